@@ -1,0 +1,3 @@
+//! Everything two processes of the project must agree on: ids, messages by direction, framing, limits.
+
+pub mod ids;

@@ -1,0 +1,3 @@
+//! Entry of `cargo xtask`.
+
+fn main() {}
