@@ -1,3 +1,8 @@
 //! Everything two processes of the project must agree on: ids, messages by direction, framing, limits.
 
+pub mod boot;
+pub mod control;
+pub mod event;
 pub mod ids;
+pub mod job;
+pub mod keeper;

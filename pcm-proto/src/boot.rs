@@ -1,0 +1,81 @@
+//! What a daemon is told when it is booted, and what the booting side hears back.
+//!
+//! A cluster is booted along a tree: `pcmctl up` starts the first daemon with the whole list of nodes, each daemon
+//! splits the rest among a few others, starts them in the same way and reports its whole subtree. The specification
+//! travels on standard input (over ssh too), so the key never stands in a command line.
+
+use crate::ids::NodeName;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Most daemons one daemon boots itself; the rest goes to them as their subtrees. With 4, a thousand nodes are five
+/// levels deep.
+pub const BOOT_FANOUT_MAX: usize = 4;
+
+/// How a node's daemon is started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reach {
+    /// As a process on the machine of the one that boots it.
+    Local,
+    /// Over ssh, to this destination.
+    Ssh {
+        /// Host, alias or `user@host`, as ssh takes it.
+        destination: String,
+    },
+}
+
+/// One node of the cluster as its owner describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSpec {
+    /// Its name.
+    pub name: NodeName,
+    /// The address its daemon listens on and others reach it at; a host name or a numeric address.
+    pub address: String,
+    /// The site it stands in; nodes of one site are near each other.
+    pub site: String,
+    /// The CPUs it may use; empty means all that the daemon may use.
+    pub cpus: Vec<u32>,
+    /// How to start its daemon.
+    pub reach: Reach,
+}
+
+/// Everything a daemon needs to know at birth; the keeper holds it for a daemon that starts again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootSpec {
+    /// Names the cluster in environments, sockets and logs.
+    pub cluster_id: String,
+    /// The cluster's directory, the same path on every node.
+    pub cluster_dir: PathBuf,
+    /// The cluster's secret in hexadecimal.
+    pub key: String,
+    /// The node of this daemon.
+    pub node: NodeSpec,
+    /// Nodes this daemon has to boot, directly or through others.
+    pub subtree: Vec<NodeSpec>,
+    /// Daemons that are already up, as `host:port`; the first to answer introduces this one to the cluster.
+    pub seeds: Vec<String>,
+}
+
+/// One line of JSON per node of a subtree, on the standard output of the booting daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum BootReport {
+    /// The daemon listens and is part of the cluster.
+    Ready {
+        /// Its node.
+        node: NodeName,
+        /// Where it listens, as `host:port`.
+        address: String,
+        /// Its keeper's process.
+        keeper_pid: u32,
+        /// Its own process.
+        daemon_pid: u32,
+    },
+    /// The node could not be booted.
+    Failed {
+        /// The node.
+        node: NodeName,
+        /// What happened and what to do next.
+        reason: String,
+    },
+}

@@ -1,0 +1,189 @@
+//! Messages between `pcmctl` and a daemon. Every request is one message; its answer is one message, but for `Run`,
+//! `Attach` and `Follow`, whose answers go on until `JobEnded` or the end of the link.
+
+use crate::boot::NodeSpec;
+use crate::event::Event;
+use crate::ids::{JobId, NodeName, Rank};
+use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
+use serde::{Deserialize, Serialize};
+
+/// Largest piece of standard input or output in one message.
+pub const STREAM_CHUNK_BYTES_MAX: usize = 64 * 1024;
+
+/// What `pcmctl` asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ControlToDaemon {
+    /// Start a job and stay attached to it: `JobAccepted`, then `Output` …, then `JobEnded`.
+    Run(Box<JobSpec>),
+    /// More standard input for the attached job's rank 0; empty means its end.
+    Stdin(Vec<u8>),
+    /// A signal for every rank of a job.
+    Signal {
+        /// The job.
+        job: JobId,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// End a job: SIGTERM, then SIGKILL after a grace time.
+    Kill {
+        /// The job.
+        job: JobId,
+    },
+    /// All nodes this daemon knows.
+    Nodes,
+    /// Jobs of the whole cluster, ended ones of the last hour included.
+    Jobs,
+    /// The ranks of a job.
+    Ps {
+        /// The job.
+        job: JobId,
+    },
+    /// Events of the whole cluster, oldest first.
+    Events {
+        /// Only this job's.
+        job: Option<JobId>,
+        /// Whether to go on with new ones as they come.
+        follow: bool,
+    },
+    /// Answer at once; with a name, from that node.
+    Ping {
+        /// The node to ask; this daemon when absent.
+        node: Option<NodeName>,
+    },
+    /// Boot one more node from this daemon and take it in.
+    Join(NodeSpec),
+    /// Move every rank off a node and let it take no new ones.
+    Drain {
+        /// The node.
+        node: NodeName,
+        /// When it must be empty, from now.
+        deadline_ms: Option<u64>,
+    },
+    /// End an empty node's daemon.
+    Remove {
+        /// The node.
+        node: NodeName,
+    },
+    /// End all jobs and daemons.
+    Down,
+    /// The last lines of a node's log.
+    Logs {
+        /// The node; this daemon's when absent.
+        node: Option<NodeName>,
+        /// How many lines, newest last.
+        lines: u32,
+    },
+}
+
+/// Which stream of a rank a piece of output comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// The state of a node as others see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// It answers.
+    Up,
+    /// It has not answered lately.
+    Suspect,
+    /// It takes no new ranks and is being emptied.
+    Draining,
+    /// It left or is taken for dead.
+    Gone,
+}
+
+/// One line of `nodes`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its name.
+    pub name: NodeName,
+    /// Where its daemon listens, as `host:port`.
+    pub address: String,
+    /// Its site.
+    pub site: String,
+    /// Its CPUs.
+    pub cpus: Vec<u32>,
+    /// Its state.
+    pub state: NodeState,
+    /// Its speed, relative to a fixed calibration loop; 0 when not yet measured.
+    pub speed: f64,
+    /// CPU time taken on its CPUs by others, in CPUs.
+    pub load_by_others: f64,
+    /// Ranks it runs now.
+    pub ranks: u32,
+    /// Free memory in bytes; 0 when not known.
+    pub free_memory: u64,
+    /// Process id of its daemon; 0 when not known.
+    pub daemon_pid: u32,
+}
+
+/// Why a request was refused. `code` is documented in `docs/errors.md` and stays the same across versions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// A short stable name, such as `unknown_job`.
+    pub code: String,
+    /// What happened, to what, and what to do next.
+    pub message: String,
+}
+
+/// What a daemon answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum DaemonToControl {
+    /// The job has a number and its processes are being started.
+    JobAccepted {
+        /// Its number.
+        job: JobId,
+    },
+    /// All ranks of the job run.
+    JobStarted {
+        /// The job.
+        job: JobId,
+    },
+    /// Whole lines of one rank (or the rest of its stream at its end).
+    Output {
+        /// Whose.
+        rank: Rank,
+        /// From which stream.
+        stream: Stream,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// The job ended and nothing of it is left.
+    JobEnded(JobEnd),
+    /// The request was carried out; nothing more to say.
+    Done,
+    /// Answer to `Nodes`.
+    Nodes(Vec<NodeStatus>),
+    /// Answer to `Jobs`.
+    Jobs(Vec<JobStatus>),
+    /// Answer to `Ps`.
+    Ps {
+        /// The job.
+        status: JobStatus,
+        /// Its ranks in order.
+        ranks: Vec<RankStatus>,
+    },
+    /// Answer to `Events`; more follow when following.
+    Events(Vec<Event>),
+    /// Answer to `Ping`.
+    Pong {
+        /// Who answers.
+        node: NodeName,
+        /// Round trip from the asked daemon to that node; 0 for itself.
+        round_trip_us: u64,
+        /// Its version.
+        version: String,
+    },
+    /// Answer to `Join`.
+    Joined(NodeStatus),
+    /// Answer to `Logs`.
+    Logs(String),
+    /// The request was refused and changed nothing.
+    Refused(Refusal),
+}

@@ -1,0 +1,135 @@
+//! What a job is asked to be, and what can be said of it while it runs.
+
+use crate::ids::{Bytes, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Most ranks one `run` may ask for. MPICH's process mapping and our page table of peers are sized for this.
+pub const RANKS_MAX: u32 = 4096;
+
+/// How the ranks a job starts with are grouped into MPI worlds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorldShape {
+    /// One world over all nodes: shared memory and node-aware collectives.
+    #[default]
+    Job,
+    /// One world per node, joined at start.
+    Node,
+    /// One world per rank, joined at start: every rank can leave without a mate noticing.
+    Rank,
+}
+
+/// Everything `run` says about a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// Its name; the program's file name by default.
+    pub name: String,
+    /// Ranks to start with.
+    pub size: u32,
+    /// Fewest ranks it may shrink to.
+    pub min: u32,
+    /// Most ranks it may grow to.
+    pub max: u32,
+    /// Nodes it may use; empty means all.
+    pub nodes: Vec<NodeName>,
+    /// The policy that decides moves, by name; `None` leaves the cluster's default.
+    pub policy: Option<String>,
+    /// Grouping of the first ranks.
+    pub world: WorldShape,
+    /// Program, as typed; resolved by the daemon that starts it, against `cwd` and the `PATH` in `env`.
+    pub program: Vec<u8>,
+    /// Arguments.
+    pub args: Vec<Vec<u8>>,
+    /// Environment of the one who typed `run`.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// Whether ranks are bound to the CPUs of their node.
+    pub bind: bool,
+    /// Whether libpcm is preloaded, so that a program which is not linked with it can be seen and moved.
+    pub preload: bool,
+    /// MPI settings by name that replace ours; an empty value leaves the variable unset.
+    pub mpi_settings: Vec<(String, String)>,
+    /// Whether the job goes on without the `pcmctl` that started it.
+    pub detached: bool,
+}
+
+/// Where a job stands. `Running` is all that most users ever see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Its processes are being started.
+    Starting,
+    /// Its ranks run.
+    Running,
+    /// A reconfiguration is under way.
+    Reconfiguring,
+    /// It is being ended.
+    Ending,
+    /// It ended.
+    Ended,
+}
+
+/// Why and how a job ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnd {
+    /// The worst exit code of the ranks that did not leave on order.
+    pub code: i32,
+    /// One sentence: what happened, to what, what to do next. Empty when every rank finished well.
+    pub reason: String,
+}
+
+/// One line of `jobs`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobStatus {
+    /// Its number.
+    pub job: JobId,
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub state: JobState,
+    /// Its layout's epoch.
+    pub epoch: Epoch,
+    /// Its number of ranks.
+    pub size: u32,
+    /// The nodes it uses, each with its number of ranks.
+    pub nodes: Vec<(NodeName, u32)>,
+    /// When it was accepted, in microseconds since 1970.
+    pub started_us: u64,
+    /// How it ended, when it has.
+    pub end: Option<JobEnd>,
+    /// The node whose daemon coordinates it.
+    pub coordinator: NodeName,
+}
+
+/// One rank of `ps`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankStatus {
+    /// Rank in the current communicator.
+    pub rank: Rank,
+    /// The process behind it.
+    pub process: ProcessId,
+    /// Its node.
+    pub node: NodeName,
+    /// Its process id.
+    pub pid: u32,
+    /// Its iteration, when it counts any.
+    pub iteration: Iteration,
+    /// Useful time of the last iterations, per iteration, outside MPI.
+    pub useful_ms: f64,
+    /// The MPI call it is in, or `-` when it computes.
+    pub call: String,
+    /// For how long.
+    pub call_since_ms: f64,
+    /// The peer of the call, where it has one.
+    pub peer: Option<i32>,
+    /// The tag of the call, where it has one.
+    pub tag: Option<i32>,
+    /// The size of the call's message, where it has one.
+    pub bytes: Option<Bytes>,
+    /// Bytes sent so far.
+    pub sent: Bytes,
+    /// Bytes received so far.
+    pub received: Bytes,
+}
