@@ -1,0 +1,3 @@
+//! The daemon of a node and the keeper above it. The daemon is the process manager of the node's ranks.
+
+pub mod serve;

@@ -1,0 +1,1 @@
+//! The daemon proper: one loop over sockets, processes and timers that drives the state machines of `pcm-core`.
