@@ -3,6 +3,8 @@
 pub mod boot;
 pub mod control;
 pub mod event;
+pub mod frame;
+pub mod handshake;
 pub mod ids;
 pub mod job;
 pub mod keeper;

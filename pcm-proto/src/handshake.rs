@@ -1,0 +1,134 @@
+//! The version handshake: who speaks at each end of a link, and whether the two speak the same protocol. Only types
+//! and checks; sockets and keys belong to `pcm-fabric`.
+
+use crate::{
+    frame::{self, EncodeError, FrameKind, MessageError},
+    ids::NodeName,
+};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Version of all messages between processes of the project. Both ends of a link must have the same one.
+pub const PROTOCOL_VERSION: u16 = 1;
+
+/// Longest [`Identity`] in bytes; a name of the longest kind and the enum around it take less than a third.
+pub const IDENTITY_LENGTH_MAX: usize = 256;
+
+/// First bytes of every link in both directions, readable before any key is used. The last is the version of the
+/// link's own handshake.
+pub const PREAMBLE: [u8; 4] = *b"PCM\x01";
+
+/// What a process is to its peer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// The daemon of a node.
+    Daemon {
+        /// Its node.
+        node: NodeName,
+    },
+    /// A user's command.
+    Control,
+    /// The agent of a node; only on the local socket of its daemon.
+    Agent {
+        /// Its node.
+        node: NodeName,
+    },
+    /// The library inside an application; only on the local socket of its daemon.
+    Application,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Daemon { node } => write!(f, "the daemon of node {node}"),
+            Self::Control => write!(f, "pcmctl"),
+            Self::Agent { node } => write!(f, "the agent of node {node}"),
+            Self::Application => write!(f, "an application"),
+        }
+    }
+}
+
+/// What each end says about itself, once the link is encrypted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// [`PROTOCOL_VERSION`] of the sender.
+    pub version: u16,
+    /// What the sender is.
+    pub role: Role,
+}
+
+impl Identity {
+    /// An identity that speaks this program's protocol version.
+    pub fn new(role: Role) -> Self {
+        Self { version: PROTOCOL_VERSION, role }
+    }
+
+    /// As a frame of kind [`FrameKind::Hello`].
+    pub fn to_frame(&self) -> Result<Vec<u8>, EncodeError> {
+        let mut out = Vec::new();
+        frame::encode(FrameKind::Hello, self, IDENTITY_LENGTH_MAX, &mut out)?;
+        Ok(out)
+    }
+
+    /// From the payload of a hello frame.
+    pub fn from_payload(payload: &[u8]) -> Result<Self, MessageError> {
+        frame::decode(payload)
+    }
+}
+
+/// Two ends that do not speak the same protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionMismatch {
+    /// What this program speaks.
+    pub ours: u16,
+    /// What the peer speaks.
+    pub theirs: u16,
+}
+
+impl fmt::Display for VersionMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ours, theirs } = self;
+        let older = if ours < theirs { "this program" } else { "the peer" };
+        write!(
+            f,
+            "this program speaks protocol version {ours}, the peer {theirs}: install the same release on both sides ({older} is older) and restart the cluster"
+        )
+    }
+}
+
+impl std::error::Error for VersionMismatch {}
+
+/// Refuses a peer of another protocol version.
+pub fn version_check(ours: u16, theirs: u16) -> Result<(), VersionMismatch> {
+    if ours == theirs { Ok(()) } else { Err(VersionMismatch { ours, theirs }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::NAME_LENGTH_MAX;
+
+    #[test]
+    fn the_longest_identity_fits_its_limit() {
+        let node = NodeName::new("n".repeat(NAME_LENGTH_MAX)).unwrap();
+        let identity = Identity { version: u16::MAX, role: Role::Daemon { node } };
+        let frame = identity.to_frame().unwrap();
+        assert!(frame.len() - frame::HEADER_LENGTH <= IDENTITY_LENGTH_MAX / 2);
+        assert_eq!(Identity::from_payload(&frame[frame::HEADER_LENGTH..]).unwrap(), identity);
+    }
+
+    #[test]
+    fn golden_bytes_of_an_identity_do_not_change() {
+        let node = NodeName::new("n0").unwrap();
+        let frame = Identity { version: 1, role: Role::Daemon { node } }.to_frame().unwrap();
+        assert_eq!(&frame[..6], [14, 0, 0, 0, 1, 1]);
+        assert_eq!(&frame[6..], b"\x92\x01\x81\xa6Daemon\x91\xa2n0");
+    }
+
+    #[test]
+    fn a_version_mismatch_says_which_side_is_older() {
+        let text = version_check(1, 2).unwrap_err().to_string();
+        assert!(text.contains("this program is older"), "{text}");
+        assert!(version_check(3, 3).is_ok());
+    }
+}
