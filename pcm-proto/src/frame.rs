@@ -123,7 +123,10 @@ impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLarge { max } => {
-                write!(f, "a message is longer than a frame may be ({max} bytes): send it in parts")
+                write!(
+                    f,
+                    "a message is longer than a frame may be ({max} bytes): send it in parts"
+                )
             }
             Self::Unserialisable(error) => write!(f, "a message cannot be serialised: {error}"),
         }
@@ -166,12 +169,20 @@ pub fn encode<T: Serialize + ?Sized>(
 ) -> Result<usize, EncodeError> {
     let start = out.len();
     out.extend_from_slice(&[0, 0, 0, 0, FRAME_VERSION, kind as u8]);
-    let mut limited = LimitedWriter { out, end: start + HEADER_LENGTH + max, overflow: false };
+    let mut limited = LimitedWriter {
+        out,
+        end: start + HEADER_LENGTH + max,
+        overflow: false,
+    };
     let written = rmp_serde::encode::write(&mut limited, message);
     let overflow = limited.overflow;
     if let Err(error) = written {
         out.truncate(start);
-        return Err(if overflow { EncodeError::TooLarge { max } } else { EncodeError::Unserialisable(error) });
+        return Err(if overflow {
+            EncodeError::TooLarge { max }
+        } else {
+            EncodeError::Unserialisable(error)
+        });
     }
     let frame_length = out.len() - start;
     let Ok(length) = u32::try_from(frame_length - HEADER_LENGTH) else {
@@ -230,7 +241,12 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder that refuses payloads longer than `max`.
     pub fn new(max: usize) -> Self {
-        Self { buffer: Vec::new(), start: 0, max, failed: None }
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            max,
+            failed: None,
+        }
     }
 
     /// Changes the limit, for a stream that is held shorter until its peer has said who it is.
@@ -273,15 +289,24 @@ impl Decoder {
             return Ok(None);
         }
         self.start = payload_start + length;
-        Ok(Some(Frame { kind, payload: &self.buffer[payload_start..payload_start + length] }))
+        Ok(Some(Frame {
+            kind,
+            payload: &self.buffer[payload_start..payload_start + length],
+        }))
     }
 
     /// Says whether the stream may end here.
     pub fn finish(&self) -> Result<(), FrameError> {
         match self.header()? {
             None if self.buffered() == 0 => Ok(()),
-            None => Err(FrameError::Truncated { have: self.buffered(), need: HEADER_LENGTH }),
-            Some((_, length)) => Err(FrameError::Truncated { have: self.buffered(), need: HEADER_LENGTH + length }),
+            None => Err(FrameError::Truncated {
+                have: self.buffered(),
+                need: HEADER_LENGTH,
+            }),
+            Some((_, length)) => Err(FrameError::Truncated {
+                have: self.buffered(),
+                need: HEADER_LENGTH + length,
+            }),
         }
     }
 
@@ -338,7 +363,10 @@ mod tests {
     fn an_oversized_length_is_refused_from_its_header_alone_without_allocating_it() {
         let mut decoder = Decoder::new(1000);
         decoder.push(&header(u32::MAX));
-        let expected = FrameError::TooLarge { length: u32::MAX as usize, max: 1000 };
+        let expected = FrameError::TooLarge {
+            length: u32::MAX as usize,
+            max: 1000,
+        };
         assert_eq!(decoder.next_frame(), Err(expected.clone()));
         decoder.push(&[0; 100_000]);
         assert_eq!(decoder.buffered(), 0);
@@ -385,7 +413,10 @@ mod tests {
 
     #[test]
     fn bytes_after_a_message_are_refused() {
-        assert!(matches!(decode::<u8>(&[7, 7]), Err(MessageError::TrailingBytes { count: 1 })));
+        assert!(matches!(
+            decode::<u8>(&[7, 7]),
+            Err(MessageError::TrailingBytes { count: 1 })
+        ));
         assert!(decode::<u8>(&[]).is_err());
     }
 

@@ -60,7 +60,10 @@ pub struct Identity {
 impl Identity {
     /// An identity that speaks this program's protocol version.
     pub fn new(role: Role) -> Self {
-        Self { version: PROTOCOL_VERSION, role }
+        Self {
+            version: PROTOCOL_VERSION,
+            role,
+        }
     }
 
     /// As a frame of kind [`FrameKind::Hello`].
@@ -100,7 +103,11 @@ impl std::error::Error for VersionMismatch {}
 
 /// Refuses a peer of another protocol version.
 pub fn version_check(ours: u16, theirs: u16) -> Result<(), VersionMismatch> {
-    if ours == theirs { Ok(()) } else { Err(VersionMismatch { ours, theirs }) }
+    if ours == theirs {
+        Ok(())
+    } else {
+        Err(VersionMismatch { ours, theirs })
+    }
 }
 
 #[cfg(test)]
@@ -111,16 +118,27 @@ mod tests {
     #[test]
     fn the_longest_identity_fits_its_limit() {
         let node = NodeName::new("n".repeat(NAME_LENGTH_MAX)).unwrap();
-        let identity = Identity { version: u16::MAX, role: Role::Daemon { node } };
+        let identity = Identity {
+            version: u16::MAX,
+            role: Role::Daemon { node },
+        };
         let frame = identity.to_frame().unwrap();
         assert!(frame.len() - frame::HEADER_LENGTH <= IDENTITY_LENGTH_MAX / 2);
-        assert_eq!(Identity::from_payload(&frame[frame::HEADER_LENGTH..]).unwrap(), identity);
+        assert_eq!(
+            Identity::from_payload(&frame[frame::HEADER_LENGTH..]).unwrap(),
+            identity
+        );
     }
 
     #[test]
     fn golden_bytes_of_an_identity_do_not_change() {
         let node = NodeName::new("n0").unwrap();
-        let frame = Identity { version: 1, role: Role::Daemon { node } }.to_frame().unwrap();
+        let frame = Identity {
+            version: 1,
+            role: Role::Daemon { node },
+        }
+        .to_frame()
+        .unwrap();
         assert_eq!(&frame[..6], [14, 0, 0, 0, 1, 1]);
         assert_eq!(&frame[6..], b"\x92\x01\x81\xa6Daemon\x91\xa2n0");
     }
