@@ -17,6 +17,11 @@ pub enum ControlToDaemon {
     Run(Box<JobSpec>),
     /// More standard input for the attached job's rank 0; empty means its end.
     Stdin(Vec<u8>),
+    /// Be attached again to a running job whose link was lost: `JobAccepted`, then as after `Run`.
+    Attach {
+        /// The job.
+        job: JobId,
+    },
     /// A signal for every rank of a job.
     Signal {
         /// The job.

@@ -8,3 +8,4 @@ pub mod handshake;
 pub mod ids;
 pub mod job;
 pub mod keeper;
+pub mod refusal;
