@@ -1,5 +1,6 @@
 //! Everything two processes of the project must agree on: ids, messages by direction, framing, limits.
 
+pub mod app;
 pub mod boot;
 pub mod control;
 pub mod event;
@@ -8,4 +9,5 @@ pub mod handshake;
 pub mod ids;
 pub mod job;
 pub mod keeper;
+pub mod page;
 pub mod refusal;

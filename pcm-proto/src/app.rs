@@ -1,0 +1,133 @@
+//! What the library inside a rank and the daemon of its node say to each other, and how the daemon tells a rank where
+//! to find it.
+//!
+//! The channel is a `SOCK_SEQPACKET` socket pair: one packet, one message, MessagePack. Counters and orders that must
+//! cost nothing travel on the shared page ([`crate::page`]) instead. Nothing here does I/O.
+
+use crate::frame::EncodeError;
+use serde::{Deserialize, Serialize};
+
+/// Names of the variables by which a daemon tells a rank where it belongs; `PMI_*` come beside them.
+pub mod environment {
+    /// Number of the inherited descriptor of the channel.
+    pub const CHANNEL_FD: &str = "PCM_CHANNEL_FD";
+    /// Number of the inherited descriptor of the shared page.
+    pub const PAGE_FD: &str = "PCM_PAGE_FD";
+    /// The job, a [`crate::ids::JobId`].
+    pub const JOB: &str = "PCM_JOB";
+    /// The process within its job, a [`crate::ids::ProcessId`].
+    pub const PROCESS: &str = "PCM_PROCESS";
+    /// The world the process starts in, a [`crate::ids::WorldId`].
+    pub const WORLD: &str = "PCM_WORLD";
+    /// The node, a [`crate::ids::NodeName`].
+    pub const NODE: &str = "PCM_NODE";
+}
+
+/// Longest packet on the channel: far above every message, far below the kernel's limit for one packet (208 KiB).
+pub const PACKET_BYTES_MAX: usize = 64 * 1024;
+
+/// What a rank tells its daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AppToDaemon {
+    /// `MPI_Init` is done and the page is mapped. The first message of every rank.
+    Initialized {
+        /// [`crate::handshake::PROTOCOL_VERSION`] of the library.
+        version: u16,
+        /// The process, as itself sees its number (it may live in a PID namespace).
+        pid: u32,
+        /// Its rank in the world it started in.
+        world_rank: u32,
+        /// The size of that world.
+        world_size: u32,
+    },
+    /// The application called `MPI_Abort`; the whole job must end.
+    Aborting {
+        /// The code it gave.
+        code: i32,
+    },
+    /// The application called `MPI_Finalize`. The last message of a rank.
+    Finalizing,
+}
+
+/// What a daemon tells a rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DaemonToApp {
+    /// The daemon does not serve this rank (its version, its identity); the rank goes on as plain MPI.
+    Refused {
+        /// [`crate::handshake::PROTOCOL_VERSION`] of the daemon.
+        version: u16,
+        /// Why, for a person.
+        reason: String,
+    },
+}
+
+/// One message as one packet. The other side reads it with [`crate::frame::decode`].
+pub fn packet_encode<T: Serialize>(message: &T) -> Result<Vec<u8>, EncodeError> {
+    let packet = rmp_serde::to_vec(message).map_err(EncodeError::Unserialisable)?;
+    if packet.len() > PACKET_BYTES_MAX {
+        return Err(EncodeError::TooLarge { max: PACKET_BYTES_MAX });
+    }
+    Ok(packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        frame::{MessageError, decode},
+        handshake::PROTOCOL_VERSION,
+    };
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_bytes_of_each_message_are_those_of_this_version() {
+        let initialized = AppToDaemon::Initialized {
+            version: PROTOCOL_VERSION,
+            pid: 4242,
+            world_rank: 3,
+            world_size: 4,
+        };
+        let golden: [(AppToDaemon, &[u8]); 3] = [
+            (initialized, b"\x81\xabInitialized\x94\x01\xcd\x10\x92\x03\x04"),
+            (AppToDaemon::Aborting { code: -2 }, b"\x81\xa8Aborting\x91\xfe"),
+            (AppToDaemon::Finalizing, b"\xaaFinalizing"),
+        ];
+        for (message, bytes) in golden {
+            assert_eq!(packet_encode(&message).unwrap(), bytes);
+            assert_eq!(decode::<AppToDaemon>(bytes).unwrap(), message);
+        }
+        let refused = DaemonToApp::Refused {
+            version: PROTOCOL_VERSION,
+            reason: "no".into(),
+        };
+        assert_eq!(packet_encode(&refused).unwrap(), b"\x81\xa7Refused\x92\x01\xa2no");
+    }
+
+    #[test]
+    fn a_packet_with_more_than_one_message_is_malformed() {
+        let mut packet = packet_encode(&AppToDaemon::Finalizing).unwrap();
+        packet.push(0);
+        assert!(matches!(
+            decode::<AppToDaemon>(&packet),
+            Err(MessageError::TrailingBytes { count: 1 })
+        ));
+    }
+
+    #[test]
+    fn a_packet_over_the_limit_is_not_sent() {
+        let reason = "x".repeat(PACKET_BYTES_MAX);
+        let refused = DaemonToApp::Refused {
+            version: PROTOCOL_VERSION,
+            reason,
+        };
+        assert!(matches!(packet_encode(&refused), Err(EncodeError::TooLarge { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = decode::<AppToDaemon>(&bytes);
+            let _ = decode::<DaemonToApp>(&bytes);
+        }
+    }
+}

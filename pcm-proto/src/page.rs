@@ -1,0 +1,580 @@
+//! The page of memory that a rank and the daemon of its node share: counters out, orders in.
+//!
+//! The daemon creates it (a memfd), the library maps it. Both sides only load and store atomics, so neither can stop
+//! the other, and neither may trust what it reads: an application can write anything here. Nothing here does I/O.
+//!
+//! # Who writes what
+//!
+//! | part | writer | when |
+//! | --- | --- | --- |
+//! | [`Heading`] | daemon | at creation; `magic` last |
+//! | [`Orders`] | daemon | at any time |
+//! | [`Progress`] | rank | at start, at a change of state, `iteration` at each iteration |
+//! | [`Call`], [`Class`], [`Peer`] | rank | at each MPI call |
+//! | [`Name`] | rank | once, before it leaves [`State::Starting`] |
+//!
+//! # The current call
+//!
+//! `Call::word` holds the number of calls so far (upper 48 bits) and the function the rank is in (lower 16, 0 for
+//! none). On entry the rank stores `peer`, `tag`, `bytes`, `communicator` and `since`, then the word with `Release`;
+//! on return it stores the word with function 0, then a `Release` fence, so that no detail of the next call is seen
+//! under the word of this one. A reader loads the word with `Acquire`, the details, and after an `Acquire` fence the
+//! word again: equal words mean that the details belong to it, because the count never repeats. On x86-64 all of
+//! this is plain stores and loads. Only one thread of a rank writes a call.
+//!
+//! # The ceiling
+//!
+//! Before it starts an iteration the rank raises `iteration` with a `SeqCst` addition and then loads `ceiling` with
+//! `SeqCst`; the daemon stores `ceiling` with `SeqCst` and then loads `iteration` with `SeqCst`. So of a rank that goes
+//! on and a daemon that believes it stopped at least one has seen the other's number.
+//!
+//! # Time
+//!
+//! Ticks are the rank's own (time stamp counter or nanoseconds). `monotonic_ns + (ticks - ticks_at) * scale / 2^32`
+//! translates them to CLOCK_MONOTONIC; the rank writes these three once.
+
+use crate::handshake::PROTOCOL_VERSION;
+use std::fmt;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU64, fence};
+use zerocopy::{FromBytes, IntoBytes, KnownLayout};
+
+/// First word of a page that is ready ("PCM page" in memory order).
+pub const MAGIC: u64 = u64::from_le_bytes(*b"PCM page");
+/// Value of the ceiling that stops nobody.
+pub const CEILING_NONE: u64 = u64::MAX;
+/// Functions a page can name: MPI 5 has about 460 that take part, large-count variants included.
+pub const FUNCTIONS_MAX: usize = 512;
+/// Longest function name; the longest in MPI 5 has 31 bytes.
+pub const FUNCTION_NAME_MAX: usize = 32;
+/// Classes of calls a page has room for.
+pub const CLASSES_MAX: usize = 16;
+/// Ranks a page can have a row for; more would make it larger than 32 MiB.
+pub const PEERS_MAX: usize = 1 << 20;
+/// Stored as `peer` or `tag` when the call has none.
+pub const NOT_ONE: i32 = i32::MIN;
+
+const FUNCTION_BITS: u32 = 16;
+const FUNCTION_MASK: u64 = (1 << FUNCTION_BITS) - 1;
+
+/// What the daemon writes at creation.
+#[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Heading {
+    magic: AtomicU64,
+    version: AtomicU64,
+    size: AtomicU64,
+    peers_max: AtomicU64,
+    unused: [AtomicU64; 4],
+}
+
+/// What the daemon orders. The rank reads both words at each iteration.
+#[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Orders {
+    /// No iteration with this number or a higher one may be started; [`CEILING_NONE`] for no limit.
+    pub ceiling: AtomicU64,
+    /// Raised by one for each message the daemon has put on the channel.
+    pub doorbell: AtomicU64,
+    unused: [AtomicU64; 6],
+}
+
+/// Who the rank is and how far it has come.
+#[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Progress {
+    /// Iterations started.
+    pub iteration: AtomicU64,
+    state: AtomicU64,
+    /// The process as itself sees its number; 0 before the library has mapped the page.
+    pub pid: AtomicU64,
+    /// Rank and size in the world the process started in.
+    pub world_rank: AtomicU64,
+    /// See `world_rank`.
+    pub world_size: AtomicU64,
+    /// Rank and size in the job's current communicator.
+    pub job_rank: AtomicU64,
+    /// See `job_rank`.
+    pub job_size: AtomicU64,
+    /// Nanoseconds outside MPI since the first iteration began, as of the last iteration.
+    pub useful_ns: AtomicU64,
+    /// CLOCK_MONOTONIC at `ticks_at`.
+    pub monotonic_ns: AtomicU64,
+    /// See the file head, "Time".
+    pub ticks_at: AtomicU64,
+    /// Nanoseconds per tick times 2^32.
+    pub scale: AtomicU64,
+    unused: [AtomicU64; 5],
+}
+
+/// The call a rank is in, and the sum over all its calls.
+#[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Call {
+    word: AtomicU64,
+    peer_tag: AtomicU64,
+    bytes: AtomicU64,
+    communicator: AtomicU64,
+    since: AtomicU64,
+    /// Ticks spent inside MPI, calls that have returned.
+    pub ticks: AtomicU64,
+    unused: [AtomicU64; 2],
+}
+
+/// Calls of one class. Which classes there are is the library's business; it names them as it names functions.
+#[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Class {
+    /// Calls begun.
+    pub calls: AtomicU64,
+    /// Bytes they were given to carry.
+    pub bytes: AtomicU64,
+    name: [AtomicU64; 2],
+}
+
+/// The name of a function, padded with zeros.
+#[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Name([AtomicU64; FUNCTION_NAME_MAX / 8]);
+
+/// Point-to-point traffic with one rank of the job.
+///
+/// Sent is exact: counted when a send is begun. Received is counted when a receive that names its source is posted,
+/// with the size of its buffer, so it is an upper bound; the exact number stands in the page of the sender.
+#[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Peer {
+    /// Messages sent to it.
+    pub messages_sent: AtomicU64,
+    /// Bytes sent to it.
+    pub bytes_sent: AtomicU64,
+    /// Receives posted for it.
+    pub messages_received: AtomicU64,
+    /// Bytes those receives have room for.
+    pub bytes_received: AtomicU64,
+}
+
+/// Everything before the table of peers.
+#[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Head {
+    heading: Heading,
+    /// The daemon's part.
+    pub orders: Orders,
+    /// The rank's part.
+    pub progress: Progress,
+    /// The rank's part.
+    pub call: Call,
+    /// The rank's part.
+    pub classes: [Class; CLASSES_MAX],
+    names: [Name; FUNCTIONS_MAX],
+}
+
+/// Life cycle of a rank as its page shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Not yet through `MPI_Init`.
+    Starting,
+    /// Between `MPI_Init` and `MPI_Finalize`.
+    Running,
+    /// In `MPI_Finalize`.
+    Finalizing,
+    /// After it.
+    Done,
+}
+
+/// Why some bytes are no page for this build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageError {
+    /// More peers than [`PEERS_MAX`], or none.
+    Peers {
+        /// How many.
+        peers_max: usize,
+    },
+    /// Fewer bytes than the page needs, or bytes that are not aligned.
+    Size {
+        /// Bytes given.
+        given: usize,
+        /// Bytes needed.
+        needed: usize,
+    },
+    /// The bytes do not begin with [`MAGIC`].
+    Magic,
+    /// Another version made the page.
+    Version {
+        /// The page's version.
+        page: u64,
+        /// This build's version.
+        own: u64,
+    },
+}
+
+impl fmt::Display for PageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peers { peers_max } => write!(f, "a page has 1 to {PEERS_MAX} peers, not {peers_max}"),
+            Self::Size { given, needed } => {
+                write!(
+                    f,
+                    "a shared page of {needed} aligned bytes is needed, {given} were given"
+                )
+            }
+            Self::Magic => write!(f, "the shared memory does not hold a page of this software"),
+            Self::Version { page, own } => write!(
+                f,
+                "the shared page has version {page}, this library version {own}: install the libpcm that came with the daemon"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PageError {}
+
+/// Bytes of a page with rows for `peers_max` ranks and one for all others.
+pub fn page_size(peers_max: usize) -> usize {
+    size_of::<Head>() + (peers_max + 1) * size_of::<Peer>()
+}
+
+/// One call as a reader saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallSeen {
+    /// Its MPI name, without `MPI_`.
+    pub function: String,
+    /// Rank in the job's communicator that it sends to or receives from.
+    pub peer: Option<i32>,
+    /// Its tag.
+    pub tag: Option<i32>,
+    /// Bytes it was given to carry.
+    pub bytes: u64,
+    /// The communicator's handle; only good for comparing.
+    pub communicator: u64,
+    /// CLOCK_MONOTONIC at its beginning.
+    pub since_ns: u64,
+}
+
+/// A page, seen from either side.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    /// All fixed parts.
+    pub head: &'a Head,
+    peers: &'a [Peer],
+}
+
+impl<'a> Page<'a> {
+    /// Makes a page in `memory`, which must be zeroed and shared with nobody yet.
+    pub fn create(memory: &'a mut [u8], peers_max: usize) -> Result<Self, PageError> {
+        let given = memory.len();
+        if peers_max == 0 || peers_max > PEERS_MAX {
+            return Err(PageError::Peers { peers_max });
+        }
+        let page = Self::over(memory, |_| Ok(peers_max))?;
+        let heading = &page.head.heading;
+        heading.version.store(u64::from(PROTOCOL_VERSION), Relaxed);
+        heading.size.store(given as u64, Relaxed);
+        heading.peers_max.store(peers_max as u64, Relaxed);
+        page.head.orders.ceiling.store(CEILING_NONE, Relaxed);
+        page.head.progress.state.store(State::Starting as u64, Relaxed);
+        heading.magic.store(MAGIC, Release);
+        Ok(page)
+    }
+
+    /// The page that another process made in `memory`.
+    pub fn open(memory: &'a mut [u8]) -> Result<Self, PageError> {
+        let own = u64::from(PROTOCOL_VERSION);
+        Self::over(memory, |heading| {
+            if heading.magic.load(Acquire) != MAGIC {
+                return Err(PageError::Magic);
+            }
+            let page = heading.version.load(Relaxed);
+            if page != own {
+                return Err(PageError::Version { page, own });
+            }
+            let peers_max = usize::try_from(heading.peers_max.load(Relaxed)).unwrap_or(usize::MAX);
+            if peers_max == 0 || peers_max > PEERS_MAX {
+                return Err(PageError::Peers { peers_max });
+            }
+            Ok(peers_max)
+        })
+    }
+
+    fn over(
+        memory: &'a mut [u8],
+        peers_max: impl FnOnce(&Heading) -> Result<usize, PageError>,
+    ) -> Result<Self, PageError> {
+        let given = memory.len();
+        let size_error = |needed| PageError::Size { given, needed };
+        let (head, rest) = Head::mut_from_prefix(memory).map_err(|_| size_error(page_size(1)))?;
+        let head: &'a Head = head;
+        let rows = peers_max(&head.heading)? + 1;
+        let (peers, _) =
+            <[Peer]>::mut_from_prefix_with_elems(rest, rows).map_err(|_| size_error(page_size(rows - 1)))?;
+        Ok(Self { head, peers })
+    }
+
+    /// Ranks that have a row of their own.
+    pub fn peers_max(&self) -> usize {
+        self.peers.len() - 1
+    }
+
+    /// The row of a rank; ranks beyond [`Page::peers_max`] share the last one.
+    #[inline]
+    pub fn peer(&self, rank: usize) -> &'a Peer {
+        &self.peers[rank.min(self.peers.len() - 1)]
+    }
+
+    /// The state the rank last wrote; a number that is none counts as [`State::Done`].
+    pub fn state(&self) -> State {
+        match self.head.progress.state.load(Acquire) {
+            0 => State::Starting,
+            1 => State::Running,
+            2 => State::Finalizing,
+            _ => State::Done,
+        }
+    }
+
+    /// For the rank: publishes its state and all it wrote before.
+    pub fn set_state(&self, state: State) {
+        self.head.progress.state.store(state as u64, Release);
+    }
+
+    /// For the daemon: sets the ceiling and answers how many iterations the rank had started when it could not yet
+    /// have seen it.
+    pub fn set_ceiling(&self, ceiling: u64) -> u64 {
+        self.head.orders.ceiling.store(ceiling, SeqCst);
+        self.head.progress.iteration.load(SeqCst)
+    }
+
+    /// For the daemon: tells the rank that a message waits on the channel.
+    pub fn ring(&self) {
+        self.head.orders.doorbell.fetch_add(1, Release);
+    }
+
+    /// For the rank: names function `id` (from 1; 0 is no function). A name or number without room is not stored.
+    pub fn set_function_name(&self, id: usize, name: &str) {
+        if let Some(slot) = self.head.names.get(id) {
+            name_store(&slot.0, name);
+        }
+    }
+
+    /// For the rank: names a class of calls.
+    pub fn set_class_name(&self, class: usize, name: &str) {
+        if let Some(slot) = self.head.classes.get(class) {
+            name_store(&slot.name, name);
+        }
+    }
+
+    /// The name of a class, empty where the library has none.
+    pub fn class_name(&self, class: usize) -> String {
+        self.head
+            .classes
+            .get(class)
+            .map(|slot| name_load(&slot.name))
+            .unwrap_or_default()
+    }
+
+    /// The name of a function, empty where the library has none.
+    pub fn function_name(&self, id: usize) -> String {
+        self.head
+            .names
+            .get(id)
+            .map(|slot| name_load(&slot.0))
+            .unwrap_or_default()
+    }
+
+    /// MPI calls begun so far.
+    pub fn calls(&self) -> u64 {
+        self.head.call.word.load(Relaxed) >> FUNCTION_BITS
+    }
+
+    /// Nanoseconds inside MPI, calls that have returned.
+    pub fn mpi_ns(&self) -> u64 {
+        self.ticks_as_ns(self.head.call.ticks.load(Relaxed))
+    }
+
+    /// The call the rank is in, or None when it is in none or changes calls too fast to be caught.
+    pub fn call_seen(&self) -> Option<CallSeen> {
+        // Three tries: a rank in a blocking call is caught at once; one that is not is not worth waiting for.
+        (0..3).find_map(|_| self.call_seen_once())
+    }
+
+    fn call_seen_once(&self) -> Option<CallSeen> {
+        let call = &self.head.call;
+        let word = call.word.load(Acquire);
+        let function = (word & FUNCTION_MASK) as usize;
+        if function == 0 {
+            return None;
+        }
+        let peer_tag = call.peer_tag.load(Relaxed);
+        let bytes = call.bytes.load(Relaxed);
+        let communicator = call.communicator.load(Relaxed);
+        let since = call.since.load(Relaxed);
+        fence(Acquire);
+        if call.word.load(Relaxed) != word {
+            return None;
+        }
+        let one = |value: i32| (value != NOT_ONE).then_some(value);
+        let progress = &self.head.progress;
+        let ticks = since.wrapping_sub(progress.ticks_at.load(Relaxed));
+        Some(CallSeen {
+            function: self.function_name(function),
+            peer: one((peer_tag >> 32) as u32 as i32),
+            tag: one(peer_tag as u32 as i32),
+            bytes,
+            communicator,
+            since_ns: progress
+                .monotonic_ns
+                .load(Relaxed)
+                .wrapping_add(self.ticks_as_ns(ticks)),
+        })
+    }
+
+    fn ticks_as_ns(&self, ticks: u64) -> u64 {
+        let scale = self.head.progress.scale.load(Relaxed);
+        ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
+    }
+}
+
+impl Call {
+    /// For the rank: it enters `function`. See the file head for the order of the stores.
+    #[inline]
+    pub fn enter(&self, function: u16, peer: i32, tag: i32, bytes: u64, communicator: u64, since: u64) {
+        let calls = (self.word.load(Relaxed) >> FUNCTION_BITS) + 1;
+        self.peer_tag
+            .store(u64::from(peer as u32) << 32 | u64::from(tag as u32), Relaxed);
+        self.bytes.store(bytes, Relaxed);
+        self.communicator.store(communicator, Relaxed);
+        self.since.store(since, Relaxed);
+        self.word.store(calls << FUNCTION_BITS | u64::from(function), Release);
+    }
+
+    /// For the rank: it leaves the function it is in, `ticks` after it entered.
+    #[inline]
+    pub fn leave(&self, ticks: u64) {
+        self.word.store(self.word.load(Relaxed) & !FUNCTION_MASK, Relaxed);
+        self.ticks.store(self.ticks.load(Relaxed).wrapping_add(ticks), Relaxed);
+        fence(Release);
+    }
+
+    /// For the rank: whether it is in a function already.
+    #[inline]
+    pub fn is_inside(&self) -> bool {
+        self.word.load(Relaxed) & FUNCTION_MASK != 0
+    }
+}
+
+fn name_store(slot: &[AtomicU64], name: &str) {
+    let mut bytes = name.bytes();
+    for word in slot {
+        let chunk: [u8; 8] = std::array::from_fn(|_| bytes.next().unwrap_or(0));
+        word.store(u64::from_le_bytes(chunk), Relaxed);
+    }
+}
+
+fn name_load(slot: &[AtomicU64]) -> String {
+    let bytes = slot.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
+    let shown = bytes
+        .take_while(|byte| *byte != 0)
+        .filter(|byte| byte.is_ascii_graphic());
+    shown.map(char::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(peers_max: usize) -> Vec<u128> {
+        // One cache line more, so that an aligned page fits wherever the allocation begins.
+        vec![0; (page_size(peers_max) + 64) / 16 + 1]
+    }
+
+    fn aligned(memory: &mut [u128]) -> &mut [u8] {
+        let bytes = memory.as_mut_bytes();
+        let skip = bytes.as_ptr().align_offset(64);
+        &mut bytes[skip..]
+    }
+
+    #[test]
+    fn a_page_is_opened_as_it_was_created() {
+        let mut memory = memory(3);
+        let bytes = aligned(&mut memory);
+        Page::create(bytes, 3).unwrap().set_ceiling(17);
+        let page = Page::open(bytes).unwrap();
+        assert_eq!((page.peers_max(), page.state()), (3, State::Starting));
+        assert_eq!(page.head.orders.ceiling.load(Relaxed), 17);
+    }
+
+    #[test]
+    fn a_foreign_old_or_short_page_is_refused() {
+        let mut memory = memory(3);
+        let bytes = aligned(&mut memory);
+        assert_eq!(Page::open(bytes).unwrap_err(), PageError::Magic);
+        Page::create(bytes, 3).unwrap();
+        assert!(matches!(
+            Page::open(&mut bytes[..page_size(3) - 1]),
+            Err(PageError::Size { .. })
+        ));
+        assert!(matches!(Page::open(&mut bytes[..64]), Err(PageError::Size { .. })));
+        Page::create(bytes, 3)
+            .unwrap()
+            .head
+            .heading
+            .version
+            .store(9999, Relaxed);
+        assert!(matches!(Page::open(bytes), Err(PageError::Version { page: 9999, .. })));
+        assert_eq!(Page::create(bytes, 0).unwrap_err(), PageError::Peers { peers_max: 0 });
+    }
+
+    #[test]
+    fn the_current_call_is_seen_only_while_it_lasts() {
+        let mut memory = memory(1);
+        let page = Page::create(aligned(&mut memory), 1).unwrap();
+        page.head.progress.monotonic_ns.store(5_000, Relaxed);
+        page.head.progress.ticks_at.store(100, Relaxed);
+        page.head.progress.scale.store(2 << 32, Relaxed);
+        page.set_function_name(7, "Recv");
+        assert_eq!(page.call_seen(), None);
+        page.head.call.enter(7, 3, -1, 64, 0x44, 160);
+        let seen = page.call_seen().unwrap();
+        assert_eq!(
+            (seen.function.as_str(), seen.peer, seen.tag, seen.bytes),
+            ("Recv", Some(3), Some(-1), 64)
+        );
+        assert_eq!((seen.communicator, seen.since_ns), (0x44, 5_120));
+        page.head.call.leave(40);
+        assert_eq!((page.call_seen(), page.calls(), page.mpi_ns()), (None, 1, 80));
+    }
+
+    #[test]
+    fn ranks_without_a_row_share_the_last_one() {
+        let mut memory = memory(2);
+        let page = Page::create(aligned(&mut memory), 2).unwrap();
+        page.peer(2).messages_sent.store(1, Relaxed);
+        assert_eq!(page.peer(9).messages_sent.load(Relaxed), 1);
+        assert_eq!(page.peer(1).messages_sent.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_reader_never_pairs_details_with_the_wrong_call() {
+        let mut memory = memory(1);
+        let page = Page::create(aligned(&mut memory), 1).unwrap();
+        page.head.progress.scale.store(1 << 32, Relaxed);
+        let seen = std::thread::scope(|scope| {
+            let writer = scope.spawn(move || {
+                for i in 1..400_000_u64 {
+                    page.head.call.enter((i % 200 + 1) as u16, i as i32, i as i32, i, i, i);
+                    page.head.call.leave(0);
+                }
+            });
+            let mut seen = 0;
+            while !writer.is_finished() {
+                let Some(call) = page.call_seen() else { continue };
+                let number = call.bytes;
+                assert_eq!((call.peer, call.tag), (Some(number as i32), Some(number as i32)));
+                assert_eq!((call.communicator, call.since_ns), (number, number));
+                seen += 1;
+            }
+            seen
+        });
+        assert!(seen > 0, "the reader caught no call at all");
+    }
+}
