@@ -3,24 +3,30 @@
 
 use crate::boot::NodeSpec;
 use crate::event::Event;
-use crate::ids::{JobId, NodeName, Rank};
+use crate::ids::{JobId, NodeName, ProcessId, Rank};
 use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
 use serde::{Deserialize, Serialize};
 
 /// Largest piece of standard input or output in one message.
 pub const STREAM_CHUNK_BYTES_MAX: usize = 64 * 1024;
 
+/// Most standard input that may be on its way to rank 0: four chunks.
+pub const STDIN_WINDOW_BYTES: u64 = 256 * 1024;
+
 /// What `pcmctl` asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ControlToDaemon {
     /// Start a job and stay attached to it: `JobAccepted`, then `Output` …, then `JobEnded`.
     Run(Box<JobSpec>),
-    /// More standard input for the attached job's rank 0; empty means its end.
-    Stdin(Vec<u8>),
+    /// More standard input for the attached job's rank 0; empty means its end. At most [`STDIN_WINDOW_BYTES`] may be
+    /// on their way, see [`DaemonToControl::StdinTaken`].
+    Stdin(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Be attached again to a running job whose link was lost: `JobAccepted`, then as after `Run`.
     Attach {
         /// The job.
         job: JobId,
+        /// Bytes of each stream that arrived before, so that none comes twice; what is not named counts as none.
+        received: Vec<(ProcessId, Stream, u64)>,
     },
     /// A signal for every rank of a job.
     Signal {
@@ -154,10 +160,20 @@ pub enum DaemonToControl {
     Output {
         /// Whose.
         rank: Rank,
+        /// Its process, by which the stream is known when ranks change.
+        process: ProcessId,
         /// From which stream.
         stream: Stream,
+        /// Where these bytes stand in the stream.
+        offset: u64,
         /// The bytes.
+        #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
+    },
+    /// So much standard input, summed from its beginning, was taken; as much more may be sent.
+    StdinTaken {
+        /// All bytes taken so far.
+        bytes: u64,
     },
     /// The job ended and nothing of it is left.
     JobEnded(JobEnd),

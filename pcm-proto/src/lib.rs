@@ -1,5 +1,6 @@
 //! Everything two processes of the project must agree on: ids, messages by direction, framing, limits.
 
+pub mod agent;
 pub mod app;
 pub mod boot;
 pub mod control;
@@ -10,4 +11,5 @@ pub mod ids;
 pub mod job;
 pub mod keeper;
 pub mod page;
+pub mod peer;
 pub mod refusal;

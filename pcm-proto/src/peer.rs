@@ -1,0 +1,367 @@
+//! Messages between daemons.
+//!
+//! A link may break and a daemon may be killed at any moment, so every message about a job states a fact or an order
+//! that may arrive twice: receivers recognise what they know already, and after each new link both sides say again
+//! what the other may have missed. Nothing here waits for the delivery of one particular message.
+//!
+//! Two trees carry what concerns many nodes. A *start order* travels down the tree over [`StartOrder::tree`], rooted
+//! at the coordinator. A world's *barriers* travel up and down the tree over [`WorldStart::nodes`], rooted at its first
+//! node. Everything else goes straight between a node and the job's coordinator.
+
+use crate::control::{ControlToDaemon, DaemonToControl, NodeState, Stream};
+use crate::event::Event;
+use crate::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
+use crate::job::{JobSpec, JobStatus, RankStatus};
+use crate::keeper::ExitStatus;
+use serde::{Deserialize, Serialize};
+
+/// Children of one node in a tree over nodes. With 4, a thousand nodes are five levels deep.
+pub const TREE_FANOUT: usize = 4;
+
+/// Unacknowledged output of one job on one node; above it the node stops reading the pipes of its ranks.
+pub const OUTPUT_WINDOW_BYTES: u64 = 1024 * 1024;
+
+/// What one daemon tells another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum DaemonToDaemon {
+    /// A packet of the failure detector; only `pcm-core::membership` looks inside.
+    Membership(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// How the sender's node is: sent to a few peers every few seconds, and in answer to a question.
+    Report(Box<NodeReport>),
+    /// Something about a job.
+    Job {
+        /// The job.
+        job: JobId,
+        /// What.
+        message: Box<JobMessage>,
+    },
+    /// A question; the asker waits for its answer until a deadline of its own.
+    Ask {
+        /// Number of the question among the asker's.
+        ask: u64,
+        /// What is asked.
+        question: Box<Question>,
+    },
+    /// The answer to a question.
+    Answer {
+        /// Number of the question.
+        ask: u64,
+        /// What is answered.
+        answer: Box<Answer>,
+    },
+    /// The sender's daemon leaves the cluster on purpose; its ranks have ended.
+    Leaving,
+}
+
+/// What a node is and how it is doing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Its name.
+    pub node: NodeName,
+    /// Where its daemon listens, as `host:port`.
+    pub address: String,
+    /// Its site.
+    pub site: String,
+    /// The CPUs it may use.
+    pub cpus: Vec<u32>,
+    /// Whether it is up or being emptied.
+    pub state: NodeState,
+    /// Nodes with the same number can share memory among their processes.
+    pub host: u64,
+    /// Its speed, relative to a fixed calibration loop; 0 when not yet measured.
+    pub speed: f64,
+    /// CPU time taken on its CPUs by others, in CPUs.
+    pub load_by_others: f64,
+    /// Ranks it runs now.
+    pub ranks: u32,
+    /// Free memory in bytes; 0 when not known.
+    pub free_memory: u64,
+    /// Process id of its daemon.
+    pub daemon_pid: u32,
+    /// The highest job number it has heard of.
+    pub highest_job: JobId,
+}
+
+/// Consecutive ranks of a world on one node, whose processes have consecutive numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankRun {
+    /// Index of the node in [`WorldStart::nodes`].
+    pub node: u32,
+    /// Number of the first process.
+    pub first: ProcessId,
+    /// How many.
+    pub count: u32,
+}
+
+/// One program of a world that an application asked for; the job's own program needs none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorldCommand {
+    /// Ranks that run it, after those of the commands before.
+    pub count: u32,
+    /// Program, to be resolved against the working directory and the search path.
+    #[serde(with = "serde_bytes")]
+    pub program: Vec<u8>,
+    /// Arguments.
+    pub args: Vec<Vec<u8>>,
+    /// Working directory, where it is not the job's.
+    pub cwd: Option<std::path::PathBuf>,
+}
+
+/// A set of processes that are started together and share an `MPI_COMM_WORLD`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorldStart {
+    /// The world.
+    pub world: WorldId,
+    /// Its nodes; barriers travel along the tree over them, rooted at the first.
+    pub nodes: Vec<NodeName>,
+    /// Its ranks from 0 on.
+    pub runs: Vec<RankRun>,
+    /// What MPI is told of which ranks share memory.
+    pub process_mapping: String,
+    /// Programs, where an application's `MPI_Comm_spawn` asks for them; empty means the job's program.
+    pub commands: Vec<WorldCommand>,
+    /// Keys its processes find from the beginning.
+    pub preset: Vec<(String, String)>,
+    /// Whether the processes are told that they were spawned.
+    pub spawned: bool,
+}
+
+/// Order to start worlds of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartOrder {
+    /// Counts the orders of a job from 0.
+    pub number: u32,
+    /// The node whose daemon coordinates the job.
+    pub coordinator: NodeName,
+    /// Nodes the order goes to, the coordinator first: entry `i` passes it on to the entries `4 i + 1 … 4 i + 4`.
+    pub tree: Vec<NodeName>,
+    /// The job.
+    pub spec: Box<JobSpec>,
+    /// The epoch whose layout the new processes belong to.
+    pub epoch: Epoch,
+    /// Ranks of that layout in order, for the information of the library; empty where they only come later.
+    pub layout: Vec<(ProcessId, WorldId)>,
+    /// What to start.
+    pub worlds: Vec<WorldStart>,
+}
+
+/// How far a process came with MPI before it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MpiStage {
+    /// It never called `MPI_Init`.
+    Before,
+    /// It was between `MPI_Init` and the end of `MPI_Finalize`.
+    Inside,
+    /// It had finalized.
+    After,
+}
+
+/// The end of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessEnd {
+    /// Which.
+    pub process: ProcessId,
+    /// How.
+    pub status: ExitStatus,
+    /// In which stage.
+    pub stage: MpiStage,
+}
+
+/// A request of `MPI_Comm_spawn`, as PMI carries it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnAsk {
+    /// The process that asks.
+    pub process: ProcessId,
+    /// Counts its requests from 0.
+    pub number: u32,
+    /// The programs in order.
+    pub commands: Vec<WorldCommand>,
+    /// Keys the new world finds from the beginning.
+    pub preset: Vec<(String, String)>,
+    /// Nodes the application asked for (info key `host`); empty leaves the choice to us.
+    pub hosts: Vec<String>,
+}
+
+/// What is said about a job. The comment names the direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JobMessage {
+    /// Coordinator, along the tree: start worlds.
+    Start(Box<StartOrder>),
+    /// Node to coordinator: these processes of an order run.
+    Started {
+        /// The order's number.
+        order: u32,
+        /// Processes with their process ids.
+        processes: Vec<(ProcessId, u32)>,
+    },
+    /// Node to coordinator: a process could not be started.
+    StartRefused {
+        /// The order's number.
+        order: u32,
+        /// Which process.
+        process: ProcessId,
+        /// A code of [`crate::refusal`].
+        code: String,
+        /// What happened, to what, and what to do next.
+        reason: String,
+    },
+    /// Node to coordinator: these processes ended.
+    Exited(Vec<ProcessEnd>),
+    /// Node to coordinator: a process called `MPI_Abort`.
+    Aborted {
+        /// Which.
+        process: ProcessId,
+        /// With which code.
+        code: i32,
+        /// What MPI said.
+        message: String,
+    },
+    /// Coordinator to node: send a signal to all processes of the job there.
+    Signal {
+        /// Its number.
+        signal: i32,
+    },
+    /// Coordinator to node: end these processes of a job that goes on.
+    EndProcesses {
+        /// Which.
+        processes: Vec<ProcessId>,
+        /// Time between SIGTERM and SIGKILL.
+        grace_ms: u32,
+    },
+    /// Coordinator to node: end all processes of the job.
+    End {
+        /// Time between SIGTERM and SIGKILL.
+        grace_ms: u32,
+    },
+    /// Node to coordinator: nothing of the job is left here, all its output was sent.
+    Cleared,
+    /// Coordinator to node: the job is over (or not known), forget it; end what is left of it.
+    Close,
+    /// Node to its parent in a world's tree: all ranks of the world below are in its barrier of this number.
+    Barrier {
+        /// The world.
+        world: WorldId,
+        /// Counts the world's barriers from 0.
+        number: u32,
+        /// Keys put since the barrier before.
+        puts: Vec<(String, String)>,
+    },
+    /// Node to its children in a world's tree: the barrier is complete.
+    BarrierDone {
+        /// The world.
+        world: WorldId,
+        /// Its number.
+        number: u32,
+        /// Keys put by all since the barrier before.
+        puts: Vec<(String, String)>,
+    },
+    /// Node to coordinator: a process asks for a world of its own.
+    Spawn(Box<SpawnAsk>),
+    /// Node to coordinator: the first rank of a spawned world asks for its parent's port, so it is ready to meet it.
+    SpawnReady {
+        /// The spawned world.
+        world: WorldId,
+    },
+    /// Coordinator to the asker's node: the spawned world is ready, or why there is none.
+    SpawnResult {
+        /// The process that asked.
+        process: ProcessId,
+        /// The number of its request.
+        number: u32,
+        /// Ranks started, or the reason why none were.
+        result: Result<u32, String>,
+    },
+    /// Node to coordinator: output of a process.
+    Output(OutputPiece),
+    /// Coordinator to node: so much of a stream reached its reader; with `bytes` the sum since its beginning.
+    OutputTaken {
+        /// Whose.
+        process: ProcessId,
+        /// Which stream.
+        stream: Stream,
+        /// All bytes taken so far.
+        bytes: u64,
+    },
+    /// Coordinator to the node of the first process: standard input; empty means its end.
+    Stdin {
+        /// Where these bytes stand in the stream.
+        offset: u64,
+        /// The bytes.
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// Node to coordinator: so much standard input was written or will never be.
+    StdinTaken {
+        /// All bytes taken so far.
+        bytes: u64,
+    },
+}
+
+/// Whole lines of one stream of a process, or the rest of the stream at its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputPiece {
+    /// Whose.
+    pub process: ProcessId,
+    /// Which stream.
+    pub stream: Stream,
+    /// Where these bytes stand in the stream.
+    pub offset: u64,
+    /// The bytes.
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
+}
+
+/// What a daemon asks another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Question {
+    /// Is anybody there.
+    Ping,
+    /// How the node is.
+    Report,
+    /// A number for a new job; only the first node of the cluster that is up gives one.
+    JobNumber,
+    /// The jobs this daemon coordinates, ended ones of the last hour included.
+    Jobs,
+    /// What the pages of the job's ranks on this node show.
+    Ranks {
+        /// The job.
+        job: JobId,
+    },
+    /// This node's own events, oldest first, beginning after `since_us`.
+    Events {
+        /// Only this job's.
+        job: Option<JobId>,
+        /// Microseconds since 1970.
+        since_us: u64,
+    },
+    /// A request of `pcmctl` with one answer that this daemon is the right one for.
+    Control(Box<ControlToDaemon>),
+    /// End every job you coordinate, then every process you have.
+    EndJobs,
+    /// Leave the cluster and end, with your keeper.
+    Quit,
+}
+
+/// What a daemon answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    /// To `Ping`.
+    Pong {
+        /// The version of the answering daemon.
+        version: String,
+    },
+    /// To `Report`.
+    Report(Box<NodeReport>),
+    /// To `JobNumber`.
+    JobNumber(JobId),
+    /// To `Jobs`.
+    Jobs(Vec<JobStatus>),
+    /// To `Ranks`.
+    Ranks(Vec<RankStatus>),
+    /// To `Events`.
+    Events(Vec<Event>),
+    /// To `Control`.
+    Control(Box<DaemonToControl>),
+    /// To `EndJobs` and `Quit`.
+    Done,
+}
