@@ -39,6 +39,10 @@ number!(
     Epoch(u64)
 );
 number!(
+    /// Counts the holders of a job's lease, from 0. A message of a lower term comes from a holder that was replaced.
+    Term(u32)
+);
+number!(
     /// Top of an application's iteration loop, counted by the library from 0.
     Iteration(u64)
 );

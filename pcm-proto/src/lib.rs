@@ -10,6 +10,8 @@ pub mod handshake;
 pub mod ids;
 pub mod job;
 pub mod keeper;
+pub mod layout;
 pub mod page;
 pub mod peer;
+pub mod reconfiguration;
 pub mod refusal;

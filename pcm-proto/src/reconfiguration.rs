@@ -1,0 +1,600 @@
+//! Messages of a reconfiguration: coordinator ↔ participant, candidate for the lease ↔ voter, daemon ↔ rank.
+//!
+//! An order carries the term of the one who gives it and is refused when a higher term is known. A decision carries
+//! none: it is a fact about one attempt, made once, and anybody who knows it may pass it on. What each message means
+//! in each state is told in `pcm-core/src/reconfiguration/README.md`.
+
+use crate::ids::{Bytes, Epoch, Iteration, NodeName, ProcessId, Rank, Term, WorldId};
+use crate::layout::{Layout, Mode, Plan};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Names one try at one reconfiguration. Attempts of one job are ordered as they were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The layout it starts from.
+    pub epoch: Epoch,
+    /// The lease under which it was planned.
+    pub term: Term,
+    /// Its number under that lease.
+    pub number: u32,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.epoch, self.term, self.number)
+    }
+}
+
+/// Phases of a reconfiguration as the coordinator counts them; also the names of `phases_ms` in events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Newcomers are started and initialised.
+    Preparing,
+    /// The ranks are being stopped at one iteration.
+    Converging,
+    /// Old and new processes join.
+    Meeting,
+    /// Data moves; in a relaunch, it is parked with the daemons.
+    Moving,
+    /// Decided; ranks take up the new layout or return to the old one, leavers end.
+    Closing,
+    /// Relaunch only: every old process is being ended.
+    Ending,
+    /// Relaunch only: the new set starts and restores its data.
+    Starting,
+}
+
+impl Phase {
+    /// The phase's name in events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Preparing => "preparing",
+            Self::Converging => "converging",
+            Self::Meeting => "meeting",
+            Self::Moving => "moving",
+            Self::Closing => "closing",
+            Self::Ending => "ending",
+            Self::Starting => "starting",
+        }
+    }
+}
+
+/// What was moved, so that sums over all senders and all receivers can be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Number of bytes.
+    pub bytes: Bytes,
+    /// Wrapping sum of the chunks' checksums.
+    pub checksum: u64,
+}
+
+impl Tally {
+    /// The tally of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: Bytes(self.bytes.0.wrapping_add(other.bytes.0)),
+            checksum: self.checksum.wrapping_add(other.checksum),
+        }
+    }
+}
+
+/// Why one participant cannot take part any more. It has not agreed and never will.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Failure {
+    /// A newcomer could not be started.
+    StartFailed {
+        /// Which one.
+        process: ProcessId,
+        /// The system's words.
+        reason: String,
+    },
+    /// A process that takes part ended.
+    ProcessDied {
+        /// Which one.
+        process: ProcessId,
+    },
+    /// A rank left its loop: there will be no further iteration.
+    JobEnding {
+        /// Its process.
+        process: ProcessId,
+    },
+    /// A rank was not standing at the ceiling when it was called to the meeting.
+    NotStanding {
+        /// Its process.
+        process: ProcessId,
+    },
+    /// The processes could not be joined.
+    NotJoined {
+        /// The process that reports it.
+        process: ProcessId,
+        /// MPI's words.
+        reason: String,
+    },
+    /// Data did not arrive, or not as it was sent, or could not be parked.
+    NotMoved {
+        /// The process that reports it.
+        process: ProcessId,
+        /// What went wrong.
+        reason: String,
+    },
+    /// Nothing was heard from the coordinator for longer than a participant waits.
+    CoordinatorSilent,
+    /// The coordinator of the attempt was replaced.
+    CoordinatorReplaced,
+    /// The participant's daemon was started again in the middle.
+    DaemonRestarted,
+    /// The participant still has an older attempt to settle.
+    Busy {
+        /// That attempt.
+        with: Attempt,
+    },
+    /// The participant knows another layout than the plan starts from.
+    OtherLayout {
+        /// The epoch it knows.
+        epoch: Epoch,
+    },
+    /// The participant has no record of this attempt.
+    Unknown,
+}
+
+/// Why an attempt was aborted. The old layout is intact in every case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AbortReason {
+    /// A phase took longer than it may.
+    Deadline {
+        /// Which one.
+        phase: Phase,
+    },
+    /// A participant failed.
+    Failed {
+        /// Its node.
+        node: NodeName,
+        /// How.
+        failure: Failure,
+    },
+    /// A participant's node is gone.
+    NodeGone {
+        /// The node.
+        node: NodeName,
+    },
+    /// Senders and receivers do not agree on what moved.
+    TallyMismatch {
+        /// Sum over all senders.
+        sent: Tally,
+        /// Sum over all receivers.
+        received: Tally,
+    },
+    /// The ranks kept outrunning the ceiling.
+    NoCeiling {
+        /// Rounds tried.
+        rounds: u32,
+    },
+    /// The coordinator's daemon was started again before it had decided.
+    CoordinatorRestarted,
+    /// The lease moved before anything was decided.
+    CoordinatorReplaced,
+    /// Somebody asked for it.
+    Cancelled,
+}
+
+/// What became of an attempt. Made once; every copy says the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Decision {
+    /// The new layout is the job's.
+    Committed,
+    /// The old layout stays.
+    Aborted {
+        /// Why.
+        reason: AbortReason,
+    },
+}
+
+/// Why the job cannot go on by reconfiguration alone. Whoever restarts jobs from checkpoints begins here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Loss {
+    /// A process that held data ended.
+    ProcessDied {
+        /// Which one.
+        process: ProcessId,
+    },
+    /// A process did not come back from MPI and its data could not be saved.
+    ProcessStuck {
+        /// Which one.
+        process: ProcessId,
+    },
+    /// A node that hosts ranks is gone.
+    NodeGone {
+        /// Which one.
+        node: NodeName,
+    },
+    /// Everything was ready to be committed when the coordinator was lost, and nobody left knows whether it was.
+    Undecided {
+        /// The attempt.
+        attempt: Attempt,
+    },
+    /// No coordinator could be found for too long.
+    NoCoordinator,
+    /// The processes of the committed layout could not all be started.
+    RelaunchFailed {
+        /// The node that failed.
+        node: NodeName,
+        /// How.
+        failure: Failure,
+    },
+    /// A committed reconfiguration did not settle in time.
+    NotSettled {
+        /// A node that has not answered.
+        node: NodeName,
+    },
+}
+
+/// Where a world of processes waits to be joined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorldPort {
+    /// The world.
+    pub world: WorldId,
+    /// What MPI_Open_port gave it.
+    pub port: String,
+}
+
+/// Coordinator to participant; each may be repeated and is answered each time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Start the newcomers of this node and answer when all are initialised.
+    Prepare {
+        /// What for.
+        plan: Box<Plan>,
+        /// Set when the ranks already stand at this ceiling, left there by a failed meeting.
+        standing: Option<Iteration>,
+    },
+    /// Let no rank start this iteration or a later one, and say how far they have come.
+    SetCeiling {
+        /// Grows with each new ceiling.
+        round: u32,
+        /// The ceiling.
+        ceiling: Iteration,
+    },
+    /// The ceiling is final: answer when every rank stands there.
+    Stop {
+        /// The ceiling.
+        ceiling: Iteration,
+    },
+    /// Everybody stands there: join and move the data, or in a relaunch, park it.
+    Meet {
+        /// The ceiling.
+        ceiling: Iteration,
+        /// Where the worlds wait.
+        ports: Vec<WorldPort>,
+        /// How long a rank that has done its part waits for the decision.
+        patience_us: u64,
+    },
+    /// Relaunch: every old process has ended everywhere, start the new ones.
+    Start,
+    /// The attempt is over everywhere: ranks left standing may go on, parked data may be dropped.
+    Release,
+}
+
+/// Participant to coordinator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The newcomers here are initialised.
+    Prepared {
+        /// Ports they opened, if any.
+        ports: Vec<WorldPort>,
+    },
+    /// The ceiling is set.
+    CeilingSet {
+        /// Which round.
+        round: u32,
+        /// The most iterations any rank here has announced as started; the ceiling holds if this is not above it.
+        started: Iteration,
+    },
+    /// Every rank here stands at the ceiling.
+    Stopped {
+        /// Ports opened by ranks that stand there.
+        ports: Vec<WorldPort>,
+    },
+    /// Every process here has joined.
+    Met,
+    /// Every process here has moved or parked its data; from now on only the decision can release them.
+    Moved {
+        /// What left them.
+        sent: Tally,
+        /// What came to them.
+        received: Tally,
+    },
+    /// This participant cannot agree to the attempt any more.
+    Failed {
+        /// Why.
+        failure: Failure,
+    },
+    /// Relaunch: every old process here has ended.
+    Ended,
+    /// The decision was carried out here: ranks run on, leavers are gone.
+    Closed {
+        /// Longest time the application code of a rank was held, in microseconds.
+        held_us: u64,
+        /// Processes that did not come back from the meeting; their memory still holds their data.
+        stuck: Vec<ProcessId>,
+    },
+}
+
+/// What a voter tells a candidate about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The newest committed layout it knows.
+    pub layout: Option<Layout>,
+    /// The attempt it is engaged in, its plan, and whether it has agreed to it.
+    pub engaged: Option<(Attempt, Plan, bool)>,
+    /// The newest decision it knows.
+    pub decided: Option<(Attempt, Decision)>,
+    /// Set when it has ended its ranks for good.
+    pub lost: Option<Loss>,
+}
+
+/// Candidate for the lease ↔ voter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeaseMessage {
+    /// Promise to obey nobody of a lower term.
+    Ask {
+        /// The candidate's term.
+        term: Term,
+    },
+    /// Promised.
+    Promise {
+        /// The term promised.
+        term: Term,
+        /// What the voter knows.
+        standing: Box<Standing>,
+    },
+    /// A higher term is known: stop coordinating.
+    Stale {
+        /// That term.
+        term: Term,
+        /// Its candidate or holder.
+        holder: NodeName,
+    },
+    /// The sender holds the lease.
+    Held {
+        /// Its term.
+        term: Term,
+    },
+}
+
+/// Everything daemons say to each other about the reconfigurations of one job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReconfigurationMessage {
+    /// Coordinator to participant.
+    Order {
+        /// Under which lease it is given.
+        term: Term,
+        /// Which attempt.
+        attempt: Attempt,
+        /// What to do.
+        order: Order,
+    },
+    /// Participant to coordinator.
+    Answer {
+        /// Which attempt.
+        attempt: Attempt,
+        /// What was done.
+        answer: Answer,
+    },
+    /// A fact, from anyone who knows it.
+    Decided {
+        /// Which attempt.
+        attempt: Attempt,
+        /// What became of it.
+        decision: Decision,
+        /// Ranks return to the ceiling and stay there: a relaunch will follow.
+        stand: bool,
+    },
+    /// From a participant that has agreed and heard nothing since: what became of it?
+    AskDecision {
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// The job is lost: end every process. Answered by `Buried`.
+    Bury {
+        /// Under which lease it is ordered.
+        term: Term,
+        /// Why.
+        loss: Loss,
+    },
+    /// Every process of the job here has ended.
+    Buried,
+    /// Outside any attempt, or too late for one: the job has lost something here.
+    Lost {
+        /// The layout it happened in.
+        epoch: Epoch,
+        /// What.
+        loss: Loss,
+    },
+    /// About the lease.
+    Lease(LeaseMessage),
+}
+
+/// A world as a rank needs to know it at the meeting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeetingWorld {
+    /// The world.
+    pub world: WorldId,
+    /// Its number of processes, all newcomers.
+    pub size: u32,
+    /// The port it opened; empty when it is to connect to the old communicator's.
+    pub port: String,
+}
+
+/// Call to the meeting. Ranks of the transfer communicator: the old ranks, then the worlds in the order given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeetOrder {
+    /// The old communicator's size.
+    pub old_size: u32,
+    /// The port of the old communicator's rank 0, if it opened one.
+    pub port: String,
+    /// The worlds of newcomers, in the order in which they are joined.
+    pub worlds: Vec<MeetingWorld>,
+    /// For each new rank its rank in the transfer communicator.
+    pub order: Vec<u32>,
+    /// For each new rank the old one it continues.
+    pub continues: Vec<Option<Rank>>,
+    /// Shares of the new ranks; empty means equal.
+    pub weights: Vec<u32>,
+}
+
+/// Daemon to rank, about a reconfiguration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReconfigurationOrder {
+    /// Join and move.
+    Meet {
+        /// Which attempt.
+        attempt: Attempt,
+        /// Only a rank that stands exactly there may enter.
+        ceiling: Iteration,
+        /// With whom.
+        meeting: Box<MeetOrder>,
+        /// How long to wait for the decision once done.
+        patience_us: u64,
+    },
+    /// Hand the data to the daemon.
+    Park {
+        /// Which attempt.
+        attempt: Attempt,
+        /// Only a rank that stands exactly there may do so.
+        ceiling: Iteration,
+        /// How long to wait for the decision once done.
+        patience_us: u64,
+    },
+    /// What became of the attempt.
+    Decided {
+        /// Which attempt.
+        attempt: Attempt,
+        /// Whether it was committed.
+        committed: bool,
+        /// The mode it was planned in: after the commit of a relaunch every old process ends.
+        mode: Mode,
+    },
+}
+
+/// Rank to daemon, about a reconfiguration. After a new connection the rank repeats its last one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReconfigurationReport {
+    /// A newcomer is initialised, or a restored process has its data and runs.
+    Ready {
+        /// The port its world opened; empty when it opened none.
+        port: String,
+    },
+    /// The rank waits at the ceiling and has not started this iteration.
+    AtCeiling {
+        /// The iteration.
+        iteration: Iteration,
+        /// The port the communicator's rank 0 opened; empty otherwise.
+        port: String,
+    },
+    /// Joined.
+    Met {
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// Its data has moved or is parked; the rank does nothing more until it hears the decision.
+    Moved {
+        /// Which attempt.
+        attempt: Attempt,
+        /// What left it.
+        sent: Tally,
+        /// What came to it.
+        received: Tally,
+    },
+    /// It cannot take part; it stands at the ceiling again, or ends if it is a newcomer.
+    Failed {
+        /// Which attempt.
+        attempt: Attempt,
+        /// Whether joining (else moving) failed.
+        joining: bool,
+        /// What went wrong.
+        reason: String,
+    },
+    /// It was not standing where the order said, or refuses an attempt it has left.
+    NotStanding {
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// It has carried out the decision: runs on, or stands at the ceiling again.
+    Settled {
+        /// Which attempt.
+        attempt: Attempt,
+        /// How long its application code has been held so far, in microseconds.
+        held_us: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt() -> Attempt {
+        Attempt {
+            epoch: Epoch(1),
+            term: Term(2),
+            number: 3,
+        }
+    }
+
+    #[test]
+    fn attempts_are_ordered_as_they_were_made() {
+        let first = attempt();
+        let same_lease = Attempt { number: 4, ..first };
+        let next_lease = Attempt {
+            term: Term(3),
+            number: 0,
+            ..first
+        };
+        let next_layout = Attempt {
+            epoch: Epoch(2),
+            term: Term(2),
+            number: 0,
+        };
+        assert!(first < same_lease && same_lease < next_lease && next_lease < next_layout);
+    }
+
+    #[test]
+    fn the_bytes_of_messages_are_those_of_this_version() {
+        let stop = ReconfigurationMessage::Order {
+            term: Term(2),
+            attempt: attempt(),
+            order: Order::Stop { ceiling: Iteration(9) },
+        };
+        let decided = ReconfigurationMessage::Decided {
+            attempt: attempt(),
+            decision: Decision::Committed,
+            stand: false,
+        };
+        let golden: [(ReconfigurationMessage, &[u8]); 3] = [
+            (stop, b"\x81\xa5Order\x93\x02\x93\x01\x02\x03\x81\xa4Stop\x91\x09"),
+            (decided, b"\x81\xa7Decided\x93\x93\x01\x02\x03\xa9Committed\xc2"),
+            (ReconfigurationMessage::Buried, b"\xa6Buried"),
+        ];
+        for (message, bytes) in golden {
+            assert_eq!(rmp_serde::to_vec(&message).unwrap(), bytes, "{message:?}");
+            assert_eq!(rmp_serde::from_slice::<ReconfigurationMessage>(bytes).unwrap(), message);
+        }
+        let report = ReconfigurationReport::AtCeiling {
+            iteration: Iteration(7),
+            port: String::new(),
+        };
+        assert_eq!(rmp_serde::to_vec(&report).unwrap(), b"\x81\xa9AtCeiling\x92\x07\xa0");
+    }
+
+    #[test]
+    fn tallies_of_all_senders_and_receivers_can_be_compared() {
+        let part = Tally {
+            bytes: Bytes(4),
+            checksum: u64::MAX,
+        };
+        let sum = part.plus(part);
+        assert_eq!((sum.bytes, sum.checksum), (Bytes(8), u64::MAX - 1));
+    }
+}
