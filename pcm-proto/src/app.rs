@@ -5,6 +5,7 @@
 //! cost nothing travel on the shared page ([`crate::page`]) instead. Nothing here does I/O.
 
 use crate::frame::EncodeError;
+use crate::reconfiguration::{ReconfigurationOrder, ReconfigurationReport};
 use serde::{Deserialize, Serialize};
 
 /// Names of the variables by which a daemon tells a rank where it belongs; `PMI_*` come beside them.
@@ -45,6 +46,8 @@ pub enum AppToDaemon {
         /// The code it gave.
         code: i32,
     },
+    /// About a reconfiguration.
+    Reconfiguration(ReconfigurationReport),
     /// The application called `MPI_Finalize`. The last message of a rank.
     Finalizing,
 }
@@ -59,6 +62,8 @@ pub enum DaemonToApp {
         /// Why, for a person.
         reason: String,
     },
+    /// About a reconfiguration.
+    Reconfiguration(ReconfigurationOrder),
 }
 
 /// One message as one packet. The other side reads it with [`crate::frame::decode`].

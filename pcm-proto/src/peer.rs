@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
 use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::ExitStatus;
+use crate::reconfiguration::ReconfigurationMessage;
 use serde::{Deserialize, Serialize};
 
 /// Children of one node in a tree over nodes. With 4, a thousand nodes are five levels deep.
@@ -295,6 +296,8 @@ pub enum JobMessage {
         /// All bytes taken so far.
         bytes: u64,
     },
+    /// Any node of the job to any other: a reconfiguration or the job's lease.
+    Reconfiguration(Box<ReconfigurationMessage>),
 }
 
 /// Whole lines of one stream of a process, or the rest of the stream at its end.
