@@ -1,3 +1,28 @@
-//! Entry of `cargo xtask`.
+//! Entry of `cargo xtask`: reads the command line and hands over. Must never depend on MPI.
 
-fn main() {}
+mod bench;
+mod c_parts;
+mod clang;
+mod cli;
+mod compile;
+mod environment;
+mod failure;
+mod lint;
+mod mpi;
+mod repository;
+mod setup;
+mod suites;
+mod wheel;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

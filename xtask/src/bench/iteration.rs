@@ -1,0 +1,73 @@
+//! Bench `iteration`: time per iteration of heat2d, C against Rust, under the same mpiexec.
+
+use super::{
+    interleave::{self, Variant},
+    registry::{Bench, Context, Report},
+    samples::Ratio,
+    trial,
+};
+use crate::failure::Failure;
+use std::time::Duration;
+
+pub(super) const BENCH: Bench = Bench {
+    name: "iteration",
+    about: "heat2d: microseconds per iteration, C against Rust, two ranks, plain mpiexec",
+    run,
+};
+
+fn run(context: &Context) -> Result<Report, Failure> {
+    let iterations: u32 = if context.quick { 200 } else { 2000 };
+    let variant = |name: &'static str| {
+        Variant::new(name, move || {
+            let mut command = context.environment.command(context.environment.mpi.mpiexec());
+            command
+                .args(["-n", "2"])
+                .arg(context.program(name))
+                .args(["--rows", "1024", "--cols", "1024"]);
+            command.args(["--iterations", &iterations.to_string()]);
+            let outcome = trial::run(BENCH.name, command, Duration::from_secs(120))?;
+            let seconds = seconds(&outcome.stdout).ok_or_else(|| Failure::Bench {
+                name: BENCH.name,
+                problem: format!("no closing line in {:?} after {:?}", outcome.stdout, outcome.took),
+            })?;
+            Ok(seconds * 1e6 / f64::from(iterations))
+        })
+    };
+    let series = interleave::rounds(
+        &mut [variant("heat2d-c-plain"), variant("heat2d")],
+        context.rounds(),
+        "us",
+    )?;
+    let ratio = Ratio {
+        name: "Rust / C".into(),
+        value: series[1].paired_ratio(&series[0]),
+        target: None,
+    };
+    Ok(Report {
+        series,
+        ratios: vec![ratio],
+        remarks: vec!["1024 x 1024 cells, two ranks".into()],
+    })
+}
+
+/// The figure after `seconds` in heat2d's closing line.
+fn seconds(output: &str) -> Option<f64> {
+    let line = output.lines().find(|line| line.starts_with("heat2d: iterations "))?;
+    line.split_whitespace()
+        .skip_while(|word| *word != "seconds")
+        .nth(1)?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_read_from_the_closing_line() {
+        let output = "noise\nheat2d: iterations 5 ranks 2 seconds 1.250000 checksum 0123456789abcdef\n";
+        assert_eq!(seconds(output), Some(1.25));
+        assert_eq!(seconds("heat2d: rows missing"), None);
+    }
+}

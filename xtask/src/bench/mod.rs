@@ -1,0 +1,13 @@
+//! Benches: one file each, named in `registry`. Must never change what it measures to look better.
+//!
+//! To add one: write `NAME.rs` with `pub(super) const BENCH: Bench`, and name it in `registry::BENCHES`.
+
+mod interleave;
+mod iteration;
+mod record;
+pub(crate) mod registry;
+mod samples;
+mod table;
+mod trial;
+
+pub(crate) use registry::Options;

@@ -1,0 +1,82 @@
+//! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
+
+use super::{iteration, record, table};
+use crate::{compile, environment::Environment, failure::Failure, repository::Repository, setup};
+use std::path::PathBuf;
+
+pub(super) use super::samples::Report;
+
+/// The benches, in the order `list` shows them.
+const BENCHES: &[Bench] = &[iteration::BENCH];
+
+/// One thing that can be measured.
+pub(super) struct Bench {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) run: fn(&Context) -> Result<Report, Failure>,
+}
+
+/// What a bench gets: a finished release build and how much time to take.
+pub(super) struct Context {
+    pub(super) environment: Environment,
+    pub(super) quick: bool,
+}
+
+impl Context {
+    /// A program that `cargo xtask build` left.
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.environment.release.join(name)
+    }
+
+    /// How often to repeat: at least nine times for a figure to quote.
+    pub(super) fn rounds(&self) -> usize {
+        if self.quick { 3 } else { 9 }
+    }
+}
+
+/// How a bench was asked for.
+pub(crate) struct Options {
+    pub(crate) quick: bool,
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Runs the named bench, prints its table and writes its record; `list` prints the names.
+pub(crate) fn run(repository: &Repository, name: &str, options: Options) -> Result<(), Failure> {
+    if name == "list" {
+        for bench in BENCHES {
+            println!("{:<12} {}", bench.name, bench.about);
+        }
+        return Ok(());
+    }
+    let bench = BENCHES
+        .iter()
+        .find(|bench| bench.name == name)
+        .ok_or_else(|| Failure::UnknownBench { name: name.to_owned() })?;
+    let environment = setup::run(repository)?;
+    compile::release(repository, &environment)?;
+    let context = Context {
+        environment,
+        quick: options.quick,
+    };
+    let report = (bench.run)(&context)?;
+    print!("{}", table::render(&report));
+    if let Some(path) = options.json {
+        record::write(&path, bench.name, &context, &report)?;
+        println!("samples in {}", path.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bench_has_its_own_name() {
+        let mut names: Vec<_> = BENCHES.iter().map(|bench| bench.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), BENCHES.len());
+        assert!(!names.contains(&"list"));
+    }
+}

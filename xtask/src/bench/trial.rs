@@ -1,0 +1,95 @@
+//! One run of a program under measurement, with a deadline. Must never leave it running.
+
+use crate::{environment::describe, failure::Failure};
+use std::{
+    io::Read,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Often enough to see an end soon, seldom enough not to disturb the ranks on two cores.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// What a run said and how long it took from start to end.
+pub(super) struct Outcome {
+    pub(super) stdout: String,
+    pub(super) took: Duration,
+}
+
+/// Runs to a successful end within the deadline, or ends it and says so.
+pub(super) fn run(bench: &'static str, mut command: Command, deadline: Duration) -> Result<Outcome, Failure> {
+    let program = describe(&command);
+    let started = Instant::now();
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|source| Failure::Start {
+            program: program.clone(),
+            source,
+        })?;
+    let mut out = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut text = Vec::new();
+        out.as_mut().map(|out| out.read_to_end(&mut text));
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let status = loop {
+        match child.try_wait().map_err(|source| Failure::Start {
+            program: program.clone(),
+            source,
+        })? {
+            Some(status) => break status,
+            None if started.elapsed() > deadline => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(Failure::Bench {
+                    name: bench,
+                    problem: format!("{program} did not end in {deadline:?}"),
+                });
+            }
+            None => thread::sleep(LOOK_EVERY),
+        }
+    };
+    let took = started.elapsed();
+    let stdout = reader.join().unwrap_or_default();
+    if status.success() {
+        Ok(Outcome { stdout, took })
+    } else {
+        Err(Failure::Ended {
+            program,
+            status,
+            advice: "its messages are above".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script);
+        command
+    }
+
+    #[test]
+    fn a_run_past_its_deadline_is_ended_and_named() {
+        let started = Instant::now();
+        let failure = run("x", shell("exec sleep 60"), Duration::from_millis(50))
+            .err()
+            .unwrap();
+        assert!(failure.to_string().contains("sleep 60"));
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_run_that_fails_is_no_sample() {
+        assert!(run("x", shell("exit 3"), Duration::from_secs(30)).is_err());
+        assert_eq!(
+            run("x", shell("echo yes"), Duration::from_secs(30)).unwrap().stdout,
+            "yes\n"
+        );
+    }
+}

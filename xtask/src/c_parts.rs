@@ -1,0 +1,76 @@
+//! Compiles the C programs of the repository and sets their run paths. Must never use mpicc: it splits paths at blanks.
+
+use crate::{
+    environment::{Environment, must},
+    failure::{Failure, OnPath},
+    repository::Repository,
+};
+use std::{fs, process, process::Command};
+
+struct Program {
+    name: &'static str,
+    source: &'static str,
+    /// Linked with libpcm before MPI, as soon as there is a libpcm.
+    malleable: bool,
+}
+
+const PROGRAMS: [Program; 2] = [
+    Program {
+        name: "heat2d-c",
+        source: "examples/heat2d/heat2d.c",
+        malleable: true,
+    },
+    Program {
+        name: "heat2d-c-plain",
+        source: "examples/heat2d/heat2d.c",
+        malleable: false,
+    },
+];
+
+/// No contraction to fused operations: C and Rust must compute the same bits.
+const FLAGS: [&str; 5] = ["-std=c11", "-O3", "-Wall", "-Wextra", "-ffp-contract=off"];
+
+/// Builds each C program beside the Rust ones.
+pub(crate) fn build(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+    for program in &PROGRAMS {
+        let finished = environment.release.join(program.name);
+        // A running job keeps its program: the new one takes the name when it is complete.
+        let fresh = environment.release.join(format!(".{}-{}", program.name, process::id()));
+        let mut compiler = compiler(repository, environment, program);
+        compiler.arg("-o").arg(&fresh);
+        if program.malleable && environment.release.join("libpcm.so").is_file() {
+            compiler
+                .arg("-L")
+                .arg(&environment.release)
+                .args(["-lpcm", "-Wl,-rpath,$ORIGIN"]);
+        }
+        compiler.arg("-L").arg(&environment.mpi.library).args(["-lmpi", "-lm"]);
+        // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
+        compiler
+            .args(["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker"])
+            .arg(&environment.mpi.library);
+        must(compiler, "the compiler's messages are above")?;
+        fs::rename(&fresh, &finished).on("replace", &finished)?;
+    }
+    Ok(())
+}
+
+/// Compiles without output, warnings denied.
+pub(crate) fn lint(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+    for program in PROGRAMS.iter().filter(|program| program.malleable) {
+        let mut compiler = compiler(repository, environment, program);
+        compiler.args(["-Werror", "-Wconversion", "-fsyntax-only"]);
+        must(compiler, "mend the C source named above")?;
+    }
+    Ok(())
+}
+
+fn compiler(repository: &Repository, environment: &Environment, program: &Program) -> Command {
+    let mut compiler = environment.command("cc");
+    compiler.args(FLAGS).arg("-isystem").arg(&environment.mpi.include);
+    compiler
+        .arg("-I")
+        .arg(repository.root.join("pcm-lib/include"))
+        .arg(repository.root.join(program.source));
+    compiler
+}

@@ -1,0 +1,89 @@
+//! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
+
+use crate::{bench, compile, environment::Environment, failure::Failure, lint, repository::Repository, setup, suites};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Sets up, builds, tests and measures this repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXIT_CODES: &str =
+    "Example: cargo xtask test\n\nExit codes: 0 done, 1 it failed (the last lines say why), 2 wrong command line.";
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Find or install an MPI that can do live reconfiguration, and libclang.
+    #[command(
+        after_help = "Example: cargo xtask setup\n\nPCM_MPI=PREFIX chooses an MPI; otherwise an mpicc in PATH is used if it can do live \
+                            reconfiguration, else the mpich wheel from PyPI is installed into .mpi/."
+    )]
+    Setup,
+    /// Release build of everything, the C parts too, into target/release.
+    #[command(after_help = "Example: cargo xtask build")]
+    Build,
+    /// Run the tests; without a suite, all that continuous integration runs.
+    #[command(
+        after_help = "Example: cargo xtask test unit\n\nEnds with a line 'N passed, N failed' over all runners. With CI=true a test that cannot \
+                            run counts as failed."
+    )]
+    Test {
+        #[arg(value_enum, default_value = "all")]
+        suite: suites::Suite,
+        /// Only tests whose name contains this.
+        #[arg(long)]
+        filter: Option<String>,
+    },
+    /// Format, clippy and documentation checks with the environment the MPI crates need.
+    #[command(after_help = "Example: cargo xtask lint")]
+    Lint,
+    /// Measure something; `list` names what can be measured.
+    #[command(
+        after_help = "Example: cargo xtask bench list\nExample: cargo xtask bench iteration --quick --json samples.json"
+    )]
+    Bench {
+        /// A name from `list`, or `list`.
+        name: String,
+        /// Fewer and shorter runs: shows that it works, not a figure to quote.
+        #[arg(long)]
+        quick: bool,
+        /// Write machine, versions and every raw sample here.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+    /// Print the build environment for a shell.
+    #[command(after_help = "Example: eval \"$(cargo xtask env)\"")]
+    Env,
+}
+
+impl Cli {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let repository = Repository::locate()?;
+        match self.verb {
+            Verb::Setup => report_setup(&setup::run(&repository)?),
+            Verb::Build => compile::release(&repository, &setup::run(&repository)?)?,
+            Verb::Test { suite, filter } => {
+                suites::run(&repository, &setup::run(&repository)?, suite, filter.as_deref())?;
+            }
+            Verb::Lint => lint::run(&repository, &setup::run(&repository)?)?,
+            Verb::Bench { name, quick, json } => {
+                bench::registry::run(&repository, &name, bench::Options { quick, json })?;
+            }
+            Verb::Env => print!("{}", setup::run(&repository)?.shell_lines()),
+        }
+        Ok(())
+    }
+}
+
+fn report_setup(environment: &Environment) {
+    println!(
+        "MPI       {} in {}",
+        environment.mpi.version,
+        environment.mpi.prefix.display()
+    );
+    println!("libclang  {}", environment.clang.library_directory.display());
+}

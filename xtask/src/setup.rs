@@ -1,0 +1,134 @@
+//! `cargo xtask setup`: makes an MPI and libclang available, once. Must never touch anything outside the checkout but
+//! system packages, where it may.
+
+use crate::{
+    clang::Clang,
+    environment::Environment,
+    failure::{Failure, OnPath},
+    mpi::Mpi,
+    repository::Repository,
+    wheel,
+};
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::Command,
+    time::UNIX_EPOCH,
+};
+
+/// The MPI of reference, as pip names it.
+const MPICH: &str = "mpich==5.0.2";
+/// The oldest libclang bindgen is happy with would do; this is the newest on PyPI.
+const LIBCLANG: &str = "libclang==18.1.1";
+
+const EMPTY_PROGRAM: &str =
+    "#include <mpi.h>\nint main(int c, char **v) { return MPI_Init(&c, &v) || MPI_Finalize(); }\n";
+
+/// Finds or installs what a build needs and returns its environment. Two at once wait for each other.
+pub(crate) fn run(repository: &Repository) -> Result<Environment, Failure> {
+    let prefix = repository.prefix();
+    fs::create_dir_all(&prefix).on("create", &prefix)?;
+    let lock_path = prefix.join(".lock");
+    let lock = File::create(&lock_path).on("create", &lock_path)?;
+    lock.lock().on("lock", &lock_path)?;
+    require_compiler()?;
+    let mpi = match Mpi::find()? {
+        Some(mpi) => mpi,
+        None => installed_mpi(&prefix)?,
+    };
+    if Clang::find(&prefix).is_none() {
+        install_once(LIBCLANG, &prefix)?;
+    }
+    let clang = Clang::find(&prefix).ok_or_else(|| Failure::Missing {
+        what: "libclang".into(),
+        advice: "remove .mpi and run setup again, or install libclang-dev".into(),
+    })?;
+    prove_once(&mpi, &prefix)?;
+    Ok(Environment {
+        mpi,
+        clang,
+        target: repository.target.clone(),
+        release: repository.release(),
+    })
+}
+
+fn require_compiler() -> Result<(), Failure> {
+    let works = || {
+        Command::new("cc")
+            .arg("--version")
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    // rustc links with cc, so a machine that compiled this program has one, unless it was removed since.
+    if works() || (wheel::install_system_package("gcc libc6-dev") && works()) {
+        return Ok(());
+    }
+    Err(Failure::Missing {
+        what: "a C compiler".into(),
+        advice: "run `apt-get install gcc libc6-dev` as root".into(),
+    })
+}
+
+fn installed_mpi(prefix: &Path) -> Result<Mpi, Failure> {
+    install_once(MPICH, prefix)?;
+    Mpi::judge(prefix).map_err(|reason| Failure::Missing {
+        what: format!("a usable MPI in {} ({reason})", prefix.display()),
+        advice: "remove .mpi and run setup again".into(),
+    })
+}
+
+/// Installs a wheel unless its mark says that exactly this version is already complete.
+fn install_once(requirement: &str, prefix: &Path) -> Result<(), Failure> {
+    let name = requirement.split("==").next().unwrap_or(requirement);
+    let mark = prefix.join(format!(".installed-{name}"));
+    if fs::read_to_string(&mark).is_ok_and(|found| found == requirement) {
+        return Ok(());
+    }
+    wheel::install(requirement, prefix)?;
+    fs::write(&mark, requirement).on("write", &mark)
+}
+
+/// Compiles and links an empty MPI program; remembers the success for as long as mpicc and its library stay the same.
+fn prove_once(mpi: &Mpi, prefix: &Path) -> Result<(), Failure> {
+    let mark = prefix.join(".proved");
+    let proof = format!(
+        "{} {} {} {}",
+        mpi.version,
+        mpi.mpicc().display(),
+        age(&mpi.mpicc()),
+        age(&mpi.library.join("libmpi.so"))
+    );
+    if fs::read_to_string(&mark).is_ok_and(|found| found == proof) {
+        return Ok(());
+    }
+    let (source, program) = (prefix.join(".proof.c"), prefix.join(".proof"));
+    fs::write(&source, EMPTY_PROGRAM).on("write", &source)?;
+    let mut cc = Command::new("cc");
+    cc.arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .arg("-I")
+        .arg(&mpi.include)
+        .arg("-L")
+        .arg(&mpi.library)
+        .arg("-lmpi");
+    let output = cc.output().map_err(|source| Failure::Start {
+        program: "cc".into(),
+        source,
+    })?;
+    if !output.status.success() {
+        let output = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::BrokenMpi {
+            mpicc: mpi.mpicc(),
+            output,
+        });
+    }
+    fs::write(&mark, proof).on("write", &mark)
+}
+
+fn age(path: &Path) -> u128 {
+    let modified = fs::metadata(path)
+        .and_then(|found| found.modified())
+        .unwrap_or(UNIX_EPOCH);
+    modified.duration_since(UNIX_EPOCH).map_or(0, |age| age.as_nanos())
+}

