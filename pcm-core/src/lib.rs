@@ -1,2 +1,5 @@
 //! State machines of the middleware: they take events and return effects, and know no clock, socket, disk,
 //! randomness or thread. The daemon and the simulator drive the same code.
+
+pub mod partition;
+pub mod redistribution;

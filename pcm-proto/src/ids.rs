@@ -47,6 +47,10 @@ number!(
     Iteration(u64)
 );
 number!(
+    /// Data an application registered, numbered in the order of registration, which is the same on every rank.
+    RegionId(u32)
+);
+number!(
     /// A number of bytes.
     Bytes(u64)
 );
