@@ -13,6 +13,10 @@ pub const STREAM_CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// Most standard input that may be on its way to rank 0: four chunks.
 pub const STDIN_WINDOW_BYTES: u64 = 256 * 1024;
 
+/// Most output of a job that may be on its way to `pcmctl`. Beyond it the daemon leaves the ranks' pipes unread, so a
+/// paused reader slows the ranks and never stalls the link itself.
+pub const OUTPUT_WINDOW_BYTES: u64 = 1024 * 1024;
+
 /// What `pcmctl` asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ControlToDaemon {
@@ -27,6 +31,16 @@ pub enum ControlToDaemon {
         job: JobId,
         /// Bytes of each stream that arrived before, so that none comes twice; what is not named counts as none.
         received: Vec<(ProcessId, Stream, u64)>,
+    },
+    /// So much output of this stream, summed from its beginning, was written out; as much more may come. At most
+    /// [`OUTPUT_WINDOW_BYTES`] of all streams together may be on their way.
+    OutputTaken {
+        /// Whose.
+        process: ProcessId,
+        /// Which stream.
+        stream: Stream,
+        /// All bytes taken so far.
+        bytes: u64,
     },
     /// A signal for every rank of a job.
     Signal {
