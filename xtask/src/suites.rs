@@ -65,7 +65,10 @@ pub(crate) fn run(
     }
     let targets = chosen_targets(&target_names(repository, environment)?, suite);
     if !targets.is_empty() {
-        compile::release(repository, environment)?;
+        if let Err(failure) = compile::release(repository, environment) {
+            println!("{failure}");
+            counts.failed += 1;
+        }
         let arguments = ["--package".into(), "tests".into()]
             .into_iter()
             .chain(targets.into_iter().flat_map(|name| ["--test".into(), name]));

@@ -1,0 +1,12 @@
+//! heat2d in Rust: how heat spreads over a plate whose border is held at fixed temperatures. The same options and
+//! the same bits as `heat2d.c`, which explains the method.
+
+mod options;
+mod plate;
+mod run;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    run::run()
+}

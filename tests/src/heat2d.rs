@@ -1,0 +1,106 @@
+//! What heat2d's closing line says: the truth of a run is its checksum.
+
+/// The closing line of heat2d, taken apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closing {
+    /// Iterations asked for.
+    pub iterations: u64,
+    /// Ranks at the end.
+    pub ranks: u32,
+    /// Time of the iterations.
+    pub seconds: f64,
+    /// Hash over the whole plate, as 16 hexadecimal digits.
+    pub checksum: String,
+}
+
+impl Closing {
+    /// Reads the one closing line in `stdout`, which must be its last line.
+    ///
+    /// # Panics
+    /// When there is none, more than one, or it is malformed.
+    pub fn read(stdout: &str) -> Self {
+        let closings = stdout
+            .lines()
+            .filter(|line| line.starts_with("heat2d: iterations "))
+            .count();
+        assert_eq!(closings, 1, "exactly one closing line is wanted in:\n{stdout}");
+        let words: Vec<&str> = stdout.lines().last().unwrap_or_default().split(' ').collect();
+        let [
+            "heat2d:",
+            "iterations",
+            iterations,
+            "ranks",
+            ranks,
+            "seconds",
+            seconds,
+            "checksum",
+            checksum,
+        ] = words[..]
+        else {
+            panic!("not a closing line: {words:?}");
+        };
+        assert!(
+            checksum.len() == 16 && u64::from_str_radix(checksum, 16).is_ok(),
+            "not a checksum: {checksum}"
+        );
+        Self {
+            iterations: iterations.parse().expect("iterations in the closing line"),
+            ranks: ranks.parse().expect("ranks in the closing line"),
+            seconds: seconds.parse().expect("seconds in the closing line"),
+            checksum: checksum.to_owned(),
+        }
+    }
+}
+
+/// The checksum by an independent, sequential computation on two full grids.
+pub fn reference_checksum(rows: usize, cols: usize, iterations: u64) -> String {
+    let side = |row: usize| 100.0 * (rows - 1 - row) as f64 / (rows - 1) as f64;
+    let first = |row: usize, col: usize| match (row, col) {
+        (0, _) => 100.0,
+        (row, col) if col == 0 || col == cols - 1 => side(row),
+        _ => 0.0,
+    };
+    let mut grid: Vec<Vec<f64>> = (0..rows)
+        .map(|row| (0..cols).map(|col| first(row, col)).collect())
+        .collect();
+    for _ in 0..iterations {
+        let old = grid.clone();
+        for row in 1..rows - 1 {
+            for col in 1..cols - 1 {
+                let (vertical, horizontal) = (
+                    old[row - 1][col] + old[row + 1][col],
+                    old[row][col - 1] + old[row][col + 1],
+                );
+                grid[row][col] = 0.25 * (vertical + horizontal);
+            }
+        }
+    }
+    let cells = grid.iter().flatten().zip(0_u64..);
+    let hashes = cells.map(|(cell, place)| spread(cell.to_bits() ^ spread(place.wrapping_add(0x9e37_79b9_7f4a_7c15))));
+    format!("{:016x}", hashes.fold(0, u64::wrapping_add))
+}
+
+/// The finalizer of splitmix64.
+fn spread(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closing_line_is_read() {
+        let closing = Closing::read("noise\nheat2d: iterations 5 ranks 2 seconds 0.25 checksum 0123456789abcdef\n");
+        assert_eq!((closing.iterations, closing.ranks, closing.seconds), (5, 2, 0.25));
+    }
+
+    #[test]
+    #[should_panic(expected = "exactly one closing line")]
+    fn two_closing_lines_are_refused() {
+        let line = "heat2d: iterations 5 ranks 2 seconds 0.25 checksum 0123456789abcdef\n";
+        Closing::read(&format!("{line}{line}"));
+    }
+}
