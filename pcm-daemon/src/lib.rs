@@ -1,3 +1,5 @@
 //! The daemon of a node and the keeper above it. The daemon is the process manager of the node's ranks.
 
+pub mod keeper_link;
+pub mod packet;
 pub mod serve;

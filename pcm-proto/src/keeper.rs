@@ -3,16 +3,27 @@
 //! The keeper is the parent of the daemon and of every rank on the node. It holds the other ends of the ranks' sockets
 //! and pipes, their shared pages and their exit statuses, so that a daemon which is killed and started again finds
 //! everything where it was. One message is one packet on an inherited `SOCK_SEQPACKET` socket pair; descriptors travel
-//! with the packet that names them.
+//! with the packet that names them. A message longer than [`INLINE_BYTES_MAX`] travels in a memory file whose
+//! descriptor is the packet's first. The variable [`KEEPER_FD`] tells the daemon the number of its end.
 
 use crate::boot::BootSpec;
 use crate::ids::{JobId, ProcessId};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Largest packet either side sends: a start order with a large environment. Linux allows about 200 KiB by default on
-/// a seqpacket socket; environments above that are refused at `run`.
-pub const KEEPER_PACKET_BYTES_MAX: usize = 160 * 1024;
+/// Names the daemon's end of the socket pair in the daemon's environment.
+pub const KEEPER_FD: &str = "PCM_KEEPER_FD";
+
+/// Longest message that is a packet of its own; well below the kernel's limit for one (208 KiB by default).
+pub const INLINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest message: a start order with arguments and environment, which the kernel limits to 2 MiB on a default stack;
+/// twice that leaves room for what goes with it.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// A daemon that ends with this code must not be started again: it said why on its report or log, and a new one would
+/// fail in the same way. `EX_CONFIG` of sysexits.
+pub const DAEMON_EXIT_FINAL: i32 = 78;
 
 /// A process of a job on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -23,7 +34,7 @@ pub struct ProcessKey {
     pub process: ProcessId,
 }
 
-/// Order to start one process.
+/// Order to start one process. The packet carries the descriptor of its shared page, which the daemon made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessSpec {
     /// Which one.
@@ -40,8 +51,9 @@ pub struct ProcessSpec {
     pub cpus: Vec<u32>,
     /// Whether standard input is a pipe from the daemon (else it is empty).
     pub stdin: bool,
-    /// Size of the shared page.
-    pub page_bytes: u64,
+    /// Beginnings of the names that MPI gives to shared memory (in `/dev/shm`) of this process's world and of no other.
+    /// What is left of them is removed when the job's last process on this node is gone.
+    pub segments: Vec<String>,
 }
 
 /// How a process ended.
@@ -66,7 +78,8 @@ impl ExitStatus {
 /// Orders to the keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DaemonToKeeper {
-    /// Start a process; answered by `Started` or `StartRefused`.
+    /// Start a process; answered by `Started` or `StartRefused`. A process that is already held is not started
+    /// again: the answer hands it over once more.
     Start(ProcessSpec),
     /// Send a signal to the process and everything it started.
     Signal {
@@ -75,7 +88,14 @@ pub enum DaemonToKeeper {
         /// The signal's number.
         signal: i32,
     },
+    /// Close the process's standard input, so that it reads the end of file. The daemon closes its own end too.
+    CloseStdin {
+        /// Which one.
+        key: ProcessKey,
+    },
     /// End every process of a job, by SIGKILL, with everything they started, and remove the shared memory they left.
+    /// Also the right end of a job whose processes all returned: it finds what they started and left. Answered by
+    /// `JobCleared`; asking again is harmless.
     EndJob {
         /// The job.
         job: JobId,
@@ -131,11 +151,22 @@ pub enum KeeperToDaemon {
         /// What happened, to what.
         reason: String,
     },
-    /// The process ended.
+    /// The process ended. Its last output may still be in its pipes.
     Exited {
         /// Which one.
         key: ProcessKey,
         /// How.
         status: ExitStatus,
+    },
+    /// Nothing of the job is left on this node; its processes' `Exited` came before.
+    JobCleared {
+        /// The job.
+        job: JobId,
+        /// Processes that had to be killed.
+        killed: u32,
+        /// Files of shared memory that had to be removed.
+        segments: u32,
+        /// Processes that did not end although killed (they hang in the kernel).
+        left: u32,
     },
 }
