@@ -2,4 +2,6 @@
 
 pub mod keeper_link;
 pub mod packet;
+pub mod rank;
 pub mod serve;
+mod watched;

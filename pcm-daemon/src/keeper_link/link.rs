@@ -1,6 +1,7 @@
 //! [`KeeperLink`]: typed messages over tokio's readiness of the inherited socket.
 
 use crate::packet::{Letter, letter_receive};
+use crate::watched::watch;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::ids::JobId;
 use pcm_proto::keeper::{
@@ -172,9 +173,7 @@ impl KeeperLink {
 
     /// Wraps a socket.
     pub fn new(socket: OwnedFd) -> Result<Self, LinkError> {
-        rustix::io::ioctl_fionbio(&socket, true)
-            .map_err(io::Error::from)
-            .and_then(|()| AsyncFd::new(socket))
+        watch(socket)
             .map(|socket| Self { socket })
             .map_err(|error| LinkError::Socket {
                 doing: "watching the keeper's socket",

@@ -3,7 +3,7 @@
 //! A daemon calls [`KeeperLink::inherit`], then [`KeeperLink::welcome`] once, which gives the specification and every
 //! process that was there before it. From then on [`KeeperLink::send`] and [`KeeperLink::receive`] in any order;
 //! `receive` may be dropped at any await (use it in `select!`). `None` from it means that the keeper is dead: the ranks
-//! die with it, and the daemon has to sweep what they started ([`crate::keeper::strays::sweep`]) and end.
+//! die with it, and the daemon has to sweep what they started and end.
 
 mod link;
 

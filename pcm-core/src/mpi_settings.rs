@@ -1,0 +1,205 @@
+//! Which variables of the MPI library are set for a job, and why. The user's word is stronger than ours: a variable in
+//! the environment of `run` stays as it is, and one named on the command line beats both.
+
+use serde::{Deserialize, Serialize};
+
+/// Who decided a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// This software.
+    Default,
+    /// The environment in which `run` was typed.
+    Environment,
+    /// An option of `run`.
+    Option,
+}
+
+/// One variable of the MPI library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its value; `None` leaves it unset.
+    pub value: Option<String>,
+    /// Who decided.
+    pub source: Source,
+    /// Why we set it; empty where only the user did.
+    pub why: String,
+}
+
+/// What the defaults depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Circumstances<'a> {
+    /// Whether on some node of the job ranks outnumber CPUs.
+    pub is_oversubscribed: bool,
+    /// The network interface that bears the node's address, when the machine has several.
+    pub interface: Option<&'a str>,
+}
+
+const NETMOD: &str = "MPIR_CVAR_CH4_NETMOD";
+
+struct Given {
+    name: &'static str,
+    value: &'static str,
+    why: &'static str,
+}
+
+const ALWAYS: [Given; 1] = [Given {
+    name: "MPIR_CVAR_NO_COLLECTIVE_FINALIZE",
+    value: "1",
+    why: "a rank that leaves can finalize alone, while the others of its world go on",
+}];
+
+const WITH_OFI: [Given; 1] = [Given {
+    name: "FI_PROVIDER",
+    value: "tcp",
+    why: "the provider that joins worlds reliably on every network",
+}];
+
+const WITH_UCX: [Given; 1] = [Given {
+    name: "UCX_UNIFIED_MODE",
+    value: "y",
+    why: "keeps port names short enough for MPI_Open_port",
+}];
+
+const OVERSUBSCRIBED: [Given; 1] = [Given {
+    name: "MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE",
+    value: "0",
+    why: "ranks outnumber CPUs: collectives that spin in shared memory take milliseconds there",
+}];
+
+/// The settings of a job. `environment` is the user's, `options` are `NAME=VALUE` of the command line; an empty value
+/// there leaves the variable unset.
+pub fn settings(
+    circumstances: Circumstances<'_>,
+    environment: &[(Vec<u8>, Vec<u8>)],
+    options: &[(String, String)],
+) -> Vec<Setting> {
+    let mut decided = Vec::new();
+    let mut decide = |name: &str, value: &str, why: &str| {
+        let setting = one(name, Some(value), why, environment, options);
+        let value = setting.value.clone();
+        decided.push(setting);
+        value
+    };
+    let netmod = decide(
+        NETMOD,
+        "ofi",
+        "MPI_ANY_SOURCE across worlds can hang with UCX, not with OFI",
+    );
+    let for_netmod = match netmod.as_deref() {
+        Some("ofi") => &WITH_OFI[..],
+        Some("ucx") => &WITH_UCX[..],
+        _ => &[],
+    };
+    let oversubscribed = if circumstances.is_oversubscribed {
+        &OVERSUBSCRIBED[..]
+    } else {
+        &[]
+    };
+    for Given { name, value, why } in ALWAYS.iter().chain(for_netmod).chain(oversubscribed) {
+        decide(name, value, why);
+    }
+    if let (Some("ofi"), Some(interface)) = (netmod.as_deref(), circumstances.interface) {
+        decide(
+            "FI_TCP_IFACE",
+            interface,
+            "the machine has several networks; this one bears the node's address",
+        );
+    }
+    for (name, _) in options {
+        if !decided.iter().any(|setting| setting.name == *name) {
+            decided.push(one(name, None, "", environment, options));
+        }
+    }
+    decided
+}
+
+fn one(
+    name: &str,
+    default: Option<&str>,
+    why: &str,
+    environment: &[(Vec<u8>, Vec<u8>)],
+    options: &[(String, String)],
+) -> Setting {
+    let option = options.iter().rev().find(|(option, _)| option == name);
+    let inherited = environment
+        .iter()
+        .rev()
+        .find(|(variable, _)| variable == name.as_bytes());
+    let (value, source) = match (option, inherited) {
+        (Some((_, value)), _) => ((!value.is_empty()).then(|| value.clone()), Source::Option),
+        (None, Some((_, value))) => (Some(String::from_utf8_lossy(value).into_owned()), Source::Environment),
+        (None, None) => (default.map(str::to_owned), Source::Default),
+    };
+    Setting {
+        name: name.to_owned(),
+        value,
+        source,
+        why: why.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value<'a>(settings: &'a [Setting], name: &str) -> Option<(Option<&'a str>, Source)> {
+        let setting = settings.iter().find(|setting| setting.name == name)?;
+        Some((setting.value.as_deref(), setting.source))
+    }
+
+    #[test]
+    fn the_command_line_beats_the_environment_and_the_environment_beats_us() {
+        let environment = [
+            (b"FI_PROVIDER".to_vec(), b"verbs".to_vec()),
+            (NETMOD.into(), b"ofi".to_vec()),
+        ];
+        let options = [("FI_PROVIDER".to_owned(), "sockets".to_owned())];
+        let settings = settings(Circumstances::default(), &environment, &options);
+        assert_eq!(value(&settings, "FI_PROVIDER"), Some((Some("sockets"), Source::Option)));
+        assert_eq!(value(&settings, NETMOD), Some((Some("ofi"), Source::Environment)));
+        assert_eq!(
+            value(&settings, "MPIR_CVAR_NO_COLLECTIVE_FINALIZE"),
+            Some((Some("1"), Source::Default))
+        );
+    }
+
+    #[test]
+    fn an_empty_option_leaves_a_variable_unset() {
+        let options = [("MPIR_CVAR_NO_COLLECTIVE_FINALIZE".to_owned(), String::new())];
+        let settings = settings(Circumstances::default(), &[], &options);
+        assert_eq!(
+            value(&settings, "MPIR_CVAR_NO_COLLECTIVE_FINALIZE"),
+            Some((None, Source::Option))
+        );
+    }
+
+    #[test]
+    fn each_netmod_gets_only_its_own_settings() {
+        let options = [(NETMOD.to_owned(), "ucx".to_owned())];
+        let circumstances = Circumstances {
+            is_oversubscribed: true,
+            interface: Some("eth0"),
+        };
+        let settings = settings(circumstances, &[], &options);
+        assert_eq!(value(&settings, "FI_PROVIDER"), None);
+        assert_eq!(value(&settings, "FI_TCP_IFACE"), None);
+        assert_eq!(value(&settings, "UCX_UNIFIED_MODE"), Some((Some("y"), Source::Default)));
+        assert_eq!(
+            value(&settings, "MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE"),
+            Some((Some("0"), Source::Default))
+        );
+    }
+
+    #[test]
+    fn an_option_we_know_nothing_of_is_passed_on() {
+        let options = [("MPIR_CVAR_DEBUG_HOLD".to_owned(), "1".to_owned())];
+        let settings = settings(Circumstances::default(), &[], &options);
+        assert_eq!(
+            value(&settings, "MPIR_CVAR_DEBUG_HOLD"),
+            Some((Some("1"), Source::Option))
+        );
+    }
+}
