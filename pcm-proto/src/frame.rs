@@ -167,8 +167,20 @@ pub fn encode<T: Serialize + ?Sized>(
     max: usize,
     out: &mut Vec<u8>,
 ) -> Result<usize, EncodeError> {
+    encode_after(kind, &[], message, max, out)
+}
+
+/// As [`encode`], with bytes of a fixed layout before the message.
+pub(crate) fn encode_after<T: Serialize + ?Sized>(
+    kind: FrameKind,
+    prefix: &[u8],
+    message: &T,
+    max: usize,
+    out: &mut Vec<u8>,
+) -> Result<usize, EncodeError> {
     let start = out.len();
     out.extend_from_slice(&[0, 0, 0, 0, FRAME_VERSION, kind as u8]);
+    out.extend_from_slice(prefix);
     let mut limited = LimitedWriter {
         out,
         end: start + HEADER_LENGTH + max,
@@ -249,11 +261,6 @@ impl Decoder {
         }
     }
 
-    /// Changes the limit, for a stream that is held shorter until its peer has said who it is.
-    pub fn limit(&mut self, max: usize) {
-        self.max = max;
-    }
-
     /// Takes the next piece of the stream; memory grows by what arrived, never by what a header announces.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.failed.is_some() {
@@ -308,6 +315,13 @@ impl Decoder {
                 need: HEADER_LENGTH + length,
             }),
         }
+    }
+
+    /// Bytes that the frame under way still lacks; 0 between frames and before a header is complete.
+    pub fn missing(&self) -> Result<usize, FrameError> {
+        Ok(self.header()?.map_or(0, |(_, length)| {
+            (HEADER_LENGTH + length).saturating_sub(self.buffered())
+        }))
     }
 
     /// Bytes held that belong to no frame handed out yet.

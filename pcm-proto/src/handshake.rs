@@ -28,12 +28,12 @@ pub enum Role {
     },
     /// A user's command.
     Control,
-    /// The agent of a node; only on the local socket of its daemon.
+    /// The agent of a node, on the local socket of its daemon.
     Agent {
         /// Its node.
         node: NodeName,
     },
-    /// The library inside an application; only on the local socket of its daemon.
+    /// The library inside an application, on the local socket of its daemon.
     Application,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Role {
 }
 
 /// What each end says about itself, once the link is encrypted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// [`PROTOCOL_VERSION`] of the sender.
     pub version: u16,
@@ -66,18 +66,55 @@ impl Identity {
         }
     }
 
-    /// As a frame of kind [`FrameKind::Hello`].
+    /// As a frame of kind [`FrameKind::Hello`]: the version in two bytes, which every release can read, then the role.
     pub fn to_frame(&self) -> Result<Vec<u8>, EncodeError> {
         let mut out = Vec::new();
-        frame::encode(FrameKind::Hello, self, IDENTITY_LENGTH_MAX, &mut out)?;
+        frame::encode_after(
+            FrameKind::Hello,
+            &self.version.to_le_bytes(),
+            &self.role,
+            IDENTITY_LENGTH_MAX,
+            &mut out,
+        )?;
         Ok(out)
     }
 
-    /// From the payload of a hello frame.
-    pub fn from_payload(payload: &[u8]) -> Result<Self, MessageError> {
-        frame::decode(payload)
+    /// From the payload of a hello frame; the role of a peer that speaks another version is not looked at.
+    pub fn from_payload(payload: &[u8], ours: u16) -> Result<Self, HelloError> {
+        let (&version, role) = payload.split_first_chunk().ok_or(HelloError::TooShort)?;
+        let version = u16::from_le_bytes(version);
+        if version != ours {
+            return Err(HelloError::Version(VersionMismatch { ours, theirs: version }));
+        }
+        Ok(Self {
+            version,
+            role: frame::decode(role).map_err(HelloError::Malformed)?,
+        })
     }
 }
+
+/// Why a hello was refused; the link ends.
+#[derive(Debug)]
+pub enum HelloError {
+    /// It does not even hold a version.
+    TooShort,
+    /// The peer speaks another version.
+    Version(VersionMismatch),
+    /// The role is not one this version knows.
+    Malformed(MessageError),
+}
+
+impl fmt::Display for HelloError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooShort => write!(f, "the peer's hello is shorter than its version number"),
+            Self::Version(mismatch) => mismatch.fmt(f),
+            Self::Malformed(error) => write!(f, "the peer's hello names no role: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for HelloError {}
 
 /// Two ends that do not speak the same protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,31 +138,19 @@ impl fmt::Display for VersionMismatch {
 
 impl std::error::Error for VersionMismatch {}
 
-/// Refuses a peer of another protocol version.
-pub fn version_check(ours: u16, theirs: u16) -> Result<(), VersionMismatch> {
-    if ours == theirs {
-        Ok(())
-    } else {
-        Err(VersionMismatch { ours, theirs })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::NAME_LENGTH_MAX;
+    use crate::{frame::HEADER_LENGTH, ids::NAME_LENGTH_MAX};
 
     #[test]
     fn the_longest_identity_fits_its_limit() {
         let node = NodeName::new("n".repeat(NAME_LENGTH_MAX)).unwrap();
-        let identity = Identity {
-            version: u16::MAX,
-            role: Role::Daemon { node },
-        };
+        let identity = Identity::new(Role::Daemon { node });
         let frame = identity.to_frame().unwrap();
-        assert!(frame.len() - frame::HEADER_LENGTH <= IDENTITY_LENGTH_MAX / 2);
+        assert!(frame.len() - HEADER_LENGTH <= IDENTITY_LENGTH_MAX / 2);
         assert_eq!(
-            Identity::from_payload(&frame[frame::HEADER_LENGTH..]).unwrap(),
+            Identity::from_payload(&frame[HEADER_LENGTH..], PROTOCOL_VERSION).unwrap(),
             identity
         );
     }
@@ -140,13 +165,18 @@ mod tests {
         .to_frame()
         .unwrap();
         assert_eq!(&frame[..6], [14, 0, 0, 0, 1, 1]);
-        assert_eq!(&frame[6..], b"\x92\x01\x81\xa6Daemon\x91\xa2n0");
+        assert_eq!(&frame[6..], b"\x01\x00\x81\xa6Daemon\x91\xa2n0");
     }
 
     #[test]
-    fn a_version_mismatch_says_which_side_is_older() {
-        let text = version_check(1, 2).unwrap_err().to_string();
+    fn a_version_mismatch_is_seen_before_the_role_and_says_which_side_is_older() {
+        let error = Identity::from_payload(b"\x07\x00 a role of the future", 1).unwrap_err();
+        assert!(matches!(
+            error,
+            HelloError::Version(VersionMismatch { ours: 1, theirs: 7 })
+        ));
+        let text = error.to_string();
         assert!(text.contains("this program is older"), "{text}");
-        assert!(version_check(3, 3).is_ok());
+        assert!(matches!(Identity::from_payload(b"\x07", 1), Err(HelloError::TooShort)));
     }
 }
