@@ -101,6 +101,13 @@ impl AxisParts {
         })
     }
 
+    pub(crate) fn parts(&self) -> u32 {
+        match &self.division {
+            Division::Intervals { bounds } => (bounds.len() - 1) as u32,
+            Division::Cyclic { parts, .. } => *parts,
+        }
+    }
+
     /// Local storage of a part that had the whole axis.
     pub(crate) fn local_length_max(&self) -> u64 {
         self.extent + 2 * self.halo

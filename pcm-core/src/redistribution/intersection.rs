@@ -187,3 +187,33 @@ fn merged(lists: impl Iterator<Item = Vec<u32>>) -> Vec<u32> {
     all.dedup();
     all
 }
+
+/// By part of `to`: the parts of `from` that hold some of its cells, rising, and how many of them.
+pub(super) fn axis_overlap(from: &AxisParts, to: &AxisParts) -> Vec<Vec<(u32, u64)>> {
+    (0..to.parts())
+        .map(|part| {
+            let wanted = to.cells(part);
+            let candidates = merged(
+                wanted
+                    .iter()
+                    .flatten()
+                    .map(|stripe| from.parts_touching(stripe.start, stripe.end())),
+            );
+            let cells = |other: u32| {
+                let mut runs = Vec::new();
+                for source in from.cells(other).iter().flatten() {
+                    wanted
+                        .iter()
+                        .flatten()
+                        .for_each(|target| meet(source, target, &mut runs));
+                }
+                runs.iter().map(|run| run.length * run.count).sum::<u64>()
+            };
+            candidates
+                .into_iter()
+                .map(|other| (other, cells(other)))
+                .filter(|(_, cells)| *cells > 0)
+                .collect()
+        })
+        .collect()
+}

@@ -9,6 +9,7 @@ pub mod invariant;
 mod ledger;
 mod meeting;
 mod plan;
+pub mod rank_order;
 mod region;
 mod runs;
 mod storage;
@@ -23,5 +24,7 @@ pub use runs::{ByteRun, ByteRuns, CopyRun, CopyRuns, Level, LocalRuns};
 pub use storage::StorageReuse;
 pub use transfer::Transfer;
 
+#[cfg(test)]
+mod cost_limits;
 #[cfg(test)]
 mod properties;
