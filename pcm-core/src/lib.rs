@@ -5,3 +5,4 @@ pub mod mpi_settings;
 pub mod partition;
 pub mod pmi;
 pub mod redistribution;
+pub mod job;

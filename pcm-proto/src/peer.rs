@@ -234,7 +234,9 @@ pub enum JobMessage {
         /// Time between SIGTERM and SIGKILL.
         grace_ms: u32,
     },
-    /// Node to coordinator: nothing of the job is left here, all its output was sent.
+    /// Node to coordinator: no process of the job is left here.
+    Emptied,
+    /// Node to coordinator: no process of the job is left here, and all its output was taken.
     Cleared,
     /// Coordinator to node: the job is over (or not known), forget it; end what is left of it.
     Close,

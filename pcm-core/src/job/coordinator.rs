@@ -1,0 +1,475 @@
+//! What the coordinator of a job knows and decides: which processes there are and where, when the job runs, when and
+//! why it ends. Takes inputs, returns effects; the same inputs always give the same state, so a daemon that was killed
+//! replays them from its journal. Never sends, waits or reads a clock.
+
+use super::ending::{Ending, Failure};
+use super::placement::Share;
+use super::spawning::Spawning;
+use super::tree;
+use super::worlds;
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank, WorldId};
+use pcm_proto::job::{JobEnd, JobSpec, JobState, JobStatus};
+use pcm_proto::peer::{JobMessage, ProcessEnd, StartOrder, WorldStart};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Longest time until every process of an order runs; a node under full load starts a hundred in less than a second.
+pub const START_US_MAX: u64 = 30_000_000;
+
+/// An order that was not answered for so long is sent again, straight to the node: some node on the way was restarted.
+pub const RESEND_US: u64 = 1_000_000;
+
+/// What happens to a job from outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Input {
+    /// A node said something about the job.
+    Said {
+        /// The node.
+        node: NodeName,
+        /// What it said.
+        message: JobMessage,
+    },
+    /// A node is taken for dead.
+    NodeGone {
+        /// The node.
+        node: NodeName,
+    },
+    /// The job must end.
+    End {
+        /// The code it ends with.
+        code: i32,
+        /// Why.
+        reason: String,
+    },
+    /// The world an application asked for was placed, or could not be.
+    SpawnPlaced {
+        /// The process that asked.
+        process: ProcessId,
+        /// Number of its request.
+        number: u32,
+        /// Where, or why not.
+        shares: Result<Vec<Share>, String>,
+    },
+    /// The time passed that [`Coordinator::deadline`] names.
+    Tick,
+}
+
+/// What the driver has to do, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Send a message to a node, which may be the own one.
+    Send {
+        /// The node.
+        node: NodeName,
+        /// The message.
+        message: JobMessage,
+    },
+    /// Note that something happened.
+    Note(EventKind),
+    /// Find a place for a world an application asked for, and answer with [`Input::SpawnPlaced`].
+    Place {
+        /// The process that asked.
+        process: ProcessId,
+        /// Number of its request.
+        number: u32,
+        /// Ranks to place.
+        count: u32,
+        /// Nodes the application named; empty leaves the choice to us.
+        hosts: Vec<String>,
+    },
+    /// The job has ended; send [`JobMessage::Close`] to these nodes once its output is delivered.
+    Ended {
+        /// How.
+        end: JobEnd,
+        /// Its nodes that still answer.
+        nodes: Vec<NodeName>,
+    },
+}
+
+/// Where a process stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProcessState {
+    /// Ordered; its node has not confirmed it.
+    Ordered,
+    /// It runs.
+    Running {
+        /// Its process id.
+        pid: u32,
+    },
+    /// It ended.
+    Ended(ProcessEnd),
+    /// It was never there: its node refused to start it.
+    Refused,
+}
+
+/// What a process is to the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// A rank of the job's communicator.
+    Member,
+    /// Started by the application's own `MPI_Comm_spawn`.
+    Guest,
+    /// Told to leave: its end is no failure.
+    Leaver,
+}
+
+/// One process of the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its node.
+    pub node: NodeName,
+    /// The world it started in.
+    pub world: WorldId,
+    /// What it is to the job.
+    pub role: Role,
+    /// Where it stands.
+    pub state: ProcessState,
+}
+
+impl Process {
+    /// Whether nothing more is to be expected of it.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, ProcessState::Ended(_) | ProcessState::Refused)
+    }
+}
+
+/// Where the job stands at one of its nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum NodeStage {
+    /// It runs processes of the job, or may.
+    Active,
+    /// It has none any more, but output that was not taken yet.
+    Emptied,
+    /// Nothing is left there.
+    Cleared,
+    /// It is taken for dead.
+    Gone,
+}
+
+/// Where the job stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Phase {
+    /// Its first processes are being started.
+    Starting,
+    /// All its ranks run, or did.
+    Running,
+    /// It is being ended.
+    Ending(Ending),
+    /// It ended.
+    Ended(JobEnd),
+}
+
+/// A start order that was not wholly answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OpenOrder {
+    pub(super) order: StartOrder,
+    pub(super) since_us: u64,
+    pub(super) sent_us: u64,
+}
+
+/// The coordinator of one job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coordinator {
+    pub(super) job: JobId,
+    pub(super) own: NodeName,
+    pub(super) spec: JobSpec,
+    pub(super) accepted_us: u64,
+    pub(super) epoch: Epoch,
+    /// Ranks of the present layout in order.
+    pub(super) layout: Vec<ProcessId>,
+    pub(super) processes: BTreeMap<ProcessId, Process>,
+    pub(super) nodes: BTreeMap<NodeName, NodeStage>,
+    pub(super) phase: Phase,
+    pub(super) failure: Option<Failure>,
+    pub(super) orders: BTreeMap<u32, OpenOrder>,
+    pub(super) order_next: u32,
+    pub(super) world_next: u32,
+    pub(super) spawning: Spawning,
+}
+
+impl Coordinator {
+    /// Accepts a job whose ranks were placed, and orders their start.
+    pub fn accept(job: JobId, own: NodeName, spec: JobSpec, shares: &[Share], now_us: u64) -> (Self, Vec<Effect>) {
+        let mut coordinator = Self {
+            job,
+            own,
+            accepted_us: now_us,
+            epoch: Epoch(0),
+            layout: Vec::new(),
+            processes: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            phase: Phase::Starting,
+            failure: None,
+            orders: BTreeMap::new(),
+            order_next: 0,
+            world_next: 0,
+            spawning: Spawning::default(),
+            spec,
+        };
+        let worlds = worlds::worlds(coordinator.spec.world, shares, ProcessId(0), WorldId(0));
+        for world in &worlds {
+            coordinator
+                .layout
+                .extend(worlds::ranks_of(world).map(|(process, _)| process));
+        }
+        let placement = shares
+            .iter()
+            .flat_map(|share| std::iter::repeat_n(share.node.clone(), share.count as usize));
+        let mut effects = vec![Effect::Note(EventKind::JobAccepted {
+            name: coordinator.spec.name.clone(),
+            placement: placement.collect(),
+        })];
+        coordinator.order_worlds(worlds, Role::Member, now_us, &mut effects);
+        (coordinator, effects)
+    }
+
+    /// Takes one input; on return the state is changed and the effects are to be carried out.
+    pub fn handle(&mut self, now_us: u64, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match input {
+            Input::Said { node, message } => self.on_said(now_us, node, message, &mut effects),
+            Input::NodeGone { node } => self.on_node_gone(now_us, &node, &mut effects),
+            Input::End { code, reason } => {
+                let grace_ms = self.spec_grace_ms();
+                self.begin_ending(now_us, JobEnd { code, reason }, grace_ms, &mut effects);
+            }
+            Input::SpawnPlaced {
+                process,
+                number,
+                shares,
+            } => {
+                self.on_spawn_placed(now_us, (process, number), shares, &mut effects);
+            }
+            Input::Tick => {}
+        }
+        self.on_time(now_us, &mut effects);
+        effects
+    }
+
+    /// When [`Input::Tick`] is due, in microseconds since 1970; ticks that come too early do no harm.
+    pub fn deadline(&self) -> Option<u64> {
+        let orders = self.orders.values().map(|open| open.sent_us + RESEND_US);
+        orders
+            .chain(self.ending_deadline())
+            .chain(self.spawning.deadline())
+            .min()
+    }
+
+    /// What a node that was out of reach may have missed. Changes nothing.
+    pub fn on_linked(&self, node: &NodeName) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let send = |message| Effect::Send {
+            node: node.clone(),
+            message,
+        };
+        match (&self.phase, self.nodes.get(node)) {
+            (_, None | Some(NodeStage::Gone)) | (Phase::Ended(_), _) => effects.push(send(JobMessage::Close)),
+            (Phase::Ending(_), Some(NodeStage::Active)) => effects.push(send(JobMessage::End { grace_ms: 0 })),
+            (Phase::Ending(_), Some(_)) => {}
+            (Phase::Starting | Phase::Running, Some(_)) => {
+                let missing = self
+                    .orders
+                    .values()
+                    .filter(|open| self.is_waiting_for(&open.order, node));
+                effects.extend(missing.map(|open| send(self.direct(&open.order, node))));
+                effects.extend(self.spawning.results_for(node, &self.processes));
+            }
+        }
+        effects
+    }
+
+    fn on_said(&mut self, now_us: u64, node: NodeName, message: JobMessage, effects: &mut Vec<Effect>) {
+        match message {
+            JobMessage::Started { order, processes } => self.on_started(now_us, order, &processes, effects),
+            JobMessage::StartRefused {
+                process, code, reason, ..
+            } => {
+                self.on_refused(now_us, process, &code, &reason, effects);
+            }
+            JobMessage::Exited(ends) => {
+                for end in ends {
+                    self.on_exited(now_us, end, effects);
+                }
+            }
+            JobMessage::Aborted { process, code, message } => {
+                self.on_aborted(now_us, process, code, &message, effects);
+            }
+            JobMessage::Emptied => self.on_node_stage(&node, NodeStage::Emptied, effects),
+            JobMessage::Cleared => self.on_node_stage(&node, NodeStage::Cleared, effects),
+            JobMessage::Spawn(ask) => self.on_spawn(now_us, *ask, effects),
+            JobMessage::SpawnReady { world } => self.on_spawn_ready(world, effects),
+            _ => {}
+        }
+    }
+
+    /// Orders worlds to be started; their processes exist from now on.
+    pub(super) fn order_worlds(&mut self, worlds: Vec<WorldStart>, role: Role, now_us: u64, effects: &mut Vec<Effect>) {
+        let mut tree = vec![self.own.clone()];
+        for world in &worlds {
+            for (process, node) in worlds::ranks_of(world) {
+                let node = world.nodes[node as usize].clone();
+                let state = ProcessState::Ordered;
+                self.processes.insert(
+                    process,
+                    Process {
+                        node,
+                        world: world.world,
+                        role,
+                        state,
+                    },
+                );
+            }
+            for node in &world.nodes {
+                self.nodes.insert(node.clone(), NodeStage::Active);
+                if !tree.contains(node) {
+                    tree.push(node.clone());
+                }
+            }
+            self.world_next = self.world_next.max(world.world.0 + 1);
+        }
+        let layout = self
+            .layout
+            .iter()
+            .map(|process| (*process, self.processes[process].world));
+        let order = StartOrder {
+            number: self.order_next,
+            coordinator: self.own.clone(),
+            spec: Box::new(self.spec.clone()),
+            epoch: self.epoch,
+            layout: layout.collect(),
+            worlds,
+            tree,
+        };
+        self.order_next += 1;
+        let is_ours = order.worlds.iter().any(|world| world.nodes.contains(&self.own));
+        let own = is_ours.then_some(&self.own);
+        for node in own.into_iter().chain(&order.tree[tree::children(0, order.tree.len())]) {
+            let message = JobMessage::Start(Box::new(order.clone()));
+            effects.push(Effect::Send {
+                node: node.clone(),
+                message,
+            });
+        }
+        self.orders.insert(
+            order.number,
+            OpenOrder {
+                order,
+                since_us: now_us,
+                sent_us: now_us,
+            },
+        );
+    }
+
+    fn on_started(&mut self, now_us: u64, order: u32, started: &[(ProcessId, u32)], effects: &mut Vec<Effect>) {
+        for (process, pid) in started {
+            if let Some(known) = self.processes.get_mut(process)
+                && known.state == ProcessState::Ordered
+            {
+                known.state = ProcessState::Running { pid: *pid };
+            }
+        }
+        self.close_order(order);
+        if self.phase == Phase::Starting && self.orders.is_empty() && self.failure.is_none() {
+            self.phase = Phase::Running;
+            let start_ms = now_us.saturating_sub(self.accepted_us) as f64 / 1000.0;
+            effects.push(Effect::Note(EventKind::JobStarted { start_ms }));
+        }
+    }
+
+    /// Forgets an order when each of its processes was started, refused or has ended.
+    pub(super) fn close_order(&mut self, number: u32) {
+        let Some(open) = self.orders.get(&number) else { return };
+        let is_waiting = |process: &ProcessId| self.processes[process].state == ProcessState::Ordered;
+        if !processes_of(&open.order).any(|process| is_waiting(&process)) {
+            self.orders.remove(&number);
+        }
+    }
+
+    pub(super) fn is_waiting_for(&self, order: &StartOrder, node: &NodeName) -> bool {
+        processes_of(order).any(|process| {
+            let process = &self.processes[&process];
+            process.node == *node && process.state == ProcessState::Ordered
+        })
+    }
+
+    /// The order as one node gets it that shall not pass it on.
+    pub(super) fn direct(&self, order: &StartOrder, node: &NodeName) -> JobMessage {
+        let tree = vec![self.own.clone(), node.clone()];
+        JobMessage::Start(Box::new(StartOrder { tree, ..order.clone() }))
+    }
+
+    /// The rank a process has now.
+    pub fn rank_of(&self, process: ProcessId) -> Option<Rank> {
+        let rank = self.layout.iter().position(|other| *other == process);
+        rank.map(|rank| Rank(rank as u32))
+    }
+
+    /// Whose standard input `pcmctl run` forwards: the first rank's.
+    pub fn stdin_process(&self) -> Option<(ProcessId, &NodeName)> {
+        let process = self.layout.first()?;
+        self.processes.get(process).map(|known| (*process, &known.node))
+    }
+
+    /// Every process with what is known of it.
+    pub fn processes(&self) -> &BTreeMap<ProcessId, Process> {
+        &self.processes
+    }
+
+    /// Nodes that run processes of the job, or may.
+    pub fn active_nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.nodes
+            .iter()
+            .filter(|(_, stage)| **stage == NodeStage::Active)
+            .map(|(node, _)| node)
+    }
+
+    /// What the job was asked to be.
+    pub fn spec(&self) -> &JobSpec {
+        &self.spec
+    }
+
+    /// How it ended, when it has.
+    pub fn end(&self) -> Option<&JobEnd> {
+        match &self.phase {
+            Phase::Ended(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Its present epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// One line of `jobs`.
+    pub fn status(&self) -> JobStatus {
+        let mut nodes: BTreeMap<&NodeName, u32> = BTreeMap::new();
+        for process in self.processes.values().filter(|process| !process.is_over()) {
+            *nodes.entry(&process.node).or_default() += 1;
+        }
+        JobStatus {
+            job: self.job,
+            name: self.spec.name.clone(),
+            state: match self.phase {
+                Phase::Starting => JobState::Starting,
+                Phase::Running => JobState::Running,
+                Phase::Ending(_) => JobState::Ending,
+                Phase::Ended(_) => JobState::Ended,
+            },
+            epoch: self.epoch,
+            size: self.layout.len() as u32,
+            nodes: nodes.into_iter().map(|(node, count)| (node.clone(), count)).collect(),
+            started_us: self.accepted_us,
+            end: self.end().cloned(),
+            coordinator: self.own.clone(),
+        }
+    }
+}
+
+fn processes_of(order: &StartOrder) -> impl Iterator<Item = ProcessId> + '_ {
+    order
+        .worlds
+        .iter()
+        .flat_map(|world| worlds::ranks_of(world).map(|(process, _)| process))
+}

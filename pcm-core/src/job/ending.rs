@@ -1,0 +1,419 @@
+//! How a job ends: what counts as the failure of a rank, what the person is told, and the way from the first failure
+//! (or the last good end) to the point where no node has anything left.
+
+use super::coordinator::{
+    Coordinator, Effect, NodeStage, OpenOrder, Phase, ProcessState, RESEND_US, Role, START_US_MAX,
+};
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{NodeName, ProcessId};
+use pcm_proto::job::JobEnd;
+use pcm_proto::keeper::ExitStatus;
+use pcm_proto::peer::{JobMessage, MpiStage, ProcessEnd};
+use serde::{Deserialize, Serialize};
+
+/// Time between SIGTERM and SIGKILL when a job is ended.
+pub(super) const GRACE_MS: u32 = 500;
+
+/// A rank that finished MPI and returned an error gives its mates so long to finish too, so that the worst of their
+/// codes is known; all of them are about to end anyway.
+const SETTLE_US: u64 = 500_000;
+
+/// A node that has not ended its processes so long after SIGKILL is reported and not waited for.
+const ENDING_US_MAX: u64 = 10_000_000;
+
+/// The first failure, while its mates may still finish by themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Failure {
+    end: JobEnd,
+    since_us: u64,
+}
+
+/// A job that is being ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ending {
+    end: JobEnd,
+    since_us: u64,
+    sent_us: u64,
+}
+
+impl Coordinator {
+    pub(super) fn spec_grace_ms(&self) -> u32 {
+        if self.processes.values().all(|process| process.is_over()) {
+            0
+        } else {
+            GRACE_MS
+        }
+    }
+
+    pub(super) fn on_exited(&mut self, now_us: u64, end: ProcessEnd, effects: &mut Vec<Effect>) {
+        let Some(process) = self.processes.get_mut(&end.process) else {
+            return;
+        };
+        if process.is_over() {
+            return;
+        }
+        process.state = ProcessState::Ended(end);
+        let (node, role, world) = (process.node.clone(), process.role, process.world);
+        let code = end.status.shell_code();
+        if let Some(rank) = self.rank_of(end.process) {
+            effects.push(Effect::Note(EventKind::RankEnded {
+                rank,
+                name: node.clone(),
+                code,
+            }));
+        }
+        for order in self.orders.keys().copied().collect::<Vec<_>>() {
+            self.close_order(order);
+        }
+        if role == Role::Guest {
+            self.on_guest_exited(world, effects);
+        }
+        if role == Role::Leaver {
+            return;
+        }
+        if let Phase::Ending(ending) = &mut self.phase {
+            // A mate that failed by itself at the same time; one we ended has a signal's code.
+            if let ExitStatus::Code(code) = end.status
+                && end.stage != MpiStage::Inside
+                && ending.end.code > 0
+                && ending.end.code < 128
+            {
+                ending.end.code = ending.end.code.max(code);
+            }
+            return;
+        }
+        self.judge(now_us, end, &node, effects);
+    }
+
+    /// Decides whether the end of a process is a failure of the job, and how urgent.
+    fn judge(&mut self, now_us: u64, end: ProcessEnd, node: &NodeName, effects: &mut Vec<Effect>) {
+        let who = self.describe(end.process, node);
+        let job = self.job;
+        let reason = match (end.status, end.stage) {
+            (ExitStatus::Code(0), MpiStage::Before | MpiStage::After) => return,
+            (ExitStatus::Signal(signal), _) => format!(
+                "{who} was ended by signal {signal} ({}), so the job was ended: {}",
+                signal_name(signal),
+                signal_advice(signal)
+            ),
+            (ExitStatus::Code(code), MpiStage::Inside) => format!(
+                "{who} returned code {code} without MPI_Finalize, so the job was ended: look at the last lines of its output"
+            ),
+            (ExitStatus::Code(code), _) => {
+                format!("{who} returned code {code}: look at the last lines of its output, or at `pcmctl events {job}`")
+            }
+        };
+        let code = end.status.shell_code();
+        // A code of 0 without MPI_Finalize is a failure all the same.
+        let end_of_job = JobEnd {
+            code: if code == 0 { 1 } else { code },
+            reason,
+        };
+        let may_settle = matches!(end.status, ExitStatus::Code(_)) && end.stage != MpiStage::Inside;
+        if may_settle {
+            let failure = self.failure.get_or_insert(Failure {
+                end: end_of_job.clone(),
+                since_us: now_us,
+            });
+            failure.end.code = failure.end.code.max(end_of_job.code);
+        } else {
+            self.begin_ending(now_us, end_of_job, GRACE_MS, effects);
+        }
+    }
+
+    fn describe(&self, process: ProcessId, node: &NodeName) -> String {
+        match self.rank_of(process) {
+            Some(rank) => format!("rank {rank} on node {node}"),
+            None => format!("process {process} on node {node}"),
+        }
+    }
+
+    pub(super) fn on_refused(
+        &mut self,
+        now_us: u64,
+        process: ProcessId,
+        code: &str,
+        reason: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(known) = self.processes.get_mut(&process) else {
+            return;
+        };
+        if known.state != ProcessState::Ordered {
+            return;
+        }
+        known.state = ProcessState::Refused;
+        let (role, world, node) = (known.role, known.world, known.node.clone());
+        for order in self.orders.keys().copied().collect::<Vec<_>>() {
+            self.close_order(order);
+        }
+        if role == Role::Guest {
+            self.on_guest_refused(world, reason, effects);
+            return;
+        }
+        let reason = format!("{} was not started ({code}): {reason}", self.describe(process, &node));
+        self.begin_ending(
+            now_us,
+            JobEnd {
+                code: refusal_exit_code(code),
+                reason,
+            },
+            0,
+            effects,
+        );
+    }
+
+    pub(super) fn on_aborted(
+        &mut self,
+        now_us: u64,
+        process: ProcessId,
+        code: i32,
+        message: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(node) = self.processes.get(&process).map(|known| known.node.clone()) else {
+            return;
+        };
+        let who = self.describe(process, &node);
+        let said = if message.is_empty() {
+            String::new()
+        } else {
+            format!(", saying {message:?}")
+        };
+        let reason = format!("{who} called MPI_Abort with code {code}{said}");
+        // A shell sees eight bits; an abort is never a success.
+        let code = if code & 0xff == 0 { 1 } else { code & 0xff };
+        self.begin_ending(now_us, JobEnd { code, reason }, 0, effects);
+    }
+
+    pub(super) fn on_node_gone(&mut self, now_us: u64, node: &NodeName, effects: &mut Vec<Effect>) {
+        let Some(stage) = self.nodes.get_mut(node) else { return };
+        let was_active = *stage == NodeStage::Active;
+        *stage = NodeStage::Gone;
+        let lost: Vec<ProcessId> = self
+            .processes
+            .iter()
+            .filter(|(_, process)| process.node == *node && !process.is_over() && process.role != Role::Leaver)
+            .map(|(id, _)| *id)
+            .collect();
+        if was_active && !lost.is_empty() {
+            let ranks: Vec<String> = lost
+                .iter()
+                .filter_map(|id| self.rank_of(*id))
+                .map(|rank| rank.to_string())
+                .collect();
+            let reason = format!(
+                "node {node} with ranks {} does not answer any more, so the job was ended: see `pcmctl nodes` and the daemon's log on that node",
+                ranks.join(", ")
+            );
+            self.begin_ending(now_us, JobEnd { code: 1, reason }, GRACE_MS, effects);
+        }
+        self.end_when_nothing_is_left(effects);
+    }
+
+    pub(super) fn on_node_stage(&mut self, node: &NodeName, reached: NodeStage, effects: &mut Vec<Effect>) {
+        let Some(stage) = self.nodes.get_mut(node) else { return };
+        match (*stage, reached) {
+            (NodeStage::Active, NodeStage::Emptied | NodeStage::Cleared) | (NodeStage::Emptied, NodeStage::Cleared) => {
+                *stage = reached;
+            }
+            _ => {}
+        }
+        self.end_when_nothing_is_left(effects);
+    }
+
+    /// Starts to end the job, unless that was done before; the first reason stands.
+    pub(super) fn begin_ending(&mut self, now_us: u64, end: JobEnd, grace_ms: u32, effects: &mut Vec<Effect>) {
+        if matches!(self.phase, Phase::Ending(_) | Phase::Ended(_)) {
+            return;
+        }
+        self.phase = Phase::Ending(Ending {
+            end,
+            since_us: now_us,
+            sent_us: now_us,
+        });
+        self.orders.clear();
+        self.send_end(grace_ms, effects);
+        self.end_when_nothing_is_left(effects);
+    }
+
+    fn send_end(&self, grace_ms: u32, effects: &mut Vec<Effect>) {
+        for node in self.active_nodes() {
+            let message = JobMessage::End { grace_ms };
+            effects.push(Effect::Send {
+                node: node.clone(),
+                message,
+            });
+        }
+    }
+
+    fn end_when_nothing_is_left(&mut self, effects: &mut Vec<Effect>) {
+        let Phase::Ending(ending) = &self.phase else { return };
+        if self
+            .nodes
+            .values()
+            .any(|stage| matches!(stage, NodeStage::Active | NodeStage::Emptied))
+        {
+            return;
+        }
+        let end = ending.end.clone();
+        self.phase = Phase::Ended(end.clone());
+        effects.push(Effect::Note(EventKind::JobEnded {
+            code: end.code,
+            reason: end.reason.clone(),
+        }));
+        let nodes = self.nodes.iter().filter(|(_, stage)| **stage != NodeStage::Gone);
+        effects.push(Effect::Ended {
+            end,
+            nodes: nodes.map(|(node, _)| node.clone()).collect(),
+        });
+    }
+
+    /// What the passing of time decides; called after every input.
+    pub(super) fn on_time(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        self.resend_orders(now_us, effects);
+        self.spawning_expired(now_us, effects);
+        match &mut self.phase {
+            Phase::Starting | Phase::Running => self.end_if_due(now_us, effects),
+            Phase::Ending(ending) => {
+                if now_us >= ending.since_us + ENDING_US_MAX {
+                    self.give_up_on_silent_nodes(effects);
+                } else if now_us >= ending.sent_us + RESEND_US {
+                    ending.sent_us = now_us;
+                    self.send_end(0, effects);
+                }
+            }
+            Phase::Ended(_) => {}
+        }
+    }
+
+    fn end_if_due(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        let all_over = self.processes.values().all(|process| process.is_over());
+        if let Some(failure) = &self.failure
+            && (all_over || now_us >= failure.since_us + SETTLE_US)
+        {
+            let end = failure.end.clone();
+            self.begin_ending(now_us, end, GRACE_MS, effects);
+        } else if all_over {
+            self.begin_ending(
+                now_us,
+                JobEnd {
+                    code: 0,
+                    reason: String::new(),
+                },
+                0,
+                effects,
+            );
+        }
+    }
+
+    fn give_up_on_silent_nodes(&mut self, effects: &mut Vec<Effect>) {
+        let silent: Vec<NodeName> = self.active_nodes().cloned().collect();
+        let Phase::Ending(ending) = &mut self.phase else { return };
+        if !silent.is_empty() {
+            let names: Vec<&str> = silent.iter().map(NodeName::as_str).collect();
+            let silence = format!(
+                "nodes {} did not confirm within {} s that they ended their ranks",
+                names.join(", "),
+                ENDING_US_MAX / 1_000_000
+            );
+            let separator = if ending.end.reason.is_empty() { "" } else { "; " };
+            ending.end.reason.push_str(separator);
+            ending.end.reason.push_str(&silence);
+            ending.end.code = ending.end.code.max(1);
+        }
+        for node in silent {
+            self.nodes.insert(node, NodeStage::Gone);
+        }
+        self.end_when_nothing_is_left(effects);
+    }
+
+    fn resend_orders(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        let due = |open: &OpenOrder| now_us >= open.sent_us + RESEND_US;
+        let late: Vec<u32> = self
+            .orders
+            .iter()
+            .filter(|(_, open)| due(open))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in late {
+            let Some(open) = self.orders.get(&number) else { return };
+            let waiting: Vec<NodeName> = open
+                .order
+                .tree
+                .iter()
+                .filter(|node| self.is_waiting_for(&open.order, node))
+                .cloned()
+                .collect();
+            if now_us >= open.since_us + START_US_MAX {
+                let names: Vec<&str> = waiting.iter().map(NodeName::as_str).collect();
+                let reason = format!(
+                    "nodes {} did not start their ranks within {} s: see `pcmctl logs NODE`",
+                    names.join(", "),
+                    START_US_MAX / 1_000_000
+                );
+                self.begin_ending(now_us, JobEnd { code: 1, reason }, GRACE_MS, effects);
+                return;
+            }
+            for node in waiting {
+                let message = self.direct(&self.orders[&number].order, &node);
+                effects.push(Effect::Send { node, message });
+            }
+            if let Some(open) = self.orders.get_mut(&number) {
+                open.sent_us = now_us;
+            }
+        }
+    }
+
+    pub(super) fn ending_deadline(&self) -> Option<u64> {
+        match &self.phase {
+            Phase::Ending(ending) => {
+                let waits = self.active_nodes().next().is_some();
+                waits.then(|| (ending.since_us + ENDING_US_MAX).min(ending.sent_us + RESEND_US))
+            }
+            Phase::Starting | Phase::Running => self.failure.as_ref().map(|failure| failure.since_us + SETTLE_US),
+            Phase::Ended(_) => None,
+        }
+    }
+}
+
+/// What a shell reports for a program it cannot start: 127 when it is not there, 126 when it cannot be executed.
+fn refusal_exit_code(code: &str) -> i32 {
+    use pcm_proto::refusal;
+    match code {
+        refusal::UNKNOWN_PROGRAM => 127,
+        refusal::NOT_EXECUTABLE => 126,
+        _ => 1,
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        10 => "SIGUSR1",
+        11 => "SIGSEGV",
+        12 => "SIGUSR2",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        _ => "see `kill -l`",
+    }
+}
+
+fn signal_advice(signal: i32) -> &'static str {
+    match signal {
+        9 => "somebody killed it, or the system ran out of memory (see `dmesg`)",
+        7 => "often a full /dev/shm (see `df /dev/shm`) or a truncated mapped file",
+        4 | 6 | 8 | 11 => "a fault in the program; look at the last lines of its output and at its core file",
+        _ => "look at who sent it and at the last lines of its output",
+    }
+}

@@ -1,0 +1,10 @@
+//! The life of a job without I/O: where its ranks go, what its coordinator decides, what a node that runs part of it
+//! does, and what is remembered of it afterwards. See `README.md` beside this file for the protocol.
+
+pub mod coordinator;
+pub mod ended;
+mod ending;
+pub mod placement;
+mod spawning;
+pub mod tree;
+pub mod worlds;

@@ -1,0 +1,195 @@
+//! Where new ranks go: to the nodes that are fastest for one more rank. Decides on numbers it is given and knows
+//! nothing of how they were measured.
+
+use pcm_proto::ids::NodeName;
+use std::fmt;
+
+/// What placement knows of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeView {
+    /// Its name.
+    pub name: NodeName,
+    /// Whether it takes new ranks.
+    pub is_open: bool,
+    /// How many CPUs it has.
+    pub cpus: u32,
+    /// Speed of one CPU; 0 when not known, which counts as 1.
+    pub speed: f64,
+    /// CPU time others take there, in CPUs.
+    pub load_by_others: f64,
+    /// Ranks it has already.
+    pub ranks: u32,
+    /// Nodes with the same number share memory.
+    pub host: u64,
+}
+
+/// Ranks on one node.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Share {
+    /// The node.
+    pub node: NodeName,
+    /// The host it stands on.
+    pub host: u64,
+    /// How many ranks; never 0.
+    pub count: u32,
+}
+
+/// Why ranks could not be placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlacementError {
+    /// A node that was asked for does not exist.
+    UnknownNode {
+        /// Its name.
+        name: String,
+    },
+    /// No node that may be used is open.
+    NoOpenNode {
+        /// Nodes there are.
+        known: usize,
+    },
+}
+
+impl fmt::Display for PlacementError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownNode { name } => {
+                write!(
+                    f,
+                    "node {name} is not part of the cluster: `pcmctl nodes` lists those that are"
+                )
+            }
+            Self::NoOpenNode { known } => write!(
+                f,
+                "none of the {known} nodes that may be used is up and takes ranks: see `pcmctl nodes`"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PlacementError {}
+
+/// A node counts with at least this share of a CPU, so that a fully loaded node is slow and not infinitely slow.
+const FREE_CPUS_MIN: f64 = 0.05;
+
+/// The speed one more rank would find on a node that was given `given` ranks in this placement.
+fn speed_for_next(view: &NodeView, given: u32) -> f64 {
+    let speed = if view.speed > 0.0 { view.speed } else { 1.0 };
+    let free = (f64::from(view.cpus) - view.load_by_others).max(FREE_CPUS_MIN);
+    speed * (free / f64::from(view.ranks + given + 1)).min(1.0)
+}
+
+/// Distributes `count` ranks over the open ones among `allowed` (all nodes when empty). Shares come in the order of
+/// `allowed`, or of `views`; ranks of one node are neighbours.
+///
+/// Each rank goes where it finds the most speed; among equals to the node with the fewest ranks, then to the first.
+pub fn place(views: &[NodeView], allowed: &[NodeName], count: u32) -> Result<Vec<Share>, PlacementError> {
+    let mut candidates = Vec::new();
+    if allowed.is_empty() {
+        candidates.extend(views.iter().filter(|view| view.is_open));
+    }
+    for name in allowed {
+        let view = views.iter().find(|view| view.name == *name);
+        let view = view.ok_or_else(|| PlacementError::UnknownNode { name: name.to_string() })?;
+        if view.is_open && !candidates.iter().any(|other: &&NodeView| other.name == *name) {
+            candidates.push(view);
+        }
+    }
+    if candidates.is_empty() {
+        return Err(PlacementError::NoOpenNode {
+            known: if allowed.is_empty() { views.len() } else { allowed.len() },
+        });
+    }
+    let mut given = vec![0; candidates.len()];
+    for _ in 0..count {
+        let mut best = 0;
+        for index in 1..candidates.len() {
+            let (challenger, holder) = (candidates[index], candidates[best]);
+            let gain = speed_for_next(challenger, given[index]) - speed_for_next(holder, given[best]);
+            let is_emptier = challenger.ranks + given[index] < holder.ranks + given[best];
+            // Measured speeds of equal nodes differ by a few per cent; that much must not pile ranks up.
+            let margin = 0.1 * speed_for_next(holder, given[best]);
+            if gain > margin || (gain >= -margin && is_emptier) {
+                best = index;
+            }
+        }
+        given[best] += 1;
+    }
+    let shares = candidates.iter().zip(given).filter(|(_, count)| *count > 0);
+    Ok(shares
+        .map(|(view, count)| Share {
+            node: view.name.clone(),
+            host: view.host,
+            count,
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(name: &str, cpus: u32) -> NodeView {
+        NodeView {
+            name: NodeName::new(name).unwrap(),
+            is_open: true,
+            cpus,
+            speed: 1.0,
+            load_by_others: 0.0,
+            ranks: 0,
+            host: 1,
+        }
+    }
+
+    fn counts(shares: &[Share]) -> Vec<(&str, u32)> {
+        shares.iter().map(|share| (share.node.as_str(), share.count)).collect()
+    }
+
+    #[test]
+    fn equal_nodes_get_equal_shares_in_their_order() {
+        let views = [view("a", 2), view("b", 2), view("c", 2), view("d", 2)];
+        assert_eq!(
+            counts(&place(&views, &[], 4).unwrap()),
+            [("a", 1), ("b", 1), ("c", 1), ("d", 1)]
+        );
+        assert_eq!(
+            counts(&place(&views, &[], 7).unwrap()),
+            [("a", 2), ("b", 2), ("c", 2), ("d", 1)]
+        );
+    }
+
+    #[test]
+    fn a_loaded_or_slow_node_is_filled_last() {
+        let mut views = [view("a", 2), view("b", 2)];
+        views[0].load_by_others = 2.0;
+        assert_eq!(counts(&place(&views, &[], 4).unwrap()), [("b", 4)]);
+        views[0].load_by_others = 0.0;
+        views[0].speed = 0.25;
+        assert_eq!(counts(&place(&views, &[], 2).unwrap()), [("b", 2)]);
+    }
+
+    #[test]
+    fn only_open_nodes_that_were_asked_for_are_used() {
+        let mut views = [view("a", 1), view("b", 1), view("c", 1)];
+        views[1].is_open = false;
+        let allowed = [views[2].name.clone(), views[1].name.clone()];
+        assert_eq!(counts(&place(&views, &allowed, 3).unwrap()), [("c", 3)]);
+        assert_eq!(
+            place(&views, &allowed[1..], 1),
+            Err(PlacementError::NoOpenNode { known: 1 })
+        );
+        let strange = [NodeName::new("z").unwrap()];
+        assert_eq!(
+            place(&views, &strange, 1),
+            Err(PlacementError::UnknownNode { name: "z".into() })
+        );
+    }
+
+    #[test]
+    fn every_rank_is_placed_once() {
+        let views = [view("a", 3), view("b", 1), view("c", 64)];
+        for count in 1..200 {
+            let placed: u32 = place(&views, &[], count).unwrap().iter().map(|share| share.count).sum();
+            assert_eq!(placed, count);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Worlds that the application asks for with `MPI_Comm_spawn`: from the request over placement and start to the
+//! answer, which waits until the first new rank asks for its parent's port. An earlier answer would make the parent
+//! wait inside MPI for the whole start of its children.
+
+use super::coordinator::{Coordinator, Effect, Phase, Process, ProcessState, Role};
+use super::placement::Share;
+use super::worlds;
+use pcm_proto::ids::{NodeName, ProcessId, WorldId};
+use pcm_proto::job::RANKS_MAX;
+use pcm_proto::peer::{JobMessage, SpawnAsk};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Longest time from the request until the new world is ready to meet its parent.
+pub(super) const SPAWN_US_MAX: u64 = 60_000_000;
+
+/// Who asked, and which of its requests it is.
+type Asker = (ProcessId, u32);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum State {
+    /// The driver looks for nodes.
+    Placing(Box<SpawnAsk>),
+    /// The world starts.
+    Starting { world: WorldId, size: u32 },
+    /// The asker was answered.
+    Answered(Result<u32, String>),
+}
+
+/// Requests of all processes, the last one of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Spawning {
+    requests: BTreeMap<ProcessId, Request>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Request {
+    number: u32,
+    expires_us: u64,
+    state: State,
+}
+
+impl Spawning {
+    pub(super) fn deadline(&self) -> Option<u64> {
+        let open = self
+            .requests
+            .values()
+            .filter(|request| !matches!(request.state, State::Answered(_)));
+        open.map(|request| request.expires_us).min()
+    }
+
+    /// Answers that processes on this node may have missed.
+    pub(super) fn results_for(&self, node: &NodeName, processes: &BTreeMap<ProcessId, Process>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for (process, request) in &self.requests {
+            let State::Answered(result) = &request.state else {
+                continue;
+            };
+            if processes
+                .get(process)
+                .is_some_and(|known| known.node == *node && !known.is_over())
+            {
+                let message = JobMessage::SpawnResult {
+                    process: *process,
+                    number: request.number,
+                    result: result.clone(),
+                };
+                effects.push(Effect::Send {
+                    node: node.clone(),
+                    message,
+                });
+            }
+        }
+        effects
+    }
+
+    fn asker_of(&self, world: WorldId) -> Option<(Asker, u32)> {
+        self.requests.iter().find_map(|(process, request)| match request.state {
+            State::Starting { world: other, size } if other == world => Some(((*process, request.number), size)),
+            _ => None,
+        })
+    }
+}
+
+impl Coordinator {
+    pub(super) fn on_spawn(&mut self, now_us: u64, ask: SpawnAsk, effects: &mut Vec<Effect>) {
+        let asker = (ask.process, ask.number);
+        if !self.processes.contains_key(&ask.process) || !matches!(self.phase, Phase::Starting | Phase::Running) {
+            return;
+        }
+        if let Some(request) = self.spawning.requests.get(&ask.process)
+            && request.number >= ask.number
+        {
+            if let (State::Answered(result), true) = (&request.state, request.number == ask.number) {
+                let result = result.clone();
+                self.answer(asker, result, effects);
+            }
+            return;
+        }
+        let count: u32 = ask.commands.iter().map(|command| command.count).sum();
+        let hosts = ask.hosts.clone();
+        let state = State::Placing(Box::new(ask));
+        let request = Request {
+            number: asker.1,
+            expires_us: now_us + SPAWN_US_MAX,
+            state,
+        };
+        self.spawning.requests.insert(asker.0, request);
+        let alive = self.processes.values().filter(|process| !process.is_over()).count() as u32;
+        if count == 0 || count > RANKS_MAX.saturating_sub(alive) {
+            let reason = format!("{count} more processes were asked for, a job has 1 to {RANKS_MAX} at a time");
+            self.answer(asker, Err(reason), effects);
+        } else {
+            effects.push(Effect::Place {
+                process: asker.0,
+                number: asker.1,
+                count,
+                hosts,
+            });
+        }
+    }
+
+    pub(super) fn on_spawn_placed(
+        &mut self,
+        now_us: u64,
+        asker: Asker,
+        shares: Result<Vec<Share>, String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(request) = self.spawning.requests.get_mut(&asker.0) else {
+            return;
+        };
+        let State::Placing(ask) = &request.state else { return };
+        if request.number != asker.1 || !matches!(self.phase, Phase::Starting | Phase::Running) {
+            return;
+        }
+        let shares = match shares {
+            Ok(shares) => shares,
+            Err(reason) => return self.answer(asker, Err(reason), effects),
+        };
+        let world = WorldId(self.world_next);
+        let first = self.processes.last_key_value().map_or(0, |(last, _)| last.0 + 1);
+        let (commands, preset) = (ask.commands.clone(), ask.preset.clone());
+        let start = worlds::spawned_world(world, &shares, ProcessId(first), commands, preset);
+        request.state = State::Starting {
+            world,
+            size: worlds::size_of(&start),
+        };
+        self.order_worlds(vec![start], Role::Guest, now_us, effects);
+    }
+
+    pub(super) fn on_spawn_ready(&mut self, world: WorldId, effects: &mut Vec<Effect>) {
+        if let Some((asker, size)) = self.spawning.asker_of(world) {
+            self.answer(asker, Ok(size), effects);
+        }
+    }
+
+    pub(super) fn on_guest_exited(&mut self, world: WorldId, effects: &mut Vec<Effect>) {
+        let is_over = self
+            .processes
+            .values()
+            .filter(|process| process.world == world)
+            .all(Process::is_over);
+        if is_over && let Some((asker, _)) = self.spawning.asker_of(world) {
+            let reason = "the processes ended before they called MPI_Init".to_owned();
+            self.answer(asker, Err(reason), effects);
+        }
+    }
+
+    /// A spawned world that cannot start wholly is ended; the job goes on and the asker gets an error.
+    pub(super) fn on_guest_refused(&mut self, world: WorldId, reason: &str, effects: &mut Vec<Effect>) {
+        self.give_up_world(world, effects);
+        if let Some((asker, _)) = self.spawning.asker_of(world) {
+            self.answer(asker, Err(reason.to_owned()), effects);
+        }
+    }
+
+    pub(super) fn spawning_expired(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        let is_due = |request: &Request| now_us >= request.expires_us && !matches!(request.state, State::Answered(_));
+        let due: Vec<Asker> = self
+            .spawning
+            .requests
+            .iter()
+            .filter(|(_, request)| is_due(request))
+            .map(|(process, request)| (*process, request.number))
+            .collect();
+        for asker in due {
+            if let State::Starting { world, .. } = self.spawning.requests[&asker.0].state {
+                self.give_up_world(world, effects);
+            }
+            let seconds = SPAWN_US_MAX / 1_000_000;
+            self.answer(
+                asker,
+                Err(format!("the processes did not call MPI_Init within {seconds} s")),
+                effects,
+            );
+        }
+    }
+
+    fn give_up_world(&mut self, world: WorldId, effects: &mut Vec<Effect>) {
+        let mut by_node: BTreeMap<NodeName, Vec<ProcessId>> = BTreeMap::new();
+        for (id, process) in &mut self.processes {
+            if process.world == world && !process.is_over() {
+                process.role = Role::Leaver;
+                by_node.entry(process.node.clone()).or_default().push(*id);
+            }
+        }
+        for (node, processes) in by_node {
+            let message = JobMessage::EndProcesses { processes, grace_ms: 0 };
+            effects.push(Effect::Send { node, message });
+        }
+    }
+
+    fn answer(&mut self, asker: Asker, result: Result<u32, String>, effects: &mut Vec<Effect>) {
+        let (process, number) = asker;
+        if let Some(request) = self.spawning.requests.get_mut(&process)
+            && request.number == number
+        {
+            request.state = State::Answered(result.clone());
+        }
+        if let Some(known) = self.processes.get(&process)
+            && known.state != ProcessState::Refused
+        {
+            let message = JobMessage::SpawnResult {
+                process,
+                number,
+                result,
+            };
+            effects.push(Effect::Send {
+                node: known.node.clone(),
+                message,
+            });
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! How a set of placed ranks becomes worlds, and what MPI is told of which ranks of a world share memory.
+
+use super::placement::Share;
+use pcm_proto::ids::{ProcessId, WorldId};
+use pcm_proto::job::WorldShape;
+use pcm_proto::peer::{RankRun, WorldCommand, WorldStart};
+
+/// Longest value of a PMI key, as we announce it to MPI.
+pub const PMI_VALUE_BYTES_MAX: usize = 1024;
+
+/// Worlds for the shares of a placement. Processes are numbered from `first_process` in rank order, worlds from
+/// `first_world`.
+pub fn worlds(shape: WorldShape, shares: &[Share], first_process: ProcessId, first_world: WorldId) -> Vec<WorldStart> {
+    let groups: Vec<Vec<Share>> = match shape {
+        WorldShape::Job => vec![shares.to_vec()],
+        WorldShape::Node => shares.iter().map(|share| vec![share.clone()]).collect(),
+        WorldShape::Rank => shares
+            .iter()
+            .flat_map(|share| {
+                (0..share.count).map(|_| {
+                    vec![Share {
+                        count: 1,
+                        ..share.clone()
+                    }]
+                })
+            })
+            .collect(),
+    };
+    let mut process = first_process.0;
+    let mut result = Vec::with_capacity(groups.len());
+    for (index, group) in groups.iter().enumerate() {
+        let world = WorldId(first_world.0 + index as u32);
+        result.push(world_over(world, group, ProcessId(process)));
+        process += group.iter().map(|share| share.count).sum::<u32>();
+    }
+    result
+}
+
+/// One world that an application asked for.
+pub fn spawned_world(
+    world: WorldId,
+    shares: &[Share],
+    first_process: ProcessId,
+    commands: Vec<WorldCommand>,
+    preset: Vec<(String, String)>,
+) -> WorldStart {
+    WorldStart {
+        commands,
+        preset,
+        spawned: true,
+        ..world_over(world, shares, first_process)
+    }
+}
+
+fn world_over(world: WorldId, shares: &[Share], first_process: ProcessId) -> WorldStart {
+    let mut runs = Vec::with_capacity(shares.len());
+    let mut process = first_process.0;
+    for (index, share) in shares.iter().enumerate() {
+        runs.push(RankRun {
+            node: index as u32,
+            first: ProcessId(process),
+            count: share.count,
+        });
+        process += share.count;
+    }
+    WorldStart {
+        world,
+        nodes: shares.iter().map(|share| share.node.clone()).collect(),
+        runs,
+        process_mapping: process_mapping(shares),
+        commands: Vec::new(),
+        preset: Vec::new(),
+        spawned: false,
+    }
+}
+
+/// Ranks of a world in order, each with its process and the index of its node.
+pub fn ranks_of(world: &WorldStart) -> impl Iterator<Item = (ProcessId, u32)> + '_ {
+    world
+        .runs
+        .iter()
+        .flat_map(|run| (0..run.count).map(|offset| (ProcessId(run.first.0 + offset), run.node)))
+}
+
+/// How many ranks a world has.
+pub fn size_of(world: &WorldStart) -> u32 {
+    world.runs.iter().map(|run| run.count).sum()
+}
+
+/// The value of PMI's key `PMI_process_mapping`: blocks (first host, hosts, ranks on each) in rank order. Hosts, not
+/// nodes: ranks of several nodes on one machine use shared memory. Empty when it would be longer than a PMI value may
+/// be; MPI then takes every rank for alone on its host, which is slow and right.
+fn process_mapping(shares: &[Share]) -> String {
+    let mut numbers: Vec<u64> = Vec::new();
+    let mut stretches: Vec<(usize, u32)> = Vec::new();
+    for share in shares {
+        let known = numbers.iter().position(|host| *host == share.host);
+        let number = known.unwrap_or_else(|| {
+            numbers.push(share.host);
+            numbers.len() - 1
+        });
+        match stretches.last_mut() {
+            Some((last, count)) if *last == number => *count += share.count,
+            _ => stretches.push((number, share.count)),
+        }
+    }
+    let mut blocks: Vec<(usize, usize, u32)> = Vec::new();
+    for (number, count) in stretches {
+        match blocks.last_mut() {
+            Some((first, hosts, each)) if *each == count && *first + *hosts == number => *hosts += 1,
+            _ => blocks.push((number, 1, count)),
+        }
+    }
+    let blocks: Vec<String> = blocks
+        .iter()
+        .map(|(first, hosts, each)| format!("({first},{hosts},{each})"))
+        .collect();
+    let mapping = format!("(vector,{})", blocks.join(","));
+    if mapping.len() < PMI_VALUE_BYTES_MAX {
+        mapping
+    } else {
+        String::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_proto::ids::NodeName;
+
+    fn share(node: &str, host: u64, count: u32) -> Share {
+        Share {
+            node: NodeName::new(node).unwrap(),
+            host,
+            count,
+        }
+    }
+
+    #[test]
+    fn nodes_of_one_host_are_one_block_of_the_mapping() {
+        let shares = [
+            share("a", 7, 1),
+            share("b", 7, 2),
+            share("c", 9, 3),
+            share("d", 8, 3),
+            share("e", 7, 1),
+        ];
+        assert_eq!(process_mapping(&shares), "(vector,(0,1,3),(1,2,3),(0,1,1))");
+        assert_eq!(process_mapping(&shares[..2]), "(vector,(0,1,3))");
+    }
+
+    #[test]
+    fn a_mapping_too_long_for_pmi_is_left_out() {
+        let shares: Vec<Share> = (0..400)
+            .map(|i| share(&format!("n{i}"), i % 50, 1 + (i % 3) as u32))
+            .collect();
+        assert_eq!(process_mapping(&shares), "");
+    }
+
+    #[test]
+    fn every_shape_numbers_the_processes_in_rank_order() {
+        let shares = [share("a", 1, 2), share("b", 1, 1)];
+        for (shape, sizes) in [
+            (WorldShape::Job, vec![3]),
+            (WorldShape::Node, vec![2, 1]),
+            (WorldShape::Rank, vec![1, 1, 1]),
+        ] {
+            let made = worlds(shape, &shares, ProcessId(5), WorldId(2));
+            assert_eq!(made.iter().map(size_of).collect::<Vec<_>>(), sizes);
+            let processes: Vec<u32> = made.iter().flat_map(|w| ranks_of(w).map(|(p, _)| p.0)).collect();
+            assert_eq!(processes, [5, 6, 7]);
+            assert!(made.iter().zip(2..).all(|(world, id)| world.world == WorldId(id)));
+        }
+    }
+}
