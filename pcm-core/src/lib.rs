@@ -6,3 +6,4 @@ pub mod partition;
 pub mod pmi;
 pub mod redistribution;
 pub mod job;
+pub mod pmi;

@@ -15,6 +15,7 @@ use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::ExitStatus;
 use crate::reconfiguration::ReconfigurationMessage;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Children of one node in a tree over nodes. With 4, a thousand nodes are five levels deep.
 pub const TREE_FANOUT: usize = 4;
@@ -140,6 +141,9 @@ pub struct StartOrder {
     pub spec: Box<JobSpec>,
     /// The epoch whose layout the new processes belong to.
     pub epoch: Epoch,
+    /// Whether ranks outnumber CPUs somewhere, or may when the job grows; the same for all processes of a job, for MPI
+    /// chooses its algorithms by it.
+    pub is_crowded: bool,
     /// Ranks of that layout in order, for the information of the library; empty where they only come later.
     pub layout: Vec<(ProcessId, WorldId)>,
     /// What to start.
@@ -240,23 +244,28 @@ pub enum JobMessage {
     Cleared,
     /// Coordinator to node: the job is over (or not known), forget it; end what is left of it.
     Close,
-    /// Node to its parent in a world's tree: all ranks of the world below are in its barrier of this number.
+    /// Node to its parent in a world's tree: all ranks of the world below are in its present barrier.
     Barrier {
         /// The world.
         world: WorldId,
         /// Counts the world's barriers from 0.
-        number: u32,
+        generation: u64,
         /// Keys put since the barrier before.
-        puts: Vec<(String, String)>,
+        puts: BTreeMap<String, String>,
+    },
+    /// Node to its parent in a world's tree: no rank of the world below will be in a barrier again.
+    BarrierGone {
+        /// The world.
+        world: WorldId,
     },
     /// Node to its children in a world's tree: the barrier is complete.
     BarrierDone {
         /// The world.
         world: WorldId,
         /// Its number.
-        number: u32,
+        generation: u64,
         /// Keys put by all since the barrier before.
-        puts: Vec<(String, String)>,
+        puts: BTreeMap<String, String>,
     },
     /// Node to coordinator: a process asks for a world of its own.
     Spawn(Box<SpawnAsk>),
@@ -285,6 +294,9 @@ pub enum JobMessage {
         /// All bytes taken so far.
         bytes: u64,
     },
+    /// Coordinator to node: send every stream again from these places on, and those not named from the beginning, as
+    /// far as they are not taken. Sent when a reader is there (again); a coordinator without one keeps no output.
+    OutputFrom(Vec<(ProcessId, Stream, u64)>),
     /// Coordinator to the node of the first process: standard input; empty means its end.
     Stdin {
         /// Where these bytes stand in the stream.

@@ -175,6 +175,7 @@ pub struct Coordinator {
     pub(super) own: NodeName,
     pub(super) spec: JobSpec,
     pub(super) accepted_us: u64,
+    pub(super) is_crowded: bool,
     pub(super) epoch: Epoch,
     /// Ranks of the present layout in order.
     pub(super) layout: Vec<ProcessId>,
@@ -190,11 +191,12 @@ pub struct Coordinator {
 
 impl Coordinator {
     /// Accepts a job whose ranks were placed, and orders their start.
-    pub fn accept(job: JobId, own: NodeName, spec: JobSpec, shares: &[Share], now_us: u64) -> (Self, Vec<Effect>) {
+    pub fn accept(job: JobId, own: NodeName, spec: JobSpec, shares: &[Share], is_crowded: bool, now_us: u64) -> (Self, Vec<Effect>) {
         let mut coordinator = Self {
             job,
             own,
             accepted_us: now_us,
+            is_crowded,
             epoch: Epoch(0),
             layout: Vec::new(),
             processes: BTreeMap::new(),
@@ -337,6 +339,7 @@ impl Coordinator {
             coordinator: self.own.clone(),
             spec: Box::new(self.spec.clone()),
             epoch: self.epoch,
+            is_crowded: self.is_crowded,
             layout: layout.collect(),
             worlds,
             tree,

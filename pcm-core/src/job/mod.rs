@@ -4,6 +4,8 @@
 pub mod coordinator;
 pub mod ended;
 mod ending;
+pub mod local_world;
+pub mod participant;
 pub mod placement;
 mod spawning;
 pub mod tree;

@@ -1,0 +1,358 @@
+//! One world of a job on one node: its processes' PMI requests, and the node's place in the world's barrier tree.
+//! Joins [`crate::pmi`] with the messages between nodes.
+
+use super::participant::{Effect, Participant};
+use super::tree;
+use super::worlds;
+use crate::pmi::gather::{Gather, GatherEffect, Puts};
+use crate::pmi::segment;
+use crate::pmi::spawn::SpawnCommand;
+use crate::pmi::wire::Request;
+use crate::pmi::world::{self, Stage, World, WorldSpec};
+use pcm_proto::ids::{NodeName, ProcessId, WorldId};
+use pcm_proto::peer::{JobMessage, SpawnAsk, WorldCommand, WorldStart};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// A world as one of its nodes holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalWorld {
+    start: WorldStart,
+    world: World,
+    gather: Gather<NodeName>,
+    parent: Option<NodeName>,
+    /// The own processes and children that may still take part in a barrier.
+    taking_part: BTreeSet<NodeName>,
+    /// The last release, for children that missed it.
+    released: Option<(u64, Puts)>,
+    own: NodeName,
+}
+
+/// What a request means outside the world.
+pub(super) enum Outward {
+    /// Carry this out.
+    Do(Effect),
+    /// Ask the coordinator for more processes.
+    Spawn {
+        process: ProcessId,
+        commands: Vec<SpawnCommand>,
+    },
+    /// Tell the coordinator that this world is ready to meet its parent.
+    Ready(WorldId),
+    /// Tell the coordinator that a process aborts.
+    Abort {
+        process: ProcessId,
+        code: i32,
+        message: String,
+    },
+}
+
+impl LocalWorld {
+    pub(super) fn new(own: &NodeName, start: WorldStart, kvsname: String, local: Vec<(ProcessId, u32)>) -> Self {
+        let position = start.nodes.iter().position(|node| node == own).unwrap_or(0);
+        let children: Vec<NodeName> = start.nodes[tree::children(position, start.nodes.len())].to_vec();
+        let parent = tree::parent(position).map(|parent| start.nodes[parent].clone());
+        let mut values = start.preset.clone();
+        if !start.process_mapping.is_empty() {
+            values.push(("PMI_process_mapping".to_owned(), start.process_mapping.clone()));
+        }
+        let numbers = start.commands.iter().zip(0..);
+        let app_numbers = numbers.flat_map(|(command, number)| std::iter::repeat_n(number, command.count as usize));
+        let spec = WorldSpec {
+            kvsname,
+            size: worlds::size_of(&start),
+            local,
+            values,
+            universe: None,
+            app_numbers: app_numbers.collect(),
+        };
+        Self {
+            world: World::new(spec),
+            gather: Gather::new(parent.is_none(), children.iter().cloned()),
+            taking_part: children.into_iter().chain([own.clone()]).collect(),
+            parent,
+            released: None,
+            own: own.clone(),
+            start,
+        }
+    }
+
+    /// How the world was ordered.
+    pub fn start(&self) -> &WorldStart {
+        &self.start
+    }
+
+    /// The program of a rank, where it is not the job's.
+    pub fn command(&self, world_rank: u32) -> Option<&WorldCommand> {
+        let mut first = 0;
+        self.start.commands.iter().find(|command| {
+            first += command.count;
+            world_rank < first
+        })
+    }
+
+    /// The beginning of the names of the shared memory that MPI makes for this world.
+    pub fn segment_prefix(&self) -> String {
+        segment::segment_prefix(self.world.kvsname())
+    }
+
+    /// How many ranks the world has.
+    pub fn size(&self) -> u32 {
+        worlds::size_of(&self.start)
+    }
+
+    pub(super) fn stage(&self, process: ProcessId) -> Option<Stage> {
+        self.world.stage(process)
+    }
+
+    pub(super) fn has_children(&self) -> bool {
+        self.gather.children().next().is_some() && self.taking_part.iter().any(|node| *node != self.own)
+    }
+
+    pub(super) fn on_request(&mut self, process: ProcessId, request: Request) -> Vec<Outward> {
+        let effects = self.world.on_request(process, request);
+        self.carry(effects)
+    }
+
+    pub(super) fn on_answered(&mut self, process: ProcessId) {
+        self.world.on_answered(process);
+    }
+
+    pub(super) fn on_child(&mut self, child: &NodeName, generation: u64, puts: Puts) -> Vec<Outward> {
+        if let Some((released, puts)) = &self.released
+            && *released == generation
+        {
+            return vec![self.done_to(child.clone(), generation, puts.clone())];
+        }
+        let effect = self.gather.on_child(child, generation, puts);
+        self.gathered(effect)
+    }
+
+    pub(super) fn on_child_gone(&mut self, child: &NodeName) -> Vec<Outward> {
+        let effect = self.gather.on_child_gone(child);
+        let mut outward = self.gathered(effect);
+        outward.extend(self.leave(&child.clone()));
+        outward
+    }
+
+    pub(super) fn on_done(&mut self, generation: u64, puts: Puts) -> Vec<Outward> {
+        self.release(generation, puts)
+    }
+
+    pub(super) fn on_spawn_answer(&mut self, process: ProcessId, result: &Result<u32, String>) -> Vec<Outward> {
+        let effects = match result {
+            Ok(count) => self.world.on_spawned(process, &vec![0; *count as usize]),
+            Err(_) => self.world.on_spawn_refused(process),
+        };
+        self.carry(effects)
+    }
+
+    /// The barrier word to the parent, if `node` is that and waits for it.
+    pub(super) fn said_to(&self, node: &NodeName) -> Vec<Effect> {
+        if self.parent.as_ref() != Some(node) {
+            return Vec::new();
+        }
+        let world = self.start.world;
+        let message = match self.gather.again() {
+            Some(GatherEffect::TellParent { generation, puts }) => JobMessage::Barrier {
+                world,
+                generation,
+                puts,
+            },
+            _ if self.taking_part.is_empty() => JobMessage::BarrierGone { world },
+            _ => return Vec::new(),
+        };
+        vec![Effect::Send {
+            node: node.clone(),
+            message,
+        }]
+    }
+
+    pub(super) fn on_restored(&mut self, unanswered: &BTreeSet<ProcessId>) -> Vec<Effect> {
+        let effects = self.world.on_restored(unanswered);
+        let outward = self.carry(effects);
+        outward
+            .into_iter()
+            .filter_map(|outward| match outward {
+                Outward::Do(effect) => Some(effect),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn carry(&mut self, effects: Vec<world::Effect>) -> Vec<Outward> {
+        let mut outward = Vec::new();
+        for effect in effects {
+            match effect {
+                world::Effect::Answer { process, line } => outward.push(Outward::Do(Effect::Answer { process, line })),
+                world::Effect::BarrierUp { generation, puts } => {
+                    let effect = self.gather.on_own(generation, puts);
+                    outward.extend(self.gathered(effect));
+                }
+                world::Effect::AllFinalized => {
+                    let effect = self.gather.on_own_gone();
+                    outward.extend(self.gathered(effect));
+                    outward.extend(self.leave(&self.own.clone()));
+                }
+                world::Effect::Finalized { .. } => {}
+                world::Effect::Aborted { process, code, message } => {
+                    outward.push(Outward::Abort { process, code, message });
+                }
+                world::Effect::SpawnRequested { process, commands } => {
+                    outward.push(Outward::Spawn { process, commands });
+                }
+                world::Effect::ParentAsked => outward.push(Outward::Ready(self.start.world)),
+                world::Effect::NameRequested { process, request } => {
+                    outward.push(Outward::Do(Effect::Name { process, request }));
+                }
+            }
+        }
+        outward
+    }
+
+    fn gathered(&mut self, effect: Option<GatherEffect>) -> Vec<Outward> {
+        match (effect, &self.parent) {
+            (None, _) => Vec::new(),
+            (Some(GatherEffect::TellParent { generation, puts }), Some(parent)) => {
+                let message = JobMessage::Barrier {
+                    world: self.start.world,
+                    generation,
+                    puts,
+                };
+                vec![Outward::Do(Effect::Send {
+                    node: parent.clone(),
+                    message,
+                })]
+            }
+            (Some(GatherEffect::TellParent { .. }), None) => unreachable!("a root has nobody to tell"),
+            (Some(GatherEffect::Release { generation, puts }), _) => self.release(generation, puts),
+        }
+    }
+
+    fn release(&mut self, generation: u64, puts: Puts) -> Vec<Outward> {
+        if !self.gather.on_release(generation) {
+            return Vec::new();
+        }
+        let children: Vec<NodeName> = self.gather.children().cloned().collect();
+        let mut outward: Vec<Outward> = children
+            .into_iter()
+            .map(|child| self.done_to(child, generation, puts.clone()))
+            .collect();
+        self.released = Some((generation, puts.clone()));
+        let effects = self.world.on_release(generation, puts);
+        outward.extend(self.carry(effects));
+        outward
+    }
+
+    fn done_to(&self, child: NodeName, generation: u64, puts: Puts) -> Outward {
+        let message = JobMessage::BarrierDone {
+            world: self.start.world,
+            generation,
+            puts,
+        };
+        Outward::Do(Effect::Send { node: child, message })
+    }
+
+    fn leave(&mut self, node: &NodeName) -> Option<Outward> {
+        if !self.taking_part.remove(node) || !self.taking_part.is_empty() {
+            return None;
+        }
+        let parent = self.parent.clone()?;
+        let message = JobMessage::BarrierGone {
+            world: self.start.world,
+        };
+        Some(Outward::Do(Effect::Send { node: parent, message }))
+    }
+}
+
+impl Participant {
+    pub(super) fn in_world(
+        &mut self,
+        world: WorldId,
+        effects: &mut Vec<Effect>,
+        act: impl FnOnce(&mut LocalWorld) -> Vec<Outward>,
+    ) {
+        let Some(local) = self.worlds.get_mut(&world) else {
+            return;
+        };
+        for outward in act(local) {
+            match outward {
+                Outward::Do(effect) => effects.push(effect),
+                Outward::Ready(world) => {
+                    let message = JobMessage::SpawnReady { world };
+                    effects.push(Effect::Send {
+                        node: self.coordinator.clone(),
+                        message,
+                    });
+                }
+                Outward::Abort { process, code, message } => {
+                    let message = JobMessage::Aborted { process, code, message };
+                    effects.push(Effect::Send {
+                        node: self.coordinator.clone(),
+                        message,
+                    });
+                }
+                Outward::Spawn { process, commands } => self.on_spawn(process, &commands, effects),
+            }
+        }
+    }
+
+    fn on_spawn(&mut self, process: ProcessId, commands: &[SpawnCommand], effects: &mut Vec<Effect>) {
+        let number = self.spawns.get(&process).map_or(0, |(last, _)| last + 1);
+        let ask = SpawnAsk {
+            process,
+            number,
+            commands: commands.iter().map(world_command).collect(),
+            preset: commands
+                .first()
+                .map(|command| command.preputs.clone())
+                .unwrap_or_default(),
+            hosts: commands
+                .iter()
+                .filter_map(|command| command.info("host"))
+                .map(str::to_owned)
+                .collect(),
+        };
+        self.spawns.insert(process, (number, Some(ask.clone())));
+        let message = JobMessage::Spawn(Box::new(ask));
+        effects.push(Effect::Send {
+            node: self.coordinator.clone(),
+            message,
+        });
+    }
+
+    /// Requests that wait for the coordinator's answer.
+    pub(super) fn spawn_asks(&self) -> impl Iterator<Item = Effect> + '_ {
+        let open = self.spawns.values().filter_map(|(_, ask)| ask.as_ref());
+        open.map(|ask| Effect::Send {
+            node: self.coordinator.clone(),
+            message: JobMessage::Spawn(Box::new(ask.clone())),
+        })
+    }
+
+    pub(super) fn on_spawn_result(
+        &mut self,
+        process: ProcessId,
+        number: u32,
+        result: &Result<u32, String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        match self.spawns.get_mut(&process) {
+            Some((last, ask)) if *last == number && ask.is_some() => *ask = None,
+            _ => return,
+        }
+        let Some(world) = self.processes.get(&process).map(|local| local.world) else {
+            return;
+        };
+        self.in_world(world, effects, |world| world.on_spawn_answer(process, result));
+    }
+}
+
+fn world_command(command: &SpawnCommand) -> WorldCommand {
+    WorldCommand {
+        count: command.processes,
+        program: command.program.clone().into_bytes(),
+        args: command.args.iter().map(|arg| arg.clone().into_bytes()).collect(),
+        cwd: command.info("wdir").or_else(|| command.info("wd")).map(Into::into),
+    }
+}

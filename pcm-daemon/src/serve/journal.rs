@@ -1,0 +1,256 @@
+//! What a daemon must not forget when it is killed: a file of records, appended before anybody is told. There is no
+//! fsync, for it has to survive the process only; a machine that dies has no ranks left. When it has grown, it is
+//! written anew with the present state and renamed into place.
+
+use pcm_core::job::coordinator::{self, Coordinator};
+use pcm_core::job::participant::{self, Participant};
+use pcm_proto::control::Stream;
+use pcm_proto::frame::{self, Decoder, FrameKind, PAYLOAD_LENGTH_MAX};
+use pcm_proto::ids::{JobId, ProcessId};
+use pcm_proto::job::JobStatus;
+use pcm_proto::peer::NodeReport;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Below this size a journal is never rewritten: reading it takes a few milliseconds.
+const REWRITE_BYTES_MIN: u64 = 4 << 20;
+
+/// A journal is rewritten when it is so many times larger than after the last rewriting.
+const REWRITE_GROWTH: u64 = 4;
+
+/// One fact.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Record {
+    /// The daemon listens here.
+    Listens { address: String },
+    /// The node takes no new ranks, or does again.
+    Draining { is_draining: bool },
+    /// The highest job number heard of.
+    HighestJob(JobId),
+    /// Another node.
+    Node(Box<NodeReport>),
+    /// The state of a coordinator.
+    Coordinator { job: JobId, state: Box<Coordinator> },
+    /// An input to a coordinator.
+    CoordinatorInput { job: JobId, now_us: u64, input: coordinator::Input },
+    /// The state of this node's part of a job.
+    Part { job: JobId, state: Box<Participant> },
+    /// An input to this node's part of a job.
+    PartInput { job: JobId, now_us: u64, input: participant::Input },
+    /// This node's part of a job is over.
+    PartOver { job: JobId },
+    /// A job that this daemon coordinated ended, and everybody was told.
+    Ended { now_us: u64, status: Box<JobStatus> },
+    /// Output of a detached job that was written to its files.
+    Written { job: JobId, process: ProcessId, stream: Stream, bytes: u64 },
+}
+
+/// What a journal says about the past.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    pub(super) address: Option<String>,
+    pub(super) is_draining: bool,
+    pub(super) highest_job: JobId,
+    pub(super) nodes: Vec<NodeReport>,
+    pub(super) coordinators: BTreeMap<JobId, Coordinator>,
+    pub(super) parts: BTreeMap<JobId, Participant>,
+    pub(super) ended: Vec<(u64, JobStatus)>,
+    pub(super) written: BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>,
+}
+
+impl Past {
+    fn take(&mut self, record: Record) {
+        match record {
+            Record::Listens { address } => self.address = Some(address),
+            Record::Draining { is_draining } => self.is_draining = is_draining,
+            Record::HighestJob(job) => self.highest_job = self.highest_job.max(job),
+            Record::Node(report) => {
+                self.nodes.retain(|known| known.node != report.node);
+                self.nodes.push(*report);
+            }
+            Record::Coordinator { job, state } => {
+                self.coordinators.insert(job, *state);
+            }
+            Record::CoordinatorInput { job, now_us, input } => {
+                if let Some(coordinator) = self.coordinators.get_mut(&job) {
+                    coordinator.handle(now_us, input);
+                }
+            }
+            Record::Part { job, state } => {
+                self.parts.insert(job, *state);
+            }
+            Record::PartInput { job, now_us, input } => {
+                if let Some(part) = self.parts.get_mut(&job) {
+                    part.handle(now_us, input);
+                }
+            }
+            Record::PartOver { job } => {
+                self.parts.remove(&job);
+            }
+            Record::Ended { now_us, status } => {
+                self.coordinators.remove(&status.job);
+                self.written.remove(&status.job);
+                self.ended.push((now_us, *status));
+            }
+            Record::Written { job, process, stream, bytes } => {
+                self.written.entry(job).or_default().insert((process, stream), bytes);
+            }
+        }
+    }
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug)]
+pub(super) struct JournalError {
+    path: PathBuf,
+    doing: &'static str,
+    error: io::Error,
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} the journal {}: {}; is the cluster's directory writable and not full?",
+            self.doing,
+            self.path.display(),
+            self.error
+        )
+    }
+}
+
+impl std::error::Error for JournalError {}
+
+/// The journal of a running daemon.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    bytes_after_rewrite: u64,
+    buffer: Vec<u8>,
+}
+
+impl Journal {
+    /// Opens the journal and reads what it says. `is_new` starts an empty one. A record that was cut by the daemon's
+    /// death was told to nobody and is dropped.
+    pub(super) fn open(path: &Path, is_new: bool) -> Result<(Self, Past), JournalError> {
+        let failed = |doing| move |error| JournalError { path: path.to_owned(), doing, error };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(is_new)
+            .open(path)
+            .map_err(failed("opening"))?;
+        let mut content = Vec::new();
+        file.read_to_end(&mut content).map_err(failed("reading"))?;
+        let mut past = Past::default();
+        let whole = read_records(&content, |record| past.take(record));
+        if whole < content.len() {
+            tracing::warn!(path = %path.display(), bytes = content.len() - whole, "the end of the journal is cut off");
+            file.set_len(whole as u64).map_err(failed("cutting"))?;
+        }
+        io::Seek::seek(&mut file, io::SeekFrom::Start(whole as u64)).map_err(failed("reading"))?;
+        let bytes = whole as u64;
+        let journal = Self { path: path.to_owned(), file, bytes, bytes_after_rewrite: bytes, buffer: Vec::new() };
+        Ok((journal, past))
+    }
+
+    /// Appends a record; on return it survives the daemon.
+    pub(super) fn write(&mut self, record: &Record) -> Result<(), JournalError> {
+        self.buffer.clear();
+        let failed = |error| JournalError { path: self.path.clone(), doing: "writing", error };
+        frame::encode(FrameKind::Message, record, PAYLOAD_LENGTH_MAX, &mut self.buffer)
+            .map_err(|error| failed(io::Error::other(error.to_string())))?;
+        self.file.write_all(&self.buffer).map_err(failed)?;
+        self.bytes += self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// Whether [`Journal::rewrite`] would pay.
+    pub(super) fn is_grown(&self) -> bool {
+        self.bytes > REWRITE_BYTES_MIN.max(self.bytes_after_rewrite * REWRITE_GROWTH)
+    }
+
+    /// Replaces the journal by these records.
+    pub(super) fn rewrite(&mut self, records: impl Iterator<Item = Record>) -> Result<(), JournalError> {
+        let path = self.path.with_extension("new");
+        let (mut fresh, _) = Self::open(&path, true)?;
+        for record in records {
+            fresh.write(&record)?;
+        }
+        std::fs::rename(&path, &self.path).map_err(|error| JournalError {
+            path: self.path.clone(),
+            doing: "replacing",
+            error,
+        })?;
+        self.file = fresh.file;
+        self.bytes = fresh.bytes;
+        self.bytes_after_rewrite = fresh.bytes;
+        Ok(())
+    }
+}
+
+/// Reads whole records and returns how many bytes they take.
+fn read_records(content: &[u8], mut take: impl FnMut(Record)) -> usize {
+    let mut decoder = Decoder::new(PAYLOAD_LENGTH_MAX);
+    decoder.push(content);
+    let mut whole = 0;
+    while let Ok(Some(frame)) = decoder.next_frame() {
+        let length = frame::HEADER_LENGTH + frame.payload.len();
+        let Ok(record) = frame::decode(frame.payload) else { break };
+        take(record);
+        whole += length;
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listens(address: &str) -> Record {
+        Record::Listens { address: address.into() }
+    }
+
+    #[test]
+    fn a_record_cut_by_death_is_dropped_and_the_rest_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let (mut journal, _) = Journal::open(&path, true).unwrap();
+        journal.write(&listens("a:1")).unwrap();
+        journal.write(&Record::HighestJob(JobId(7))).unwrap();
+        journal.write(&listens("b:2")).unwrap();
+        drop(journal);
+        let length = std::fs::metadata(&path).unwrap().len();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(length - 1).unwrap();
+        let (mut journal, past) = Journal::open(&path, false).unwrap();
+        assert_eq!((past.address.as_deref(), past.highest_job), (Some("a:1"), JobId(7)));
+        journal.write(&listens("c:3")).unwrap();
+        drop(journal);
+        let (_, past) = Journal::open(&path, false).unwrap();
+        assert_eq!(past.address.as_deref(), Some("c:3"));
+    }
+
+    #[test]
+    fn a_rewritten_journal_says_what_it_was_given_and_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let (mut journal, _) = Journal::open(&path, true).unwrap();
+        for job in 0..100 {
+            journal.write(&Record::HighestJob(JobId(job))).unwrap();
+        }
+        let before = journal.bytes;
+        journal.rewrite([Record::HighestJob(JobId(99))].into_iter()).unwrap();
+        assert!(journal.bytes < before);
+        journal.write(&listens("a:1")).unwrap();
+        let (_, past) = Journal::open(&path, false).unwrap();
+        assert_eq!((past.address.as_deref(), past.highest_job), (Some("a:1"), JobId(99)));
+    }
+}

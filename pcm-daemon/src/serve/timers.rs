@@ -1,0 +1,97 @@
+//! What is to happen at a later time. A timer only says what to look at again; whoever handles it checks whether there
+//! is still anything to do, so a timer that is out of date does no harm and is never cancelled.
+
+use pcm_proto::ids::{JobId, NodeName};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What to look at again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// The coordinator of a job has a deadline.
+    Coordinator(JobId),
+    /// This node's part of a job has a deadline.
+    Part(JobId),
+    /// The coordinator of a job may have been out of reach for too long.
+    CoordinatorLost(JobId),
+    /// The attached `pcmctl` of a job may have been away for too long.
+    Unattended(JobId),
+    /// A question may be unanswered.
+    Ask(u64),
+    /// A gathering may be incomplete.
+    Gather(u64),
+    /// A follower of events may want news.
+    Follow(u64),
+    /// Time to look after the other nodes.
+    Beat,
+    /// A node should be dialled again.
+    Redial(NodeName),
+    /// The agent should be started again.
+    Agent,
+    /// Output pipes of a job that has ended should be closed by now.
+    OutputEnd(JobId),
+    /// The daemon should have ended by now.
+    Quit,
+}
+
+/// Timers in the order of their time.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    queue: BTreeMap<(Instant, u64), Timer>,
+    count: u64,
+}
+
+impl Timers {
+    pub(super) fn arm(&mut self, after: Duration, timer: Timer) {
+        self.count += 1;
+        self.queue.insert((Instant::now() + after, self.count), timer);
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.queue.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Timer> {
+        let first = self.queue.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+}
+
+/// Microseconds since 1970 that never go back while the daemon lives, whatever happens to the system's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    started_us: u64,
+    started: Instant,
+}
+
+impl Clock {
+    pub(super) fn start() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            started_us: since.as_micros() as u64,
+            started: Instant::now(),
+        }
+    }
+
+    pub(super) fn now_us(self) -> u64 {
+        self.started_us + self.started.elapsed().as_micros() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_fall_due_in_the_order_of_their_time() {
+        let mut timers = Timers::default();
+        timers.arm(Duration::from_secs(20), Timer::Beat);
+        timers.arm(Duration::ZERO, Timer::Ask(1));
+        timers.arm(Duration::ZERO, Timer::Ask(2));
+        let now = Instant::now();
+        assert_eq!(timers.take_due(now), Some(Timer::Ask(1)));
+        assert_eq!(timers.take_due(now), Some(Timer::Ask(2)));
+        assert_eq!(timers.take_due(now), None);
+        assert!(timers.next().is_some_and(|at| at > now));
+    }
+}
