@@ -1,9 +1,8 @@
 //! State machines of the middleware: they take events and return effects, and know no clock, socket, disk,
 //! randomness or thread. The daemon and the simulator drive the same code.
 
+pub mod job;
 pub mod mpi_settings;
 pub mod partition;
 pub mod pmi;
 pub mod redistribution;
-pub mod job;
-pub mod pmi;

@@ -191,7 +191,14 @@ pub struct Coordinator {
 
 impl Coordinator {
     /// Accepts a job whose ranks were placed, and orders their start.
-    pub fn accept(job: JobId, own: NodeName, spec: JobSpec, shares: &[Share], is_crowded: bool, now_us: u64) -> (Self, Vec<Effect>) {
+    pub fn accept(
+        job: JobId,
+        own: NodeName,
+        spec: JobSpec,
+        shares: &[Share],
+        is_crowded: bool,
+        now_us: u64,
+    ) -> (Self, Vec<Effect>) {
         let mut coordinator = Self {
             job,
             own,

@@ -1,6 +1,7 @@
 //! The life of a job without I/O: where its ranks go, what its coordinator decides, what a node that runs part of it
 //! does, and what is remembered of it afterwards. See `README.md` beside this file for the protocol.
 
+mod clearing;
 pub mod coordinator;
 pub mod ended;
 mod ending;
@@ -8,5 +9,6 @@ pub mod local_world;
 pub mod participant;
 pub mod placement;
 mod spawning;
+mod starting;
 pub mod tree;
 pub mod worlds;

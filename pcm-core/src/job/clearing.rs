@@ -1,0 +1,151 @@
+//! How a node's part of a job ends: one process by itself, some on order, or all of them by SIGTERM, SIGKILL and the
+//! keeper's last look, until nothing runs and all output was taken.
+
+use super::participant::{Effect, Local, LocalState, Participant, Phase};
+use crate::pmi;
+use pcm_proto::ids::ProcessId;
+use pcm_proto::keeper::ExitStatus;
+use pcm_proto::peer::{JobMessage, MpiStage, ProcessEnd};
+
+impl Participant {
+    pub(super) fn on_exited(&mut self, process: ProcessId, status: ExitStatus, effects: &mut Vec<Effect>) {
+        let Some(local) = self.processes.get(&process) else {
+            return;
+        };
+        if !local.is_alive() {
+            return;
+        }
+        let stage = self.worlds.get(&local.world).and_then(|world| world.stage(process));
+        let stage = match stage {
+            Some(pmi::world::Stage::Initialized) => MpiStage::Inside,
+            Some(pmi::world::Stage::Finalized) => MpiStage::After,
+            Some(pmi::world::Stage::Started) | None => MpiStage::Before,
+        };
+        let (end, order) = (ProcessEnd { process, status, stage }, local.order);
+        let was_starting = local.state == LocalState::Starting;
+        if let Some(local) = self.processes.get_mut(&process) {
+            local.state = LocalState::Ended(end);
+            local.kill_at_us = None;
+        }
+        let started = if was_starting { self.started(order) } else { None };
+        for message in started.into_iter().chain([JobMessage::Exited(vec![end])]) {
+            effects.push(Effect::Send {
+                node: self.coordinator.clone(),
+                message,
+            });
+        }
+        self.spawns.remove(&process);
+        let processes = &self.processes;
+        self.worlds.retain(|id, world| {
+            world.has_children() || processes.values().any(|local| local.world == *id && local.is_alive())
+        });
+    }
+
+    pub(super) fn on_aborting(&mut self, process: ProcessId, code: i32, message: String, effects: &mut Vec<Effect>) {
+        if self.processes.get(&process).is_some_and(Local::is_alive) {
+            let message = JobMessage::Aborted { process, code, message };
+            effects.push(Effect::Send {
+                node: self.coordinator.clone(),
+                message,
+            });
+        }
+    }
+
+    pub(super) fn on_job_cleared(&mut self, effects: &mut Vec<Effect>) {
+        if self.phase != Phase::Clearing {
+            return;
+        }
+        for process in self.processes.keys().copied().collect::<Vec<_>>() {
+            self.on_exited(process, ExitStatus::Signal(9), effects);
+        }
+        self.phase = Phase::Emptied;
+        let message = JobMessage::Emptied;
+        effects.push(Effect::Send {
+            node: self.coordinator.clone(),
+            message,
+        });
+        effects.push(if self.is_closed { Effect::Over } else { Effect::Emptied });
+    }
+
+    pub(super) fn on_output_taken(&mut self, effects: &mut Vec<Effect>) {
+        if self.phase == Phase::Emptied {
+            self.phase = Phase::Cleared;
+            let message = JobMessage::Cleared;
+            effects.push(Effect::Send {
+                node: self.coordinator.clone(),
+                message,
+            });
+        }
+    }
+
+    pub(super) fn begin_ending(&mut self, now_us: u64, grace_ms: u32, effects: &mut Vec<Effect>) {
+        match self.phase {
+            Phase::Active => {
+                let alive = self.processes.iter().filter(|(_, local)| local.is_alive());
+                effects.extend(alive.map(|(process, _)| Effect::Signal {
+                    process: *process,
+                    signal: 15,
+                }));
+                self.phase = Phase::Terminating {
+                    kill_at_us: now_us + u64::from(grace_ms) * 1000,
+                };
+            }
+            Phase::Terminating { kill_at_us } => {
+                let sooner = kill_at_us.min(now_us + u64::from(grace_ms) * 1000);
+                self.phase = Phase::Terminating { kill_at_us: sooner };
+            }
+            Phase::Clearing => effects.push(Effect::EndJob),
+            Phase::Emptied | Phase::Cleared => {
+                let message = if self.phase == Phase::Emptied {
+                    JobMessage::Emptied
+                } else {
+                    JobMessage::Cleared
+                };
+                effects.push(Effect::Send {
+                    node: self.coordinator.clone(),
+                    message,
+                });
+            }
+        }
+    }
+
+    pub(super) fn end_processes(
+        &mut self,
+        now_us: u64,
+        processes: &[ProcessId],
+        grace_ms: u32,
+        effects: &mut Vec<Effect>,
+    ) {
+        for process in processes {
+            let Some(local) = self.processes.get_mut(process) else {
+                self.unwanted.insert(*process);
+                continue;
+            };
+            if local.is_alive() && local.kill_at_us.is_none() {
+                local.kill_at_us = Some(now_us + u64::from(grace_ms) * 1000);
+                effects.push(Effect::Signal {
+                    process: *process,
+                    signal: 15,
+                });
+            }
+        }
+    }
+
+    pub(super) fn on_time(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        for (process, local) in &mut self.processes {
+            if local.kill_at_us.is_some_and(|at| now_us >= at) {
+                local.kill_at_us = None;
+                effects.push(Effect::Signal {
+                    process: *process,
+                    signal: 9,
+                });
+            }
+        }
+        if let Phase::Terminating { kill_at_us } = self.phase
+            && (now_us >= kill_at_us || self.processes.values().all(|local| !local.is_alive()))
+        {
+            self.phase = Phase::Clearing;
+            effects.push(Effect::EndJob);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! How a node's part of a job begins and goes on: orders are passed down the tree and carried out, and after a broken
+//! link or a restart of the daemon everything is said and done again that may have been missed.
+
+use super::local_world::LocalWorld;
+use super::participant::{Effect, Local, LocalState, Participant, Phase};
+use super::{tree, worlds};
+use pcm_proto::ids::{NodeName, ProcessId};
+use pcm_proto::keeper::ExitStatus;
+use pcm_proto::peer::{JobMessage, StartOrder};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Participant {
+    /// What a node that was out of reach may have missed. Changes nothing.
+    pub fn on_linked(&self, node: &NodeName) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for world in self.worlds.values() {
+            effects.extend(world.said_to(node));
+        }
+        if *node != self.coordinator {
+            return effects;
+        }
+        let mut send = |message| {
+            effects.push(Effect::Send {
+                node: node.clone(),
+                message,
+            })
+        };
+        for order in &self.orders {
+            if let Some(message) = self.started(*order) {
+                send(message);
+            }
+        }
+        let mut ends = Vec::new();
+        for (process, local) in &self.processes {
+            match &local.state {
+                LocalState::Ended(end) => ends.push(*end),
+                LocalState::Refused { code, reason } => {
+                    let (code, reason) = (code.clone(), reason.clone());
+                    send(JobMessage::StartRefused {
+                        order: local.order,
+                        process: *process,
+                        code,
+                        reason,
+                    });
+                }
+                LocalState::Starting | LocalState::Running { .. } => {}
+            }
+        }
+        if !ends.is_empty() {
+            send(JobMessage::Exited(ends));
+        }
+        match self.phase {
+            Phase::Emptied => send(JobMessage::Emptied),
+            Phase::Cleared => send(JobMessage::Cleared),
+            _ => {}
+        }
+        effects.extend(self.spawn_asks());
+        effects
+    }
+
+    /// The daemon started again: `unanswered` are processes whose PMI request still waits in the socket, `held` those
+    /// the keeper has, with how they ended. Returns what must be done again.
+    pub fn on_restored(
+        &mut self,
+        now_us: u64,
+        unanswered: &BTreeSet<ProcessId>,
+        held: &BTreeMap<ProcessId, (u32, Option<ExitStatus>)>,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for world in self.worlds.values_mut() {
+            effects.extend(world.on_restored(unanswered));
+        }
+        for (process, local) in self.processes.clone() {
+            let Some((pid, ended)) = held.get(&process) else {
+                match local.state {
+                    LocalState::Starting => effects.push(Effect::Start { process }),
+                    // The keeper forgets only what we told it to forget, after its end was in the journal.
+                    LocalState::Running { .. } => self.on_exited(process, ExitStatus::Signal(9), &mut effects),
+                    LocalState::Ended(_) | LocalState::Refused { .. } => {}
+                }
+                continue;
+            };
+            self.settle(process, LocalState::Running { pid: *pid }, &mut effects);
+            if let Some(status) = ended {
+                self.on_exited(process, *status, &mut effects);
+            }
+        }
+        match self.phase {
+            Phase::Clearing => effects.push(Effect::EndJob),
+            Phase::Emptied => effects.push(Effect::Emptied),
+            _ => {}
+        }
+        self.on_time(now_us, &mut effects);
+        effects
+    }
+
+    pub(super) fn on_start(&mut self, order: &StartOrder, effects: &mut Vec<Effect>) {
+        self.pass_on(order, effects);
+        if !self.orders.insert(order.number) {
+            effects.extend(self.started(order.number).map(|message| Effect::Send {
+                node: self.coordinator.clone(),
+                message,
+            }));
+            return;
+        }
+        if self.phase != Phase::Active {
+            return;
+        }
+        for start in order.worlds.iter().filter(|world| world.nodes.contains(&self.own)) {
+            let mut local = Vec::new();
+            for (world_rank, (process, node)) in worlds::ranks_of(start).enumerate() {
+                if start.nodes[node as usize] != self.own {
+                    continue;
+                }
+                let world_rank = world_rank as u32;
+                local.push((process, world_rank));
+                let mut state = LocalState::Starting;
+                if self.unwanted.remove(&process) {
+                    let reason = "it was not wanted any more".to_owned();
+                    state = LocalState::Refused {
+                        code: pcm_proto::refusal::START_FAILED.to_owned(),
+                        reason,
+                    };
+                } else {
+                    effects.push(Effect::Start { process });
+                }
+                let order = order.number;
+                self.processes.insert(
+                    process,
+                    Local {
+                        world: start.world,
+                        world_rank,
+                        state,
+                        order,
+                        kill_at_us: None,
+                    },
+                );
+            }
+            let kvsname = format!("{}-{}-{}", self.kvs_prefix, self.job, start.world);
+            self.worlds
+                .insert(start.world, LocalWorld::new(&self.own, start.clone(), kvsname, local));
+        }
+    }
+
+    pub(super) fn pass_on(&self, order: &StartOrder, effects: &mut Vec<Effect>) {
+        // The root sends to its children itself, whether or not it has ranks.
+        let position = order
+            .tree
+            .iter()
+            .position(|node| *node == self.own)
+            .filter(|position| *position > 0);
+        let Some(position) = position else { return };
+        for child in &order.tree[tree::children(position, order.tree.len())] {
+            let message = JobMessage::Start(Box::new(order.clone()));
+            effects.push(Effect::Send {
+                node: child.clone(),
+                message,
+            });
+        }
+    }
+
+    /// The word that an order's processes run, once none of them is still being started.
+    pub(super) fn started(&self, order: u32) -> Option<JobMessage> {
+        let mut processes = Vec::new();
+        for (process, local) in self.processes.iter().filter(|(_, local)| local.order == order) {
+            match local.state {
+                LocalState::Starting => return None,
+                LocalState::Running { pid } => processes.push((*process, pid)),
+                LocalState::Ended(_) | LocalState::Refused { .. } => {}
+            }
+        }
+        Some(JobMessage::Started { order, processes })
+    }
+
+    pub(super) fn settle(&mut self, process: ProcessId, state: LocalState, effects: &mut Vec<Effect>) {
+        let Some(local) = self.processes.get_mut(&process) else {
+            return;
+        };
+        if local.state != LocalState::Starting {
+            return;
+        }
+        let order = local.order;
+        if let LocalState::Refused { code, reason } = &state {
+            let (code, reason) = (code.clone(), reason.clone());
+            let message = JobMessage::StartRefused {
+                order,
+                process,
+                code,
+                reason,
+            };
+            effects.push(Effect::Send {
+                node: self.coordinator.clone(),
+                message,
+            });
+        }
+        local.state = state;
+        let started = self.started(order);
+        effects.extend(started.map(|message| Effect::Send {
+            node: self.coordinator.clone(),
+            message,
+        }));
+    }
+}
