@@ -27,7 +27,7 @@ pub(crate) enum Failure {
     Missing { what: String, advice: String },
     /// A program answered something unexpected.
     Answer { program: String, problem: String },
-    /// Tests failed.
+    /// Tests failed; their names and counts are on the screen.
     Tests { failed: usize },
     /// No bench of this name.
     UnknownBench { name: String },
