@@ -30,10 +30,14 @@ for wheel in sorted(os.listdir(downloads)):
                 sys.exit("refusing to write outside the prefix: " + item.filename)
             os.makedirs(os.path.dirname(goal), exist_ok=True)
             mode = item.external_attr >> 16
-            content = archive.read(item)
+            # Under a name of its own first: a program that runs keeps the file it has.
+            fresh = goal + ".fresh"
+            if os.path.lexists(fresh):
+                os.remove(fresh)
             if stat.S_ISLNK(mode):
-                os.symlink(content, goal)
-                continue
-            with open(goal, "wb") as out:
-                out.write(content)
-            os.chmod(goal, 0o755 if mode & 0o111 else 0o644)
+                os.symlink(archive.read(item), fresh)
+            else:
+                with open(fresh, "wb") as out:
+                    out.write(archive.read(item))
+                os.chmod(fresh, 0o755 if mode & 0o111 else 0o644)
+            os.replace(fresh, goal)

@@ -16,6 +16,9 @@ const UNPACK: &str = include_str!("unpack.py");
 pub(crate) fn install(requirement: &str, prefix: &Path) -> Result<(), Failure> {
     eprintln!("installing {requirement} from PyPI into {}", prefix.display());
     let downloads = prefix.join(".download");
+    if downloads.exists() {
+        fs::remove_dir_all(&downloads).on("remove", &downloads)?;
+    }
     fs::create_dir_all(&downloads).on("create", &downloads)?;
     let mut pip = pip(prefix)?;
     pip.args([
