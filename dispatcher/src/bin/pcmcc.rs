@@ -1,0 +1,5 @@
+//! Entry of `pcmcc`.
+
+fn main() {
+    std::process::exit(dispatcher::compiler::main());
+}

@@ -1,0 +1,249 @@
+//! Starts the first daemon of a cluster and hears from it how booting the others went. What comes up beyond the first
+//! node is the daemons' own work, along a tree.
+
+use crate::failure::Failure;
+use crate::sweep::CLUSTER_ID_VARIABLE;
+use pcm_fabric::ClusterKey;
+use pcm_proto::boot::{BOOT_FANOUT_MAX, BootReport, BootSpec, NodeSpec, Reach};
+use pcm_proto::ids::NodeName;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::Instant;
+
+/// What one level of the boot tree may take; the daemons use the same.
+const LEVEL_DEADLINE: Duration = Duration::from_secs(10);
+
+/// On top of the levels' deadlines, so that a daemon's own report of a deadline comes before ours.
+const MARGIN: Duration = Duration::from_secs(3);
+
+/// Longest report of one node.
+const REPORT_BYTES_MAX: u64 = 8 * 1024;
+
+/// Seconds ssh may take to connect.
+const SSH_CONNECT_SECONDS: &str = "5";
+
+/// A daemon that came up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Booted {
+    /// Its node.
+    pub node: NodeName,
+    /// Where it listens, as `host:port`.
+    pub address: String,
+}
+
+/// What became of each node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Nodes whose daemons are up.
+    pub ready: Vec<Booted>,
+    /// Nodes that could not be booted, and why.
+    pub failed: Vec<(NodeName, String)>,
+}
+
+/// Boots all nodes: the first as root of the tree; where that fails, the next one takes the rest.
+pub async fn boot_all(key: &ClusterKey, cluster_dir: &Path, nodes: &[NodeSpec]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut rest = nodes;
+    while let Some((root, subtree)) = rest.split_first() {
+        let spec = BootSpec {
+            cluster_id: key.cluster_id().to_owned(),
+            cluster_dir: cluster_dir.to_owned(),
+            key: key.secret_hex().to_string(),
+            node: root.clone(),
+            subtree: subtree.to_vec(),
+            seeds: Vec::new(),
+        };
+        match boot_root(&spec).await {
+            Ok(mut booted) => {
+                outcome.ready.append(&mut booted.ready);
+                outcome.failed.append(&mut booted.failed);
+                return outcome;
+            }
+            Err(reason) => outcome.failed.push((root.name.clone(), reason)),
+        }
+        rest = subtree;
+    }
+    outcome
+}
+
+/// Boots one tree; an error means that its root did not come up, and so nothing below it was tried.
+async fn boot_root(spec: &BootSpec) -> Result<Outcome, String> {
+    let log = spec.cluster_dir.join("up.log");
+    let mut child = start(spec, &log)?;
+    let text = serde_json::to_vec(spec).map_err(|error| format!("cannot write its specification: {error}"))?;
+    let mut stdin = child.stdin.take().ok_or("its standard input is not there")?;
+    let stdout = child.stdout.take().ok_or("its standard output is not there")?;
+    // A daemon that ends before it has read everything says why in its log.
+    let _ = stdin.write_all(&text).await;
+    drop(stdin);
+    let wanted: Vec<NodeName> = std::iter::once(&spec.node)
+        .chain(&spec.subtree)
+        .map(|node| node.name.clone())
+        .collect();
+    let deadline = LEVEL_DEADLINE * levels(wanted.len()) + MARGIN;
+    let mut outcome = Outcome::default();
+    let heard = tokio::time::timeout_at(Instant::now() + deadline, hear(stdout, wanted.len(), &mut outcome)).await;
+    if !outcome.ready.iter().any(|booted| booted.node == spec.node.name) {
+        // The keeper may have left our process group; what it started is found by the cluster's id.
+        let _ = child.start_kill();
+        let said = outcome
+            .failed
+            .iter()
+            .find(|(node, _)| *node == spec.node.name)
+            .map(|(_, reason)| reason.clone());
+        return Err(said.unwrap_or_else(|| root_failure(spec, &log, heard.is_err(), deadline)));
+    }
+    for node in wanted {
+        let known = outcome.ready.iter().any(|booted| booted.node == node)
+            || outcome.failed.iter().any(|(failed, _)| *failed == node);
+        if !known {
+            let reason = format!("no word from it within {} s; see {}", deadline.as_secs(), log.display());
+            outcome.failed.push((node, reason));
+        }
+    }
+    Ok(outcome)
+}
+
+/// Reads reports until every node has reported or the pipe ends.
+async fn hear(stdout: ChildStdout, nodes: usize, outcome: &mut Outcome) {
+    let limit = REPORT_BYTES_MAX.saturating_mul(nodes as u64);
+    let mut lines = BufReader::new(stdout.take(limit)).lines();
+    while outcome.ready.len() + outcome.failed.len() < nodes {
+        let Ok(Some(line)) = lines.next_line().await else {
+            return;
+        };
+        match serde_json::from_str::<BootReport>(&line) {
+            Ok(BootReport::Ready { node, address, .. }) => outcome.ready.push(Booted { node, address }),
+            Ok(BootReport::Failed { node, reason }) => outcome.failed.push((node, reason)),
+            // A login message of a remote shell.
+            Err(_) => {}
+        }
+    }
+}
+
+fn start(spec: &BootSpec, log: &Path) -> Result<Child, String> {
+    let program = daemon_program();
+    let stderr = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(log)
+        .map_err(|error| format!("cannot open {}: {error}", log.display()))?;
+    let mut command = match &spec.node.reach {
+        Reach::Local => {
+            let mut command = Command::new(&program);
+            command
+                .env(CLUSTER_ID_VARIABLE, &spec.cluster_id)
+                .env("PCM_NODE", spec.node.name.as_str());
+            command
+        }
+        Reach::Ssh { destination } => {
+            let mut command = Command::new("ssh");
+            command.args([
+                "-o",
+                "BatchMode=yes",
+                "-o",
+                &format!("ConnectTimeout={SSH_CONNECT_SECONDS}"),
+                destination,
+            ]);
+            command.arg(format!(
+                "env {CLUSTER_ID_VARIABLE}={} PCM_NODE={} pcm-daemon",
+                spec.cluster_id, spec.node.name
+            ));
+            command
+        }
+    };
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(stderr)
+        .process_group(0);
+    command.spawn().map_err(|error| match spec.node.reach {
+        Reach::Local => format!(
+            "cannot start {}: {error}; build it with 'cargo xtask build', or name it in PCM_DAEMON",
+            program.display()
+        ),
+        Reach::Ssh { .. } => format!("cannot start ssh: {error}; install an ssh client"),
+    })
+}
+
+/// The daemon's program: `PCM_DAEMON`, else beside this one, else on the search path.
+pub fn daemon_program() -> PathBuf {
+    if let Some(named) = std::env::var_os("PCM_DAEMON").filter(|named| !named.is_empty()) {
+        return PathBuf::from(named);
+    }
+    let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("pcm-daemon"));
+    beside
+        .filter(|path| path.is_file())
+        .unwrap_or_else(|| PathBuf::from("pcm-daemon"))
+}
+
+/// Depth of a boot tree of this many nodes.
+fn levels(nodes: usize) -> u32 {
+    let (mut depth, mut reached, mut width) = (1, 1, 1);
+    while reached < nodes {
+        width *= BOOT_FANOUT_MAX;
+        reached += width;
+        depth += 1;
+    }
+    depth
+}
+
+fn root_failure(spec: &BootSpec, log: &Path, late: bool, deadline: Duration) -> String {
+    let what = if late {
+        format!("its daemon did not report within {} s", deadline.as_secs())
+    } else {
+        match &spec.node.reach {
+            Reach::Local => "its daemon ended before it was ready".to_owned(),
+            Reach::Ssh { destination } => format!("no daemon over ssh: try 'ssh {destination} pcm-daemon --version'"),
+        }
+    };
+    match last_line(log) {
+        Some(line) => format!("{what}; it said: {line}"),
+        None => format!("{what}, and it said nothing"),
+    }
+}
+
+fn last_line(log: &Path) -> Option<String> {
+    let text = std::fs::read(log).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .map(str::to_owned)
+}
+
+/// The failure that ends `up` when nodes are missing.
+pub fn failure(outcome: &Outcome, asked: usize) -> Failure {
+    let shown: Vec<String> = outcome
+        .failed
+        .iter()
+        .take(3)
+        .map(|(node, reason)| format!("{node}: {reason}"))
+        .collect();
+    let more = outcome.failed.len().saturating_sub(shown.len());
+    let tail = if more > 0 {
+        format!("; and {more} more")
+    } else {
+        String::new()
+    };
+    Failure::boot(format!(
+        "{} of {asked} nodes did not come up, so all were taken down again ({}{tail}): mend or remove them, or accept fewer with --allow-missing",
+        outcome.failed.len(),
+        shown.join("; ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_as_deep_as_its_fan_out_makes_it() {
+        assert_eq!([1, 2, 5, 6, 21, 22, 1024].map(levels), [1, 2, 2, 3, 3, 4, 6]);
+    }
+}

@@ -1,0 +1,180 @@
+//! The command line: what verbs there are, and how their outcome becomes an exit code and one line on standard error.
+
+use crate::cluster::ClusterDir;
+use crate::failure::{Exit, Failure};
+use crate::verbs;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done · 1 the system refused · 2 usage · 3 no cluster · 4 refused · 5 deadline · 6 boot failed ·
+7 link lost · 8 doctor found something broken; 'run' ends with its job's own code. Errors: docs/errors.md
+
+Example:
+  pcmctl up --local 4 && pcmctl run -n 4 -- ./heat2d --rows 512 --cols 512 --iterations 200; pcmctl down";
+
+#[derive(Parser)]
+#[command(
+    name = "pcmctl",
+    version,
+    about = "Boots a cluster of node daemons, runs MPI jobs on it, shows and steers them"
+)]
+#[command(after_help = EXIT_CODES, max_term_width = 100, disable_help_subcommand = true)]
+struct Cli {
+    /// The cluster's directory [default: a per-user one]
+    #[arg(long, global = true, value_name = "DIR", env = "PCM_CLUSTER", hide_env = true)]
+    cluster: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+macro_rules! verbs {
+    ($($(#[$doc:meta])* $name:ident($module:ident),)*) => {
+        #[derive(Subcommand)]
+        enum Verb {
+            $($(#[$doc])* $name(verbs::$module::Args),)*
+        }
+
+        async fn run_verb(verb: Verb, cluster: &ClusterDir) -> Result<i32, Failure> {
+            match verb {
+                $(Verb::$name(args) => verbs::$module::run(args, cluster).await,)*
+            }
+        }
+    };
+}
+
+verbs! {
+    /// Boot a cluster
+    Up(up),
+    /// End all jobs and daemons, leave nothing behind
+    Down(down),
+    /// Show the nodes
+    Nodes(nodes),
+    /// Take a node in that stands on this machine or another
+    Join(join),
+    /// Take nodes in, given as lines of a host file
+    Grow(grow),
+    /// Empty a node of its ranks and give it no new ones
+    Drain(drain),
+    /// End an empty node's daemon
+    Remove(remove),
+    /// Run a job: forwards input, output, signals and the exit code
+    Run(run),
+    /// Show the jobs
+    Jobs(jobs),
+    /// Show the ranks of a job
+    Ps(ps),
+    /// End a job
+    Kill(kill),
+    /// Send a signal to every rank of a job
+    Signal(signal),
+    /// Ask daemons whether they answer, and how fast
+    Ping(ping),
+    /// Show what happened
+    Events(events),
+    /// Show the end of a node's log
+    Logs(logs),
+    /// Print what a compiler needs to link with libpcm, for eval
+    Env(env),
+    /// Print a completion script for a shell
+    Completions(completions),
+}
+
+/// Runs the command line of this process; returns its exit code.
+pub fn main() -> i32 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return report_usage(&error, std::env::args()),
+    };
+    let outcome = ClusterDir::locate(cli.cluster.as_deref()).and_then(|cluster| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::system(format!("cannot set up an event loop: {error}")))?;
+        let outcome = runtime.block_on(run_verb(cli.verb, &cluster));
+        // A thread that still waits for standard input must not hold the end back.
+        runtime.shutdown_background();
+        outcome
+    });
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("pcmctl: {failure}");
+            failure.exit as i32
+        }
+    }
+}
+
+/// The whole command line, for completion scripts.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+fn report_usage(error: &clap::Error, words: impl Iterator<Item = String>) -> i32 {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // A closed pipe while showing help is no failure.
+        let _ = error.print();
+        return 0;
+    }
+    eprintln!("pcmctl: {} [usage]", one_line(error, words));
+    Exit::Usage as i32
+}
+
+/// What clap says in paragraphs, as one line that ends with where to read on.
+fn one_line(error: &clap::Error, mut words: impl Iterator<Item = String>) -> String {
+    let text = error.render().to_string();
+    let verb = words.find(|word| command().find_subcommand(word).is_some());
+    let verb = verb.map_or("pcmctl".to_owned(), |verb| format!("pcmctl {verb}"));
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return format!("say what to do: '{verb} --help' lists it");
+    }
+    let head = text.split("\n\nUsage:").next().unwrap_or(&text);
+    let head = head.split("\n\nFor more information").next().unwrap_or(head);
+    let head = head.strip_prefix("error: ").unwrap_or(head);
+    let said = head.split_whitespace().collect::<Vec<_>>().join(" ");
+    let tip = error.get(ContextKind::SuggestedSubcommand).is_some();
+    if tip {
+        said
+    } else {
+        format!("{said}: see '{verb} --help'")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_verb_has_an_example() {
+        let command = command();
+        command.clone().debug_assert();
+        for verb in command.get_subcommands() {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "{} has no example", verb.get_name());
+        }
+    }
+
+    #[test]
+    fn help_fits_on_one_screen() {
+        let text = command().render_help().to_string();
+        assert!(text.lines().count() <= 40, "{} lines", text.lines().count());
+    }
+
+    #[test]
+    fn usage_errors_are_one_line_that_says_where_to_read_on() {
+        for line in [
+            &["pcmctl", "run"][..],
+            &["pcmctl", "nodse"],
+            &["pcmctl", "up", "--local", "x"],
+            &["pcmctl"],
+        ] {
+            let error = Cli::try_parse_from(line).err().unwrap();
+            let text = one_line(&error);
+            assert!(
+                !text.contains('\n') && text.contains("--help") || text.contains("nodes"),
+                "{line:?}: {text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What `pcmctl` and `pcmcc` are made of: one verb per file in `verbs`, and what several verbs share beside it.
+
+pub mod boot;
+pub mod build_flags;
+pub mod cli;
+pub mod cluster;
+pub mod compiler;
+pub mod cpus;
+pub mod failure;
+pub mod hostfile;
+pub mod link;
+pub mod lookup;
+pub mod output;
+mod run;
+pub mod signals;
+pub mod sweep;
+pub mod time;
+mod verbs;

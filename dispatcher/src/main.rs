@@ -1,0 +1,5 @@
+//! Entry of `pcmctl`.
+
+fn main() {
+    std::process::exit(dispatcher::cli::main());
+}

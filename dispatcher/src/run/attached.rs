@@ -1,0 +1,317 @@
+//! An attached job: output comes, input and signals go, the exit code is the end. A lost link is made again, because
+//! the keeper starts a killed daemon again and the ranks go on meanwhile.
+
+use super::input::Input;
+use super::signals::{SIGHUP, SIGINT, Signals};
+use super::writer::{Piece, Writer, Written};
+use crate::cluster::ClusterDir;
+use crate::failure::Failure;
+use crate::link::{Link, is_lost};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl, Stream};
+use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::job::JobEnd;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// What accepting or starting a job may take: the way down a tree of daemons, each with a start of its own.
+pub(crate) const START_MAX: Duration = Duration::from_secs(30);
+
+/// How long a lost daemon may take to come back: the keeper's first back-offs and the reading of its journal.
+const BACK_MAX: Duration = Duration::from_secs(10);
+
+/// Between two attempts to reach it.
+const BACK_PAUSE: Duration = Duration::from_millis(50);
+
+/// What ending a job may take after `Kill`, its grace time included.
+const END_MAX: Duration = Duration::from_secs(15);
+
+/// What a shell reports for a program whose reader went away.
+const CODE_BROKEN_PIPE: i32 = 128 + 13;
+
+/// A job and everything that ties this process to it.
+pub(crate) struct Attached<'a> {
+    cluster: &'a ClusterDir,
+    link: Link,
+    job: JobId,
+    coordinator: NodeName,
+    input: Input,
+    writer: Writer,
+    written: mpsc::Receiver<Written>,
+    signals: Signals,
+    /// Where each stream stands, so that none of it comes twice after a lost link.
+    received: BTreeMap<(ProcessId, bool), u64>,
+    /// Signals that ask for an end, so far.
+    asked_to_end: u32,
+    must_end_by: Option<Instant>,
+    reader_gone: bool,
+}
+
+enum Happening {
+    Answer(Result<DaemonToControl, Failure>),
+    Input(Vec<u8>),
+    Signal(i32),
+    Written(Written),
+    Room(Option<mpsc::OwnedPermit<Piece>>),
+    Late,
+}
+
+impl<'a> Attached<'a> {
+    /// Takes over a link on which the job was accepted.
+    pub(crate) fn new(cluster: &'a ClusterDir, link: Link, job: JobId, label: bool) -> Result<Self, Failure> {
+        let signals = Signals::watch()?;
+        let (writer, written) = Writer::start(label);
+        Ok(Self {
+            cluster,
+            coordinator: link.node().clone(),
+            link,
+            job,
+            input: Input::start(),
+            writer,
+            written,
+            signals,
+            received: BTreeMap::new(),
+            asked_to_end: 0,
+            must_end_by: None,
+            reader_gone: false,
+        })
+    }
+
+    /// Stays until the job has ended; returns its exit code.
+    pub(crate) async fn until_end(mut self) -> Result<i32, Failure> {
+        let mut room = None;
+        let end = loop {
+            match self.next_happening(room.is_none()).await {
+                Happening::Answer(Ok(DaemonToControl::JobEnded(end))) => break end,
+                Happening::Answer(Ok(answer)) => self.on_answer(answer, &mut room).await?,
+                Happening::Answer(Err(failure)) if is_lost(&failure) => {
+                    if let Some(end) = self.attach_again(failure).await? {
+                        break end;
+                    }
+                }
+                Happening::Answer(Err(failure)) => return Err(failure),
+                Happening::Input(chunk) => self.tell(ControlToDaemon::Stdin(chunk)).await,
+                Happening::Signal(number) => self.on_signal(number).await,
+                Happening::Written(written) => self.on_written(written).await?,
+                Happening::Room(permit) => room = permit,
+                Happening::Late => {
+                    let (job, limit) = (self.job, END_MAX.as_secs());
+                    return Err(Failure::deadline(format!(
+                        "job {job} did not end within {limit} s after it was told to: try 'pcmctl kill {job}', else 'pcmctl down'"
+                    )));
+                }
+            }
+        };
+        drop(room);
+        self.conclude(end).await
+    }
+
+    /// Waits for one thing; answers are only taken when there is room to write what they may bring.
+    async fn next_happening(&mut self, needs_room: bool) -> Happening {
+        let needs_room = needs_room && !self.reader_gone;
+        let late = self.must_end_by;
+        tokio::select! {
+            number = self.signals.next() => Happening::Signal(number),
+            Some(written) = self.written.recv() => Happening::Written(written),
+            permit = self.writer.room(), if needs_room => Happening::Room(permit),
+            answer = self.link.next(), if !needs_room => Happening::Answer(answer),
+            chunk = self.input.next(), if self.input.is_ready() => Happening::Input(chunk),
+            () = tokio::time::sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => Happening::Late,
+        }
+    }
+
+    async fn on_answer(
+        &mut self,
+        answer: DaemonToControl,
+        room: &mut Option<mpsc::OwnedPermit<Piece>>,
+    ) -> Result<(), Failure> {
+        match answer {
+            DaemonToControl::JobStarted { .. } | DaemonToControl::Done => {}
+            DaemonToControl::StdinTaken { bytes } => {
+                for chunk in self.input.on_taken(bytes) {
+                    self.tell(ControlToDaemon::Stdin(chunk)).await;
+                }
+            }
+            DaemonToControl::Output {
+                rank,
+                process,
+                stream,
+                offset,
+                bytes,
+            } => {
+                let end = offset + bytes.len() as u64;
+                let piece = self.new_part(Piece {
+                    rank,
+                    process,
+                    stream,
+                    end,
+                    bytes,
+                });
+                match piece {
+                    Some(piece) if !self.reader_gone => {
+                        if let Some(permit) = room.take() {
+                            permit.send(piece);
+                        }
+                    }
+                    _ => {
+                        self.tell(ControlToDaemon::OutputTaken {
+                            process,
+                            stream,
+                            bytes: end,
+                        })
+                        .await;
+                    }
+                }
+            }
+            other => return Err(Failure::unexpected("Run", &other)),
+        }
+        Ok(())
+    }
+
+    /// Cuts off what had arrived before a lost link; `None` when nothing is new.
+    fn new_part(&mut self, mut piece: Piece) -> Option<Piece> {
+        let key = (piece.process, matches!(piece.stream, Stream::Stderr));
+        let known = self.received.entry(key).or_default();
+        let new = usize::try_from(piece.end.saturating_sub(*known)).unwrap_or(usize::MAX);
+        let old = piece.bytes.len().saturating_sub(new);
+        piece.bytes.drain(..old);
+        *known = piece.end.max(*known);
+        (!piece.bytes.is_empty()).then_some(piece)
+    }
+
+    async fn on_written(&mut self, written: Written) -> Result<(), Failure> {
+        match written {
+            Written::Taken(report) => self.tell(report).await,
+            Written::Closed => {
+                self.reader_gone = true;
+                self.end_job().await;
+            }
+            Written::Failed(error) => {
+                self.tell(ControlToDaemon::Kill { job: self.job }).await;
+                return Err(Failure::system(format!(
+                    "the output of job {} cannot be written ({error}), so the job was ended: make room, or redirect it elsewhere",
+                    self.job
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    async fn on_signal(&mut self, signal: i32) {
+        let job = self.job;
+        if Signals::asks_to_end(signal) {
+            self.asked_to_end += 1;
+            if self.asked_to_end > 1 || signal == SIGHUP {
+                return self.end_job().await;
+            }
+            if signal == SIGINT {
+                eprintln!("pcmctl: SIGINT was sent to all ranks of job {job}; again to end it");
+            }
+        }
+        self.tell(ControlToDaemon::Signal { job, signal }).await;
+    }
+
+    async fn end_job(&mut self) {
+        self.must_end_by.get_or_insert(Instant::now() + END_MAX);
+        self.tell(ControlToDaemon::Kill { job: self.job }).await;
+    }
+
+    /// Sends; a link that is lost is noticed where answers are awaited.
+    async fn tell(&mut self, request: ControlToDaemon) {
+        let _ = self.link.send(&request).await;
+    }
+
+    /// Makes the link again; returns the job's end where it ended meanwhile.
+    async fn attach_again(&mut self, lost: Failure) -> Result<Option<JobEnd>, Failure> {
+        let deadline = Instant::now() + BACK_MAX;
+        self.input.hold();
+        while Instant::now() < deadline {
+            tokio::select! {
+                () = tokio::time::sleep(BACK_PAUSE) => {}
+                signal = self.signals.next() => if Signals::asks_to_end(signal) {
+                    // Its daemon ends the job when it is back and nobody attaches.
+                    return Err(lost);
+                },
+            }
+            match self.attach().await {
+                Ok(Some(DaemonToControl::JobAccepted { .. })) => return Ok(None),
+                Ok(Some(DaemonToControl::JobEnded(end))) => return Ok(Some(end)),
+                Ok(Some(other)) => return Err(Failure::unexpected("Attach", &other)),
+                Ok(None) => {}
+                Err(failure) if is_lost(&failure) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(lost)
+    }
+
+    /// Asks the job's coordinator once to take this process back; `None` where it does not listen yet.
+    async fn attach(&mut self) -> Result<Option<DaemonToControl>, Failure> {
+        let Ok(mut link) = Link::open_preferring(self.cluster, Some(&self.coordinator)).await else {
+            return Ok(None);
+        };
+        if *link.node() != self.coordinator {
+            return Ok(None);
+        }
+        let stream = |is_stderr| if is_stderr { Stream::Stderr } else { Stream::Stdout };
+        let received = self.received.iter();
+        let request = ControlToDaemon::Attach {
+            job: self.job,
+            received: received
+                .map(|(&(process, is_stderr), &bytes)| (process, stream(is_stderr), bytes))
+                .collect(),
+        };
+        link.send(&request).await?;
+        let answer = within(START_MAX, "the daemon did not take this command back", link.next()).await?;
+        self.link = link;
+        Ok(Some(answer))
+    }
+
+    /// Waits until all output is written, says why the job ended, and gives its code.
+    async fn conclude(self, end: JobEnd) -> Result<i32, Failure> {
+        let Self {
+            writer,
+            mut written,
+            mut signals,
+            job,
+            reader_gone,
+            ..
+        } = self;
+        drop(writer);
+        loop {
+            tokio::select! {
+                report = written.recv() => if report.is_none() { break },
+                // The job is over; whoever asks for an end now means this process.
+                signal = signals.next() => if Signals::asks_to_end(signal) { return Ok(128 + signal) },
+            }
+        }
+        if reader_gone {
+            return Ok(CODE_BROKEN_PIPE);
+        }
+        if !end.reason.is_empty() {
+            eprintln!("pcmctl: job {job}: {}", end.reason);
+        }
+        // A code whose low byte is zero would read as success.
+        Ok(if end.code != 0 && end.code & 0xff == 0 {
+            1
+        } else {
+            end.code
+        })
+    }
+}
+
+/// The outcome, or a failure that says what did not happen in time.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(Failure::deadline(format!(
+            "{what} within {} s: see 'pcmctl nodes' and 'pcmctl logs'",
+            limit.as_secs()
+        ))),
+    }
+}

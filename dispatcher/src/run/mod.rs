@@ -1,0 +1,6 @@
+//! What `run` does while it is attached to a job.
+
+pub(crate) mod attached;
+pub(crate) mod input;
+pub(crate) mod signals;
+pub(crate) mod writer;

@@ -1,0 +1,152 @@
+//! `down`: ends a cluster, with the daemons' help where they answer and without it where they do not.
+
+use crate::cluster::{ClusterDir, ClusterRecord};
+use crate::failure::{Failure, LINK_LOST};
+use crate::link::Link;
+use crate::{output, sweep};
+use pcm_proto::boot::Reach;
+use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::Command;
+
+const EXAMPLE: &str = "\
+Everything in the cluster's directory is removed, but for what detached jobs wrote: that is moved to jobs-ID.
+
+Example:
+  pcmctl down
+  pcmctl down --keep-logs     leaves nodes/NAME/daemon.log and the like where they are";
+
+/// How long the daemons may take to end all jobs and themselves: two grace times of a job and the way down the tree.
+const LEAVE_MAX: Duration = Duration::from_secs(8);
+
+/// How long a sweep over ssh may take.
+const REMOTE_SWEEP_MAX: Duration = Duration::from_secs(15);
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// Leave the logs of daemons and agents where they are
+    #[arg(long)]
+    keep_logs: bool,
+    /// Succeed when there is no cluster
+    #[arg(long)]
+    if_up: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    cluster: String,
+    /// Processes that had to be ended without a daemon's help.
+    swept: usize,
+    /// Where the output of detached jobs is now.
+    job_output: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    if cluster.record()?.is_none() {
+        return if args.if_up {
+            Ok(0)
+        } else {
+            Err(Failure::no_cluster(cluster.path(), ""))
+        };
+    }
+    let _lock = cluster.lock()?;
+    // A `down` that held the lock before us may have removed everything.
+    let record = cluster.expect_record()?;
+    let asked = ask_daemons(cluster).await;
+    if asked {
+        sweep::wait_until_gone(&record.id, LEAVE_MAX);
+    }
+    let (swept, left) = sweep::end_all(&record.id);
+    let unreached = if asked { Vec::new() } else { sweep_remote(&record).await };
+    if left > 0 {
+        return Err(Failure::system(format!(
+            "{left} processes of cluster {} cannot be ended: they wait in the kernel or belong to another user; look for {}={} in /proc/*/environ, then try again",
+            record.id,
+            sweep::CLUSTER_ID_VARIABLE,
+            record.id
+        )));
+    }
+    let job_output = cluster.remove(&record.id, args.keep_logs)?;
+    for node in &unreached {
+        eprintln!(
+            "pcmctl: node {node} does not answer over ssh, so its processes may still be there: end them by hand"
+        );
+    }
+    let report = Report {
+        cluster: record.id,
+        swept,
+        job_output,
+    };
+    if args.json {
+        output::print_json(&report)?;
+    } else {
+        let swept = match report.swept {
+            0 => String::new(),
+            1 => ", one process by force".to_owned(),
+            many => format!(", {many} processes by force"),
+        };
+        let kept = report.job_output.as_ref();
+        let kept = kept
+            .map(|path| format!("; output of detached jobs is in {}", path.display()))
+            .unwrap_or_default();
+        output::print(&format!("cluster {} is down{swept}{kept}\n", report.cluster))?;
+    }
+    Ok(0)
+}
+
+/// Tells the daemons to end everything; false when none of them took it.
+async fn ask_daemons(cluster: &ClusterDir) -> bool {
+    let Ok(mut link) = Link::open(cluster).await else {
+        return false;
+    };
+    // The daemon may be gone before its answer is read, which is what was asked for.
+    match link.ask(ControlToDaemon::Down, LEAVE_MAX).await {
+        Ok(answer) => answer == DaemonToControl::Done,
+        Err(failure) => failure.code == LINK_LOST,
+    }
+}
+
+/// Ends what carries the cluster's id on machines reached over ssh; returns the nodes where that failed.
+async fn sweep_remote(record: &ClusterRecord) -> Vec<String> {
+    let mut running = Vec::new();
+    for node in &record.nodes {
+        let Reach::Ssh { destination } = &node.spec.reach else {
+            continue;
+        };
+        let script = format!(
+            "for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -qx {}={} && kill -9 ${{p#/proc/}}; done; true",
+            sweep::CLUSTER_ID_VARIABLE,
+            record.id
+        );
+        let mut command = Command::new("ssh");
+        command.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=5", destination, &script]);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        running.push((node.spec.name.to_string(), command.spawn()));
+    }
+    let mut failed = Vec::new();
+    let deadline = tokio::time::Instant::now() + REMOTE_SWEEP_MAX;
+    for (node, child) in running {
+        let ended = match child {
+            Ok(mut child) => tokio::time::timeout_at(deadline, child.wait()).await,
+            Err(_) => {
+                failed.push(node);
+                continue;
+            }
+        };
+        if !matches!(ended, Ok(Ok(status)) if status.success()) {
+            failed.push(node);
+        }
+    }
+    failed
+}

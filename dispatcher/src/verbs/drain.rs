@@ -1,0 +1,50 @@
+//! `drain`: empties a node.
+
+use crate::cluster::ClusterDir;
+use crate::failure::Failure;
+use crate::link::Link;
+use crate::output;
+use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use pcm_proto::ids::NodeName;
+use std::time::Duration;
+
+const EXAMPLE: &str = "\
+Example:
+  pcmctl drain n2 --deadline 30";
+
+/// What is allowed where no deadline is given.
+const DEADLINE_DEFAULT_S: f64 = 60.0;
+
+/// The daemon reports its own deadline before this one strikes.
+const MARGIN: Duration = Duration::from_secs(5);
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// The node
+    node: String,
+    /// Seconds until it must be empty
+    #[arg(long, value_name = "S", default_value_t = DEADLINE_DEFAULT_S)]
+    deadline: f64,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let node = NodeName::new(&args.node).map_err(|error| Failure::usage(format!("node {:?}: {error}", args.node)))?;
+    let deadline = Duration::try_from_secs_f64(args.deadline)
+        .map_err(|_| Failure::usage(format!("--deadline {} is no number of seconds", args.deadline)))?;
+    let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+    let mut link = Link::open(cluster).await?;
+    let request = ControlToDaemon::Drain {
+        node: node.clone(),
+        deadline_ms: Some(deadline_ms),
+    };
+    match link.ask(request, deadline + MARGIN).await? {
+        DaemonToControl::Done if args.json => output::print_json(&serde_json::json!({"node": node, "drained": true}))?,
+        DaemonToControl::Done => output::print(&format!("node {node} is empty and takes no new ranks\n"))?,
+        other => return Err(Failure::unexpected("Drain", &other)),
+    }
+    Ok(0)
+}

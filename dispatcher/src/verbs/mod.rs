@@ -1,0 +1,19 @@
+//! One verb per file. Each has `Args`, as clap reads them, and `run`, which returns the exit code.
+
+pub(crate) mod completions;
+pub(crate) mod down;
+pub(crate) mod drain;
+pub(crate) mod env;
+pub(crate) mod events;
+pub(crate) mod grow;
+pub(crate) mod jobs;
+pub(crate) mod join;
+pub(crate) mod kill;
+pub(crate) mod logs;
+pub(crate) mod nodes;
+pub(crate) mod ping;
+pub(crate) mod ps;
+pub(crate) mod remove;
+pub(crate) mod run;
+pub(crate) mod signal;
+pub(crate) mod up;

@@ -1,0 +1,191 @@
+//! `ps`: the ranks of a job and what each of them does.
+
+use super::jobs::state_word;
+use crate::cluster::ClusterDir;
+use crate::failure::Failure;
+use crate::link::{ASK_DEADLINE, Link};
+use crate::lookup;
+use crate::output::{self, Align, Table};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use pcm_proto::ids::{Epoch, JobId};
+use pcm_proto::job::{JobState, JobStatus, RankStatus};
+use serde::Serialize;
+
+const EXAMPLE: &str = "\
+Example:
+  pcmctl ps 1
+  pcmctl ps heat2d --json";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// The job, by number or name
+    job: String,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    job: JobId,
+    name: &'a str,
+    state: &'a JobState,
+    epoch: Epoch,
+    size: u32,
+    ranks: &'a [RankStatus],
+}
+
+pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let mut link = Link::open(cluster).await?;
+    let job = lookup::job(&mut link, &args.job).await?;
+    let (status, ranks) = match link.ask(ControlToDaemon::Ps { job }, ASK_DEADLINE).await? {
+        DaemonToControl::Ps { status, ranks } => (status, ranks),
+        other => return Err(Failure::unexpected("Ps", &other)),
+    };
+    if args.json {
+        output::print_json(&Document {
+            job: status.job,
+            name: &status.name,
+            state: &status.state,
+            epoch: status.epoch,
+            size: status.size,
+            ranks: &ranks,
+        })?;
+    } else {
+        output::print(&format!("{}{}", head(&status), table(&ranks)))?;
+    }
+    Ok(0)
+}
+
+fn head(status: &JobStatus) -> String {
+    let ranks = if status.size == 1 { "rank" } else { "ranks" };
+    let end = status
+        .end
+        .as_ref()
+        .map(|end| format!(" with code {} {}", end.code, end.reason))
+        .unwrap_or_default();
+    format!(
+        "job {} {}: {}{}, {} {ranks}, epoch {}\n",
+        status.job,
+        status.name,
+        state_word(&status.state),
+        end.trim_end(),
+        status.size,
+        status.epoch
+    )
+}
+
+pub(crate) fn table(ranks: &[RankStatus]) -> String {
+    let mut table = Table::new(&[
+        ("RANK", Align::Right),
+        ("NODE", Align::Left),
+        ("PID", Align::Right),
+        ("ITER", Align::Right),
+        ("USEFUL", Align::Right),
+        ("SENT", Align::Right),
+        ("CALL", Align::Left),
+        ("SINCE", Align::Right),
+    ]);
+    for rank in ranks {
+        table.row(vec![
+            rank.rank.to_string(),
+            rank.node.to_string(),
+            rank.pid.to_string(),
+            rank.iteration.to_string(),
+            milliseconds(rank.useful_ms),
+            output::bytes(rank.sent.0),
+            call(rank),
+            if rank.call == "-" {
+                String::new()
+            } else {
+                milliseconds(rank.call_since_ms)
+            },
+        ]);
+    }
+    table.render()
+}
+
+/// `Recv<3 tag 7`: name without its prefix, peer, tag.
+fn call(rank: &RankStatus) -> String {
+    let name = rank.call.strip_prefix("MPI_").unwrap_or(&rank.call);
+    let peer = rank.peer.map(|peer| format!(" peer {peer}")).unwrap_or_default();
+    let tag = rank.tag.map(|tag| format!(" tag {tag}")).unwrap_or_default();
+    format!("{name}{peer}{tag}")
+}
+
+fn milliseconds(ms: f64) -> String {
+    match ms {
+        ms if ms <= 0.0 => "-".to_owned(),
+        ms if ms < 10.0 => format!("{ms:.2} ms"),
+        ms if ms < 1000.0 => format!("{ms:.0} ms"),
+        ms => format!("{:.1} s", ms / 1000.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_proto::ids::{Bytes, Iteration, NodeName, ProcessId, Rank};
+
+    fn rank() -> RankStatus {
+        RankStatus {
+            rank: Rank(1),
+            process: ProcessId(1),
+            node: NodeName::new("n0").unwrap(),
+            pid: 4_194_304,
+            iteration: Iteration(123_456),
+            useful_ms: 12.5,
+            call: "MPI_Neighbor_alltoallw".into(),
+            call_since_ms: 5321.0,
+            peer: Some(1000),
+            tag: Some(32_767),
+            bytes: None,
+            sent: Bytes(123_456_789),
+            received: Bytes(1),
+        }
+    }
+
+    #[test]
+    fn the_widest_line_fits_in_100_columns_and_a_usual_one_in_80() {
+        let long = table(&[rank()]);
+        assert!(long.lines().all(|line| line.chars().count() <= 100), "{long}");
+        let usual = table(&[RankStatus {
+            call: "MPI_Waitall".into(),
+            peer: None,
+            ..rank()
+        }]);
+        assert!(usual.lines().all(|line| line.chars().count() <= 80), "{usual}");
+    }
+
+    #[test]
+    fn the_document_has_the_promised_fields() {
+        let ranks = [rank()];
+        let document = Document {
+            job: JobId(1),
+            name: "x",
+            state: &JobState::Running,
+            epoch: Epoch(0),
+            size: 1,
+            ranks: &ranks,
+        };
+        let value = serde_json::to_value(&document).unwrap();
+        for field in ["job", "name", "state", "epoch", "size"] {
+            assert!(value.get(field).is_some(), "{field}");
+        }
+        for field in [
+            "rank",
+            "node",
+            "pid",
+            "iteration",
+            "useful_ms",
+            "call",
+            "call_since_ms",
+            "peer",
+        ] {
+            assert!(value["ranks"][0].get(field).is_some(), "{field}");
+        }
+        assert_eq!(value["state"], "running");
+        assert_eq!(value["ranks"][0]["iteration"], 123_456);
+    }
+}

@@ -1,0 +1,253 @@
+//! `run`: starts a job; stays with it until it ends, or leaves it to the cluster with `--detach`.
+
+use crate::cluster::ClusterDir;
+use crate::failure::Failure;
+use crate::link::Link;
+use crate::output;
+use crate::run::attached::{self, Attached};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use pcm_proto::ids::{JobId, NodeName, name_check};
+use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+const EXAMPLE: &str = "\
+The first ctrl-C sends SIGINT to all ranks, a second one ends the job. The exit code is the worst one of the
+ranks; 128 + N where signal N ended one.
+
+Example:
+  pcmctl run -n 4 -- ./heat2d --rows 512 --cols 512 --iterations 1000
+  pcmctl run -n 2 --nodes n0,n1 --label -- hostname
+  pcmctl run -n 2 --max 8 --detach --name heat -- ./heat2d --rows 512 --cols 512 --iterations 100000";
+
+/// Name of a job whose program's file name is no name.
+const NAME_DEFAULT: &str = "job";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// Ranks to start with
+    #[arg(short = 'n', long = "ranks", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+    ranks: u32,
+    /// The job's name [default: the program's file name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Nodes it may use, as a,b [default: all]
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    nodes: Vec<String>,
+    /// The policy that decides moves [default: the cluster's]
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
+    /// Fewest ranks it may shrink to
+    #[arg(long, value_name = "A", default_value_t = 1)]
+    min: u32,
+    /// Most ranks it may grow to
+    #[arg(long, value_name = "B", default_value_t = RANKS_MAX)]
+    max: u32,
+    /// How the first ranks are grouped into MPI worlds
+    #[arg(long, value_name = "SHAPE", value_enum, default_value_t = Shape::Job)]
+    world: Shape,
+    /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset
+    #[arg(long, value_name = "NAME=VALUE")]
+    mpi: Vec<String>,
+    /// Do not bind ranks to CPUs
+    #[arg(long)]
+    no_bind: bool,
+    /// Do not preload libpcm: a program that is not linked with it cannot be looked into
+    #[arg(long)]
+    no_preload: bool,
+    /// Begin each line of output with its rank
+    #[arg(long)]
+    label: bool,
+    /// Return when the job runs; its output goes to jobs/ID in the cluster's directory
+    #[arg(long, conflicts_with = "label")]
+    detach: bool,
+    /// With --detach: print one JSON document
+    #[arg(long, requires = "detach")]
+    json: bool,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "PROGRAM"
+    )]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Shape {
+    /// One world over all nodes
+    Job,
+    /// One world per node
+    Node,
+    /// One world per rank
+    Rank,
+}
+
+pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let spec = spec(&args)?;
+    let mut link = Link::open(cluster).await?;
+    link.send(&ControlToDaemon::Run(Box::new(spec))).await?;
+    let job = accepted(&mut link).await?;
+    if !args.detach {
+        return Attached::new(cluster, link, job, args.label)?.until_end().await;
+    }
+    started(&mut link, job).await?;
+    if args.json {
+        output::print_json(&serde_json::json!({ "job": job }))?;
+    } else {
+        let dir = cluster.path().join("jobs").join(job.to_string());
+        output::print(&format!("job {job} runs; its output goes to {}\n", dir.display()))?;
+    }
+    Ok(0)
+}
+
+async fn accepted(link: &mut Link) -> Result<JobId, Failure> {
+    match attached::within(attached::START_MAX, "the job was not accepted", link.next()).await? {
+        DaemonToControl::JobAccepted { job } => Ok(job),
+        other => Err(Failure::unexpected("Run", &other)),
+    }
+}
+
+async fn started(link: &mut Link, job: JobId) -> Result<(), Failure> {
+    match attached::within(attached::START_MAX, "the job did not start", link.next()).await? {
+        DaemonToControl::JobStarted { .. } => Ok(()),
+        DaemonToControl::JobEnded(end) => Err(Failure::system(format!("job {job} ended at once: {}", end.reason))),
+        other => Err(Failure::unexpected("Run", &other)),
+    }
+}
+
+fn spec(args: &Args) -> Result<JobSpec, Failure> {
+    let (program, rest) = args
+        .command
+        .split_first()
+        .ok_or_else(|| Failure::usage("name a program to run"))?;
+    if args.min > args.ranks || args.ranks > args.max {
+        return Err(Failure::usage(format!(
+            "-n {} is outside --min {} … --max {}: make them fit",
+            args.ranks, args.min, args.max
+        )));
+    }
+    let nodes = args.nodes.iter().map(|name| {
+        NodeName::new(name)
+            .map_err(|error| Failure::usage(format!("--nodes {name:?}: {error}; 'pcmctl nodes' lists them")))
+    });
+    let cwd = std::env::current_dir().map_err(|error| {
+        Failure::system(format!(
+            "the current directory cannot be used ({error}): change to another"
+        ))
+    })?;
+    if cwd.to_str().is_none() {
+        return Err(Failure::usage(
+            "the current directory's name is not UTF-8: run from another",
+        ));
+    }
+    let env = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
+    Ok(JobSpec {
+        name: name(args, program)?,
+        size: args.ranks,
+        min: args.min,
+        max: args.max,
+        nodes: nodes.collect::<Result<_, _>>()?,
+        policy: args.policy.clone(),
+        world: match args.world {
+            Shape::Job => WorldShape::Job,
+            Shape::Node => WorldShape::Node,
+            Shape::Rank => WorldShape::Rank,
+        },
+        program: program.as_bytes().to_vec(),
+        args: rest.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+        env: env.collect(),
+        cwd,
+        bind: !args.no_bind,
+        preload: !args.no_preload,
+        mpi_settings: args
+            .mpi
+            .iter()
+            .map(|setting| mpi_setting(setting))
+            .collect::<Result<_, _>>()?,
+        detached: args.detach,
+    })
+}
+
+fn name(args: &Args, program: &OsString) -> Result<String, Failure> {
+    if let Some(name) = &args.name {
+        name_check(name).map_err(|error| Failure::usage(format!("--name {name:?}: {error}")))?;
+        if name.parse::<u64>().is_ok() {
+            return Err(Failure::usage(format!(
+                "--name {name}: a name that is a number would be taken for a job's number"
+            )));
+        }
+        return Ok(name.clone());
+    }
+    let file = Path::new(program)
+        .file_name()
+        .map(|file| file.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let is_name = name_check(&file).is_ok() && file.parse::<u64>().is_err();
+    Ok(if is_name { file } else { NAME_DEFAULT.to_owned() })
+}
+
+fn mpi_setting(text: &str) -> Result<(String, String), Failure> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| Failure::usage(format!("--mpi {text:?}: write NAME=VALUE, as FI_PROVIDER=tcp")))?;
+    let is_variable = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_variable {
+        return Err(Failure::usage(format!(
+            "--mpi {text:?}: {name:?} is no name of an environment variable"
+        )));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &[&str]) -> Result<JobSpec, Failure> {
+        let words = std::iter::once("run").chain(line.iter().copied());
+        spec(
+            &Line::try_parse_from(words)
+                .map_err(|error| Failure::usage(error.to_string()))?
+                .args,
+        )
+    }
+
+    #[test]
+    fn what_follows_the_program_belongs_to_it() {
+        let spec = parse(&["-n", "2", "--", "./a.out", "-n", "7", "--label"]).unwrap();
+        assert_eq!((spec.size, spec.name.as_str()), (2, "a.out"));
+        assert_eq!(spec.args, [b"-n".to_vec(), b"7".to_vec(), b"--label".to_vec()]);
+    }
+
+    #[test]
+    fn more_ranks_than_the_maximum_are_refused() {
+        assert_eq!(parse(&["-n", "5", "--max", "4", "a"]).unwrap_err().code, "usage");
+        assert_eq!(parse(&["-n", "1", "--min", "2", "a"]).unwrap_err().code, "usage");
+        assert!(parse(&["-n", "0", "a"]).is_err());
+    }
+
+    #[test]
+    fn a_setting_without_a_value_unsets_and_one_without_a_name_is_refused() {
+        let spec = parse(&["--mpi", "FI_PROVIDER=", "a"]).unwrap();
+        assert_eq!(spec.mpi_settings, [("FI_PROVIDER".to_owned(), String::new())]);
+        assert!(parse(&["--mpi", "=x", "a"]).is_err());
+        assert!(parse(&["--mpi", "x", "a"]).is_err());
+    }
+
+    #[test]
+    fn a_job_is_never_called_by_a_number() {
+        assert_eq!(parse(&["./17"]).unwrap().name, NAME_DEFAULT);
+        assert!(parse(&["--name", "17", "a"]).is_err());
+    }
+}

@@ -1,0 +1,247 @@
+//! `up`: boots a cluster, or leaves nothing behind.
+
+use crate::boot::{self, Outcome};
+use crate::cluster::{ClusterDir, ClusterRecord, RecordedNode};
+use crate::failure::Failure;
+use crate::link::Link;
+use crate::output::{self, Align, Table};
+use crate::{cpus, hostfile, sweep, time};
+use pcm_fabric::ClusterKey;
+use pcm_proto::boot::NodeSpec;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+
+const EXAMPLE: &str = "\
+Example:
+  pcmctl up --local 4                     four virtual nodes n0 … n3 on this machine
+  pcmctl up --local 3 --cpus '0;1;0-1'    with CPUs of their own
+  pcmctl up --hosts FILE                  a line per node: name [address] [cpus=0-3] [site=S] [ssh=user@host]";
+
+/// How long daemons that an interrupted or failed boot left may take to end by themselves.
+const LEAVE_MAX: Duration = Duration::from_millis(200);
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+#[command(group = clap::ArgGroup::new("where").required(true))]
+pub(crate) struct Args {
+    /// Boot N virtual nodes on this machine
+    #[arg(long, value_name = "N", group = "where", value_parser = clap::value_parser!(u32).range(1..=hostfile::NODES_MAX as i64))]
+    local: Option<u32>,
+    /// Boot the nodes of this file, over ssh where they are not on this machine
+    #[arg(long, value_name = "FILE", group = "where")]
+    hosts: Option<PathBuf>,
+    /// CPUs of each virtual node, separated by ';' [default: all for each]
+    #[arg(long, value_name = "LISTS", conflicts_with = "hosts")]
+    cpus: Option<String>,
+    /// Go on with the nodes that came up when others did not
+    #[arg(long)]
+    allow_missing: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    cluster: String,
+    dir: &'a std::path::Path,
+    seconds: f64,
+    nodes: Vec<ReportedNode<'a>>,
+}
+
+#[derive(Serialize)]
+struct ReportedNode<'a> {
+    name: &'a str,
+    address: Option<&'a str>,
+    site: &'a str,
+    cpus: &'a [u32],
+    up: bool,
+    reason: Option<&'a str>,
+}
+
+pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let nodes = wanted(&args)?;
+    cluster.create()?;
+    let _lock = cluster.lock()?;
+    clear_stale(cluster).await?;
+    let begun = Instant::now();
+    let key = ClusterKey::generate().map_err(|error| Failure::system(error.to_string()))?;
+    let mut record = ClusterRecord {
+        id: key.cluster_id().to_owned(),
+        created_us: time::now_us(),
+        nodes: nodes
+            .iter()
+            .map(|spec| RecordedNode {
+                spec: spec.clone(),
+                listens: None,
+            })
+            .collect(),
+    };
+    let booted = boot_or_interrupt(cluster, &record, &key, &nodes).await;
+    let outcome = match booted {
+        Ok(outcome) if accepted(&outcome, args.allow_missing) => outcome,
+        other => {
+            undo(cluster, &record.id)?;
+            return Err(other.map_or_else(|failure| failure, |outcome| boot::failure(&outcome, nodes.len())));
+        }
+    };
+    for booted in &outcome.ready {
+        if let Some(node) = record.nodes.iter_mut().find(|node| node.spec.name == booted.node) {
+            node.listens = Some(booted.address.clone());
+        }
+    }
+    record.nodes.retain(|node| node.listens.is_some());
+    cluster.save(&record)?;
+    show(&args, cluster, &record, &nodes, &outcome, begun.elapsed())
+}
+
+fn wanted(args: &Args) -> Result<Vec<NodeSpec>, Failure> {
+    if let Some(path) = &args.hosts {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::usage(format!(
+                "cannot read the host file {}: {error}; name one that exists",
+                path.display()
+            ))
+        })?;
+        return hostfile::parse(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())));
+    }
+    let count = args.local.unwrap_or(1) as usize;
+    let lists = match &args.cpus {
+        Some(text) => cpus::parse_per_node(text, count).map_err(Failure::usage)?,
+        None => Vec::new(),
+    };
+    hostfile::local_nodes(count, &lists).map_err(Failure::usage)
+}
+
+/// Refuses where a cluster lives; clears away what a dead one left.
+async fn clear_stale(cluster: &ClusterDir) -> Result<(), Failure> {
+    let Some(record) = cluster.record()? else {
+        return Ok(());
+    };
+    let alive = Link::open(cluster).await.is_ok();
+    let processes = sweep::processes(&record.id);
+    if alive || !processes.is_empty() {
+        let left = if alive {
+            "runs already"
+        } else {
+            "left processes that do not answer"
+        };
+        return Err(Failure::cluster_running(format!(
+            "a cluster {left} in {}: end it with 'pcmctl down', or use another directory with --cluster DIR",
+            cluster.path().display()
+        )));
+    }
+    cluster.remove_stale(&record.id)
+}
+
+async fn boot_or_interrupt(
+    cluster: &ClusterDir,
+    record: &ClusterRecord,
+    key: &ClusterKey,
+    nodes: &[NodeSpec],
+) -> Result<Outcome, Failure> {
+    key.store(&cluster.key_path())
+        .map_err(|error| Failure::system(error.to_string()))?;
+    // Saved before anything is started, so that `down` finds what a killed `up` started.
+    cluster.save(record)?;
+    let refused = |error| Failure::system(format!("cannot watch for signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
+    tokio::select! {
+        outcome = boot::boot_all(key, cluster.path(), nodes) => Ok(outcome),
+        _ = interrupt.recv() => Err(Failure::boot("interrupted: everything was taken down again")),
+        _ = terminate.recv() => Err(Failure::boot("terminated: everything was taken down again")),
+    }
+}
+
+fn accepted(outcome: &Outcome, allow_missing: bool) -> bool {
+    outcome.failed.is_empty() || (allow_missing && !outcome.ready.is_empty())
+}
+
+fn undo(cluster: &ClusterDir, cluster_id: &str) -> Result<(), Failure> {
+    sweep::wait_until_gone(cluster_id, LEAVE_MAX);
+    let (_, left) = sweep::end_all(cluster_id);
+    cluster.remove(cluster_id, false)?;
+    if left > 0 {
+        return Err(Failure::system(format!(
+            "{left} processes of the failed boot could not be ended: look for {}={cluster_id} in /proc/*/environ",
+            sweep::CLUSTER_ID_VARIABLE
+        )));
+    }
+    Ok(())
+}
+
+fn show(
+    args: &Args,
+    cluster: &ClusterDir,
+    record: &ClusterRecord,
+    nodes: &[NodeSpec],
+    outcome: &Outcome,
+    took: Duration,
+) -> Result<i32, Failure> {
+    let address = |name: &str| {
+        outcome
+            .ready
+            .iter()
+            .find(|booted| booted.node.as_str() == name)
+            .map(|b| b.address.as_str())
+    };
+    let reason = |name: &str| {
+        outcome
+            .failed
+            .iter()
+            .find(|(node, _)| node.as_str() == name)
+            .map(|(_, why)| why.as_str())
+    };
+    if args.json {
+        let reported = nodes.iter().map(|node| ReportedNode {
+            name: node.name.as_str(),
+            address: address(node.name.as_str()),
+            site: &node.site,
+            cpus: &node.cpus,
+            up: address(node.name.as_str()).is_some(),
+            reason: reason(node.name.as_str()),
+        });
+        output::print_json(&Report {
+            cluster: record.id.clone(),
+            dir: cluster.path(),
+            seconds: took.as_secs_f64(),
+            nodes: reported.collect(),
+        })?;
+        return Ok(0);
+    }
+    let mut table = Table::new(&[
+        ("NODE", Align::Left),
+        ("ADDRESS", Align::Left),
+        ("SITE", Align::Left),
+        ("CPUS", Align::Left),
+        ("STATE", Align::Left),
+    ]);
+    for node in nodes {
+        let name = node.name.as_str();
+        let state = match (address(name), reason(name)) {
+            (Some(_), _) => "up".to_owned(),
+            (None, why) => format!("missing: {}", why.unwrap_or("no report")),
+        };
+        let listens = address(name).unwrap_or("-").to_owned();
+        table.row(vec![
+            name.to_owned(),
+            listens,
+            node.site.clone(),
+            cpus::format_list(&node.cpus),
+            state,
+        ]);
+    }
+    let count = record.nodes.len();
+    output::print(&format!(
+        "{}{count} node{} up in {:.2} s, cluster {} in {}\n",
+        table.render(),
+        if count == 1 { "" } else { "s" },
+        took.as_secs_f64(),
+        record.id,
+        cluster.path().display()
+    ))?;
+    Ok(0)
+}
