@@ -26,6 +26,9 @@ const REPORT_BYTES_MAX: u64 = 8 * 1024;
 /// Seconds ssh may take to connect.
 const SSH_CONNECT_SECONDS: &str = "5";
 
+/// Different reasons shown when a boot failed.
+const REASONS_SHOWN_MAX: usize = 3;
+
 /// A daemon that came up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Booted {
@@ -219,22 +222,27 @@ fn last_line(log: &Path) -> Option<String> {
 
 /// The failure that ends `up` when nodes are missing.
 pub fn failure(outcome: &Outcome, asked: usize) -> Failure {
-    let shown: Vec<String> = outcome
-        .failed
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (node, reason) in &outcome.failed {
+        match by_reason.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, nodes)) => nodes.push(node.as_str()),
+            None => by_reason.push((reason, vec![node.as_str()])),
+        }
+    }
+    let shown = by_reason
         .iter()
-        .take(3)
-        .map(|(node, reason)| format!("{node}: {reason}"))
-        .collect();
-    let more = outcome.failed.len().saturating_sub(shown.len());
+        .take(REASONS_SHOWN_MAX)
+        .map(|(reason, nodes)| format!("{}: {reason}", nodes.join(", ")));
+    let shown = shown.collect::<Vec<_>>().join("; ");
+    let more = by_reason.len().saturating_sub(REASONS_SHOWN_MAX);
     let tail = if more > 0 {
-        format!("; and {more} more")
+        format!("; and {more} more reasons")
     } else {
         String::new()
     };
     Failure::boot(format!(
-        "{} of {asked} nodes did not come up, so all were taken down again ({}{tail}): mend or remove them, or accept fewer with --allow-missing",
-        outcome.failed.len(),
-        shown.join("; ")
+        "{} of {asked} nodes did not come up, so all were taken down again ({shown}{tail}): mend or remove them, or accept fewer with --allow-missing",
+        outcome.failed.len()
     ))
 }
 
