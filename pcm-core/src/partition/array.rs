@@ -253,3 +253,131 @@ fn nth_interval(stripes: &[Stripe], mut n: u64) -> (u64, u64) {
     }
     unreachable!("n is below the sum of the counts")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::spec::Split;
+    use super::*;
+
+    fn partition(axes: impl Into<Vec<AxisSpec>>, positions: u32) -> Partition {
+        Partition::new(&ArraySpec::new(8, axes), positions).expect("a valid partition")
+    }
+
+    fn refused(axes: impl Into<Vec<AxisSpec>>, positions: u32) -> PartitionError {
+        Partition::new(&ArraySpec::new(8, axes), positions).expect_err("an invalid partition")
+    }
+
+    fn counts(extent: u64, counts: &[u64]) -> AxisSpec {
+        AxisSpec::new(
+            extent,
+            Split::Counts {
+                counts: counts.to_vec(),
+            },
+        )
+    }
+
+    #[test]
+    fn uneven_blocks_give_the_first_parts_one_more() {
+        let rows = partition([AxisSpec::block(10).with_halo(1), AxisSpec::whole(3)], 4);
+        let owned: Vec<_> = (0..4).map(|p| rows.owned_interval(p, 0)).collect();
+        assert_eq!(owned, [Some((0, 3)), Some((3, 6)), Some((6, 8)), Some((8, 10))]);
+        assert_eq!(rows.local_extents(2), [4, 3]);
+        assert_eq!(rows.local_offset(2, &[6, 2]), Some(5));
+        assert_eq!(rows.local_offset(2, &[5, 2]), None);
+    }
+
+    #[test]
+    fn more_ranks_than_elements_leaves_empty_parts() {
+        let few = partition([AxisSpec::block(2)], 5);
+        assert_eq!((0..5).map(|p| few.elements(p)).collect::<Vec<_>>(), [1, 1, 0, 0, 0]);
+        assert_eq!(few.owned_boxes(4).count(), 0);
+        assert_eq!(few.owner(&[1]), Some(1));
+        assert_eq!(few.owner(&[2]), None);
+        let empty = partition([AxisSpec::block(0).with_halo(2)], 3);
+        assert_eq!((empty.elements(1), empty.local_bytes(1)), (0, 32));
+    }
+
+    #[test]
+    fn cyclic_blocks_are_dealt_in_turn_and_the_last_may_be_short() {
+        let dealt = partition([AxisSpec::cyclic(11, 2)], 3);
+        let starts = |p| {
+            dealt
+                .owned_boxes(p)
+                .map(|b| (b.start[0], b.length[0]))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(starts(0), [(0, 2), (6, 2)]);
+        assert_eq!(starts(2), [(4, 2), (10, 1)]);
+        assert_eq!(dealt.local_offset(2, &[10]), Some(2));
+    }
+
+    #[test]
+    fn what_cannot_be_divided_is_refused_with_both_numbers() {
+        let sum = PartitionError::CountsDoNotSum {
+            axis: 0,
+            sum: 9,
+            extent: 10,
+        };
+        assert_eq!(refused([counts(10, &[4, 5])], 2), sum);
+        let overflow = PartitionError::CountsDoNotSum {
+            axis: 0,
+            sum: u64::MAX,
+            extent: 10,
+        };
+        assert_eq!(refused([counts(10, &[u64::MAX, 11])], 2), overflow);
+        let parts = PartitionError::PartsDoNotFit {
+            fixed: 2,
+            positions: 3,
+            others_divided: false,
+        };
+        assert_eq!(refused([counts(9, &[4, 5])], 3), parts);
+        assert_eq!(
+            refused([AxisSpec::block(1 << 40), AxisSpec::whole(1 << 40)], 2),
+            PartitionError::TooLarge {
+                extents: vec![1 << 40, 1 << 40],
+                element_size: 8
+            }
+        );
+        assert_eq!(
+            refused([AxisSpec::cyclic(4, 0)], 2),
+            PartitionError::BlockZero { axis: 0 }
+        );
+        assert_eq!(
+            refused([AxisSpec::cyclic(4, 1).with_halo(1)], 2),
+            PartitionError::HaloOnCyclicAxis { axis: 0, halo: 1 }
+        );
+        assert_eq!(
+            refused([AxisSpec::block(4).with_halo(5).periodic()], 2),
+            PartitionError::HaloBeyondPeriod {
+                axis: 0,
+                halo: 5,
+                extent: 4
+            }
+        );
+        assert_eq!(refused([], 1), PartitionError::AxesOutOfRange { axes: 0 });
+        assert_eq!(
+            refused([AxisSpec::block(4)], 0),
+            PartitionError::PositionsOutOfRange { positions: 0 }
+        );
+    }
+
+    #[test]
+    fn a_written_partition_is_checked_when_read() {
+        let written = |spec: &ArraySpec, positions| {
+            rmp_serde::to_vec(&Described {
+                spec: spec.clone(),
+                positions,
+            })
+            .expect("it can be written")
+        };
+        let tiles = partition([AxisSpec::block(7), AxisSpec::cyclic(9, 2)], 6);
+        let bytes = rmp_serde::to_vec(&tiles).expect("it can be written");
+        assert_eq!(
+            rmp_serde::from_slice::<Partition>(&bytes).expect("it can be read"),
+            tiles
+        );
+        let invalid = written(&ArraySpec::new(8, [counts(10, &[4, 5])]), 2);
+        let error = rmp_serde::from_slice::<Partition>(&invalid).expect_err("the counts do not sum");
+        assert!(error.to_string().contains("sum to 9, the extent is 10"), "{error}");
+    }
+}

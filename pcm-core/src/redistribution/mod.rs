@@ -8,6 +8,7 @@ mod intersection;
 pub mod invariant;
 mod ledger;
 mod meeting;
+pub mod parcels;
 mod plan;
 pub mod rank_order;
 mod region;

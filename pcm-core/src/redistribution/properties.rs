@@ -104,6 +104,22 @@ fn case() -> impl Strategy<Value = Case> {
     })
 }
 
+/// Rows over processes that mostly stay, so that storage can stay too.
+fn staying_case() -> impl Strategy<Value = Case> {
+    (1usize..=4, 1usize..=4, 1u64..20, 0u64..3, any::<bool>()).prop_flat_map(|(n, m, extent, halo, ring)| {
+        let edge = if ring { Edge::Periodic } else { Edge::Carried };
+        let shape = vec![(extent, halo.min(extent), edge), (3, 1, Edge::Periodic)];
+        (partition(shape.clone(), 2, vec![n, 1]), partition(shape, 2, vec![m, 1])).prop_map(move |(before, after)| {
+            Case {
+                before,
+                after,
+                change: RankChange::new(processes(&[0, 1, 2, 3][..n]), processes(&[0, 1, 2, 3][..m]))
+                    .expect("distinct"),
+            }
+        })
+    })
+}
+
 pub(super) fn whole_plan(case: &Case, halo: HaloFill) -> WholePlan<'_> {
     let Case { before, after, change } = case;
     let part = |process| ArrayPlan::for_process(before, after, change, process, halo).expect("the case is valid");
@@ -224,6 +240,30 @@ proptest! {
         let old = storages(&case.before, case.change.before(), false);
         let there = execute(&whole_plan(&case, HaloFill::Stale), &old, 64);
         prop_assert_eq!(execute(&whole_plan(&back, HaloFill::Stale), &there, 64), old);
+    }
+
+    #[test]
+    fn storage_that_stays_needs_no_copy_and_keeps_the_old_layout(case in staying_case()) {
+        let whole = whole_plan(&case, HaloFill::Filled);
+        let old = storages(&case.before, case.change.before(), false);
+        let wanted = storages(&case.after, case.change.after(), true);
+        for (process, part) in &whole.parts {
+            let StorageReuse::Stays { shift } = part.reuse() else { continue };
+            let mut memory: BTreeMap<i64, u8> = (0..).zip(old[process].iter().copied()).collect();
+            let kept = part.kept().iter().flat_map(|piece| piece.target.iter());
+            let kept: Vec<u64> = kept.flat_map(|run| run.offset..run.offset + run.length).collect();
+            for (offset, byte) in (0..).zip(&wanted[process]) {
+                if !kept.contains(&offset) && *byte != UNWRITTEN {
+                    memory.insert(offset as i64 + shift, *byte);
+                }
+            }
+            for offset in kept {
+                prop_assert_eq!(memory.get(&(offset as i64 + shift)), Some(&wanted[process][offset as usize]));
+            }
+            for (address, byte) in (0..).zip(&old[process]) {
+                prop_assert!(*byte == UNWRITTEN || memory[&address] == *byte);
+            }
+        }
     }
 
     #[test]

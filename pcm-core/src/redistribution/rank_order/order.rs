@@ -26,7 +26,7 @@ pub enum Price<'a> {
 pub enum Method {
     /// No order is cheaper.
     Exact,
-    /// Large and irregular: keeps at least half of what the best order keeps, usually nearly all.
+    /// Large and irregular; with uniform prices it keeps at least half of what the best order keeps.
     Heuristic,
 }
 
