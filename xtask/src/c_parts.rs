@@ -44,7 +44,10 @@ pub(crate) fn build(repository: &Repository, environment: &Environment) -> Resul
                 .arg(&environment.release)
                 .args(["-lpcm", "-Wl,-rpath,$ORIGIN"]);
         }
-        compiler.arg("-L").arg(&environment.mpi.library).args(["-lmpi", "-lm"]);
+        compiler
+            .arg("-L")
+            .arg(&environment.mpi.library)
+            .args(environment.mpi.link.iter().map(|name| format!("-l{name}")));
         // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
         compiler
             .args(["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker"])

@@ -17,7 +17,10 @@ pub(crate) struct Mpi {
     /// The same folder under a name without white space: mpicc and mpi-sys split their flags at blanks.
     pub(crate) plain_prefix: PathBuf,
     pub(crate) include: PathBuf,
+    /// The folder of libmpi: the run path of what is linked.
     pub(crate) library: PathBuf,
+    /// Names to link, as after -l: Debian calls it mpich.
+    pub(crate) link: Vec<String>,
 }
 
 /// MPICH's first release whose ch4 device was found to join worlds; Debian 12 has 4.0.2, which cannot.
@@ -31,21 +34,20 @@ impl Mpi {
             return Err("it has no bin/mpicc".into());
         }
         let plain_prefix = plain_name(&prefix)?;
-        let Some(report) = output(&mut Command::new(prefix.join("bin/mpichversion"))) else {
-            return Err(describe_stranger(&plain_prefix));
-        };
-        let version = judge_report(&report)?;
-        let show = output(Command::new(plain_prefix.join("bin/mpicc")).args(["-show", "x.c"])).unwrap_or_default();
-        let flag = |prefix: &str| {
-            show.split_whitespace()
-                .find_map(|word| word.strip_prefix(prefix))
-                .map(PathBuf::from)
-        };
+        let mpicc = plain_prefix.join("bin/mpicc");
+        let macros = output(Command::new(&mpicc).args(["-E", "-dM", "-include", "mpi.h", "-x", "c", "/dev/null"]));
+        let defined = judge_header(&macros.ok_or("its mpicc cannot read mpi.h")?)?;
+        let report = output(&mut Command::new(prefix.join("bin/mpichversion")))
+            .ok_or("its mpichversion is missing or does not run")?;
+        let version = judge_report(&report, &defined)?;
+        let show = output(Command::new(mpicc).arg("-show")).ok_or("its mpicc does not answer -show")?;
+        let flags = |flag: &'static str| show.split_whitespace().filter_map(move |word| word.strip_prefix(flag));
         let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
         Ok(Self {
             version,
-            include: real(flag("-I").unwrap_or_else(|| prefix.join("include"))),
-            library: real(flag("-L").unwrap_or_else(|| prefix.join("lib"))),
+            include: real(flags("-I").next().map_or_else(|| prefix.join("include"), PathBuf::from)),
+            library: real(flags("-L").next().map_or_else(|| prefix.join("lib"), PathBuf::from)),
+            link: flags("-l").map(str::to_owned).collect(),
             prefix,
             plain_prefix,
         })
@@ -61,10 +63,15 @@ impl Mpi {
                 .map(Some)
                 .map_err(|reason| Failure::ChosenMpi { prefix, reason });
         }
+        let mut seen = Vec::new();
         for bin in env::split_paths(&env::var_os("PATH").unwrap_or_default()) {
             let Ok(mpicc) = bin.join("mpicc").canonicalize() else {
                 continue;
             };
+            if seen.contains(&mpicc) {
+                continue;
+            }
+            seen.push(mpicc.clone());
             // Debian's alternatives end in bin/mpicc.mpich or bin/mpicc.openmpi: the link's own place decides.
             let prefix = if mpicc.ends_with("bin/mpicc") {
                 mpicc.parent().and_then(Path::parent)
@@ -89,17 +96,35 @@ impl Mpi {
     }
 }
 
-/// The version in what `mpichversion` prints, or why that MPICH is refused.
-fn judge_report(report: &str) -> Result<String, String> {
-    let field = |name: &str| {
-        report
+/// The MPICH version that mpi.h defines, or why this is no MPICH.
+fn judge_header(macros: &str) -> Result<String, String> {
+    let value = |name: &str| {
+        let line = macros
             .lines()
-            .find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))
-            .map(|rest| rest.trim().to_owned())
+            .find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.strip_prefix(' '));
+        line.map(|value| value.trim_matches('"').to_owned())
+    };
+    if value("OPEN_MPI").is_some() {
+        return Err("Open MPI hangs when merged communicators are disconnected; an MPICH is needed".into());
+    }
+    value("MPICH_VERSION").ok_or_else(|| "its mpi.h is not of MPICH".into())
+}
+
+/// The version and device in what `mpichversion` prints, or why that MPICH is refused. It must be of the same
+/// installation as mpi.h: several can share one folder for programs.
+fn judge_report(report: &str, defined: &str) -> Result<String, String> {
+    let field = |name: &str| {
+        let rest = report
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
+        rest.map(|rest| rest.trim().to_owned())
     };
     let (Some(version), Some(device)) = (field("MPICH Version"), field("MPICH Device")) else {
         return Err("its mpichversion names no version and device".into());
     };
+    if version != defined {
+        return Err(format!("its mpichversion says {version}, its mpi.h {defined}"));
+    }
     let mut numbers = version
         .split(|c: char| !c.is_ascii_digit())
         .map_while(|part| part.parse::<u32>().ok());
@@ -116,17 +141,6 @@ fn judge_report(report: &str) -> Result<String, String> {
         ));
     }
     Ok(format!("MPICH {version} ({device})"))
-}
-
-fn describe_stranger(plain_prefix: &Path) -> String {
-    let show = output(Command::new(plain_prefix.join("bin/mpicc")).arg("-show"))
-        .unwrap_or_default()
-        .to_lowercase();
-    if show.contains("openmpi") || show.contains("open-rte") || show.contains("open-pal") {
-        "Open MPI hangs when merged communicators are disconnected; an MPICH is needed".into()
-    } else {
-        "it has no bin/mpichversion, so it is not an MPICH".into()
-    }
 }
 
 fn output(command: &mut Command) -> Option<String> {
@@ -182,27 +196,37 @@ mod tests {
 
     #[test]
     fn an_mpich_that_joins_worlds_is_accepted() {
-        assert_eq!(
-            judge_report(&report("5.0.2", "ch4:ucx ofi")).unwrap(),
-            "MPICH 5.0.2 (ch4:ucx ofi)"
-        );
-        assert!(judge_report(&report("4.2", "ch4:ofi")).is_ok());
-        assert!(judge_report(&report("4.3.0b1", "ch4:ofi")).is_ok());
+        let judge = |version, device| judge_report(&report(version, device), version);
+        assert_eq!(judge("5.0.2", "ch4:ucx ofi").unwrap(), "MPICH 5.0.2 (ch4:ucx ofi)");
+        assert!(judge("4.2", "ch4:ofi").is_ok());
+        assert!(judge("4.3.0b1", "ch4:ofi").is_ok());
     }
 
     #[test]
     fn an_mpich_too_old_or_of_another_device_is_refused_with_the_reason() {
+        let refusal = |version, device| judge_report(&report(version, device), version).unwrap_err();
+        assert!(refusal("4.0.2", "ch4:ucx").contains("4.2 or newer"));
+        assert!(refusal("5.0.0", "ch3:nemesis").contains("ch4 is needed"));
+        assert!(judge_report("something else", "5.0.2").is_err());
+    }
+
+    #[test]
+    fn a_header_of_another_mpi_is_refused_with_the_reason() {
+        assert_eq!(
+            judge_header("#define X 1\n#define MPICH_VERSION \"5.0.2\"\n").unwrap(),
+            "5.0.2"
+        );
+        assert!(judge_header("#define OPEN_MPI 1\n").unwrap_err().contains("Open MPI"));
         assert!(
-            judge_report(&report("4.0.2", "ch4:ucx"))
+            judge_header("#define MPI_VERSION 4\n")
                 .unwrap_err()
-                .contains("4.2 or newer")
+                .contains("not of MPICH")
         );
         assert!(
-            judge_report(&report("5.0.0", "ch3:nemesis"))
+            judge_report(&report("5.0.2", "ch4:ofi"), "4.1")
                 .unwrap_err()
-                .contains("ch4 is needed")
+                .contains("mpi.h 4.1")
         );
-        assert!(judge_report("something else").is_err());
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn prove_once(mpi: &Mpi, prefix: &Path) -> Result<(), Failure> {
         mpi.version,
         mpi.mpicc().display(),
         age(&mpi.mpicc()),
-        age(&mpi.library.join("libmpi.so"))
+        age(&mpi.include.join("mpi.h"))
     );
     if fs::read_to_string(&mark).is_ok_and(|found| found == proof) {
         return Ok(());
