@@ -2,7 +2,7 @@
 //! processes.
 
 use super::chunk::{TransferId, TransferKind};
-use super::meeting::{AxisRun, meet};
+use super::meeting::{AxisRun, Steps, TooIrregular, meet};
 use super::plan::{HaloFill, PIECES_MAX, PlanError};
 use super::region::{End, Piece};
 use crate::partition::{AXES_MAX, AxisParts, Partition};
@@ -29,6 +29,7 @@ pub(super) struct Intersection<'a> {
     after: &'a Partition,
     with_halo: bool,
     pieces_left: usize,
+    steps_left: Steps,
 }
 
 /// Transfers by name; none is empty.
@@ -41,13 +42,15 @@ impl<'a> Intersection<'a> {
             after,
             with_halo: halo == HaloFill::Filled,
             pieces_left: PIECES_MAX,
+            steps_left: Steps(PIECES_MAX as u64),
         }
     }
 
     /// All that goes from an old rank, to whatever new rank.
     pub(super) fn of_source(&mut self, rank: Rank) -> Result<Found, PlanError> {
         let source = End::new(self.before, rank);
-        let peers: [Vec<AxisPeer>; AXES_MAX] = std::array::from_fn(|axis| {
+        let mut peers: [Vec<AxisPeer>; AXES_MAX] = Default::default();
+        for (axis, peers) in peers.iter_mut().enumerate() {
             let (from, to, part) = (&self.before.axes()[axis], &self.after.axes()[axis], source.place[axis]);
             let candidates = merged(from.cells(part).iter().flatten().map(|stripe| {
                 let (start, end) = (stripe.start, stripe.end());
@@ -57,8 +60,8 @@ impl<'a> Intersection<'a> {
                     to.parts_touching(start, end)
                 }
             }));
-            self.meet_all(candidates, |other| (from, part, to, other))
-        });
+            *peers = self.meet_all(candidates, |other| (from, part, to, other))?;
+        }
         self.products(peers, |this, place| {
             let to = Rank(this.after.position(place));
             Route {
@@ -73,13 +76,14 @@ impl<'a> Intersection<'a> {
     /// All that goes to a new rank, from whatever old rank.
     pub(super) fn of_target(&mut self, rank: Rank) -> Result<Found, PlanError> {
         let target = End::new(self.after, rank);
-        let peers: [Vec<AxisPeer>; AXES_MAX] = std::array::from_fn(|axis| {
+        let mut peers: [Vec<AxisPeer>; AXES_MAX] = Default::default();
+        for (axis, peers) in peers.iter_mut().enumerate() {
             let (from, to, part) = (&self.before.axes()[axis], &self.after.axes()[axis], target.place[axis]);
             let halo = if self.with_halo { to.halo_cells(part) } else { [None; 4] };
             let wanted = to.cells(part).into_iter().chain(halo).flatten();
             let candidates = merged(wanted.map(|stripe| from.parts_touching(stripe.start, stripe.end())));
-            self.meet_all(candidates, |other| (from, other, to, part))
-        });
+            *peers = self.meet_all(candidates, |other| (from, other, to, part))?;
+        }
         self.products(peers, |this, place| {
             let from = Rank(this.before.position(place));
             Route {
@@ -92,33 +96,32 @@ impl<'a> Intersection<'a> {
     }
 
     fn meet_all<'b>(
-        &self,
+        &mut self,
         candidates: Vec<u32>,
         pair: impl Fn(u32) -> (&'b AxisParts, u32, &'b AxisParts, u32),
-    ) -> Vec<AxisPeer> {
+    ) -> Result<Vec<AxisPeer>, PlanError> {
         let mut peers = Vec::new();
         for part in candidates {
             let (from, source_part, to, target_part) = pair(part);
-            let mut peer = AxisPeer {
-                part,
-                cells: Vec::new(),
-                halo: Vec::new(),
+            let (mut cells, mut halo) = (Vec::new(), Vec::new());
+            let halo_cells = if self.with_halo {
+                to.halo_cells(target_part)
+            } else {
+                [None; 4]
             };
             for source in from.cells(source_part).iter().flatten() {
                 for target in to.cells(target_part).iter().flatten() {
-                    meet(source, target, &mut peer.cells);
+                    meet(source, target, &mut self.steps_left, &mut cells)?;
                 }
-                if self.with_halo {
-                    for target in to.halo_cells(target_part).iter().flatten() {
-                        meet(source, target, &mut peer.halo);
-                    }
+                for target in halo_cells.iter().flatten() {
+                    meet(source, target, &mut self.steps_left, &mut halo)?;
                 }
             }
-            if !peer.cells.is_empty() || !peer.halo.is_empty() {
-                peers.push(peer);
+            if !cells.is_empty() || !halo.is_empty() {
+                peers.push(AxisPeer { part, cells, halo });
             }
         }
-        peers
+        Ok(peers)
     }
 
     /// Combines the axes: cells where all axes meet in cells, halo where at least one meets in halo.
@@ -189,31 +192,33 @@ fn merged(lists: impl Iterator<Item = Vec<u32>>) -> Vec<u32> {
 }
 
 /// By part of `to`: the parts of `from` that hold some of its cells, rising, and how many of them.
-pub(super) fn axis_overlap(from: &AxisParts, to: &AxisParts) -> Vec<Vec<(u32, u64)>> {
-    (0..to.parts())
-        .map(|part| {
-            let wanted = to.cells(part);
-            let candidates = merged(
+pub(super) fn axis_overlap(
+    from: &AxisParts,
+    to: &AxisParts,
+    steps: &mut Steps,
+) -> Result<Vec<Vec<(u32, u64)>>, TooIrregular> {
+    let mut rows = Vec::new();
+    for part in 0..to.parts() {
+        let wanted = to.cells(part);
+        let touched = wanted
+            .iter()
+            .flatten()
+            .map(|stripe| from.parts_touching(stripe.start, stripe.end()));
+        let mut row = Vec::new();
+        for other in merged(touched) {
+            let mut runs = Vec::new();
+            for source in from.cells(other).iter().flatten() {
                 wanted
                     .iter()
                     .flatten()
-                    .map(|stripe| from.parts_touching(stripe.start, stripe.end())),
-            );
-            let cells = |other: u32| {
-                let mut runs = Vec::new();
-                for source in from.cells(other).iter().flatten() {
-                    wanted
-                        .iter()
-                        .flatten()
-                        .for_each(|target| meet(source, target, &mut runs));
-                }
-                runs.iter().map(|run| run.length * run.count).sum::<u64>()
-            };
-            candidates
-                .into_iter()
-                .map(|other| (other, cells(other)))
-                .filter(|(_, cells)| *cells > 0)
-                .collect()
-        })
-        .collect()
+                    .try_for_each(|target| meet(source, target, steps, &mut runs))?;
+            }
+            let cells: u64 = runs.iter().map(|run| run.length * run.count).sum();
+            if cells > 0 {
+                row.push((other, cells));
+            }
+        }
+        rows.push(row);
+    }
+    Ok(rows)
 }

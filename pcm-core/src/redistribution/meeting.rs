@@ -19,9 +19,30 @@ pub(super) struct AxisRun {
     pub(super) target_stride: u64,
 }
 
+/// Steps that the meetings of one question may still take; a step is at most three runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps(pub(super) u64);
+
+/// Two stripes meet in more separate ways than steps are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooIrregular;
+
+impl Steps {
+    fn take(&mut self, steps: u64) -> Result<(), TooIrregular> {
+        self.0 = self.0.checked_sub(steps).ok_or(TooIrregular)?;
+        Ok(())
+    }
+}
+
 /// Appends what two stripes share. Both ends of a transfer call it with the same arguments, so they find the same
 /// runs in the same order.
-pub(super) fn meet(source: &Stripe, target: &Stripe, runs: &mut Vec<AxisRun>) {
+pub(super) fn meet(
+    source: &Stripe,
+    target: &Stripe,
+    steps: &mut Steps,
+    runs: &mut Vec<AxisRun>,
+) -> Result<(), TooIrregular> {
+    steps.take(1)?;
     if target.count == 1 {
         clip(source, target, runs, |at, of_source, of_target| AxisRun {
             source: of_source,
@@ -37,8 +58,9 @@ pub(super) fn meet(source: &Stripe, target: &Stripe, runs: &mut Vec<AxisRun>) {
             ..at
         });
     } else {
-        meet_periodic(source, target, runs);
+        return meet_periodic(source, target, steps, runs);
     }
+    Ok(())
 }
 
 /// The parts of `striped` inside the single interval of `window`: at most a cut first interval, whole ones, a cut
@@ -100,12 +122,18 @@ fn clip(striped: &Stripe, window: &Stripe, runs: &mut Vec<AxisRun>, place: impl 
 
 /// Two stripes of several intervals each. Intervals `i` and `j` overlap when the distance of their starts is some
 /// `shift` between the lengths; for each such shift the pairs form one arithmetic series (Chinese remainders).
-fn meet_periodic(source: &Stripe, target: &Stripe, runs: &mut Vec<AxisRun>) {
+fn meet_periodic(
+    source: &Stripe,
+    target: &Stripe,
+    steps: &mut Steps,
+    runs: &mut Vec<AxisRun>,
+) -> Result<(), TooIrregular> {
     let gcd = gcd(source.stride, target.stride);
     let shifts = (source.length + target.length) / gcd;
-    if shifts > source.count.min(target.count) {
-        meet_one_by_one(source, target, runs);
-        return;
+    let blocks = source.count.min(target.count);
+    steps.take(shifts.min(blocks))?;
+    if shifts > blocks {
+        return meet_one_by_one(source, target, steps, runs);
     }
     let distance = i128::from(target.start) - i128::from(source.start);
     let lowest = 1 - i128::from(target.length);
@@ -141,11 +169,17 @@ fn meet_periodic(source: &Stripe, target: &Stripe, runs: &mut Vec<AxisRun>) {
             target_stride: if many { target_period * target.local_stride } else { 0 },
         });
     }
+    Ok(())
 }
 
 /// Long blocks of nearly equal length meet in more ways than there are blocks: then going through the blocks is
 /// shorter.
-fn meet_one_by_one(source: &Stripe, target: &Stripe, runs: &mut Vec<AxisRun>) {
+fn meet_one_by_one(
+    source: &Stripe,
+    target: &Stripe,
+    steps: &mut Steps,
+    runs: &mut Vec<AxisRun>,
+) -> Result<(), TooIrregular> {
     let nth = |stripe: &Stripe, k: u64| Stripe {
         start: stripe.start + k * stripe.stride,
         local: stripe.local + k * stripe.local_stride,
@@ -155,9 +189,9 @@ fn meet_one_by_one(source: &Stripe, target: &Stripe, runs: &mut Vec<AxisRun>) {
         ..*stripe
     };
     if source.count <= target.count {
-        (0..source.count).for_each(|k| meet(&nth(source, k), target, runs));
+        (0..source.count).try_for_each(|k| meet(&nth(source, k), target, steps, runs))
     } else {
-        (0..target.count).for_each(|k| meet(source, &nth(target, k), runs));
+        (0..target.count).try_for_each(|k| meet(source, &nth(target, k), steps, runs))
     }
 }
 
@@ -218,7 +252,7 @@ mod tests {
             let (in_a, in_b) = (cells(&a), cells(&b));
             let wanted: Vec<_> = in_a.iter().filter_map(|(cell, at)| Some((*cell, *at, *in_b.get(cell)?))).collect();
             let mut runs = Vec::new();
-            meet(&a, &b, &mut runs);
+            prop_assert_eq!(meet(&a, &b, &mut Steps(1000), &mut runs), Ok(()));
             let mut found: Vec<_> = runs
                 .iter()
                 .flat_map(|r| (0..r.count).flat_map(move |k| (0..r.length).map(move |i| (
@@ -232,18 +266,40 @@ mod tests {
         }
     }
 
+    fn huge(length: u64, stride: u64) -> Stripe {
+        Stripe {
+            start: 0,
+            local: 0,
+            length,
+            count: (1 << 60) / stride,
+            stride,
+            local_stride: length,
+        }
+    }
+
     #[test]
     fn cyclic_blocks_of_huge_axes_meet_in_few_runs() {
-        let stripe = |start, stride| Stripe {
-            start,
-            local: 0,
-            length: 64,
-            count: 1_000_000_000,
-            stride,
-            local_stride: 64,
-        };
         let mut runs = Vec::new();
-        meet(&stripe(64, 64_000), &stripe(0, 65_536), &mut runs);
-        assert!(runs.len() <= 2, "{} runs", runs.len());
+        assert_eq!(
+            meet(&huge(64, 64_000), &huge(64, 65_536), &mut Steps(3), &mut runs),
+            Ok(())
+        );
+        assert!(!runs.is_empty() && runs.len() <= 2, "{} runs", runs.len());
+    }
+
+    #[test]
+    fn long_blocks_of_nearly_equal_length_are_refused_at_once() {
+        let mut runs = Vec::new();
+        let odd = huge(1_000_000_007, 2_000_000_014);
+        assert_eq!(
+            meet(
+                &huge(1_000_000_000, 2_000_000_000),
+                &odd,
+                &mut Steps(1 << 20),
+                &mut runs
+            ),
+            Err(TooIrregular)
+        );
+        assert!(runs.is_empty());
     }
 }

@@ -4,6 +4,7 @@
 use super::change::RankChange;
 use super::chunk::{Chunks, TransferKind};
 use super::intersection::Intersection;
+use super::meeting;
 use super::region::{End, Piece};
 use super::storage::{StorageReuse, extra_bytes_max, storage_reuse};
 use super::transfer::Transfer;
@@ -11,7 +12,7 @@ use crate::partition::Partition;
 use pcm_proto::ids::{ProcessId, RegionId};
 use std::fmt;
 
-/// Most pieces in one process's part: above that (cyclic blocks of long, nearly equal lengths) the plan would cost
+/// Most pieces in one process's part, and most steps to find them: above that (cyclic blocks of long, nearly equal lengths) the plan would cost
 /// more memory (about 0.4 GiB) than it helps.
 pub const PIECES_MAX: usize = 1 << 20;
 
@@ -79,6 +80,12 @@ pub enum PlanError {
     },
     /// The part has more than [`PIECES_MAX`] pieces.
     TooIrregular,
+}
+
+impl From<meeting::TooIrregular> for PlanError {
+    fn from(meeting::TooIrregular: meeting::TooIrregular) -> Self {
+        Self::TooIrregular
+    }
 }
 
 impl fmt::Display for PlanError {
@@ -254,5 +261,51 @@ impl ArrayPlan {
     pub(super) fn claiming(mut self, reuse: StorageReuse) -> Self {
         self.reuse = reuse;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::partition::{ArraySpec, AxisSpec};
+
+    fn plan(before: &Partition, after: &Partition, ranks: (u32, u32), process: u32) -> Result<ArrayPlan, PlanError> {
+        let ids = |n| (0..n).map(ProcessId).collect();
+        let change = RankChange::new(ids(ranks.0), ids(ranks.1)).expect("distinct");
+        ArrayPlan::for_process(before, after, &change, ProcessId(process), HaloFill::Filled)
+    }
+
+    fn partition(axis: AxisSpec, positions: u32) -> Partition {
+        Partition::new(&ArraySpec::new(8, [axis]), positions).expect("valid")
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_refused_with_both_sides() {
+        let [two, three] = [2, 3].map(|n| partition(AxisSpec::block(10), n));
+        let differ = PlanError::RanksDiffer {
+            before: (2, 3),
+            after: (3, 3),
+        };
+        assert_eq!(plan(&two, &three, (3, 3), 0), Err(differ));
+        let longer = partition(AxisSpec::block(11), 3);
+        assert_eq!(plan(&two, &longer, (2, 3), 0), Err(PlanError::ArraysDiffer));
+        assert_eq!(
+            plan(&two, &three, (2, 3), 7),
+            Err(PlanError::NotTakingPart { process: ProcessId(7) })
+        );
+    }
+
+    #[test]
+    fn a_plan_of_endless_pieces_is_refused_in_bounded_time() {
+        let [before, after] = [1_000_000_000, 1_000_000_007].map(|b| partition(AxisSpec::cyclic(1 << 59, b), 2));
+        assert_eq!(plan(&before, &after, (2, 2), 0), Err(PlanError::TooIrregular));
+    }
+
+    #[test]
+    fn cyclic_blocks_over_another_number_of_ranks_are_a_few_runs_per_peer() {
+        let [before, after] = [3, 5].map(|n| partition(AxisSpec::cyclic(1 << 59, 64), n));
+        let plan = plan(&before, &after, (3, 5), 1).expect("valid");
+        assert_eq!(plan.sends().len(), 4);
+        assert!(plan.sends().iter().all(|transfer| transfer.pieces().len() <= 4));
     }
 }

@@ -3,12 +3,16 @@
 use crate::partition::{AXES_MAX, Partition};
 use crate::redistribution::change::RankChange;
 use crate::redistribution::intersection::axis_overlap;
+use crate::redistribution::meeting::{Steps, TooIrregular};
 use pcm_proto::ids::{Bytes, Rank};
 use std::fmt;
 
 /// Most pairs of ranks with bytes in common: about 64 MiB. Beyond (several thousand ranks, cyclic) next to nothing can
 /// stay in place whatever the order.
 pub const OVERLAP_ENTRIES_MAX: usize = 1 << 22;
+
+/// Most meetings of intervals looked at for one array: some seconds.
+const STEPS_MAX: u64 = 1 << 25;
 
 /// Bytes in common between old and new ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +34,8 @@ pub enum OverlapError {
     },
     /// The partitions are of different arrays.
     ArraysDiffer,
-    /// More than [`OVERLAP_ENTRIES_MAX`] pairs of ranks have bytes in common; choose the order without this array.
+    /// More than [`OVERLAP_ENTRIES_MAX`] pairs of ranks have bytes in common, or cyclic blocks meet in endless ways;
+    /// choose the order without this array.
     TooDense,
 }
 
@@ -48,7 +53,7 @@ impl fmt::Display for OverlapError {
             ),
             Self::TooDense => write!(
                 f,
-                "more than {OVERLAP_ENTRIES_MAX} pairs of ranks share data; choose the order without this array"
+                "too many pairs of ranks or of cyclic blocks share data; choose the order without this array"
             ),
         }
     }
@@ -77,8 +82,12 @@ impl Overlap {
         if !before.spec().has_same_cells(after.spec()) {
             return Err(OverlapError::ArraysDiffer);
         }
-        let tables: [Vec<Vec<(u32, u64)>>; AXES_MAX] =
-            std::array::from_fn(|axis| axis_overlap(&before.axes()[axis], &after.axes()[axis]));
+        let mut tables: [Vec<Vec<(u32, u64)>>; AXES_MAX] = Default::default();
+        let mut steps = Steps(STEPS_MAX);
+        for (axis, table) in tables.iter_mut().enumerate() {
+            *table = axis_overlap(&before.axes()[axis], &after.axes()[axis], &mut steps)
+                .map_err(|TooIrregular| OverlapError::TooDense)?;
+        }
         let places: Vec<[u32; AXES_MAX]> = (0..positions.1).map(|position| after.coordinates(position)).collect();
         let row_of = |place: &[u32; AXES_MAX]| [0, 1, 2].map(|axis| &tables[axis][place[axis] as usize]);
         let entries: usize = places
