@@ -1,5 +1,7 @@
 //! The daemon of a node and the keeper above it. The daemon is the process manager of the node's ranks.
 
+pub mod entry;
+pub mod keeper;
 pub mod keeper_link;
 pub mod packet;
 pub mod rank;

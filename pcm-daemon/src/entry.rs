@@ -1,0 +1,52 @@
+//! What `pcm-daemon` does for each way of calling it.
+
+use crate::keeper;
+
+const HELP: &str = "\
+pcm-daemon: the daemon of a node, and the keeper above it
+
+`pcmctl up` starts it; nobody else has to.
+
+  pcm-daemon            becomes the node's keeper; reads a boot specification (JSON) on standard input,
+                        reports on standard output, logs to DIR/nodes/NAME/daemon.log
+  pcm-daemon serve      the daemon proper, started by a keeper
+  pcm-daemon --help     this text
+  pcm-daemon --version  the version
+
+Exit codes: 0 ended on purpose; 1 ended because the daemon could not be kept alive; 2 called wrongly;
+78 must not be started again as it is (a line on standard error or in the log says why).
+
+Example:  pcmctl up --local 4
+";
+
+/// Runs what the arguments (without the program's name) say; the exit code.
+pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
+    let arguments: Vec<String> = arguments
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => match keeper::become_keeper() {
+            Ok(booted) => keeper::run(booted),
+            Err(error) => {
+                eprintln!("pcm-daemon: {error}");
+                pcm_proto::keeper::DAEMON_EXIT_FINAL
+            }
+        },
+        ["-h" | "--help"] => {
+            print!("{HELP}");
+            0
+        }
+        ["-V" | "--version"] => {
+            println!("pcm-daemon {}", env!("CARGO_PKG_VERSION"));
+            0
+        }
+        _ => {
+            eprintln!(
+                "pcm-daemon: unknown arguments {}; `pcm-daemon --help` lists the known ones",
+                words.join(" ")
+            );
+            2
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! From a started program to a keeper: reads the specification, opens the log, leaves the session of whoever started
+//! it. What goes wrong here is told on the standard error of the one who started it.
+#![allow(unsafe_code, reason = "fork, before there is any thread, and limits of the process")]
+
+use super::start::TARGET_MAX;
+use pcm_proto::boot::BootSpec;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, chdir, getrlimit, setrlimit, setsid};
+use std::fmt;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+/// Longest specification: ten thousand nodes with long names.
+const SPEC_BYTES_MAX: u64 = 8 << 20;
+/// Most open files the keeper asks for: eight per rank, at most some thousand ranks per node.
+const FILES_MAX: u64 = 1 << 16;
+
+/// Why this process cannot be a keeper.
+#[derive(Debug)]
+pub enum BootError {
+    /// The specification on standard input cannot be read.
+    Spec(String),
+    /// A directory or file of the node cannot be made.
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The system refused something a keeper needs.
+    System {
+        /// What.
+        doing: &'static str,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for BootError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spec(reason) => write!(
+                f,
+                "no specification on standard input ({reason}): pcm-daemon is started by `pcmctl up`, not by hand"
+            ),
+            Self::File { path, error } => {
+                write!(
+                    f,
+                    "{}: {error}; the cluster's directory must be writable on every node",
+                    path.display()
+                )
+            }
+            Self::System { doing, error } => write!(f, "{doing}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BootError {}
+
+/// What a keeper starts with.
+#[derive(Debug)]
+pub struct Booted {
+    pub(super) spec: BootSpec,
+    /// Where the first daemon reports, until it is started.
+    pub(super) report: Option<OwnedFd>,
+    /// The limit of open files that ranks start with.
+    pub(super) files_max: libc::rlimit,
+}
+
+/// Turns this process into a keeper in a session of its own; the process that was started ends with code 0.
+pub fn become_keeper() -> Result<Booted, BootError> {
+    let spec = spec_read(io::stdin().lock())?;
+    let log = log_open(&spec)?;
+    let system = |doing| {
+        move |error: rustix::io::Errno| BootError::System {
+            doing,
+            error: error.into(),
+        }
+    };
+    let files_max = files_raise();
+    let report =
+        rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), TARGET_MAX).map_err(system("keeping the report"))?;
+    let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(system("opening /dev/null"))?;
+    // SAFETY: this process has one thread, and the child goes on as this program.
+    match unsafe { libc::fork() } {
+        0 => {}
+        pid if pid > 0 => std::process::exit(0),
+        _ => {
+            return Err(BootError::System {
+                doing: "leaving the session",
+                error: io::Error::last_os_error(),
+            });
+        }
+    }
+    setsid().map_err(system("making a session"))?;
+    chdir("/").map_err(system("entering /"))?;
+    rustix::stdio::dup2_stdin(&null).map_err(system("closing standard input"))?;
+    rustix::stdio::dup2_stdout(&null).map_err(system("closing standard output"))?;
+    rustix::stdio::dup2_stderr(&log).map_err(system("opening the log"))?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(system("adopting orphans"))?;
+    rustix::thread::set_name(c"pcm-keeper").map_err(system("taking its name"))?;
+    Ok(Booted {
+        spec,
+        report: Some(report),
+        files_max,
+    })
+}
+
+fn spec_read(from: impl Read) -> Result<BootSpec, BootError> {
+    let mut text = String::new();
+    from.take(SPEC_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|error| BootError::Spec(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| BootError::Spec(error.to_string()))
+}
+
+fn log_open(spec: &BootSpec) -> Result<OwnedFd, BootError> {
+    let directory = spec.cluster_dir.join("nodes").join(spec.node.name.as_str());
+    std::fs::create_dir_all(&directory).map_err(|error| BootError::File {
+        path: directory.clone(),
+        error,
+    })?;
+    let path = directory.join("daemon.log");
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+    log.map(OwnedFd::from).map_err(|error| BootError::File { path, error })
+}
+
+/// Raises the own limit of open files; the limit that was, for the ranks. A refusal only means fewer ranks.
+fn files_raise() -> libc::rlimit {
+    let before = getrlimit(Resource::Nofile);
+    let wanted = before
+        .maximum
+        .unwrap_or(FILES_MAX)
+        .min(FILES_MAX)
+        .max(before.current.unwrap_or(0));
+    let raised = rustix::process::Rlimit {
+        current: Some(wanted),
+        maximum: before.maximum,
+    };
+    let _ = setrlimit(Resource::Nofile, raised);
+    libc::rlimit {
+        rlim_cur: before.current.unwrap_or(libc::RLIM_INFINITY),
+        rlim_max: before.maximum.unwrap_or(libc::RLIM_INFINITY),
+    }
+}

@@ -1,0 +1,21 @@
+//! The keeper: parent of a node's daemon and of its ranks. It starts them, holds a duplicate of every descriptor and
+//! every exit status until a daemon has acted on it, and decides nothing. One thread, one `poll`, no runtime: what is
+//! not here cannot fail.
+//!
+//! Crash points: the daemon dies → it is started again and handed everything; it cannot be kept alive → all ranks are
+//! ended and the keeper with them; the keeper dies → the ranks die by their parent-death signal, and the daemon
+//! sweeps what they had started ([`sweep`]).
+
+mod boot;
+mod clearing;
+mod daemon;
+mod held;
+mod run;
+mod segments;
+mod signals;
+mod start;
+mod strays;
+
+pub use boot::{BootError, become_keeper};
+pub use run::run;
+pub use strays::sweep;

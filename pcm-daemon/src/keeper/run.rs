@@ -1,0 +1,387 @@
+//! The keeper's loop: signals, the daemon's orders, timers.
+
+use super::boot::Booted;
+use super::clearing::Clearing;
+use super::daemon::{Daemon, Heard, Restarts};
+use super::held::Held;
+use super::segments::Footprint;
+use super::signals::Signals;
+use super::strays::Mark;
+use pcm_proto::ids::JobId;
+use pcm_proto::keeper::{DAEMON_EXIT_FINAL, DaemonToKeeper, ExitStatus, KeeperToDaemon, ProcessKey, ProcessSpec};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, wait};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Orders taken in one turn, so that a flood of them cannot keep the keeper from hearing that a child ended.
+const ORDERS_MAX: usize = 64;
+/// How long a daemon that said `Quit` has for its own end.
+const FAREWELL_MAX: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+enum Mode {
+    /// A daemon runs or will be started.
+    Keeping,
+    /// Everything is being ended.
+    Ending {
+        code: i32,
+        /// When a daemon that still lives is killed; set when no job is left.
+        farewell: Option<Instant>,
+    },
+}
+
+struct Keeper {
+    booted: Booted,
+    signals: Signals,
+    mark: Mark,
+    mode: Mode,
+    daemon: Option<Daemon>,
+    restarts: Restarts,
+    start_at: Option<Instant>,
+    table: BTreeMap<ProcessKey, Held>,
+    footprints: BTreeMap<JobId, Footprint>,
+    clearings: BTreeMap<JobId, Clearing>,
+}
+
+/// Keeps a node until its daemon ends on purpose or cannot be kept alive; the exit code.
+pub fn run(booted: Booted) -> i32 {
+    let signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => {
+            note(&format!("signals cannot be heard: {error}"));
+            return 1;
+        }
+    };
+    let mut keeper = Keeper {
+        mark: Mark::new(&booted.spec.cluster_id, &booted.spec.node.name),
+        booted,
+        signals,
+        mode: Mode::Keeping,
+        daemon: None,
+        restarts: Restarts::default(),
+        start_at: Some(Instant::now()),
+        table: BTreeMap::new(),
+        footprints: BTreeMap::new(),
+        clearings: BTreeMap::new(),
+    };
+    loop {
+        if let Some(code) = keeper.turn() {
+            return code;
+        }
+    }
+}
+
+fn note(text: &str) {
+    eprintln!("keeper {}: {text}", std::process::id());
+}
+
+impl Keeper {
+    fn turn(&mut self) -> Option<i32> {
+        if self.start_at.is_some_and(|at| at <= Instant::now()) {
+            self.daemon_start();
+        }
+        self.clearings_step();
+        if let Some(code) = self.ending_step() {
+            return Some(code);
+        }
+        self.flush();
+        let (has_signal, has_order) = self.wait_for_something();
+        if has_signal {
+            let heard = self.signals.take();
+            if heard.child {
+                self.reap();
+            }
+            if heard.end {
+                self.end_all(0, "a signal asked for it");
+            }
+        }
+        if has_order {
+            self.orders_take();
+        }
+        None
+    }
+
+    fn wait_for_something(&self) -> (bool, bool) {
+        let timers = self
+            .start_at
+            .into_iter()
+            .chain(self.clearings.values().map(|clearing| clearing.next));
+        let farewell = match self.mode {
+            Mode::Ending { farewell, .. } => farewell,
+            Mode::Keeping => None,
+        };
+        let timeout = timers.chain(farewell).min().map(|at| {
+            let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(100);
+            Timespec {
+                tv_sec: left.as_secs().cast_signed(),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        let mut wanted = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        // After the farewell there is nothing to hear but the daemon's end.
+        if let Some(daemon) = self.daemon.as_ref().filter(|_| farewell.is_none()) {
+            let room = if daemon.has_queue() {
+                PollFlags::OUT
+            } else {
+                PollFlags::empty()
+            };
+            wanted.push(PollFd::new(daemon, PollFlags::IN | room));
+        }
+        // An error of `poll` (a signal at most) is an early return; the loop looks at everything again.
+        let _ = poll(&mut wanted, timeout.as_ref());
+        let is_ready =
+            |fd: Option<&PollFd<'_>>| fd.is_some_and(|fd| !fd.revents().difference(PollFlags::OUT).is_empty());
+        (is_ready(wanted.first()), is_ready(wanted.get(1)))
+    }
+
+    fn daemon_start(&mut self) {
+        self.start_at = None;
+        let report = self.booted.report.take();
+        match Daemon::start(report.as_ref()) {
+            Ok(daemon) => self.daemon = Some(daemon),
+            Err(error) => {
+                note(&format!("starting the daemon: {}: {}", error.step.text(), error.text()));
+                return self.daemon_later(false);
+            }
+        }
+        let held = u32::try_from(self.table.len()).unwrap_or(u32::MAX);
+        let spec = Box::new(self.booted.spec.clone());
+        self.tell(
+            &KeeperToDaemon::Welcome {
+                spec,
+                restarts: self.restarts.count,
+                held,
+            },
+            None,
+        );
+        let known: Vec<_> = self.table.values().map(Held::process).collect();
+        for process in known {
+            let key = process.key;
+            self.tell(&KeeperToDaemon::Held(process), Some(key));
+        }
+    }
+
+    fn daemon_later(&mut self, was_healthy: bool) {
+        match self.restarts.on_end(was_healthy) {
+            Some(pause) => self.start_at = Some(Instant::now() + pause),
+            None => self.end_all(1, "the daemon cannot be kept alive; its log above says why"),
+        }
+    }
+
+    fn tell(&mut self, message: &KeeperToDaemon, with: Option<ProcessKey>) {
+        let told = self.daemon.as_mut().map(|daemon| daemon.tell(message, with));
+        if let Some(Err(error)) = told {
+            self.daemon_break(&format!("it cannot be told {message:?}: {error}"));
+        }
+    }
+
+    fn flush(&mut self) {
+        let flushed = self.daemon.as_mut().map(|daemon| daemon.flush(&self.table));
+        if let Some(Err(error)) = flushed {
+            self.daemon_break(&format!("telling it something failed: {error}"));
+        }
+    }
+
+    /// A daemon that cannot be talked to is as good as dead; its end is heard as that of any child.
+    fn daemon_break(&mut self, reason: &str) {
+        if let Some(daemon) = &self.daemon {
+            note(&format!("daemon {} is killed: {reason}", daemon.pid));
+            daemon.kill();
+        }
+    }
+
+    fn orders_take(&mut self) {
+        for _ in 0..ORDERS_MAX {
+            match self.daemon.as_ref().map(Daemon::hear) {
+                Some(Heard::Order(order, page)) => self.order_carry_out(order, page),
+                Some(Heard::Broken(reason)) => {
+                    // A daemon that ends closes its socket first; the signal for its end follows at once.
+                    self.reap();
+                    return self.daemon_break(&reason);
+                }
+                Some(Heard::Nothing) | None => return,
+            }
+        }
+    }
+
+    fn order_carry_out(&mut self, order: DaemonToKeeper, page: Option<OwnedFd>) {
+        match order {
+            DaemonToKeeper::Start(spec) => self.process_start(&spec, page),
+            DaemonToKeeper::Signal { key, signal } => self.process_signal(key, signal),
+            DaemonToKeeper::CloseStdin { key } => {
+                if let Some(held) = self.table.get_mut(&key) {
+                    held.stdin_close();
+                }
+            }
+            DaemonToKeeper::EndJob { job } => self.job_end(job),
+            DaemonToKeeper::Forget { key } => {
+                if self.table.get(&key).is_some_and(|held| !held.is_alive()) {
+                    self.table.remove(&key);
+                }
+            }
+            DaemonToKeeper::Quit => self.end_all(0, "the daemon ends on purpose"),
+        }
+    }
+
+    fn process_start(&mut self, spec: &ProcessSpec, page: Option<OwnedFd>) {
+        let key = spec.key;
+        if let Some(held) = self.table.get(&key) {
+            let process = held.process();
+            return self.tell(&KeeperToDaemon::Started(process), Some(key));
+        }
+        let refusal = if self.clearings.contains_key(&key.job) || matches!(self.mode, Mode::Ending { .. }) {
+            Err((0, format!("job {} is being ended", key.job)))
+        } else if let Some(page) = page {
+            let footprint = self
+                .footprints
+                .entry(key.job)
+                .or_insert_with(|| Footprint::new(SystemTime::now()));
+            footprint.expect(&spec.segments);
+            Held::start(spec, page, self.booted.files_max).map_err(|error| {
+                let (program, what) = (spec.program.display(), error.step.text());
+                (error.errno, format!("{program}: {what}: {}", error.text()))
+            })
+        } else {
+            Err((0, "the order came without a shared page".to_owned()))
+        };
+        match refusal {
+            Ok(held) => {
+                let process = held.process();
+                self.table.insert(key, held);
+                self.tell(&KeeperToDaemon::Started(process), Some(key));
+            }
+            Err((errno, reason)) => self.tell(&KeeperToDaemon::StartRefused { key, errno, reason }, None),
+        }
+    }
+
+    fn process_signal(&self, key: ProcessKey, number: i32) {
+        let Some(held) = self.table.get(&key).filter(|held| held.is_alive()) else {
+            return;
+        };
+        let Some(signal) = Signal::from_named_raw(number) else {
+            return note(&format!(
+                "no signal {number} for process {} of job {}",
+                key.process, key.job
+            ));
+        };
+        // A process may have left its own group.
+        if kill_process_group(held.pid, signal).is_err() {
+            let _ = kill_process(held.pid, signal);
+        }
+    }
+
+    fn job_end(&mut self, job: JobId) {
+        if self.clearings.contains_key(&job) {
+            return;
+        }
+        let footprint = self
+            .footprints
+            .entry(job)
+            .or_insert_with(|| Footprint::new(SystemTime::now()));
+        self.clearings.insert(job, Clearing::begin(job, &self.table, footprint));
+    }
+
+    fn clearings_step(&mut self) {
+        let now = Instant::now();
+        let daemon = self.daemon.as_ref().map(|daemon| daemon.pid.as_raw_nonzero().get());
+        let mut cleared = Vec::new();
+        for (job, clearing) in self.clearings.iter_mut().filter(|(_, clearing)| clearing.next <= now) {
+            if let Some(footprint) = self.footprints.get(job)
+                && let Some(word) = clearing.step(*job, &self.mark, &self.table, daemon, footprint)
+            {
+                cleared.push((*job, word));
+            }
+        }
+        for (job, word) in cleared {
+            self.clearings.remove(&job);
+            self.footprints.remove(&job);
+            self.tell(&word, None);
+        }
+    }
+
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if self.daemon.as_ref().is_some_and(|daemon| daemon.pid == pid) {
+                self.on_daemon_end(status);
+                continue;
+            }
+            // Anybody else is what a rank had started, or a daemon: nobody waits for its end.
+            let Some(held) = self.table.values_mut().find(|held| held.pid == pid && held.is_alive()) else {
+                continue;
+            };
+            let status = exit_status(status);
+            held.ended = Some(status);
+            let key = held.key;
+            if let (ExitStatus::Signal(_), Some(footprint)) = (status, self.footprints.get_mut(&key.job)) {
+                footprint.has_killed = true;
+            }
+            if let Some(clearing) = self.clearings.get_mut(&key.job) {
+                clearing.next = Instant::now();
+            }
+            self.tell(&KeeperToDaemon::Exited { key, status }, None);
+        }
+    }
+
+    fn on_daemon_end(&mut self, status: WaitStatus) {
+        let Some(daemon) = self.daemon.take() else { return };
+        daemon.kill();
+        if matches!(self.mode, Mode::Ending { .. }) {
+            return;
+        }
+        let status = exit_status(status);
+        note(&format!("daemon {} ended: {status:?}", daemon.pid));
+        if status == ExitStatus::Code(DAEMON_EXIT_FINAL) {
+            return self.end_all(DAEMON_EXIT_FINAL, "the daemon asks not to be started again");
+        }
+        self.daemon_later(daemon.was_healthy());
+    }
+
+    fn end_all(&mut self, code: i32, reason: &str) {
+        if matches!(self.mode, Mode::Ending { .. }) {
+            return;
+        }
+        note(&format!("ends everything: {reason}"));
+        self.mode = Mode::Ending { code, farewell: None };
+        self.start_at = None;
+        let jobs: Vec<JobId> = self.footprints.keys().copied().collect();
+        for job in jobs {
+            self.job_end(job);
+        }
+    }
+
+    /// Once no job is left the socket is closed, which tells the daemon so; the keeper is the last to go.
+    fn ending_step(&mut self) -> Option<i32> {
+        let Mode::Ending { code, farewell } = &mut self.mode else {
+            return None;
+        };
+        if !self.clearings.is_empty() {
+            return None;
+        }
+        let Some(daemon) = &self.daemon else {
+            return Some(*code);
+        };
+        match farewell {
+            None => {
+                *farewell = Some(Instant::now() + FAREWELL_MAX);
+                daemon.farewell();
+            }
+            Some(at) if *at <= Instant::now() => {
+                note("the daemon does not end by itself and is killed");
+                daemon.kill();
+                *at = Instant::now() + FAREWELL_MAX;
+            }
+            Some(_) => {}
+        }
+        None
+    }
+}
+
+fn exit_status(status: WaitStatus) -> ExitStatus {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => ExitStatus::Code(code),
+        (None, Some(signal)) => ExitStatus::Signal(signal),
+        (None, None) => ExitStatus::Code(0),
+    }
+}

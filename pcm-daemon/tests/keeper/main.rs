@@ -1,0 +1,46 @@
+//! The real keeper with real processes: the test plays the daemon.
+#![allow(unreachable_pub, reason = "the modules of a test are private to it")]
+
+mod node;
+mod program;
+mod relay;
+mod world;
+
+use pcm_daemon::keeper_link::{KeeperLink, LinkError};
+use pcm_proto::ids::ProcessId;
+use pcm_proto::keeper::ExitStatus;
+use std::os::fd::FromRawFd;
+
+/// The keeper under test starts this test binary as its daemon, with the argument `serve`, which is this test's name.
+/// Started by hand there is no keeper, and that has to be noticed.
+#[test]
+#[allow(unsafe_code, reason = "takes over the descriptor that the keeper left")]
+fn serve() {
+    let (number, test) = (std::env::var("PCM_KEEPER_FD"), std::env::var_os(relay::RELAY));
+    if let (Ok(number), Some(test)) = (number, test) {
+        // SAFETY: the keeper opened it for this process; nobody else here uses it.
+        let socket = unsafe { std::os::fd::OwnedFd::from_raw_fd(number.parse().unwrap()) };
+        relay::serve(socket, test.as_ref());
+    }
+    assert!(matches!(KeeperLink::inherit(), Err(LinkError::NoKeeper)));
+}
+
+#[tokio::test]
+async fn four_ranks_start_as_one_world_and_end_well() {
+    let (node, welcome) = node::Node::boot().await;
+    assert_eq!((welcome.restarts, welcome.held.len()), (0, 0));
+    let outcome = world::run(&node, 1, 4, &["sum"]).await;
+    let mut lines = outcome.lines;
+    lines.sort();
+    let expected: Vec<String> = (0..4).map(|rank| format!("rank {rank} of 4 sum 6")).collect();
+    assert_eq!(lines, expected);
+    assert_eq!(
+        outcome.codes,
+        (0..4)
+            .map(|process| (ProcessId(process), ExitStatus::Code(0)))
+            .collect()
+    );
+    assert_eq!(outcome.finalized.len(), 4);
+    assert_eq!(node.end_job(1).await, (0, 0));
+    node.quit().await;
+}
