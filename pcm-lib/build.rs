@@ -1,0 +1,45 @@
+//! Expands `interpose/table.txt` for the MPI that `$MPICC` (or `mpicc`) compiles for, and sets the run path to it.
+
+#[path = "build/expand.rs"]
+mod expand;
+#[path = "build/prototype.rs"]
+mod prototype;
+#[path = "build/table.rs"]
+mod table;
+
+use std::{env, fs, path::PathBuf, process::ExitCode};
+
+fn main() -> ExitCode {
+    println!("cargo::rerun-if-changed=interpose/table.txt");
+    println!("cargo::rerun-if-changed=build");
+    for variable in ["MPICC", "PCM_MPI_LIB"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    if let Some(directory) = env::var_os("PCM_MPI_LIB") {
+        println!(
+            "cargo::rustc-link-arg=-Wl,-rpath,{}",
+            PathBuf::from(directory).display()
+        );
+    }
+    println!("cargo::rerun-if-changed=interpose/constants.c");
+    let compiler = env::var_os("MPICC").unwrap_or_else(|| "mpicc".into());
+    cc::Build::new()
+        .compiler(PathBuf::from(compiler))
+        .file("interpose/constants.c")
+        .compile("pcm_constants");
+    match wrappers_write() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            println!("cargo::error={reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn wrappers_write() -> Result<(), String> {
+    let text = fs::read_to_string("interpose/table.txt").map_err(|e| format!("interpose/table.txt: {e}"))?;
+    let table = table::parse(&text)?;
+    let declared = prototype::declared_by_mpi()?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?).join("wrappers.rs");
+    fs::write(&out, expand::expand(&table, &declared)).map_err(|e| format!("{}: {e}", out.display()))
+}

@@ -1,0 +1,263 @@
+//! Turns the table into Rust: one wrapper per function, the list of classes, the list of functions with their numbers.
+//!
+//! The wrappers contain no decision: what a call means is read from its arguments' names here, what is done about it
+//! stands in `src/interpose/recorder.rs`.
+
+use super::{
+    prototype::{Argument, Prototype},
+    table::{Entry, LOCAL, Table},
+};
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// The text of `wrappers.rs` for an MPI that declares these functions.
+pub(crate) fn expand(table: &Table, declared: &BTreeMap<String, Prototype>) -> String {
+    let classes = table.classes();
+    let is_there = |entry: &&Entry| {
+        let name = &entry.prototype.name;
+        let there = declared
+            .get(name)
+            .map(|function| function.is_compatible_with(&entry.prototype));
+        if there == Some(false) {
+            println!("cargo::warning={name} is declared otherwise by this MPI and not interposed");
+        }
+        there == Some(true)
+    };
+    let entries: Vec<&Entry> = table.entries.iter().filter(is_there).collect();
+    let mut functions = vec![String::new()];
+    let mut numbers = String::new();
+    let mut declarations = String::new();
+    let mut wrappers = String::new();
+    for entry in entries {
+        let Prototype { name, .. } = &entry.prototype;
+        let short = name.strip_prefix("MPI_").unwrap_or(name);
+        let class = classes.iter().position(|class| *class == entry.class);
+        if class.is_some() {
+            if entry.by_hand {
+                _ = writeln!(numbers, "    pub(crate) const {name}: u16 = {};", functions.len());
+            }
+            functions.push(short.to_owned());
+        }
+        let parameters: Vec<String> = entry
+            .prototype
+            .arguments
+            .iter()
+            .map(|a| format!("{}: {}", rust_name(a), rust_type(a)))
+            .collect();
+        let parameters = parameters.join(", ");
+        if !entry.by_hand {
+            _ = writeln!(declarations, "    fn P{name}({parameters}) -> c_int;");
+            let body = match class {
+                Some(class) => counted(entry, class, functions.len() - 1),
+                None => local(entry),
+            };
+            _ = writeln!(
+                wrappers,
+                "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({parameters}) -> c_int {{\n{body}}}\n"
+            );
+        }
+    }
+    format!(
+        "/// Functions that are counted, by number.\npub(crate) const FUNCTIONS: &[&str] = &{functions:?};\n\
+         /// Classes, by number.\npub(crate) const CLASSES: &[&str] = &{classes:?};\n\
+         /// Numbers of the functions whose wrappers are written by hand.\npub(crate) mod number {{\n{numbers}}}\n\n\
+         unsafe extern \"C\" {{\n{declarations}}}\n\n{wrappers}"
+    )
+}
+
+fn rust_name(argument: &Argument) -> String {
+    // `type` is the only keyword among the names; a suffix keeps all of them apart from the locals of a wrapper.
+    format!("{}_", argument.name)
+}
+
+fn rust_type(argument: &Argument) -> String {
+    let base = match argument.base.as_str() {
+        "int" => "c_int".to_owned(),
+        "void" => "c_void".to_owned(),
+        name if name.starts_with("MPI_") => format!("mpi_sys::{name}"),
+        _ => "c_void".to_owned(),
+    };
+    match argument.pointers {
+        0 => base,
+        1 => format!("*mut {base}"),
+        _ => "*mut c_void".to_owned(),
+    }
+}
+
+fn forward(entry: &Entry) -> String {
+    let names: Vec<String> = entry.prototype.arguments.iter().map(rust_name).collect();
+    format!("unsafe {{ P{}({}) }}", entry.prototype.name, names.join(", "))
+}
+
+fn current_communicators(entry: &Entry) -> String {
+    let given = entry
+        .prototype
+        .arguments
+        .iter()
+        .filter(|a| a.base == "MPI_Comm" && a.pointers == 0);
+    given.fold(String::new(), |text, argument| {
+        let name = rust_name(argument);
+        text + &format!("    let {name} = recorder.current({name});\n")
+    })
+}
+
+fn local(entry: &Entry) -> String {
+    let call = forward(entry);
+    let (before, after) = handles(entry);
+    let given = current_communicators(entry);
+    let end = if after.is_empty() {
+        format!("    {call}\n")
+    } else {
+        format!("    let code = {call};\n{after}    code\n")
+    };
+    format!("    let Some(recorder) = recorder::active() else {{ return {call}; }};\n{given}{before}{end}")
+}
+
+fn counted(entry: &Entry, class: usize, number: usize) -> String {
+    let call = forward(entry);
+    let shape = Shape::of(entry);
+    let (mut before, mut after) = handles(entry);
+    if shape.has_persistent {
+        after += &format!(
+            "    if code == 0 {{ recorder.persistent_made(unsafe {{ *request_ }}, {}, peer, bytes); }}\n",
+            shape.sent.is_some()
+        );
+    } else {
+        if shape.sent.is_some() {
+            before += "    recorder.sent(entered, dest, sent);\n";
+        }
+        if shape.received.is_some() {
+            before += "    recorder.received(entered, source, received);\n";
+        }
+    }
+    match entry.prototype.name.as_str() {
+        "MPI_Start" => before += "    recorder.started(entered, &unsafe { [*request_] });\n",
+        "MPI_Startall" => {
+            before += "    recorder.started(entered, unsafe { requests(array_of_requests_, count_) });\n";
+        }
+        _ => {}
+    }
+    format!(
+        "    let Some(recorder) = recorder::active() else {{ return {call}; }};\n{}{}    \
+         let entered = recorder.enter({number}, {class}, peer, {}, bytes, {});\n{before}    \
+         let code = {call};\n{after}    recorder.leave(entered);\n    code\n",
+        current_communicators(entry),
+        shape.locals(),
+        shape.tag,
+        shape.communicator,
+    )
+}
+
+/// What the names of the arguments say about a call; expressions of Rust.
+struct Shape {
+    communicator: String,
+    tag: &'static str,
+    sent: Option<(&'static str, String)>,
+    received: Option<(&'static str, String)>,
+    root: bool,
+    bytes: String,
+    has_persistent: bool,
+}
+
+impl Shape {
+    fn of(entry: &Entry) -> Self {
+        let given = |name: &str| {
+            entry
+                .prototype
+                .arguments
+                .iter()
+                .any(|a| a.name == name && a.pointers == 0)
+        };
+        let count_of = |counts: [&'static str; 2], types: [&'static str; 2]| {
+            let both = counts
+                .iter()
+                .zip(types)
+                .find(|(count, datatype)| given(count) && given(datatype));
+            let partitions = if given("partitions") {
+                "i64::from(partitions_) * "
+            } else {
+                ""
+            };
+            both.map(|(count, datatype)| format!("recorder.bytes({partitions}i64::from({count}_), {datatype}_)"))
+        };
+        let send_bytes = count_of(["sendcount", "count"], ["sendtype", "datatype"]);
+        let receive_bytes = count_of(["recvcount", "count"], ["recvtype", "datatype"]);
+        let zero = || "0".to_owned();
+        let communicator = entry
+            .prototype
+            .arguments
+            .iter()
+            .find(|a| a.base == "MPI_Comm" && a.pointers == 0);
+        let is_message = matches!(entry.class.as_str(), "send" | "receive" | "exchange" | "persistent");
+        let sent = (is_message && given("dest")).then(|| ("dest_", send_bytes.clone().unwrap_or_else(zero)));
+        let received = (is_message && given("source")).then(|| ("source_", receive_bytes.clone().unwrap_or_else(zero)));
+        // What a scatter takes is known at its root only, what it gives at every rank.
+        let scatters = entry.prototype.name.to_ascii_lowercase().contains("scatter");
+        let bytes = match (scatters, send_bytes, receive_bytes) {
+            (false, Some(send), Some(receive)) if send != receive => {
+                format!("if recorder.is_in_place(sendbuf_) {{ {receive} }} else {{ {send} }}")
+            }
+            (false, Some(send), _) => send,
+            (_, _, receive) => receive.unwrap_or_else(zero),
+        };
+        Self {
+            communicator: communicator.map_or_else(zero, |c| format!("handle::word({})", rust_name(c))),
+            tag: ["recvtag", "tag"]
+                .iter()
+                .find(|name| given(name))
+                .map_or("NOT_ONE", |name| match *name {
+                    "tag" => "tag_",
+                    _ => "recvtag_",
+                }),
+            root: given("root"),
+            has_persistent: entry.class == "persistent",
+            bytes,
+            sent,
+            received,
+        }
+    }
+
+    fn locals(&self) -> String {
+        let mut text = String::new();
+        if let Some((rank, bytes)) = &self.sent {
+            _ = writeln!(text, "    let (dest, sent) = (recorder.peer(comm_, {rank}), {bytes});");
+        }
+        if let Some((rank, bytes)) = &self.received {
+            _ = writeln!(
+                text,
+                "    let (source, received) = (recorder.peer(comm_, {rank}), {bytes});"
+            );
+        }
+        let (peer, bytes) = match (&self.sent, &self.received, self.root) {
+            (Some(_), Some(_), _) => ("source", "sent.saturating_add(received)"),
+            (Some(_), None, _) => ("dest", "sent"),
+            (None, Some(_), _) => ("source", "received"),
+            (None, None, true) => ("recorder.peer(comm_, root_)", self.bytes.as_str()),
+            (None, None, false) => ("NOT_ONE", self.bytes.as_str()),
+        };
+        _ = writeln!(text, "    let (peer, bytes) = ({peer}, {bytes});");
+        text
+    }
+}
+
+/// What is remembered or forgotten about handles, before and after the call.
+fn handles(entry: &Entry) -> (String, String) {
+    let (mut before, mut after) = (String::new(), String::new());
+    let name = entry.prototype.name.as_str();
+    let ends = name.ends_with("_free") || name == "MPI_Comm_disconnect";
+    for argument in entry.prototype.arguments.iter().filter(|a| a.pointers == 1) {
+        let kind = match argument.base.as_str() {
+            "MPI_Comm" => "communicator",
+            "MPI_Datatype" if entry.class == LOCAL => "datatype",
+            "MPI_Request" if name == "MPI_Request_free" => "persistent",
+            _ => continue,
+        };
+        let argument = rust_name(argument);
+        let given = format!("let Some(handle) = unsafe {{ {argument}.as_ref() }}");
+        if ends {
+            before += &format!("    if {given} {{ recorder.{kind}_ended(*handle); }}\n");
+        } else {
+            after += &format!("    if code == 0 && {given} {{ recorder.{kind}_made(*handle); }}\n");
+        }
+    }
+    (before, after)
+}

@@ -1,0 +1,182 @@
+//! The channel to the node's daemon, from the rank's side. Never blocks the application for longer than
+//! [`SEND_LIMIT`], never raises SIGPIPE, reads only what the doorbell announced.
+#![allow(unsafe_code, reason = "takes a descriptor by number")]
+
+use pcm_proto::{
+    app::{AppToDaemon, DaemonToApp, PACKET_BYTES_MAX, packet_encode},
+    frame,
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, FdFlags, fcntl_setfd},
+    net::{RecvFlags, SendFlags, SocketType, recv, send, sockopt::socket_type},
+};
+use std::{
+    fmt,
+    os::fd::{AsFd, FromRawFd, OwnedFd, RawFd},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// How long a full channel may hold the application: a daemon that restarts is back within this time.
+const SEND_LIMIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// The channel of one rank.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    fd: OwnedFd,
+    heard: AtomicU64,
+}
+
+/// Why a message did not pass. The channel stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ChannelError {
+    /// The descriptor is not open.
+    Closed { number: RawFd, errno: Errno },
+    /// The descriptor is no packet socket.
+    Kind { number: RawFd },
+    /// The kernel refused; the daemon is gone for good, or the channel was full for [`SEND_LIMIT`].
+    Send(Errno),
+    /// The kernel refused.
+    Receive(Errno),
+    /// A message that this build does not know, from the daemon or for it.
+    Message { detail: String },
+}
+
+impl Channel {
+    /// Takes the descriptor that the daemon left open for this process and keeps it from this process's children.
+    pub(crate) fn inherited(number: RawFd) -> Result<Self, ChannelError> {
+        let closed = |errno| ChannelError::Closed { number, errno };
+        // SAFETY: borrowed for these calls; a number that is not open gives an error, not undefined behaviour.
+        let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+        match socket_type(fd) {
+            Ok(SocketType::SEQPACKET) => {}
+            Ok(_) | Err(Errno::NOTSOCK) => return Err(ChannelError::Kind { number }),
+            Err(errno) => return Err(closed(errno)),
+        }
+        fcntl_setfd(fd, FdFlags::CLOEXEC).map_err(closed)?;
+        // SAFETY: open, a packet socket, and left to this library by the daemon's contract.
+        let fd = unsafe { OwnedFd::from_raw_fd(number) };
+        Ok(Self {
+            fd,
+            heard: AtomicU64::new(0),
+        })
+    }
+
+    /// Sends one message.
+    pub(crate) fn send(&self, message: &AppToDaemon) -> Result<(), ChannelError> {
+        let packet = packet_encode(message).map_err(|e| ChannelError::Message { detail: e.to_string() })?;
+        loop {
+            match send(&self.fd, &packet, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => self.room_wait()?,
+                Err(errno) => return Err(ChannelError::Send(errno)),
+            }
+        }
+    }
+
+    fn room_wait(&self) -> Result<(), ChannelError> {
+        match poll(&mut [PollFd::new(&self.fd.as_fd(), PollFlags::OUT)], Some(&SEND_LIMIT)) {
+            Ok(0) => Err(ChannelError::Send(Errno::TIMEDOUT)),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(ChannelError::Send(errno)),
+        }
+    }
+
+    /// The next message that the doorbell announced, if it has arrived.
+    pub(crate) fn receive(&self, doorbell: u64) -> Result<Option<DaemonToApp>, ChannelError> {
+        if self.heard.load(Relaxed) == doorbell {
+            return Ok(None);
+        }
+        let mut packet = vec![0; PACKET_BYTES_MAX];
+        let length = match recv(&self.fd, &mut packet[..], RecvFlags::DONTWAIT) {
+            Ok((_, 0)) | Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Ok((_, length)) => length.min(PACKET_BYTES_MAX),
+            Err(errno) => return Err(ChannelError::Receive(errno)),
+        };
+        self.heard.fetch_add(1, Relaxed);
+        frame::decode(&packet[..length])
+            .map(Some)
+            .map_err(|e| ChannelError::Message { detail: e.to_string() })
+    }
+}
+
+impl fmt::Display for ChannelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed { number, errno } => {
+                write!(
+                    f,
+                    "descriptor {number}, the channel to the daemon, cannot be used: {errno}"
+                )
+            }
+            Self::Kind { number } => write!(f, "descriptor {number} is no channel to a daemon"),
+            Self::Send(errno) => write!(f, "the daemon cannot be told anything: {errno}"),
+            Self::Receive(errno) => write!(f, "the daemon cannot be heard: {errno}"),
+            Self::Message { detail } => {
+                write!(
+                    f,
+                    "a message on the channel is not understood: {detail}; install the libpcm of the daemon's release"
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, socketpair};
+    use std::os::fd::IntoRawFd;
+
+    fn pair() -> (Channel, OwnedFd) {
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::empty(), None).unwrap();
+        (Channel::inherited(ours.into_raw_fd()).unwrap(), theirs)
+    }
+
+    #[test]
+    fn a_message_arrives_as_one_packet() {
+        let (channel, daemon) = pair();
+        channel.send(&AppToDaemon::Aborting { code: 3 }).unwrap();
+        let mut packet = [0; 100];
+        let (_, length) = recv(&daemon, &mut packet[..], RecvFlags::DONTWAIT).unwrap();
+        assert_eq!(
+            frame::decode::<AppToDaemon>(&packet[..length]).unwrap(),
+            AppToDaemon::Aborting { code: 3 }
+        );
+    }
+
+    #[test]
+    fn a_message_is_read_only_after_the_doorbell_rang() {
+        let (channel, daemon) = pair();
+        let refused = DaemonToApp::Refused {
+            version: 9,
+            reason: "old".into(),
+        };
+        send(&daemon, &packet_encode(&refused).unwrap(), SendFlags::DONTWAIT).unwrap();
+        assert_eq!(channel.receive(0), Ok(None));
+        assert_eq!(channel.receive(1), Ok(Some(refused)));
+        assert_eq!(channel.receive(1), Ok(None));
+    }
+
+    #[test]
+    fn a_daemon_that_is_gone_is_an_error_and_no_signal() {
+        let (channel, daemon) = pair();
+        drop(daemon);
+        assert_eq!(
+            channel.send(&AppToDaemon::Finalizing),
+            Err(ChannelError::Send(Errno::PIPE))
+        );
+    }
+
+    #[test]
+    fn a_descriptor_that_is_no_packet_socket_is_refused() {
+        let file = std::fs::File::open("/dev/null").unwrap().into_raw_fd();
+        assert_eq!(
+            Channel::inherited(file).unwrap_err(),
+            ChannelError::Kind { number: file }
+        );
+        assert!(matches!(Channel::inherited(987_654), Err(ChannelError::Closed { .. })));
+    }
+}

@@ -1,0 +1,98 @@
+//! The four functions in which a rank's life under a daemon begins and ends. Everything that can fail for reasons of
+//! ours happens behind a boundary that lets no panic through, so the MPI part of each call is always done.
+#![allow(unsafe_code, reason = "defines functions of MPI")]
+#![allow(unreachable_pub, reason = "symbols for the linker")]
+#![allow(non_snake_case, missing_docs, reason = "the names and meanings are those of MPI")]
+#![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, reason = "as MPI says")]
+
+use super::{recorder, wrappers::CLASSES, wrappers::number};
+use crate::{
+    clock::Clock,
+    start::{self, started},
+};
+use mpi_sys::MPI_Comm;
+use pcm_proto::{
+    app::AppToDaemon,
+    page::{NOT_ONE, State},
+};
+use std::{
+    os::raw::{c_char, c_int},
+    panic::catch_unwind,
+};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    // SAFETY: the caller's arguments, unchanged.
+    initialize(|| unsafe { mpi_sys::PMPI_Init(argc, argv) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Init_thread(
+    argc: *mut c_int,
+    argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's arguments, unchanged.
+    initialize(|| unsafe { mpi_sys::PMPI_Init_thread(argc, argv, required, provided) })
+}
+
+fn initialize(init: impl FnOnce() -> c_int) -> c_int {
+    let clock = Clock::choose();
+    let before = clock.moment();
+    let code = init();
+    if code == 0 {
+        _ = catch_unwind(|| start::start(clock, before, has_many_threads()));
+    }
+    code
+}
+
+fn has_many_threads() -> bool {
+    let mut level: c_int = 0;
+    // SAFETY: MPI is initialised; a constant of the MPI library.
+    unsafe { mpi_sys::PMPI_Query_thread(&mut level) != 0 || level == mpi_sys::RSMPI_THREAD_MULTIPLE }
+}
+
+fn enter(function: u16) {
+    if let Some(recorder) = recorder::active() {
+        let class = CLASSES.iter().position(|name| *name == "process").unwrap_or(0);
+        recorder.enter(function, class, NOT_ONE, NOT_ONE, 0, 0);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Finalize() -> c_int {
+    _ = catch_unwind(|| {
+        enter(number::MPI_Finalize);
+        if let Some(started) = started() {
+            started.recorder.page().set_state(State::Finalizing);
+            // A daemon that cannot be told sees the end of the process instead.
+            _ = started.channel.send(&AppToDaemon::Finalizing);
+        }
+    });
+    // SAFETY: the caller's call, unchanged.
+    let code = unsafe { mpi_sys::PMPI_Finalize() };
+    _ = catch_unwind(|| {
+        if let Some(started) = started() {
+            started.recorder.page().set_state(State::Done);
+        }
+    });
+    code
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Abort(communicator: MPI_Comm, code: c_int) -> c_int {
+    let told = catch_unwind(|| {
+        enter(number::MPI_Abort);
+        started().map(|started| started.channel.send(&AppToDaemon::Aborting { code }))
+    });
+    // SAFETY: a constant of the MPI library; the caller's arguments.
+    unsafe {
+        let target = match told {
+            // Aborting a communicator of several worlds leaves ranks running; the daemon ends the others.
+            Ok(Some(_)) => mpi_sys::RSMPI_COMM_WORLD,
+            _ => communicator,
+        };
+        mpi_sys::PMPI_Abort(target, code)
+    }
+}

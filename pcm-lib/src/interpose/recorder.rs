@@ -1,0 +1,323 @@
+//! What a wrapper does beside the call itself: gives MPI_COMM_WORLD its meaning, counts, and shows the current call on
+//! the shared page. Never fails, never prints, never calls MPI with a handle that the application made up: what it
+//! does not know about a handle it leaves out of the counts.
+//!
+//! Counted is the outermost call only; an MPI function called by MPI itself, by a callback or a reduction is part of
+//! it. With `MPI_THREAD_MULTIPLE` messages, bytes and calls of all threads are counted, while the current call and
+//! the time in MPI are those of the thread that initialised MPI.
+#![allow(unsafe_code, reason = "reads handles that MPI wrote, and the tables behind numbers")]
+
+use super::handle_table::HandleTable;
+use super::ranks::Ranks;
+use crate::{clock::Clock, mpi::handle};
+use pcm_proto::page::{NOT_ONE, Page};
+use std::cell::Cell;
+use std::os::raw::{c_int, c_void};
+use std::sync::atomic::{
+    AtomicPtr, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Communicators, datatypes and persistent requests that are known at once; what goes beyond is counted less exactly.
+const COMMUNICATORS_MAX: usize = 1024;
+const DATATYPES_MAX: usize = 1024;
+const PERSISTENT_MAX: usize = 4096;
+
+/// Peer of a message to a process outside of the job's communicator, or to one that could not be told.
+pub(super) const OUTSIDE: i32 = NOT_ONE + 1;
+
+static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
+
+thread_local! {
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+    static IS_MAIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The recorder, once a daemon's environment has been found and MPI is initialised.
+#[inline]
+pub(crate) fn active() -> Option<&'static Recorder> {
+    let recorder = RECORDER.load(Acquire);
+    // SAFETY: null, or a leaked box stored by `activate`.
+    unsafe { recorder.as_ref() }
+}
+
+/// See the file head.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    page: Page<'static>,
+    clock: Clock,
+    has_many_threads: bool,
+    world: u64,
+    job: AtomicU64,
+    in_place: u64,
+    communicators: HandleTable,
+    datatypes: HandleTable,
+    persistent: HandleTable,
+}
+
+/// That a call was entered, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entered(u64);
+
+impl Entered {
+    const NESTED: Self = Self(0);
+    const OTHER_THREAD: Self = Self(1);
+}
+
+struct Persistent {
+    is_send: bool,
+    peer: i32,
+    bytes: u64,
+}
+
+impl Recorder {
+    /// Makes the recorder of a process whose MPI is initialised, by the thread that initialised it.
+    pub(crate) fn new(page: Page<'static>, clock: Clock, has_many_threads: bool) -> Self {
+        // SAFETY: constants of the MPI library, set before any code of ours runs.
+        let (world, own, in_place) = unsafe {
+            (
+                mpi_sys::RSMPI_COMM_WORLD,
+                mpi_sys::RSMPI_COMM_SELF,
+                super::datatypes::in_place() as u64,
+            )
+        };
+        IS_MAIN.set(true);
+        let recorder = Self {
+            page,
+            clock,
+            has_many_threads,
+            world: handle::word(world),
+            job: AtomicU64::new(handle::word(world)),
+            in_place,
+            communicators: HandleTable::new(COMMUNICATORS_MAX * 2),
+            datatypes: HandleTable::new(DATATYPES_MAX * 2),
+            persistent: HandleTable::new(PERSISTENT_MAX * 2),
+        };
+        recorder.communicator_made(own);
+        for datatype in super::datatypes::predefined() {
+            recorder.datatype_made(datatype);
+        }
+        recorder
+    }
+
+    /// Lets the wrappers find it, for the rest of the process's life.
+    pub(crate) fn activate(self) -> &'static Self {
+        let recorder: &'static Self = Box::leak(Box::new(self));
+        RECORDER.store(std::ptr::from_ref(recorder).cast_mut(), Release);
+        recorder
+    }
+
+    /// The shared page.
+    pub(crate) fn page(&self) -> Page<'static> {
+        self.page
+    }
+
+    /// The job's communicator.
+    pub(crate) fn job(&self) -> mpi_sys::MPI_Comm {
+        // SAFETY: `job` only ever holds words of communicators.
+        unsafe { handle::from_word(self.job.load(Relaxed)) }
+    }
+
+    /// The communicator that an argument means: the job's for MPI_COMM_WORLD, else itself.
+    #[inline]
+    pub(super) fn current(&self, communicator: mpi_sys::MPI_Comm) -> mpi_sys::MPI_Comm {
+        if handle::word(communicator) == self.world {
+            self.job()
+        } else {
+            communicator
+        }
+    }
+
+    /// Bytes of `count` elements; 0 for a type that is not known.
+    #[inline]
+    pub(super) fn bytes(&self, count: i64, datatype: mpi_sys::MPI_Datatype) -> u64 {
+        let size = self.datatypes.value(handle::word(datatype)).unwrap_or(0);
+        u64::try_from(count).unwrap_or(0).wrapping_mul(size)
+    }
+
+    /// Whether a buffer is MPI_IN_PLACE, so that the arguments beside it mean nothing.
+    #[inline]
+    pub(super) fn is_in_place(&self, buffer: *mut c_void) -> bool {
+        buffer as u64 == self.in_place
+    }
+
+    /// Rank in the job of a rank in `communicator`: [`NOT_ONE`] for wildcards and MPI_PROC_NULL.
+    #[inline]
+    pub(super) fn peer(&self, communicator: mpi_sys::MPI_Comm, rank: c_int) -> i32 {
+        let word = handle::word(communicator);
+        if rank < 0 {
+            NOT_ONE
+        } else if word == self.job.load(Relaxed) {
+            rank
+        } else {
+            self.peer_elsewhere(word, rank)
+        }
+    }
+
+    fn peer_elsewhere(&self, communicator: u64, rank: i32) -> i32 {
+        let ranks = match self.communicators.value(communicator) {
+            None => return OUTSIDE,
+            Some(0) => {
+                // SAFETY: a known communicator is one MPI made and the application has not freed.
+                let ranks = unsafe { Ranks::translate(handle::from_word(communicator), self.job()) };
+                let ranks = Box::into_raw(Box::new(ranks));
+                // Two threads may both come here; the table of the first then stays allocated, as it may be in use.
+                self.communicators.set(communicator, ranks as u64);
+                ranks
+            }
+            Some(ranks) => ranks as *mut Ranks,
+        };
+        // SAFETY: made by the line above here or in another thread; freed only when the communicator ends.
+        unsafe { (*ranks).rank_in_job(rank) }
+    }
+
+    /// A call begins. The order of the stores is told in `pcm_proto::page`.
+    #[inline]
+    pub(super) fn enter(
+        &self,
+        function: u16,
+        class: usize,
+        peer: i32,
+        tag: i32,
+        bytes: u64,
+        communicator: u64,
+    ) -> Entered {
+        let head = self.page.head;
+        let entered = if self.has_many_threads {
+            if IS_INSIDE.replace(true) {
+                return Entered::NESTED;
+            }
+            if IS_MAIN.get() {
+                Entered(self.clock.ticks())
+            } else {
+                Entered::OTHER_THREAD
+            }
+        } else {
+            if head.call.is_inside() {
+                return Entered::NESTED;
+            }
+            Entered(self.clock.ticks())
+        };
+        if entered != Entered::OTHER_THREAD {
+            let peer = if peer == OUTSIDE { NOT_ONE } else { peer };
+            head.call.enter(function, peer, tag, bytes, communicator, entered.0);
+        }
+        self.add(&head.classes[class].calls, 1);
+        self.add(&head.classes[class].bytes, bytes);
+        entered
+    }
+
+    /// The call that [`Recorder::enter`] began is over.
+    #[inline]
+    pub(super) fn leave(&self, entered: Entered) {
+        if entered == Entered::NESTED {
+            return;
+        }
+        if entered != Entered::OTHER_THREAD {
+            self.page.head.call.leave(self.clock.ticks().wrapping_sub(entered.0));
+        }
+        if self.has_many_threads {
+            IS_INSIDE.set(false);
+        }
+    }
+
+    /// A message begins its way to a peer.
+    #[inline]
+    pub(super) fn sent(&self, entered: Entered, peer: i32, bytes: u64) {
+        if entered != Entered::NESTED && peer != NOT_ONE {
+            let row = self.page.peer(row(peer));
+            self.add(&row.messages_sent, 1);
+            self.add(&row.bytes_sent, bytes);
+        }
+    }
+
+    /// A receive from a peer is posted.
+    #[inline]
+    pub(super) fn received(&self, entered: Entered, peer: i32, bytes: u64) {
+        if entered != Entered::NESTED && peer != NOT_ONE {
+            let row = self.page.peer(row(peer));
+            self.add(&row.messages_received, 1);
+            self.add(&row.bytes_received, bytes);
+        }
+    }
+
+    #[inline]
+    fn add(&self, counter: &AtomicU64, amount: u64) {
+        if self.has_many_threads {
+            counter.fetch_add(amount, Relaxed);
+        } else {
+            // Not a locked addition: in this case one thread at a time is in MPI.
+            counter.store(counter.load(Relaxed).wrapping_add(amount), Relaxed);
+        }
+    }
+
+    /// The application has a new communicator.
+    pub(super) fn communicator_made(&self, communicator: mpi_sys::MPI_Comm) {
+        // SAFETY: a constant of the MPI library.
+        let null = unsafe { mpi_sys::RSMPI_COMM_NULL };
+        if handle::word(communicator) != handle::word(null) {
+            self.ranks_drop(self.communicators.set(handle::word(communicator), 0));
+        }
+    }
+
+    /// The application ends a communicator.
+    pub(super) fn communicator_ended(&self, communicator: mpi_sys::MPI_Comm) {
+        self.ranks_drop(self.communicators.remove(handle::word(communicator)));
+    }
+
+    fn ranks_drop(&self, ranks: Option<u64>) {
+        if let Some(ranks) = ranks.filter(|ranks| *ranks != 0) {
+            // SAFETY: a box of `peer_elsewhere`; its communicator has ended, so nobody looks it up any more.
+            drop(unsafe { Box::from_raw(ranks as *mut Ranks) });
+        }
+    }
+
+    /// The application has a type it can communicate with.
+    pub(super) fn datatype_made(&self, datatype: mpi_sys::MPI_Datatype) {
+        if let Some(size) = super::datatypes::size(datatype) {
+            self.datatypes.set(handle::word(datatype), size);
+        }
+    }
+
+    /// The application ends a type.
+    pub(super) fn datatype_ended(&self, datatype: mpi_sys::MPI_Datatype) {
+        self.datatypes.remove(handle::word(datatype));
+    }
+
+    /// The application has a persistent request.
+    pub(super) fn persistent_made(&self, request: mpi_sys::MPI_Request, is_send: bool, peer: i32, bytes: u64) {
+        let persistent = Box::into_raw(Box::new(Persistent { is_send, peer, bytes }));
+        self.persistent_drop(self.persistent.set(handle::word(request), persistent as u64));
+    }
+
+    /// The application ends a request, persistent or not.
+    pub(super) fn persistent_ended(&self, request: mpi_sys::MPI_Request) {
+        self.persistent_drop(self.persistent.remove(handle::word(request)));
+    }
+
+    fn persistent_drop(&self, persistent: Option<u64>) {
+        if let Some(persistent) = persistent {
+            // SAFETY: a box of `persistent_made`; its request has ended.
+            drop(unsafe { Box::from_raw(persistent as *mut Persistent) });
+        }
+    }
+
+    /// Persistent requests are started; each is a message.
+    pub(super) fn started(&self, entered: Entered, requests: &[mpi_sys::MPI_Request]) {
+        for request in requests {
+            if let Some(persistent) = self.persistent.value(handle::word(*request)) {
+                // SAFETY: a box of `persistent_made`, dropped only when its request ends.
+                let Persistent { is_send, peer, bytes } = unsafe { &*(persistent as *const Persistent) };
+                if *is_send {
+                    self.sent(entered, *peer, *bytes);
+                } else {
+                    self.received(entered, *peer, *bytes);
+                }
+            }
+        }
+    }
+}
+
+fn row(peer: i32) -> usize {
+    usize::try_from(peer).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,37 @@
+//! The wrappers that build.rs makes of `interpose/table.txt`.
+#![allow(unsafe_code, reason = "defines functions of MPI")]
+#![allow(unreachable_pub, reason = "symbols for the linker")]
+#![allow(
+    non_snake_case,
+    non_upper_case_globals,
+    missing_docs,
+    reason = "names and meanings are those of MPI"
+)]
+#![allow(
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "signatures are those of MPI"
+)]
+#![allow(
+    clippy::useless_conversion,
+    reason = "one text serves counts of int and of MPI_Count"
+)]
+#![allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "pointers are used as MPI says they may be"
+)]
+
+use super::recorder;
+use crate::mpi::handle;
+use pcm_proto::page::NOT_ONE;
+use std::os::raw::{c_int, c_void};
+
+unsafe fn requests<'a>(first: *mut mpi_sys::MPI_Request, count: c_int) -> &'a [mpi_sys::MPI_Request] {
+    match usize::try_from(count) {
+        // SAFETY: MPI_Startall is given `count` requests at `first`.
+        Ok(count) if count > 0 && !first.is_null() => unsafe { std::slice::from_raw_parts(first, count) },
+        _ => &[],
+    }
+}
+
+include!(concat!(env!("OUT_DIR"), "/wrappers.rs"));

@@ -1,0 +1,178 @@
+//! Communicators of the library. Ending one is collective, so nothing is ended by dropping: a communicator that is
+//! dropped stays with MPI until `MPI_Finalize`.
+#![allow(unsafe_code, reason = "calls MPI")]
+
+use super::{Info, MpiError, Port, error::check};
+use mpi_sys::MPI_Comm;
+use std::{os::raw::c_int, time::Duration};
+
+/// Processes that can talk to each other by rank.
+#[derive(Debug, PartialEq)]
+pub struct Communicator(MPI_Comm);
+
+/// Two groups that can talk to each other.
+#[derive(Debug, PartialEq)]
+pub struct InterCommunicator(MPI_Comm);
+
+impl Communicator {
+    /// The world this process started in, whatever the application calls MPI_COMM_WORLD.
+    pub fn world() -> Self {
+        // SAFETY: a constant of the MPI library.
+        Self(unsafe { mpi_sys::RSMPI_COMM_WORLD })
+    }
+
+    /// This process alone.
+    pub fn own() -> Self {
+        // SAFETY: a constant of the MPI library.
+        Self(unsafe { mpi_sys::RSMPI_COMM_SELF })
+    }
+
+    /// MPI's handle.
+    pub fn handle(&self) -> MPI_Comm {
+        self.0
+    }
+
+    /// Position of this process.
+    pub fn rank(&self) -> Result<u32, MpiError> {
+        let mut rank: c_int = 0;
+        // SAFETY: the communicator exists; the output is a local.
+        check("Comm_rank", unsafe { mpi_sys::PMPI_Comm_rank(self.0, &mut rank) })?;
+        Ok(rank.unsigned_abs())
+    }
+
+    /// Number of processes.
+    pub fn size(&self) -> Result<u32, MpiError> {
+        let mut size: c_int = 0;
+        // SAFETY: as in `rank`.
+        check("Comm_size", unsafe { mpi_sys::PMPI_Comm_size(self.0, &mut size) })?;
+        Ok(size.unsigned_abs())
+    }
+
+    /// The same processes, a traffic of its own; errors come back as codes. Collective.
+    pub fn dup(&self) -> Result<Self, MpiError> {
+        let mut made = null();
+        // SAFETY: as in `rank`.
+        check("Comm_dup", unsafe { mpi_sys::PMPI_Comm_dup(self.0, &mut made) })?;
+        returns_errors(made)?;
+        Ok(Self(made))
+    }
+
+    /// One communicator for each color, ranks ordered by key; None for a process without color. Collective.
+    pub fn split(&self, color: Option<u32>, key: u32) -> Result<Option<Self>, MpiError> {
+        let mut made = null();
+        // SAFETY: as in `rank`.
+        let code = unsafe {
+            let color = color.map_or(mpi_sys::RSMPI_UNDEFINED, |color| color.cast_signed());
+            mpi_sys::PMPI_Comm_split(self.0, color, key.cast_signed(), &mut made)
+        };
+        check("Comm_split", code)?;
+        if made == null() {
+            return Ok(None);
+        }
+        returns_errors(made)?;
+        Ok(Some(Self(made)))
+    }
+
+    /// These ranks in this order. Collective over them alone; each of them must be among them.
+    pub fn create_group(&self, ranks: &[u32], tag: u32) -> Result<Self, MpiError> {
+        let ranks: Vec<c_int> = ranks.iter().map(|rank| rank.cast_signed()).collect();
+        let count = c_int::try_from(ranks.len()).unwrap_or(c_int::MAX);
+        let mut made = null();
+        // SAFETY: as in `rank`; the list has `count` places; each group that was made is freed.
+        unsafe {
+            let (mut all, mut some) = (mpi_sys::RSMPI_GROUP_NULL, mpi_sys::RSMPI_GROUP_NULL);
+            check("Comm_group", mpi_sys::PMPI_Comm_group(self.0, &mut all))?;
+            let chosen = check(
+                "Group_incl",
+                mpi_sys::PMPI_Group_incl(all, count, ranks.as_ptr(), &mut some),
+            );
+            mpi_sys::PMPI_Group_free(&mut all);
+            chosen?;
+            let code = mpi_sys::PMPI_Comm_create_group(self.0, some, tag.cast_signed(), &mut made);
+            mpi_sys::PMPI_Group_free(&mut some);
+            check("Comm_create_group", code)?;
+        }
+        returns_errors(made)?;
+        Ok(Self(made))
+    }
+
+    /// On a communicator that [`Communicator::dup`] made, waits at most `limit` for the processes that [`Communicator::connect`] to `port`. Collective; the port counts
+    /// at `root`. After an error the communicator is as before.
+    pub fn accept(&self, port: &Port, root: u32, limit: Duration) -> Result<InterCommunicator, MpiError> {
+        let info = Info::with_timeout(limit)?;
+        let mut made = null();
+        // SAFETY: the communicator, the info and the port's name live through the call.
+        let code =
+            unsafe { mpi_sys::PMPI_Comm_accept(port.as_ptr(), info.handle(), root.cast_signed(), self.0, &mut made) };
+        check("Comm_accept", code)?;
+        returns_errors(made)?;
+        Ok(InterCommunicator(made))
+    }
+
+    /// The other side of [`Communicator::accept`].
+    pub fn connect(&self, port: &Port, root: u32, limit: Duration) -> Result<InterCommunicator, MpiError> {
+        let info = Info::with_timeout(limit)?;
+        let mut made = null();
+        // SAFETY: as in `accept`.
+        let code =
+            unsafe { mpi_sys::PMPI_Comm_connect(port.as_ptr(), info.handle(), root.cast_signed(), self.0, &mut made) };
+        check("Comm_connect", code)?;
+        returns_errors(made)?;
+        Ok(InterCommunicator(made))
+    }
+
+    /// Ends the communicator after all its messages; afterwards its processes may end apart. Collective.
+    pub fn disconnect(self) -> Result<(), MpiError> {
+        // SAFETY: the communicator exists and is not used again.
+        check("Comm_disconnect", unsafe {
+            mpi_sys::PMPI_Comm_disconnect(&mut { self.0 })
+        })
+    }
+}
+
+impl InterCommunicator {
+    /// MPI's handle.
+    pub fn handle(&self) -> MPI_Comm {
+        self.0
+    }
+
+    /// Number of processes on the other side.
+    pub fn remote_size(&self) -> Result<u32, MpiError> {
+        let mut size: c_int = 0;
+        // SAFETY: the communicator exists; the output is a local.
+        check("Comm_remote_size", unsafe {
+            mpi_sys::PMPI_Comm_remote_size(self.0, &mut size)
+        })?;
+        Ok(size.unsigned_abs())
+    }
+
+    /// Both groups as one, the side that says `is_high` behind the other. Collective.
+    pub fn merge(&self, is_high: bool) -> Result<Communicator, MpiError> {
+        let mut made = null();
+        // SAFETY: as in `remote_size`.
+        check("Intercomm_merge", unsafe {
+            mpi_sys::PMPI_Intercomm_merge(self.0, c_int::from(is_high), &mut made)
+        })?;
+        returns_errors(made)?;
+        Ok(Communicator(made))
+    }
+
+    /// See [`Communicator::disconnect`].
+    pub fn disconnect(self) -> Result<(), MpiError> {
+        // SAFETY: the communicator exists and is not used again.
+        check("Comm_disconnect", unsafe {
+            mpi_sys::PMPI_Comm_disconnect(&mut { self.0 })
+        })
+    }
+}
+
+fn null() -> MPI_Comm {
+    // SAFETY: a constant of the MPI library.
+    unsafe { mpi_sys::RSMPI_COMM_NULL }
+}
+
+fn returns_errors(communicator: MPI_Comm) -> Result<(), MpiError> {
+    // SAFETY: MPI has just made the communicator.
+    let code = unsafe { mpi_sys::PMPI_Comm_set_errhandler(communicator, mpi_sys::RSMPI_ERRORS_RETURN) };
+    check("Comm_set_errhandler", code)
+}

@@ -1,0 +1,221 @@
+//! The start of a rank under a daemon: reads what the daemon put into the environment, maps the shared page, says on
+//! the channel that MPI is initialised. Whatever goes wrong leaves the program plain MPI, with the reason kept; never
+//! prints, never ends the process, touches nothing in a process that no daemon started.
+#![allow(unsafe_code, reason = "takes descriptors by number and maps shared memory")]
+
+use crate::{
+    channel::{Channel, ChannelError},
+    clock::{Clock, Moment},
+    interpose::recorder::Recorder,
+    interpose::wrappers,
+    mpi::{Communicator, MpiError},
+};
+use memmap2::MmapMut;
+use pcm_proto::{
+    app::{AppToDaemon, environment},
+    handshake::PROTOCOL_VERSION,
+    page::{Page, PageError, State},
+};
+use rustix::{
+    fs::fstat,
+    io::{Errno, FdFlags, fcntl_setfd},
+};
+use std::{
+    env, fmt,
+    os::fd::{BorrowedFd, RawFd},
+    sync::atomic::Ordering::Relaxed,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+/// A process that works with its daemon.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) channel: Channel,
+    pub(crate) recorder: &'static Recorder,
+}
+
+/// Why a daemon's environment could not be used. The program goes on as plain MPI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StartError {
+    /// A variable is missing while others are there, or says nothing sensible.
+    Variable { name: &'static str, value: Option<String> },
+    /// A descriptor is not open, or not what it should be.
+    Descriptor {
+        name: &'static str,
+        number: RawFd,
+        errno: Errno,
+    },
+    /// The page cannot be mapped.
+    Map { detail: String },
+    /// The page is none for this build.
+    Page(PageError),
+    /// Another process uses the page; probably this one's parent.
+    Taken { pid: u64 },
+    /// The channel does not work.
+    Channel(ChannelError),
+    /// MPI does not answer.
+    Mpi(MpiError),
+    /// The daemon refused the process later on.
+    Refused { version: u16, reason: String },
+}
+
+static STARTED: OnceLock<Started> = OnceLock::new();
+static FAILURE: Mutex<Option<StartError>> = Mutex::new(None);
+
+/// The daemon's part in this process's life, if it has one.
+pub(crate) fn started() -> Option<&'static Started> {
+    STARTED.get()
+}
+
+/// Why the process is plain MPI although a daemon started it.
+pub(crate) fn failure() -> Option<StartError> {
+    FAILURE.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Keeps the first reason for [`failure`].
+pub(crate) fn failure_keep(error: StartError) {
+    FAILURE
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get_or_insert(error);
+}
+
+/// To be called once, after `PMPI_Init`; `before` is a moment before it.
+pub(crate) fn start(clock: Clock, before: Moment, has_many_threads: bool) {
+    match environment_read() {
+        Ok(None) => {}
+        Ok(Some(given)) => match start_as(&given, clock, before, has_many_threads) {
+            Ok(started) => _ = STARTED.set(started),
+            Err(error) => failure_keep(error),
+        },
+        Err(error) => failure_keep(error),
+    }
+}
+
+struct Given {
+    channel: RawFd,
+    page: RawFd,
+}
+
+fn environment_read() -> Result<Option<Given>, StartError> {
+    if env::var_os(environment::PAGE_FD).is_none() && env::var_os(environment::CHANNEL_FD).is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Given {
+        page: descriptor(environment::PAGE_FD)?,
+        channel: descriptor(environment::CHANNEL_FD)?,
+    }))
+}
+
+fn descriptor(name: &'static str) -> Result<RawFd, StartError> {
+    let value = env::var(name).map_err(|_| StartError::Variable { name, value: None })?;
+    // The first three are the program's own.
+    let number = value.parse().ok().filter(|number| *number > 2);
+    number.ok_or(StartError::Variable {
+        name,
+        value: Some(value),
+    })
+}
+
+fn start_as(given: &Given, clock: Clock, before: Moment, has_many_threads: bool) -> Result<Started, StartError> {
+    let page = page_map(given.page)?;
+    let channel = Channel::inherited(given.channel).map_err(StartError::Channel)?;
+    let world = Communicator::world();
+    let (world_rank, world_size) = (
+        world.rank().map_err(StartError::Mpi)?,
+        world.size().map_err(StartError::Mpi)?,
+    );
+    let pid = std::process::id();
+    let progress = &page.head.progress;
+    if let Err(owner) = progress.pid.compare_exchange(0, u64::from(pid), Relaxed, Relaxed) {
+        return Err(StartError::Taken { pid: owner });
+    }
+    for (word, value) in [
+        (&progress.world_rank, u64::from(world_rank)),
+        (&progress.world_size, u64::from(world_size)),
+        (&progress.job_rank, u64::from(world_rank)),
+        (&progress.job_size, u64::from(world_size)),
+        (&progress.monotonic_ns, before.monotonic_ns),
+        (&progress.ticks_at, before.ticks),
+        (&progress.scale, clock.scale_since(before)),
+    ] {
+        word.store(value, Relaxed);
+    }
+    wrappers::FUNCTIONS
+        .iter()
+        .enumerate()
+        .for_each(|(id, name)| page.set_function_name(id, name));
+    wrappers::CLASSES
+        .iter()
+        .enumerate()
+        .for_each(|(class, name)| page.set_class_name(class, name));
+    let initialized = AppToDaemon::Initialized {
+        version: PROTOCOL_VERSION,
+        pid,
+        world_rank,
+        world_size,
+    };
+    channel.send(&initialized).map_err(StartError::Channel)?;
+    page.set_state(State::Running);
+    let recorder = Recorder::new(page, clock, has_many_threads).activate();
+    Ok(Started { channel, recorder })
+}
+
+fn page_map(number: RawFd) -> Result<Page<'static>, StartError> {
+    // SAFETY: borrowed for this call; a number that is not open gives an error below, not undefined behaviour.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    let bad = |errno| StartError::Descriptor {
+        name: environment::PAGE_FD,
+        number,
+        errno,
+    };
+    let length = fstat(fd).map_err(bad)?.st_size;
+    if length <= 0 {
+        return Err(StartError::Page(PageError::Magic));
+    }
+    fcntl_setfd(fd, FdFlags::CLOEXEC).map_err(bad)?;
+    // SAFETY: the memory is shared with the daemon on purpose; only its atomics are touched. The daemon never shrinks
+    // the file.
+    let map = unsafe { MmapMut::map_mut(&fd) }.map_err(|e| StartError::Map { detail: e.to_string() })?;
+    let map: &'static mut MmapMut = Box::leak(Box::new(map));
+    Page::open(map).map_err(StartError::Page)
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable { name, value: None } => {
+                write!(f, "the daemon's environment is incomplete: {name} is missing")?;
+            }
+            Self::Variable {
+                name,
+                value: Some(value),
+            } => {
+                write!(f, "the daemon's environment is damaged: {name} is {value:?}")?;
+            }
+            Self::Descriptor { name, number, errno } => {
+                write!(
+                    f,
+                    "descriptor {number} ({name}) cannot be used: {errno}; was it closed, or not inherited?"
+                )?;
+            }
+            Self::Map { detail } => write!(f, "the shared page cannot be mapped: {detail}")?,
+            Self::Page(error) => error.fmt(f)?,
+            Self::Taken { pid } => {
+                write!(
+                    f,
+                    "the shared page belongs to process {pid}; a child of a rank cannot be a rank itself"
+                )?;
+            }
+            Self::Channel(error) => error.fmt(f)?,
+            Self::Mpi(error) => error.fmt(f)?,
+            Self::Refused { version, reason } => {
+                write!(
+                    f,
+                    "the daemon (protocol version {version}) refused this process: {reason}"
+                )?;
+            }
+        }
+        write!(f, "; the program runs as plain MPI")
+    }
+}
