@@ -15,11 +15,11 @@ fn main() -> ExitCode {
     for variable in ["MPICC", "PCM_MPI_LIB"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
-    if let Some(directory) = env::var_os("PCM_MPI_LIB") {
-        println!(
-            "cargo::rustc-link-arg=-Wl,-rpath,{}",
-            PathBuf::from(directory).display()
-        );
+    // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
+    if let Some(directory) = env::var_os("PCM_MPI_LIB").and_then(|value| value.into_string().ok()) {
+        for argument in ["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker", &directory] {
+            println!("cargo::rustc-link-arg={argument}");
+        }
     }
     println!("cargo::rerun-if-changed=interpose/constants.c");
     let compiler = env::var_os("MPICC").unwrap_or_else(|| "mpicc".into());

@@ -27,6 +27,8 @@ pub(crate) fn now() -> Status {
                 Ok(Some(DaemonToApp::Refused { version, reason })) => {
                     start::failure_keep(StartError::Refused { version, reason });
                 }
+                // A program that calls no pcm_iterate takes part in none; the daemon's deadline is its answer.
+                Ok(Some(DaemonToApp::Reconfiguration(_))) => {}
                 Err(error) => {
                     start::failure_keep(StartError::Channel(error));
                     break;

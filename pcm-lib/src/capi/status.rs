@@ -1,6 +1,10 @@
 //! What a program can ask about libpcm itself.
 #![allow(unsafe_code, reason = "C API")]
 #![allow(unreachable_pub, reason = "what pcm.h is made of is public")]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the words are those of pcm.h: pointers are NULL or good"
+)]
 
 use super::result::{PCM_ERROR_NULL, PCM_OK, boundary, pcm_result};
 use crate::{status, status::Status};
@@ -27,9 +31,6 @@ pub extern "C" fn pcm_version() -> *const c_char {
 ///
 /// Returns PCM_OK in both cases, but the reason as a code (and pcm_last_error as a text) if a daemon started the
 /// program and libpcm cannot work with it; *active is written in this case too.
-///
-/// # Safety
-/// `active` is NULL or points to an int.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_active(active: *mut c_int) -> pcm_result {
     boundary(|| {
