@@ -12,6 +12,7 @@ mod mpi;
 mod repository;
 mod setup;
 mod suites;
+mod tools;
 mod wheel;
 
 use clap::Parser;

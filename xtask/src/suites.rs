@@ -6,6 +6,7 @@ use crate::{
     environment::Environment,
     failure::{Failure, OnPath},
     repository::Repository,
+    tools,
 };
 use clap::ValueEnum;
 use std::{
@@ -64,6 +65,11 @@ pub(crate) fn run(
         )?;
     }
     let targets = chosen_targets(&target_names(repository, environment)?, suite);
+    if targets.iter().any(|name| name.starts_with("system_"))
+        && let Err(failure) = tools::bring(repository)
+    {
+        println!("programs from PyPI are missing, so their tests cannot run: {failure}");
+    }
     if !targets.is_empty() {
         if let Err(failure) = compile::release(repository, environment) {
             println!("{failure}");

@@ -40,6 +40,31 @@ pub(crate) fn install(requirement: &str, prefix: &Path) -> Result<(), Failure> {
     fs::remove_dir_all(&downloads).on("remove", &downloads)
 }
 
+/// Downloads the source archive of `requirement` and unpacks it into `folder`, without its own top folder.
+pub(crate) fn unpack_source(requirement: &str, folder: &Path) -> Result<(), Failure> {
+    let downloads = folder.join(".download");
+    fs::create_dir_all(&downloads).on("create", &downloads)?;
+    let mut pip = pip(folder)?;
+    pip.args([
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--no-binary=:all:",
+        "--dest",
+    ]);
+    pip.arg(&downloads).arg(requirement);
+    expect_success(
+        pip,
+        &format!("check the network and that PyPI has the source of {requirement}"),
+    )?;
+    let mut tar = Command::new("sh");
+    tar.args(["-c", "tar -xzf \"$1\"/*.tar.gz -C \"$2\" --strip-components=1", "sh"]);
+    tar.arg(&downloads).arg(folder);
+    expect_success(tar, "free some disk space and try again")?;
+    fs::remove_dir_all(&downloads).on("remove", &downloads)
+}
+
 /// A command that is pip: the interpreter's own, else one of a private environment, else after installing the package.
 fn pip(prefix: &Path) -> Result<Command, Failure> {
     for candidate in pythons() {

@@ -1,0 +1,204 @@
+/* A rank that does what a test asks of it: one mode per behaviour of a job that must be seen or survived.
+ * Must never know about pcm. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int rank, size;
+static volatile sig_atomic_t got_signal;
+
+static void on_signal(int number) { got_signal = number; }
+
+static void sleep_ms(long ms)
+{
+    struct timespec span = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&span, NULL);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Lines in pieces and of many lengths, so that a careless forwarder mixes them. */
+static int lines(int count)
+{
+    for (int i = 0; i < count; i++) {
+        char line[512];
+        int length = snprintf(line, sizeof line, "line %d of rank %d ", i, rank);
+        int fill = (i * 37 + rank * 11) % 300;
+        memset(line + length, 'a' + rank % 26, (size_t)fill);
+        length += fill;
+        line[length++] = '\n';
+        int half = length / 2;
+        if (write(1, line, (size_t)half) < 0 || write(1, line + half, (size_t)(length - half)) < 0)
+            return 1;
+        if (i % 10 == 0 && write(2, "note\n", 5) < 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* Rank 0 copies its input; the others find theirs empty. */
+static int copy_input(void)
+{
+    static char buffer[65536];
+    size_t total = 0, count;
+    while ((count = fread(buffer, 1, sizeof buffer, stdin)) > 0) {
+        total += count;
+        if (fwrite(buffer, 1, count, stdout) != count)
+            return 1;
+    }
+    fflush(stdout);
+    fprintf(stderr, "rank %d read %zu bytes\n", rank, total);
+    return 0;
+}
+
+/* Answers USR1 and USR2 with a line; INT and TERM end it with 40 + number. */
+static int wait_for_signal(double seconds)
+{
+    signal(SIGUSR1, on_signal);
+    signal(SIGUSR2, on_signal);
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("ready\n");
+        fflush(stdout);
+    }
+    for (double end = now() + seconds; now() < end; sleep_ms(2)) {
+        if (got_signal == 0)
+            continue;
+        printf("rank %d got signal %d\n", rank, (int)got_signal);
+        fflush(stdout);
+        if (got_signal == SIGINT || got_signal == SIGTERM)
+            _exit(40 + got_signal);
+        got_signal = 0;
+    }
+    return 0;
+}
+
+/* Goes round until its time is over; the ring shows that all ranks still hear each other. */
+static int ring(double seconds)
+{
+    double end = now() + seconds;
+    long rounds = 0;
+    int go_on = 1;
+    while (go_on) {
+        int token = (int)rounds, from = (rank + size - 1) % size, to = (rank + 1) % size;
+        MPI_Sendrecv_replace(&token, 1, MPI_INT, to, 1, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (token != (int)rounds)
+            return 9;
+        if (rounds % 50 == 0 && rank == 0) {
+            printf("round %ld\n", rounds);
+            fflush(stdout);
+        }
+        rounds++;
+        go_on = now() < end;
+        MPI_Bcast(&go_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        sleep_ms(2);
+    }
+    if (rank == 0)
+        printf("ring done\n");
+    return 0;
+}
+
+/* Spawns children again and again and times each cycle: spawn, merge, a sum over all, disconnect. */
+static int spawn(const char *self, int children, int cycles)
+{
+    for (int i = 0; i < cycles; i++) {
+        char child_mode[] = "child";
+        char *args[] = {child_mode, NULL};
+        MPI_Comm between, all;
+        double begun = now();
+        MPI_Comm_spawn(self, args, children, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &between, MPI_ERRCODES_IGNORE);
+        double spawned = now();
+        MPI_Intercomm_merge(between, 0, &all);
+        int one = 1, sum = 0;
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all);
+        MPI_Comm_free(&all);
+        MPI_Comm_disconnect(&between);
+        if (sum != size + children)
+            return 9;
+        if (rank == 0) {
+            printf("spawn %.6f cycle %.6f\n", spawned - begun, now() - begun);
+            fflush(stdout);
+        }
+    }
+    return 0;
+}
+
+static int child(void)
+{
+    MPI_Comm parent, all;
+    MPI_Comm_get_parent(&parent);
+    if (parent == MPI_COMM_NULL)
+        return 8;
+    MPI_Intercomm_merge(parent, 1, &all);
+    int one = 1, sum = 0;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all);
+    MPI_Comm_free(&all);
+    MPI_Comm_disconnect(&parent);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    int number = argc > 2 ? atoi(argv[2]) : 0, who = argc > 3 ? atoi(argv[3]) : 0;
+    if (strcmp(mode, "late") == 0)
+        sleep_ms(number);
+    MPI_Init(&argc, &argv);
+    double initialised = now();
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    int code = 0;
+    if (strcmp(mode, "init") == 0)
+        printf("initialised %.9f rank %d size %d\n", initialised, rank, size);
+    else if (strcmp(mode, "lines") == 0)
+        code = lines(number);
+    else if (strcmp(mode, "input") == 0)
+        code = copy_input();
+    else if (strcmp(mode, "exit") == 0)
+        code = rank == who ? number : 0;
+    else if (strcmp(mode, "abort") == 0) {
+        if (rank == who)
+            MPI_Abort(MPI_COMM_WORLD, number);
+        sleep_ms(60000);
+    } else if (strcmp(mode, "die") == 0) {
+        if (rank == who)
+            raise(number);
+        sleep_ms(60000);
+    } else if (strcmp(mode, "leave") == 0) {
+        if (rank == who)
+            _exit(0);
+        sleep_ms(60000);
+    } else if (strcmp(mode, "signal") == 0)
+        code = wait_for_signal(number);
+    else if (strcmp(mode, "ring") == 0)
+        code = ring(number);
+    else if (strcmp(mode, "spawn") == 0)
+        code = spawn(argv[0], number, who);
+    else if (strcmp(mode, "child") == 0)
+        code = child();
+    else if (strcmp(mode, "recv") == 0) {
+        if (rank == 0) {
+            MPI_Recv(&number, 1, MPI_INT, size - 1, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else if (rank == size - 1) {
+            sleep_ms(number);
+            MPI_Send(&number, 1, MPI_INT, 0, 77, MPI_COMM_WORLD);
+        }
+    } else if (strcmp(mode, "late") != 0)
+        code = 64;
+    fflush(stdout);
+    MPI_Finalize();
+    return code;
+}
