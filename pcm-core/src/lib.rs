@@ -2,7 +2,9 @@
 //! randomness or thread. The daemon and the simulator drive the same code.
 
 pub mod job;
+pub mod moment;
 pub mod mpi_settings;
 pub mod partition;
 pub mod pmi;
+pub mod reconfiguration;
 pub mod redistribution;

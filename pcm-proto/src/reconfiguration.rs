@@ -1,6 +1,6 @@
 //! Messages of a reconfiguration: coordinator ↔ participant, candidate for the lease ↔ voter, daemon ↔ rank.
 //!
-//! An order carries the term of the one who gives it and is refused when a higher term is known. A decision carries
+//! An order carries the reign of the one who gives it and is refused when a higher one is known. A decision carries
 //! none: it is a fact about one attempt, made once, and anybody who knows it may pass it on. What each message means
 //! in each state is told in `pcm-core/src/reconfiguration/README.md`.
 
@@ -18,6 +18,26 @@ pub struct Attempt {
     pub term: Term,
     /// Its number under that lease.
     pub number: u32,
+}
+
+impl Attempt {
+    /// The lease under which it was planned.
+    pub fn reign(self) -> Reign {
+        Reign {
+            epoch: self.epoch,
+            term: self.term,
+        }
+    }
+}
+
+/// One holder's lease in one epoch: the fence between a holder and those it replaced. A commit ends all claims that
+/// were raised in the epoch before; the lease under which it was made goes on in the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Reign {
+    /// The layout whose voters gave the lease, or the one it lived to see committed.
+    pub epoch: Epoch,
+    /// Counts the holders.
+    pub term: Term,
 }
 
 impl fmt::Display for Attempt {
@@ -325,8 +345,6 @@ pub enum Answer {
 /// What a voter tells a candidate about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// The newest committed layout it knows.
-    pub layout: Option<Layout>,
     /// The attempt it is engaged in, its plan, and whether it has agreed to it.
     pub engaged: Option<(Attempt, Plan, bool)>,
     /// The newest decision it knows.
@@ -338,29 +356,40 @@ pub struct Standing {
 /// Candidate for the lease ↔ voter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeaseMessage {
-    /// Promise to obey nobody of a lower term.
+    /// Promise to obey no lower reign.
     Ask {
-        /// The candidate's term.
-        term: Term,
+        /// The candidate's reign.
+        reign: Reign,
     },
     /// Promised.
     Promise {
-        /// The term promised.
-        term: Term,
+        /// The reign promised.
+        reign: Reign,
         /// What the voter knows.
         standing: Box<Standing>,
     },
-    /// A higher term is known: stop coordinating.
+    /// A higher reign is known: stop coordinating.
     Stale {
-        /// That term.
-        term: Term,
+        /// That reign.
+        reign: Reign,
         /// Its candidate or holder.
+        holder: NodeName,
+    },
+    /// A newer layout was committed than the one you speak of.
+    Newer {
+        /// That layout.
+        layout: Box<Layout>,
+        /// The attempt that made it.
+        made_by: Attempt,
+        /// The reign known in it.
+        reign: Reign,
+        /// Its holder.
         holder: NodeName,
     },
     /// The sender holds the lease.
     Held {
-        /// Its term.
-        term: Term,
+        /// Its reign.
+        reign: Reign,
     },
 }
 
@@ -370,7 +399,7 @@ pub enum ReconfigurationMessage {
     /// Coordinator to participant.
     Order {
         /// Under which lease it is given.
-        term: Term,
+        reign: Reign,
         /// Which attempt.
         attempt: Attempt,
         /// What to do.
@@ -400,7 +429,7 @@ pub enum ReconfigurationMessage {
     /// The job is lost: end every process. Answered by `Buried`.
     Bury {
         /// Under which lease it is ordered.
-        term: Term,
+        reign: Reign,
         /// Why.
         loss: Loss,
     },
@@ -468,6 +497,8 @@ pub enum ReconfigurationOrder {
         /// How long to wait for the decision once done.
         patience_us: u64,
     },
+    /// The daemon was started again and may not have heard the last report: repeat it.
+    Repeat,
     /// What became of the attempt.
     Decided {
         /// Which attempt.
@@ -479,7 +510,7 @@ pub enum ReconfigurationOrder {
     },
 }
 
-/// Rank to daemon, about a reconfiguration. After a new connection the rank repeats its last one.
+/// Rank to daemon, about a reconfiguration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReconfigurationReport {
     /// A newcomer is initialised, or a restored process has its data and runs.
@@ -563,7 +594,7 @@ mod tests {
     #[test]
     fn the_bytes_of_messages_are_those_of_this_version() {
         let stop = ReconfigurationMessage::Order {
-            term: Term(2),
+            reign: attempt().reign(),
             attempt: attempt(),
             order: Order::Stop { ceiling: Iteration(9) },
         };
@@ -573,7 +604,10 @@ mod tests {
             stand: false,
         };
         let golden: [(ReconfigurationMessage, &[u8]); 3] = [
-            (stop, b"\x81\xa5Order\x93\x02\x93\x01\x02\x03\x81\xa4Stop\x91\x09"),
+            (
+                stop,
+                b"\x81\xa5Order\x93\x92\x01\x02\x93\x01\x02\x03\x81\xa4Stop\x91\x09",
+            ),
             (decided, b"\x81\xa7Decided\x93\x93\x01\x02\x03\xa9Committed\xc2"),
             (ReconfigurationMessage::Buried, b"\xa6Buried"),
         ];

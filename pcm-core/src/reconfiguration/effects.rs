@@ -1,0 +1,357 @@
+//! What goes into the state machines of this folder and what comes out.
+//!
+//! An effect is an instruction to the driver, to be carried out in the order given. [`Effect::Persist`] always stands
+//! first, so whatever follows from a record is done after the record is safe.
+
+use super::record::JobRecord;
+use super::refusal::Refused;
+use pcm_proto::event::Reconfigured;
+use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, Rank, WorldId};
+use pcm_proto::layout::{Layout, Member, PlanRequest};
+use pcm_proto::reconfiguration::{
+    AbortReason, Attempt, Loss, Phase, ReconfigurationMessage, ReconfigurationOrder, ReconfigurationReport, Reign,
+    Tally,
+};
+use std::time::Duration;
+
+/// What the driver tells the state machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Somebody asks for a reconfiguration. Answered by [`Report::Accepted`] or [`Report::Refused`] in the same step.
+    Request {
+        /// What is wanted.
+        request: PlanRequest,
+        /// Lowest process number that nothing else in the job has used.
+        next_process: ProcessId,
+        /// Lowest world number that nothing else in the job has used.
+        next_world: WorldId,
+        /// The most worlds any process of the job has met in its life.
+        worlds_met: u32,
+    },
+    /// Somebody takes a request back; without effect once it is decided.
+    Cancel,
+    /// From another daemon.
+    Message {
+        /// Its node, as the link authenticated it.
+        from: NodeName,
+        /// What it says.
+        message: ReconfigurationMessage,
+    },
+    /// From a process on this node.
+    Report {
+        /// Which one.
+        process: ProcessId,
+        /// What it says.
+        report: ReconfigurationReport,
+    },
+    /// The answer to [`Effect::SetCeiling`].
+    CeilingWritten {
+        /// Which process.
+        process: ProcessId,
+        /// The ceiling written.
+        ceiling: Iteration,
+        /// The iterations its page announced as started when read afterwards.
+        started: Iteration,
+    },
+    /// The answer to [`Effect::Salvage`].
+    Salvaged {
+        /// Which process.
+        process: ProcessId,
+        /// What was saved, or why nothing was.
+        result: Result<Tally, String>,
+    },
+    /// A process of a world could not be started.
+    StartFailed {
+        /// Which one.
+        process: ProcessId,
+        /// The system's words.
+        reason: String,
+    },
+    /// A rank left its loop; it will not start another iteration.
+    Finalizing {
+        /// Its process.
+        process: ProcessId,
+    },
+    /// A process on this node is gone.
+    Exited {
+        /// Which one.
+        process: ProcessId,
+        /// Whether it had finalized MPI and returned.
+        finished: bool,
+    },
+    /// Membership takes a node for gone.
+    NodeGone {
+        /// Which one.
+        node: NodeName,
+    },
+    /// A node that was gone is back with its record and its processes.
+    NodeBack {
+        /// Which one.
+        node: NodeName,
+    },
+    /// A node is back, or restarted unnoticed, without record and processes.
+    NodeReborn {
+        /// Which one.
+        node: NodeName,
+    },
+    /// A timer ended.
+    Timer(Timer),
+}
+
+/// A timer carries what was true when it was armed; one that is no longer true is ignored, so none is ever cancelled.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// Coordinator: the phase of the attempt may not last longer.
+    Deadline {
+        /// Which attempt.
+        attempt: Attempt,
+        /// Which phase.
+        phase: Phase,
+    },
+    /// Coordinator: repeat what is not answered.
+    Resend {
+        /// Which attempt.
+        attempt: Attempt,
+        /// The coordinator's reign.
+        reign: Reign,
+    },
+    /// Coordinator: repeat the order to bury the job.
+    BuryAgain {
+        /// The coordinator's reign.
+        reign: Reign,
+        /// How often it was repeated.
+        times: u32,
+    },
+    /// Coordinator: nobody could tell what became of an attempt of its predecessor.
+    Unresolved {
+        /// Which attempt.
+        attempt: Attempt,
+        /// The coordinator's reign.
+        reign: Reign,
+    },
+    /// Coordinator: a node with ranks has been gone too long.
+    NodeLost {
+        /// Which one.
+        node: NodeName,
+        /// Which absence of the node this is.
+        absence: u32,
+    },
+    /// Participant: nothing was heard of the coordinator.
+    Patience {
+        /// Which attempt.
+        attempt: Attempt,
+        /// Orders heard when it was armed.
+        heard: u64,
+    },
+    /// Participant: ask again what was decided.
+    AskDecision {
+        /// Which attempt.
+        attempt: Attempt,
+        /// Orders heard when it began to ask.
+        heard: u64,
+        /// How often it asked.
+        times: u32,
+    },
+    /// Participant: ranks that have not carried out the decision by now are stuck.
+    Settle {
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// Participant: processes that should have left are ended.
+    Leave {
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// Participant: report a loss again.
+    Damage,
+    /// Voter: try for the lease.
+    Candidate {
+        /// The reign promised when it was armed.
+        reign: Reign,
+    },
+    /// Candidate: ask again.
+    AskLease {
+        /// Its reign.
+        reign: Reign,
+    },
+    /// Voter without a coordinator: look for one again.
+    Leaderless {
+        /// Which time without a coordinator this is.
+        since: u32,
+        /// How often it looked.
+        times: u32,
+    },
+}
+
+/// Why the driver ends a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndCause {
+    /// It was a newcomer of an aborted attempt.
+    Aborted,
+    /// It is not part of the committed layout and had its time to leave.
+    LeftLate,
+    /// The job is lost.
+    Lost,
+    /// No layout knows it.
+    Unknown,
+}
+
+/// What the driver is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Write the record; nothing after this may happen before it is safe.
+    Persist(Box<JobRecord>),
+    /// Send to another daemon; may be lost.
+    Send {
+        /// Whom.
+        to: NodeName,
+        /// What.
+        message: ReconfigurationMessage,
+    },
+    /// Start this node's processes of a world. Those that cannot be started are reported by [`Input::StartFailed`].
+    StartWorld {
+        /// For which attempt.
+        attempt: Attempt,
+        /// Which world.
+        world: WorldId,
+        /// All its processes, on all nodes, in the world's rank order, each with its rank in the job.
+        members: Vec<(Rank, Member)>,
+        /// The layout they belong to.
+        layout: Box<Layout>,
+        /// Whether they restore parked data and run (relaunch), or wait for the meeting.
+        restored: bool,
+    },
+    /// Write the ceiling on the page of a process, then read how far it is: [`Input::CeilingWritten`].
+    SetCeiling {
+        /// Which process.
+        process: ProcessId,
+        /// The ceiling.
+        ceiling: Iteration,
+    },
+    /// Take the ceiling off the page of a process.
+    LiftCeiling {
+        /// Which process.
+        process: ProcessId,
+    },
+    /// Send to a process on this node; lost if there is none.
+    TellApp {
+        /// Which process.
+        process: ProcessId,
+        /// What.
+        order: ReconfigurationOrder,
+    },
+    /// Copy the registered data out of a process that hangs at the ceiling: [`Input::Salvaged`].
+    Salvage {
+        /// Which process.
+        process: ProcessId,
+        /// For which attempt.
+        attempt: Attempt,
+    },
+    /// Drop the data parked here for a relaunch.
+    DropParked {
+        /// Of which attempt.
+        attempt: Attempt,
+    },
+    /// End a process by force; its end is reported by [`Input::Exited`].
+    EndProcess {
+        /// Which one.
+        process: ProcessId,
+        /// Why.
+        cause: EndCause,
+    },
+    /// Hand back the timer after this time.
+    ArmTimer {
+        /// Which one.
+        timer: Timer,
+        /// How long.
+        after: Duration,
+    },
+    /// Tell whoever watches the job.
+    Report(Report),
+}
+
+/// What those who watch the job hear. Only the holder of the lease reports, but for `LayoutChanged` and `EndedHere`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    /// A request was taken on.
+    Accepted {
+        /// As this attempt.
+        attempt: Attempt,
+    },
+    /// A request was not taken on.
+    Refused(Refused),
+    /// A phase began.
+    PhaseBegan {
+        /// Of which attempt.
+        attempt: Attempt,
+        /// Which one.
+        phase: Phase,
+    },
+    /// A reconfiguration was committed and carried out everywhere.
+    Reconfigured {
+        /// Which attempt.
+        attempt: Attempt,
+        /// The fields of the event.
+        event: Box<Reconfigured>,
+    },
+    /// An attempt was aborted; the old layout goes on.
+    Aborted {
+        /// Which attempt.
+        attempt: Attempt,
+        /// In which phase.
+        phase: Phase,
+        /// Why.
+        reason: AbortReason,
+        /// The attempt that follows it as a relaunch, if any.
+        followed_by: Option<Attempt>,
+    },
+    /// This daemon holds the lease now.
+    LeaseTaken {
+        /// Its reign.
+        reign: Reign,
+    },
+    /// This daemon holds the lease no more.
+    LeaseLost {
+        /// The reign that replaced it.
+        reign: Reign,
+    },
+    /// The job cannot go on; its processes are being ended everywhere.
+    JobLost {
+        /// Why.
+        loss: Loss,
+    },
+    /// Every process of the lost job has ended, as far as its nodes can be reached.
+    JobBuried {
+        /// Nodes that did not answer; their daemons end their processes when they hear of it or by their own limits.
+        unreachable: Vec<NodeName>,
+    },
+    /// This daemon's view of the layout changed.
+    LayoutChanged {
+        /// The new epoch.
+        epoch: Epoch,
+    },
+    /// This daemon ends the job's processes here.
+    EndedHere {
+        /// Why.
+        loss: Loss,
+    },
+}
+
+impl Eq for Report {}
+
+/// Messages that were not acted on, by why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// An order of a reign lower than the one promised.
+    pub stale_reign: u64,
+    /// About an attempt that is over or was never heard of.
+    pub stale_attempt: u64,
+    /// Heard before; answered again where an answer is owed.
+    pub duplicate: u64,
+    /// Not for this state.
+    pub unexpected: u64,
+    /// Cannot be if everybody keeps to the protocol.
+    pub impossible: u64,
+    /// A timer of something that is no longer so.
+    pub stale_timer: u64,
+}

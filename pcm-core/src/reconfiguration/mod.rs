@@ -1,0 +1,15 @@
+//! Reconfiguration of a running job: coordinator, participants, the lease between them, and the application's side.
+//! The protocol is told in the README beside this file.
+
+pub mod ceiling;
+mod coordinator;
+pub mod effects;
+mod lease;
+pub mod limits;
+mod participant;
+mod planning;
+pub mod rank;
+pub mod reconfigurer;
+pub mod record;
+pub mod refusal;
+mod step;

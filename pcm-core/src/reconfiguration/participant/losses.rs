@@ -1,0 +1,230 @@
+//! A participant when something is gone: its coordinator, one of its processes, the whole job, or its own memory.
+
+use super::super::effects::{EndCause, Report, Timer};
+use super::super::record::{JobRecord, Stage};
+use super::super::step::Step;
+use super::work::{Participant, Work};
+use crate::moment::micros;
+use pcm_proto::ids::{NodeName, ProcessId};
+use pcm_proto::reconfiguration::{Answer, Attempt, Failure, Loss, ReconfigurationMessage, ReconfigurationOrder};
+use std::collections::BTreeSet;
+
+impl Participant {
+    /// The daemon was started again. Ends of processes that were missed are reported by the driver afterwards.
+    pub(in super::super) fn on_restart(&mut self, step: &mut Step<'_>) {
+        if step.record.lost.is_some() {
+            return self.end_all(step, EndCause::Lost);
+        }
+        for process in self.known_here(step.record, step.me) {
+            step.tell(process, ReconfigurationOrder::Repeat);
+        }
+        if step.record.damage.is_some() {
+            step.arm(Timer::Damage, step.limits.ask_every);
+        }
+        let Some(engaged) = &step.record.engaged else {
+            self.lift_all(step);
+            return self.look_for_damage(step, false);
+        };
+        let attempt = engaged.attempt;
+        match engaged.stage {
+            Stage::Open | Stage::Called => self.withdraw(step, Failure::DaemonRestarted),
+            Stage::Agreed { .. } => {
+                self.work = Work::Agreed;
+                self.ask_decision(step, attempt, 0);
+            }
+            Stage::Deciding { starting: true, .. } => self.restart(step),
+            Stage::Deciding { .. } => self.begin_settling(step, false),
+        }
+    }
+
+    /// Every local process that the record knows.
+    pub(in super::super) fn known_here(&self, record: &JobRecord, me: &NodeName) -> BTreeSet<ProcessId> {
+        let layouts = record
+            .layout
+            .iter()
+            .chain(record.engaged.iter().flat_map(|e| [&e.plan.old, &e.plan.new]));
+        let known = layouts.flat_map(|layout| layout.processes_on(me));
+        known.filter(|p| !self.has_exited(*p)).collect()
+    }
+
+    /// Nothing was heard from the coordinator for a while, or something was.
+    pub(in super::super) fn on_patience(&mut self, step: &mut Step<'_>, attempt: Attempt, heard: u64) {
+        if self.work == (Work::Standing { attempt }) {
+            return self.stand_no_more(step);
+        }
+        let Some(engaged) = Self::undecided(step.record, attempt) else {
+            step.dropped.stale_timer += 1;
+            return;
+        };
+        let has_agreed = matches!(engaged.stage, Stage::Agreed { .. });
+        if heard != self.heard {
+            let (heard, patience) = (self.heard, step.limits.patience);
+            step.arm(Timer::Patience { attempt, heard }, patience);
+        } else if has_agreed {
+            self.ask_decision(step, attempt, 0);
+        } else {
+            self.withdraw(step, Failure::CoordinatorSilent);
+        }
+    }
+
+    /// Asks everybody who could know. A daemon that has agreed can do nothing else.
+    fn ask_decision(&mut self, step: &mut Step<'_>, attempt: Attempt, times: u32) {
+        let Some(engaged) = Self::undecided(step.record, attempt) else {
+            return;
+        };
+        for node in engaged.plan.participants() {
+            if node != *step.me {
+                step.send(&node, ReconfigurationMessage::AskDecision { attempt });
+            }
+        }
+        let (heard, every) = (self.heard, step.limits.ask_every);
+        step.arm(
+            Timer::AskDecision {
+                attempt,
+                heard,
+                times: times + 1,
+            },
+            every,
+        );
+    }
+
+    pub(in super::super) fn on_ask_timer(&mut self, step: &mut Step<'_>, attempt: Attempt, heard: u64, times: u32) {
+        if Self::undecided(step.record, attempt).is_none() {
+            step.dropped.stale_timer += 1;
+            return;
+        }
+        if heard != self.heard {
+            let (heard, patience) = (self.heard, step.limits.patience);
+            return step.arm(Timer::Patience { attempt, heard }, patience);
+        }
+        let asked_for = micros(step.limits.ask_every).saturating_mul(u64::from(times));
+        if asked_for >= micros(step.limits.undecided_max) && self.work != Work::GivenUp {
+            self.work = Work::GivenUp;
+            step.report(Report::EndedHere {
+                loss: Loss::Undecided { attempt },
+            });
+            self.end_all(step, EndCause::Lost);
+        }
+        // Also after the processes are ended: the record must not stay open for ever.
+        self.ask_decision(step, attempt, times);
+    }
+
+    /// Somebody wants to know what became of an attempt.
+    pub(in super::super) fn on_ask_decision(&mut self, step: &mut Step<'_>, from: &NodeName, attempt: Attempt) {
+        match step.record.fate(attempt) {
+            Some(decision) => step.send_decided(from, attempt, decision, false),
+            None => step.dropped.unexpected += 1,
+        }
+    }
+
+    /// A process on this node has ended.
+    pub(in super::super) fn on_exited(&mut self, step: &mut Step<'_>, process: ProcessId, finished: bool) {
+        self.exited.insert(process, finished);
+        self.standing.remove(&process);
+        if step.record.lost.is_some() {
+            return self.check_buried(step);
+        }
+        let died = Failure::ProcessDied { process };
+        let Some(engaged) = &step.record.engaged else {
+            let stands = matches!(self.work, Work::Standing { .. });
+            return self.look_for_damage(step, stands);
+        };
+        let (attempt, stage) = (engaged.attempt, engaged.stage);
+        let is_old = engaged.plan.old.member(process).is_some();
+        let is_new = engaged.plan.new.member(process).is_some();
+        match (&mut self.work, stage) {
+            (Work::Settling { settle, leave, .. }, _) => {
+                settle.remove(&process);
+                leave.remove(&process);
+                self.check_settled(step);
+            }
+            (Work::Restarting { .. }, _) if is_new => self.fail_restart(step, died),
+            // A leaver whose data has arrived is no longer needed.
+            (Work::Meeting { moved, .. }, _) if !is_new && moved.contains_key(&process) => {}
+            (_, Stage::Open | Stage::Called) if finished && is_old => self.fail(step, Failure::JobEnding { process }),
+            (_, Stage::Open | Stage::Called) if is_old || is_new => self.fail(step, died),
+            // It has agreed and keeps its word, but the coordinator may still decide otherwise.
+            (Work::Agreed, _) if is_new => step.answer(attempt, Answer::Failed { failure: died }),
+            _ => {}
+        }
+    }
+
+    /// Processes of the layout that are gone, or hang while nothing is coming to save their data, are a loss.
+    pub(super) fn look_for_damage(&mut self, step: &mut Step<'_>, stands: bool) {
+        if step.record.engaged.is_some() || step.record.damage.is_some() {
+            return;
+        }
+        let Some(layout) = &step.record.layout else { return };
+        let dead = layout
+            .processes_on(step.me)
+            .find(|p| self.exited.get(p) == Some(&false));
+        let stuck = step.record.stuck.first().copied();
+        if let Some(process) = dead {
+            self.damage(step, Loss::ProcessDied { process });
+        } else if let (Some(process), false) = (stuck, stands) {
+            self.damage(step, Loss::ProcessStuck { process });
+        }
+    }
+
+    /// Something of the job is lost here: the coordinator must learn of it, however long that takes.
+    pub(super) fn damage(&mut self, step: &mut Step<'_>, loss: Loss) {
+        if step.record.damage.is_none() && step.record.lost.is_none() {
+            step.record.change().damage = Some(loss);
+            self.report_damage(step);
+        }
+    }
+
+    pub(in super::super) fn report_damage(&mut self, step: &mut Step<'_>) {
+        let Some(loss) = step.record.damage.clone() else {
+            step.dropped.stale_timer += 1;
+            return;
+        };
+        let (epoch, holder) = (step.record.epoch(), step.record.holder.clone());
+        step.send(&holder, ReconfigurationMessage::Lost { epoch, loss });
+        step.arm(Timer::Damage, step.limits.ask_every);
+    }
+
+    /// No coordinator was found for too long: ranks that cannot be coordinated must not run on for ever.
+    pub(in super::super) fn give_up(&mut self, step: &mut Step<'_>) {
+        let hosts = step
+            .record
+            .layout
+            .as_ref()
+            .is_some_and(|l| l.processes_on(step.me).next().is_some());
+        if hosts && step.record.lost.is_none() {
+            step.report(Report::EndedHere {
+                loss: Loss::NoCoordinator,
+            });
+            self.end_all(step, EndCause::Lost);
+            self.damage(step, Loss::NoCoordinator);
+        }
+    }
+
+    /// The coordinator gave the job up.
+    pub(in super::super) fn on_bury(&mut self, step: &mut Step<'_>, loss: Loss) {
+        self.is_burial_ordered = true;
+        if step.record.lost.is_none() {
+            self.end_all(step, EndCause::Lost);
+            let record = step.record.change();
+            record.lost = Some(loss.clone());
+            record.damage = None;
+            record.stuck.clear();
+            self.work = Work::Quiet;
+            step.report(Report::EndedHere { loss });
+        }
+        self.check_buried(step);
+    }
+
+    fn check_buried(&mut self, step: &mut Step<'_>) {
+        if self.is_burial_ordered && self.known_here(step.record, step.me).is_empty() {
+            let holder = step.record.holder.clone();
+            step.send(&holder, ReconfigurationMessage::Buried);
+        }
+    }
+
+    fn end_all(&mut self, step: &mut Step<'_>, cause: EndCause) {
+        for process in self.known_here(step.record, step.me) {
+            step.end_process(process, cause);
+        }
+    }
+}

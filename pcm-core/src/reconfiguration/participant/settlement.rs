@@ -1,0 +1,376 @@
+//! A participant that knows the decision: ranks take up the new layout or return to the old one, leavers end; in a
+//! relaunch all old processes end and new ones start.
+
+use super::super::effects::{EndCause, Report, Timer};
+use super::super::record::{Engagement, Stage};
+use super::super::step::Step;
+use super::work::{Closed, Participant, Work};
+use crate::reconfiguration::effects::Effect;
+use pcm_proto::ids::{NodeName, ProcessId};
+use pcm_proto::layout::{Layout, Mode};
+use pcm_proto::reconfiguration::{Answer, Attempt, Decision, Failure, Loss, ReconfigurationOrder};
+use std::collections::BTreeSet;
+
+impl Participant {
+    /// Somebody knows what became of an attempt.
+    pub(in super::super) fn on_decided(
+        &mut self,
+        step: &mut Step<'_>,
+        attempt: Attempt,
+        decision: Decision,
+        stand: bool,
+    ) {
+        let stage = step
+            .record
+            .engaged
+            .as_ref()
+            .filter(|e| e.attempt == attempt)
+            .map(|e| e.stage);
+        let commits = decision == Decision::Committed;
+        match stage {
+            Some(Stage::Deciding { .. }) => {
+                let known = step.record.fate(attempt).map(|d| d == Decision::Committed);
+                if known != Some(commits) {
+                    step.dropped.impossible += 1;
+                } else {
+                    self.stop_standing_when_settled(step, stand);
+                    self.repeat_answer(step);
+                }
+            }
+            // Committed without our word: nobody who keeps to the protocol decides that.
+            Some(Stage::Open | Stage::Called) if commits => step.dropped.impossible += 1,
+            Some(_) => self.carry_out(step, decision, stand),
+            None => self.on_decided_without_engagement(step, attempt, decision, stand),
+        }
+    }
+
+    fn on_decided_without_engagement(
+        &mut self,
+        step: &mut Step<'_>,
+        attempt: Attempt,
+        decision: Decision,
+        stand: bool,
+    ) {
+        step.dropped.duplicate += 1;
+        if step.record.fate(attempt).is_none() {
+            let is_newest = step.record.decided.as_ref().is_none_or(|(known, _)| *known < attempt);
+            if decision == Decision::Committed || !is_newest || attempt.epoch != step.record.epoch() {
+                step.dropped.stale_attempt += 1;
+                return;
+            }
+            // An order to prepare that is still on its way must find nobody.
+            step.record.change().decided = Some((attempt, decision));
+        }
+        if self.work == (Work::Standing { attempt }) && !stand {
+            self.stand_no_more(step);
+        }
+        self.answer_closed(step, attempt);
+    }
+
+    pub(super) fn answer_closed(&mut self, step: &mut Step<'_>, attempt: Attempt) {
+        let known = self.closed.as_ref().filter(|c| c.attempt == attempt);
+        let (held_us, stuck) = known.map_or((0, Vec::new()), |c| (c.held_us, c.stuck.clone()));
+        step.answer(attempt, Answer::Closed { held_us, stuck });
+    }
+
+    /// The only way from an undecided attempt to a decided one.
+    pub(super) fn carry_out(&mut self, step: &mut Step<'_>, decision: Decision, stand: bool) {
+        let Some(engaged) = step.record.engaged.clone() else {
+            return;
+        };
+        let Engagement {
+            attempt,
+            coordinator,
+            plan,
+            stage,
+        } = engaged;
+        let called = matches!(stage, Stage::Called | Stage::Agreed { .. });
+        let commits = decision == Decision::Committed;
+        let record = step.record.change();
+        record.decided = Some((attempt, decision));
+        if let Some(engaged) = &mut record.engaged {
+            engaged.stage = Stage::Deciding {
+                called,
+                starting: false,
+            };
+        }
+        if commits {
+            let epoch = plan.new.epoch;
+            record.take_layout(plan.new, attempt, &coordinator);
+            step.report(Report::LayoutChanged { epoch });
+        }
+        if !stand {
+            self.standing.clear();
+        }
+        self.begin_settling(step, stand);
+    }
+
+    /// Tells every process here the decision and waits for what must follow; also after the daemon was restarted.
+    pub(super) fn begin_settling(&mut self, step: &mut Step<'_>, stand: bool) {
+        let Some(Engagement {
+            attempt,
+            plan,
+            stage: Stage::Deciding { called, .. },
+            ..
+        }) = step.record.engaged.clone()
+        else {
+            return;
+        };
+        let committed = step.record.fate(attempt) == Some(Decision::Committed);
+        let me = step.me;
+        let alive = |process: &ProcessId| !self.exited.contains_key(process);
+        let old: BTreeSet<ProcessId> = plan.old.processes_on(me).filter(alive).collect();
+        let new: BTreeSet<ProcessId> = plan.new.processes_on(me).filter(alive).collect();
+        let stuck = &step.record.stuck;
+        let (settle, leave): (BTreeSet<ProcessId>, BTreeSet<ProcessId>) = match (committed, plan.mode) {
+            (true, Mode::Live) => (new.clone(), old.difference(&new).copied().collect()),
+            (true, Mode::Relaunch) => (BTreeSet::new(), old.clone()),
+            (false, mode) => {
+                let started = if mode == Mode::Live {
+                    new.difference(&old).copied().collect()
+                } else {
+                    BTreeSet::new()
+                };
+                let inside = old.iter().filter(|p| called && !stuck.contains(p));
+                (inside.copied().collect(), started)
+            }
+        };
+        let hanging: Vec<ProcessId> = stuck.iter().copied().collect();
+        if !stand && (!committed || plan.mode == Mode::Live) {
+            for process in old
+                .intersection(&new)
+                .chain(old.iter().filter(|_| !committed))
+                .copied()
+                .collect::<BTreeSet<_>>()
+            {
+                step.out.push(Effect::LiftCeiling { process });
+            }
+        }
+        for process in old.iter().chain(settle.difference(&old)) {
+            let mode = plan.mode;
+            step.tell(
+                *process,
+                ReconfigurationOrder::Decided {
+                    attempt,
+                    committed,
+                    mode,
+                },
+            );
+        }
+        if !committed {
+            for process in &leave {
+                step.end_process(*process, EndCause::Aborted);
+            }
+        } else if plan.mode == Mode::Relaunch {
+            for process in hanging {
+                step.end_process(process, EndCause::LeftLate);
+            }
+        }
+        self.work = Work::Settling {
+            settle,
+            leave,
+            held_us: 0,
+            stand,
+        };
+        let (settle_max, leave_max) = (step.limits.settle_max, step.limits.leave_max);
+        step.arm(Timer::Settle { attempt }, settle_max);
+        step.arm(Timer::Leave { attempt }, leave_max);
+        self.check_settled(step);
+    }
+
+    pub(super) fn on_settled(&mut self, step: &mut Step<'_>, process: ProcessId, attempt: Attempt, held: u64) {
+        let is_current = step.record.engaged.as_ref().is_some_and(|e| e.attempt == attempt);
+        if let Work::Settling { settle, held_us, .. } = &mut self.work
+            && is_current
+            && settle.remove(&process)
+        {
+            *held_us = held.max(*held_us);
+            return self.check_settled(step);
+        }
+        step.dropped.duplicate += 1;
+        if step.record.stuck.contains(&process) && step.record.engaged.is_none() {
+            // It came back after all.
+            step.record.change().stuck.remove(&process);
+        }
+    }
+
+    /// Ranks that have not carried out the decision by now hang in MPI.
+    pub(in super::super) fn on_settle_timer(&mut self, step: &mut Step<'_>, attempt: Attempt) {
+        let is_current = step.record.engaged.as_ref().is_some_and(|e| e.attempt == attempt);
+        let Work::Settling { settle, .. } = &mut self.work else {
+            step.dropped.stale_timer += 1;
+            return;
+        };
+        if !is_current || settle.is_empty() {
+            step.dropped.stale_timer += 1;
+            return;
+        }
+        let hanging = std::mem::take(settle);
+        let committed = step.record.fate(attempt) == Some(Decision::Committed);
+        match hanging.first() {
+            Some(process) if committed => self.damage(step, Loss::ProcessStuck { process: *process }),
+            _ => step.record.change().stuck.extend(hanging),
+        }
+        self.check_settled(step);
+    }
+
+    /// Processes that should be gone by now are ended, again and again until their end is reported.
+    pub(in super::super) fn on_leave_timer(&mut self, step: &mut Step<'_>, attempt: Attempt) {
+        let is_current = step.record.engaged.as_ref().is_some_and(|e| e.attempt == attempt);
+        match &self.work {
+            Work::Settling { leave, .. } if is_current && !leave.is_empty() => {
+                for process in leave {
+                    step.end_process(*process, EndCause::LeftLate);
+                }
+                let leave_max = step.limits.leave_max;
+                step.arm(Timer::Leave { attempt }, leave_max);
+            }
+            _ => step.dropped.stale_timer += 1,
+        }
+    }
+
+    pub(super) fn check_settled(&mut self, step: &mut Step<'_>) {
+        let Work::Settling {
+            settle, leave, stand, ..
+        } = &self.work
+        else {
+            return;
+        };
+        let Some(engaged) = &step.record.engaged else { return };
+        if !settle.is_empty() || !leave.is_empty() {
+            return;
+        }
+        let (attempt, stand) = (engaged.attempt, *stand);
+        let committed = step.record.fate(attempt) == Some(Decision::Committed);
+        if committed && engaged.plan.mode == Mode::Relaunch {
+            self.work = Work::Ended;
+            return step.answer(attempt, Answer::Ended);
+        }
+        self.close(step, attempt, stand && !committed);
+    }
+
+    fn close(&mut self, step: &mut Step<'_>, attempt: Attempt, stand: bool) {
+        let held_us = match self.work {
+            Work::Settling { held_us, .. } => held_us,
+            _ => 0,
+        };
+        let stuck: Vec<ProcessId> = step.record.stuck.iter().copied().collect();
+        step.record.change().engaged = None;
+        self.closed = Some(Closed {
+            attempt,
+            held_us,
+            stuck,
+        });
+        self.work = Work::Quiet;
+        if stand {
+            self.work = Work::Standing { attempt };
+            let (heard, patience) = (self.heard, step.limits.patience);
+            step.arm(Timer::Patience { attempt, heard }, patience);
+        }
+        self.answer_closed(step, attempt);
+        self.look_for_damage(step, stand);
+    }
+
+    fn stop_standing_when_settled(&mut self, step: &mut Step<'_>, stand_still: bool) {
+        let Work::Settling { stand, .. } = &mut self.work else {
+            return;
+        };
+        if *stand && !stand_still {
+            *stand = false;
+            self.lift_all(step);
+        }
+    }
+
+    /// Lets ranks go on that were left at the ceiling for a relaunch that does not come.
+    pub(super) fn stand_no_more(&mut self, step: &mut Step<'_>) {
+        if matches!(self.work, Work::Standing { .. }) {
+            self.work = Work::Quiet;
+            self.standing.clear();
+            self.lift_all(step);
+            self.look_for_damage(step, false);
+        }
+    }
+
+    pub(super) fn lift_all(&mut self, step: &mut Step<'_>) {
+        let Some(layout) = &step.record.layout else { return };
+        let here: Vec<ProcessId> = layout.processes_on(step.me).filter(|p| !self.has_exited(*p)).collect();
+        for process in here {
+            step.out.push(Effect::LiftCeiling { process });
+        }
+    }
+
+    /// Relaunch: all old processes have ended everywhere.
+    pub(super) fn on_start(&mut self, step: &mut Step<'_>) {
+        if self.work != Work::Ended {
+            return self.repeat_answer(step);
+        }
+        if let Some(Engagement {
+            stage: Stage::Deciding { starting, .. },
+            ..
+        }) = &mut step.record.change().engaged
+        {
+            *starting = true;
+        }
+        self.restart(step);
+    }
+
+    /// Starts the new processes here; the driver starts none twice.
+    pub(super) fn restart(&mut self, step: &mut Step<'_>) {
+        let Some(Engagement { attempt, plan, .. }) = step.record.engaged.clone() else {
+            return;
+        };
+        self.start_worlds(step, attempt, &plan, true);
+        self.work = Work::Restarting { ready: BTreeSet::new() };
+        self.check_restarted(step);
+    }
+
+    pub(super) fn check_restarted(&mut self, step: &mut Step<'_>) {
+        let Work::Restarting { ready } = &self.work else { return };
+        let Some(engaged) = &step.record.engaged else { return };
+        if engaged.plan.new.processes_on(step.me).all(|p| ready.contains(&p)) {
+            let attempt = engaged.attempt;
+            self.close(step, attempt, false);
+        }
+    }
+
+    pub(super) fn fail_restart(&mut self, step: &mut Step<'_>, failure: Failure) {
+        let Some(engaged) = &step.record.engaged else { return };
+        step.answer(
+            engaged.attempt,
+            Answer::Failed {
+                failure: failure.clone(),
+            },
+        );
+        self.work = Work::Failed { failure };
+    }
+
+    /// A newer layout than the one known here was committed; `made_by` made it.
+    pub(in super::super) fn learn_layout(
+        &mut self,
+        step: &mut Step<'_>,
+        layout: Layout,
+        made_by: Attempt,
+        holder: &NodeName,
+    ) {
+        if layout.epoch <= step.record.epoch() {
+            step.dropped.duplicate += 1;
+            return;
+        }
+        if let Some(engaged) = &step.record.engaged
+            && !matches!(engaged.stage, Stage::Deciding { .. })
+        {
+            let decision = match engaged.attempt == made_by {
+                true => Decision::Committed,
+                false => Decision::Aborted {
+                    reason: pcm_proto::reconfiguration::AbortReason::CoordinatorReplaced,
+                },
+            };
+            self.on_decided(step, engaged.attempt, decision, false);
+        }
+        if layout.epoch > step.record.epoch() {
+            let epoch = layout.epoch;
+            step.record.change().take_layout(layout, made_by, holder);
+            step.report(Report::LayoutChanged { epoch });
+        }
+    }
+}
