@@ -2,6 +2,7 @@
 //! randomness or thread. The daemon and the simulator drive the same code.
 
 pub mod job;
+pub mod membership;
 pub mod moment;
 pub mod mpi_settings;
 pub mod partition;

@@ -1,0 +1,74 @@
+//! What detectors tell each other, as bytes. The link says who sent them; the header says which life and which
+//! statement of it.
+
+use super::{timing, view::Update};
+use pcm_proto::{frame, ids::NodeName};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Message {
+    /// The sender's boot and revision.
+    pub(super) boot: u64,
+    pub(super) revision: u64,
+    /// What the sender believes of the living, in short.
+    pub(super) digest: u64,
+    pub(super) body: Body,
+    pub(super) updates: Vec<Update>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Body {
+    /// Answer me.
+    Probe,
+    /// I live.
+    Answer,
+    /// I do not hear this node: probe it for me.
+    ProbeFor { subject: NodeName },
+    /// The node you do not hear answered me.
+    Heard { subject: NodeName, boot: u64 },
+    /// Nothing but updates.
+    News,
+    /// I do not know you, or not all you said about yourself: tell me.
+    WhoAreYou,
+    /// All I believe; more of it follows, or it is complete and I want to know what you believe.
+    Sync { answer_wanted: bool },
+}
+
+/// Why a packet was refused; nothing has changed.
+#[derive(Debug)]
+pub enum Rejection {
+    /// It is not a packet of this protocol.
+    Malformed(frame::MessageError),
+    /// It holds more updates than any sender puts into one, or one longer than its limits.
+    TooLarge,
+    /// It claims to come from this very node.
+    FromOurselves,
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(error) => write!(f, "a membership packet is malformed: {error}"),
+            Self::TooLarge => write!(f, "a membership packet is larger than any sender makes it"),
+            Self::FromOurselves => write!(f, "a membership packet came from a second daemon with this node's name"),
+        }
+    }
+}
+
+impl std::error::Error for Rejection {}
+
+impl Message {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        rmp_serde::to_vec(self).expect("numbers, strings and lists always serialise into memory")
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, Rejection> {
+        let message: Self = frame::decode(bytes).map_err(Rejection::Malformed)?;
+        let fits = |update: &Update| update.details.as_ref().is_none_or(super::view::Details::fits);
+        if message.updates.len() > timing::UPDATES_PER_SYNC || !message.updates.iter().all(fits) {
+            return Err(Rejection::TooLarge);
+        }
+        Ok(message)
+    }
+}
