@@ -1,5 +1,5 @@
 //! The real keeper with real processes: the test plays the daemon.
-#![allow(unreachable_pub, reason = "the modules of a test are private to it")]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "all of this is test code")]
 
 mod node;
 mod program;
