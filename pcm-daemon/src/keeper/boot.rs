@@ -70,6 +70,7 @@ pub struct Booted {
 
 /// Turns this process into a keeper in a session of its own; the process that was started ends with code 0.
 pub fn become_keeper() -> Result<Booted, BootError> {
+    inherited_close()?;
     let spec = spec_read(io::stdin().lock())?;
     let log = log_open(&spec)?;
     let system = |doing| {
@@ -105,6 +106,18 @@ pub fn become_keeper() -> Result<Booted, BootError> {
         spec,
         report: Some(report),
         files_max,
+    })
+}
+
+/// Closes whatever the one who started us left open: ranks would inherit it, and hold it open for as long as they run.
+fn inherited_close() -> Result<(), BootError> {
+    // SAFETY: called first of all, when no object of this program owns a descriptor but the standard streams.
+    if unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) } == 0 {
+        return Ok(());
+    }
+    Err(BootError::System {
+        doing: "closing inherited descriptors",
+        error: io::Error::last_os_error(),
     })
 }
 

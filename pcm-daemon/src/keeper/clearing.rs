@@ -3,7 +3,7 @@
 
 use super::held::Held;
 use super::segments::Footprint;
-use super::strays::{Mark, kill_strays, unknown_children};
+use super::strays::{Mark, Stray, strays, unknown_children};
 use pcm_proto::ids::JobId;
 use pcm_proto::keeper::{KeeperToDaemon, ProcessKey};
 use rustix::process::{Signal, kill_process, kill_process_group};
@@ -22,77 +22,94 @@ pub(super) struct Clearing {
     deadline: Instant,
     pause: Duration,
     pub(super) next: Instant,
-    killed: u32,
+    ranks_killed: u32,
+    killed: BTreeSet<Stray>,
+}
+
+/// What clearing needs to see of the node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene<'a> {
+    pub(super) mark: &'a Mark,
+    pub(super) table: &'a BTreeMap<ProcessKey, Held>,
+    pub(super) daemon: Option<i32>,
 }
 
 impl Clearing {
-    /// Kills the job's ranks.
-    pub(super) fn begin(job: JobId, table: &BTreeMap<ProcessKey, Held>, footprint: &mut Footprint) -> Self {
-        let mut killed = 0;
-        let living: Vec<&Held> = of_job(table, job).filter(|held| held.is_alive()).collect();
-        // All are looked at before one is killed: what they share is unmapped one after the other.
+    /// Kills the job's ranks and what they started.
+    pub(super) fn begin(job: JobId, scene: Scene<'_>, footprint: &mut Footprint) -> Self {
+        let living: Vec<&Held> = scene.of_job(job).filter(|held| held.is_alive()).collect();
+        // All are looked at before one is killed: what they share is unmapped, and their children lose their parent,
+        // one after the other.
         for held in &living {
-            footprint.note_mapped(held.pid.as_raw_nonzero().get());
+            footprint.note_mapped(number(held));
         }
+        let strays = scene.strays(job);
         for held in &living {
-            killed += u32::from(kill_process(held.pid, Signal::KILL).is_ok());
+            let _ = kill_process(held.pid, Signal::KILL);
             let _ = kill_process_group(held.pid, Signal::KILL);
         }
+        let ranks_killed = u32::try_from(living.len()).unwrap_or(u32::MAX);
         let now = Instant::now();
-        Self {
+        let mut clearing = Self {
             deadline: now + CLEARING_MAX,
             pause: PAUSE_MIN,
             next: now,
-            killed,
-        }
+            killed: BTreeSet::new(),
+            ranks_killed,
+        };
+        clearing.kill(&strays);
+        clearing
     }
 
     /// Looks again; the last word when nothing is left or time is up.
-    pub(super) fn step(
-        &mut self,
-        job: JobId,
-        mark: &Mark,
-        table: &BTreeMap<ProcessKey, Held>,
-        daemon: Option<i32>,
-        footprint: &Footprint,
-    ) -> Option<KeeperToDaemon> {
+    pub(super) fn step(&mut self, job: JobId, scene: Scene<'_>, footprint: &Footprint) -> Option<KeeperToDaemon> {
         let now = Instant::now();
-        let living = u32::try_from(of_job(table, job).filter(|held| held.is_alive()).count()).unwrap_or(u32::MAX);
-        let strays = kill_all_strays(job, mark, table, daemon);
-        self.killed += strays;
-        let left = living + strays;
+        let living = scene.of_job(job).filter(|held| held.is_alive()).count();
+        let strays = scene.strays(job);
+        self.kill(&strays);
+        let left = u32::try_from(living + strays.len()).unwrap_or(u32::MAX);
         if left > 0 && now < self.deadline {
             self.next = now + self.pause;
             self.pause = (self.pause * 2).min(PAUSE_MAX);
             return None;
         }
-        let segments = footprint.remove();
+        let killed = self.ranks_killed + u32::try_from(self.killed.len()).unwrap_or(u32::MAX);
         Some(KeeperToDaemon::JobCleared {
             job,
-            killed: self.killed,
-            segments,
+            killed,
+            segments: footprint.remove(),
             left,
         })
     }
-}
 
-/// Everything the job's ranks started hangs below a living rank or, its parents dead, below this process.
-fn kill_all_strays(job: JobId, mark: &Mark, table: &BTreeMap<ProcessKey, Held>, daemon: Option<i32>) -> u32 {
-    let pid = |held: &Held| held.pid.as_raw_nonzero().get();
-    let known: BTreeSet<i32> = table
-        .values()
-        .filter(|held| held.is_alive())
-        .map(pid)
-        .chain(daemon)
-        .collect();
-    let has_living = of_job(table, job).any(Held::is_alive);
-    if !has_living && unknown_children(&known).is_some_and(|unknown| unknown.is_empty()) {
-        return 0;
+    fn kill(&mut self, strays: &BTreeSet<Stray>) {
+        self.killed.extend(strays.iter().filter(|stray| stray.kill()));
     }
-    let ranks: BTreeSet<i32> = of_job(table, job).map(pid).collect();
-    kill_strays(mark, job, &ranks, &known)
 }
 
-fn of_job(table: &BTreeMap<ProcessKey, Held>, job: JobId) -> impl Iterator<Item = &Held> {
-    table.values().filter(move |held| held.key.job == job)
+impl<'a> Scene<'a> {
+    fn of_job(self, job: JobId) -> impl Iterator<Item = &'a Held> {
+        self.table.values().filter(move |held| held.key.job == job)
+    }
+
+    /// Everything the job's ranks started hangs below a living rank or, its parents dead, below this process. So in the
+    /// plain case, all ranks ended and no child that is not known, there is no need to look through all processes.
+    fn strays(self, job: JobId) -> BTreeSet<Stray> {
+        let known: BTreeSet<i32> = self
+            .table
+            .values()
+            .filter(|held| held.is_alive())
+            .map(number)
+            .chain(self.daemon)
+            .collect();
+        let has_living = self.of_job(job).any(Held::is_alive);
+        if !has_living && unknown_children(&known).is_some_and(|unknown| unknown.is_empty()) {
+            return BTreeSet::new();
+        }
+        strays(self.mark, job, &self.of_job(job).map(number).collect(), &known)
+    }
+}
+
+fn number(held: &Held) -> i32 {
+    held.pid.as_raw_nonzero().get()
 }

@@ -129,6 +129,10 @@ impl Daemon {
         }
     }
 
+    pub(super) fn number(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
     pub(super) fn was_healthy(&self) -> bool {
         self.began.elapsed() >= HEALTHY_AFTER
     }

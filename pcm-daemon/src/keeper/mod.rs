@@ -18,4 +18,4 @@ mod strays;
 
 pub use boot::{BootError, become_keeper};
 pub use run::run;
-pub use strays::sweep;
+pub use strays::{Swept, sweep};

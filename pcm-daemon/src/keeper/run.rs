@@ -1,7 +1,7 @@
 //! The keeper's loop: signals, the daemon's orders, timers.
 
 use super::boot::Booted;
-use super::clearing::Clearing;
+use super::clearing::{Clearing, Scene};
 use super::daemon::{Daemon, Heard, Restarts};
 use super::held::Held;
 use super::segments::Footprint;
@@ -280,16 +280,25 @@ impl Keeper {
             .footprints
             .entry(job)
             .or_insert_with(|| Footprint::new(SystemTime::now()));
-        self.clearings.insert(job, Clearing::begin(job, &self.table, footprint));
+        let scene = Scene {
+            mark: &self.mark,
+            table: &self.table,
+            daemon: self.daemon.as_ref().map(Daemon::number),
+        };
+        self.clearings.insert(job, Clearing::begin(job, scene, footprint));
     }
 
     fn clearings_step(&mut self) {
         let now = Instant::now();
-        let daemon = self.daemon.as_ref().map(|daemon| daemon.pid.as_raw_nonzero().get());
+        let scene = Scene {
+            mark: &self.mark,
+            table: &self.table,
+            daemon: self.daemon.as_ref().map(Daemon::number),
+        };
         let mut cleared = Vec::new();
         for (job, clearing) in self.clearings.iter_mut().filter(|(_, clearing)| clearing.next <= now) {
             if let Some(footprint) = self.footprints.get(job)
-                && let Some(word) = clearing.step(*job, &self.mark, &self.table, daemon, footprint)
+                && let Some(word) = clearing.step(*job, scene, footprint)
             {
                 cleared.push((*job, word));
             }

@@ -7,8 +7,9 @@ use pcm_proto::ids::{JobId, NodeName};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use super::segments::Footprint;
 use crate::rank::environment::CLUSTER_ID;
 
 /// How long [`sweep`] goes on finding processes that were born meanwhile.
@@ -83,31 +84,41 @@ pub(super) fn unknown_children(known: &BTreeSet<i32>) -> Option<Vec<i32>> {
     Some(children.filter(|pid| !known.contains(pid)).collect())
 }
 
-/// Kills what a job's ranks started, the ranks themselves and the daemon excepted (`known`). `ranks` are the job's
-/// processes that still live and the numbers of those that ended; `living` only the former. Returns how many.
-pub(super) fn kill_strays(mark: &Mark, job: JobId, ranks: &BTreeSet<i32>, known: &BTreeSet<i32>) -> u32 {
+/// A process that is going to be killed, safe against its number being used anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stray {
+    pid: i32,
+    born: u64,
+}
+
+impl Stray {
+    /// Whether there was such a process to kill.
+    pub(super) fn kill(self) -> bool {
+        kill(self.pid, self.born)
+    }
+}
+
+/// What a job's ranks started and what these started in turn, as far as it lives. `ranks` are the job's own processes,
+/// also those that ended; `known` are all ranks and the daemon, which are never strays. A process that hid its
+/// environment and left its group is only found while its parents live.
+pub(super) fn strays(mark: &Mark, job: JobId, ranks: &BTreeSet<i32>, known: &BTreeSet<i32>) -> BTreeSet<Stray> {
     let processes = all();
     let own = std::process::id().cast_signed();
-    let mut doomed = BTreeSet::new();
-    for (pid, seen) in &processes {
-        if known.contains(pid) || *pid == own {
-            continue;
-        }
+    let is_root = |pid: &i32, seen: &Seen| {
         let is_orphan_of_group = seen.parent == own && ranks.contains(&seen.group);
-        if is_orphan_of_group || mark.job_of(*pid) == Some(job) || descends(*pid, &processes, ranks) {
-            doomed.insert(*pid);
-        }
-    }
-    let descendants = processes
-        .keys()
-        .filter(|pid| !known.contains(pid) && descends(**pid, &processes, &doomed));
-    let with_descendants: BTreeSet<i32> = descendants.copied().chain(doomed.iter().copied()).collect();
-    with_descendants
-        .into_iter()
-        .filter(|pid| kill(*pid, processes[pid].born))
-        .count()
-        .try_into()
-        .unwrap_or(u32::MAX)
+        is_orphan_of_group || descends(*pid, &processes, ranks) || mark.job_of(*pid) == Some(job)
+    };
+    let others = || processes.iter().filter(|(pid, _)| !known.contains(pid) && **pid != own);
+    let roots: BTreeSet<i32> = others()
+        .filter(|(pid, seen)| is_root(pid, seen))
+        .map(|(pid, _)| *pid)
+        .collect();
+    let all = others().filter(|(pid, _)| roots.contains(pid) || descends(**pid, &processes, &roots));
+    all.map(|(pid, seen)| Stray {
+        pid: *pid,
+        born: seen.born,
+    })
+    .collect()
 }
 
 fn descends(pid: i32, processes: &BTreeMap<i32, Seen>, ancestors: &BTreeSet<i32>) -> bool {
@@ -130,22 +141,40 @@ fn kill(pid: i32, born: u64) -> bool {
     look(pid).is_some_and(|seen| seen.born == born) && pidfd_send_signal(&descriptor, Signal::KILL).is_ok()
 }
 
-/// Kills every process of this cluster's jobs on this node, wherever it hangs in the tree, and returns how many were
-/// killed. For a daemon whose keeper died, and for whoever clears up after both died.
-pub fn sweep(cluster_id: &str, node: &NodeName) -> u32 {
+/// What [`sweep`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// Processes it killed.
+    pub killed: u32,
+    /// Files of shared memory it removed.
+    pub segments: u32,
+}
+
+/// Kills every process of this cluster's jobs on this node, wherever it hangs in the tree, and then removes what is
+/// left in `/dev/shm` of the worlds with these `segments` (as in `ProcessSpec`). For a daemon whose keeper died, and
+/// for whoever clears up after both died.
+pub fn sweep(cluster_id: &str, node: &NodeName, segments: &[String]) -> Swept {
     let mark = Mark::new(cluster_id, node);
     let deadline = Instant::now() + SWEEP_MAX;
     let mut killed = BTreeSet::new();
     loop {
         let processes = all();
         let marked = processes.iter().filter(|(pid, _)| mark.job_of(**pid).is_some());
-        let now: Vec<(i32, u64)> = marked
-            .filter(|(pid, seen)| kill(**pid, seen.born))
-            .map(|(pid, seen)| (*pid, seen.born))
+        let strays: Vec<Stray> = marked
+            .map(|(pid, seen)| Stray {
+                pid: *pid,
+                born: seen.born,
+            })
+            .filter(|stray| stray.kill())
             .collect();
-        killed.extend(now.iter().copied());
-        if now.is_empty() || Instant::now() > deadline {
-            return u32::try_from(killed.len()).unwrap_or(u32::MAX);
+        killed.extend(strays.iter().copied());
+        if strays.is_empty() || Instant::now() > deadline {
+            let mut footprint = Footprint::new(SystemTime::now());
+            footprint.expect(segments);
+            return Swept {
+                killed: u32::try_from(killed.len()).unwrap_or(u32::MAX),
+                segments: footprint.remove(),
+            };
         }
         std::thread::sleep(SWEEP_PAUSE);
     }

@@ -1,9 +1,13 @@
 //! The real keeper with real processes: the test plays the daemon.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "all of this is test code")]
 
+mod death;
 mod node;
 mod program;
 mod relay;
+mod shared_memory;
+mod spawn;
+mod start;
 mod world;
 
 use pcm_daemon::keeper_link::{KeeperLink, LinkError};

@@ -7,6 +7,7 @@ use pcm_proto::boot::{BootSpec, NodeSpec, Reach};
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey, ProcessSpec};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use std::cell::RefCell;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub struct Node {
     pub cluster_id: String,
     pub name: NodeName,
     pub directory: tempfile::TempDir,
+    /// What the worlds that were started here call their shared memory.
+    pub segments: RefCell<Vec<String>>,
     listener: OwnedFd,
     leash: Option<OwnedFd>,
 }
@@ -109,6 +112,7 @@ impl Node {
             cluster_id,
             name,
             directory,
+            segments: RefCell::default(),
             listener,
             leash: Some(relayed.2),
         };
@@ -180,6 +184,7 @@ impl Node {
     }
 
     pub async fn order_start(&self, spec: ProcessSpec) {
+        self.segments.borrow_mut().extend(spec.segments.clone());
         let page = PageFile::new(4).unwrap();
         self.link.start(spec, page.as_fd()).await.unwrap();
     }
@@ -249,6 +254,6 @@ impl Drop for Node {
         if self.leash.is_some() && is_alive(self.daemon) {
             kill(self.daemon);
         }
-        pcm_daemon::keeper::sweep(&self.cluster_id, &self.name);
+        pcm_daemon::keeper::sweep(&self.cluster_id, &self.name, &self.segments.borrow());
     }
 }

@@ -1,0 +1,123 @@
+//! What killed ranks leave in `/dev/shm` is removed, and nothing else.
+
+use crate::node::{Node, await_that, is_alive, kill};
+use crate::world::{Job, command, run};
+use pcm_core::pmi::segment::segment_prefix;
+use std::fs;
+
+fn files() -> Vec<String> {
+    let entries = fs::read_dir("/dev/shm").unwrap().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+fn left_of(job: &Job) -> Vec<String> {
+    let prefixes: Vec<String> = job.worlds.iter().map(|world| segment_prefix(world.kvsname())).collect();
+    files()
+        .into_iter()
+        .filter(|file| prefixes.iter().any(|prefix| file.starts_with(prefix)))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_rank_killed_after_its_start_leaves_no_shared_memory() {
+    let (node, _) = Node::boot().await;
+    let mut job = Job::new(1);
+    job.world_start(&node, &[command(2, &["hang"])], false).await;
+    job.serve(&node, |job| job.outcome.lines.len() == 2).await;
+    assert_eq!(
+        left_of(&job).len(),
+        1,
+        "MPI has a file of the name we expect: {:?}",
+        files()
+    );
+    let victim = job.ranks.values().next().unwrap().pid().cast_signed();
+    kill(victim);
+    job.serve(&node, |job| !job.outcome.codes.is_empty()).await;
+    assert_eq!(left_of(&job).len(), 1);
+    assert_eq!(node.end_job(1).await.1, 1);
+    assert!(left_of(&job).is_empty());
+    node.quit().await;
+}
+
+#[tokio::test]
+async fn what_ranks_leave_that_died_with_their_keeper_is_swept_by_the_daemon() {
+    let (node, _) = Node::boot().await;
+    let mut job = Job::new(1);
+    job.world_start(&node, &[command(2, &["hang"])], false).await;
+    job.serve(&node, |job| job.outcome.lines.len() == 2).await;
+    kill(node.keeper);
+    await_that("the end of the ranks", || {
+        !job.ranks.values().any(|rank| is_alive(rank.pid().cast_signed()))
+    });
+    assert_eq!(left_of(&job).len(), 1);
+    let swept = pcm_daemon::keeper::sweep(&node.cluster_id, &node.name, &node.segments.borrow());
+    assert_eq!((swept.segments, left_of(&job).len()), (1, 0));
+}
+
+#[tokio::test]
+async fn ranks_killed_at_any_moment_of_their_start_leave_no_shared_memory() {
+    let (node, _) = Node::boot().await;
+    for steps in 0..24 {
+        let mut job = Job::new(steps + 1);
+        job.world_start(&node, &[command(2, &["hang"])], false).await;
+        let mut served = 0;
+        job.serve(&node, |job| {
+            served += 1;
+            served > steps || job.outcome.lines.len() == 2
+        })
+        .await;
+        for rank in job.ranks.values() {
+            kill(rank.pid().cast_signed());
+        }
+        node.end_job(steps + 1).await;
+        assert!(left_of(&job).is_empty(), "after {steps} steps: {:?}", files());
+    }
+    node.quit().await;
+}
+
+#[tokio::test]
+async fn shared_memory_that_another_process_holds_is_not_removed() {
+    let (node, _) = Node::boot().await;
+    let path = format!("/dev/shm/ucx_shm_posix_test_{}", std::process::id());
+    let mut job = Job::new(1);
+    job.world_start(&node, &[command(2, &["hang"])], false).await;
+    job.serve(&node, |job| job.outcome.lines.len() == 2).await;
+    let held = fs::File::create_new(&path).unwrap();
+    kill(job.ranks.values().next().unwrap().pid().cast_signed());
+    node.end_job(1).await;
+    let is_there = fs::exists(&path).unwrap();
+    drop(held);
+    fs::remove_file(&path).unwrap();
+    assert!(is_there, "a file that somebody has open is somebody's");
+    node.quit().await;
+}
+
+#[tokio::test]
+async fn fifty_jobs_of_four_ranks_leave_no_descriptor_process_or_file() {
+    let (node, _) = Node::boot().await;
+    let descriptors = |pid: i32| fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    let children = || {
+        let keeper = node.keeper;
+        fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children"))
+            .unwrap()
+            .split_whitespace()
+            .count()
+    };
+    run(&node, 1, 4, &["sum"]).await;
+    node.end_job(1).await;
+    let before = (
+        descriptors(node.keeper),
+        descriptors(std::process::id().cast_signed()),
+        children(),
+    );
+    for number in 2..=51 {
+        let outcome = run(&node, number, 4, &["sum"]).await;
+        assert_eq!(outcome.finalized.len(), 4, "job {number}");
+        assert_eq!(node.end_job(number).await, (0, 0), "job {number}");
+    }
+    await_that("as many children as before", || children() == before.2);
+    assert_eq!(descriptors(node.keeper), before.0);
+    node.quit().await;
+}
