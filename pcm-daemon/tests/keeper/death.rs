@@ -111,11 +111,9 @@ async fn an_end_that_no_daemon_heard_is_told_to_the_next_one_until_it_is_forgott
     kill(rank.pid.cast_signed());
     let welcome = node.succeed().await;
     assert_eq!(welcome.held.len(), 2);
-    let ended = welcome.held.iter().find(|held| held.key == key(1, 1)).unwrap().ended;
-    let heard = if ended.is_some() {
-        ended.unwrap()
-    } else {
-        node.hear_exit().await.1
+    let heard = match welcome.held.iter().find(|held| held.key == key(1, 1)).unwrap().ended {
+        Some(status) => status,
+        None => node.hear_exit().await.1,
     };
     assert_eq!(heard, ExitStatus::Signal(libc::SIGKILL));
     node.link
