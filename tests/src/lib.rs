@@ -1,6 +1,11 @@
 //! What the test targets `sim_*`, `system_*` and `fault_*` share. Must never hold a test's own logic.
 
+pub mod background;
 pub mod binaries;
+pub mod cluster;
 pub mod heat2d;
+pub mod leak;
 pub mod limited;
+pub mod processes;
 pub mod skip;
+pub mod wait;

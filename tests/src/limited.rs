@@ -1,7 +1,7 @@
 //! Runs a program to its end within a deadline. Must never leave it running.
 
 use std::{
-    io::Read,
+    io::{Read, Write},
     process::{Child, Command, ExitStatus, Stdio},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -23,13 +23,26 @@ pub struct Outcome {
 /// # Panics
 /// When it cannot be started, or is still running after `limit` (it is killed then).
 pub fn run(command: &mut Command, limit: Duration) -> Outcome {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    run_to_end(command.stdin(Stdio::null()), None, limit)
+}
+
+/// As [`run`], with `input` on the program's stdin.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_with_input(command: &mut Command, input: Vec<u8>, limit: Duration) -> Outcome {
+    run_to_end(command.stdin(Stdio::piped()), Some(input), limit)
+}
+
+fn run_to_end(command: &mut Command, input: Option<Vec<u8>>, limit: Duration) -> Outcome {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command
         .spawn()
         .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+        // A program need not read its input to the end.
+        thread::spawn(move || stdin.write_all(&input));
+    }
     let (stdout, stderr) = (drain(child.stdout.take()), drain(child.stderr.take()));
     let status = wait(&mut child, limit);
     let text = |reader: JoinHandle<Vec<u8>>| String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned();

@@ -1,0 +1,256 @@
+//! A cluster of real daemons for one test: booted, used through `pcmctl`, taken down, and looked after: whatever the
+//! test does, nothing of it is left.
+
+use crate::{
+    background::Background,
+    binaries::built,
+    leak::{Before, MARK_VARIABLE},
+    limited::{self, Outcome},
+    processes, wait,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// What one command may take on a machine that does much else; each has tighter limits of its own.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A cluster, or a place for one.
+pub struct Cluster {
+    home: TempDir,
+    mark: String,
+    before: Before,
+    id: Option<String>,
+}
+
+impl Cluster {
+    /// A place for a cluster: nothing runs yet.
+    pub fn place() -> Self {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}-{number}", std::process::id());
+        let home = tempfile::Builder::new()
+            .prefix("pcm test ")
+            .tempdir()
+            .expect("a temporary folder");
+        fs::create_dir(home.path().join("tmp")).expect("a folder in it");
+        Self {
+            before: Before::now(&mark),
+            home,
+            mark,
+            id: None,
+        }
+    }
+
+    /// A cluster of so many virtual nodes.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn up(nodes: u32) -> Self {
+        Self::up_with(&["--local", &nodes.to_string()])
+    }
+
+    /// A cluster by these arguments of `up`.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn up_with(arguments: &[&str]) -> Self {
+        let mut cluster = Self::place();
+        let outcome = cluster.boot(arguments);
+        assert!(outcome.status.success(), "up: {outcome:?}");
+        cluster
+    }
+
+    /// Runs `up` with these arguments.
+    pub fn boot(&mut self, arguments: &[&str]) -> Outcome {
+        let outcome = self.run(&[&["up"], arguments].concat());
+        self.note_id();
+        outcome
+    }
+
+    /// Remembers the cluster's id, under which its sockets would be found when it is down.
+    pub fn note_id(&mut self) {
+        let record = fs::read(self.dir().join("cluster.json")).unwrap_or_default();
+        if let Ok(record) = serde_json::from_slice::<Value>(&record) {
+            self.id = record["id"].as_str().map(str::to_owned);
+        }
+    }
+
+    /// The cluster's directory. It has a blank in its name, as a user's may.
+    pub fn dir(&self) -> PathBuf {
+        self.home.path().join("cluster dir")
+    }
+
+    /// A folder for files of the test; it does not count as left behind.
+    pub fn files(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The cluster's id.
+    ///
+    /// # Panics
+    /// When none was booted.
+    pub fn id(&self) -> &str {
+        self.id.as_deref().expect("a cluster was booted")
+    }
+
+    /// Any program, marked as this test's.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("PCM_CLUSTER", self.dir())
+            .env(MARK_VARIABLE, &self.mark)
+            .env("TMPDIR", self.home.path().join("tmp"))
+            .current_dir(self.home.path());
+        command
+    }
+
+    /// `pcmctl` with these arguments.
+    pub fn pcmctl(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(built("pcmctl"));
+        command.args(arguments);
+        command
+    }
+
+    /// Runs `pcmctl` to its end.
+    pub fn run(&self, arguments: &[&str]) -> Outcome {
+        limited::run(&mut self.pcmctl(arguments), LIMIT)
+    }
+
+    /// Runs `pcmctl` with this on its standard input.
+    pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Outcome {
+        limited::run_with_input(&mut self.pcmctl(arguments), input.to_vec(), LIMIT)
+    }
+
+    /// Runs a job of the test program: `ranks` of `pcm-trial` with these arguments.
+    pub fn trial(&self, ranks: u32, arguments: &[&str]) -> Outcome {
+        limited::run(&mut self.trial_command(ranks, &[], arguments), LIMIT)
+    }
+
+    /// `pcmctl run` of the test program, with options of `run`.
+    pub fn trial_command(&self, ranks: u32, options: &[&str], arguments: &[&str]) -> Command {
+        let mut command = self.pcmctl(&["run", "-n", &ranks.to_string()]);
+        command.args(options).arg("--").arg(built("pcm-trial")).args(arguments);
+        command
+    }
+
+    /// Starts a job of the test program beside the test.
+    pub fn trial_beside(&self, ranks: u32, arguments: &[&str]) -> Background {
+        Background::start(&mut self.trial_command(ranks, &[], arguments))
+    }
+
+    /// The JSON document of a command that must succeed.
+    ///
+    /// # Panics
+    /// When it fails, or prints anything but one document.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let outcome = self.run(&[arguments, &["--json"]].concat());
+        assert!(outcome.status.success(), "{arguments:?}: {outcome:?}");
+        serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {outcome:?}"))
+    }
+
+    /// The process id of a node's daemon, as the cluster tells it.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn daemon_pid(&self, node: &str) -> u32 {
+        let nodes = self.json(&["nodes"]);
+        let status = nodes
+            .as_array()
+            .and_then(|nodes| nodes.iter().find(|status| status["name"] == node));
+        let pid = status.and_then(|status| status["daemon_pid"].as_u64());
+        pid.and_then(|pid| u32::try_from(pid).ok())
+            .unwrap_or_else(|| panic!("no daemon of {node} in {nodes}"))
+    }
+
+    /// The state of a node, as the cluster tells it; empty when it is not known.
+    pub fn node_state(&self, node: &str) -> String {
+        let nodes = self.json(&["nodes"]);
+        let status = nodes
+            .as_array()
+            .and_then(|nodes| nodes.iter().find(|status| status["name"] == node).cloned());
+        status
+            .and_then(|status| status["state"].as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
+
+    /// The processes of ranks: those that run this program.
+    pub fn ranks_of(&self, program: &str) -> Vec<u32> {
+        let marked = processes::with_variable(MARK_VARIABLE, &self.mark);
+        let wanted = built(program).display().to_string();
+        let is_rank = |pid: &u32| processes::command_line(*pid).starts_with(&wanted) && processes::is_alive(*pid);
+        marked.into_iter().filter(is_rank).collect()
+    }
+
+    /// Waits until no job runs any more and none of its processes is left.
+    ///
+    /// # Panics
+    /// When that takes too long.
+    pub fn wait_until_no_rank_of(&self, program: &str, limit: Duration) {
+        wait::until(&format!("no rank of {program}"), limit, || {
+            self.ranks_of(program).is_empty().then_some(())
+        });
+    }
+
+    /// Takes the cluster down and sees that nothing is left.
+    ///
+    /// # Panics
+    /// When `down` fails or something is left.
+    pub fn down(self) {
+        let outcome = self.run(&["down"]);
+        assert!(outcome.status.success(), "down: {outcome:?}");
+        self.assert_nothing_left();
+    }
+
+    /// Sees that nothing of the test is left, the cluster's directory included.
+    ///
+    /// # Panics
+    /// When something is.
+    pub fn assert_nothing_left(&self) {
+        let left = self.before.left(self.id.as_deref(), &self.home.path().join("tmp"));
+        assert!(left.is_empty(), "left behind:\n{}", left.join("\n"));
+        assert!(
+            !self.dir().exists(),
+            "left behind: {:?}",
+            fs::read_dir(self.dir()).map(|dir| dir.count())
+        );
+    }
+
+    /// What the daemons wrote to their logs, for the message of a failed test.
+    pub fn logs(&self) -> String {
+        let nodes = fs::read_dir(self.dir().join("nodes")).into_iter().flatten().flatten();
+        let log = |path: PathBuf| {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let tail: Vec<&str> = text.lines().rev().take(20).collect();
+            format!(
+                "{}:\n{}\n",
+                path.display(),
+                tail.into_iter().rev().collect::<Vec<_>>().join("\n")
+            )
+        };
+        nodes.map(|node| log(node.path().join("daemon.log"))).collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
+        // More than once: what was killed may have been starting another.
+        for _ in 0..3 {
+            for pid in processes::with_variable(MARK_VARIABLE, &self.mark) {
+                processes::send(pid, Signal::KILL);
+            }
+        }
+    }
+}
