@@ -5,7 +5,11 @@
 #![allow(non_snake_case, missing_docs, reason = "the names and meanings are those of MPI")]
 #![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, reason = "as MPI says")]
 
-use super::{recorder, wrappers::CLASSES, wrappers::number};
+use super::{
+    recorder::{self, Entered, Recorder},
+    wrappers::CLASSES,
+    wrappers::number,
+};
 use crate::{
     clock::Clock,
     start::{self, started},
@@ -53,30 +57,28 @@ fn has_many_threads() -> bool {
     unsafe { mpi_sys::PMPI_Query_thread(&mut level) != 0 || level == mpi_sys::RSMPI_THREAD_MULTIPLE }
 }
 
-fn enter(function: u16) {
-    if let Some(recorder) = recorder::active() {
-        let class = CLASSES.iter().position(|name| *name == "process").unwrap_or(0);
-        recorder.enter(function, class, NOT_ONE, NOT_ONE, 0, 0);
-    }
+fn enter(function: u16) -> Option<(&'static Recorder, Entered)> {
+    let class = CLASSES.iter().position(|name| *name == "process").unwrap_or(0);
+    recorder::active().map(|recorder| (recorder, recorder.enter(function, class, NOT_ONE, NOT_ONE, 0, 0)))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Finalize() -> c_int {
-    _ = catch_unwind(|| {
-        enter(number::MPI_Finalize);
+    let entered = catch_unwind(|| {
+        let entered = enter(number::MPI_Finalize);
         if let Some(started) = started() {
             started.recorder.page().set_state(State::Finalizing);
             // A daemon that cannot be told sees the end of the process instead.
             _ = started.channel.send(&AppToDaemon::Finalizing);
         }
+        entered
     });
     // SAFETY: the caller's call, unchanged.
     let code = unsafe { mpi_sys::PMPI_Finalize() };
-    _ = catch_unwind(|| {
-        if let Some(started) = started() {
-            started.recorder.page().set_state(State::Done);
-        }
-    });
+    if let Ok(Some((recorder, entered))) = entered {
+        recorder.leave(entered);
+        recorder.page().set_state(State::Done);
+    }
     code
 }
 

@@ -1,0 +1,153 @@
+//! What the daemon sees on a rank's page and hears on its channel.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod harness;
+
+use harness::{Rank, With, compile, start};
+use pcm_proto::{
+    app::AppToDaemon,
+    handshake::PROTOCOL_VERSION,
+    page::{CallSeen, Page, State},
+};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Messages and bytes sent to a peer, receives and bytes posted for it.
+fn row(page: Page<'_>, peer: usize) -> [u64; 4] {
+    let row = page.peer(peer);
+    [
+        &row.messages_sent,
+        &row.bytes_sent,
+        &row.messages_received,
+        &row.bytes_received,
+    ]
+    .map(|word| word.load(Relaxed))
+}
+
+fn class(page: Page<'_>, name: &str) -> [u64; 2] {
+    let class = (0..page.head.classes.len())
+        .find(|class| page.class_name(*class) == name)
+        .unwrap();
+    let class = &page.head.classes[class];
+    [class.calls.load(Relaxed), class.bytes.load(Relaxed)]
+}
+
+fn assert_traffic(rank: &mut Rank, own: usize) {
+    let page = rank.page();
+    assert_eq!(page.state(), State::Done);
+    // 3 of 800 or 1 of 24 in one direction, in both 1 of 5 and 4 of 16; a byte to oneself.
+    let (from_0, from_1) = ([3 + 1 + 4, 2400 + 5 + 64], [1 + 1 + 4, 24 + 5 + 64]);
+    let (sent, received) = if own == 0 { (from_0, from_1) } else { (from_1, from_0) };
+    assert_eq!(
+        row(page, 1 - own),
+        [sent[0], sent[1], received[0], received[1]],
+        "rank {own}"
+    );
+    assert_eq!(row(page, own), [1, 1, 1, 1], "rank {own} to itself");
+    assert_eq!(row(page, page.peers_max()), [0; 4], "to others");
+    assert_eq!(class(page, "collective"), [2, 160]);
+    assert_eq!(class(page, "start")[0], 4);
+    assert_eq!(class(page, "wait")[0], 4);
+    assert_eq!(class(page, "exchange"), [2, 12]);
+    assert_eq!(class(page, "communicator")[0], 6);
+    let progress = &page.head.progress;
+    let ranks = [
+        &progress.world_rank,
+        &progress.world_size,
+        &progress.job_rank,
+        &progress.job_size,
+    ];
+    assert_eq!(ranks.map(|word| word.load(Relaxed)), [own as u64, 2, own as u64, 2]);
+    assert!(
+        page.calls() >= 20 && page.mpi_ns() > 1_000,
+        "{} calls, {} ns",
+        page.calls(),
+        page.mpi_ns()
+    );
+}
+
+#[test]
+fn messages_and_bytes_stand_in_the_row_of_the_rank_in_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    for with in [With::Preload, With::Shared, With::Static] {
+        let program = compile(folder.path(), "traffic.c", with);
+        let mut running = start(2, &program, &[], with);
+        running.output();
+        for (own, rank) in running.ranks.iter_mut().enumerate() {
+            assert_traffic(rank, own);
+        }
+    }
+}
+
+#[test]
+fn messages_and_bytes_are_counted_with_many_threads_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "traffic.c", With::Shared);
+    let mut running = start(2, &program, &["multiple"], With::Shared);
+    running.output();
+    for (own, rank) in running.ranks.iter_mut().enumerate() {
+        assert_traffic(rank, own);
+    }
+}
+
+#[test]
+fn the_call_a_rank_waits_in_is_seen_from_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "blocked.c", With::Shared);
+    let go = folder.path().join("go");
+    let mut running = start(2, &program, &[&go.to_string_lossy()], With::Shared);
+    let seen: CallSeen = running.ranks[0].await_page("MPI_Recv", |page| page.call_seen());
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    assert_eq!(
+        (seen.function.as_str(), seen.peer, seen.tag, seen.bytes),
+        ("Recv", Some(1), Some(77), 80)
+    );
+    let waited = now_ns
+        .checked_sub(seen.since_ns)
+        .expect("a call that began in the past");
+    assert!(waited < harness::LIMIT.as_nanos() as u64, "waiting for {waited} ns");
+    assert_eq!(
+        running.ranks[1].await_page("no call", |page| (page.calls() == 0).then(|| page.call_seen())),
+        None
+    );
+    std::fs::write(go, "").unwrap();
+    running.output();
+    assert_eq!(running.ranks[0].page().call_seen(), None);
+    assert!(running.ranks[0].page().mpi_ns() > 0);
+}
+
+#[test]
+fn a_rank_says_when_it_begins_and_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "status.c", With::Static);
+    let mut running = start(2, &program, &[], With::Static);
+    let output = running.output();
+    for (world_rank, rank) in (0..).zip(&mut running.ranks) {
+        let pid = rank.page().head.progress.pid.load(Relaxed) as u32;
+        let initialized = AppToDaemon::Initialized {
+            version: PROTOCOL_VERSION,
+            pid,
+            world_rank,
+            world_size: 2,
+        };
+        assert_eq!(rank.messages(), [initialized, AppToDaemon::Finalizing]);
+    }
+    let line = format!(
+        "version {} before 0 active 1 result 0 null 2 error \n",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(output, line.repeat(2));
+}
+
+#[test]
+fn an_abort_is_told_to_the_daemon_with_its_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "status.c", With::Shared);
+    let mut running = start(1, &program, &["42"], With::Shared);
+    let (status, _) = running.end();
+    assert!(!status.success());
+    assert_eq!(
+        running.ranks[0].messages().last(),
+        Some(&AppToDaemon::Aborting { code: 42 })
+    );
+}
