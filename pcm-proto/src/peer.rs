@@ -187,6 +187,28 @@ pub struct SpawnAsk {
     pub hosts: Vec<String>,
 }
 
+/// `MPI_Publish_name` and its kin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NameRequest {
+    /// Make a port known under a name.
+    Publish {
+        /// The name.
+        service: String,
+        /// The port.
+        port: String,
+    },
+    /// Withdraw a name.
+    Unpublish {
+        /// The name.
+        service: String,
+    },
+    /// Find the port of a name.
+    Lookup {
+        /// The name.
+        service: String,
+    },
+}
+
 /// What is said about a job. The comment names the direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobMessage {
@@ -283,6 +305,22 @@ pub enum JobMessage {
         /// Ranks started, or the reason why none were.
         result: Result<u32, String>,
     },
+    /// Node to coordinator: a process publishes, withdraws or looks up a name of the job.
+    Name {
+        /// Which process.
+        process: ProcessId,
+        /// What it wants.
+        request: NameRequest,
+    },
+    /// Coordinator to node: what became of that; `Err` when it could not be done.
+    NameAnswer {
+        /// The process that asked.
+        process: ProcessId,
+        /// What was asked.
+        request: NameRequest,
+        /// The port that was found, empty where none was asked for.
+        result: Result<String, String>,
+    },
     /// Node to coordinator: output of a process.
     Output(OutputPiece),
     /// Coordinator to node: so much of a stream reached its reader; with `bytes` the sum since its beginning.
@@ -323,6 +361,9 @@ pub struct OutputPiece {
     pub stream: Stream,
     /// Where these bytes stand in the stream.
     pub offset: u64,
+    /// The earliest place from which the node could send this stream again; what lies before and was not taken is
+    /// lost with a daemon that was killed.
+    pub available_from: u64,
     /// The bytes.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,

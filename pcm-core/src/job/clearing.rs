@@ -35,6 +35,7 @@ impl Participant {
             });
         }
         self.spawns.remove(&process);
+        self.names.remove(&process);
         let processes = &self.processes;
         self.worlds.retain(|id, world| {
             world.has_children() || processes.values().any(|local| local.world == *id && local.is_alive())

@@ -187,6 +187,7 @@ pub struct Coordinator {
     pub(super) order_next: u32,
     pub(super) world_next: u32,
     pub(super) spawning: Spawning,
+    pub(super) names: BTreeMap<String, String>,
 }
 
 impl Coordinator {
@@ -214,6 +215,7 @@ impl Coordinator {
             order_next: 0,
             world_next: 0,
             spawning: Spawning::default(),
+            names: BTreeMap::new(),
             spec,
         };
         let worlds = worlds::worlds(coordinator.spec.world, shares, ProcessId(0), WorldId(0));
@@ -307,6 +309,7 @@ impl Coordinator {
             JobMessage::Emptied => self.on_node_stage(&node, NodeStage::Emptied, effects),
             JobMessage::Cleared => self.on_node_stage(&node, NodeStage::Cleared, effects),
             JobMessage::Spawn(ask) => self.on_spawn(now_us, *ask, effects),
+            JobMessage::Name { process, request } => self.on_name(process, request, effects),
             JobMessage::SpawnReady { world } => self.on_spawn_ready(world, effects),
             _ => {}
         }
@@ -432,6 +435,34 @@ impl Coordinator {
             .iter()
             .filter(|(_, stage)| **stage == NodeStage::Active)
             .map(|(node, _)| node)
+    }
+
+    /// The ranks in order: process, node, process id (0 while not known).
+    pub fn rank_rows(&self) -> impl Iterator<Item = (Rank, ProcessId, NodeName, u32)> + '_ {
+        self.layout.iter().enumerate().filter_map(|(rank, process)| {
+            let known = self.processes.get(process)?;
+            let pid = match known.state {
+                ProcessState::Running { pid } => pid,
+                _ => 0,
+            };
+            Some((Rank(rank as u32), *process, known.node.clone(), pid))
+        })
+    }
+
+    /// Whether the job uses a node, or did.
+    pub fn has_node(&self, node: &NodeName) -> bool {
+        self.nodes.contains_key(node)
+    }
+
+    /// Nodes that may have output of the job.
+    pub fn nodes_with_output(&self) -> impl Iterator<Item = &NodeName> {
+        let may = |stage: &NodeStage| matches!(stage, NodeStage::Active | NodeStage::Emptied);
+        self.nodes.iter().filter(move |(_, stage)| may(stage)).map(|(node, _)| node)
+    }
+
+    /// How many of its processes are on a node and have not ended.
+    pub fn alive_on(&self, node: &NodeName) -> u32 {
+        self.processes.values().filter(|process| process.node == *node && !process.is_over()).count() as u32
     }
 
     /// What the job was asked to be.

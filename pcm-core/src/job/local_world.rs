@@ -7,10 +7,10 @@ use super::worlds;
 use crate::pmi::gather::{Gather, GatherEffect, Puts};
 use crate::pmi::segment;
 use crate::pmi::spawn::SpawnCommand;
-use crate::pmi::wire::Request;
+use crate::pmi::wire::{Answer, Request};
 use crate::pmi::world::{self, Stage, World, WorldSpec};
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
-use pcm_proto::peer::{JobMessage, SpawnAsk, WorldCommand, WorldStart};
+use pcm_proto::peer::{JobMessage, NameRequest, SpawnAsk, WorldCommand, WorldStart};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -39,6 +39,8 @@ pub(super) enum Outward {
     },
     /// Tell the coordinator that this world is ready to meet its parent.
     Ready(WorldId),
+    /// Ask the coordinator about a name.
+    Name { process: ProcessId, request: NameRequest },
     /// Tell the coordinator that a process aborts.
     Abort {
         process: ProcessId,
@@ -147,6 +149,11 @@ impl LocalWorld {
         self.carry(effects)
     }
 
+    pub(super) fn on_name_answer(&mut self, process: ProcessId, answer: &Answer<'_>) -> Vec<Outward> {
+        let effects = self.world.on_name_answer(process, answer);
+        self.carry(effects)
+    }
+
     /// The barrier word to the parent, if `node` is that and waits for it.
     pub(super) fn said_to(&self, node: &NodeName) -> Vec<Effect> {
         if self.parent.as_ref() != Some(node) {
@@ -203,7 +210,7 @@ impl LocalWorld {
                 }
                 world::Effect::ParentAsked => outward.push(Outward::Ready(self.start.world)),
                 world::Effect::NameRequested { process, request } => {
-                    outward.push(Outward::Do(Effect::Name { process, request }));
+                    outward.extend(name_request(request).map(|request| Outward::Name { process, request }));
                 }
             }
         }
@@ -292,9 +299,47 @@ impl Participant {
                         message,
                     });
                 }
+                Outward::Name { process, request } => {
+                    self.names.insert(process, request);
+                    effects.extend(self.name_asks());
+                }
                 Outward::Spawn { process, commands } => self.on_spawn(process, &commands, effects),
             }
         }
+    }
+
+    /// Requests about names that wait for the coordinator's answer; asking twice does no harm.
+    pub(super) fn name_asks(&self) -> Vec<Effect> {
+        let ask = |(process, request): (&ProcessId, &NameRequest)| Effect::Send {
+            node: self.coordinator.clone(),
+            message: JobMessage::Name {
+                process: *process,
+                request: request.clone(),
+            },
+        };
+        self.names.iter().map(ask).collect()
+    }
+
+    pub(super) fn on_name_answer(
+        &mut self,
+        process: ProcessId,
+        request: &NameRequest,
+        result: &Result<String, String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.names.get(&process) != Some(request) {
+            return;
+        }
+        self.names.remove(&process);
+        let answer = match request {
+            NameRequest::Publish { .. } => Answer::Published(result.is_ok()),
+            NameRequest::Unpublish { .. } => Answer::Unpublished(result.is_ok()),
+            NameRequest::Lookup { .. } => Answer::Found(result.as_deref().ok()),
+        };
+        let Some(world) = self.processes.get(&process).map(|local| local.world) else {
+            return;
+        };
+        self.in_world(world, effects, |world| world.on_name_answer(process, &answer));
     }
 
     fn on_spawn(&mut self, process: ProcessId, commands: &[SpawnCommand], effects: &mut Vec<Effect>) {
@@ -354,5 +399,14 @@ fn world_command(command: &SpawnCommand) -> WorldCommand {
         program: command.program.clone().into_bytes(),
         args: command.args.iter().map(|arg| arg.clone().into_bytes()).collect(),
         cwd: command.info("wdir").or_else(|| command.info("wd")).map(Into::into),
+    }
+}
+
+fn name_request(request: Request) -> Option<NameRequest> {
+    match request {
+        Request::Publish { service, port } => Some(NameRequest::Publish { service, port }),
+        Request::Unpublish { service } => Some(NameRequest::Unpublish { service }),
+        Request::Lookup { service } => Some(NameRequest::Lookup { service }),
+        _ => None,
     }
 }

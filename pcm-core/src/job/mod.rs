@@ -6,6 +6,7 @@ pub mod coordinator;
 pub mod ended;
 mod ending;
 pub mod local_world;
+mod names;
 pub mod participant;
 pub mod placement;
 mod spawning;

@@ -7,9 +7,12 @@ use crate::pmi::wire::Request;
 use pcm_proto::ids::{JobId, NodeName, ProcessId, WorldId};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{JobMessage, ProcessEnd, SpawnAsk, StartOrder};
+use pcm_proto::peer::{JobMessage, NameRequest, ProcessEnd, SpawnAsk, StartOrder};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Words kept for worlds whose order has not come yet: one for each child of each world of a large order.
+const EARLY_MAX: usize = 4096;
 
 /// What happens to a node's part of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,13 +107,6 @@ pub enum Effect {
         /// The line.
         line: String,
     },
-    /// A process wants to publish, unpublish or look up a name.
-    Name {
-        /// Which.
-        process: ProcessId,
-        /// What it wants.
-        request: Request,
-    },
     /// No process is left; answer with [`Input::OutputTaken`] once all output was.
     Emptied,
     /// The job is over here: forget it.
@@ -189,7 +185,13 @@ pub struct Participant {
     pub(super) worlds: BTreeMap<WorldId, LocalWorld>,
     /// The last spawn of each process, with the request while it is open.
     pub(super) spawns: BTreeMap<ProcessId, (u32, Option<SpawnAsk>)>,
+    /// Requests about names that wait for the coordinator's answer.
+    pub(super) names: BTreeMap<ProcessId, NameRequest>,
     pub(super) unwanted: BTreeSet<ProcessId>,
+    /// Words about worlds whose order has not come yet: they overtook it on another way.
+    pub(super) early: Vec<(NodeName, JobMessage)>,
+    /// Worlds with this number or higher were not ordered yet, as far as this node knows.
+    pub(super) world_next: u32,
     pub(super) phase: Phase,
     pub(super) is_closed: bool,
 }
@@ -209,7 +211,10 @@ impl Participant {
             processes: BTreeMap::new(),
             worlds: BTreeMap::new(),
             spawns: BTreeMap::new(),
+            names: BTreeMap::new(),
             unwanted: BTreeSet::new(),
+            early: Vec::new(),
+            world_next: 0,
             phase: Phase::Active,
             is_closed: false,
         }
@@ -250,8 +255,19 @@ impl Participant {
     }
 
     fn on_said(&mut self, now_us: u64, node: &NodeName, message: JobMessage, effects: &mut Vec<Effect>) {
+        if self.is_early(&message) {
+            if self.early.len() < EARLY_MAX {
+                self.early.push((node.clone(), message));
+            }
+            return;
+        }
         match message {
-            JobMessage::Start(order) => self.on_start(&order, effects),
+            JobMessage::Start(order) => {
+                self.on_start(&order, effects);
+                for (node, message) in std::mem::take(&mut self.early) {
+                    self.on_said(now_us, &node, message, effects);
+                }
+            }
             JobMessage::Signal { signal } => {
                 let alive = self.processes.iter().filter(|(_, local)| local.is_alive());
                 effects.extend(alive.map(|(process, _)| Effect::Signal {
@@ -285,6 +301,13 @@ impl Participant {
             } => {
                 self.in_world(world, effects, |world| world.on_done(generation, puts));
             }
+            JobMessage::NameAnswer {
+                process,
+                request,
+                result,
+            } => {
+                self.on_name_answer(process, &request, &result, effects);
+            }
             JobMessage::SpawnResult {
                 process,
                 number,
@@ -293,6 +316,16 @@ impl Participant {
                 self.on_spawn_result(process, number, &result, effects);
             }
             _ => {}
+        }
+    }
+
+    /// Whether this is about a world this node is going to have part in, but has not yet.
+    fn is_early(&self, message: &JobMessage) -> bool {
+        match message {
+            JobMessage::Barrier { world, .. } | JobMessage::BarrierGone { world } => {
+                self.phase == Phase::Active && world.0 >= self.world_next
+            }
+            _ => false,
         }
     }
 

@@ -55,6 +55,7 @@ impl Participant {
             _ => {}
         }
         effects.extend(self.spawn_asks());
+        effects.extend(self.name_asks());
         effects
     }
 

@@ -145,7 +145,7 @@ mod tests {
             share("d", 8, 3),
             share("e", 7, 1),
         ];
-        assert_eq!(process_mapping(&shares), "(vector,(0,1,3),(1,2,3),(0,1,1))");
+        assert_eq!(process_mapping(&shares), "(vector,(0,3,3),(0,1,1))");
         assert_eq!(process_mapping(&shares[..2]), "(vector,(0,1,3))");
     }
 

@@ -45,6 +45,8 @@ pub(super) enum Record {
     PartOver { job: JobId },
     /// A job that this daemon coordinated ended, and everybody was told.
     Ended { now_us: u64, status: Box<JobStatus> },
+    /// Output of a process here that was passed on.
+    Printed { job: JobId, process: ProcessId, stream: Stream, bytes: u64 },
     /// Output of a detached job that was written to its files.
     Written { job: JobId, process: ProcessId, stream: Stream, bytes: u64 },
 }
@@ -59,6 +61,7 @@ pub(super) struct Past {
     pub(super) coordinators: BTreeMap<JobId, Coordinator>,
     pub(super) parts: BTreeMap<JobId, Participant>,
     pub(super) ended: Vec<(u64, JobStatus)>,
+    pub(super) printed: BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>,
     pub(super) written: BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>,
 }
 
@@ -90,11 +93,15 @@ impl Past {
             }
             Record::PartOver { job } => {
                 self.parts.remove(&job);
+                self.printed.remove(&job);
             }
             Record::Ended { now_us, status } => {
                 self.coordinators.remove(&status.job);
                 self.written.remove(&status.job);
                 self.ended.push((now_us, *status));
+            }
+            Record::Printed { job, process, stream, bytes } => {
+                self.printed.entry(job).or_default().insert((process, stream), bytes);
             }
             Record::Written { job, process, stream, bytes } => {
                 self.written.entry(job).or_default().insert((process, stream), bytes);

@@ -1,1 +1,30 @@
 //! The daemon proper: one loop over sockets, processes and timers that drives the state machines of `pcm-core`.
+
+mod agent;
+mod asks;
+mod boot;
+mod control;
+mod coordinating;
+mod daemon;
+mod event;
+mod event_log;
+mod gather;
+mod host;
+mod job_output;
+mod job_stdin;
+mod journal;
+mod keeper_orders;
+mod launch;
+mod logs;
+mod nodes;
+mod output_files;
+mod part_output;
+mod part_stdin;
+mod parts;
+mod peers;
+mod ps;
+mod shutdown;
+mod start;
+mod timers;
+
+pub use start::serve;

@@ -30,8 +30,6 @@ pub(super) enum Timer {
     Agent,
     /// Output pipes of a job that has ended should be closed by now.
     OutputEnd(JobId),
-    /// The daemon should have ended by now.
-    Quit,
 }
 
 /// Timers in the order of their time.

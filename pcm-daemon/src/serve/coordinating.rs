@@ -1,0 +1,348 @@
+//! The jobs this daemon coordinates: feeds their state machines, carries out what they decide, and keeps what a
+//! restart would need.
+
+use super::control::Requester;
+use super::daemon::Daemon;
+use super::event::LinkId;
+use super::job_output::JobOutput;
+use super::job_stdin::JobStdin;
+use super::journal::Record;
+use super::timers::Timer;
+use pcm_core::job::coordinator::{Coordinator, Effect, Input};
+use pcm_core::job::placement::{self, Share};
+use pcm_proto::control::{DaemonToControl, Refusal, Stream};
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX};
+use pcm_proto::peer::{DaemonToDaemon, JobMessage};
+use pcm_proto::refusal;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// An attached `pcmctl` whose link broke, or whose daemon was started again, has so long to come back.
+const RETURN_WITHIN: Duration = Duration::from_secs(8);
+
+/// Most jobs at a time on one coordinator; each costs kilobytes, and the limit only stops a runaway script.
+const JOBS_MAX: usize = 1000;
+
+/// Who sees the job's output and whose end is its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// Nobody: it goes on by itself.
+    Detached,
+    /// A `pcmctl`.
+    Attached(LinkId),
+    /// A `pcmctl` that is expected back.
+    Awaited,
+    /// A `pcmctl` that did not come back.
+    Left,
+}
+
+/// A job this daemon coordinates.
+pub(super) struct Coordinated {
+    pub(super) state: Coordinator,
+    pub(super) audience: Audience,
+    pub(super) output: JobOutput,
+    pub(super) stdin: JobStdin,
+    armed_us: Option<u64>,
+}
+
+impl Coordinated {
+    pub(super) fn new(state: Coordinator, audience: Audience, output: JobOutput) -> Self {
+        Self { state, audience, output, stdin: JobStdin::default(), armed_us: None }
+    }
+}
+
+impl Daemon {
+    /// A new job is asked for.
+    pub(super) fn on_run(&mut self, from: Requester, spec: JobSpec) {
+        if let Err(refusal) = self.check_run(&spec) {
+            return self.answer(from, DaemonToControl::Refused(refusal));
+        }
+        let numbering = self.nodes.numbering().clone();
+        if numbering == self.own {
+            let job = JobId(self.highest_job.0 + 1);
+            self.heard_of(job);
+            self.accept(from, spec, job);
+        } else {
+            self.ask_for_run(&numbering, from, spec);
+        }
+    }
+
+    fn check_run(&self, spec: &JobSpec) -> Result<(), Refusal> {
+        if self.is_going_down() {
+            return Err(Refusal::new(refusal::GOING_DOWN, "the cluster is going down: start it again with `pcmctl up`"));
+        }
+        if spec.size == 0 || spec.size > RANKS_MAX || spec.size > spec.max || spec.size < spec.min {
+            let message = format!(
+                "{} ranks are asked for, the job allows {} to {} and the system 1 to {RANKS_MAX}",
+                spec.size, spec.min, spec.max
+            );
+            return Err(Refusal::new(refusal::BAD_SIZE, message));
+        }
+        if self.jobs.len() >= JOBS_MAX {
+            let message = format!("{JOBS_MAX} jobs run already: wait for some to end, see `pcmctl jobs`");
+            return Err(Refusal::new(refusal::LIMIT_REACHED, message));
+        }
+        Ok(())
+    }
+
+    /// Accepts a job under a number that nobody else has.
+    pub(super) fn accept(&mut self, from: Requester, spec: JobSpec, job: JobId) {
+        let shares = match self.place(&spec.nodes, spec.size) {
+            Ok(shares) => shares,
+            Err(refusal) => return self.answer(from, DaemonToControl::Refused(refusal)),
+        };
+        let is_crowded = self.is_crowded(&spec, &shares);
+        let audience = match from {
+            Requester::Control(link) if !spec.detached => Audience::Attached(link),
+            _ => Audience::Detached,
+        };
+        let output = match audience {
+            Audience::Detached => JobOutput::to_files(&self.spec.cluster_dir, job, BTreeMap::new(), self.events.clone()),
+            _ => JobOutput::to_control(),
+        };
+        let now_us = self.clock.now_us();
+        let (state, effects) = Coordinator::accept(job, self.own.clone(), spec, &shares, is_crowded, now_us);
+        self.record(&Record::Coordinator { job, state: Box::new(state.clone()) });
+        self.jobs.insert(job, Coordinated::new(state, audience, output));
+        if let Requester::Control(link) = from {
+            self.controls.attach(link, job);
+        }
+        self.answer(from, DaemonToControl::JobAccepted { job });
+        self.carry_out(job, effects);
+    }
+
+    fn place(&self, allowed: &[NodeName], count: u32) -> Result<Vec<Share>, Refusal> {
+        if let Some(name) = allowed.iter().find(|name| self.nodes.state(name).is_none()) {
+            let message = format!("node {name} is not part of the cluster: `pcmctl nodes` lists those that are");
+            return Err(Refusal::new(refusal::UNKNOWN_NODE, message));
+        }
+        let mut views = self.nodes.views();
+        // Reports lag behind what was placed a moment ago.
+        for view in &mut views {
+            let placed = self.jobs.values().map(|job| job.state.alive_on(&view.name)).sum();
+            view.ranks = view.ranks.max(placed);
+        }
+        placement::place(&views, allowed, count).map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))
+    }
+
+    fn is_crowded(&self, spec: &JobSpec, shares: &[Share]) -> bool {
+        let mut ranks: BTreeMap<u64, usize> = BTreeMap::new();
+        for share in shares {
+            *ranks.entry(share.host).or_default() += share.count as usize;
+        }
+        // Nobody who leaves the maximum as it is says that the job will grow that far.
+        let is_going_to_grow = spec.max > spec.size && spec.max < RANKS_MAX;
+        ranks.iter().any(|(host, ranks)| {
+            let cpus = self.nodes.cpus_of_host(*host);
+            *ranks > cpus || (is_going_to_grow && spec.max as usize > cpus)
+        })
+    }
+
+    /// Gives an input to a job's coordinator and carries out what it decides.
+    pub(super) fn coordinate(&mut self, job: JobId, input: Input) {
+        let now_us = self.clock.now_us();
+        if !self.jobs.contains_key(&job) {
+            return;
+        }
+        self.record(&Record::CoordinatorInput { job, now_us, input: input.clone() });
+        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let effects = coordinated.state.handle(now_us, input);
+        self.carry_out(job, effects);
+    }
+
+    fn carry_out(&mut self, job: JobId, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send { node, message } => self.send_job(&node, job, message),
+                Effect::Note(kind) => self.on_job_note(job, kind),
+                Effect::Place { process, number, count, hosts } => {
+                    let shares = self.place_spawn(job, count, &hosts);
+                    self.coordinate(job, Input::SpawnPlaced { process, number, shares });
+                }
+                Effect::Ended { end, nodes } => return self.on_job_ended(job, &end, &nodes),
+            }
+        }
+        self.arm_coordinator(job);
+    }
+
+    fn place_spawn(&self, job: JobId, count: u32, hosts: &[String]) -> Result<Vec<Share>, String> {
+        // A host the application names may be none of our nodes; then the choice is ours.
+        let named = hosts.iter().filter_map(|host| NodeName::new(host.as_str()).ok());
+        let mut allowed: Vec<NodeName> = named.filter(|node| self.nodes.state(node).is_some()).collect();
+        if allowed.is_empty() {
+            allowed = self.jobs.get(&job).map(|job| job.state.spec().nodes.clone()).unwrap_or_default();
+        }
+        self.place(&allowed, count).map_err(|refusal| refusal.message)
+    }
+
+    fn arm_coordinator(&mut self, job: JobId) {
+        let now_us = self.clock.now_us();
+        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let deadline = coordinated.state.deadline();
+        if deadline != coordinated.armed_us {
+            coordinated.armed_us = deadline;
+            if let Some(deadline_us) = deadline {
+                let after = Duration::from_micros(deadline_us.saturating_sub(now_us));
+                self.timers.arm(after, Timer::Coordinator(job));
+            }
+        }
+    }
+
+    pub(super) fn on_coordinator_timer(&mut self, job: JobId) {
+        let now_us = self.clock.now_us();
+        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        coordinated.armed_us = None;
+        match coordinated.state.deadline() {
+            Some(deadline_us) if deadline_us <= now_us => self.coordinate(job, Input::Tick),
+            _ => self.arm_coordinator(job),
+        }
+    }
+
+    fn on_job_note(&mut self, job: JobId, kind: EventKind) {
+        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let epoch = coordinated.state.epoch();
+        if matches!(kind, EventKind::JobStarted { .. }) {
+            let link = match coordinated.audience {
+                Audience::Attached(link) => Some(link),
+                Audience::Detached => self.controls.attached_to(job),
+                _ => None,
+            };
+            if let Some(link) = link {
+                self.answer(Requester::Control(link), DaemonToControl::JobStarted { job });
+            }
+            self.pass_stdin(job);
+        }
+        self.note(Some(job), epoch, kind);
+    }
+
+    fn on_job_ended(&mut self, job: JobId, end: &JobEnd, nodes: &[NodeName]) {
+        self.finish_output(job);
+        let Some(coordinated) = self.jobs.remove(&job) else { return };
+        let status = coordinated.state.status();
+        let now_us = self.clock.now_us();
+        self.record(&Record::Ended { now_us, status: Box::new(status.clone()) });
+        self.ended.remember(now_us, status);
+        if let Some(link) = self.controls.attached_to(job) {
+            self.answer(Requester::Control(link), DaemonToControl::JobEnded(end.clone()));
+            self.controls.detach(link);
+        }
+        for node in nodes {
+            self.send_job(node, job, JobMessage::Close);
+        }
+        self.on_something_ended();
+    }
+
+    pub(super) fn send_job(&mut self, node: &NodeName, job: JobId, message: JobMessage) {
+        self.send(node, DaemonToDaemon::Job { job, message: Box::new(message) });
+    }
+
+    /// A message about a job, for its coordinator or for this node's part of it.
+    pub(super) fn on_job_message(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
+        match message {
+            JobMessage::Output(piece) => self.on_output_piece(job, node, piece),
+            JobMessage::StdinTaken { bytes } => self.on_job_stdin_taken(job, bytes),
+            JobMessage::Started { .. }
+            | JobMessage::StartRefused { .. }
+            | JobMessage::Exited(_)
+            | JobMessage::Aborted { .. }
+            | JobMessage::Emptied
+            | JobMessage::Cleared
+            | JobMessage::Spawn(_)
+            | JobMessage::Name { .. }
+            | JobMessage::SpawnReady { .. } => {
+                if self.jobs.contains_key(&job) {
+                    self.coordinate(job, Input::Said { node: node.clone(), message });
+                } else {
+                    // The job is over, or this is not its coordinator; either way the node need not keep it.
+                    self.send_job(node, job, JobMessage::Close);
+                }
+            }
+            _ => self.on_part_message(job, node, message),
+        }
+    }
+
+    /// A node is linked (again): says what it may have missed of the jobs coordinated here and of those it coordinates.
+    pub(super) fn on_jobs_linked(&mut self, node: &NodeName) {
+        for job in self.jobs.keys().copied().collect::<Vec<_>>() {
+            let Some(coordinated) = self.jobs.get(&job) else { continue };
+            if coordinated.state.has_node(node) {
+                let effects = coordinated.state.on_linked(node);
+                self.carry_out(job, effects);
+                self.ask_output(job, Some(node));
+            }
+        }
+        self.on_parts_linked(node);
+    }
+
+    /// No link to a node is left.
+    pub(super) fn on_jobs_unlinked(&mut self, node: &NodeName) {
+        self.on_parts_unlinked(node);
+    }
+
+    /// A `pcmctl` comes back to its job.
+    pub(super) fn on_attach(&mut self, from: Requester, job: JobId, received: Vec<(ProcessId, Stream, u64)>) {
+        let Requester::Control(link) = from else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return self.refuse_unknown_job(from, job);
+        };
+        match coordinated.audience {
+            Audience::Awaited => {}
+            // The old link may not have been noticed dead yet.
+            Audience::Attached(old) => self.controls.detach(old),
+            Audience::Detached | Audience::Left => {
+                let message = format!("job {job} runs without a `pcmctl`: see `pcmctl jobs`, its output is in jobs/{job}");
+                return self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::NOT_SUPPORTED, message)));
+            }
+        }
+        coordinated.audience = Audience::Attached(link);
+        coordinated.output.attach(received);
+        self.controls.attach(link, job);
+        self.answer(from, DaemonToControl::JobAccepted { job });
+        self.ask_output(job, None);
+        self.pump_output(job);
+    }
+
+    pub(super) fn refuse_unknown_job(&mut self, from: Requester, job: JobId) {
+        let refusal = match self.ended.find(job) {
+            Some(_) => Refusal::new(refusal::JOB_ENDED, format!("job {job} has ended: `pcmctl jobs` tells how")),
+            None => Refusal::new(refusal::UNKNOWN_JOB, format!("there is no job {job}: `pcmctl jobs` lists all")),
+        };
+        self.answer(from, DaemonToControl::Refused(refusal));
+    }
+
+    /// The link of the `pcmctl` attached to a job ended.
+    pub(super) fn on_audience_lost(&mut self, job: JobId, link: LinkId, in_order: bool) {
+        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        if coordinated.audience != Audience::Attached(link) {
+            return;
+        }
+        if in_order {
+            self.on_audience_left(job);
+        } else {
+            self.await_audience(job);
+        }
+    }
+
+    /// Gives a `pcmctl` time to come back before its job is ended.
+    pub(super) fn await_audience(&mut self, job: JobId) {
+        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        coordinated.audience = Audience::Awaited;
+        self.timers.arm(RETURN_WITHIN, Timer::Unattended(job));
+    }
+
+    pub(super) fn on_unattended_timer(&mut self, job: JobId) {
+        if self.jobs.get(&job).is_some_and(|job| job.audience == Audience::Awaited) {
+            self.on_audience_left(job);
+        }
+    }
+
+    fn on_audience_left(&mut self, job: JobId) {
+        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        coordinated.audience = Audience::Left;
+        self.discard_output(job);
+        let reason = "the `pcmctl run` it was attached to is gone; `--detach` lets a job go on alone".to_owned();
+        self.coordinate(job, Input::End { code: 129, reason });
+    }
+}

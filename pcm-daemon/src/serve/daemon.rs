@@ -1,0 +1,261 @@
+//! The daemon's state and its one loop: take an event, handle it to its end, take the next. Nothing in here waits for
+//! anything but the next event; what takes time is done by small tasks that come back with an event.
+
+use super::agent::Agent;
+use super::asks::Asks;
+use super::boot::Boot;
+use super::control::Controls;
+use super::coordinating::Coordinated;
+use super::event::{Event, LinkId};
+use super::event_log::EventLog;
+use super::host::Host;
+use super::journal::{Journal, Record};
+use super::keeper_orders::KeeperOrders;
+use super::nodes::Nodes;
+use super::parts::Part;
+use super::peers::Peers;
+use super::shutdown::Stage;
+use super::timers::{Clock, Timer, Timers};
+use pcm_core::job::ended::Ended;
+use pcm_proto::boot::BootSpec;
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{Epoch, JobId, NodeName};
+use pcm_proto::peer::DaemonToDaemon;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+use tokio::sync::mpsc;
+
+/// Events that wait to be handled; tasks that bring more wait, and so their peers.
+pub(super) const EVENTS_MAX: usize = 1024;
+
+/// Job numbers remembered as over, so that a late order does not start them again.
+const CLOSED_MAX: usize = 4096;
+
+/// Messages to itself in one go; a loop among the daemon's own parts would be a bug, and is cut off here.
+const OWN_MESSAGES_MAX: usize = 100_000;
+
+/// One node's daemon.
+pub(super) struct Daemon {
+    pub(super) own: NodeName,
+    pub(super) spec: BootSpec,
+    pub(super) address: String,
+    pub(super) cpus: Vec<u32>,
+    pub(super) host: Host,
+    pub(super) clock: Clock,
+    pub(super) timers: Timers,
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) journal: Journal,
+    pub(super) log: EventLog,
+    pub(super) keeper: KeeperOrders,
+    pub(super) peers: Peers,
+    pub(super) nodes: Nodes,
+    pub(super) controls: Controls,
+    pub(super) asks: Asks,
+    pub(super) boot: Boot,
+    pub(super) agent: Agent,
+    pub(super) jobs: BTreeMap<JobId, Coordinated>,
+    pub(super) parts: BTreeMap<JobId, Part>,
+    pub(super) ended: Ended,
+    pub(super) closed: VecDeque<JobId>,
+    pub(super) highest_job: JobId,
+    pub(super) stage: Stage,
+    own_messages: VecDeque<DaemonToDaemon>,
+}
+
+/// What a daemon is made of at its start; the rest is empty.
+pub(super) struct Beginnings {
+    pub(super) spec: BootSpec,
+    pub(super) address: String,
+    pub(super) cpus: Vec<u32>,
+    pub(super) host: Host,
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) journal: Journal,
+    pub(super) log: EventLog,
+    pub(super) keeper: KeeperOrders,
+    pub(super) peers: Peers,
+    pub(super) nodes: Nodes,
+    pub(super) highest_job: JobId,
+}
+
+impl Daemon {
+    pub(super) fn new(beginnings: Beginnings) -> Self {
+        let Beginnings { spec, address, cpus, host, events, journal, log, keeper, peers, nodes, highest_job } = beginnings;
+        Self {
+            own: spec.node.name.clone(),
+            spec,
+            address,
+            cpus,
+            host,
+            clock: Clock::start(),
+            timers: Timers::default(),
+            events,
+            journal,
+            log,
+            keeper,
+            peers,
+            nodes,
+            controls: Controls::default(),
+            asks: Asks::default(),
+            boot: Boot::default(),
+            agent: Agent::default(),
+            jobs: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            ended: Ended::default(),
+            closed: VecDeque::new(),
+            highest_job,
+            stage: Stage::Serving,
+            own_messages: VecDeque::new(),
+        }
+    }
+
+    /// Handles events until the daemon has to end.
+    pub(super) async fn run(&mut self, mut events: mpsc::Receiver<Event>) {
+        while self.stage != Stage::Over {
+            let next = self.timers.next();
+            let sleep = async {
+                match next {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.handle(event),
+                    None => return,
+                },
+                () = sleep => {}
+            }
+            self.handle_own();
+            let now = Instant::now();
+            while let Some(timer) = self.timers.take_due(now) {
+                self.on_timer(timer);
+                self.handle_own();
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Keeper(fact) => self.on_keeper(fact),
+            Event::KeeperLost { reason } => self.on_keeper_lost(&reason),
+            Event::PeerLinked { link, node, sender } => self.on_peer_linked(link, &node, sender),
+            Event::PeerSaid { link, node, message } => self.on_peer_said(link, &node, *message),
+            Event::PeerLost { link, node } => self.on_peer_lost(link, &node),
+            Event::DialFailed { node, reason } => self.on_dial_failed(&node, &reason),
+            Event::ControlLinked { link, sender } => self.on_control_linked(link, sender),
+            Event::ControlSaid { link, message } => self.on_control_said(link, *message),
+            Event::ControlLost { link, in_order } => self.on_control_lost(link, in_order),
+            Event::AgentLinked { link, sender } => self.on_agent_linked(link, sender),
+            Event::AgentSaid { link, message } => self.on_agent_said(link, message),
+            Event::AgentLost { link } => self.on_agent_lost(link),
+            Event::AgentEnded { reason } => self.on_agent_ended(&reason),
+            Event::Rank(event) => self.on_rank(event),
+            Event::Printed { job, output } => self.on_printed(job, output),
+            Event::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
+            Event::Boot(fact) => self.on_boot(fact),
+            Event::Filed { job, pieces } => self.on_filed(job, pieces),
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer) {
+        match timer {
+            Timer::Coordinator(job) => self.on_coordinator_timer(job),
+            Timer::Part(job) => self.on_part_timer(job),
+            Timer::CoordinatorLost(job) => self.on_coordinator_lost_timer(job),
+            Timer::Unattended(job) => self.on_unattended_timer(job),
+            Timer::Ask(ask) => self.on_ask_timer(ask),
+            Timer::Gather(gather) => self.on_gather_timer(gather),
+            Timer::Follow(link) => self.on_follow_timer(LinkId(link)),
+            Timer::Beat => self.on_beat(),
+            Timer::Redial(node) => self.on_redial(&node),
+            Timer::Agent => self.start_agent(),
+            Timer::OutputEnd(job) => self.on_output_end_timer(job),
+        }
+    }
+
+    /// Handles what the daemon's parts said to each other, also what they say in turn.
+    fn handle_own(&mut self) {
+        for _ in 0..OWN_MESSAGES_MAX {
+            let Some(message) = self.own_messages.pop_front() else { return };
+            let own = self.own.clone();
+            self.on_peer_said(None, &own, message);
+        }
+        tracing::error!(left = self.own_messages.len(), "the daemon keeps talking to itself; the rest is dropped");
+        self.own_messages.clear();
+    }
+
+    /// Sends a message to a node; to the own one it goes round the loop like any other.
+    pub(super) fn send(&mut self, node: &NodeName, message: DaemonToDaemon) {
+        if *node == self.own {
+            self.own_messages.push_back(message);
+        } else {
+            self.peers.send(node, message);
+        }
+    }
+
+    /// Writes a fact down. A daemon that cannot do that must not go on as if it had: it ends, and its successor finds
+    /// what was written.
+    pub(super) fn record(&mut self, record: &Record) {
+        if let Err(error) = self.journal.write(record) {
+            tracing::error!(%error, "the daemon cannot remember what it does and ends");
+            self.stage = Stage::Over;
+        }
+        if self.journal.is_grown() {
+            self.rewrite_journal();
+        }
+    }
+
+    fn rewrite_journal(&mut self) {
+        let records = self.present();
+        if let Err(error) = self.journal.rewrite(records.into_iter()) {
+            tracing::warn!(%error, "the journal was not rewritten and grows on");
+        }
+    }
+
+    /// Everything a successor would have to know.
+    fn present(&mut self) -> Vec<Record> {
+        let mut records = vec![
+            Record::Listens { address: self.address.clone() },
+            Record::Draining { is_draining: self.nodes.is_draining() },
+            Record::HighestJob(self.highest_job),
+        ];
+        records.extend(self.nodes.others().map(|report| Record::Node(Box::new(report.clone()))));
+        let now_us = self.clock.now_us();
+        let ended = self.ended.list(now_us);
+        records.extend(ended.map(|status| Record::Ended { now_us, status: Box::new(status.clone()) }));
+        for (job, coordinated) in &self.jobs {
+            records.push(Record::Coordinator { job: *job, state: Box::new(coordinated.state.clone()) });
+            records.extend(coordinated.output.written_records(*job));
+        }
+        for (job, part) in &self.parts {
+            records.push(Record::Part { job: *job, state: Box::new(part.state.clone()) });
+            records.extend(part.output.printed_records(*job));
+        }
+        records
+    }
+
+    /// Notes an event of a job, or of the node.
+    pub(super) fn note(&mut self, job: Option<JobId>, epoch: Epoch, kind: EventKind) {
+        let now_us = self.clock.now_us();
+        tracing::info!(job = job.map(|job| job.0), ?kind, "event");
+        self.log.note(now_us, job, epoch, kind);
+    }
+
+    /// Remembers that a job is over here.
+    pub(super) fn close(&mut self, job: JobId) {
+        if !self.closed.contains(&job) {
+            self.closed.push_back(job);
+        }
+        if self.closed.len() > CLOSED_MAX {
+            self.closed.pop_front();
+        }
+    }
+
+    /// Takes note of a job number, so that none is given twice.
+    pub(super) fn heard_of(&mut self, job: JobId) {
+        if job > self.highest_job {
+            self.highest_job = job;
+            self.record(&Record::HighestJob(job));
+        }
+    }
+}

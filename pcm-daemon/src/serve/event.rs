@@ -1,0 +1,55 @@
+//! Everything that can happen to the daemon. One event is handled at a time, to its end.
+
+use super::boot::BootFact;
+use crate::keeper_link::FromKeeper;
+use crate::rank::{Output, RankEvent};
+use pcm_fabric::Sender;
+use pcm_proto::agent::AgentToDaemon;
+use pcm_proto::control::ControlToDaemon;
+use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::peer::DaemonToDaemon;
+
+/// One link of this daemon, for as long as the daemon lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct LinkId(pub(super) u64);
+
+/// Something happened.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The keeper told a fact.
+    Keeper(FromKeeper),
+    /// The keeper is dead or cannot be understood.
+    KeeperLost { reason: String },
+    /// A link to another daemon is there.
+    PeerLinked { link: LinkId, node: NodeName, sender: Sender },
+    /// Another daemon said something; this daemon itself when `link` is `None`.
+    PeerSaid { link: Option<LinkId>, node: NodeName, message: Box<DaemonToDaemon> },
+    /// A link to another daemon ended.
+    PeerLost { link: LinkId, node: NodeName },
+    /// Another daemon could not be reached.
+    DialFailed { node: NodeName, reason: String },
+    /// A `pcmctl` is linked.
+    ControlLinked { link: LinkId, sender: Sender },
+    /// It asks something.
+    ControlSaid { link: LinkId, message: Box<ControlToDaemon> },
+    /// Its link ended; `in_order` when it said goodbye.
+    ControlLost { link: LinkId, in_order: bool },
+    /// The agent is linked.
+    AgentLinked { link: LinkId, sender: Sender },
+    /// It says something.
+    AgentSaid { link: LinkId, message: AgentToDaemon },
+    /// Its link ended.
+    AgentLost { link: LinkId },
+    /// Its process ended.
+    AgentEnded { reason: String },
+    /// A rank says something.
+    Rank(RankEvent),
+    /// A rank printed something.
+    Printed { job: JobId, output: Output },
+    /// A rank took so much more of its standard input, or never will.
+    StdinTaken { job: JobId, bytes: u64 },
+    /// The boot tree has news.
+    Boot(BootFact),
+    /// Output of a detached job was written to its files.
+    Filed { job: JobId, pieces: Vec<super::output_files::Filed> },
+}

@@ -1,0 +1,91 @@
+//! Orders to the keeper, sent by a task of their own so that the loop never waits for the keeper's socket.
+
+use super::event::Event;
+use crate::keeper_link::KeeperLink;
+use crate::rank::PageFile;
+use pcm_proto::keeper::{DaemonToKeeper, ProcessSpec};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// Orders on their way: a job of the largest size starts at once, and is signalled.
+const ORDERS_MAX: usize = 16 * 1024;
+
+enum Order {
+    Start { spec: Box<ProcessSpec>, page: PageFile },
+    Other(DaemonToKeeper),
+    Flush(oneshot::Sender<()>),
+}
+
+/// The way to the keeper.
+#[derive(Debug)]
+pub(super) struct KeeperOrders {
+    orders: mpsc::Sender<Order>,
+    events: mpsc::Sender<Event>,
+}
+
+impl KeeperOrders {
+    /// Starts to pass on orders, and facts as events.
+    pub(super) fn start(link: KeeperLink, events: mpsc::Sender<Event>) -> Self {
+        let link = Arc::new(link);
+        let (orders, receiver) = mpsc::channel(ORDERS_MAX);
+        tokio::spawn(pass_orders(Arc::clone(&link), receiver, events.clone()));
+        tokio::spawn(pass_facts(link, events.clone()));
+        Self { orders, events }
+    }
+
+    pub(super) fn start_process(&self, spec: ProcessSpec, page: PageFile) {
+        self.push(Order::Start { spec: Box::new(spec), page });
+    }
+
+    pub(super) fn order(&self, order: DaemonToKeeper) {
+        self.push(Order::Other(order));
+    }
+
+    /// Waits until all orders so far are with the keeper.
+    pub(super) async fn flush(&self) {
+        let (done, flushed) = oneshot::channel();
+        if self.orders.send(Order::Flush(done)).await.is_ok() {
+            let _ = flushed.await;
+        }
+    }
+
+    fn push(&self, order: Order) {
+        if self.orders.try_send(order).is_err() {
+            let reason = format!("it did not take {ORDERS_MAX} orders");
+            let _ = self.events.try_send(Event::KeeperLost { reason });
+        }
+    }
+}
+
+async fn pass_orders(link: Arc<KeeperLink>, mut orders: mpsc::Receiver<Order>, events: mpsc::Sender<Event>) {
+    while let Some(order) = orders.recv().await {
+        let sent = match order {
+            Order::Start { spec, page } => link.start(*spec, page.as_fd()).await,
+            Order::Other(order) => link.send(&order).await,
+            Order::Flush(done) => {
+                let _ = done.send(());
+                Ok(())
+            }
+        };
+        if let Err(error) = sent {
+            let _ = events.send(Event::KeeperLost { reason: error.to_string() }).await;
+            return;
+        }
+    }
+}
+
+async fn pass_facts(link: Arc<KeeperLink>, events: mpsc::Sender<Event>) {
+    let reason = loop {
+        match link.receive().await {
+            Ok(Some(fact)) => {
+                if events.send(Event::Keeper(fact)).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => break "it is dead".to_owned(),
+            Err(error) => break error.to_string(),
+        }
+    };
+    let _ = events.send(Event::KeeperLost { reason }).await;
+}

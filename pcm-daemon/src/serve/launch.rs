@@ -1,0 +1,106 @@
+//! Starts one process of a job: finds its program, makes its environment and its shared page, and orders the keeper.
+
+use super::daemon::Daemon;
+use crate::rank::PageFile;
+use crate::rank::environment::{Belonging, environment};
+use crate::rank::program::{ProgramError, program_find};
+use pcm_core::job::participant::Input;
+use pcm_core::mpi_settings::{Circumstances, settings};
+use pcm_proto::ids::{JobId, ProcessId};
+use pcm_proto::job::JobSpec;
+use pcm_proto::keeper::{ProcessKey, ProcessSpec};
+use pcm_proto::refusal;
+use std::path::{Path, PathBuf};
+
+/// Why a process is not started: a code of [`refusal`] and a text.
+type Refused = (&'static str, String);
+
+impl Daemon {
+    pub(super) fn launch(&mut self, job: JobId, process: ProcessId) {
+        let prepared = self.prepare(job, process).and_then(|spec| {
+            let peers = self.parts.get(&job).map_or(1, |part| part.state.spec().max.max(1));
+            let page = PageFile::new(peers as usize).map_err(|error| (refusal::START_FAILED, error.to_string()))?;
+            Ok((spec, page))
+        });
+        match prepared {
+            Ok((spec, page)) => self.keeper.start_process(spec, page),
+            Err((code, reason)) => self.participate(job, Input::Refused { process, code: code.to_owned(), reason }),
+        }
+    }
+
+    fn prepare(&self, job: JobId, process: ProcessId) -> Result<ProcessSpec, Refused> {
+        let unknown = || (refusal::START_FAILED, format!("process {process} of job {job} was not ordered"));
+        let part = self.parts.get(&job).ok_or_else(unknown)?;
+        let local = part.state.processes().get(&process).ok_or_else(unknown)?;
+        let world = part.state.world(local.world).ok_or_else(unknown)?;
+        let spec = part.state.spec();
+        let command = world.command(local.world_rank);
+        let typed = command.map_or(&spec.program, |command| &command.program);
+        let args = command.map_or(&spec.args, |command| &command.args);
+        let cwd = command.and_then(|command| command.cwd.clone()).map_or_else(|| spec.cwd.clone(), |cwd| spec.cwd.join(cwd));
+        let search_path = spec.env.iter().find(|(name, _)| name == b"PATH").map_or(&b""[..], |(_, value)| value);
+        let program = program_find(typed, &cwd, search_path).map_err(refused)?;
+        let circumstances = Circumstances { is_oversubscribed: part.state.is_crowded(), interface: None };
+        let settings = settings(circumstances, &spec.env, &spec.mpi_settings);
+        let belonging = Belonging {
+            cluster_id: &self.spec.cluster_id,
+            cluster_dir: &self.spec.cluster_dir,
+            node: &self.own,
+            key: ProcessKey { job, process },
+            world: local.world,
+            world_rank: local.world_rank,
+            world_size: world.size(),
+            is_spawned: world.start().spawned,
+        };
+        let extra = if spec.preload { preload(spec) } else { Vec::new() };
+        Ok(ProcessSpec {
+            key: ProcessKey { job, process },
+            program,
+            args: args.clone(),
+            env: environment(&spec.env, &settings, &belonging, &extra),
+            cwd,
+            cpus: if spec.bind { self.cpus.clone() } else { Vec::new() },
+            stdin: process == ProcessId(0) && !spec.detached,
+            segments: vec![world.segment_prefix()],
+        })
+    }
+}
+
+fn refused(error: ProgramError) -> Refused {
+    let code = match &error {
+        ProgramError::NotFound { .. } => refusal::UNKNOWN_PROGRAM,
+        ProgramError::NotExecutable { .. } | ProgramError::NotFile { .. } | ProgramError::NotProgram { .. } => {
+            refusal::NOT_EXECUTABLE
+        }
+        ProgramError::Directory { .. } => refusal::BAD_DIRECTORY,
+    };
+    (code, error.to_string())
+}
+
+/// The library in front of MPI, for programs that are not linked with it. It lies beside the daemon.
+fn preload(spec: &JobSpec) -> Vec<(String, String)> {
+    let library = std::env::current_exe().ok().map(|exe| exe.with_file_name("libpcm.so"));
+    library.filter(|library| library.is_file()).map_or_else(Vec::new, |library| preload_variables(&library, spec))
+}
+
+/// `LD_PRELOAD` is cut at blanks and colons, so a path with one is found through `LD_LIBRARY_PATH` instead.
+fn preload_variables(library: &Path, spec: &JobSpec) -> Vec<(String, String)> {
+    let user = |name: &str| {
+        let entry = spec.env.iter().find(|(known, _)| known == name.as_bytes());
+        entry.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).filter(|value| !value.is_empty())
+    };
+    let joined = |first: String, rest: Option<String>| match rest {
+        Some(rest) => format!("{first}:{rest}"),
+        None => first,
+    };
+    let text = library.to_string_lossy().into_owned();
+    if !text.contains([' ', ':']) {
+        return vec![("LD_PRELOAD".to_owned(), joined(text, user("LD_PRELOAD")))];
+    }
+    let name = library.file_name().map(PathBuf::from).unwrap_or_default().to_string_lossy().into_owned();
+    let directory = library.parent().map(|parent| parent.to_string_lossy().into_owned()).unwrap_or_default();
+    vec![
+        ("LD_PRELOAD".to_owned(), joined(name, user("LD_PRELOAD"))),
+        ("LD_LIBRARY_PATH".to_owned(), joined(directory, user("LD_LIBRARY_PATH"))),
+    ]
+}

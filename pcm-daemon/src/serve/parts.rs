@@ -1,0 +1,365 @@
+//! This node's part of each job: feeds its state machine with what the keeper, the ranks and the other nodes say, and
+//! carries out what it decides.
+
+use super::daemon::Daemon;
+use super::event::Event;
+use super::journal::Record;
+use super::part_output::PartOutput;
+use super::part_stdin::PartStdin;
+use super::timers::Timer;
+use crate::keeper_link::{FromKeeper, Handed};
+use crate::rank::{RankEvent, RankHandle};
+use pcm_core::job::participant::{Effect, Input, Participant};
+use pcm_core::pmi::wire::Request;
+use pcm_proto::app::AppToDaemon;
+use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
+use pcm_proto::peer::JobMessage;
+use pcm_proto::refusal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Ranks whose coordinator's daemon is out of reach go on for so long: the keeper there starts it again in a fraction
+/// of a second, and a cut-off node must not compute for ever.
+const COORDINATOR_LOST_AFTER: Duration = Duration::from_secs(10);
+
+/// Requests and messages of ranks that wait for the loop, per job.
+const RANK_EVENTS_MAX: usize = 256;
+
+/// A process on this node, as far as the daemon deals with it.
+pub(super) struct Local {
+    pub(super) handle: RankHandle,
+    /// Whether its last request stands in the journal, so its answer must too.
+    is_written: bool,
+}
+
+/// This node's part of a job.
+pub(super) struct Part {
+    pub(super) state: Participant,
+    pub(super) locals: BTreeMap<ProcessId, Local>,
+    pub(super) output: PartOutput,
+    pub(super) stdin: PartStdin,
+    rank_events: mpsc::Sender<RankEvent>,
+    armed_us: Option<u64>,
+}
+
+impl Part {
+    pub(super) fn new(job: JobId, state: Participant, events: &mpsc::Sender<Event>) -> Self {
+        let (rank_events, receiver) = mpsc::channel(RANK_EVENTS_MAX);
+        tokio::spawn(pass_on(receiver, events.clone()));
+        Self {
+            state,
+            locals: BTreeMap::new(),
+            output: PartOutput::start(job, events.clone()),
+            stdin: PartStdin::default(),
+            rank_events,
+            armed_us: None,
+        }
+    }
+}
+
+async fn pass_on(mut rank_events: mpsc::Receiver<RankEvent>, events: mpsc::Sender<Event>) {
+    while let Some(event) = rank_events.recv().await {
+        if events.send(Event::Rank(event)).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Daemon {
+    /// Gives an input to this node's part of a job and carries out what it decides.
+    pub(super) fn participate(&mut self, job: JobId, input: Input) {
+        let now_us = self.clock.now_us();
+        if !self.parts.contains_key(&job) {
+            return;
+        }
+        if is_worth_writing(&input) {
+            self.record(&Record::PartInput { job, now_us, input: input.clone() });
+        }
+        let Some(part) = self.parts.get_mut(&job) else { return };
+        let effects = part.state.handle(now_us, input);
+        self.carry_out_part(job, effects);
+    }
+
+    pub(super) fn carry_out_part(&mut self, job: JobId, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send { node, message } => self.send_job(&node, job, message),
+                Effect::Start { process } => self.launch(job, process),
+                Effect::Signal { process, signal } => {
+                    let key = ProcessKey { job, process };
+                    self.keeper.order(DaemonToKeeper::Signal { key, signal });
+                }
+                Effect::EndJob => self.keeper.order(DaemonToKeeper::EndJob { job }),
+                Effect::Answer { process, line } => self.answer_pmi(job, process, &line),
+                Effect::Emptied => self.on_part_emptied(job),
+                Effect::Over => return self.on_part_over(job),
+            }
+        }
+        self.arm_part(job);
+    }
+
+    fn arm_part(&mut self, job: JobId) {
+        let now_us = self.clock.now_us();
+        let Some(part) = self.parts.get_mut(&job) else { return };
+        let deadline = part.state.deadline();
+        if deadline != part.armed_us {
+            part.armed_us = deadline;
+            if let Some(deadline_us) = deadline {
+                let after = Duration::from_micros(deadline_us.saturating_sub(now_us));
+                self.timers.arm(after, Timer::Part(job));
+            }
+        }
+    }
+
+    pub(super) fn on_part_timer(&mut self, job: JobId) {
+        let now_us = self.clock.now_us();
+        let Some(part) = self.parts.get_mut(&job) else { return };
+        part.armed_us = None;
+        match part.state.deadline() {
+            Some(deadline_us) if deadline_us <= now_us => self.participate(job, Input::Tick),
+            _ => self.arm_part(job),
+        }
+    }
+
+    /// Another node, or the coordinator, says something about a job to this node's part of it.
+    pub(super) fn on_part_message(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
+        if self.parts.contains_key(&job) {
+            return match message {
+                JobMessage::OutputTaken { process, stream, bytes } => {
+                    self.on_part_output_taken(job, process, stream, bytes);
+                }
+                JobMessage::OutputFrom(from) => self.on_output_from(job, &from),
+                JobMessage::Stdin { offset, bytes } => self.on_part_stdin(job, offset, bytes),
+                message => self.participate(job, Input::Said { node: node.clone(), message }),
+            };
+        }
+        match message {
+            JobMessage::Start(order) => {
+                self.heard_of(job);
+                if self.closed.contains(&job) {
+                    return self.send_job(node, job, JobMessage::Cleared);
+                }
+                let prefix = format!("pcm-{}", self.spec.cluster_id);
+                let mut state = Participant::new(job, self.own.clone(), &order, prefix);
+                let said = Input::Said { node: node.clone(), message: JobMessage::Start(order) };
+                let effects = state.handle(self.clock.now_us(), said);
+                self.record(&Record::Part { job, state: Box::new(state.clone()) });
+                self.parts.insert(job, Part::new(job, state, &self.events));
+                self.carry_out_part(job, effects);
+                for (node, message) in self.asks.take_early(job) {
+                    self.on_part_message(job, &node, message);
+                }
+            }
+            JobMessage::End { .. } => {
+                // The order to start may still be on its way down the tree; it must not start anything any more.
+                self.close(job);
+                self.send_job(node, job, JobMessage::Cleared);
+            }
+            JobMessage::Close => self.close(job),
+            message if !self.closed.contains(&job) => self.asks.keep_early(job, node.clone(), message),
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_keeper(&mut self, fact: FromKeeper) {
+        match fact {
+            FromKeeper::Started(handed) => {
+                let (key, pid) = (handed.key, handed.pid);
+                self.attach_rank(handed);
+                self.participate(key.job, Input::Started { process: key.process, pid });
+                self.tell_agent_ranks();
+            }
+            FromKeeper::StartRefused { key, errno, reason } => {
+                let code = refusal_code(errno).to_owned();
+                self.participate(key.job, Input::Refused { process: key.process, code, reason });
+            }
+            FromKeeper::Exited { key, status } => {
+                if self.parts.contains_key(&key.job) {
+                    self.participate(key.job, Input::Exited { process: key.process, status });
+                    self.forget_if_done(key.job, key.process);
+                } else {
+                    self.keeper.order(DaemonToKeeper::Forget { key });
+                }
+                self.tell_agent_ranks();
+            }
+            FromKeeper::JobCleared { job, killed, segments, left } => {
+                if killed + segments + left > 0 {
+                    tracing::info!(%job, killed, segments, left, "what a job left was cleared");
+                }
+                self.participate(job, Input::JobCleared);
+            }
+        }
+    }
+
+    /// Takes over the descriptors of a process.
+    pub(super) fn attach_rank(&mut self, handed: Handed) {
+        let key = handed.key;
+        let Some(part) = self.parts.get_mut(&key.job) else {
+            self.keeper.order(DaemonToKeeper::EndJob { job: key.job });
+            return;
+        };
+        if part.locals.contains_key(&key.process) {
+            return;
+        }
+        part.output.expect(key.process);
+        match RankHandle::attach(handed, part.rank_events.clone(), part.output.sender()) {
+            Ok(handle) => {
+                part.stdin.attach(key.job, &handle, &self.events);
+                part.locals.insert(key.process, Local { handle, is_written: false });
+                if part.stdin.is_ended() {
+                    self.end_stdin(key.job);
+                }
+            }
+            Err(error) => {
+                tracing::error!(job = %key.job, process = %key.process, %error, "a process cannot be served");
+                self.participate(key.job, Input::Aborting { process: key.process, code: 1 });
+            }
+        }
+    }
+
+    pub(super) fn on_rank(&mut self, event: RankEvent) {
+        match event {
+            RankEvent::Pmi { key, request } => {
+                let is_written = changes_state(&request);
+                if let Some(local) = self.local_mut(key) {
+                    local.is_written = is_written;
+                }
+                self.participate(key.job, Input::Pmi { process: key.process, request });
+            }
+            RankEvent::App { key, message: AppToDaemon::Aborting { code }, .. } => {
+                self.participate(key.job, Input::Aborting { process: key.process, code });
+            }
+            RankEvent::App { .. } => {}
+            RankEvent::PmiBroken { key, reason } | RankEvent::AppBroken { key, reason } => {
+                tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
+            }
+            RankEvent::PmiClosed { .. } | RankEvent::AppClosed { .. } => {}
+        }
+    }
+
+    fn local_mut(&mut self, key: ProcessKey) -> Option<&mut Local> {
+        self.parts.get_mut(&key.job)?.locals.get_mut(&key.process)
+    }
+
+    fn answer_pmi(&mut self, job: JobId, process: ProcessId, line: &str) {
+        let Some(local) = self.local_mut(ProcessKey { job, process }) else { return };
+        if let Err(error) = local.handle.pmi_answer(line) {
+            tracing::debug!(%job, %process, %error, "a process did not take its answer");
+            return;
+        }
+        let now_us = self.clock.now_us();
+        let is_written = self.local_mut(ProcessKey { job, process }).is_some_and(|local| local.is_written);
+        let input = Input::Answered { process };
+        if is_written {
+            self.record(&Record::PartInput { job, now_us, input: input.clone() });
+        }
+        if let Some(part) = self.parts.get_mut(&job) {
+            part.state.handle(now_us, input);
+        }
+    }
+
+    /// The keeper may let go of a process that ended once its output was read to the end.
+    pub(super) fn forget_if_done(&mut self, job: JobId, process: ProcessId) {
+        let Some(part) = self.parts.get_mut(&job) else { return };
+        let has_ended = part.state.processes().get(&process).is_some_and(|local| !local.is_alive());
+        if has_ended && part.output.has_ended(process) && part.locals.remove(&process).is_some() {
+            self.keeper.order(DaemonToKeeper::Forget { key: ProcessKey { job, process } });
+        }
+    }
+
+    fn on_part_over(&mut self, job: JobId) {
+        let Some(part) = self.parts.remove(&job) else { return };
+        for process in part.locals.into_keys() {
+            self.keeper.order(DaemonToKeeper::Forget { key: ProcessKey { job, process } });
+        }
+        self.record(&Record::PartOver { job });
+        self.close(job);
+        self.on_something_ended();
+    }
+
+    pub(super) fn on_parts_linked(&mut self, node: &NodeName) {
+        for job in self.parts.keys().copied().collect::<Vec<_>>() {
+            let Some(part) = self.parts.get(&job) else { continue };
+            let effects = part.state.on_linked(node);
+            self.carry_out_part(job, effects);
+        }
+    }
+
+    pub(super) fn on_parts_unlinked(&mut self, node: &NodeName) {
+        let of_node = self.parts.iter().filter(|(_, part)| part.state.coordinator() == node);
+        for job in of_node.map(|(job, _)| *job).collect::<Vec<_>>() {
+            self.timers.arm(COORDINATOR_LOST_AFTER, Timer::CoordinatorLost(job));
+        }
+    }
+
+    pub(super) fn on_coordinator_lost_timer(&mut self, job: JobId) {
+        let Some(part) = self.parts.get(&job) else { return };
+        let coordinator = part.state.coordinator().clone();
+        if coordinator == self.own || self.peers.is_linked(&coordinator) {
+            return;
+        }
+        if part.state.is_emptied() {
+            return self.on_part_over(job);
+        }
+        tracing::warn!(%job, node = %coordinator, "the job's coordinator is out of reach: its ranks here are ended");
+        self.participate(job, Input::CoordinatorLost);
+        self.timers.arm(COORDINATOR_LOST_AFTER, Timer::CoordinatorLost(job));
+    }
+
+    /// The daemon started again: takes over what the keeper holds.
+    pub(super) fn take_over(&mut self, held: Vec<Handed>) {
+        let mut known: BTreeMap<JobId, BTreeMap<ProcessId, (u32, Option<ExitStatus>)>> = BTreeMap::new();
+        let mut orphans = BTreeSet::new();
+        for handed in held {
+            let key = handed.key;
+            if !self.parts.contains_key(&key.job) {
+                orphans.insert(key.job);
+                continue;
+            }
+            known.entry(key.job).or_default().insert(key.process, (handed.pid, handed.ended));
+            self.attach_rank(handed);
+        }
+        for job in orphans {
+            tracing::warn!(%job, "nothing is known of a job that has processes here: they are ended");
+            self.keeper.order(DaemonToKeeper::EndJob { job });
+        }
+        for job in self.parts.keys().copied().collect::<Vec<_>>() {
+            let Some(part) = self.parts.get_mut(&job) else { continue };
+            let asking = part.locals.iter().filter(|(_, local)| local.handle.is_asking()).map(|(process, _)| *process);
+            let asking: BTreeSet<ProcessId> = asking.collect();
+            let held = known.remove(&job).unwrap_or_default();
+            let now_us = self.clock.now_us();
+            let effects = part.state.on_restored(now_us, &asking, &held);
+            let state = Box::new(part.state.clone());
+            self.record(&Record::Part { job, state });
+            self.carry_out_part(job, effects);
+        }
+    }
+}
+
+/// Looking things up changes nothing that a successor would have to know.
+fn is_worth_writing(input: &Input) -> bool {
+    match input {
+        Input::Pmi { request, .. } => changes_state(request),
+        _ => true,
+    }
+}
+
+fn changes_state(request: &Request) -> bool {
+    !matches!(
+        request,
+        Request::Maxes | Request::AppNumber | Request::KvsName | Request::UniverseSize | Request::Unknown { .. }
+    ) && !matches!(request, Request::Get { key } if key != pcm_core::pmi::world::PARENT_PORT_KEY)
+}
+
+fn refusal_code(errno: i32) -> &'static str {
+    use rustix::io::Errno;
+    match Errno::from_raw_os_error(errno) {
+        Errno::NOENT | Errno::NOTDIR => refusal::UNKNOWN_PROGRAM,
+        Errno::ACCESS | Errno::NOEXEC => refusal::NOT_EXECUTABLE,
+        Errno::TOOBIG => refusal::ENVIRONMENT_TOO_LARGE,
+        _ => refusal::START_FAILED,
+    }
+}

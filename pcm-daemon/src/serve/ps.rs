@@ -1,0 +1,55 @@
+//! What the shared pages of this node's ranks show.
+
+use super::daemon::Daemon;
+use pcm_proto::ids::{Bytes, Iteration, JobId, Rank};
+use pcm_proto::job::RankStatus;
+use pcm_proto::page::Page;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Daemon {
+    /// One row for each process of the job here; the coordinator knows the ranks.
+    pub(super) fn own_ranks(&self, job: JobId) -> Vec<RankStatus> {
+        let Some(part) = self.parts.get(&job) else { return Vec::new() };
+        let now_ns = monotonic_ns();
+        let rows = part.locals.iter().map(|(process, local)| {
+            let page = local.handle.page().page();
+            let iteration = page.head.progress.iteration.load(Relaxed);
+            let useful_ns = page.head.progress.useful_ns.load(Relaxed);
+            let call = page.call_seen();
+            let since_ns = call.as_ref().map_or(0, |call| now_ns.saturating_sub(call.since_ns));
+            let (sent, received) = traffic(page);
+            RankStatus {
+                rank: Rank(page.head.progress.job_rank.load(Relaxed) as u32),
+                process: *process,
+                node: self.own.clone(),
+                pid: local.handle.pid(),
+                iteration: Iteration(iteration),
+                useful_ms: useful_ns as f64 / 1e6 / iteration.max(1) as f64,
+                call: call.as_ref().map_or_else(|| "-".to_owned(), |call| call.function.clone()),
+                call_since_ms: since_ns as f64 / 1e6,
+                peer: call.as_ref().and_then(|call| call.peer),
+                tag: call.as_ref().and_then(|call| call.tag),
+                bytes: call.as_ref().map(|call| Bytes(call.bytes)),
+                sent: Bytes(sent),
+                received: Bytes(received),
+            }
+        });
+        rows.collect()
+    }
+}
+
+fn traffic(page: &Page<'_>) -> (u64, u64) {
+    let peers = 0..=page.peers_max();
+    peers.fold((0, 0), |(sent, received): (u64, u64), rank| {
+        let peer = page.peer(rank);
+        (
+            sent.wrapping_add(peer.bytes_sent.load(Relaxed)),
+            received.wrapping_add(peer.bytes_received.load(Relaxed)),
+        )
+    })
+}
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

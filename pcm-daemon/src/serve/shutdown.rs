@@ -1,0 +1,132 @@
+//! How daemons end: all together (`down`), one of an empty node (`remove`), or because the keeper died. Jobs first,
+//! then the daemons, the one that was asked last.
+
+use super::control::Requester;
+use super::daemon::Daemon;
+use super::journal::Record;
+use crate::keeper;
+use pcm_core::job::coordinator::Input;
+use pcm_fabric::Sender;
+use pcm_proto::control::{DaemonToControl, NodeState, Refusal};
+use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::keeper::DaemonToKeeper;
+use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage};
+use pcm_proto::refusal;
+use std::time::Duration;
+
+/// Time for last words to reach their readers.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How long the daemon goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It serves.
+    #[default]
+    Serving,
+    /// It takes no new jobs, ends those it has, and then answers these questions.
+    EndingJobs { asked_by: Vec<(NodeName, u64)> },
+    /// The loop ends now.
+    Over,
+}
+
+impl Daemon {
+    pub(super) fn is_going_down(&self) -> bool {
+        self.stage != Stage::Serving
+    }
+
+    /// All jobs and daemons are to end.
+    pub(super) fn on_down(&mut self, from: Requester) {
+        if self.is_going_down() {
+            let message = "the cluster is going down already: wait for it";
+            return self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::GOING_DOWN, message)));
+        }
+        self.gather_jobs_ended(from);
+    }
+
+    /// This daemon's jobs are to end.
+    pub(super) fn on_end_jobs(&mut self, from: Requester) {
+        let Requester::Peer { node, ask } = from else { return };
+        match &mut self.stage {
+            Stage::EndingJobs { asked_by } => asked_by.push((node, ask)),
+            Stage::Over => return,
+            Stage::Serving => self.stage = Stage::EndingJobs { asked_by: vec![(node, ask)] },
+        }
+        for job in self.jobs.keys().copied().collect::<Vec<JobId>>() {
+            let reason = "the cluster goes down".to_owned();
+            self.coordinate(job, Input::End { code: 143, reason });
+        }
+        self.on_something_ended();
+    }
+
+    /// A job or a part of one is over; maybe it was the last.
+    pub(super) fn on_something_ended(&mut self) {
+        if !self.jobs.is_empty() || !self.parts.is_empty() {
+            return;
+        }
+        if let Stage::EndingJobs { asked_by } = &mut self.stage {
+            for (node, ask) in std::mem::take(asked_by) {
+                self.send(&node, DaemonToDaemon::Answer { ask, answer: Box::new(Answer::Done) });
+            }
+        }
+    }
+
+    pub(super) fn on_jobs_ended_everywhere(&mut self, from: Requester) {
+        self.gather_quitting(from);
+    }
+
+    pub(super) fn on_others_quit(&mut self, from: Requester) {
+        self.answer(from, DaemonToControl::Done);
+        self.quit();
+    }
+
+    /// The node leaves a cluster that goes on.
+    pub(super) fn leave(&mut self) {
+        for node in self.nodes.reachable() {
+            self.send(&node, DaemonToDaemon::Leaving);
+        }
+        self.quit();
+    }
+
+    pub(super) fn quit(&mut self) {
+        self.stage = Stage::Over;
+    }
+
+    pub(super) fn set_draining(&mut self) {
+        self.nodes.own_mut().state = NodeState::Draining;
+        self.record(&Record::Draining { is_draining: true });
+        for node in self.nodes.reachable() {
+            self.say_report(&node);
+        }
+    }
+
+    /// Without its keeper this node has no ranks any more.
+    pub(super) fn on_keeper_lost(&mut self, reason: &str) {
+        tracing::error!(reason, "the keeper is lost, and with it all ranks of this node: the daemon ends");
+        let coordinated = self.jobs.iter().flat_map(|(job, coordinated)| {
+            coordinated.state.active_nodes().map(|node| (*job, node.clone())).collect::<Vec<_>>()
+        });
+        for (job, node) in coordinated.collect::<Vec<_>>() {
+            if node != self.own {
+                self.send_job(&node, job, JobMessage::End { grace_ms: 500 });
+            }
+        }
+        keeper::sweep(&self.spec.cluster_id, &self.own);
+        self.leave();
+    }
+
+    /// After the loop: last words, then the keeper is told to end.
+    pub(super) async fn farewell(&mut self) {
+        self.stop_agent();
+        let senders: Vec<Sender> = self.peers.take_senders().into_iter().chain(self.controls.take_senders()).collect();
+        let closing = senders.into_iter().map(|sender| tokio::spawn(sender.close()));
+        let closing: Vec<_> = closing.collect();
+        let all = async {
+            for one in closing {
+                let _ = one.await;
+            }
+        };
+        let _ = tokio::time::timeout(FAREWELL, all).await;
+        self.keeper.order(DaemonToKeeper::Quit);
+        let _ = tokio::time::timeout(FAREWELL, self.keeper.flush()).await;
+    }
+}

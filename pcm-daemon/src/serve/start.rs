@@ -1,0 +1,210 @@
+//! From a process the keeper started to a daemon that serves: takes over what the keeper holds and the journal says,
+//! opens its sockets, publishes where it listens, and runs the loop.
+
+use super::agent::{listen_to_agent, local_address};
+use super::coordinating::{Audience, Coordinated};
+use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
+use super::event::{Event, LinkId};
+use super::event_log::EventLog;
+use super::host::{Host, cpus_allowed};
+use super::job_output::JobOutput;
+use super::journal::{Journal, Past, Record};
+use super::keeper_orders::KeeperOrders;
+use super::logs::node_dir;
+use super::nodes::Nodes;
+use super::parts::Part;
+use super::peers::{Peers, listen};
+use crate::keeper_link::{KeeperLink, Welcome};
+use anyhow::{Context, anyhow};
+use pcm_fabric::{BindError, ClusterKey, Endpoint, Listener, LocalEndpoint, LocalListener};
+use pcm_proto::boot::BootSpec;
+use pcm_proto::control::NodeState;
+use pcm_proto::event::EventKind;
+use pcm_proto::handshake::{Identity, Role};
+use pcm_proto::ids::Epoch;
+use pcm_proto::peer::NodeReport;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A daemon that booted this one answers within this time, or is not there.
+const SEED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Runs the daemon until it has to end.
+pub async fn serve() -> anyhow::Result<()> {
+    let link = KeeperLink::inherit()?;
+    let welcome = link.welcome().await?;
+    let is_first = welcome.restarts == 0;
+    let spec = welcome.spec.clone();
+    let node = &spec.node.name;
+    tracing::info!(%node, restarts = welcome.restarts, held = welcome.held.len(), pid = std::process::id(), "the daemon starts");
+    let dir = node_dir(&spec.cluster_dir, node);
+    std::fs::create_dir_all(&dir).with_context(|| format!("{} cannot be made", dir.display()))?;
+    let (journal, past) = Journal::open(&dir.join("journal"), is_first)?;
+    let key = ClusterKey::from_hex(&spec.cluster_id, &spec.key)?;
+    let identity = Identity::new(Role::Daemon { node: node.clone() });
+    let endpoint = Endpoint::new(key, identity.clone());
+    let listener = bind(&endpoint, &spec, past.address.as_deref()).await?;
+    let local = LocalEndpoint::new(identity).listen(&local_address(&spec.cluster_id, node)).await?;
+    let address = address_of(&spec, listener.address());
+    publish(&dir.join("address"), &address)?;
+
+    let (events, receiver) = mpsc::channel(EVENTS_MAX);
+    let links = Arc::new(AtomicU64::new(0));
+    let cpus = if spec.node.cpus.is_empty() { cpus_allowed() } else { spec.node.cpus.clone() };
+    let host = Host::look();
+    let mut daemon = Daemon::new(Beginnings {
+        nodes: Nodes::new(own_report(&spec, &address, &cpus, host, &past)),
+        highest_job: past.highest_job,
+        address: address.clone(),
+        cpus,
+        host,
+        journal,
+        log: EventLog::open(&dir.join("events.jsonl"), node.clone(), is_first),
+        keeper: KeeperOrders::start(link, events.clone()),
+        peers: Peers::new(endpoint, events.clone(), Arc::clone(&links)),
+        events: events.clone(),
+        spec,
+    });
+    daemon.record(&Record::Listens { address });
+    tokio::spawn(accept(listener, Arc::clone(&links), events.clone()));
+    tokio::spawn(accept_local(local, links, events));
+    daemon.begin(welcome, past);
+    daemon.run(receiver).await;
+    daemon.farewell().await;
+    Ok(())
+}
+
+/// Listens where it listened before, so that others find a daemon that was started again; else where there is room.
+async fn bind(endpoint: &Endpoint, spec: &BootSpec, before: Option<&str>) -> anyhow::Result<Listener> {
+    let mut wanted = resolve(&spec.node.address).await?;
+    let port = before.and_then(|address| address.rsplit(':').next()?.parse().ok());
+    if let Some(port) = port {
+        wanted.set_port(port);
+        match endpoint.listen(wanted).await {
+            Err(BindError::PortTaken { .. }) => wanted.set_port(0),
+            bound => return Ok(bound?),
+        }
+    }
+    Ok(endpoint.listen(wanted).await?)
+}
+
+async fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
+    // A node's address may name a port; without one the system chooses.
+    let with_port = if address.parse::<SocketAddr>().is_ok() { address.to_owned() } else { format!("{address}:0") };
+    let mut found = tokio::net::lookup_host(&with_port)
+        .await
+        .with_context(|| format!("the node's address {address} is not known: correct it in the host file"))?;
+    found.next().ok_or_else(|| anyhow!("the node's address {address} stands for no number: correct it in the host file"))
+}
+
+/// Where others reach the daemon: the address its owner gave, which may be a name, with the port it listens on.
+fn address_of(spec: &BootSpec, listens: SocketAddr) -> String {
+    let given = &spec.node.address;
+    if given.parse::<SocketAddr>().is_ok() || given.parse::<std::net::IpAddr>().is_ok() {
+        return listens.to_string();
+    }
+    format!("{given}:{}", listens.port())
+}
+
+/// Writes a file in one step, so that a reader sees the old or the new one.
+fn publish(path: &Path, text: &str) -> anyhow::Result<()> {
+    let fresh = path.with_extension("new");
+    std::fs::write(&fresh, format!("{text}\n"))
+        .and_then(|()| std::fs::rename(&fresh, path))
+        .with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &Past) -> NodeReport {
+    NodeReport {
+        node: spec.node.name.clone(),
+        address: address.to_owned(),
+        site: spec.node.site.clone(),
+        cpus: cpus.to_vec(),
+        state: if past.is_draining { NodeState::Draining } else { NodeState::Up },
+        host: host.number,
+        speed: 0.0,
+        load_by_others: 0.0,
+        ranks: 0,
+        free_memory: 0,
+        daemon_pid: std::process::id(),
+        highest_job: past.highest_job,
+    }
+}
+
+/// The next number of a link of this daemon.
+pub(super) fn next_link(links: &AtomicU64) -> LinkId {
+    LinkId(links.fetch_add(1, Ordering::Relaxed) + 1)
+}
+
+async fn accept(mut listener: Listener, links: Arc<AtomicU64>, events: mpsc::Sender<Event>) {
+    while let Some(link) = listener.accept().await {
+        let (id, events) = (next_link(&links), events.clone());
+        tokio::spawn(async move { listen(link, id, &events).await });
+    }
+}
+
+async fn accept_local(mut listener: LocalListener, links: Arc<AtomicU64>, events: mpsc::Sender<Event>) {
+    loop {
+        let link = listener.accept().await;
+        if !matches!(link.peer().role, Role::Agent { .. }) {
+            tracing::warn!(role = %link.peer().role, "only the agent is served here");
+            continue;
+        }
+        let (id, events) = (next_link(&links), events.clone());
+        tokio::spawn(async move { listen_to_agent(link, id, &events).await });
+    }
+}
+
+impl Daemon {
+    /// Takes up where an earlier daemon left off, or begins.
+    fn begin(&mut self, welcome: Welcome, past: Past) {
+        let Welcome { spec, restarts, held } = welcome;
+        let processes = held.len() as u32;
+        for (ended_us, status) in past.ended {
+            self.close(status.job);
+            self.ended.remember(ended_us, status);
+        }
+        for report in past.nodes {
+            self.on_report(report);
+        }
+        let mut written = past.written;
+        for (job, state) in past.coordinators {
+            let is_detached = state.spec().detached;
+            let output = if is_detached {
+                let written = written.remove(&job).unwrap_or_default();
+                JobOutput::to_files(&self.spec.cluster_dir, job, written, self.events.clone())
+            } else {
+                JobOutput::to_absent_control()
+            };
+            self.jobs.insert(job, Coordinated::new(state, Audience::Detached, output));
+            if !is_detached {
+                self.await_audience(job);
+            }
+        }
+        for (job, state) in past.parts {
+            let mut part = Part::new(job, state, &self.events);
+            for ((process, stream), bytes) in past.printed.get(&job).cloned().unwrap_or_default() {
+                part.output.go_on_at(process, stream, bytes);
+            }
+            self.parts.insert(job, part);
+        }
+        self.take_over(held);
+        let own = self.own.clone();
+        self.on_jobs_linked(&own);
+        if restarts > 0 {
+            self.note(None, Epoch(0), EventKind::DaemonRestarted { processes });
+        } else {
+            self.note(None, Epoch(0), EventKind::NodeUp { name: own });
+            self.boot_subtree();
+        }
+        for seed in spec.seeds {
+            self.peers.dial_stranger(seed, SEED_WITHIN);
+        }
+        self.start_agent();
+        self.on_beat();
+    }
+}
