@@ -1,6 +1,6 @@
 //! What `pcm-daemon` does for each way of calling it.
 
-use crate::keeper;
+use crate::{keeper, serve};
 
 const HELP: &str = "\
 pcm-daemon: the daemon of a node, and the keeper above it
@@ -33,6 +33,7 @@ pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
                 pcm_proto::keeper::DAEMON_EXIT_FINAL
             }
         },
+        ["serve"] => serve::run(),
         ["-h" | "--help"] => {
             print!("{HELP}");
             0

@@ -101,7 +101,7 @@ pub enum ControlToDaemon {
 }
 
 /// Which stream of a rank a piece of output comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Stream {
     /// Standard output.
     Stdout,

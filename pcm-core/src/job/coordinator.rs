@@ -457,12 +457,18 @@ impl Coordinator {
     /// Nodes that may have output of the job.
     pub fn nodes_with_output(&self) -> impl Iterator<Item = &NodeName> {
         let may = |stage: &NodeStage| matches!(stage, NodeStage::Active | NodeStage::Emptied);
-        self.nodes.iter().filter(move |(_, stage)| may(stage)).map(|(node, _)| node)
+        self.nodes
+            .iter()
+            .filter(move |(_, stage)| may(stage))
+            .map(|(node, _)| node)
     }
 
     /// How many of its processes are on a node and have not ended.
     pub fn alive_on(&self, node: &NodeName) -> u32 {
-        self.processes.values().filter(|process| process.node == *node && !process.is_over()).count() as u32
+        self.processes
+            .values()
+            .filter(|process| process.node == *node && !process.is_over())
+            .count() as u32
     }
 
     /// What the job was asked to be.

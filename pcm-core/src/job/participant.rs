@@ -365,6 +365,11 @@ impl Participant {
         self.is_crowded
     }
 
+    /// The beginnings of the names of the shared memory of all its worlds.
+    pub fn segment_prefixes(&self) -> Vec<String> {
+        self.worlds.values().map(LocalWorld::segment_prefix).collect()
+    }
+
     /// The worlds with processes here.
     pub fn world(&self, world: WorldId) -> Option<&LocalWorld> {
         self.worlds.get(&world)

@@ -42,13 +42,20 @@ impl Daemon {
         if self.agent.process.is_some() {
             return;
         }
-        let Ok(program) = std::env::current_exe().map(|exe| exe.with_file_name("ios-agent")) else { return };
+        let Ok(program) = std::env::current_exe().map(|exe| exe.with_file_name("ios-agent")) else {
+            return;
+        };
         let mut command = Command::new(program);
         let log = super::logs::node_dir(&self.spec.cluster_dir, &self.own).join("agent.log");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log);
         command.args([self.spec.cluster_id.as_str(), self.own.as_str()]);
-        command.env("PCM_CLUSTER_ID", &self.spec.cluster_id).env("PCM_NODE", self.own.as_str());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
+        command
+            .env("PCM_CLUSTER_ID", &self.spec.cluster_id)
+            .env("PCM_NODE", self.own.as_str());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
         command.kill_on_drop(true);
         self.agent.began = Some(Instant::now());
         let mut child = match command.spawn() {
@@ -71,8 +78,18 @@ impl Daemon {
     pub(super) fn on_agent_ended(&mut self, reason: &str) {
         self.agent.process = None;
         let was_healthy = self.agent.began.is_some_and(|began| began.elapsed() > HEALTHY_AFTER);
-        self.agent.pause = if was_healthy { PAUSE_MIN } else { (self.agent.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX) };
-        self.note(None, Epoch(0), EventKind::AgentRestarted { reason: reason.to_owned() });
+        self.agent.pause = if was_healthy {
+            PAUSE_MIN
+        } else {
+            (self.agent.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX)
+        };
+        self.note(
+            None,
+            Epoch(0),
+            EventKind::AgentRestarted {
+                reason: reason.to_owned(),
+            },
+        );
         self.timers.arm(self.agent.pause, Timer::Agent);
     }
 
@@ -83,7 +100,11 @@ impl Daemon {
     }
 
     pub(super) fn on_agent_linked(&mut self, link: LinkId, sender: Sender) {
-        let welcome = DaemonToAgent::Welcome { node: self.own.clone(), cpus: self.cpus.clone(), speed: self.agent.speed };
+        let welcome = DaemonToAgent::Welcome {
+            node: self.own.clone(),
+            cpus: self.cpus.clone(),
+            speed: self.agent.speed,
+        };
         if let Err(error) = sender.try_send(&welcome) {
             tracing::warn!(%error, "the agent was not welcomed");
         }

@@ -71,13 +71,28 @@ impl Asks {
 impl Daemon {
     pub(super) fn ask(&mut self, node: &NodeName, question: Question, purpose: Purpose, within: Duration) {
         let ask = self.asks.next_number();
-        self.asks.open.insert(ask, Ask { node: node.clone(), purpose });
+        self.asks.open.insert(
+            ask,
+            Ask {
+                node: node.clone(),
+                purpose,
+            },
+        );
         self.timers.arm(within, Timer::Ask(ask));
-        self.send(node, DaemonToDaemon::Ask { ask, question: Box::new(question) });
+        self.send(
+            node,
+            DaemonToDaemon::Ask {
+                ask,
+                question: Box::new(question),
+            },
+        );
     }
 
     pub(super) fn ask_for_run(&mut self, numbering: &NodeName, from: Requester, spec: JobSpec) {
-        let purpose = Purpose::Run { from, spec: Box::new(spec) };
+        let purpose = Purpose::Run {
+            from,
+            spec: Box::new(spec),
+        };
         self.ask(numbering, Question::JobNumber, purpose, ANSWER_WITHIN);
     }
 
@@ -89,7 +104,9 @@ impl Daemon {
 
     pub(super) fn on_question(&mut self, node: &NodeName, ask: u64, question: Question) {
         let answer = match question {
-            Question::Ping => Answer::Pong { version: env!("CARGO_PKG_VERSION").to_owned() },
+            Question::Ping => Answer::Pong {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
             Question::Report => Answer::Report(Box::new(self.report())),
             Question::JobNumber => {
                 let job = JobId(self.highest_job.0 + 1);
@@ -100,16 +117,36 @@ impl Daemon {
             Question::Ranks { job } => Answer::Ranks(self.own_ranks(job)),
             Question::Events { job, since_us } => Answer::Events(self.log.after(since_us, job)),
             Question::Control(request) => {
-                let from = Requester::Peer { node: node.clone(), ask };
+                let from = Requester::Peer {
+                    node: node.clone(),
+                    ask,
+                };
                 return self.on_local_request(from, *request);
             }
-            Question::EndJobs => return self.on_end_jobs(Requester::Peer { node: node.clone(), ask }),
+            Question::EndJobs => {
+                return self.on_end_jobs(Requester::Peer {
+                    node: node.clone(),
+                    ask,
+                });
+            }
             Question::Quit => {
-                self.send(node, DaemonToDaemon::Answer { ask, answer: Box::new(Answer::Done) });
+                self.send(
+                    node,
+                    DaemonToDaemon::Answer {
+                        ask,
+                        answer: Box::new(Answer::Done),
+                    },
+                );
                 return self.quit();
             }
         };
-        self.send(node, DaemonToDaemon::Answer { ask, answer: Box::new(answer) });
+        self.send(
+            node,
+            DaemonToDaemon::Answer {
+                ask,
+                answer: Box::new(answer),
+            },
+        );
     }
 
     pub(super) fn on_answer(&mut self, node: &NodeName, ask: u64, answer: Answer) {
@@ -117,11 +154,20 @@ impl Daemon {
             Some(open) if open.node == *node => {}
             _ => return,
         }
-        let Some(Ask { purpose, .. }) = self.asks.open.remove(&ask) else { return };
+        let Some(Ask { purpose, .. }) = self.asks.open.remove(&ask) else {
+            return;
+        };
         match (purpose, answer) {
             (Purpose::Ping { from, since }, Answer::Pong { version }) => {
                 let round_trip_us = since.elapsed().as_micros() as u64;
-                self.answer(from, DaemonToControl::Pong { node: node.clone(), round_trip_us, version });
+                self.answer(
+                    from,
+                    DaemonToControl::Pong {
+                        node: node.clone(),
+                        round_trip_us,
+                        version,
+                    },
+                );
             }
             (Purpose::Run { from, spec }, Answer::JobNumber(job)) => {
                 self.heard_of(job);
@@ -158,7 +204,8 @@ impl Daemon {
                 // Its numbers are behind ours, or it is about to be found dead; the next one takes over.
                 let after = self.nodes.numbering().clone();
                 if after == *node {
-                    let message = format!("node {node}, which numbers the jobs, does not answer: try again in a few seconds");
+                    let message =
+                        format!("node {node}, which numbers the jobs, does not answer: try again in a few seconds");
                     self.answer(from, refuse(message));
                 } else {
                     self.on_run(from, *spec);

@@ -71,14 +71,28 @@ impl Daemon {
 
     /// What every booted daemon is told, but for its node and subtree.
     fn template(&self) -> BootSpec {
-        BootSpec { subtree: Vec::new(), seeds: vec![self.address.clone()], ..self.spec.clone() }
+        BootSpec {
+            subtree: Vec::new(),
+            seeds: vec![self.address.clone()],
+            ..self.spec.clone()
+        }
     }
 
     pub(super) fn on_boot(&mut self, fact: BootFact) {
         match fact {
-            BootFact::Report(BootReport::Ready { node, address, keeper_pid, daemon_pid }) => {
+            BootFact::Report(BootReport::Ready {
+                node,
+                address,
+                keeper_pid,
+                daemon_pid,
+            }) => {
                 self.peers.set_address(&node, &address);
-                let ready = BootReport::Ready { node: node.clone(), address, keeper_pid, daemon_pid };
+                let ready = BootReport::Ready {
+                    node: node.clone(),
+                    address,
+                    keeper_pid,
+                    daemon_pid,
+                };
                 self.boot.ready.insert(node.clone(), ready);
                 if self.nodes.state(&node).is_some() {
                     self.boot_node_heard(&node);
@@ -119,9 +133,15 @@ impl Daemon {
             Some(position) => {
                 let (_, from) = self.boot.joining.swap_remove(position);
                 let message = format!("node {node} was not booted: {reason}");
-                self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::BOOT_FAILED, message)));
+                self.answer(
+                    from,
+                    DaemonToControl::Refused(Refusal::new(refusal::BOOT_FAILED, message)),
+                );
             }
-            None if self.boot.is_told => report(&BootReport::Failed { node: node.clone(), reason: reason.to_owned() }),
+            None if self.boot.is_told => report(&BootReport::Failed {
+                node: node.clone(),
+                reason: reason.to_owned(),
+            }),
             None => {}
         }
     }
@@ -135,10 +155,16 @@ impl Daemon {
 
     /// Somebody wants one more node.
     pub(super) fn on_join(&mut self, from: Requester, node: NodeSpec) {
-        let is_known = self.nodes.state(&node.name).is_some_and(|state| state != pcm_proto::control::NodeState::Gone);
+        let is_known = self
+            .nodes
+            .state(&node.name)
+            .is_some_and(|state| state != pcm_proto::control::NodeState::Gone);
         if is_known || self.boot.joining.iter().any(|(joining, _)| *joining == node.name) {
             let message = format!("a node {} is there already: give the new one another name", node.name);
-            return self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::NODE_EXISTS, message)));
+            return self.answer(
+                from,
+                DaemonToControl::Refused(Refusal::new(refusal::NODE_EXISTS, message)),
+            );
         }
         self.boot.joining.push((node.name.clone(), from));
         let (template, events) = (self.template(), self.events.clone());
@@ -149,7 +175,9 @@ impl Daemon {
 /// Splits a list of nodes into as many parts as one daemon boots itself.
 fn split(nodes: &[NodeSpec]) -> Vec<Vec<NodeSpec>> {
     let parts = nodes.len().min(BOOT_FANOUT_MAX);
-    (0..parts).map(|part| nodes.iter().skip(part).step_by(parts).cloned().collect()).collect()
+    (0..parts)
+        .map(|part| nodes.iter().skip(part).step_by(parts).cloned().collect())
+        .collect()
 }
 
 /// Boots a part: its first node with the rest as its subtree; when that fails, the next one takes over.
@@ -158,8 +186,16 @@ async fn boot_part(template: &BootSpec, part: Vec<NodeSpec>, events: &mpsc::Send
     while !rest.is_empty() {
         let node = rest.remove(0);
         let name = node.name.clone();
-        let spec = BootSpec { node, subtree: rest.clone(), ..template.clone() };
-        let mut missing: BTreeSet<NodeName> = rest.iter().map(|node| node.name.clone()).chain([name.clone()]).collect();
+        let spec = BootSpec {
+            node,
+            subtree: rest.clone(),
+            ..template.clone()
+        };
+        let mut missing: BTreeSet<NodeName> = rest
+            .iter()
+            .map(|node| node.name.clone())
+            .chain([name.clone()])
+            .collect();
         let deadline = LEVEL_DEADLINE * levels(rest.len() + 1);
         let heard = tokio::time::timeout(deadline, boot_one(&spec, &mut missing, events)).await;
         if missing.is_empty() {
@@ -173,11 +209,25 @@ async fn boot_part(template: &BootSpec, part: Vec<NodeSpec>, events: &mpsc::Send
         if !missing.remove(&name) {
             // It is up; what it could not tell of its subtree is not tried twice.
             for node in missing {
-                tell(events, BootReport::Failed { node, reason: format!("{name}, which was to boot it, says: {why}") }).await;
+                tell(
+                    events,
+                    BootReport::Failed {
+                        node,
+                        reason: format!("{name}, which was to boot it, says: {why}"),
+                    },
+                )
+                .await;
             }
             return;
         }
-        tell(events, BootReport::Failed { node: name, reason: why }).await;
+        tell(
+            events,
+            BootReport::Failed {
+                node: name,
+                reason: why,
+            },
+        )
+        .await;
         rest.retain(|node| missing.contains(&node.name));
     }
 }
@@ -187,7 +237,11 @@ async fn tell(events: &mpsc::Sender<Event>, report: BootReport) {
 }
 
 /// Starts one daemon and passes on what it reports, until all have been reported or it closes its output.
-async fn boot_one(spec: &BootSpec, missing: &mut BTreeSet<NodeName>, events: &mpsc::Sender<Event>) -> Result<(), String> {
+async fn boot_one(
+    spec: &BootSpec,
+    missing: &mut BTreeSet<NodeName>,
+    events: &mpsc::Sender<Event>,
+) -> Result<(), String> {
     let mut child = start(spec)?;
     let text = serde_json::to_vec(spec).map_err(|error| format!("its specification cannot be written: {error}"))?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -197,10 +251,15 @@ async fn boot_one(spec: &BootSpec, missing: &mut BTreeSet<NodeName>, events: &mp
     let stdout = child.stdout.take().ok_or("its standard output is not there")?;
     let mut lines = BufReader::new(stdout.take(REPORT_BYTES_MAX)).lines();
     while !missing.is_empty() {
-        let line = lines.next_line().await.map_err(|error| format!("reading its reports: {error}"))?;
+        let line = lines
+            .next_line()
+            .await
+            .map_err(|error| format!("reading its reports: {error}"))?;
         let Some(line) = line else { break };
         // A remote shell may greet; only reports count.
-        let Ok(report) = serde_json::from_str::<BootReport>(&line) else { continue };
+        let Ok(report) = serde_json::from_str::<BootReport>(&line) else {
+            continue;
+        };
         let (BootReport::Ready { node, .. } | BootReport::Failed { node, .. }) = &report;
         if missing.remove(node) {
             tell(events, report).await;
@@ -220,15 +279,26 @@ fn start(spec: &BootSpec) -> Result<Child, String> {
             let mut command = Command::new("ssh");
             let connect = format!("ConnectTimeout={SSH_CONNECT_SECONDS}");
             command.args(["-o", "BatchMode=yes", "-o", &connect, destination]);
-            let marks = format!("env PCM_CLUSTER_ID={} PCM_NODE={} pcm-daemon", spec.cluster_id, spec.node.name);
+            let marks = format!(
+                "env PCM_CLUSTER_ID={} PCM_NODE={} pcm-daemon",
+                spec.cluster_id, spec.node.name
+            );
             command.arg(marks);
             command
         }
     };
-    command.env("PCM_CLUSTER_ID", &spec.cluster_id).env("PCM_NODE", spec.node.name.as_str());
+    command
+        .env("PCM_CLUSTER_ID", &spec.cluster_id)
+        .env("PCM_NODE", spec.node.name.as_str());
     command.env_remove(pcm_proto::keeper::KEEPER_FD);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).process_group(0);
-    command.spawn().map_err(|error| format!("{:?} cannot be started: {error}", command.as_std().get_program()))
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .process_group(0);
+    command
+        .spawn()
+        .map_err(|error| format!("{:?} cannot be started: {error}", command.as_std().get_program()))
 }
 
 /// Depth of a boot tree of this many nodes.
@@ -243,7 +313,7 @@ fn levels(nodes: usize) -> u32 {
 }
 
 /// One line for whoever booted this daemon, who may have gone away.
-fn report(report: &BootReport) {
+pub(super) fn report(report: &BootReport) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
         let mut stdout = std::io::stdout().lock();

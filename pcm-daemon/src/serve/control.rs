@@ -69,7 +69,10 @@ impl Controls {
     }
 
     pub(super) fn attached_to(&self, job: JobId) -> Option<LinkId> {
-        self.links.iter().find(|(_, control)| control.attached == Some(job)).map(|(link, _)| *link)
+        self.links
+            .iter()
+            .find(|(_, control)| control.attached == Some(job))
+            .map(|(link, _)| *link)
     }
 
     fn attached(&self, link: LinkId) -> Option<JobId> {
@@ -100,17 +103,30 @@ impl Controls {
     }
 
     pub(super) fn take_senders(&mut self) -> Vec<Sender> {
-        std::mem::take(&mut self.links).into_values().map(|control| control.sender).collect()
+        std::mem::take(&mut self.links)
+            .into_values()
+            .map(|control| control.sender)
+            .collect()
     }
 }
 
 impl Daemon {
     pub(super) fn on_control_linked(&mut self, link: LinkId, sender: Sender) {
-        self.controls.links.insert(link, Control { sender, attached: None, follow: None });
+        self.controls.links.insert(
+            link,
+            Control {
+                sender,
+                attached: None,
+                follow: None,
+            },
+        );
     }
 
     pub(super) fn on_control_lost(&mut self, link: LinkId, in_order: bool) {
-        if let Some(Control { attached: Some(job), .. }) = self.controls.links.remove(&link) {
+        if let Some(Control {
+            attached: Some(job), ..
+        }) = self.controls.links.remove(&link)
+        {
             self.on_audience_lost(job, link, in_order);
         }
     }
@@ -119,7 +135,9 @@ impl Daemon {
     pub(super) fn answer(&mut self, to: Requester, answer: DaemonToControl) {
         match to {
             Requester::Control(link) => {
-                let Some(control) = self.controls.links.get(&link) else { return };
+                let Some(control) = self.controls.links.get(&link) else {
+                    return;
+                };
                 if let Err(error) = control.sender.try_send(&answer) {
                     tracing::warn!(?link, %error, "an answer was not sent, the link is dropped");
                     control.sender.abort();
@@ -153,7 +171,13 @@ impl Daemon {
             }
             ControlToDaemon::Nodes => {
                 let nodes = self.nodes.reachable();
-                self.gather(from, Wanted::Nodes, &Question::Report, nodes, Duration::from_millis(500));
+                self.gather(
+                    from,
+                    Wanted::Nodes,
+                    &Question::Report,
+                    nodes,
+                    Duration::from_millis(500),
+                );
             }
             ControlToDaemon::Jobs => {
                 let mut nodes = self.nodes.reachable();
@@ -163,7 +187,11 @@ impl Daemon {
             ControlToDaemon::Events { job, follow } => {
                 let follower = follow.then_some(link);
                 if let Some(control) = self.controls.links.get_mut(&link).filter(|_| follow) {
-                    control.follow = Some(Follow { job, since_us: 0, told: BTreeSet::new() });
+                    control.follow = Some(Follow {
+                        job,
+                        since_us: 0,
+                        told: BTreeSet::new(),
+                    });
                 }
                 self.gather_events(from, job, 0, follower);
             }
@@ -199,7 +227,10 @@ impl Daemon {
                 self.refuse(from, refusal::NODE_UNREACHABLE, message);
             }
             Some(_) if matches!(request, ControlToDaemon::Ping { .. }) => {
-                let purpose = Purpose::Ping { from, since: Instant::now() };
+                let purpose = Purpose::Ping {
+                    from,
+                    since: Instant::now(),
+                };
                 self.ask(&node, Question::Ping, purpose, ANSWER_WITHIN);
             }
             Some(_) => self.forward(from, &node, request, JOIN_WITHIN),
@@ -222,7 +253,14 @@ impl Daemon {
             ControlToDaemon::Ping { .. } => {
                 let version = env!("CARGO_PKG_VERSION").to_owned();
                 let node = self.own.clone();
-                self.answer(from, DaemonToControl::Pong { node, round_trip_us: 0, version });
+                self.answer(
+                    from,
+                    DaemonToControl::Pong {
+                        node,
+                        round_trip_us: 0,
+                        version,
+                    },
+                );
             }
             ControlToDaemon::Logs { lines, .. } => {
                 let log = super::logs::last_lines(&self.spec.cluster_dir, &self.own, lines);

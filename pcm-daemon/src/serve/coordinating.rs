@@ -49,7 +49,13 @@ pub(super) struct Coordinated {
 
 impl Coordinated {
     pub(super) fn new(state: Coordinator, audience: Audience, output: JobOutput) -> Self {
-        Self { state, audience, output, stdin: JobStdin::default(), armed_us: None }
+        Self {
+            state,
+            audience,
+            output,
+            stdin: JobStdin::default(),
+            armed_us: None,
+        }
     }
 }
 
@@ -71,7 +77,10 @@ impl Daemon {
 
     fn check_run(&self, spec: &JobSpec) -> Result<(), Refusal> {
         if self.is_going_down() {
-            return Err(Refusal::new(refusal::GOING_DOWN, "the cluster is going down: start it again with `pcmctl up`"));
+            return Err(Refusal::new(
+                refusal::GOING_DOWN,
+                "the cluster is going down: start it again with `pcmctl up`",
+            ));
         }
         if spec.size == 0 || spec.size > RANKS_MAX || spec.size > spec.max || spec.size < spec.min {
             let message = format!(
@@ -99,12 +108,17 @@ impl Daemon {
             _ => Audience::Detached,
         };
         let output = match audience {
-            Audience::Detached => JobOutput::to_files(&self.spec.cluster_dir, job, BTreeMap::new(), self.events.clone()),
+            Audience::Detached => {
+                JobOutput::to_files(&self.spec.cluster_dir, job, BTreeMap::new(), self.events.clone())
+            }
             _ => JobOutput::to_control(),
         };
         let now_us = self.clock.now_us();
         let (state, effects) = Coordinator::accept(job, self.own.clone(), spec, &shares, is_crowded, now_us);
-        self.record(&Record::Coordinator { job, state: Box::new(state.clone()) });
+        self.record(&Record::Coordinator {
+            job,
+            state: Box::new(state.clone()),
+        });
         self.jobs.insert(job, Coordinated::new(state, audience, output));
         if let Requester::Control(link) = from {
             self.controls.attach(link, job);
@@ -146,8 +160,14 @@ impl Daemon {
         if !self.jobs.contains_key(&job) {
             return;
         }
-        self.record(&Record::CoordinatorInput { job, now_us, input: input.clone() });
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        self.record(&Record::CoordinatorInput {
+            job,
+            now_us,
+            input: input.clone(),
+        });
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         let effects = coordinated.state.handle(now_us, input);
         self.carry_out(job, effects);
     }
@@ -157,9 +177,21 @@ impl Daemon {
             match effect {
                 Effect::Send { node, message } => self.send_job(&node, job, message),
                 Effect::Note(kind) => self.on_job_note(job, kind),
-                Effect::Place { process, number, count, hosts } => {
+                Effect::Place {
+                    process,
+                    number,
+                    count,
+                    hosts,
+                } => {
                     let shares = self.place_spawn(job, count, &hosts);
-                    self.coordinate(job, Input::SpawnPlaced { process, number, shares });
+                    self.coordinate(
+                        job,
+                        Input::SpawnPlaced {
+                            process,
+                            number,
+                            shares,
+                        },
+                    );
                 }
                 Effect::Ended { end, nodes } => return self.on_job_ended(job, &end, &nodes),
             }
@@ -172,14 +204,20 @@ impl Daemon {
         let named = hosts.iter().filter_map(|host| NodeName::new(host.as_str()).ok());
         let mut allowed: Vec<NodeName> = named.filter(|node| self.nodes.state(node).is_some()).collect();
         if allowed.is_empty() {
-            allowed = self.jobs.get(&job).map(|job| job.state.spec().nodes.clone()).unwrap_or_default();
+            allowed = self
+                .jobs
+                .get(&job)
+                .map(|job| job.state.spec().nodes.clone())
+                .unwrap_or_default();
         }
         self.place(&allowed, count).map_err(|refusal| refusal.message)
     }
 
     fn arm_coordinator(&mut self, job: JobId) {
         let now_us = self.clock.now_us();
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         let deadline = coordinated.state.deadline();
         if deadline != coordinated.armed_us {
             coordinated.armed_us = deadline;
@@ -192,7 +230,9 @@ impl Daemon {
 
     pub(super) fn on_coordinator_timer(&mut self, job: JobId) {
         let now_us = self.clock.now_us();
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         coordinated.armed_us = None;
         match coordinated.state.deadline() {
             Some(deadline_us) if deadline_us <= now_us => self.coordinate(job, Input::Tick),
@@ -201,7 +241,9 @@ impl Daemon {
     }
 
     fn on_job_note(&mut self, job: JobId, kind: EventKind) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         let epoch = coordinated.state.epoch();
         if matches!(kind, EventKind::JobStarted { .. }) {
             let link = match coordinated.audience {
@@ -219,10 +261,15 @@ impl Daemon {
 
     fn on_job_ended(&mut self, job: JobId, end: &JobEnd, nodes: &[NodeName]) {
         self.finish_output(job);
-        let Some(coordinated) = self.jobs.remove(&job) else { return };
+        let Some(coordinated) = self.jobs.remove(&job) else {
+            return;
+        };
         let status = coordinated.state.status();
         let now_us = self.clock.now_us();
-        self.record(&Record::Ended { now_us, status: Box::new(status.clone()) });
+        self.record(&Record::Ended {
+            now_us,
+            status: Box::new(status.clone()),
+        });
         self.ended.remember(now_us, status);
         if let Some(link) = self.controls.attached_to(job) {
             self.answer(Requester::Control(link), DaemonToControl::JobEnded(end.clone()));
@@ -235,7 +282,13 @@ impl Daemon {
     }
 
     pub(super) fn send_job(&mut self, node: &NodeName, job: JobId, message: JobMessage) {
-        self.send(node, DaemonToDaemon::Job { job, message: Box::new(message) });
+        self.send(
+            node,
+            DaemonToDaemon::Job {
+                job,
+                message: Box::new(message),
+            },
+        );
     }
 
     /// A message about a job, for its coordinator or for this node's part of it.
@@ -253,7 +306,13 @@ impl Daemon {
             | JobMessage::Name { .. }
             | JobMessage::SpawnReady { .. } => {
                 if self.jobs.contains_key(&job) {
-                    self.coordinate(job, Input::Said { node: node.clone(), message });
+                    self.coordinate(
+                        job,
+                        Input::Said {
+                            node: node.clone(),
+                            message,
+                        },
+                    );
                 } else {
                     // The job is over, or this is not its coordinator; either way the node need not keep it.
                     self.send_job(node, job, JobMessage::Close);
@@ -266,7 +325,9 @@ impl Daemon {
     /// A node is linked (again): says what it may have missed of the jobs coordinated here and of those it coordinates.
     pub(super) fn on_jobs_linked(&mut self, node: &NodeName) {
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
-            let Some(coordinated) = self.jobs.get(&job) else { continue };
+            let Some(coordinated) = self.jobs.get(&job) else {
+                continue;
+            };
             if coordinated.state.has_node(node) {
                 let effects = coordinated.state.on_linked(node);
                 self.carry_out(job, effects);
@@ -292,8 +353,12 @@ impl Daemon {
             // The old link may not have been noticed dead yet.
             Audience::Attached(old) => self.controls.detach(old),
             Audience::Detached | Audience::Left => {
-                let message = format!("job {job} runs without a `pcmctl`: see `pcmctl jobs`, its output is in jobs/{job}");
-                return self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::NOT_SUPPORTED, message)));
+                let message =
+                    format!("job {job} runs without a `pcmctl`: see `pcmctl jobs`, its output is in jobs/{job}");
+                return self.answer(
+                    from,
+                    DaemonToControl::Refused(Refusal::new(refusal::NOT_SUPPORTED, message)),
+                );
             }
         }
         coordinated.audience = Audience::Attached(link);
@@ -306,15 +371,23 @@ impl Daemon {
 
     pub(super) fn refuse_unknown_job(&mut self, from: Requester, job: JobId) {
         let refusal = match self.ended.find(job) {
-            Some(_) => Refusal::new(refusal::JOB_ENDED, format!("job {job} has ended: `pcmctl jobs` tells how")),
-            None => Refusal::new(refusal::UNKNOWN_JOB, format!("there is no job {job}: `pcmctl jobs` lists all")),
+            Some(_) => Refusal::new(
+                refusal::JOB_ENDED,
+                format!("job {job} has ended: `pcmctl jobs` tells how"),
+            ),
+            None => Refusal::new(
+                refusal::UNKNOWN_JOB,
+                format!("there is no job {job}: `pcmctl jobs` lists all"),
+            ),
         };
         self.answer(from, DaemonToControl::Refused(refusal));
     }
 
     /// The link of the `pcmctl` attached to a job ended.
     pub(super) fn on_audience_lost(&mut self, job: JobId, link: LinkId, in_order: bool) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         if coordinated.audience != Audience::Attached(link) {
             return;
         }
@@ -327,7 +400,9 @@ impl Daemon {
 
     /// Gives a `pcmctl` time to come back before its job is ended.
     pub(super) fn await_audience(&mut self, job: JobId) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         coordinated.audience = Audience::Awaited;
         self.timers.arm(RETURN_WITHIN, Timer::Unattended(job));
     }
@@ -339,7 +414,9 @@ impl Daemon {
     }
 
     fn on_audience_left(&mut self, job: JobId) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         coordinated.audience = Audience::Left;
         self.discard_output(job);
         let reason = "the `pcmctl run` it was attached to is gone; `--detach` lets a job go on alone".to_owned();

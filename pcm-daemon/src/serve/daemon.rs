@@ -8,7 +8,6 @@ use super::control::Controls;
 use super::coordinating::Coordinated;
 use super::event::{Event, LinkId};
 use super::event_log::EventLog;
-use super::host::Host;
 use super::journal::{Journal, Record};
 use super::keeper_orders::KeeperOrders;
 use super::nodes::Nodes;
@@ -40,7 +39,6 @@ pub(super) struct Daemon {
     pub(super) spec: BootSpec,
     pub(super) address: String,
     pub(super) cpus: Vec<u32>,
-    pub(super) host: Host,
     pub(super) clock: Clock,
     pub(super) timers: Timers,
     pub(super) events: mpsc::Sender<Event>,
@@ -67,7 +65,6 @@ pub(super) struct Beginnings {
     pub(super) spec: BootSpec,
     pub(super) address: String,
     pub(super) cpus: Vec<u32>,
-    pub(super) host: Host,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) journal: Journal,
     pub(super) log: EventLog,
@@ -79,13 +76,23 @@ pub(super) struct Beginnings {
 
 impl Daemon {
     pub(super) fn new(beginnings: Beginnings) -> Self {
-        let Beginnings { spec, address, cpus, host, events, journal, log, keeper, peers, nodes, highest_job } = beginnings;
+        let Beginnings {
+            spec,
+            address,
+            cpus,
+            events,
+            journal,
+            log,
+            keeper,
+            peers,
+            nodes,
+            highest_job,
+        } = beginnings;
         Self {
             own: spec.node.name.clone(),
             spec,
             address,
             cpus,
-            host,
             clock: Clock::start(),
             timers: Timers::default(),
             events,
@@ -176,11 +183,16 @@ impl Daemon {
     /// Handles what the daemon's parts said to each other, also what they say in turn.
     fn handle_own(&mut self) {
         for _ in 0..OWN_MESSAGES_MAX {
-            let Some(message) = self.own_messages.pop_front() else { return };
+            let Some(message) = self.own_messages.pop_front() else {
+                return;
+            };
             let own = self.own.clone();
             self.on_peer_said(None, &own, message);
         }
-        tracing::error!(left = self.own_messages.len(), "the daemon keeps talking to itself; the rest is dropped");
+        tracing::error!(
+            left = self.own_messages.len(),
+            "the daemon keeps talking to itself; the rest is dropped"
+        );
         self.own_messages.clear();
     }
 
@@ -215,20 +227,33 @@ impl Daemon {
     /// Everything a successor would have to know.
     fn present(&mut self) -> Vec<Record> {
         let mut records = vec![
-            Record::Listens { address: self.address.clone() },
-            Record::Draining { is_draining: self.nodes.is_draining() },
+            Record::Listens {
+                address: self.address.clone(),
+            },
+            Record::Draining {
+                is_draining: self.nodes.is_draining(),
+            },
             Record::HighestJob(self.highest_job),
         ];
         records.extend(self.nodes.others().map(|report| Record::Node(Box::new(report.clone()))));
         let now_us = self.clock.now_us();
         let ended = self.ended.list(now_us);
-        records.extend(ended.map(|status| Record::Ended { now_us, status: Box::new(status.clone()) }));
+        records.extend(ended.map(|status| Record::Ended {
+            now_us,
+            status: Box::new(status.clone()),
+        }));
         for (job, coordinated) in &self.jobs {
-            records.push(Record::Coordinator { job: *job, state: Box::new(coordinated.state.clone()) });
+            records.push(Record::Coordinator {
+                job: *job,
+                state: Box::new(coordinated.state.clone()),
+            });
             records.extend(coordinated.output.written_records(*job));
         }
         for (job, part) in &self.parts {
-            records.push(Record::Part { job: *job, state: Box::new(part.state.clone()) });
+            records.push(Record::Part {
+                job: *job,
+                state: Box::new(part.state.clone()),
+            });
             records.extend(part.output.printed_records(*job));
         }
         records

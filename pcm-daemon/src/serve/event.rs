@@ -21,9 +21,17 @@ pub(super) enum Event {
     /// The keeper is dead or cannot be understood.
     KeeperLost { reason: String },
     /// A link to another daemon is there.
-    PeerLinked { link: LinkId, node: NodeName, sender: Sender },
+    PeerLinked {
+        link: LinkId,
+        node: NodeName,
+        sender: Sender,
+    },
     /// Another daemon said something; this daemon itself when `link` is `None`.
-    PeerSaid { link: Option<LinkId>, node: NodeName, message: Box<DaemonToDaemon> },
+    PeerSaid {
+        link: Option<LinkId>,
+        node: NodeName,
+        message: Box<DaemonToDaemon>,
+    },
     /// A link to another daemon ended.
     PeerLost { link: LinkId, node: NodeName },
     /// Another daemon could not be reached.
@@ -31,7 +39,10 @@ pub(super) enum Event {
     /// A `pcmctl` is linked.
     ControlLinked { link: LinkId, sender: Sender },
     /// It asks something.
-    ControlSaid { link: LinkId, message: Box<ControlToDaemon> },
+    ControlSaid {
+        link: LinkId,
+        message: Box<ControlToDaemon>,
+    },
     /// Its link ended; `in_order` when it said goodbye.
     ControlLost { link: LinkId, in_order: bool },
     /// The agent is linked.
@@ -51,5 +62,8 @@ pub(super) enum Event {
     /// The boot tree has news.
     Boot(BootFact),
     /// Output of a detached job was written to its files.
-    Filed { job: JobId, pieces: Vec<super::output_files::Filed> },
+    Filed {
+        job: JobId,
+        pieces: Vec<super::output_files::Filed>,
+    },
 }

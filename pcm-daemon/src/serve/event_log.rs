@@ -43,16 +43,32 @@ impl EventLog {
             .open(path)
             .inspect_err(|error| tracing::warn!(path = %path.display(), %error, "events are kept in memory only"))
             .ok();
-        let bytes = file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
+        let bytes = file
+            .as_ref()
+            .and_then(|file| file.metadata().ok())
+            .map_or(0, |metadata| metadata.len());
         let last_us = kept.back().map_or(0, |event: &Event| event.time_us);
-        Self { own, path: path.to_owned(), file, bytes, kept, last_us }
+        Self {
+            own,
+            path: path.to_owned(),
+            file,
+            bytes,
+            kept,
+            last_us,
+        }
     }
 
     /// Notes that something happened. Times are distinct and grow, so a reader can ask for what came after one.
     pub(super) fn note(&mut self, now_us: u64, job: Option<JobId>, epoch: Epoch, kind: EventKind) {
         let time_us = now_us.max(self.last_us + 1);
         self.last_us = time_us;
-        let event = Event { time_us, job, epoch, node: self.own.clone(), kind };
+        let event = Event {
+            time_us,
+            job,
+            epoch,
+            node: self.own.clone(),
+            kind,
+        };
         self.store(&event);
         self.kept.push_back(event);
         if self.kept.len() > KEPT_MAX {
@@ -69,7 +85,9 @@ impl EventLog {
 
     fn store(&mut self, event: &Event) {
         let Some(file) = &mut self.file else { return };
-        let Ok(mut line) = serde_json::to_vec(event) else { return };
+        let Ok(mut line) = serde_json::to_vec(event) else {
+            return;
+        };
         line.push(b'\n');
         if let Err(error) = file.write_all(&line) {
             tracing::warn!(path = %self.path.display(), %error, "an event was not written");

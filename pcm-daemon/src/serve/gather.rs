@@ -31,9 +31,15 @@ pub(super) enum Wanted {
     /// Jobs of all coordinators.
     Jobs(Vec<JobStatus>),
     /// What the pages of a job's ranks show.
-    Ranks { status: Box<JobStatus>, ranks: Vec<RankStatus> },
+    Ranks {
+        status: Box<JobStatus>,
+        ranks: Vec<RankStatus>,
+    },
     /// Events of all nodes; for a follower the answer goes on.
-    Events { events: Vec<Event>, follower: Option<LinkId> },
+    Events {
+        events: Vec<Event>,
+        follower: Option<LinkId>,
+    },
     /// The one answer of the daemon that knows the job.
     Knowing { job: JobId },
     /// All jobs have ended everywhere; then all daemons end.
@@ -71,7 +77,9 @@ impl Daemon {
 
     /// An answer came, or none will.
     pub(super) fn on_gathered(&mut self, gather: u64, node: &NodeName, answer: Option<Answer>) {
-        let Some(open) = self.asks.gathers.get_mut(&gather) else { return };
+        let Some(open) = self.asks.gathers.get_mut(&gather) else {
+            return;
+        };
         if !open.waiting.remove(node) {
             return;
         }
@@ -102,10 +110,17 @@ impl Daemon {
     }
 
     fn end_gather_if_complete(&mut self, gather: u64) {
-        if !self.asks.gathers.get(&gather).is_some_and(|open| open.waiting.is_empty()) {
+        if !self
+            .asks
+            .gathers
+            .get(&gather)
+            .is_some_and(|open| open.waiting.is_empty())
+        {
             return;
         }
-        let Some(Gather { from, wanted, .. }) = self.asks.gathers.remove(&gather) else { return };
+        let Some(Gather { from, wanted, .. }) = self.asks.gathers.remove(&gather) else {
+            return;
+        };
         match wanted {
             Wanted::Nodes => {
                 self.report();
@@ -135,11 +150,22 @@ impl Daemon {
     }
 
     pub(super) fn gather_ps(&mut self, from: Requester, job: JobId) {
-        let Some(coordinated) = self.jobs.get(&job) else { return self.refuse_unknown_job(from, job) };
+        let Some(coordinated) = self.jobs.get(&job) else {
+            return self.refuse_unknown_job(from, job);
+        };
         let status = Box::new(coordinated.state.status());
         let nodes: Vec<NodeName> = coordinated.state.active_nodes().cloned().collect();
-        let wanted = Wanted::Ranks { status, ranks: Vec::new() };
-        self.gather(from, wanted, &Question::Ranks { job }, nodes, Duration::from_millis(500));
+        let wanted = Wanted::Ranks {
+            status,
+            ranks: Vec::new(),
+        };
+        self.gather(
+            from,
+            wanted,
+            &Question::Ranks { job },
+            nodes,
+            Duration::from_millis(500),
+        );
     }
 
     /// Puts what the pages show beside what the coordinator knows; a rank that nobody told of has an empty call.
@@ -149,31 +175,42 @@ impl Daemon {
         };
         let ranks = coordinated.state.rank_rows().map(|(rank, process, node, pid)| {
             let position = seen.iter().position(|row| row.process == process);
-            let row = position.map(|position| seen.swap_remove(position)).unwrap_or_else(|| RankStatus {
-                rank,
-                process,
-                node: node.clone(),
-                pid,
-                iteration: Iteration(0),
-                useful_ms: 0.0,
-                call: "?".to_owned(),
-                call_since_ms: 0.0,
-                peer: None,
-                tag: None,
-                bytes: None,
-                sent: pcm_proto::ids::Bytes(0),
-                received: pcm_proto::ids::Bytes(0),
-            });
+            let row = position
+                .map(|position| seen.swap_remove(position))
+                .unwrap_or_else(|| RankStatus {
+                    rank,
+                    process,
+                    node: node.clone(),
+                    pid,
+                    iteration: Iteration(0),
+                    useful_ms: 0.0,
+                    call: "?".to_owned(),
+                    call_since_ms: 0.0,
+                    peer: None,
+                    tag: None,
+                    bytes: None,
+                    sent: pcm_proto::ids::Bytes(0),
+                    received: pcm_proto::ids::Bytes(0),
+                });
             RankStatus { rank, node, pid, ..row }
         });
         let ranks = ranks.collect();
         self.answer(from, DaemonToControl::Ps { status, ranks });
     }
 
-    pub(super) fn gather_events(&mut self, from: Requester, job: Option<JobId>, since_us: u64, follower: Option<LinkId>) {
+    pub(super) fn gather_events(
+        &mut self,
+        from: Requester,
+        job: Option<JobId>,
+        since_us: u64,
+        follower: Option<LinkId>,
+    ) {
         let mut nodes = self.nodes.reachable();
         nodes.push(self.own.clone());
-        let wanted = Wanted::Events { events: Vec::new(), follower };
+        let wanted = Wanted::Events {
+            events: Vec::new(),
+            follower,
+        };
         self.gather(from, wanted, &Question::Events { job, since_us }, nodes, ANSWER_WITHIN);
     }
 

@@ -19,14 +19,24 @@ impl Host {
             let link = std::fs::read_link(Path::new("/proc/self/ns").join(name)).unwrap_or_default();
             link.to_string_lossy().into_owned()
         };
-        let text = format!("{} {} {} {}", boot.trim(), device("/dev/shm"), namespace("net"), namespace("ipc"));
-        Self { number: fnv1a(text.as_bytes()) }
+        let text = format!(
+            "{} {} {} {}",
+            boot.trim(),
+            device("/dev/shm"),
+            namespace("net"),
+            namespace("ipc")
+        );
+        Self {
+            number: fnv1a(text.as_bytes()),
+        }
     }
 }
 
 /// 64-bit FNV-1a; a clash between two hosts of one cluster is out of the question.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// The CPUs this process may use.
@@ -34,7 +44,10 @@ pub(super) fn cpus_allowed() -> Vec<u32> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else {
         return vec![0];
     };
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect()
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .map(|cpu| cpu as u32)
+        .collect()
 }
 
 #[cfg(test)]

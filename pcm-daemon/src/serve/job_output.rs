@@ -46,7 +46,15 @@ pub(super) struct JobOutput {
 impl JobOutput {
     fn new(sink: Sink, is_reading: bool, taken: BTreeMap<StreamKey, u64>) -> Self {
         let expected = taken.clone();
-        Self { sink, is_reading, expected, taken, waiting: VecDeque::new(), sent: VecDeque::new(), sent_bytes: 0 }
+        Self {
+            sink,
+            is_reading,
+            expected,
+            taken,
+            waiting: VecDeque::new(),
+            sent: VecDeque::new(),
+            sent_bytes: 0,
+        }
     }
 
     /// For an attached `pcmctl`.
@@ -71,7 +79,10 @@ impl JobOutput {
 
     /// A reader that has this much of each stream takes over.
     pub(super) fn attach(&mut self, received: Vec<(ProcessId, Stream, u64)>) {
-        self.taken = received.into_iter().map(|(process, stream, bytes)| ((process, stream), bytes)).collect();
+        self.taken = received
+            .into_iter()
+            .map(|(process, stream, bytes)| ((process, stream), bytes))
+            .collect();
         self.expected = self.taken.clone();
         self.waiting.clear();
         self.sent.clear();
@@ -100,7 +111,9 @@ impl JobOutput {
             return Taken::Unread;
         }
         if end <= *expected {
-            return Taken::Known { taken: self.taken.get(&key).copied().unwrap_or(0) };
+            return Taken::Known {
+                taken: self.taken.get(&key).copied().unwrap_or(0),
+            };
         }
         if piece.offset > *expected && piece.available_from <= *expected {
             return Taken::OutOfOrder { expected: *expected };
@@ -157,12 +170,28 @@ impl Daemon {
     pub(super) fn on_output_piece(&mut self, job: JobId, node: &NodeName, piece: OutputPiece) {
         let (process, stream, end) = (piece.process, piece.stream, piece.offset + piece.bytes.len() as u64);
         let Some(coordinated) = self.jobs.get_mut(&job) else {
-            return self.send_job(node, job, JobMessage::OutputTaken { process, stream, bytes: end });
+            return self.send_job(
+                node,
+                job,
+                JobMessage::OutputTaken {
+                    process,
+                    stream,
+                    bytes: end,
+                },
+            );
         };
         match coordinated.output.take(piece) {
             Taken::Queued => self.pump_output(job),
             Taken::Known { taken } => {
-                self.send_job(node, job, JobMessage::OutputTaken { process, stream, bytes: taken });
+                self.send_job(
+                    node,
+                    job,
+                    JobMessage::OutputTaken {
+                        process,
+                        stream,
+                        bytes: taken,
+                    },
+                );
             }
             Taken::OutOfOrder { expected } => {
                 self.send_job(node, job, JobMessage::OutputFrom(vec![(process, stream, expected)]));
@@ -173,7 +202,9 @@ impl Daemon {
 
     /// Passes on what may be passed on.
     pub(super) fn pump_output(&mut self, job: JobId) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         match &coordinated.output.sink {
             Sink::Control => self.pump_to_control(job, false),
             Sink::Files(files) => {
@@ -187,7 +218,9 @@ impl Daemon {
             }
             Sink::Nowhere => {
                 let pieces = std::mem::take(&mut coordinated.output.waiting);
-                let ends = pieces.iter().map(|p| (p.process, p.stream, p.offset + p.bytes.len() as u64));
+                let ends = pieces
+                    .iter()
+                    .map(|p| (p.process, p.stream, p.offset + p.bytes.len() as u64));
                 for (process, stream, bytes) in ends.collect::<Vec<_>>() {
                     self.on_output_taken(job, process, stream, bytes);
                 }
@@ -200,19 +233,43 @@ impl Daemon {
             && let Audience::Attached(link) = coordinated.audience
             && let Some(piece) = coordinated.output.next_for_control(ignore_window)
         {
-            let rank = coordinated.state.rank_of(piece.process).unwrap_or(Rank(piece.process.0));
-            let OutputPiece { process, stream, offset, bytes, .. } = piece;
-            self.answer(Requester::Control(link), DaemonToControl::Output { rank, process, stream, offset, bytes });
+            let rank = coordinated
+                .state
+                .rank_of(piece.process)
+                .unwrap_or(Rank(piece.process.0));
+            let OutputPiece {
+                process,
+                stream,
+                offset,
+                bytes,
+                ..
+            } = piece;
+            self.answer(
+                Requester::Control(link),
+                DaemonToControl::Output {
+                    rank,
+                    process,
+                    stream,
+                    offset,
+                    bytes,
+                },
+            );
         }
     }
 
     /// The reader took output.
     pub(super) fn on_output_taken(&mut self, job: JobId, process: ProcessId, stream: Stream, bytes: u64) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         if !coordinated.output.on_taken((process, stream), bytes) {
             return;
         }
-        let node = coordinated.state.processes().get(&process).map(|known| known.node.clone());
+        let node = coordinated
+            .state
+            .processes()
+            .get(&process)
+            .map(|known| known.node.clone());
         if let Some(node) = node {
             self.send_job(&node, job, JobMessage::OutputTaken { process, stream, bytes });
         }
@@ -221,7 +278,12 @@ impl Daemon {
 
     pub(super) fn on_filed(&mut self, job: JobId, pieces: Vec<Filed>) {
         for Filed { process, stream, end } in pieces {
-            self.record(&Record::Written { job, process, stream, bytes: end });
+            self.record(&Record::Written {
+                job,
+                process,
+                stream,
+                bytes: end,
+            });
             self.on_output_taken(job, process, stream, end);
         }
         self.pump_output(job);
@@ -229,9 +291,13 @@ impl Daemon {
 
     /// Asks one node, or all, for the output that has not come.
     pub(super) fn ask_output(&mut self, job: JobId, node: Option<&NodeName>) {
-        let Some(coordinated) = self.jobs.get(&job).filter(|job| job.output.is_reading) else { return };
+        let Some(coordinated) = self.jobs.get(&job).filter(|job| job.output.is_reading) else {
+            return;
+        };
         let expected = coordinated.output.expected.iter();
-        let from: Vec<(ProcessId, Stream, u64)> = expected.map(|((process, stream), at)| (*process, *stream, *at)).collect();
+        let from: Vec<(ProcessId, Stream, u64)> = expected
+            .map(|((process, stream), at)| (*process, *stream, *at))
+            .collect();
         let nodes: Vec<NodeName> = match node {
             Some(node) => vec![node.clone()],
             None => coordinated.state.nodes_with_output().cloned().collect(),
@@ -243,7 +309,9 @@ impl Daemon {
 
     /// From now on all output is dropped, so that nobody waits for a reader that is gone.
     pub(super) fn discard_output(&mut self, job: JobId) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         let output = &mut coordinated.output;
         output.sink = Sink::Nowhere;
         output.is_reading = true;
@@ -269,7 +337,13 @@ mod tests {
     use super::*;
 
     fn piece(offset: u64, available_from: u64, bytes: &[u8]) -> OutputPiece {
-        OutputPiece { process: ProcessId(0), stream: Stream::Stdout, offset, available_from, bytes: bytes.to_vec() }
+        OutputPiece {
+            process: ProcessId(0),
+            stream: Stream::Stdout,
+            offset,
+            available_from,
+            bytes: bytes.to_vec(),
+        }
     }
 
     #[test]
@@ -283,7 +357,10 @@ mod tests {
     #[test]
     fn a_gap_is_asked_for_when_the_node_has_it_and_accepted_when_it_is_lost() {
         let mut output = JobOutput::to_control();
-        assert!(matches!(output.take(piece(3, 0, b"cd\n")), Taken::OutOfOrder { expected: 0 }));
+        assert!(matches!(
+            output.take(piece(3, 0, b"cd\n")),
+            Taken::OutOfOrder { expected: 0 }
+        ));
         assert!(matches!(output.take(piece(3, 3, b"cd\n")), Taken::Queued));
     }
 

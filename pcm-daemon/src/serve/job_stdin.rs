@@ -23,7 +23,9 @@ pub(super) struct JobStdin {
 impl Daemon {
     /// An attached `pcmctl` sends standard input.
     pub(super) fn on_stdin(&mut self, job: JobId, bytes: Vec<u8>) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         let stdin = &mut coordinated.stdin;
         if stdin.came + bytes.len() as u64 > stdin.taken + STDIN_WINDOW_BYTES {
             tracing::warn!(%job, "standard input beyond its window is dropped");
@@ -36,11 +38,15 @@ impl Daemon {
 
     /// Passes on what waits, once the first process is there.
     pub(super) fn pass_stdin(&mut self, job: JobId) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         if coordinated.state.status().state == JobState::Starting {
             return;
         }
-        let Some((_, node)) = coordinated.state.stdin_process() else { return };
+        let Some((_, node)) = coordinated.state.stdin_process() else {
+            return;
+        };
         let node = node.clone();
         for (offset, bytes) in std::mem::take(&mut coordinated.stdin.waiting) {
             self.send_job(&node, job, JobMessage::Stdin { offset, bytes });
@@ -49,7 +55,9 @@ impl Daemon {
 
     /// The first rank took standard input.
     pub(super) fn on_job_stdin_taken(&mut self, job: JobId, bytes: u64) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else { return };
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
         coordinated.stdin.taken = coordinated.stdin.taken.max(bytes);
         if let Audience::Attached(link) = coordinated.audience {
             self.answer(Requester::Control(link), DaemonToControl::StdinTaken { bytes });

@@ -36,19 +36,37 @@ pub(super) enum Record {
     /// The state of a coordinator.
     Coordinator { job: JobId, state: Box<Coordinator> },
     /// An input to a coordinator.
-    CoordinatorInput { job: JobId, now_us: u64, input: coordinator::Input },
+    CoordinatorInput {
+        job: JobId,
+        now_us: u64,
+        input: coordinator::Input,
+    },
     /// The state of this node's part of a job.
     Part { job: JobId, state: Box<Participant> },
     /// An input to this node's part of a job.
-    PartInput { job: JobId, now_us: u64, input: participant::Input },
+    PartInput {
+        job: JobId,
+        now_us: u64,
+        input: participant::Input,
+    },
     /// This node's part of a job is over.
     PartOver { job: JobId },
     /// A job that this daemon coordinated ended, and everybody was told.
     Ended { now_us: u64, status: Box<JobStatus> },
     /// Output of a process here that was passed on.
-    Printed { job: JobId, process: ProcessId, stream: Stream, bytes: u64 },
+    Printed {
+        job: JobId,
+        process: ProcessId,
+        stream: Stream,
+        bytes: u64,
+    },
     /// Output of a detached job that was written to its files.
-    Written { job: JobId, process: ProcessId, stream: Stream, bytes: u64 },
+    Written {
+        job: JobId,
+        process: ProcessId,
+        stream: Stream,
+        bytes: u64,
+    },
 }
 
 /// What a journal says about the past.
@@ -100,10 +118,20 @@ impl Past {
                 self.written.remove(&status.job);
                 self.ended.push((now_us, *status));
             }
-            Record::Printed { job, process, stream, bytes } => {
+            Record::Printed {
+                job,
+                process,
+                stream,
+                bytes,
+            } => {
                 self.printed.entry(job).or_default().insert((process, stream), bytes);
             }
-            Record::Written { job, process, stream, bytes } => {
+            Record::Written {
+                job,
+                process,
+                stream,
+                bytes,
+            } => {
                 self.written.entry(job).or_default().insert((process, stream), bytes);
             }
         }
@@ -146,7 +174,13 @@ impl Journal {
     /// Opens the journal and reads what it says. `is_new` starts an empty one. A record that was cut by the daemon's
     /// death was told to nobody and is dropped.
     pub(super) fn open(path: &Path, is_new: bool) -> Result<(Self, Past), JournalError> {
-        let failed = |doing| move |error| JournalError { path: path.to_owned(), doing, error };
+        let failed = |doing| {
+            move |error| JournalError {
+                path: path.to_owned(),
+                doing,
+                error,
+            }
+        };
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -164,14 +198,24 @@ impl Journal {
         }
         io::Seek::seek(&mut file, io::SeekFrom::Start(whole as u64)).map_err(failed("reading"))?;
         let bytes = whole as u64;
-        let journal = Self { path: path.to_owned(), file, bytes, bytes_after_rewrite: bytes, buffer: Vec::new() };
+        let journal = Self {
+            path: path.to_owned(),
+            file,
+            bytes,
+            bytes_after_rewrite: bytes,
+            buffer: Vec::new(),
+        };
         Ok((journal, past))
     }
 
     /// Appends a record; on return it survives the daemon.
     pub(super) fn write(&mut self, record: &Record) -> Result<(), JournalError> {
         self.buffer.clear();
-        let failed = |error| JournalError { path: self.path.clone(), doing: "writing", error };
+        let failed = |error| JournalError {
+            path: self.path.clone(),
+            doing: "writing",
+            error,
+        };
         frame::encode(FrameKind::Message, record, PAYLOAD_LENGTH_MAX, &mut self.buffer)
             .map_err(|error| failed(io::Error::other(error.to_string())))?;
         self.file.write_all(&self.buffer).map_err(failed)?;
@@ -210,7 +254,9 @@ fn read_records(content: &[u8], mut take: impl FnMut(Record)) -> usize {
     let mut whole = 0;
     while let Ok(Some(frame)) = decoder.next_frame() {
         let length = frame::HEADER_LENGTH + frame.payload.len();
-        let Ok(record) = frame::decode(frame.payload) else { break };
+        let Ok(record) = frame::decode(frame.payload) else {
+            break;
+        };
         take(record);
         whole += length;
     }
@@ -222,7 +268,9 @@ mod tests {
     use super::*;
 
     fn listens(address: &str) -> Record {
-        Record::Listens { address: address.into() }
+        Record::Listens {
+            address: address.into(),
+        }
     }
 
     #[test]

@@ -35,7 +35,10 @@ impl KeeperOrders {
     }
 
     pub(super) fn start_process(&self, spec: ProcessSpec, page: PageFile) {
-        self.push(Order::Start { spec: Box::new(spec), page });
+        self.push(Order::Start {
+            spec: Box::new(spec),
+            page,
+        });
     }
 
     pub(super) fn order(&self, order: DaemonToKeeper) {
@@ -69,7 +72,11 @@ async fn pass_orders(link: Arc<KeeperLink>, mut orders: mpsc::Receiver<Order>, e
             }
         };
         if let Err(error) = sent {
-            let _ = events.send(Event::KeeperLost { reason: error.to_string() }).await;
+            let _ = events
+                .send(Event::KeeperLost {
+                    reason: error.to_string(),
+                })
+                .await;
             return;
         }
     }

@@ -24,12 +24,24 @@ impl Daemon {
         });
         match prepared {
             Ok((spec, page)) => self.keeper.start_process(spec, page),
-            Err((code, reason)) => self.participate(job, Input::Refused { process, code: code.to_owned(), reason }),
+            Err((code, reason)) => self.participate(
+                job,
+                Input::Refused {
+                    process,
+                    code: code.to_owned(),
+                    reason,
+                },
+            ),
         }
     }
 
     fn prepare(&self, job: JobId, process: ProcessId) -> Result<ProcessSpec, Refused> {
-        let unknown = || (refusal::START_FAILED, format!("process {process} of job {job} was not ordered"));
+        let unknown = || {
+            (
+                refusal::START_FAILED,
+                format!("process {process} of job {job} was not ordered"),
+            )
+        };
         let part = self.parts.get(&job).ok_or_else(unknown)?;
         let local = part.state.processes().get(&process).ok_or_else(unknown)?;
         let world = part.state.world(local.world).ok_or_else(unknown)?;
@@ -37,10 +49,19 @@ impl Daemon {
         let command = world.command(local.world_rank);
         let typed = command.map_or(&spec.program, |command| &command.program);
         let args = command.map_or(&spec.args, |command| &command.args);
-        let cwd = command.and_then(|command| command.cwd.clone()).map_or_else(|| spec.cwd.clone(), |cwd| spec.cwd.join(cwd));
-        let search_path = spec.env.iter().find(|(name, _)| name == b"PATH").map_or(&b""[..], |(_, value)| value);
+        let cwd = command
+            .and_then(|command| command.cwd.clone())
+            .map_or_else(|| spec.cwd.clone(), |cwd| spec.cwd.join(cwd));
+        let search_path = spec
+            .env
+            .iter()
+            .find(|(name, _)| name == b"PATH")
+            .map_or(&b""[..], |(_, value)| value);
         let program = program_find(typed, &cwd, search_path).map_err(refused)?;
-        let circumstances = Circumstances { is_oversubscribed: part.state.is_crowded(), interface: None };
+        let circumstances = Circumstances {
+            is_oversubscribed: part.state.is_crowded(),
+            interface: None,
+        };
         let settings = settings(circumstances, &spec.env, &spec.mpi_settings);
         let belonging = Belonging {
             cluster_id: &self.spec.cluster_id,
@@ -80,14 +101,18 @@ fn refused(error: ProgramError) -> Refused {
 /// The library in front of MPI, for programs that are not linked with it. It lies beside the daemon.
 fn preload(spec: &JobSpec) -> Vec<(String, String)> {
     let library = std::env::current_exe().ok().map(|exe| exe.with_file_name("libpcm.so"));
-    library.filter(|library| library.is_file()).map_or_else(Vec::new, |library| preload_variables(&library, spec))
+    library
+        .filter(|library| library.is_file())
+        .map_or_else(Vec::new, |library| preload_variables(&library, spec))
 }
 
 /// `LD_PRELOAD` is cut at blanks and colons, so a path with one is found through `LD_LIBRARY_PATH` instead.
 fn preload_variables(library: &Path, spec: &JobSpec) -> Vec<(String, String)> {
     let user = |name: &str| {
         let entry = spec.env.iter().find(|(known, _)| known == name.as_bytes());
-        entry.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).filter(|value| !value.is_empty())
+        entry
+            .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+            .filter(|value| !value.is_empty())
     };
     let joined = |first: String, rest: Option<String>| match rest {
         Some(rest) => format!("{first}:{rest}"),
@@ -97,8 +122,16 @@ fn preload_variables(library: &Path, spec: &JobSpec) -> Vec<(String, String)> {
     if !text.contains([' ', ':']) {
         return vec![("LD_PRELOAD".to_owned(), joined(text, user("LD_PRELOAD")))];
     }
-    let name = library.file_name().map(PathBuf::from).unwrap_or_default().to_string_lossy().into_owned();
-    let directory = library.parent().map(|parent| parent.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = library
+        .file_name()
+        .map(PathBuf::from)
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let directory = library
+        .parent()
+        .map(|parent| parent.to_string_lossy().into_owned())
+        .unwrap_or_default();
     vec![
         ("LD_PRELOAD".to_owned(), joined(name, user("LD_PRELOAD"))),
         ("LD_LIBRARY_PATH".to_owned(), joined(directory, user("LD_LIBRARY_PATH"))),

@@ -27,4 +27,4 @@ mod shutdown;
 mod start;
 mod timers;
 
-pub use start::serve;
+pub use start::run;

@@ -43,11 +43,10 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) fn new(own: NodeReport) -> Self {
-        Self { own, others: BTreeMap::new() }
-    }
-
-    pub(super) fn own(&self) -> &NodeReport {
-        &self.own
+        Self {
+            own,
+            others: BTreeMap::new(),
+        }
     }
 
     pub(super) fn own_mut(&mut self) -> &mut NodeReport {
@@ -60,7 +59,10 @@ impl Nodes {
 
     /// The last reports of the other nodes that are not gone.
     pub(super) fn others(&self) -> impl Iterator<Item = &NodeReport> {
-        self.others.values().filter(|known| known.state != NodeState::Gone).map(|known| &known.report)
+        self.others
+            .values()
+            .filter(|known| known.state != NodeState::Gone)
+            .map(|known| &known.report)
     }
 
     /// Names of the other nodes that answer.
@@ -78,7 +80,11 @@ impl Nodes {
     /// Takes a report; returns whether the node was not there before.
     fn take(&mut self, report: NodeReport) -> bool {
         let state = report.state;
-        let known = Known { heard: Instant::now(), state, report };
+        let known = Known {
+            heard: Instant::now(),
+            state,
+            report,
+        };
         let before = self.others.insert(known.report.node.clone(), known);
         before.is_none_or(|before| before.state == NodeState::Gone)
     }
@@ -94,7 +100,11 @@ impl Nodes {
 
     /// The node that gives numbers to new jobs: the first by name among those that answer.
     pub(super) fn numbering(&self) -> &NodeName {
-        let up = self.others.values().filter(|known| known.state != NodeState::Gone).map(|known| &known.report.node);
+        let up = self
+            .others
+            .values()
+            .filter(|known| known.state != NodeState::Gone)
+            .map(|known| &known.report.node);
         up.chain([&self.own.node]).min().unwrap_or(&self.own.node)
     }
 
@@ -113,7 +123,11 @@ impl Nodes {
     /// One line of `nodes` for each node, in natural order.
     pub(super) fn statuses(&self) -> Vec<NodeStatus> {
         let own = (&self.own, self.own.state);
-        let all = self.others.values().map(|known| (&known.report, known.state)).chain([own]);
+        let all = self
+            .others
+            .values()
+            .map(|known| (&known.report, known.state))
+            .chain([own]);
         let mut statuses: Vec<NodeStatus> = all.map(|(report, state)| status(report, state)).collect();
         statuses.sort_by_key(|status| natural_key(status.name.as_str()));
         statuses
@@ -122,8 +136,10 @@ impl Nodes {
     /// CPUs and ranks-to-be per host decide whether ranks outnumber CPUs.
     pub(super) fn cpus_of_host(&self, host: u64) -> usize {
         let reports = self.others.values().map(|known| &known.report).chain([&self.own]);
-        let mut cpus: Vec<u32> =
-            reports.filter(|report| report.host == host).flat_map(|report| report.cpus.iter().copied()).collect();
+        let mut cpus: Vec<u32> = reports
+            .filter(|report| report.host == host)
+            .flat_map(|report| report.cpus.iter().copied())
+            .collect();
         cpus.sort_unstable();
         cpus.dedup();
         cpus.len()
@@ -159,13 +175,20 @@ fn status(report: &NodeReport, state: NodeState) -> NodeStatus {
 
 fn natural_key(name: &str) -> (String, u64, String) {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    (stem.to_owned(), name[stem.len()..].parse().unwrap_or(0), name.to_owned())
+    (
+        stem.to_owned(),
+        name[stem.len()..].parse().unwrap_or(0),
+        name.to_owned(),
+    )
 }
 
 impl Daemon {
     /// How this node is now.
     pub(super) fn report(&mut self) -> NodeReport {
-        let ranks = self.parts.values().map(|part| part.state.processes().values().filter(|local| local.is_alive()).count());
+        let ranks = self
+            .parts
+            .values()
+            .map(|part| part.state.processes().values().filter(|local| local.is_alive()).count());
         let ranks = ranks.sum::<usize>() as u32;
         let own = self.nodes.own_mut();
         own.ranks = ranks;
@@ -270,7 +293,14 @@ impl Daemon {
         if let Some(known) = self.nodes.others.get_mut(node) {
             known.state = NodeState::Gone;
         }
-        self.note(None, Epoch(0), EventKind::NodeGone { name: node.clone(), on_purpose });
+        self.note(
+            None,
+            Epoch(0),
+            EventKind::NodeGone {
+                name: node.clone(),
+                on_purpose,
+            },
+        );
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
             self.coordinate(job, coordinator::Input::NodeGone { node: node.clone() });
         }

@@ -77,7 +77,11 @@ fn write_all(
                 tracing::error!(%job, directory = %directory.display(), %error, "output of a detached job is lost");
             }
             let end = piece.offset + piece.bytes.len() as u64;
-            filed.push(Filed { process: piece.process, stream: piece.stream, end });
+            filed.push(Filed {
+                process: piece.process,
+                stream: piece.stream,
+                end,
+            });
         }
         if events.blocking_send(Event::Filed { job, pieces: filed }).is_err() {
             return;

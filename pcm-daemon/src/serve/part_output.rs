@@ -44,7 +44,11 @@ impl PartOutput {
         let window = Arc::new(Semaphore::new(OUTPUT_WINDOW_BYTES as usize));
         let (sender, receiver) = mpsc::channel(READ_AHEAD_MAX);
         tokio::spawn(gate(job, receiver, Arc::clone(&window), events));
-        Self { streams: BTreeMap::new(), window, sender }
+        Self {
+            streams: BTreeMap::new(),
+            window,
+            sender,
+        }
     }
 
     /// Where a process's output goes.
@@ -77,13 +81,17 @@ impl PartOutput {
 
     /// Whether both streams of a process were read to their end.
     pub(super) fn has_ended(&self, process: ProcessId) -> bool {
-        let of_process = self.streams.range((process, Stream::Stdout)..=(process, Stream::Stderr));
+        let of_process = self
+            .streams
+            .range((process, Stream::Stdout)..=(process, Stream::Stderr));
         of_process.into_iter().all(|(_, stream)| stream.has_ended)
     }
 
     /// Whether nothing more will come and nothing is kept.
     fn is_done(&self) -> bool {
-        self.streams.values().all(|stream| stream.has_ended && stream.kept.is_empty())
+        self.streams
+            .values()
+            .all(|stream| stream.has_ended && stream.kept.is_empty())
     }
 
     fn push(&mut self, process: ProcessId, stream: Stream, bytes: Vec<u8>) -> OutputPiece {
@@ -91,13 +99,21 @@ impl PartOutput {
         let offset = out.next;
         out.next += bytes.len() as u64;
         let available_from = out.kept.front().map_or(offset, |piece| piece.offset);
-        let piece = OutputPiece { process, stream, offset, available_from, bytes };
+        let piece = OutputPiece {
+            process,
+            stream,
+            offset,
+            available_from,
+            bytes,
+        };
         out.kept.push_back(piece.clone());
         piece
     }
 
     fn taken(&mut self, process: ProcessId, stream: Stream, bytes: u64) {
-        let Some(out) = self.streams.get_mut(&(process, stream)) else { return };
+        let Some(out) = self.streams.get_mut(&(process, stream)) else {
+            return;
+        };
         while let Some(piece) = out.kept.front()
             && piece.offset + piece.bytes.len() as u64 <= bytes
         {
@@ -108,21 +124,22 @@ impl PartOutput {
 
     /// What is kept of all streams.
     fn kept(&self) -> Vec<OutputPiece> {
-        let streams = self.streams.values().filter_map(|out| Some((out.kept.front()?.offset, out)));
+        let streams = self
+            .streams
+            .values()
+            .filter_map(|out| Some((out.kept.front()?.offset, out)));
         let pieces = streams.flat_map(|(available_from, out)| {
-            out.kept.iter().map(move |piece| OutputPiece { available_from, ..piece.clone() })
+            out.kept.iter().map(move |piece| OutputPiece {
+                available_from,
+                ..piece.clone()
+            })
         });
         pieces.collect()
     }
 }
 
 /// Lets output through as far as the window has room.
-async fn gate(
-    job: JobId,
-    mut output: mpsc::Receiver<Output>,
-    window: Arc<Semaphore>,
-    events: mpsc::Sender<Event>,
-) {
+async fn gate(job: JobId, mut output: mpsc::Receiver<Output>, window: Arc<Semaphore>, events: mpsc::Sender<Event>) {
     while let Some(output) = output.recv().await {
         if let Output::Lines { bytes, .. } = &output {
             match window.acquire_many(bytes.len() as u32).await {
@@ -153,7 +170,12 @@ impl Daemon {
                 let piece = part.output.push(key.process, stream, bytes);
                 let coordinator = part.state.coordinator().clone();
                 let end = piece.offset + piece.bytes.len() as u64;
-                self.record(&Record::Printed { job, process: key.process, stream, bytes: end });
+                self.record(&Record::Printed {
+                    job,
+                    process: key.process,
+                    stream,
+                    bytes: end,
+                });
                 self.send_job(&coordinator, job, JobMessage::Output(piece));
             }
             Output::End { key, stream } => {
@@ -233,21 +255,37 @@ mod tests {
     async fn a_job_beyond_its_window_waits_and_goes_on_when_output_is_taken() {
         let (events, mut receiver) = mpsc::channel(64);
         let output = PartOutput::start(JobId(1), events);
-        let key = pcm_proto::keeper::ProcessKey { job: JobId(1), process: ProcessId(0) };
+        let key = pcm_proto::keeper::ProcessKey {
+            job: JobId(1),
+            process: ProcessId(0),
+        };
         let sender = output.sender();
         let chunk = 64 * 1024;
         tokio::spawn(async move {
             for _ in 0..17 {
                 let bytes = vec![b'x'; chunk];
-                let lines = Output::Lines { key, stream: rank::Stream::Stdout, bytes };
+                let lines = Output::Lines {
+                    key,
+                    stream: rank::Stream::Stdout,
+                    bytes,
+                };
                 sender.send(lines).await.unwrap();
             }
         });
         for _ in 0..16 {
             receiver.recv().await.unwrap();
         }
-        assert!(tokio::time::timeout(Duration::from_millis(50), receiver.recv()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(50), receiver.recv())
+                .await
+                .is_err()
+        );
         output.window.add_permits(chunk);
-        assert!(tokio::time::timeout(Duration::from_secs(5), receiver.recv()).await.unwrap().is_some());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(5), receiver.recv())
+                .await
+                .unwrap()
+                .is_some()
+        );
     }
 }

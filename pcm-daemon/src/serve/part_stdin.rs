@@ -72,12 +72,12 @@ impl Daemon {
         if bytes.is_empty() {
             return self.end_stdin(job);
         }
-        match &stdin.pieces {
-            Some(pieces) if pieces.try_send(bytes).is_err() => {
-                tracing::warn!(%job, "standard input beyond its window is dropped");
-            }
-            Some(_) => {}
-            None => stdin.waiting.push_back(bytes),
+        let Some(pieces) = &stdin.pieces else {
+            stdin.waiting.push_back(bytes);
+            return;
+        };
+        if pieces.try_send(bytes).is_err() {
+            tracing::warn!(%job, "standard input beyond its window is dropped");
         }
     }
 
@@ -90,7 +90,9 @@ impl Daemon {
             if let Some(local) = part.locals.get_mut(&process) {
                 local.handle.stdin_close();
             }
-            self.keeper.order(DaemonToKeeper::CloseStdin { key: ProcessKey { job, process } });
+            self.keeper.order(DaemonToKeeper::CloseStdin {
+                key: ProcessKey { job, process },
+            });
         }
     }
 

@@ -75,7 +75,11 @@ impl Daemon {
             return;
         }
         if is_worth_writing(&input) {
-            self.record(&Record::PartInput { job, now_us, input: input.clone() });
+            self.record(&Record::PartInput {
+                job,
+                now_us,
+                input: input.clone(),
+            });
         }
         let Some(part) = self.parts.get_mut(&job) else { return };
         let effects = part.state.handle(now_us, input);
@@ -132,7 +136,13 @@ impl Daemon {
                 }
                 JobMessage::OutputFrom(from) => self.on_output_from(job, &from),
                 JobMessage::Stdin { offset, bytes } => self.on_part_stdin(job, offset, bytes),
-                message => self.participate(job, Input::Said { node: node.clone(), message }),
+                message => self.participate(
+                    job,
+                    Input::Said {
+                        node: node.clone(),
+                        message,
+                    },
+                ),
             };
         }
         match message {
@@ -143,9 +153,15 @@ impl Daemon {
                 }
                 let prefix = format!("pcm-{}", self.spec.cluster_id);
                 let mut state = Participant::new(job, self.own.clone(), &order, prefix);
-                let said = Input::Said { node: node.clone(), message: JobMessage::Start(order) };
+                let said = Input::Said {
+                    node: node.clone(),
+                    message: JobMessage::Start(order),
+                };
                 let effects = state.handle(self.clock.now_us(), said);
-                self.record(&Record::Part { job, state: Box::new(state.clone()) });
+                self.record(&Record::Part {
+                    job,
+                    state: Box::new(state.clone()),
+                });
                 self.parts.insert(job, Part::new(job, state, &self.events));
                 self.carry_out_part(job, effects);
                 for (node, message) in self.asks.take_early(job) {
@@ -168,23 +184,47 @@ impl Daemon {
             FromKeeper::Started(handed) => {
                 let (key, pid) = (handed.key, handed.pid);
                 self.attach_rank(handed);
-                self.participate(key.job, Input::Started { process: key.process, pid });
+                self.participate(
+                    key.job,
+                    Input::Started {
+                        process: key.process,
+                        pid,
+                    },
+                );
                 self.tell_agent_ranks();
             }
             FromKeeper::StartRefused { key, errno, reason } => {
                 let code = refusal_code(errno).to_owned();
-                self.participate(key.job, Input::Refused { process: key.process, code, reason });
+                self.participate(
+                    key.job,
+                    Input::Refused {
+                        process: key.process,
+                        code,
+                        reason,
+                    },
+                );
             }
             FromKeeper::Exited { key, status } => {
                 if self.parts.contains_key(&key.job) {
-                    self.participate(key.job, Input::Exited { process: key.process, status });
+                    self.participate(
+                        key.job,
+                        Input::Exited {
+                            process: key.process,
+                            status,
+                        },
+                    );
                     self.forget_if_done(key.job, key.process);
                 } else {
                     self.keeper.order(DaemonToKeeper::Forget { key });
                 }
                 self.tell_agent_ranks();
             }
-            FromKeeper::JobCleared { job, killed, segments, left } => {
+            FromKeeper::JobCleared {
+                job,
+                killed,
+                segments,
+                left,
+            } => {
                 if killed + segments + left > 0 {
                     tracing::info!(%job, killed, segments, left, "what a job left was cleared");
                 }
@@ -207,14 +247,26 @@ impl Daemon {
         match RankHandle::attach(handed, part.rank_events.clone(), part.output.sender()) {
             Ok(handle) => {
                 part.stdin.attach(key.job, &handle, &self.events);
-                part.locals.insert(key.process, Local { handle, is_written: false });
+                part.locals.insert(
+                    key.process,
+                    Local {
+                        handle,
+                        is_written: false,
+                    },
+                );
                 if part.stdin.is_ended() {
                     self.end_stdin(key.job);
                 }
             }
             Err(error) => {
                 tracing::error!(job = %key.job, process = %key.process, %error, "a process cannot be served");
-                self.participate(key.job, Input::Aborting { process: key.process, code: 1 });
+                self.participate(
+                    key.job,
+                    Input::Aborting {
+                        process: key.process,
+                        code: 1,
+                    },
+                );
             }
         }
     }
@@ -226,10 +278,26 @@ impl Daemon {
                 if let Some(local) = self.local_mut(key) {
                     local.is_written = is_written;
                 }
-                self.participate(key.job, Input::Pmi { process: key.process, request });
+                self.participate(
+                    key.job,
+                    Input::Pmi {
+                        process: key.process,
+                        request,
+                    },
+                );
             }
-            RankEvent::App { key, message: AppToDaemon::Aborting { code }, .. } => {
-                self.participate(key.job, Input::Aborting { process: key.process, code });
+            RankEvent::App {
+                key,
+                message: AppToDaemon::Aborting { code },
+                ..
+            } => {
+                self.participate(
+                    key.job,
+                    Input::Aborting {
+                        process: key.process,
+                        code,
+                    },
+                );
             }
             RankEvent::App { .. } => {}
             RankEvent::PmiBroken { key, reason } | RankEvent::AppBroken { key, reason } => {
@@ -244,16 +312,24 @@ impl Daemon {
     }
 
     fn answer_pmi(&mut self, job: JobId, process: ProcessId, line: &str) {
-        let Some(local) = self.local_mut(ProcessKey { job, process }) else { return };
+        let Some(local) = self.local_mut(ProcessKey { job, process }) else {
+            return;
+        };
         if let Err(error) = local.handle.pmi_answer(line) {
             tracing::debug!(%job, %process, %error, "a process did not take its answer");
             return;
         }
         let now_us = self.clock.now_us();
-        let is_written = self.local_mut(ProcessKey { job, process }).is_some_and(|local| local.is_written);
+        let is_written = self
+            .local_mut(ProcessKey { job, process })
+            .is_some_and(|local| local.is_written);
         let input = Input::Answered { process };
         if is_written {
-            self.record(&Record::PartInput { job, now_us, input: input.clone() });
+            self.record(&Record::PartInput {
+                job,
+                now_us,
+                input: input.clone(),
+            });
         }
         if let Some(part) = self.parts.get_mut(&job) {
             part.state.handle(now_us, input);
@@ -263,16 +339,24 @@ impl Daemon {
     /// The keeper may let go of a process that ended once its output was read to the end.
     pub(super) fn forget_if_done(&mut self, job: JobId, process: ProcessId) {
         let Some(part) = self.parts.get_mut(&job) else { return };
-        let has_ended = part.state.processes().get(&process).is_some_and(|local| !local.is_alive());
+        let has_ended = part
+            .state
+            .processes()
+            .get(&process)
+            .is_some_and(|local| !local.is_alive());
         if has_ended && part.output.has_ended(process) && part.locals.remove(&process).is_some() {
-            self.keeper.order(DaemonToKeeper::Forget { key: ProcessKey { job, process } });
+            self.keeper.order(DaemonToKeeper::Forget {
+                key: ProcessKey { job, process },
+            });
         }
     }
 
     fn on_part_over(&mut self, job: JobId) {
         let Some(part) = self.parts.remove(&job) else { return };
         for process in part.locals.into_keys() {
-            self.keeper.order(DaemonToKeeper::Forget { key: ProcessKey { job, process } });
+            self.keeper.order(DaemonToKeeper::Forget {
+                key: ProcessKey { job, process },
+            });
         }
         self.record(&Record::PartOver { job });
         self.close(job);
@@ -318,7 +402,10 @@ impl Daemon {
                 orphans.insert(key.job);
                 continue;
             }
-            known.entry(key.job).or_default().insert(key.process, (handed.pid, handed.ended));
+            known
+                .entry(key.job)
+                .or_default()
+                .insert(key.process, (handed.pid, handed.ended));
             self.attach_rank(handed);
         }
         for job in orphans {
@@ -327,7 +414,11 @@ impl Daemon {
         }
         for job in self.parts.keys().copied().collect::<Vec<_>>() {
             let Some(part) = self.parts.get_mut(&job) else { continue };
-            let asking = part.locals.iter().filter(|(_, local)| local.handle.is_asking()).map(|(process, _)| *process);
+            let asking = part
+                .locals
+                .iter()
+                .filter(|(_, local)| local.handle.is_asking())
+                .map(|(process, _)| *process);
             let asking: BTreeSet<ProcessId> = asking.collect();
             let held = known.remove(&job).unwrap_or_default();
             let now_us = self.clock.now_us();

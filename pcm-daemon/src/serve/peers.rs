@@ -4,12 +4,12 @@
 //! is there.
 
 use super::event::{Event, LinkId};
+use super::start::next_link;
 use pcm_fabric::{Endpoint, Link, Receiver, RecvError, Sender};
 use pcm_proto::control::ControlToDaemon;
 use pcm_proto::handshake::Role;
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::DaemonToDaemon;
-use super::start::next_link;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -44,7 +44,12 @@ pub(super) struct Peers {
 
 impl Peers {
     pub(super) fn new(endpoint: Endpoint, events: mpsc::Sender<Event>, links: Arc<AtomicU64>) -> Self {
-        Self { endpoint, events, peers: BTreeMap::new(), links }
+        Self {
+            endpoint,
+            events,
+            peers: BTreeMap::new(),
+            links,
+        }
     }
 
     /// Where a node is found from now on.
@@ -89,7 +94,12 @@ impl Peers {
             return;
         };
         peer.is_dialling = true;
-        let (endpoint, events, node, link) = (self.endpoint.clone(), self.events.clone(), node.clone(), next_link(&self.links));
+        let (endpoint, events, node, link) = (
+            self.endpoint.clone(),
+            self.events.clone(),
+            node.clone(),
+            next_link(&self.links),
+        );
         tokio::spawn(async move {
             let made = endpoint.connect(&address, DIAL_DEADLINE).await;
             let reason = match made {
@@ -129,7 +139,9 @@ impl Peers {
 
     /// Returns whether no link to the node is left.
     pub(super) fn on_lost(&mut self, link: LinkId, node: &NodeName) -> bool {
-        let Some(peer) = self.peers.get_mut(node) else { return false };
+        let Some(peer) = self.peers.get_mut(node) else {
+            return false;
+        };
         peer.links.retain(|(other, _)| *other != link);
         peer.links.is_empty()
     }
@@ -180,13 +192,21 @@ async fn listen_to_peer(
     mut receiver: Receiver,
     events: &mpsc::Sender<Event>,
 ) {
-    let linked = Event::PeerLinked { link, node: node.clone(), sender };
+    let linked = Event::PeerLinked {
+        link,
+        node: node.clone(),
+        sender,
+    };
     if events.send(linked).await.is_err() {
         return;
     }
     loop {
         let event = match receiver.recv::<DaemonToDaemon>().await {
-            Ok(message) => Event::PeerSaid { link: Some(link), node: node.clone(), message: Box::new(message) },
+            Ok(message) => Event::PeerSaid {
+                link: Some(link),
+                node: node.clone(),
+                message: Box::new(message),
+            },
             Err(RecvError::Message(error)) => {
                 tracing::warn!(%node, %error, "a message of another daemon is not understood");
                 continue;

@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 impl Daemon {
     /// One row for each process of the job here; the coordinator knows the ranks.
     pub(super) fn own_ranks(&self, job: JobId) -> Vec<RankStatus> {
-        let Some(part) = self.parts.get(&job) else { return Vec::new() };
+        let Some(part) = self.parts.get(&job) else {
+            return Vec::new();
+        };
         let now_ns = monotonic_ns();
         let rows = part.locals.iter().map(|(process, local)| {
             let page = local.handle.page().page();
@@ -25,7 +27,9 @@ impl Daemon {
                 pid: local.handle.pid(),
                 iteration: Iteration(iteration),
                 useful_ms: useful_ns as f64 / 1e6 / iteration.max(1) as f64,
-                call: call.as_ref().map_or_else(|| "-".to_owned(), |call| call.function.clone()),
+                call: call
+                    .as_ref()
+                    .map_or_else(|| "-".to_owned(), |call| call.function.clone()),
                 call_since_ms: since_ns as f64 / 1e6,
                 peer: call.as_ref().and_then(|call| call.peer),
                 tag: call.as_ref().and_then(|call| call.tag),

@@ -38,7 +38,10 @@ impl Daemon {
     pub(super) fn on_down(&mut self, from: Requester) {
         if self.is_going_down() {
             let message = "the cluster is going down already: wait for it";
-            return self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::GOING_DOWN, message)));
+            return self.answer(
+                from,
+                DaemonToControl::Refused(Refusal::new(refusal::GOING_DOWN, message)),
+            );
         }
         self.gather_jobs_ended(from);
     }
@@ -49,7 +52,11 @@ impl Daemon {
         match &mut self.stage {
             Stage::EndingJobs { asked_by } => asked_by.push((node, ask)),
             Stage::Over => return,
-            Stage::Serving => self.stage = Stage::EndingJobs { asked_by: vec![(node, ask)] },
+            Stage::Serving => {
+                self.stage = Stage::EndingJobs {
+                    asked_by: vec![(node, ask)],
+                }
+            }
         }
         for job in self.jobs.keys().copied().collect::<Vec<JobId>>() {
             let reason = "the cluster goes down".to_owned();
@@ -65,7 +72,13 @@ impl Daemon {
         }
         if let Stage::EndingJobs { asked_by } = &mut self.stage {
             for (node, ask) in std::mem::take(asked_by) {
-                self.send(&node, DaemonToDaemon::Answer { ask, answer: Box::new(Answer::Done) });
+                self.send(
+                    &node,
+                    DaemonToDaemon::Answer {
+                        ask,
+                        answer: Box::new(Answer::Done),
+                    },
+                );
             }
         }
     }
@@ -101,23 +114,41 @@ impl Daemon {
 
     /// Without its keeper this node has no ranks any more.
     pub(super) fn on_keeper_lost(&mut self, reason: &str) {
-        tracing::error!(reason, "the keeper is lost, and with it all ranks of this node: the daemon ends");
+        tracing::error!(
+            reason,
+            "the keeper is lost, and with it all ranks of this node: the daemon ends"
+        );
         let coordinated = self.jobs.iter().flat_map(|(job, coordinated)| {
-            coordinated.state.active_nodes().map(|node| (*job, node.clone())).collect::<Vec<_>>()
+            coordinated
+                .state
+                .active_nodes()
+                .map(|node| (*job, node.clone()))
+                .collect::<Vec<_>>()
         });
         for (job, node) in coordinated.collect::<Vec<_>>() {
             if node != self.own {
                 self.send_job(&node, job, JobMessage::End { grace_ms: 500 });
             }
         }
-        keeper::sweep(&self.spec.cluster_id, &self.own);
+        let worlds = self.parts.values().flat_map(|part| part.state.segment_prefixes());
+        let swept = keeper::sweep(&self.spec.cluster_id, &self.own, &worlds.collect::<Vec<_>>());
+        tracing::info!(
+            killed = swept.killed,
+            segments = swept.segments,
+            "what the ranks left was cleared"
+        );
         self.leave();
     }
 
     /// After the loop: last words, then the keeper is told to end.
     pub(super) async fn farewell(&mut self) {
         self.stop_agent();
-        let senders: Vec<Sender> = self.peers.take_senders().into_iter().chain(self.controls.take_senders()).collect();
+        let senders: Vec<Sender> = self
+            .peers
+            .take_senders()
+            .into_iter()
+            .chain(self.controls.take_senders())
+            .collect();
         let closing = senders.into_iter().map(|sender| tokio::spawn(sender.close()));
         let closing: Vec<_> = closing.collect();
         let all = async {

@@ -17,11 +17,12 @@ use super::peers::{Peers, listen};
 use crate::keeper_link::{KeeperLink, Welcome};
 use anyhow::{Context, anyhow};
 use pcm_fabric::{BindError, ClusterKey, Endpoint, Listener, LocalEndpoint, LocalListener};
-use pcm_proto::boot::BootSpec;
+use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::NodeState;
 use pcm_proto::event::EventKind;
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::ids::Epoch;
+use pcm_proto::keeper::DAEMON_EXIT_FINAL;
 use pcm_proto::peer::NodeReport;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -33,10 +34,62 @@ use tokio::sync::mpsc;
 /// A daemon that booted this one answers within this time, or is not there.
 const SEED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Runs the daemon until it has to end.
-pub async fn serve() -> anyhow::Result<()> {
-    let link = KeeperLink::inherit()?;
-    let welcome = link.welcome().await?;
+/// Runs the daemon until it has to end; the exit code, as the keeper understands it.
+pub fn run() -> i32 {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_env_filter(log_filter())
+        .init();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "the daemon cannot start");
+            return 1;
+        }
+    };
+    let code = runtime.block_on(serve_or_report());
+    // Tasks that still hold something are not waited for.
+    runtime.shutdown_background();
+    code
+}
+
+fn log_filter() -> tracing_subscriber::EnvFilter {
+    tracing_subscriber::EnvFilter::try_from_env("PCM_LOG").unwrap_or_else(|_| "info".into())
+}
+
+/// A daemon that cannot even begin tells whoever booted it, and need not be tried again.
+async fn serve_or_report() -> i32 {
+    let begun = async {
+        let link = KeeperLink::inherit()?;
+        let welcome = link.welcome().await?;
+        anyhow::Ok((link, welcome))
+    };
+    let (link, welcome) = match begun.await {
+        Ok(begun) => begun,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "the daemon cannot start");
+            eprintln!("pcm-daemon: {error:#}");
+            return DAEMON_EXIT_FINAL;
+        }
+    };
+    let (is_first, node) = (welcome.restarts == 0, welcome.spec.node.name.clone());
+    let Err(error) = serve(link, welcome).await else {
+        return 0;
+    };
+    tracing::error!(error = format!("{error:#}"), "the daemon cannot start");
+    if !is_first {
+        return 1;
+    }
+    super::boot::report(&BootReport::Failed {
+        node,
+        reason: format!("{error:#}"),
+    });
+    DAEMON_EXIT_FINAL
+}
+
+async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let is_first = welcome.restarts == 0;
     let spec = welcome.spec.clone();
     let node = &spec.node.name;
@@ -48,20 +101,25 @@ pub async fn serve() -> anyhow::Result<()> {
     let identity = Identity::new(Role::Daemon { node: node.clone() });
     let endpoint = Endpoint::new(key, identity.clone());
     let listener = bind(&endpoint, &spec, past.address.as_deref()).await?;
-    let local = LocalEndpoint::new(identity).listen(&local_address(&spec.cluster_id, node)).await?;
+    let local = LocalEndpoint::new(identity)
+        .listen(&local_address(&spec.cluster_id, node))
+        .await?;
     let address = address_of(&spec, listener.address());
     publish(&dir.join("address"), &address)?;
 
     let (events, receiver) = mpsc::channel(EVENTS_MAX);
     let links = Arc::new(AtomicU64::new(0));
-    let cpus = if spec.node.cpus.is_empty() { cpus_allowed() } else { spec.node.cpus.clone() };
+    let cpus = if spec.node.cpus.is_empty() {
+        cpus_allowed()
+    } else {
+        spec.node.cpus.clone()
+    };
     let host = Host::look();
     let mut daemon = Daemon::new(Beginnings {
         nodes: Nodes::new(own_report(&spec, &address, &cpus, host, &past)),
         highest_job: past.highest_job,
         address: address.clone(),
         cpus,
-        host,
         journal,
         log: EventLog::open(&dir.join("events.jsonl"), node.clone(), is_first),
         keeper: KeeperOrders::start(link, events.clone()),
@@ -94,11 +152,17 @@ async fn bind(endpoint: &Endpoint, spec: &BootSpec, before: Option<&str>) -> any
 
 async fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
     // A node's address may name a port; without one the system chooses.
-    let with_port = if address.parse::<SocketAddr>().is_ok() { address.to_owned() } else { format!("{address}:0") };
+    let with_port = if address.parse::<SocketAddr>().is_ok() {
+        address.to_owned()
+    } else {
+        format!("{address}:0")
+    };
     let mut found = tokio::net::lookup_host(&with_port)
         .await
         .with_context(|| format!("the node's address {address} is not known: correct it in the host file"))?;
-    found.next().ok_or_else(|| anyhow!("the node's address {address} stands for no number: correct it in the host file"))
+    found
+        .next()
+        .ok_or_else(|| anyhow!("the node's address {address} stands for no number: correct it in the host file"))
 }
 
 /// Where others reach the daemon: the address its owner gave, which may be a name, with the port it listens on.
@@ -124,7 +188,11 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
         address: address.to_owned(),
         site: spec.node.site.clone(),
         cpus: cpus.to_vec(),
-        state: if past.is_draining { NodeState::Draining } else { NodeState::Up },
+        state: if past.is_draining {
+            NodeState::Draining
+        } else {
+            NodeState::Up
+        },
         host: host.number,
         speed: 0.0,
         load_by_others: 0.0,
@@ -180,7 +248,8 @@ impl Daemon {
             } else {
                 JobOutput::to_absent_control()
             };
-            self.jobs.insert(job, Coordinated::new(state, Audience::Detached, output));
+            self.jobs
+                .insert(job, Coordinated::new(state, Audience::Detached, output));
             if !is_detached {
                 self.await_audience(job);
             }
