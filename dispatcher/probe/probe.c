@@ -51,36 +51,43 @@ static void measure(const char *what, MPI_Comm comm, int peer, int first)
     free(buffer);
 }
 
-/* The library that is really loaded, by the map of this process. */
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL ? value : "";
+}
+
+/* The library that is really loaded and whether ranks share memory, by the map of this process. */
 static void print_library(void)
 {
-    char line[4096], version[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length = 0;
+    char line[4096], path[4096] = "", version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0, shared = 0;
     MPI_Get_library_version(version, &length);
     for (char *c = version; *c; c++)
         if (*c == '\n' || *c == '\t' || *c == '"' || *c == '\\')
             *c = ' ';
-    char *path = NULL;
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
         char *slash = strchr(line, '/');
-        if (slash != NULL && strstr(slash, "/libmpi") != NULL) {
-            slash[strcspn(slash, "\n")] = 0;
-            path = slash;
-            break;
-        }
+        if (slash == NULL)
+            continue;
+        slash[strcspn(slash, "\n")] = 0;
+        if (path[0] == 0 && strstr(slash, "/libmpi") != NULL)
+            snprintf(path, sizeof path, "%s", slash);
+        shared |= strncmp(slash, "/dev/shm/", 9) == 0;
     }
-    printf("{\"library\":{\"version\":\"%s\",\"path\":\"%s\"}}\n", version, path != NULL ? path : "");
+    printf("{\"library\":{\"version\":\"%s\",\"path\":\"%s\",\"shared_memory\":%s,\"netmod\":\"%s\",\"provider\":\"%s\"}}\n",
+           version, path, shared ? "true" : "false", environment("MPIR_CVAR_CH4_NETMOD"), environment("FI_PROVIDER"));
     if (maps != NULL)
         fclose(maps);
 }
 
 static void inside(int rank, int size)
 {
-    if (rank == 0)
-        print_library();
     if (size >= 2 && rank < 2)
         measure("inside", MPI_COMM_WORLD, 1 - rank, rank == 0);
+    if (rank == 0)
+        print_library();
 }
 
 static void write_port(const char *file, const char *port)

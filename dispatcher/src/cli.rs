@@ -71,6 +71,8 @@ verbs! {
     Signal(signal),
     /// Ask daemons whether they answer, and how fast
     Ping(ping),
+    /// Test this machine for real and say what to do
+    Doctor(doctor),
     /// Show what happened
     Events(events),
     /// Show the end of a node's log

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod cluster;
 pub mod compiler;
 pub mod cpus;
+mod doctor;
 pub mod failure;
 pub mod hostfile;
 pub mod link;

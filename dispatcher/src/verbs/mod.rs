@@ -1,6 +1,7 @@
 //! One verb per file. Each has `Args`, as clap reads them, and `run`, which returns the exit code.
 
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod drain;
 pub(crate) mod env;

@@ -1,0 +1,6 @@
+//! What `doctor` looks at: this machine, and the MPI in use under real daemons.
+
+pub(crate) mod finding;
+pub(crate) mod machine;
+pub(crate) mod messages;
+pub(crate) mod patient;

@@ -1,0 +1,140 @@
+//! `doctor`: tests this machine for real and says of each thing whether it is ok, and what to do.
+
+use crate::cluster::ClusterDir;
+use crate::doctor::finding::{Finding, Verdict};
+use crate::doctor::patient::Patient;
+use crate::doctor::{machine, messages};
+use crate::failure::Failure;
+use crate::output;
+use pcm_core::mpi_settings::{Circumstances, Setting, Source, settings};
+use serde::Serialize;
+use std::os::unix::ffi::OsStringExt;
+use tokio::signal::unix::{SignalKind, signal};
+
+const EXAMPLE: &str = "\
+Runs small programs on the cluster that is up, or on one of its own for some seconds.
+Ends with 8 when something is broken.
+
+Example:
+  pcmctl doctor
+  pcmctl doctor --json";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    verdict: Verdict,
+    checks: Vec<Finding>,
+    settings: Vec<Setting>,
+}
+
+pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let mut shown = Shown {
+        json: args.json,
+        checks: Vec::new(),
+    };
+    shown.add(machine::check())?;
+    let refused = |error| Failure::system(format!("cannot watch for signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+    match Patient::admit(cluster).await {
+        Ok(patient) => {
+            let found = tokio::select! {
+                found = messages::check(&patient) => found,
+                _ = interrupt.recv() => {
+                    patient.discharge().await;
+                    return Err(Failure::system("interrupted; what was started is ended again"));
+                }
+            };
+            let kind = if patient.is_own() {
+                "one of two nodes for this examination"
+            } else {
+                "the one that is up"
+            };
+            shown.add(vec![Finding::ok("cluster", kind)])?;
+            shown.add(found)?;
+            patient.discharge().await;
+        }
+        Err(failure) => shown.add(vec![Finding::broken(
+            "cluster",
+            failure.message,
+            "mend what it names, then try again",
+        )])?,
+    }
+    let environment: Vec<(Vec<u8>, Vec<u8>)> = std::env::vars_os()
+        .map(|(name, value)| (name.into_vec(), value.into_vec()))
+        .collect();
+    let crowded = Circumstances {
+        is_oversubscribed: true,
+        interface: None,
+    };
+    conclude(shown, settings(crowded, &environment, &[]))
+}
+
+/// Findings, shown as they come unless they are to be one document.
+struct Shown {
+    json: bool,
+    checks: Vec<Finding>,
+}
+
+impl Shown {
+    fn add(&mut self, findings: Vec<Finding>) -> Result<(), Failure> {
+        if !self.json {
+            output::print(&findings.iter().map(Finding::render).collect::<String>())?;
+        }
+        self.checks.extend(findings);
+        Ok(())
+    }
+}
+
+fn conclude(shown: Shown, settings: Vec<Setting>) -> Result<i32, Failure> {
+    let Shown { json, checks } = shown;
+    let broken = checks
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Broken)
+        .count();
+    let all = checks.len();
+    let verdict = checks
+        .iter()
+        .map(|finding| finding.verdict)
+        .max()
+        .unwrap_or(Verdict::Ok);
+    if json {
+        output::print_json(&Report {
+            verdict,
+            checks,
+            settings,
+        })?;
+    } else {
+        output::print(&settings_text(&settings))?;
+    }
+    if broken > 0 {
+        return Err(Failure::broken(format!(
+            "{broken} of {all} checks are broken: their lines say what to do"
+        )));
+    }
+    Ok(0)
+}
+
+fn settings_text(settings: &[Setting]) -> String {
+    let mut text =
+        "\nMPI settings of a job (change one with 'run --mpi NAME=VALUE' or in the environment):\n".to_owned();
+    for setting in settings {
+        let from = match setting.source {
+            Source::Default => "ours",
+            Source::Environment => "from the environment",
+            Source::Option => "from the command line",
+        };
+        let value = setting.value.as_deref().unwrap_or("(unset)");
+        text.push_str(&format!("  {}={value}  {from}\n", setting.name));
+        if !setting.why.is_empty() {
+            text.push_str(&format!("      {}\n", setting.why));
+        }
+    }
+    text
+}
