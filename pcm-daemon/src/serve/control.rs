@@ -245,6 +245,10 @@ impl Daemon {
                 if !self.jobs.contains_key(&job) {
                     return self.refuse_unknown_job(from, job);
                 }
+                if matches!(from, Requester::Control(link) if self.controls.attached(link) == Some(job)) {
+                    // Who ends its own job does not wait for the output it has stopped to take.
+                    self.discard_output(job);
+                }
                 let reason = "it was ended by `pcmctl kill`".to_owned();
                 self.coordinate(job, Input::End { code: 137, reason });
                 self.answer(from, DaemonToControl::Done);

@@ -116,7 +116,7 @@ impl Daemon {
     }
 
     /// Handles events until the daemon has to end.
-    pub(super) async fn run(&mut self, mut events: mpsc::Receiver<Event>) {
+    pub(super) async fn run(&mut self, events: &mut mpsc::Receiver<Event>) {
         while self.stage != Stage::Over {
             let next = self.timers.next();
             let sleep = async {

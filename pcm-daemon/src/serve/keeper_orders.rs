@@ -6,7 +6,7 @@ use crate::rank::PageFile;
 use pcm_proto::keeper::{DaemonToKeeper, ProcessSpec};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 /// Orders on their way: a job of the largest size starts at once, and is signalled.
 const ORDERS_MAX: usize = 16 * 1024;
@@ -14,7 +14,6 @@ const ORDERS_MAX: usize = 16 * 1024;
 enum Order {
     Start { spec: Box<ProcessSpec>, page: PageFile },
     Other(DaemonToKeeper),
-    Flush(oneshot::Sender<()>),
 }
 
 /// The way to the keeper.
@@ -45,14 +44,6 @@ impl KeeperOrders {
         self.push(Order::Other(order));
     }
 
-    /// Waits until all orders so far are with the keeper.
-    pub(super) async fn flush(&self) {
-        let (done, flushed) = oneshot::channel();
-        if self.orders.send(Order::Flush(done)).await.is_ok() {
-            let _ = flushed.await;
-        }
-    }
-
     fn push(&self, order: Order) {
         if self.orders.try_send(order).is_err() {
             let reason = format!("it did not take {ORDERS_MAX} orders");
@@ -66,10 +57,6 @@ async fn pass_orders(link: Arc<KeeperLink>, mut orders: mpsc::Receiver<Order>, e
         let sent = match order {
             Order::Start { spec, page } => link.start(*spec, page.as_fd()).await,
             Order::Other(order) => link.send(&order).await,
-            Order::Flush(done) => {
-                let _ = done.send(());
-                Ok(())
-            }
         };
         if let Err(error) = sent {
             let _ = events

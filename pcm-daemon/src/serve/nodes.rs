@@ -211,7 +211,7 @@ impl Daemon {
         self.peers.set_address(&node, &report.address);
         if self.nodes.take(report.clone()) {
             self.record(&Record::Node(Box::new(report.clone())));
-            self.note(None, Epoch(0), EventKind::NodeUp { name: node.clone() });
+            tracing::info!(%node, "a node is part of the cluster");
             self.introduce(&report);
         }
         self.boot_node_heard(&node);
@@ -279,7 +279,7 @@ impl Daemon {
         }
         for (name, state) in silent {
             match state {
-                NodeState::Suspect => self.note(None, Epoch(0), EventKind::NodeSuspect { name }),
+                NodeState::Suspect => self.note_once(EventKind::NodeSuspect { name }),
                 _ => self.on_node_gone(&name, false),
             }
         }
@@ -288,19 +288,24 @@ impl Daemon {
         }
     }
 
+    /// What every daemon sees is noted by the first of them only.
+    fn note_once(&mut self, kind: EventKind) {
+        if *self.nodes.numbering() == self.own {
+            self.note(None, Epoch(0), kind);
+        } else {
+            tracing::info!(?kind, "seen");
+        }
+    }
+
     /// A node left or is taken for dead.
     pub(super) fn on_node_gone(&mut self, node: &NodeName, on_purpose: bool) {
         if let Some(known) = self.nodes.others.get_mut(node) {
             known.state = NodeState::Gone;
         }
-        self.note(
-            None,
-            Epoch(0),
-            EventKind::NodeGone {
-                name: node.clone(),
-                on_purpose,
-            },
-        );
+        self.note_once(EventKind::NodeGone {
+            name: node.clone(),
+            on_purpose,
+        });
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
             self.coordinate(job, coordinator::Input::NodeGone { node: node.clone() });
         }

@@ -3,6 +3,7 @@
 
 use super::control::Requester;
 use super::daemon::Daemon;
+use super::event::Event;
 use super::journal::Record;
 use crate::keeper;
 use pcm_core::job::coordinator::Input;
@@ -13,9 +14,13 @@ use pcm_proto::keeper::DaemonToKeeper;
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage};
 use pcm_proto::refusal;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// Time for last words to reach their readers.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// The keeper kills what is left, looks again and waits for processes that hang in the kernel.
+const KEEPER_CLEARS_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long the daemon goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,8 +145,9 @@ impl Daemon {
         self.leave();
     }
 
-    /// After the loop: last words, then the keeper is told to end.
-    pub(super) async fn farewell(&mut self) {
+    /// After the loop: last words, then the keeper is told to end. It clears up, closes its socket when it has, and
+    /// is the last to go.
+    pub(super) async fn farewell(&mut self, mut events: mpsc::Receiver<Event>) {
         self.stop_agent();
         let senders: Vec<Sender> = self
             .peers
@@ -158,6 +164,15 @@ impl Daemon {
         };
         let _ = tokio::time::timeout(FAREWELL, all).await;
         self.keeper.order(DaemonToKeeper::Quit);
-        let _ = tokio::time::timeout(FAREWELL, self.keeper.flush()).await;
+        let closed = async {
+            while let Some(event) = events.recv().await {
+                if matches!(event, Event::KeeperLost { .. }) {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(KEEPER_CLEARS_WITHIN, closed).await.is_err() {
+            tracing::warn!("the keeper did not say that it has cleared up");
+        }
     }
 }

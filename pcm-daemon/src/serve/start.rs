@@ -107,7 +107,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let address = address_of(&spec, listener.address());
     publish(&dir.join("address"), &address)?;
 
-    let (events, receiver) = mpsc::channel(EVENTS_MAX);
+    let (events, mut receiver) = mpsc::channel(EVENTS_MAX);
     let links = Arc::new(AtomicU64::new(0));
     let cpus = if spec.node.cpus.is_empty() {
         cpus_allowed()
@@ -131,8 +131,8 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     tokio::spawn(accept(listener, Arc::clone(&links), events.clone()));
     tokio::spawn(accept_local(local, links, events));
     daemon.begin(welcome, past);
-    daemon.run(receiver).await;
-    daemon.farewell().await;
+    daemon.run(&mut receiver).await;
+    daemon.farewell(receiver).await;
     Ok(())
 }
 
