@@ -1,0 +1,54 @@
+//! How fast a CPU of this node is, by a fixed piece of work. Measured in CPU time of this thread, so that others on the
+//! CPU do not make it look slow; the best of a few runs, because disturbances only ever add.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::hint::black_box;
+
+/// Steps of one run: about a millisecond.
+const STEPS: u64 = 200_000;
+
+/// Runs; together below ten milliseconds, once in the life of a daemon.
+const RUNS: usize = 5;
+
+/// What one step costs on a CPU of speed 1. Chosen once; only ratios between nodes mean something.
+const STEP_NS: f64 = 4.0;
+
+/// The speed of the CPU this thread is on.
+pub fn speed() -> f64 {
+    let fastest = (0..RUNS).map(|_| run_ns()).fold(f64::INFINITY, f64::min);
+    STEPS as f64 * STEP_NS / fastest.max(1.0)
+}
+
+fn run_ns() -> f64 {
+    let begun = thread_ns();
+    black_box(work(black_box(STEPS)));
+    thread_ns() - begun
+}
+
+/// Floating-point work that depends on itself, as a stencil's inner loop does, with some integer work between.
+fn work(steps: u64) -> f64 {
+    let (mut value, mut bits) = (1.0_f64, 0x9e37_79b9_7f4a_7c15_u64);
+    for _ in 0..steps {
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        bits ^= bits << 17;
+        value = value * 0.999_999 + (bits & 0xff) as f64 * 1e-9;
+    }
+    value
+}
+
+fn thread_ns() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_calibrations_of_one_cpu_agree() {
+        let ratio = speed() / speed();
+        assert!((0.5..2.0).contains(&ratio), "{ratio}");
+    }
+}

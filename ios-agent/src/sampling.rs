@@ -1,0 +1,73 @@
+//! Takes samples of the node: counters as they stand now. Reads a handful of small files of `/proc`, nothing else.
+
+use crate::proc_text;
+use pcm_proto::keeper::ProcessKey;
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Counters of one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RankSample {
+    /// CPU time it used, all threads, in seconds.
+    pub used_s: f64,
+    /// Time its main thread ran.
+    pub run_ns: u64,
+    /// Time its main thread was ready but had no CPU.
+    pub delay_ns: u64,
+}
+
+/// Counters of the node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// When, in seconds of a steady clock.
+    pub at_s: f64,
+    /// CPU time the node's CPUs were busy, in seconds.
+    pub busy_s: f64,
+    /// Its ranks.
+    pub ranks: BTreeMap<ProcessKey, RankSample>,
+    /// Time some task of the machine waited for a CPU.
+    pub cpu_pressure_us: u64,
+    /// Time some task of the machine waited for memory.
+    pub memory_pressure_us: u64,
+    /// Memory that could be allocated without swapping.
+    pub available_bytes: u64,
+    /// CPU time this agent used.
+    pub own_s: f64,
+}
+
+/// Ticks per second of the counters in `/proc`; the same on every Linux.
+const TICKS_PER_S: f64 = 100.0;
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn clock_s(clock: ClockId) -> f64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
+/// Looks at the node with these CPUs and ranks.
+pub fn take(cpus: &[u32], ranks: &[(ProcessKey, u32)]) -> Sample {
+    let samples = ranks.iter().filter_map(|(key, pid)| Some((*key, rank(*pid)?)));
+    Sample {
+        at_s: clock_s(ClockId::Monotonic),
+        busy_s: proc_text::cpu_busy_ticks(&read("/proc/stat"), cpus) as f64 / TICKS_PER_S,
+        ranks: samples.collect(),
+        cpu_pressure_us: proc_text::pressure_us(&read("/proc/pressure/cpu")).unwrap_or(0),
+        memory_pressure_us: proc_text::pressure_us(&read("/proc/pressure/memory")).unwrap_or(0),
+        available_bytes: proc_text::available_bytes(&read("/proc/meminfo")).unwrap_or(0),
+        own_s: clock_s(ClockId::ProcessCPUTime),
+    }
+}
+
+fn rank(pid: u32) -> Option<RankSample> {
+    let ticks = proc_text::process_ticks(&read(&format!("/proc/{pid}/stat")))?;
+    let (run_ns, delay_ns) = proc_text::run_and_delay_ns(&read(&format!("/proc/{pid}/schedstat"))).unwrap_or((0, 0));
+    Some(RankSample {
+        used_s: ticks as f64 / TICKS_PER_S,
+        run_ns,
+        delay_ns,
+    })
+}
