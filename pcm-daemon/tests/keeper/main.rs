@@ -48,3 +48,31 @@ async fn four_ranks_start_as_one_world_and_end_well() {
     assert_eq!(node.end_job(1).await, (0, 0));
     node.quit().await;
 }
+
+/// Two keepers on one machine whose ranks MPI takes for ranks of different hosts: business cards and barriers pass
+/// between the nodes.
+#[tokio::test]
+async fn one_world_over_two_nodes_exchanges_its_keys_through_barriers() {
+    let (here, there) = (node::Node::boot().await.0, node::Node::boot().await.0);
+    let (root, child) = world::Tree::pair();
+    let (mut first, mut second) = (world::Job::new(1), world::Job::new(1));
+    (first.tree, second.tree) = (Some(root), Some(child));
+    let part = |ranks| world::Part {
+        kvsname: format!("kvs_{}", here.cluster_id),
+        size: 4,
+        ranks,
+        mapping: "(vector,(0,2,2))".to_owned(),
+    };
+    let commands = [world::command(4, &["sum"])];
+    let (lower, upper) = (part(0..2), part(2..4));
+    first.part_start(&here, &commands, &lower, false).await;
+    second.part_start(&there, &commands, &upper, false).await;
+    tokio::join!(first.serve(&here, |_| false), second.serve(&there, |_| false));
+    let mut lines = [first.outcome.lines, second.outcome.lines].concat();
+    lines.sort();
+    let expected: Vec<String> = (0..4).map(|rank| format!("rank {rank} of 4 sum 6")).collect();
+    assert_eq!(lines, expected);
+    assert_eq!((here.end_job(1).await, there.end_job(1).await), ((0, 0), (0, 0)));
+    here.quit().await;
+    there.quit().await;
+}

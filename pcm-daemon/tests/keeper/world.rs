@@ -3,6 +3,7 @@
 use crate::node::{Node, PATIENCE};
 use crate::program::ranks;
 use pcm_core::mpi_settings::{Circumstances, settings};
+use pcm_core::pmi::gather::{Gather, GatherEffect, Puts};
 use pcm_core::pmi::segment::segment_prefix;
 use pcm_core::pmi::spawn::SpawnCommand;
 use pcm_core::pmi::world::{Effect, World, WorldSpec};
@@ -12,6 +13,7 @@ use pcm_daemon::rank::{Output, RankEvent, RankHandle};
 use pcm_proto::ids::{JobId, ProcessId, WorldId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey, ProcessSpec};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// How a run ended.
@@ -23,7 +25,15 @@ pub struct Outcome {
     pub finalized: BTreeSet<ProcessId>,
 }
 
-/// A job whose worlds are all on one node.
+/// One node's part of a world.
+pub struct Part {
+    pub kvsname: String,
+    pub size: u32,
+    pub ranks: Range<u32>,
+    pub mapping: String,
+}
+
+/// A job on one node.
 pub struct Job {
     pub job: JobId,
     pub worlds: Vec<World>,
@@ -34,6 +44,8 @@ pub struct Job {
     open_outputs: usize,
     next_process: u32,
     pub extra: Vec<(String, String)>,
+    /// Barriers go to the other nodes of the world, and their releases come from there.
+    pub tree: Option<Tree>,
     events: (Sender<RankEvent>, Receiver<RankEvent>),
     output: (Sender<Output>, Receiver<Output>),
 }
@@ -49,27 +61,38 @@ impl Job {
             open_outputs: 0,
             next_process: 0,
             extra: vec![],
+            tree: None,
             events: channel(64),
             output: channel(64),
         }
     }
 
-    /// Starts a world; the commands' processes have consecutive ranks.
+    /// Starts a world of which all processes are here; the commands' processes have consecutive ranks.
     pub async fn world_start(&mut self, node: &Node, commands: &[SpawnCommand], is_spawned: bool) {
-        let number = self.worlds.len();
         let size = commands.iter().map(|command| command.processes).sum::<u32>();
-        let kvsname = format!("kvs_{}_{}_{number}", node.cluster_id, self.job);
-        let mut values = vec![("PMI_process_mapping".to_owned(), format!("(vector,(0,1,{size}))"))];
+        let part = Part {
+            kvsname: format!("kvs_{}_{}_{}", node.cluster_id, self.job, self.worlds.len()),
+            size,
+            ranks: 0..size,
+            mapping: format!("(vector,(0,1,{size}))"),
+        };
+        self.part_start(node, commands, &part, is_spawned).await;
+    }
+
+    /// Starts this node's part of a world.
+    pub async fn part_start(&mut self, node: &Node, commands: &[SpawnCommand], part: &Part, is_spawned: bool) {
+        let number = self.worlds.len();
+        let mut values = vec![("PMI_process_mapping".to_owned(), part.mapping.clone())];
         values.extend(commands.iter().flat_map(|command| command.preputs.clone()));
         let app_numbers = (0..)
             .zip(commands)
             .flat_map(|(app, command)| vec![app; command.processes as usize]);
         let first = self.next_process;
-        self.next_process += size;
+        self.next_process += part.size;
         let spec = WorldSpec {
-            kvsname: kvsname.clone(),
-            size,
-            local: (0..size).map(|rank| (ProcessId(first + rank), rank)).collect(),
+            kvsname: part.kvsname.clone(),
+            size: part.size,
+            local: part.ranks.clone().map(|rank| (ProcessId(first + rank), rank)).collect(),
             values,
             universe: None,
             app_numbers: app_numbers.collect(),
@@ -78,9 +101,9 @@ impl Job {
         let each = commands
             .iter()
             .flat_map(|command| (0..command.processes).map(move |_| command));
-        for (rank, command) in (0..).zip(each) {
-            let place = (number, rank, size);
-            let spec = self.process_spec(node, place, ProcessId(first + rank), command, is_spawned, &kvsname);
+        for (rank, command) in (0..).zip(each).filter(|(rank, _)| part.ranks.contains(rank)) {
+            let place = (number, rank, part.size);
+            let spec = self.process_spec(node, place, ProcessId(first + rank), command, is_spawned, &part.kvsname);
             let handed = self.start(node, spec).await;
             self.attach(handed);
         }
@@ -174,6 +197,10 @@ impl Job {
                 tokio::select! {
                     event = self.events.1.recv() => self.on_event(node, event.unwrap()).await,
                     output = self.output.1.recv() => self.on_output(output.unwrap()),
+                    message = tree_next(&mut self.tree) => {
+                        let effect = self.tree.as_mut().unwrap().hear(message);
+                        self.on_gathered(node, effect).await;
+                    }
                     heard = node.link.receive() => self.on_keeper(node, heard.unwrap().expect("a keeper")).await,
                 }
             });
@@ -215,6 +242,14 @@ impl Job {
         }
     }
 
+    async fn on_gathered(&mut self, node: &Node, effect: Option<GatherEffect>) {
+        let released = self.tree.as_mut().unwrap().pass_on(effect);
+        if let Some((generation, puts)) = released {
+            let effects = self.worlds[0].on_release(generation, puts);
+            self.carry_out(node, 0, effects).await;
+        }
+    }
+
     fn world_of(&self, process: ProcessId) -> usize {
         self.worlds
             .iter()
@@ -246,9 +281,61 @@ impl Job {
                     let effects = self.worlds[parent_world].on_spawned(parent, &codes);
                     Box::pin(self.carry_out(node, parent_world, effects)).await;
                 }
+                Effect::BarrierUp { generation, puts } => {
+                    let effect = self.tree.as_mut().unwrap().gather.on_own(generation, puts);
+                    Box::pin(self.on_gathered(node, effect)).await;
+                }
                 Effect::AllFinalized => {}
                 other => panic!("unexpected {other:?}"),
             }
+        }
+    }
+}
+
+async fn tree_next(tree: &mut Option<Tree>) -> GatherEffect {
+    match tree {
+        Some(tree) => tree.inbox.recv().await.expect("the other node"),
+        None => std::future::pending().await,
+    }
+}
+
+/// A node's place among two: the root, or its only child.
+pub struct Tree {
+    is_root: bool,
+    gather: Gather<u8>,
+    other: Sender<GatherEffect>,
+    inbox: Receiver<GatherEffect>,
+}
+
+impl Tree {
+    pub fn pair() -> (Self, Self) {
+        let (root, child) = (channel(16), channel(16));
+        let tree = |is_root, other, inbox| Self {
+            is_root,
+            gather: Gather::new(is_root, is_root.then_some(1)),
+            other,
+            inbox,
+        };
+        (tree(true, child.0, root.1), tree(false, root.0, child.1))
+    }
+
+    fn hear(&mut self, message: GatherEffect) -> Option<GatherEffect> {
+        match message {
+            GatherEffect::TellParent { generation, puts } => self.gather.on_child(&1, generation, puts),
+            release @ GatherEffect::Release { .. } => Some(release),
+        }
+    }
+
+    fn pass_on(&mut self, effect: Option<GatherEffect>) -> Option<(u64, Puts)> {
+        let effect = effect?;
+        if self.is_root || matches!(effect, GatherEffect::TellParent { .. }) {
+            self.other.try_send(effect.clone()).unwrap();
+        }
+        match effect {
+            GatherEffect::Release { generation, puts } if self.gather.on_release(generation) => {
+                Some((generation, puts))
+            }
+            _ => None,
         }
     }
 }
