@@ -51,8 +51,6 @@ pub enum DaemonToDaemon {
         /// What is answered.
         answer: Box<Answer>,
     },
-    /// The sender's daemon leaves the cluster on purpose; its ranks have ended.
-    Leaving,
 }
 
 /// What a node is and how it is doing.

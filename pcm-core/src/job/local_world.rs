@@ -103,6 +103,10 @@ impl LocalWorld {
         worlds::size_of(&self.start)
     }
 
+    pub(super) fn is_neighbour(&self, node: &NodeName) -> bool {
+        self.parent.as_ref() == Some(node) || self.gather.children().any(|child| child == node)
+    }
+
     pub(super) fn stage(&self, process: ProcessId) -> Option<Stage> {
         self.world.stage(process)
     }

@@ -355,6 +355,11 @@ impl Participant {
         &self.coordinator
     }
 
+    /// Whether a node coordinates the job or is a neighbour in the barriers of a world here.
+    pub fn has_part_with(&self, node: &NodeName) -> bool {
+        self.coordinator == *node || self.worlds.values().any(|world| world.is_neighbour(node))
+    }
+
     /// What the job was asked to be.
     pub fn spec(&self) -> &JobSpec {
         &self.spec

@@ -94,10 +94,8 @@ impl Daemon {
                     daemon_pid,
                 };
                 self.boot.ready.insert(node.clone(), ready);
-                if self.nodes.state(&node).is_some() {
+                if self.nodes.is_live(&node) {
                     self.boot_node_heard(&node);
-                } else {
-                    self.say_report(&node);
                 }
             }
             BootFact::Report(BootReport::Failed { node, reason }) => self.on_boot_failed(&node, &reason),
@@ -155,10 +153,7 @@ impl Daemon {
 
     /// Somebody wants one more node.
     pub(super) fn on_join(&mut self, from: Requester, node: NodeSpec) {
-        let is_known = self
-            .nodes
-            .state(&node.name)
-            .is_some_and(|state| state != pcm_proto::control::NodeState::Gone);
+        let is_known = self.nodes.is_live(&node.name);
         if is_known || self.boot.joining.iter().any(|(joining, _)| *joining == node.name) {
             let message = format!("a node {} is there already: give the new one another name", node.name);
             return self.answer(

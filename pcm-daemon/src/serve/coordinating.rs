@@ -76,7 +76,7 @@ impl Daemon {
     }
 
     fn check_run(&self, spec: &JobSpec) -> Result<(), Refusal> {
-        if self.is_going_down() {
+        if self.is_going_down() || self.is_leaving() {
             return Err(Refusal::new(
                 refusal::GOING_DOWN,
                 "the cluster is going down: start it again with `pcmctl up`",

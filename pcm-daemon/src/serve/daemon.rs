@@ -65,6 +65,7 @@ pub(super) struct Beginnings {
     pub(super) spec: BootSpec,
     pub(super) address: String,
     pub(super) cpus: Vec<u32>,
+    pub(super) clock: Clock,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) journal: Journal,
     pub(super) log: EventLog,
@@ -80,6 +81,7 @@ impl Daemon {
             spec,
             address,
             cpus,
+            clock,
             events,
             journal,
             log,
@@ -93,7 +95,7 @@ impl Daemon {
             spec,
             address,
             cpus,
-            clock: Clock::start(),
+            clock,
             timers: Timers::default(),
             events,
             journal,
@@ -146,8 +148,9 @@ impl Daemon {
             Event::Keeper(fact) => self.on_keeper(fact),
             Event::KeeperLost { reason } => self.on_keeper_lost(&reason),
             Event::PeerLinked { link, node, sender } => self.on_peer_linked(link, &node, sender),
-            Event::PeerSaid { link, node, message } => self.on_peer_said(link, &node, *message),
+            Event::PeerSaid { node, message } => self.on_peer_said(&node, *message),
             Event::PeerLost { link, node } => self.on_peer_lost(link, &node),
+            Event::StrangerDialled { address } => self.peers.on_stranger_dialled(&address),
             Event::DialFailed { node, reason } => self.on_dial_failed(&node, &reason),
             Event::ControlLinked { link, sender } => self.on_control_linked(link, sender),
             Event::ControlSaid { link, message } => self.on_control_said(link, *message),
@@ -174,6 +177,8 @@ impl Daemon {
             Timer::Gather(gather) => self.on_gather_timer(gather),
             Timer::Follow(link) => self.on_follow_timer(LinkId(link)),
             Timer::Beat => self.on_beat(),
+            Timer::Membership => self.on_membership_timer(),
+            Timer::Settled => self.on_settled(),
             Timer::Redial(node) => self.on_redial(&node),
             Timer::Agent => self.start_agent(),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
@@ -187,7 +192,7 @@ impl Daemon {
                 return;
             };
             let own = self.own.clone();
-            self.on_peer_said(None, &own, message);
+            self.on_peer_said(&own, message);
         }
         tracing::error!(
             left = self.own_messages.len(),
@@ -235,7 +240,7 @@ impl Daemon {
             },
             Record::HighestJob(self.highest_job),
         ];
-        records.extend(self.nodes.others().map(|report| Record::Node(Box::new(report.clone()))));
+        records.extend(self.nodes.others().map(|report| Record::Node(Box::new(report))));
         let now_us = self.clock.now_us();
         let ended = self.ended.list(now_us);
         records.extend(ended.map(|status| Record::Ended {

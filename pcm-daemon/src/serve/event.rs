@@ -26,14 +26,15 @@ pub(super) enum Event {
         node: NodeName,
         sender: Sender,
     },
-    /// Another daemon said something; this daemon itself when `link` is `None`.
+    /// Another daemon said something.
     PeerSaid {
-        link: Option<LinkId>,
         node: NodeName,
         message: Box<DaemonToDaemon>,
     },
     /// A link to another daemon ended.
     PeerLost { link: LinkId, node: NodeName },
+    /// A daemon whose name is not known was dialled, and was reached or not.
+    StrangerDialled { address: String },
     /// Another daemon could not be reached.
     DialFailed { node: NodeName, reason: String },
     /// A `pcmctl` is linked.

@@ -16,6 +16,7 @@ mod journal;
 mod keeper_orders;
 mod launch;
 mod logs;
+mod members;
 mod nodes;
 mod output_files;
 mod part_output;

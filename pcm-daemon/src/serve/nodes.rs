@@ -1,51 +1,37 @@
-//! What this daemon knows of the nodes of its cluster: how they said they are, and when they were last heard.
+//! What this daemon knows of the nodes of its cluster: who is a member, by the failure detector, and how each said it
+//! is, which may be a moment old.
 
 use super::daemon::Daemon;
-use super::event::LinkId;
-use super::journal::Record;
 use super::timers::Timer;
-use pcm_core::job::coordinator;
 use pcm_core::job::placement::NodeView;
-use pcm_fabric::Sender;
+use pcm_core::membership::{Health, Member, Membership};
 use pcm_proto::control::{NodeState, NodeStatus};
-use pcm_proto::event::EventKind;
-use pcm_proto::ids::{Epoch, NodeName};
+use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::peer::{DaemonToDaemon, NodeReport};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often a node says how it is.
-const BEAT: Duration = Duration::from_millis(500);
+const BEAT: Duration = Duration::from_secs(1);
 
-/// A node that was not heard for so long is suspected.
-const SUSPECT_AFTER: Duration = Duration::from_millis(1500);
-
-/// A node that was not heard for so long is taken for dead.
-const GONE_AFTER: Duration = Duration::from_millis(2800);
-
-/// Pause between two attempts to reach a node.
-const REDIAL: Duration = Duration::from_millis(200);
-
-/// A node and what became of it.
-#[derive(Clone, Debug)]
-struct Known {
-    report: NodeReport,
-    heard: Instant,
-    state: NodeState,
-}
+/// Nodes told at each beat; in a larger cluster they take turns, so that a node's messages do not grow with it.
+const TOLD_PER_BEAT: usize = 8;
 
 /// The nodes of the cluster.
-#[derive(Debug)]
 pub(super) struct Nodes {
     own: NodeReport,
-    others: BTreeMap<NodeName, Known>,
+    pub(super) members: Membership,
+    reports: BTreeMap<NodeName, NodeReport>,
+    turn: usize,
 }
 
 impl Nodes {
-    pub(super) fn new(own: NodeReport) -> Self {
+    pub(super) fn new(own: NodeReport, members: Membership) -> Self {
         Self {
             own,
-            others: BTreeMap::new(),
+            members,
+            reports: BTreeMap::new(),
+            turn: 0,
         }
     }
 
@@ -57,99 +43,152 @@ impl Nodes {
         self.own.state == NodeState::Draining
     }
 
-    /// The last reports of the other nodes that are not gone.
-    pub(super) fn others(&self) -> impl Iterator<Item = &NodeReport> {
-        self.others
-            .values()
-            .filter(|known| known.state != NodeState::Gone)
-            .map(|known| &known.report)
+    /// The other nodes that are there, each with its last report, or what the detector knows.
+    pub(super) fn others(&self) -> impl Iterator<Item = NodeReport> + '_ {
+        let live = self.members.members().filter(|(_, member)| member.health.is_live());
+        live.map(|(node, member)| self.report_of(node, member))
     }
 
-    /// Names of the other nodes that answer.
+    fn report_of(&self, node: &NodeName, member: &Member) -> NodeReport {
+        let details = &member.details;
+        let before = self.reports.get(node).cloned();
+        let report = before.unwrap_or_else(|| NodeReport {
+            node: node.clone(),
+            address: String::new(),
+            site: details.site.clone(),
+            cpus: details.cpus.clone(),
+            state: NodeState::Up,
+            host: details.host,
+            speed: 0.0,
+            load_by_others: 0.0,
+            ranks: 0,
+            free_memory: 0,
+            daemon_pid: 0,
+            highest_job: JobId(0),
+        });
+        NodeReport {
+            address: details.address.clone(),
+            state: state_of(member.health),
+            ..report
+        }
+    }
+
+    /// Names of the other nodes that are there.
     pub(super) fn reachable(&self) -> Vec<NodeName> {
-        self.others().map(|report| report.node.clone()).collect()
+        let live = self.members.members().filter(|(_, member)| member.health.is_live());
+        live.map(|(node, _)| node.clone()).collect()
     }
 
+    /// The state of a node; `None` for one that nobody knows or that left.
     pub(super) fn state(&self, node: &NodeName) -> Option<NodeState> {
         if *node == self.own.node {
             return Some(self.own.state);
         }
-        self.others.get(node).map(|known| known.state)
+        let member = self
+            .members
+            .member(node)
+            .filter(|member| member.health != Health::Left)?;
+        Some(state_of(member.health))
     }
 
-    /// Takes a report; returns whether the node was not there before.
-    fn take(&mut self, report: NodeReport) -> bool {
-        let state = report.state;
-        let known = Known {
-            heard: Instant::now(),
-            state,
-            report,
-        };
-        let before = self.others.insert(known.report.node.clone(), known);
-        before.is_none_or(|before| before.state == NodeState::Gone)
+    /// Whether a node is there.
+    pub(super) fn is_live(&self, node: &NodeName) -> bool {
+        self.state(node).is_some_and(|state| state != NodeState::Gone)
     }
 
-    fn heard(&mut self, node: &NodeName) {
-        if let Some(known) = self.others.get_mut(node)
-            && known.state != NodeState::Gone
-        {
-            known.heard = Instant::now();
-            known.state = known.report.state;
-        }
-    }
-
-    /// The node that gives numbers to new jobs: the first by name among those that answer.
+    /// The node that gives numbers to new jobs: the first by name among those that are there.
     pub(super) fn numbering(&self) -> &NodeName {
-        let up = self
-            .others
-            .values()
-            .filter(|known| known.state != NodeState::Gone)
-            .map(|known| &known.report.node);
-        up.chain([&self.own.node]).min().unwrap_or(&self.own.node)
+        let live = self.members.members().filter(|(_, member)| member.health.is_live());
+        live.map(|(node, _)| node)
+            .chain([&self.own.node])
+            .min()
+            .unwrap_or(&self.own.node)
     }
 
-    /// What placement has to know, in the order of names with numbers in them counted as numbers (`n2` before `n10`).
+    /// What placement has to know, in natural order. Nodes that share their CPUs share their load and speed: what the
+    /// one measures as taken by others is the other's too.
     pub(super) fn views(&self) -> Vec<NodeView> {
-        let mut views: Vec<NodeView> = self
-            .others
-            .values()
-            .map(|known| view(&known.report, known.state))
-            .chain([view(&self.own, self.own.state)])
-            .collect();
+        let mut reports: Vec<NodeReport> = self.others().chain([self.own.clone()]).collect();
+        let pools = pools(&reports);
+        for report in &mut reports {
+            let pool = &pools[&(report.host, report.cpus.clone())];
+            report.load_by_others = pool.load / pool.nodes;
+            report.speed = pool.speed / pool.nodes;
+        }
+        let mut views: Vec<NodeView> = reports.iter().map(view).collect();
         views.sort_by_key(|view| natural_key(view.name.as_str()));
         views
     }
 
-    /// One line of `nodes` for each node, in natural order.
+    /// One line of `nodes` for each node, dead ones too, in natural order.
     pub(super) fn statuses(&self) -> Vec<NodeStatus> {
-        let own = (&self.own, self.own.state);
-        let all = self
-            .others
-            .values()
-            .map(|known| (&known.report, known.state))
-            .chain([own]);
-        let mut statuses: Vec<NodeStatus> = all.map(|(report, state)| status(report, state)).collect();
+        let known = self
+            .members
+            .members()
+            .filter(|(_, member)| member.health != Health::Left);
+        let others = known.map(|(node, member)| self.report_of(node, member));
+        let mut statuses: Vec<NodeStatus> = others.chain([self.own.clone()]).map(status).collect();
         statuses.sort_by_key(|status| natural_key(status.name.as_str()));
         statuses
     }
 
-    /// CPUs and ranks-to-be per host decide whether ranks outnumber CPUs.
+    /// How many CPUs the nodes of a host have together.
     pub(super) fn cpus_of_host(&self, host: u64) -> usize {
-        let reports = self.others.values().map(|known| &known.report).chain([&self.own]);
-        let mut cpus: Vec<u32> = reports
-            .filter(|report| report.host == host)
-            .flat_map(|report| report.cpus.iter().copied())
-            .collect();
+        let reports = self.others().chain([self.own.clone()]);
+        let of_host = reports.filter(|report| report.host == host);
+        let mut cpus: Vec<u32> = of_host.flat_map(|report| report.cpus).collect();
         cpus.sort_unstable();
         cpus.dedup();
         cpus.len()
     }
+
+    /// The nodes to be told at this beat.
+    fn take_turn(&mut self) -> Vec<NodeName> {
+        let nodes = self.reachable();
+        let count = nodes.len().min(TOLD_PER_BEAT);
+        let first = self.turn;
+        self.turn = self.turn.wrapping_add(count);
+        (0..count)
+            .map(|offset| nodes[first.wrapping_add(offset) % nodes.len()].clone())
+            .collect()
+    }
 }
 
-fn view(report: &NodeReport, state: NodeState) -> NodeView {
+struct Pool {
+    nodes: f64,
+    load: f64,
+    speed: f64,
+}
+
+fn pools(reports: &[NodeReport]) -> BTreeMap<(u64, Vec<u32>), Pool> {
+    let mut pools = BTreeMap::new();
+    for report in reports {
+        let empty = Pool {
+            nodes: 0.0,
+            load: 0.0,
+            speed: 0.0,
+        };
+        let pool: &mut Pool = pools.entry((report.host, report.cpus.clone())).or_insert(empty);
+        pool.nodes += 1.0;
+        pool.load += report.load_by_others;
+        pool.speed += report.speed;
+    }
+    pools
+}
+
+fn state_of(health: Health) -> NodeState {
+    match health {
+        Health::Up => NodeState::Up,
+        Health::Draining => NodeState::Draining,
+        Health::Suspect => NodeState::Suspect,
+        Health::Gone | Health::Left => NodeState::Gone,
+    }
+}
+
+fn view(report: &NodeReport) -> NodeView {
     NodeView {
         name: report.node.clone(),
-        is_open: state == NodeState::Up,
+        is_open: report.state == NodeState::Up,
         cpus: report.cpus.len() as u32,
         speed: report.speed,
         load_by_others: report.load_by_others,
@@ -158,13 +197,13 @@ fn view(report: &NodeReport, state: NodeState) -> NodeView {
     }
 }
 
-fn status(report: &NodeReport, state: NodeState) -> NodeStatus {
+fn status(report: NodeReport) -> NodeStatus {
     NodeStatus {
-        name: report.node.clone(),
-        address: report.address.clone(),
-        site: report.site.clone(),
-        cpus: report.cpus.clone(),
-        state,
+        name: report.node,
+        address: report.address,
+        site: report.site,
+        cpus: report.cpus,
+        state: report.state,
         speed: report.speed,
         load_by_others: report.load_by_others,
         ranks: report.ranks,
@@ -173,6 +212,7 @@ fn status(report: &NodeReport, state: NodeState) -> NodeStatus {
     }
 }
 
+/// Numbers at the end of a name count as numbers: `n2` comes before `n10`.
 fn natural_key(name: &str) -> (String, u64, String) {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     (
@@ -185,14 +225,13 @@ fn natural_key(name: &str) -> (String, u64, String) {
 impl Daemon {
     /// How this node is now.
     pub(super) fn report(&mut self) -> NodeReport {
-        let ranks = self
-            .parts
-            .values()
-            .map(|part| part.state.processes().values().filter(|local| local.is_alive()).count());
-        let ranks = ranks.sum::<usize>() as u32;
+        let alive =
+            |part: &super::parts::Part| part.state.processes().values().filter(|local| local.is_alive()).count();
+        let ranks = self.parts.values().map(alive).sum::<usize>() as u32;
+        let highest_job = self.highest_job;
         let own = self.nodes.own_mut();
         own.ranks = ranks;
-        own.highest_job = self.highest_job;
+        own.highest_job = highest_job;
         own.clone()
     }
 
@@ -206,127 +245,20 @@ impl Daemon {
         if report.node == self.own {
             return;
         }
-        let node = report.node.clone();
         self.heard_of(report.highest_job);
-        self.peers.set_address(&node, &report.address);
-        if self.nodes.take(report.clone()) {
-            self.record(&Record::Node(Box::new(report.clone())));
-            tracing::info!(%node, "a node is part of the cluster");
-            self.introduce(&report);
-        }
-        self.boot_node_heard(&node);
+        self.nodes.reports.insert(report.node.clone(), report);
     }
 
-    /// Tells a new node of the others, and the others of it.
-    fn introduce(&mut self, newcomer: &NodeReport) {
-        let own = self.report();
-        let mut known: Vec<NodeReport> = self.nodes.others().cloned().collect();
-        known.retain(|report| report.node != newcomer.node);
-        for report in &known {
-            self.send(&report.node, DaemonToDaemon::Report(Box::new(newcomer.clone())));
-        }
-        for report in known.into_iter().chain([own]) {
-            self.send(&newcomer.node, DaemonToDaemon::Report(Box::new(report)));
-        }
+    /// Drops what a node said that is not there any more.
+    pub(super) fn forget_report(&mut self, node: &NodeName) {
+        self.nodes.reports.remove(node);
     }
 
-    pub(super) fn on_peer_linked(&mut self, link: LinkId, node: &NodeName, sender: Sender) {
-        self.peers.on_linked(link, node, sender);
-        self.nodes.heard(node);
-        self.say_report(node);
-        self.on_jobs_linked(node);
-    }
-
-    pub(super) fn on_peer_lost(&mut self, link: LinkId, node: &NodeName) {
-        if !self.peers.on_lost(link, node) || self.nodes.state(node) == Some(NodeState::Gone) {
-            return;
-        }
-        tracing::info!(%node, "no link to this node any more");
-        self.on_jobs_unlinked(node);
-        self.peers.dial(node);
-    }
-
-    pub(super) fn on_dial_failed(&mut self, node: &NodeName, reason: &str) {
-        tracing::debug!(%node, reason, "a node was not reached");
-        self.peers.on_dial_failed(node);
-        if matches!(self.nodes.state(node), Some(state) if state != NodeState::Gone) {
-            self.timers.arm(REDIAL, Timer::Redial(node.clone()));
-        }
-    }
-
-    pub(super) fn on_redial(&mut self, node: &NodeName) {
-        if matches!(self.nodes.state(node), Some(state) if state != NodeState::Gone) {
-            self.peers.dial(node);
-        }
-    }
-
-    /// Says how this node is, and looks who was not heard.
+    /// Says how this node is.
     pub(super) fn on_beat(&mut self) {
         self.timers.arm(BEAT, Timer::Beat);
-        let mut silent = Vec::new();
-        for (node, known) in &mut self.nodes.others {
-            let silence = known.heard.elapsed();
-            let state = match known.state {
-                NodeState::Gone => continue,
-                _ if silence > GONE_AFTER => NodeState::Gone,
-                _ if silence > SUSPECT_AFTER => NodeState::Suspect,
-                _ => continue,
-            };
-            if state != known.state {
-                known.state = state;
-                silent.push((node.clone(), state));
-            }
-        }
-        for (name, state) in silent {
-            match state {
-                NodeState::Suspect => self.note_once(EventKind::NodeSuspect { name }),
-                _ => self.on_node_gone(&name, false),
-            }
-        }
-        for node in self.nodes.reachable() {
+        for node in self.nodes.take_turn() {
             self.say_report(&node);
-        }
-    }
-
-    /// What every daemon sees is noted by the first of them only.
-    fn note_once(&mut self, kind: EventKind) {
-        if *self.nodes.numbering() == self.own {
-            self.note(None, Epoch(0), kind);
-        } else {
-            tracing::info!(?kind, "seen");
-        }
-    }
-
-    /// A node left or is taken for dead.
-    pub(super) fn on_node_gone(&mut self, node: &NodeName, on_purpose: bool) {
-        if let Some(known) = self.nodes.others.get_mut(node) {
-            known.state = NodeState::Gone;
-        }
-        self.note_once(EventKind::NodeGone {
-            name: node.clone(),
-            on_purpose,
-        });
-        for job in self.jobs.keys().copied().collect::<Vec<_>>() {
-            self.coordinate(job, coordinator::Input::NodeGone { node: node.clone() });
-        }
-        self.on_asked_node_gone(node);
-        self.peers.forget(node);
-        if on_purpose {
-            self.nodes.others.remove(node);
-        }
-    }
-
-    pub(super) fn on_peer_said(&mut self, link: Option<LinkId>, node: &NodeName, message: DaemonToDaemon) {
-        if link.is_some() {
-            self.nodes.heard(node);
-        }
-        match message {
-            DaemonToDaemon::Membership(_) => {}
-            DaemonToDaemon::Report(report) => self.on_report(*report),
-            DaemonToDaemon::Job { job, message } => self.on_job_message(job, node, *message),
-            DaemonToDaemon::Ask { ask, question } => self.on_question(node, ask, *question),
-            DaemonToDaemon::Answer { ask, answer } => self.on_answer(node, ask, *answer),
-            DaemonToDaemon::Leaving => self.on_node_gone(node, true),
         }
     }
 }
@@ -334,11 +266,56 @@ impl Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcm_core::membership::{Details, LocalNode};
+
+    fn report(name: &str, host: u64, load: f64) -> NodeReport {
+        NodeReport {
+            node: NodeName::new(name).unwrap(),
+            address: String::new(),
+            site: String::new(),
+            cpus: vec![0, 1],
+            state: NodeState::Up,
+            host,
+            speed: 1.0,
+            load_by_others: load,
+            ranks: 0,
+            free_memory: 0,
+            daemon_pid: 0,
+            highest_job: JobId(0),
+        }
+    }
 
     #[test]
     fn nodes_are_listed_in_the_order_a_person_counts() {
         let mut names = ["n10", "n2", "a", "n1"];
         names.sort_by_key(|name| natural_key(name));
         assert_eq!(names, ["a", "n1", "n2", "n10"]);
+    }
+
+    #[test]
+    fn nodes_that_share_cpus_share_their_load() {
+        let pools = pools(&[report("a", 1, 2.0), report("b", 1, 1.0), report("c", 2, 0.5)]);
+        let shared = &pools[&(1, vec![0, 1])];
+        assert_eq!((shared.load / shared.nodes, pools[&(2, vec![0, 1])].load), (1.5, 0.5));
+    }
+
+    #[test]
+    fn a_node_alone_numbers_its_own_jobs() {
+        let own = report("b", 1, 0.0);
+        let details = Details {
+            address: "h:1".into(),
+            site: String::new(),
+            cpus: vec![0],
+            host: 1,
+        };
+        let local = LocalNode {
+            node: own.node.clone(),
+            boot: 1,
+            details,
+        };
+        let mut nodes = Nodes::new(own, Membership::new(local, Vec::new(), Duration::ZERO));
+        assert_eq!(nodes.numbering().as_str(), "b");
+        assert!(nodes.take_turn().is_empty() && nodes.reachable().is_empty());
+        assert_eq!(nodes.state(&NodeName::new("c").unwrap()), None);
     }
 }

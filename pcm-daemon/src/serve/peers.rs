@@ -10,7 +10,7 @@ use pcm_proto::control::ControlToDaemon;
 use pcm_proto::handshake::Role;
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::DaemonToDaemon;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -40,6 +40,8 @@ pub(super) struct Peers {
     events: mpsc::Sender<Event>,
     peers: BTreeMap<NodeName, Peer>,
     links: Arc<AtomicU64>,
+    /// Addresses that are being dialled without knowing whose they are.
+    strangers: BTreeSet<String>,
 }
 
 impl Peers {
@@ -49,6 +51,7 @@ impl Peers {
             events,
             peers: BTreeMap::new(),
             links,
+            strangers: BTreeSet::new(),
         }
     }
 
@@ -113,15 +116,34 @@ impl Peers {
         });
     }
 
-    /// Dials somebody whose name is not known yet; its link tells.
-    pub(super) fn dial_stranger(&mut self, address: String, patience: Duration) {
+    /// Sends a message to whoever listens at this address, over a link of its own if none is known.
+    pub(super) fn send_to_stranger(&mut self, address: String, message: DaemonToDaemon) {
+        let known = self
+            .peers
+            .iter()
+            .find(|(_, peer)| peer.address.as_ref() == Some(&address));
+        if let Some(node) = known.map(|(node, _)| node.clone()) {
+            return self.send(&node, message);
+        }
+        if !self.strangers.insert(address.clone()) {
+            return;
+        }
         let (endpoint, events, link) = (self.endpoint.clone(), self.events.clone(), next_link(&self.links));
         tokio::spawn(async move {
-            match endpoint.connect(&address, patience).await {
-                Ok(made) => listen(made, link, &events).await,
-                Err(error) => tracing::warn!(%address, %error, "a daemon that should be there cannot be reached"),
+            let made = endpoint.connect(&address, DIAL_DEADLINE).await;
+            let made = made.inspect_err(|error| tracing::debug!(%address, %error, "nobody was reached there"));
+            let _ = events.send(Event::StrangerDialled { address }).await;
+            let Ok(made) = made else { return };
+            let role = made.peer().role.clone();
+            let (sender, receiver) = made.split();
+            if sender.try_send(&message).is_ok() {
+                listen_as(role, sender, receiver, link, &events).await;
             }
         });
+    }
+
+    pub(super) fn on_stranger_dialled(&mut self, address: &str) {
+        self.strangers.remove(address);
     }
 
     pub(super) fn on_linked(&mut self, link: LinkId, node: &NodeName, sender: Sender) {
@@ -155,12 +177,13 @@ impl Peers {
         }
     }
 
-    /// Drops what is known of a node.
-    pub(super) fn forget(&mut self, node: &NodeName) {
-        if let Some(peer) = self.peers.remove(node) {
-            for (_, sender) in peer.links {
+    /// Drops the links to a node that is taken for dead.
+    pub(super) fn drop_links(&mut self, node: &NodeName) {
+        if let Some(peer) = self.peers.get_mut(node) {
+            for (_, sender) in peer.links.drain(..) {
                 sender.abort();
             }
+            peer.waiting.clear();
         }
     }
 
@@ -175,6 +198,10 @@ impl Peers {
 pub(super) async fn listen(link: Link, id: LinkId, events: &mpsc::Sender<Event>) {
     let role = link.peer().role.clone();
     let (sender, receiver) = link.split();
+    listen_as(role, sender, receiver, id, events).await;
+}
+
+async fn listen_as(role: Role, sender: Sender, receiver: Receiver, id: LinkId, events: &mpsc::Sender<Event>) {
     match role {
         Role::Daemon { node } => listen_to_peer(id, node, sender, receiver, events).await,
         Role::Control => listen_to_control(id, sender, receiver, events).await,
@@ -203,7 +230,6 @@ async fn listen_to_peer(
     loop {
         let event = match receiver.recv::<DaemonToDaemon>().await {
             Ok(message) => Event::PeerSaid {
-                link: Some(link),
                 node: node.clone(),
                 message: Box::new(message),
             },

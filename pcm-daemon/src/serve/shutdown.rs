@@ -4,11 +4,10 @@
 use super::control::Requester;
 use super::daemon::Daemon;
 use super::event::Event;
-use super::journal::Record;
 use crate::keeper;
 use pcm_core::job::coordinator::Input;
 use pcm_fabric::Sender;
-use pcm_proto::control::{DaemonToControl, NodeState, Refusal};
+use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::keeper::DaemonToKeeper;
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage};
@@ -97,24 +96,8 @@ impl Daemon {
         self.quit();
     }
 
-    /// The node leaves a cluster that goes on.
-    pub(super) fn leave(&mut self) {
-        for node in self.nodes.reachable() {
-            self.send(&node, DaemonToDaemon::Leaving);
-        }
-        self.quit();
-    }
-
     pub(super) fn quit(&mut self) {
         self.stage = Stage::Over;
-    }
-
-    pub(super) fn set_draining(&mut self) {
-        self.nodes.own_mut().state = NodeState::Draining;
-        self.record(&Record::Draining { is_draining: true });
-        for node in self.nodes.reachable() {
-            self.say_report(&node);
-        }
     }
 
     /// Without its keeper this node has no ranks any more.
@@ -142,7 +125,7 @@ impl Daemon {
             segments = swept.segments,
             "what the ranks left was cleared"
         );
-        self.leave();
+        self.quit();
     }
 
     /// After the loop: last words, then the keeper is told to end. It clears up, closes its socket when it has, and

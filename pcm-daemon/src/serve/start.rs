@@ -11,11 +11,14 @@ use super::job_output::JobOutput;
 use super::journal::{Journal, Past, Record};
 use super::keeper_orders::KeeperOrders;
 use super::logs::node_dir;
+use super::members::SETTLED_AFTER;
 use super::nodes::Nodes;
 use super::parts::Part;
 use super::peers::{Peers, listen};
+use super::timers::{Clock, Timer};
 use crate::keeper_link::{KeeperLink, Welcome};
 use anyhow::{Context, anyhow};
+use pcm_core::membership::{Details, LocalNode, Membership};
 use pcm_fabric::{BindError, ClusterKey, Endpoint, Listener, LocalEndpoint, LocalListener};
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::NodeState;
@@ -28,11 +31,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::sync::mpsc;
-
-/// A daemon that booted this one answers within this time, or is not there.
-const SEED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs the daemon until it has to end; the exit code, as the keeper understands it.
 pub fn run() -> i32 {
@@ -115,8 +114,11 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         spec.node.cpus.clone()
     };
     let host = Host::look();
+    let clock = Clock::start();
+    let members = membership(&spec, &address, &cpus, host, &past, clock);
     let mut daemon = Daemon::new(Beginnings {
-        nodes: Nodes::new(own_report(&spec, &address, &cpus, host, &past)),
+        nodes: Nodes::new(own_report(&spec, &address, &cpus, host, &past), members),
+        clock,
         highest_job: past.highest_job,
         address: address.clone(),
         cpus,
@@ -203,6 +205,24 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
     }
 }
 
+/// A daemon that was started again finds its cluster through everybody it knew.
+fn membership(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &Past, clock: Clock) -> Membership {
+    let details = Details {
+        address: address.to_owned(),
+        site: spec.node.site.clone(),
+        cpus: cpus.to_vec(),
+        host: host.number,
+    };
+    let local = LocalNode {
+        node: spec.node.name.clone(),
+        boot: clock.now_us(),
+        details,
+    };
+    let known = past.nodes.iter().map(|report| report.address.clone());
+    let seeds = known.chain(spec.seeds.clone()).collect();
+    Membership::new(local, seeds, clock.now())
+}
+
 /// The next number of a link of this daemon.
 pub(super) fn next_link(links: &AtomicU64) -> LinkId {
     LinkId(links.fetch_add(1, Ordering::Relaxed) + 1)
@@ -230,14 +250,14 @@ async fn accept_local(mut listener: LocalListener, links: Arc<AtomicU64>, events
 impl Daemon {
     /// Takes up where an earlier daemon left off, or begins.
     fn begin(&mut self, welcome: Welcome, past: Past) {
-        let Welcome { spec, restarts, held } = welcome;
+        let Welcome { restarts, held, .. } = welcome;
         let processes = held.len() as u32;
         for (ended_us, status) in past.ended {
             self.close(status.job);
             self.ended.remember(ended_us, status);
         }
         for report in past.nodes {
-            self.on_report(report);
+            self.peers.set_address(&report.node, &report.address);
         }
         let mut written = past.written;
         for (job, state) in past.coordinators {
@@ -270,10 +290,12 @@ impl Daemon {
             self.note(None, Epoch(0), EventKind::NodeUp { name: own });
             self.boot_subtree();
         }
-        for seed in spec.seeds {
-            self.peers.dial_stranger(seed, SEED_WITHIN);
-        }
         self.start_agent();
         self.on_beat();
+        if past.is_draining {
+            self.set_draining();
+        }
+        self.on_membership_timer();
+        self.timers.arm(SETTLED_AFTER, Timer::Settled);
     }
 }

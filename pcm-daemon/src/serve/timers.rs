@@ -22,8 +22,12 @@ pub(super) enum Timer {
     Gather(u64),
     /// A follower of events may want news.
     Follow(u64),
-    /// Time to look after the other nodes.
+    /// Time to say how this node is.
     Beat,
+    /// The failure detector wants to know the time.
+    Membership,
+    /// After a restart, everybody who is there should have been seen.
+    Settled,
     /// A node should be dialled again.
     Redial(NodeName),
     /// The agent should be started again.
@@ -69,6 +73,11 @@ impl Clock {
             started_us: since.as_micros() as u64,
             started: Instant::now(),
         }
+    }
+
+    /// Time since the daemon started.
+    pub(super) fn now(self) -> Duration {
+        self.started.elapsed()
     }
 
     pub(super) fn now_us(self) -> u64 {

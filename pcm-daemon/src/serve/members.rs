@@ -1,0 +1,218 @@
+//! Drives the failure detector: gives it time, packets and broken links, sends what it wants sent, and tells the jobs
+//! what it finds.
+
+use super::daemon::Daemon;
+use super::event::LinkId;
+use super::journal::Record;
+use super::timers::Timer;
+use pcm_core::job::coordinator;
+use pcm_core::membership::{Change, Effect, Health, Target};
+use pcm_fabric::Sender;
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{Epoch, NodeName};
+use pcm_proto::peer::DaemonToDaemon;
+use std::time::Duration;
+
+/// Pause between two attempts to reach a node that has part in a job of ours.
+const REDIAL: Duration = Duration::from_millis(200);
+
+/// A daemon that was started again knows its cluster after this time; nodes of its jobs that are not there are gone.
+pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(5);
+
+impl Daemon {
+    pub(super) fn on_membership_timer(&mut self) {
+        let now = self.clock.now();
+        let mut effects = Vec::new();
+        self.nodes.members.on_tick(now, &mut effects);
+        let after = self.nodes.members.next_tick().saturating_sub(self.clock.now());
+        self.timers.arm(after, Timer::Membership);
+        self.carry_out_membership(effects);
+    }
+
+    fn on_membership(&mut self, node: &NodeName, bytes: &[u8]) {
+        let now = self.clock.now();
+        let mut effects = Vec::new();
+        if let Err(error) = self.nodes.members.on_message(now, node, bytes, &mut effects) {
+            tracing::warn!(%node, ?error, "a packet of the failure detector is refused");
+        }
+        self.carry_out_membership(effects);
+    }
+
+    fn carry_out_membership(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send {
+                    to: Target::Node(node),
+                    bytes,
+                } => {
+                    if let Some(member) = self.nodes.members.member(&node) {
+                        self.peers.set_address(&node, &member.details.address);
+                    }
+                    self.send(&node, DaemonToDaemon::Membership(bytes));
+                }
+                Effect::Send {
+                    to: Target::Seed(address),
+                    bytes,
+                } => {
+                    self.peers.send_to_stranger(address, DaemonToDaemon::Membership(bytes));
+                }
+                Effect::Report { node, change } => self.on_member_changed(&node, change),
+                Effect::Superseded { boot } => {
+                    tracing::error!(boot, "another daemon bears this node's name: this one ends");
+                    self.quit();
+                }
+                Effect::LeaveComplete => self.quit(),
+            }
+        }
+    }
+
+    fn on_member_changed(&mut self, node: &NodeName, change: Change) {
+        tracing::info!(%node, ?change, "membership");
+        match change {
+            Change::Joined | Change::Restarted | Change::Returned => self.on_member_there(node, change),
+            Change::Suspected => self.note_once(EventKind::NodeSuspect { name: node.clone() }),
+            Change::Recovered | Change::Draining | Change::Undrained => {}
+            Change::Failed => self.on_node_gone(node, false),
+            Change::Left => self.on_node_gone(node, true),
+        }
+    }
+
+    fn on_member_there(&mut self, node: &NodeName, change: Change) {
+        if let Some(member) = self.nodes.members.member(node) {
+            self.peers.set_address(node, &member.details.address);
+        }
+        let report = self.nodes.others().find(|report| report.node == *node);
+        if let Some(report) = report {
+            self.record(&Record::Node(Box::new(report)));
+        }
+        if change == Change::Returned {
+            self.note_once(EventKind::NodeUp { name: node.clone() });
+        }
+        self.say_report(node);
+        self.boot_node_heard(node);
+    }
+
+    /// What every daemon sees is noted by the first of them only.
+    fn note_once(&mut self, kind: EventKind) {
+        if *self.nodes.numbering() == self.own {
+            self.note(None, Epoch(0), kind);
+        }
+    }
+
+    /// A node left or is taken for dead.
+    fn on_node_gone(&mut self, node: &NodeName, on_purpose: bool) {
+        self.note_once(EventKind::NodeGone {
+            name: node.clone(),
+            on_purpose,
+        });
+        self.end_on_node(node);
+        self.on_asked_node_gone(node);
+        self.peers.drop_links(node);
+        self.forget_report(node);
+    }
+
+    fn end_on_node(&mut self, node: &NodeName) {
+        let with_node = self
+            .jobs
+            .iter()
+            .filter(|(_, coordinated)| coordinated.state.has_node(node));
+        for job in with_node.map(|(job, _)| *job).collect::<Vec<_>>() {
+            self.coordinate(job, coordinator::Input::NodeGone { node: node.clone() });
+        }
+    }
+
+    /// Some time after a restart: nodes of our jobs that nobody has seen since are gone.
+    pub(super) fn on_settled(&mut self) {
+        let nodes = self
+            .jobs
+            .values()
+            .flat_map(|coordinated| coordinated.state.active_nodes().cloned());
+        let mut missing: Vec<NodeName> = nodes.filter(|node| !self.nodes.is_live(node)).collect();
+        missing.sort();
+        missing.dedup();
+        for node in missing {
+            tracing::warn!(%node, "this node of a job was not seen since the daemon started again");
+            self.end_on_node(&node);
+        }
+    }
+
+    pub(super) fn on_peer_linked(&mut self, link: LinkId, node: &NodeName, sender: Sender) {
+        self.peers.on_linked(link, node, sender);
+        self.on_jobs_linked(node);
+    }
+
+    pub(super) fn on_peer_lost(&mut self, link: LinkId, node: &NodeName) {
+        if !self.peers.on_lost(link, node) {
+            return;
+        }
+        tracing::debug!(%node, "no link to this node any more");
+        self.on_unreachable(node);
+        self.on_jobs_unlinked(node);
+        if self.has_job_with(node) {
+            self.peers.dial(node);
+        }
+    }
+
+    pub(super) fn on_dial_failed(&mut self, node: &NodeName, reason: &str) {
+        tracing::debug!(%node, reason, "a node was not reached");
+        self.peers.on_dial_failed(node);
+        self.on_unreachable(node);
+        if self.has_job_with(node) {
+            self.timers.arm(REDIAL, Timer::Redial(node.clone()));
+        }
+    }
+
+    fn on_unreachable(&mut self, node: &NodeName) {
+        self.nodes.members.on_unreachable(node);
+    }
+
+    pub(super) fn on_redial(&mut self, node: &NodeName) {
+        if self.has_job_with(node) {
+            self.peers.dial(node);
+        }
+    }
+
+    /// Whether a job runs here and there, so that a broken link must be mended before somebody has something to say.
+    fn has_job_with(&self, node: &NodeName) -> bool {
+        let is_gone = self
+            .nodes
+            .members
+            .member(node)
+            .is_some_and(|member| !member.health.is_live());
+        let coordinates = || self.jobs.values().any(|coordinated| coordinated.state.has_node(node));
+        let takes_part = || self.parts.values().any(|part| part.state.has_part_with(node));
+        !is_gone && (coordinates() || takes_part())
+    }
+
+    pub(super) fn set_draining(&mut self) {
+        self.nodes.own_mut().state = pcm_proto::control::NodeState::Draining;
+        self.record(&Record::Draining { is_draining: true });
+        let now = self.clock.now();
+        let mut effects = Vec::new();
+        self.nodes.members.drain(true, now, &mut effects);
+        self.carry_out_membership(effects);
+    }
+
+    /// The node leaves a cluster that goes on; the daemon ends when it has told.
+    pub(super) fn leave(&mut self) {
+        let now = self.clock.now();
+        let mut effects = Vec::new();
+        self.nodes.members.leave(now, &mut effects);
+        self.carry_out_membership(effects);
+    }
+
+    pub(super) fn on_peer_said(&mut self, node: &NodeName, message: DaemonToDaemon) {
+        match message {
+            DaemonToDaemon::Membership(bytes) => self.on_membership(node, &bytes),
+            DaemonToDaemon::Report(report) => self.on_report(*report),
+            DaemonToDaemon::Job { job, message } => self.on_job_message(job, node, *message),
+            DaemonToDaemon::Ask { ask, question } => self.on_question(node, ask, *question),
+            DaemonToDaemon::Answer { ask, answer } => self.on_answer(node, ask, *answer),
+        }
+    }
+
+    /// Whether this node still announces itself as a member.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.nodes.members.own_health() == Health::Left
+    }
+}
