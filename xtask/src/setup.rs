@@ -79,7 +79,7 @@ fn installed_mpi(prefix: &Path) -> Result<Mpi, Failure> {
 
 /// Installs a wheel unless its mark says that exactly this version is already complete.
 fn install_once(requirement: &str, prefix: &Path) -> Result<(), Failure> {
-    let name = requirement.split("==").next().unwrap_or(requirement);
+    let name = wheel::name_of(requirement);
     let mark = prefix.join(format!(".installed-{name}"));
     if fs::read_to_string(&mark).is_ok_and(|found| found == requirement) {
         return Ok(());

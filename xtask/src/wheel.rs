@@ -40,20 +40,20 @@ pub(crate) fn install(requirement: &str, prefix: &Path) -> Result<(), Failure> {
     fs::remove_dir_all(&downloads).on("remove", &downloads)
 }
 
+/// The project in NAME==VERSION.
+pub(crate) fn name_of(requirement: &str) -> &str {
+    requirement.split("==").next().unwrap_or(requirement)
+}
+
 /// Downloads the source archive of `requirement` and unpacks it into `folder`, without its own top folder.
 pub(crate) fn unpack_source(requirement: &str, folder: &Path) -> Result<(), Failure> {
     let downloads = folder.join(".download");
     fs::create_dir_all(&downloads).on("create", &downloads)?;
     let mut pip = pip(folder)?;
-    pip.args([
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--no-binary=:all:",
-        "--dest",
-    ]);
-    pip.arg(&downloads).arg(requirement);
+    pip.args(["download", "--quiet", "--disable-pip-version-check", "--no-deps"]);
+    // Only this one: with `:all:` pip compiles the tools that read its metadata from source, for many minutes.
+    pip.arg(format!("--no-binary={}", name_of(requirement)));
+    pip.arg("--dest").arg(&downloads).arg(requirement);
     expect_success(
         pip,
         &format!("check the network and that PyPI has the source of {requirement}"),
