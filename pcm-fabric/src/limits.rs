@@ -17,7 +17,8 @@ pub struct Limits {
     pub half_open_grace: Duration,
     /// Finished links waiting for the daemon to accept them; more are dropped, their peers try again.
     pub accept_queue_max: usize,
-    /// Bytes that wait for one peer: two of the longest frames, so that one can be queued behind another.
+    /// Bytes waiting for one peer at which further messages are refused, so that the most held is this and one frame.
+    /// One of the longest frames may wait while another is under way.
     pub queue_bytes_max: usize,
     /// Time in which a peer must take 256 KiB (a slow long-distance link needs a quarter of a second for that).
     pub stall_deadline: Duration,
@@ -32,7 +33,7 @@ impl Default for Limits {
             half_open_max: 256,
             half_open_grace: Duration::from_millis(250),
             accept_queue_max: 1024,
-            queue_bytes_max: 2 * PAYLOAD_LENGTH_MAX + 1024,
+            queue_bytes_max: PAYLOAD_LENGTH_MAX,
             stall_deadline: Duration::from_secs(5),
             payload_length_max: PAYLOAD_LENGTH_MAX,
         }

@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use std::{fmt, io, sync::Arc};
 use tokio::io::AsyncReadExt as _;
 
-/// Bytes asked of the system at once: one record and some.
-const READ_BYTES: usize = 128 << 10;
+/// Bytes asked of the system at once: four records, as many as a writer writes at once.
+const READ_BYTES: usize = 256 << 10;
 
 /// Why there is no message.
 #[derive(Debug)]

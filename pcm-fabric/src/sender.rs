@@ -164,19 +164,18 @@ impl Sender {
         if waiting.closing {
             return Err(SendError::Ended(LinkEnd::Closed));
         }
-        let before = waiting.bytes.len();
-        let queued = before + waiting.in_flight;
-        let added = frame::encode(
+        let queued = waiting.bytes.len() + waiting.in_flight;
+        // Asked before encoding: a sender that waits for room would otherwise encode again for every refusal.
+        if queued >= queue.bytes_max {
+            return Err(SendError::QueueFull { queued });
+        }
+        frame::encode(
             FrameKind::Message,
             message,
             queue.payload_length_max,
             &mut waiting.bytes,
         )
         .map_err(SendError::Encode)?;
-        if queued + added > queue.bytes_max && queued > 0 {
-            waiting.bytes.truncate(before);
-            return Err(SendError::QueueFull { queued });
-        }
         drop(waiting);
         queue.work.notify_one();
         Ok(())
@@ -274,7 +273,6 @@ impl Writer {
 /// Waits for work, moves it into `batch` and says whether it is the last.
 async fn next_batch(queue: &Queue, batch: &mut Vec<u8>) -> bool {
     batch.clear();
-    batch.shrink_to(IDLE_CAPACITY_MAX);
     loop {
         {
             let mut waiting = queue.lock();
@@ -283,7 +281,10 @@ async fn next_batch(queue: &Queue, batch: &mut Vec<u8>) -> bool {
                 waiting.in_flight = batch.len();
                 return waiting.closing;
             }
+            // Only an idle link gives memory back; a busy one would ask for it again at once.
+            waiting.bytes.shrink_to(IDLE_CAPACITY_MAX);
         }
+        batch.shrink_to(IDLE_CAPACITY_MAX);
         queue.work.notified().await;
     }
 }

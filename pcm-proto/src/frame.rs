@@ -21,8 +21,9 @@ pub const PAYLOAD_LENGTH_MAX: usize = 4 << 20;
 /// Nesting of a message; real ones stay below ten, and the decoder's stack use grows with it.
 const DEPTH_MAX: usize = 64;
 
-/// Buffer that an idle decoder keeps after a large frame has passed through.
-const IDLE_CAPACITY_MAX: usize = 256 << 10;
+/// Buffer that a decoder keeps after a large frame has passed through; a few chunks of bulk data, so that a stream of
+/// those does not allocate.
+const IDLE_CAPACITY_MAX: usize = 1 << 20;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

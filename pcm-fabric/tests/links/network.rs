@@ -172,7 +172,7 @@ async fn a_peer_that_does_not_read_costs_bounded_memory_and_is_disconnected() {
             Ok(()) => {}
             Err(error) => break error,
         }
-        assert!(sender.queued_bytes() <= limits().queue_bytes_max);
+        assert!(sender.queued_bytes() <= limits().queue_bytes_max + limits().payload_length_max);
         tokio::task::yield_now().await;
     };
     assert!(matches!(refused, SendError::QueueFull { .. }), "{refused:?}");
