@@ -3,11 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pcm_core::{
-    membership::{Details, LocalNode, Membership},
-    moment::Moment,
-};
+use pcm_core::membership::{Details, LocalNode, Membership};
 use pcm_proto::ids::NodeName;
+use std::time::Duration;
 
 fuzz_target!(|data: &[u8]| {
     let name = |name: &str| NodeName::new(name).expect("a good name");
@@ -22,10 +20,10 @@ fuzz_target!(|data: &[u8]| {
         boot: 1,
         details,
     };
-    let mut detector = Membership::new(local, vec!["b:1".into()], Moment(0));
+    let mut detector = Membership::new(local, vec!["b:1".into()], Duration::ZERO);
     let mut out = Vec::new();
     for (index, packet) in data.split(|byte| *byte == 0xc1).enumerate().take(64) {
-        let now = Moment(100_000 * u64::try_from(index).unwrap_or(0));
+        let now = Duration::from_millis(100 * u64::try_from(index).unwrap_or(0));
         let from = if index % 2 == 0 { name("n1") } else { name("n2") };
         let _ = detector.on_message(now, &from, packet, &mut out);
         detector.on_tick(now, &mut out);

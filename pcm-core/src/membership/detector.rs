@@ -8,9 +8,8 @@ use super::{
     ring, timing,
     view::{Applied, Change, Details, Health, Member, Update, View},
 };
-use crate::moment::Moment;
 use pcm_proto::ids::NodeName;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 /// This node, as its daemon knows it at start.
 #[derive(Clone, Debug)]
@@ -86,16 +85,16 @@ pub struct Membership {
     news: News,
     seeds: Vec<String>,
     turn: usize,
-    last_tick: Moment,
-    next_join: Moment,
-    next_knock: Moment,
-    next_sync: Moment,
+    last_tick: Duration,
+    next_join: Duration,
+    next_knock: Duration,
+    next_sync: Duration,
     counters: Counters,
 }
 
 impl Membership {
     /// A node that knows nobody but the addresses of some that may know others.
-    pub fn new(local: LocalNode, seeds: Vec<String>, now: Moment) -> Self {
+    pub fn new(local: LocalNode, seeds: Vec<String>, now: Duration) -> Self {
         let LocalNode { node, boot, details } = local;
         let seeds = seeds.into_iter().filter(|seed| *seed != details.address).collect();
         let own = Update {
@@ -117,15 +116,15 @@ impl Membership {
             turn: 0,
             last_tick: now,
             next_join: now,
-            next_knock: now.plus(timing::KNOCK_PERIOD),
+            next_knock: now + timing::KNOCK_PERIOD,
             next_sync: now,
             counters: Counters::default(),
         }
     }
 
     /// When [`Membership::on_tick`] wants to be called next.
-    pub fn next_tick(&self) -> Moment {
-        self.last_tick.plus(timing::TICK)
+    pub fn next_tick(&self) -> Duration {
+        self.last_tick + timing::TICK
     }
 
     /// What is believed of another node.
@@ -149,7 +148,7 @@ impl Membership {
     }
 
     /// Announces that this node is being emptied, or is not any more.
-    pub fn drain(&mut self, draining: bool, now: Moment, out: &mut Vec<Effect>) {
+    pub fn drain(&mut self, draining: bool, now: Duration, out: &mut Vec<Effect>) {
         let health = if draining { Health::Draining } else { Health::Up };
         if self.leaving.is_none() && self.own.health != health {
             self.announce(health);
@@ -158,7 +157,7 @@ impl Membership {
     }
 
     /// Announces that this node leaves on purpose; ends with [`Effect::LeaveComplete`] after a few ticks.
-    pub fn leave(&mut self, now: Moment, out: &mut Vec<Effect>) {
+    pub fn leave(&mut self, now: Duration, out: &mut Vec<Effect>) {
         if self.leaving.is_none() {
             self.leaving = Some(timing::LEAVE_REPEATS);
             self.announce(Health::Left);
@@ -172,8 +171,8 @@ impl Membership {
     }
 
     /// Time has passed.
-    pub fn on_tick(&mut self, now: Moment, out: &mut Vec<Effect>) {
-        let elapsed = now.since(self.last_tick);
+    pub fn on_tick(&mut self, now: Duration, out: &mut Vec<Effect>) {
+        let elapsed = now.saturating_sub(self.last_tick);
         self.last_tick = now;
         if elapsed > timing::CREDIT_MAX {
             self.counters.late_ticks += 1;
@@ -220,7 +219,7 @@ impl Membership {
     /// A packet came over the link of a node.
     pub fn on_message(
         &mut self,
-        now: Moment,
+        now: Duration,
         from: &NodeName,
         bytes: &[u8],
         out: &mut Vec<Effect>,
@@ -397,31 +396,31 @@ impl Membership {
     }
 
     /// Two views that differ although all news has been told are compared in full.
-    fn compare(&mut self, now: Moment, with: &NodeName, digest: u64, out: &mut Vec<Effect>) {
+    fn compare(&mut self, now: Duration, with: &NodeName, digest: u64, out: &mut Vec<Effect>) {
         if now >= self.next_sync && self.news.is_quiet() && digest != self.view.digest(&self.own) {
-            self.next_sync = now.plus(timing::SYNC_PERIOD);
+            self.next_sync = now + timing::SYNC_PERIOD;
             self.counters.syncs += 1;
             self.send_all(&Target::Node(with.clone()), true, out);
         }
     }
 
     /// While it has no mates, a node asks one seed after the other.
-    fn join(&mut self, now: Moment, out: &mut Vec<Effect>) {
+    fn join(&mut self, now: Duration, out: &mut Vec<Effect>) {
         if now < self.next_join || self.seeds.is_empty() || self.view.live_count() > 0 {
             return;
         }
-        self.next_join = now.plus(timing::JOIN_PERIOD);
+        self.next_join = now + timing::JOIN_PERIOD;
         self.turn = self.turn.wrapping_add(1);
         let seed = self.seeds[self.turn % self.seeds.len()].clone();
         self.send_all(&Target::Seed(seed), true, out);
     }
 
     /// Tries one of the nodes that are taken for dead; if it lives it will object.
-    fn knock(&mut self, now: Moment, out: &mut Vec<Effect>) {
+    fn knock(&mut self, now: Duration, out: &mut Vec<Effect>) {
         if now < self.next_knock {
             return;
         }
-        self.next_knock = now.plus(timing::KNOCK_PERIOD);
+        self.next_knock = now + timing::KNOCK_PERIOD;
         let gone: Vec<&NodeName> = self
             .view
             .iter()
@@ -445,7 +444,7 @@ impl Membership {
     }
 
     /// Tells the neighbours at once what is new.
-    fn flush(&mut self, now: Moment, out: &mut Vec<Effect>) {
+    fn flush(&mut self, now: Duration, out: &mut Vec<Effect>) {
         let fresh = self.news.take_fresh(now);
         if fresh.is_empty() {
             return;

@@ -2,15 +2,14 @@
 //! moment of sending.
 
 use super::timing;
-use crate::moment::Moment;
 use pcm_proto::ids::NodeName;
-use std::{collections::BTreeMap, mem};
+use std::{collections::BTreeMap, mem, time::Duration};
 
 #[derive(Debug, Default)]
 pub(super) struct News {
     repeats_left: BTreeMap<NodeName, u32>,
     fresh: Vec<NodeName>,
-    flushed: Option<Moment>,
+    flushed: Option<Duration>,
 }
 
 impl News {
@@ -24,10 +23,8 @@ impl News {
     }
 
     /// What has not gone out at all yet, unless the last burst was a moment ago.
-    pub(super) fn take_fresh(&mut self, now: Moment) -> Vec<NodeName> {
-        let too_soon = self
-            .flushed
-            .is_some_and(|flushed| now < flushed.plus(timing::FLUSH_PERIOD));
+    pub(super) fn take_fresh(&mut self, now: Duration) -> Vec<NodeName> {
+        let too_soon = self.flushed.is_some_and(|flushed| now < flushed + timing::FLUSH_PERIOD);
         if self.fresh.is_empty() || too_soon {
             return Vec::new();
         }

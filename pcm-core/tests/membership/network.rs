@@ -1,7 +1,6 @@
 //! Many detectors and the network between them, under one virtual clock and one seed.
 
 use pcm_core::membership::{Change, Details, Effect, Health, LocalNode, Membership, Target};
-use pcm_core::moment::Moment;
 use pcm_proto::ids::NodeName;
 use std::{
     cmp::Reverse,
@@ -86,7 +85,7 @@ pub(crate) const SLOW_AND_LOSSY: Conditions = Conditions {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
-    pub(crate) at: Moment,
+    pub(crate) at: Duration,
     pub(crate) by: NodeName,
     pub(crate) node: NodeName,
     pub(crate) change: Change,
@@ -94,14 +93,14 @@ pub(crate) struct Report {
 
 struct Node {
     detector: Membership,
-    tick_at: Moment,
+    tick_at: Duration,
 }
 
 /// Time of delivery, a number that keeps the order total, receiver, sender, packet.
-type InFlight = Reverse<(Moment, u64, NodeName, NodeName, Vec<u8>)>;
+type InFlight = Reverse<(Duration, u64, NodeName, NodeName, Vec<u8>)>;
 
 pub(crate) struct Network {
-    pub(crate) now: Moment,
+    pub(crate) now: Duration,
     pub(crate) conditions: Conditions,
     pub(crate) reports: Vec<Report>,
     pub(crate) superseded: Vec<NodeName>,
@@ -116,7 +115,7 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn new(seed: u64, conditions: Conditions) -> Self {
         Self {
-            now: Moment(1_000_000),
+            now: ms(1000),
             conditions,
             reports: Vec::new(),
             superseded: Vec::new(),
@@ -146,7 +145,7 @@ impl Network {
     pub(crate) fn start(&mut self, index: usize, boot: u64) {
         let seeds = vec!["host0:1".into(), "host1:1".into()];
         let detector = Membership::new(local(index, boot), seeds, self.now);
-        let tick_at = self.now.plus(ms(self.random.below(125)));
+        let tick_at = self.now + ms(self.random.below(125));
         self.nodes.insert(name(index), Node { detector, tick_at });
     }
 
@@ -174,11 +173,10 @@ impl Network {
 
     /// Keeps a node from running: its next tick comes this much later.
     pub(crate) fn stall(&mut self, index: usize, time: Duration) {
-        let node = self.nodes.get_mut(&name(index)).unwrap();
-        node.tick_at = node.tick_at.plus(time);
+        self.nodes.get_mut(&name(index)).unwrap().tick_at += time;
     }
 
-    pub(crate) fn act(&mut self, index: usize, act: impl FnOnce(&mut Membership, Moment, &mut Vec<Effect>)) {
+    pub(crate) fn act(&mut self, index: usize, act: impl FnOnce(&mut Membership, Duration, &mut Vec<Effect>)) {
         let mut out = Vec::new();
         act(
             &mut self.nodes.get_mut(&name(index)).unwrap().detector,
@@ -220,13 +218,13 @@ impl Network {
     pub(crate) fn run_until_or(&mut self, time: Duration, reached: impl Fn(&Self) -> bool) -> Option<Duration> {
         let begun = self.now;
         let mut look_at = begun;
-        while self.now < begun.plus(time) {
+        while self.now < begun + time {
             // A look costs more than a step, so not every step is followed by one.
             if self.now >= look_at {
                 if reached(self) {
-                    return Some(self.now.since(begun));
+                    return Some(self.now - begun);
                 }
-                look_at = self.now.plus(ms(10));
+                look_at = self.now + ms(10);
             }
             self.step();
         }
@@ -244,17 +242,17 @@ impl Network {
             (Some((tick, _)), Some(packet)) if packet <= tick => self.deliver(),
             (None, Some(_)) => self.deliver(),
             (Some((at, name)), _) => self.tick(at, &name),
-            (None, None) => self.now = self.now.plus(ms(1000)),
+            (None, None) => self.now += ms(1000),
         }
     }
 
-    fn tick(&mut self, at: Moment, name: &NodeName) {
+    fn tick(&mut self, at: Duration, name: &NodeName) {
         self.now = at;
         let late = ms(self.random.below(self.conditions.tick_late_ms + 1));
         let node = self.nodes.get_mut(name).unwrap();
         let mut out = Vec::new();
         node.detector.on_tick(at, &mut out);
-        node.tick_at = node.detector.next_tick().plus(late);
+        node.tick_at = node.detector.next_tick() + late;
         self.perform(name, out);
     }
 
@@ -312,7 +310,7 @@ impl Network {
         let delay = ms(least + self.random.below(most - least + 1));
         if !is_lost && !self.cut.contains(&(from.clone(), to.clone())) {
             self.in_flight
-                .push(Reverse((self.now.plus(delay), self.packets, to, from.clone(), bytes)));
+                .push(Reverse((self.now + delay, self.packets, to, from.clone(), bytes)));
         }
     }
 }

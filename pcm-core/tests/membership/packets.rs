@@ -1,28 +1,27 @@
 //! Packets no honest sender makes.
 
-use crate::network::{local, name};
+use crate::network::{local, ms, name};
 use pcm_core::membership::{Effect, Membership, Rejection};
-use pcm_core::moment::Moment;
 use proptest::prelude::*;
 
 fn detector() -> Membership {
-    Membership::new(local(0, 1), vec!["host1:1".into()], Moment(0))
+    Membership::new(local(0, 1), vec!["host1:1".into()], ms(0))
 }
 
 #[test]
 fn a_packet_with_our_own_name_is_refused_and_counted() {
     let mut out = Vec::new();
-    let mut other = Membership::new(local(1, 1), vec!["host0:1".into()], Moment(0));
-    other.on_tick(Moment(0), &mut out);
+    let mut other = Membership::new(local(1, 1), vec!["host0:1".into()], ms(0));
+    other.on_tick(ms(0), &mut out);
     let Some(Effect::Send { bytes, .. }) = out.pop() else {
         panic!("a node without mates asks its seed")
     };
     let mut detector = detector();
-    let refused = detector.on_message(Moment(1000), &name(0), &bytes, &mut out);
+    let refused = detector.on_message(ms(1), &name(0), &bytes, &mut out);
     assert!(matches!(refused, Err(Rejection::FromOurselves)));
     assert!(out.is_empty());
     assert_eq!(detector.counters().rejected, 1);
-    assert!(detector.on_message(Moment(1000), &name(1), &bytes, &mut out).is_ok());
+    assert!(detector.on_message(ms(1), &name(1), &bytes, &mut out).is_ok());
     assert!(detector.member(&name(1)).is_some());
 }
 
@@ -31,7 +30,7 @@ proptest! {
     fn any_bytes_are_refused_or_understood_and_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut detector = detector();
         let mut out = Vec::new();
-        if detector.on_message(Moment(1000), &name(1), &bytes, &mut out).is_err() {
+        if detector.on_message(ms(1), &name(1), &bytes, &mut out).is_err() {
             prop_assert!(out.is_empty());
             prop_assert_eq!(detector.counters().rejected, 1);
         }
@@ -40,14 +39,14 @@ proptest! {
     #[test]
     fn a_packet_with_any_byte_changed_never_panics(at in 0usize..200, value in any::<u8>()) {
         let mut out = Vec::new();
-        Membership::new(local(1, 1), vec!["host0:1".into()], Moment(0)).on_tick(Moment(0), &mut out);
+        Membership::new(local(1, 1), vec!["host0:1".into()], ms(0)).on_tick(ms(0), &mut out);
         let Some(Effect::Send { mut bytes, .. }) = out.pop() else { panic!("a node without mates asks its seed") };
         let at = at % bytes.len();
         bytes[at] = value;
         let mut detector = detector();
-        let _ = detector.on_message(Moment(1000), &name(1), &bytes, &mut out);
+        let _ = detector.on_message(ms(1), &name(1), &bytes, &mut out);
         for tick in 1..20 {
-            detector.on_tick(Moment(125_000 * tick), &mut out);
+            detector.on_tick(ms(125 * tick), &mut out);
         }
     }
 }
