@@ -13,7 +13,7 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::mpsc;
 
 /// What each level of the tree may take: a local start needs 0.1 s, ssh to a loaded machine a few seconds.
@@ -21,6 +21,10 @@ const LEVEL_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Most bytes of reports read from one booted daemon.
 const REPORT_BYTES_MAX: u64 = 4 << 20;
+
+/// Of what ssh says when it fails, so much is read, for so long.
+const SSH_SAID_BYTES_MAX: u64 = 4096;
+const SSH_SAID_MAX: Duration = Duration::from_millis(500);
 
 /// Seconds ssh may take to connect.
 const SSH_CONNECT_SECONDS: u32 = 8;
@@ -260,8 +264,30 @@ async fn boot_one(
             tell(events, report).await;
         }
     }
+    let failed_over = match &spec.node.reach {
+        Reach::Ssh { destination } if missing.contains(&spec.node.name) => Some(destination),
+        _ => None,
+    };
+    if let Some(destination) = failed_over {
+        return Err(ssh_failure(destination, child.stderr.take()).await);
+    }
     tokio::spawn(async move { child.wait().await });
     Ok(())
+}
+
+/// What ssh said last, and how to try it by hand.
+async fn ssh_failure(destination: &str, stderr: Option<ChildStderr>) -> String {
+    let mut said = Vec::new();
+    if let Some(stderr) = stderr {
+        // A remote process may hold the pipe open; what ssh itself says is there by now.
+        let mut stderr = stderr.take(SSH_SAID_BYTES_MAX);
+        let reading = stderr.read_to_end(&mut said);
+        let _ = tokio::time::timeout(SSH_SAID_MAX, reading).await;
+    }
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let last = last.unwrap_or("ssh ended without a word");
+    format!("no daemon over ssh ({last}); try `ssh {destination} pcm-daemon --version`")
 }
 
 fn start(spec: &BootSpec) -> Result<Child, String> {
@@ -289,7 +315,10 @@ fn start(spec: &BootSpec) -> Result<Child, String> {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
+        .stderr(match &spec.node.reach {
+            Reach::Local => Stdio::inherit(),
+            Reach::Ssh { .. } => Stdio::piped(),
+        })
         .process_group(0);
     command
         .spawn()
