@@ -19,8 +19,12 @@ use pcm_proto::refusal;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// An attached `pcmctl` whose link broke, or whose daemon was started again, has so long to come back.
-const RETURN_WITHIN: Duration = Duration::from_secs(8);
+/// An attached `pcmctl` whose link broke while this daemon lived has so long to come back; it tries at once, so one that
+/// does not was killed.
+const RETURN_WITHIN: Duration = Duration::from_secs(2);
+
+/// The same after this daemon was started again: `pcmctl` gives it ten seconds to be back.
+pub(super) const RETURN_AFTER_RESTART_WITHIN: Duration = Duration::from_secs(8);
 
 /// Most jobs at a time on one coordinator; each costs kilobytes, and the limit only stops a runaway script.
 const JOBS_MAX: usize = 1000;
@@ -394,17 +398,17 @@ impl Daemon {
         if in_order {
             self.on_audience_left(job);
         } else {
-            self.await_audience(job);
+            self.await_audience(job, RETURN_WITHIN);
         }
     }
 
     /// Gives a `pcmctl` time to come back before its job is ended.
-    pub(super) fn await_audience(&mut self, job: JobId) {
+    pub(super) fn await_audience(&mut self, job: JobId, within: Duration) {
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return;
         };
         coordinated.audience = Audience::Awaited;
-        self.timers.arm(RETURN_WITHIN, Timer::Unattended(job));
+        self.timers.arm(within, Timer::Unattended(job));
     }
 
     pub(super) fn on_unattended_timer(&mut self, job: JobId) {

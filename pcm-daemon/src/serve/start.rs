@@ -2,7 +2,7 @@
 //! opens its sockets, publishes where it listens, and runs the loop.
 
 use super::agent::{listen_to_agent, local_address};
-use super::coordinating::{Audience, Coordinated};
+use super::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
 use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
 use super::event::{Event, LinkId};
 use super::event_log::EventLog;
@@ -271,7 +271,7 @@ impl Daemon {
             self.jobs
                 .insert(job, Coordinated::new(state, Audience::Detached, output));
             if !is_detached {
-                self.await_audience(job);
+                self.await_audience(job, RETURN_AFTER_RESTART_WITHIN);
             }
         }
         for (job, state) in past.parts {
