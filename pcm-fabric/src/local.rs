@@ -414,3 +414,35 @@ async fn read_hello(stream: &mut UnixStream, version: u16) -> Result<Identity, R
         _ => Err(Refused::Hello),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_proto::handshake::Role;
+
+    #[tokio::test]
+    async fn a_process_of_another_user_is_refused_by_either_side() {
+        let dir = tempfile::tempdir().unwrap();
+        let address = LocalAddress::Path(dir.path().join("s"));
+        let deadline = Duration::from_secs(10);
+        let us = rustix::process::geteuid().as_raw();
+        let (same, other) = (us, us.wrapping_add(1));
+        let endpoint = |user| LocalEndpoint::for_user(Identity::new(Role::Control), Limits::default(), user);
+        let server = endpoint(other);
+        let mut listener = server.listen(&address).await.unwrap();
+        let accepting = tokio::spawn(async move { listener.accept().await });
+        let refused = endpoint(same).connect(&address, deadline).await.unwrap_err();
+        assert!(matches!(refused, LocalConnectError::NotOurs { .. }), "{refused:?}");
+        assert_eq!(server.counters().snapshot().rejected_user, 1);
+        let refused = endpoint(other).connect(&address, deadline).await.unwrap_err();
+        let expected = OtherUser {
+            ours: other,
+            theirs: us,
+        };
+        assert!(
+            matches!(refused, LocalConnectError::OtherUser(found) if found == expected),
+            "{refused:?}"
+        );
+        accepting.abort();
+    }
+}
