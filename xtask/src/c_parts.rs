@@ -14,7 +14,7 @@ struct Program {
     malleable: bool,
 }
 
-const PROGRAMS: [Program; 4] = [
+const PROGRAMS: [Program; 5] = [
     Program {
         name: "heat2d-c",
         source: "examples/heat2d/heat2d.c",
@@ -34,6 +34,11 @@ const PROGRAMS: [Program; 4] = [
         name: "pcm-trial",
         source: "tests/programs/trial.c",
         malleable: false,
+    },
+    Program {
+        name: "pcm-pingpong",
+        source: "pcm-lib/bench/pingpong.c",
+        malleable: true,
     },
 ];
 

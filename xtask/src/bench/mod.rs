@@ -4,6 +4,8 @@
 
 mod interleave;
 mod iteration;
+mod local_cluster;
+mod overhead;
 mod record;
 pub(crate) mod registry;
 mod samples;

@@ -1,0 +1,108 @@
+//! Bench `overhead`: what libpcm costs a program while nothing happens. heat2d in C, plain against linked with libpcm,
+//! under the same daemon; and one MPI call of a ping-pong, through libpcm against past it, in the same processes.
+
+use super::{
+    interleave::{self, Variant},
+    local_cluster::LocalCluster,
+    registry::{Bench, Context, Report},
+    samples::Ratio,
+    trial,
+};
+use crate::failure::Failure;
+use std::time::Duration;
+
+pub(super) const BENCH: Bench = Bench {
+    name: "overhead",
+    about: "libpcm against plain MPI under one daemon: heat2d per iteration, ns per call of a ping-pong",
+    run,
+};
+
+/// A run takes seconds; a machine that does much else gets far more.
+const LIMIT: Duration = Duration::from_secs(180);
+
+fn run(context: &Context) -> Result<Report, Failure> {
+    let cluster = LocalCluster::up(context, BENCH.name)?;
+    let iterations: u32 = if context.quick { 500 } else { 4000 };
+    let heat2d = |name: &'static str| {
+        let cluster = &cluster;
+        Variant::new(name, move || {
+            let mut command = cluster.run(2, &context.program(name));
+            command.args([
+                "--rows",
+                "512",
+                "--cols",
+                "512",
+                "--iterations",
+                &iterations.to_string(),
+            ]);
+            let output = trial::run(BENCH.name, command, LIMIT)?.stdout;
+            Ok(figure(&output, "heat2d: ", "seconds")? * 1e6 / f64::from(iterations))
+        })
+    };
+    let mut series = interleave::rounds(
+        &mut [heat2d("heat2d-c-plain"), heat2d("heat2d-c")],
+        context.rounds().max(3),
+        "us",
+    )?;
+    let ratio = series[1].paired_ratio(&series[0]);
+    let blocks = if context.quick { "300" } else { "3000" };
+    let call = Variant::new("one call, difference", || {
+        let mut command = cluster.run(2, &context.program("pcm-pingpong"));
+        command.arg(blocks);
+        figure(
+            &trial::run(BENCH.name, command, LIMIT)?.stdout,
+            "pingpong: ",
+            "difference_ns",
+        )
+    });
+    series.extend(interleave::rounds(&mut [call], context.rounds(), "ns")?);
+    let per_call = series[2].median();
+    cluster.down()?;
+    Ok(Report {
+        series,
+        ratios: vec![
+            Ratio {
+                name: "heat2d with libpcm / plain".into(),
+                value: ratio,
+                target: Some("<= 1.005"),
+            },
+            Ratio {
+                name: "ns per interposed call above plain".into(),
+                value: per_call,
+                target: Some("<= 30"),
+            },
+        ],
+        remarks: vec![
+            "heat2d: 512 x 512 cells, two ranks, median of paired ratios".into(),
+            "ping-pong: 1 byte, two ranks, blocks through MPI_ and PMPI_ alternate within one run".into(),
+        ],
+    })
+}
+
+/// The figure after `name` in the line that begins so.
+fn figure(output: &str, line: &str, name: &str) -> Result<f64, Failure> {
+    let found = output.lines().find(|text| text.starts_with(line));
+    let value = found.and_then(|text| {
+        text.split_whitespace()
+            .skip_while(|word| *word != name)
+            .nth(1)?
+            .parse()
+            .ok()
+    });
+    value.ok_or_else(|| Failure::Bench {
+        name: BENCH.name,
+        problem: format!("no {name} after {line:?} in {output:?}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read_by_name_from_their_line() {
+        let output = "x\npingpong: blocks 3 interposed_ns 5.5 plain_ns 4 difference_ns 1.25\n";
+        assert_eq!(figure(output, "pingpong: ", "difference_ns").ok(), Some(1.25));
+        assert!(figure(output, "heat2d: ", "seconds").is_err());
+    }
+}
