@@ -8,5 +8,7 @@ mod channel;
 mod clock;
 mod interpose;
 pub mod mpi;
+pub mod redistribute;
+pub mod region;
 mod start;
 mod status;

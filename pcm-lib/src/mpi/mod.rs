@@ -1,15 +1,18 @@
 //! The checked layer over mpi-sys: every return code becomes a `Result`, handles are types of their own. It calls
 //! PMPI, so the library's own traffic is not counted as the application's.
 
+mod collective;
 mod communicator;
 mod error;
 pub mod handle;
 mod info;
 mod port;
 mod request;
+mod request_set;
 
 pub use communicator::{Communicator, InterCommunicator};
 pub use error::{ErrorsReturned, MpiError};
 pub use info::Info;
 pub use port::Port;
 pub use request::{Received, Request, Waited};
+pub use request_set::{Completed, RequestSet};

@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_micros(20);
 
 /// A message on its way. Dropping it neither waits nor cancels.
 #[derive(Debug)]
-pub struct Request(mpi_sys::MPI_Request);
+pub struct Request(pub(super) mpi_sys::MPI_Request);
 
 /// What a completed receive says. After a send it has no meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Request {
     }
 }
 
-fn count_of(call: &'static str, length: usize) -> Result<c_int, MpiError> {
+pub(super) fn count_of(call: &'static str, length: usize) -> Result<c_int, MpiError> {
     c_int::try_from(length).map_err(|_| MpiError {
         call,
         code: mpi_sys::MPI_ERR_COUNT.cast_signed(),
@@ -138,17 +138,17 @@ fn count_of(call: &'static str, length: usize) -> Result<c_int, MpiError> {
     })
 }
 
-fn none() -> mpi_sys::MPI_Request {
+pub(super) fn none() -> mpi_sys::MPI_Request {
     // SAFETY: a constant of the MPI library.
     unsafe { mpi_sys::RSMPI_REQUEST_NULL }
 }
 
-fn byte() -> mpi_sys::MPI_Datatype {
+pub(super) fn byte() -> mpi_sys::MPI_Datatype {
     // SAFETY: a constant of the MPI library.
     unsafe { mpi_sys::RSMPI_UINT8_T }
 }
 
-fn received(status: &mpi_sys::MPI_Status) -> Result<Received, MpiError> {
+pub(super) fn received(status: &mpi_sys::MPI_Status) -> Result<Received, MpiError> {
     let mut bytes: c_int = 0;
     // SAFETY: the status is one MPI wrote.
     check("Get_count", unsafe {

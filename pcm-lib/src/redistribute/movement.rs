@@ -1,0 +1,400 @@
+//! One process's part in one move, from the statement that opens it to its commit or abort. Never decides which of
+//! the two: that is the coordinator's, through the daemon.
+
+use super::{
+    Limits, MoveError, NextLayout, NotDrained,
+    array_move::{ArrayMove, Sides},
+    exchange::Exchange,
+    inbound::Inbound,
+    leg::Leg,
+    outbound::Outbound,
+    parcel_move::ParcelMove,
+    statement::{Statement, Stating},
+    vote::Vote,
+};
+use crate::{
+    mpi::Communicator,
+    region::{Kind, Registry},
+};
+use pcm_core::redistribution::RankChange;
+use pcm_proto::{
+    ids::{ProcessId, RegionId},
+    reconfiguration::Tally,
+};
+use std::{
+    collections::BTreeMap,
+    ptr::NonNull,
+    time::{Duration, Instant},
+};
+
+/// Tests without a pause before the process offers its CPU to others.
+const EAGER_STEPS: u32 = 64;
+/// Steps after which it sleeps between tests instead.
+const YIELDING_STEPS: u32 = 4096;
+/// A sleep: far below the time a chunk takes over a network.
+const PAUSE: Duration = Duration::from_micros(50);
+/// Bytes copied on this process between two looks at the messages.
+const COPY_STEP_BYTES: u64 = 256 << 10;
+
+/// What [`Movement::drive`] has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The time was up first; drive again.
+    Pending,
+    /// All that leaves this process has left, all that comes has come and is as it was sent. Only the decision is
+    /// missing.
+    Complete {
+        /// What left.
+        sent: Tally,
+        /// What came.
+        received: Tally,
+    },
+}
+
+/// A move under way on this process.
+#[derive(Debug)]
+pub struct Movement {
+    next: NextLayout,
+    change: RankChange,
+    /// Ranks of the transfer communicator, and this process's.
+    transfer_size: u32,
+    rank: u32,
+    limits: Limits,
+    token: u64,
+    arrays: Vec<ArrayMove>,
+    parcels: Vec<ParcelMove>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The statement travels.
+    Stating(Stating),
+    /// Every process says whether it can take part; what fails here is kept until all have said so.
+    Voting(Vote, Option<MoveError>),
+    /// Data travels.
+    Moving(Box<Exchange>),
+    /// Only the decision is missing.
+    Complete { sent: Tally, received: Tally },
+    /// It failed here; nothing of this process is under way but what an exchange may hold.
+    Failed(Option<Box<Exchange>>),
+}
+
+impl Movement {
+    /// Begins a move on the transfer communicator, where every process that takes part does the same. `token` is a
+    /// number all of them know and no other move has. An error here is one of MPI, or of the list of ranks, which is
+    /// the same everywhere.
+    pub fn begin(
+        registry: &Registry,
+        transfer: &Communicator,
+        next: NextLayout,
+        token: u64,
+        limits: Limits,
+    ) -> Result<Self, MoveError> {
+        let (rank, transfer_size) = (transfer.rank()?, transfer.size()?);
+        let change = next.change(transfer_size)?;
+        Ok(Self {
+            next,
+            change,
+            transfer_size,
+            rank,
+            limits,
+            token,
+            arrays: Vec::new(),
+            parcels: Vec::new(),
+            stage: Stage::Stating(Stating::begin(registry, transfer, rank)?),
+        })
+    }
+
+    /// Goes on until everything has moved or the time is up. After an error the move can only be aborted.
+    pub fn drive(
+        &mut self,
+        registry: &mut Registry,
+        transfer: &Communicator,
+        until: Instant,
+    ) -> Result<Progress, MoveError> {
+        let mut idle = 0;
+        loop {
+            if let Stage::Complete { sent, received } = self.stage {
+                return Ok(Progress::Complete { sent, received });
+            }
+            let has_happened = match self.step(registry, transfer) {
+                Ok(has_happened) => has_happened,
+                Err(error) => {
+                    self.fail();
+                    return Err(error);
+                }
+            };
+            if has_happened {
+                idle = 0;
+                continue;
+            }
+            if Instant::now() >= until {
+                return Ok(Progress::Pending);
+            }
+            pause(&mut idle);
+        }
+    }
+
+    /// The decision was to commit: the new layout's data takes the place of the old. To be called when every process
+    /// has reported completion. An error is one of an unpack hook, whose region is then undefined on this process.
+    ///
+    /// # Panics
+    /// If the move is not complete here.
+    pub fn commit(self, registry: &mut Registry) -> Result<(), MoveError> {
+        assert!(
+            matches!(self.stage, Stage::Complete { .. }),
+            "only a complete move is committed"
+        );
+        for array in self.arrays {
+            array.commit(registry);
+        }
+        let Some(rank) = self.change.rank_after(ProcessId(self.rank)) else {
+            return Ok(());
+        };
+        registry.home_set(rank.0, self.change.after().len() as u32);
+        let mut outcome = Ok(());
+        for parcel in self.parcels {
+            outcome = outcome.and(parcel.commit(registry));
+        }
+        outcome
+    }
+
+    /// The decision was to abort: all data is as it was before, bit for bit. Every process that takes part calls it;
+    /// messages under way are brought to an end until the deadline.
+    pub fn abort(
+        mut self,
+        registry: &mut Registry,
+        transfer: &Communicator,
+        deadline: Instant,
+    ) -> Result<(), NotDrained> {
+        let messages = self.drain(registry, transfer, deadline);
+        let is_drained = messages == 0;
+        for array in self.arrays.drain(..) {
+            if is_drained {
+                array.abort(registry);
+            } else {
+                array.abandon(registry);
+            }
+        }
+        match std::mem::replace(&mut self.stage, Stage::Failed(None)) {
+            Stage::Stating(stating) if !is_drained => stating.abandon(),
+            Stage::Voting(vote, _) if !is_drained => vote.abandon(),
+            Stage::Moving(exchange) | Stage::Failed(Some(exchange)) if !is_drained => exchange.abandon(),
+            _ => {}
+        }
+        if is_drained {
+            Ok(())
+        } else {
+            Err(NotDrained { messages })
+        }
+    }
+
+    /// One step without waiting; says whether anything happened.
+    fn step(&mut self, registry: &mut Registry, transfer: &Communicator) -> Result<bool, MoveError> {
+        match &mut self.stage {
+            Stage::Stating(stating) => {
+                let statement = match stating.test(transfer) {
+                    Ok(None) => return Ok(false),
+                    Ok(Some(statement)) => Ok(statement),
+                    Err(error @ MoveError::Mpi(_)) => return Err(error),
+                    Err(error) => Err(error),
+                };
+                let planned = statement.and_then(|statement| self.plan(registry, &statement));
+                let vote = Vote::begin(transfer, self.rank, planned.is_ok())?;
+                self.stage = Stage::Voting(vote, planned.err());
+                Ok(true)
+            }
+            Stage::Voting(vote, failure) => {
+                let Some(against) = vote.test()? else {
+                    return Ok(false);
+                };
+                if let Some(error) = failure.take() {
+                    return Err(error);
+                }
+                if let Some(rank) = against {
+                    return Err(MoveError::Elsewhere { rank });
+                }
+                self.stage = Stage::Moving(Box::new(self.exchange(registry)));
+                Ok(true)
+            }
+            Stage::Moving(exchange) => {
+                if exchange.step(transfer)? {
+                    return Ok(true);
+                }
+                let arrays = &mut self.arrays;
+                if arrays.iter_mut().any(|array| array.copy_step(COPY_STEP_BYTES)) {
+                    return Ok(true);
+                }
+                if !exchange.is_complete() {
+                    return Ok(false);
+                }
+                self.complete(registry)?;
+                Ok(true)
+            }
+            Stage::Complete { .. } => Ok(false),
+            Stage::Failed(_) => Err(MoveError::Elsewhere { rank: self.rank }),
+        }
+    }
+
+    /// Plans this process's part and takes the memory for it.
+    fn plan(&mut self, registry: &mut Registry, statement: &Statement) -> Result<(), MoveError> {
+        statement.check(registry, self.rank)?;
+        registry.capacity_renew();
+        let process = ProcessId(self.rank);
+        let sides = Sides {
+            next: &self.next,
+            change: &self.change,
+            process,
+        };
+        let takes_part = self
+            .change
+            .rank_before(process)
+            .or(self.change.rank_after(process))
+            .is_some();
+        if !takes_part {
+            return Ok(());
+        }
+        let arrays: Vec<RegionId> = registry.storages().map(|(id, _)| id).collect();
+        for (id, (registered, now)) in arrays.into_iter().zip(&statement.divisions) {
+            let array = ArrayMove::plan(registry, id, registered, now, sides)?;
+            self.arrays.push(array);
+        }
+        for (id, region) in registry.regions_mut() {
+            if !matches!(region.kind, Kind::Array(_)) {
+                let parcel = ParcelMove::plan(id, region, &self.next, &self.change, process)?;
+                self.parcels.push(parcel);
+            }
+        }
+        Ok(())
+    }
+
+    /// The streams to and from each process: nearest first, arrays before opaque data, the same order at both ends.
+    fn exchange(&mut self, registry: &Registry) -> Exchange {
+        let (mut leaving, mut coming) = (Vec::new(), Vec::new());
+        let firsts: BTreeMap<RegionId, NonNull<u8>> = registry
+            .storages()
+            .map(|(id, storage)| (id, storage.pointer()))
+            .collect();
+        for array in &self.arrays {
+            let (out, into) = array.legs(firsts[&array.id()]);
+            leaving.extend(out);
+            coming.extend(into);
+        }
+        for parcel in &mut self.parcels {
+            let (out, into) = parcel.legs();
+            leaving.extend(out);
+            coming.extend(into);
+        }
+        let (size, rank) = (self.transfer_size, self.rank);
+        let leaving = streams(leaving, |to| (to + size - rank) % size);
+        let coming = streams(coming, |from| (rank + size - from) % size);
+        Exchange::new(
+            Outbound::new(leaving, self.limits, self.token),
+            Inbound::new(coming, self.limits, self.token),
+        )
+    }
+
+    /// Everything has left and come: what can fail is done now, while the move can still be aborted.
+    fn complete(&mut self, registry: &mut Registry) -> Result<(), MoveError> {
+        let Stage::Moving(exchange) = std::mem::replace(&mut self.stage, Stage::Failed(None)) else {
+            return Ok(());
+        };
+        let (sent, received) = exchange.tallies();
+        for (leg, mut bytes) in exchange.into_inbound().into_parcels() {
+            self.parcels.iter_mut().any(|parcel| parcel.take(&leg, &mut bytes));
+        }
+        let is_leaver = self.change.rank_after(ProcessId(self.rank)).is_none();
+        for parcel in self.parcels.iter_mut().filter(|_| !is_leaver) {
+            let region = registry.region_mut(parcel.id());
+            parcel.prepare(region)?;
+        }
+        self.stage = Stage::Complete { sent, received };
+        Ok(())
+    }
+
+    fn fail(&mut self) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Failed(None));
+        self.stage = match stage {
+            Stage::Moving(exchange) => Stage::Failed(Some(exchange)),
+            Stage::Stating(_) | Stage::Voting(..) | Stage::Complete { .. } | Stage::Failed(_) => stage,
+        };
+    }
+
+    /// Brings messages under way to an end; returns how many are left at the deadline.
+    fn drain(&mut self, registry: &Registry, transfer: &Communicator, deadline: Instant) -> usize {
+        let mut idle = 0;
+        if let Stage::Moving(exchange) | Stage::Failed(Some(exchange)) = &mut self.stage {
+            // A failure shows in what is left under way.
+            _ = exchange.stop(transfer);
+        }
+        loop {
+            let (under_way, has_happened) = self.drain_step(registry, transfer);
+            if under_way == 0 || Instant::now() >= deadline {
+                return under_way;
+            }
+            if !has_happened {
+                pause(&mut idle);
+            }
+        }
+    }
+
+    /// One step of the way out, which leads through the vote: others may be waiting for it, or move already. Says how
+    /// much is under way, and whether anything happened.
+    fn drain_step(&mut self, registry: &Registry, transfer: &Communicator) -> (usize, bool) {
+        match &mut self.stage {
+            Stage::Stating(stating) => match stating.test(transfer) {
+                Ok(None) | Err(MoveError::Mpi(_)) => (1, false),
+                Ok(Some(_)) | Err(_) => match Vote::begin(transfer, self.rank, false) {
+                    Ok(vote) => {
+                        self.stage = Stage::Voting(vote, None);
+                        (1, true)
+                    }
+                    Err(_) => (1, false),
+                },
+            },
+            Stage::Voting(vote, _) => match vote.test() {
+                Ok(Some(Some(_))) => (0, false),
+                Ok(Some(None)) => {
+                    let mut exchange = Box::new(self.exchange(registry));
+                    _ = exchange.stop(transfer);
+                    self.stage = Stage::Moving(exchange);
+                    (1, true)
+                }
+                Ok(None) | Err(_) => (1, false),
+            },
+            Stage::Moving(exchange) | Stage::Failed(Some(exchange)) => {
+                let has_happened = exchange.drain(transfer).unwrap_or(false);
+                let is_over = exchange.is_complete();
+                (if is_over { 0 } else { exchange.under_way().max(1) }, has_happened)
+            }
+            Stage::Complete { .. } | Stage::Failed(None) => (0, false),
+        }
+    }
+}
+
+/// Waits ever more politely the longer nothing happens.
+fn pause(idle: &mut u32) {
+    *idle = idle.saturating_add(1);
+    if *idle <= EAGER_STEPS {
+        std::hint::spin_loop();
+    } else if *idle <= YIELDING_STEPS {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Legs by process, in the order of a distance; arrays before opaque data, then by region and name.
+fn streams(legs: Vec<(u32, Leg)>, distance: impl Fn(u32) -> u32) -> Vec<(u32, Vec<Leg>)> {
+    let mut by_distance: BTreeMap<u32, (u32, Vec<Leg>)> = BTreeMap::new();
+    for (process, leg) in legs {
+        let stream = by_distance.entry(distance(process));
+        stream.or_insert_with(|| (process, Vec::new())).1.push(leg);
+    }
+    let mut streams: Vec<_> = by_distance.into_values().collect();
+    for (_, legs) in &mut streams {
+        legs.sort_by_key(|leg| (leg.is_parcel(), leg.region, leg.id));
+    }
+    streams
+}

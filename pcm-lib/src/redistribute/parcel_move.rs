@@ -1,0 +1,218 @@
+//! One region of opaque data in a move: a replicated value, a per-rank value or a custom region. Hooks that make data
+//! run before anything moves, hooks that merge before this process agrees; until the commit nothing of the application
+//! changes.
+
+use super::{
+    MoveError,
+    leg::{Leg, LegBytes, LegsByProcess},
+    next_layout::NextLayout,
+};
+use crate::region::{Delivered, HookFailed, Kind, PerRankRegion, Region, Registry};
+use pcm_core::redistribution::{
+    RankChange, TransferId,
+    parcels::{self, Parcel, ParcelRole},
+    rank_order::Price,
+};
+use pcm_proto::ids::{ProcessId, RegionId};
+
+/// A region's part of a move.
+#[derive(Debug)]
+pub(super) struct ParcelMove {
+    id: RegionId,
+    /// What this process gives to others.
+    outgoing: Vec<(Parcel, Vec<u8>)>,
+    /// What it waits for.
+    incoming: Vec<Parcel>,
+    /// What it has for its new rank: from itself, and later from others.
+    here: Vec<(TransferId, ParcelRole, Vec<u8>)>,
+    /// What its value becomes.
+    value_after: Option<Vec<u8>>,
+}
+
+impl ParcelMove {
+    /// Plans, and packs what this process gives.
+    pub(super) fn plan(
+        id: RegionId,
+        region: &mut Region,
+        next: &NextLayout,
+        change: &RankChange,
+        process: ProcessId,
+    ) -> Result<Self, MoveError> {
+        let mut made = Self {
+            id,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            here: Vec::new(),
+            value_after: None,
+        };
+        let name = region.name.clone();
+        match &mut region.kind {
+            Kind::Array(_) => {}
+            Kind::Value(value) => {
+                let (packed, awaited) = parcels::own_parcels(&parcels::replicated(change, Price::Uniform), process);
+                let packed = packed.into_iter().map(|parcel| (parcel, value.bytes().to_vec()));
+                made.outgoing = packed.collect();
+                made.incoming = awaited;
+            }
+            Kind::PerRank(per_rank) => made.per_rank_plan(&name, per_rank, change, process)?,
+            Kind::Custom(custom) => {
+                let (before, after) = (next.old_size, next.order.len() as u32);
+                let mut targets = Vec::new();
+                for from in 0..before {
+                    targets.push(custom.hooks.targets(from, before, after));
+                }
+                let all = parcels::custom(change, |from| match targets.get(from.0 as usize) {
+                    Some(Some(ranks)) => ranks.iter().copied().map(pcm_proto::ids::Rank).collect::<Vec<_>>(),
+                    _ => parcels::block_targets(from, before, after).collect(),
+                });
+                let all = all.map_err(|error| MoveError::Parcel {
+                    region: name.clone(),
+                    error,
+                })?;
+                let (packed, awaited) = parcels::own_parcels(&all, process);
+                for parcel in packed {
+                    let mut bytes = Vec::new();
+                    let outcome = custom.hooks.pack(parcel.id.to.0, after, &mut bytes);
+                    outcome.map_err(|error| hook_failed(&name, "pack", error))?;
+                    made.give(parcel, bytes, process);
+                }
+                made.incoming = awaited.into_iter().filter(|parcel| parcel.from != process).collect();
+            }
+        }
+        Ok(made)
+    }
+
+    fn per_rank_plan(
+        &mut self,
+        name: &str,
+        per_rank: &mut PerRankRegion,
+        change: &RankChange,
+        process: ProcessId,
+    ) -> Result<(), MoveError> {
+        let mut all = parcels::per_rank(change);
+        if per_rank.hooks.merge.is_none() && all.iter().any(|parcel| parcel.role == ParcelRole::Merges) {
+            return Err(MoveError::NoMergeHook {
+                region: name.to_owned(),
+            });
+        }
+        if per_rank.hooks.split.is_none() {
+            all.retain(|parcel| parcel.role != ParcelRole::Splits);
+        }
+        let (packed, awaited) = parcels::own_parcels(&all, process);
+        let mut value = per_rank.value.bytes().to_vec();
+        let (splits, rest): (Vec<_>, Vec<_>) = packed.into_iter().partition(|parcel| parcel.role == ParcelRole::Splits);
+        let shares = splits.len() as u32;
+        for (n, parcel) in (0..).zip(splits) {
+            let mut share = vec![0; value.len()];
+            if let Some(split) = &mut per_rank.hooks.split {
+                let outcome = split(&mut value, &mut share, shares - n);
+                outcome.map_err(|error| hook_failed(name, "split", error))?;
+            }
+            self.give(parcel, share, process);
+        }
+        // What moves on is what the splits have left.
+        rest.into_iter()
+            .for_each(|parcel| self.give(parcel, value.clone(), process));
+        self.incoming = awaited.into_iter().filter(|parcel| parcel.from != process).collect();
+        Ok(())
+    }
+
+    fn give(&mut self, parcel: Parcel, bytes: Vec<u8>, process: ProcessId) {
+        if parcel.to == process {
+            self.here.push((parcel.id, parcel.role, bytes));
+        } else {
+            self.outgoing.push((parcel, bytes));
+        }
+    }
+
+    pub(super) fn id(&self) -> RegionId {
+        self.id
+    }
+
+    /// The legs of this region: those that leave, with their receivers, and those that come, with their senders.
+    pub(super) fn legs(&mut self) -> (LegsByProcess, LegsByProcess) {
+        let region = self.id;
+        let leg = |id, bytes| Leg {
+            region,
+            id,
+            bytes: LegBytes::Parcel(bytes),
+        };
+        let outgoing = std::mem::take(&mut self.outgoing);
+        let leaving = outgoing
+            .into_iter()
+            .map(|(parcel, bytes)| (parcel.to.0, leg(parcel.id, Some(bytes))));
+        let coming = self.incoming.iter().map(|parcel| (parcel.from.0, leg(parcel.id, None)));
+        (leaving.collect(), coming.collect())
+    }
+
+    /// Takes what came; says whether it belongs to this region.
+    pub(super) fn take(&mut self, leg: &Leg, bytes: &mut Vec<u8>) -> bool {
+        let parcel = self
+            .incoming
+            .iter()
+            .find(|parcel| leg.region == self.id && parcel.id == leg.id);
+        if let Some(parcel) = parcel {
+            self.here.push((parcel.id, parcel.role, std::mem::take(bytes)));
+        }
+        parcel.is_some()
+    }
+
+    /// Everything is here: works out what the value becomes. May fail, and then nothing has changed.
+    pub(super) fn prepare(&mut self, region: &mut Region) -> Result<(), MoveError> {
+        self.here.sort_by_key(|(id, _, _)| *id);
+        let name = region.name.clone();
+        let length = match &region.kind {
+            Kind::Value(value) => value.length(),
+            Kind::PerRank(per_rank) => per_rank.value.length(),
+            Kind::Array(_) | Kind::Custom(_) => return Ok(()),
+        };
+        if let Some((id, _, bytes)) = self.here.iter().find(|(_, _, bytes)| bytes.len() != length) {
+            return Err(MoveError::Statement {
+                problem: format!("\"{name}\": {id} has {} bytes, {length} are registered", bytes.len()),
+            });
+        }
+        let mut after = None;
+        for (_, role, bytes) in self.here.drain(..) {
+            match (role, &mut after, &mut region.kind) {
+                (ParcelRole::Merges, after, Kind::PerRank(per_rank)) => {
+                    let own = after.get_or_insert_with(|| per_rank.value.bytes().to_vec());
+                    if let Some(merge) = &mut per_rank.hooks.merge {
+                        merge(own, &bytes).map_err(|error| hook_failed(&name, "merge", error))?;
+                    }
+                }
+                (_, after, _) => *after = Some(bytes),
+            }
+        }
+        self.value_after = after;
+        Ok(())
+    }
+
+    /// The new data becomes the application's. Only an unpack hook can fail here.
+    pub(super) fn commit(self, registry: &mut Registry) -> Result<(), MoveError> {
+        let region = registry.region_mut(self.id);
+        let name = region.name.clone();
+        match (&mut region.kind, self.value_after) {
+            (Kind::Value(value), Some(bytes)) => value.bytes_mut().copy_from_slice(&bytes),
+            (Kind::PerRank(per_rank), Some(bytes)) => per_rank.value.bytes_mut().copy_from_slice(&bytes),
+            (Kind::Custom(custom), _) => {
+                let parts: Vec<_> = self
+                    .here
+                    .iter()
+                    .map(|(id, _, bytes)| Delivered { from: id.from.0, bytes })
+                    .collect();
+                let outcome = custom.hooks.unpack(&parts);
+                outcome.map_err(|error| hook_failed(&name, "unpack", error))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn hook_failed(region: &str, hook: &'static str, error: HookFailed) -> MoveError {
+    MoveError::Hook {
+        region: region.to_owned(),
+        hook,
+        error,
+    }
+}

@@ -1,0 +1,256 @@
+//! A distributed array: its description, the partition in force, and this rank's storage. Never moves an element
+//! between processes.
+
+use super::{
+    ElementType, RegionError,
+    memory::{Capacity, Place, Storage},
+    registry::Home,
+};
+use pcm_core::{
+    partition::{AXES_MAX, ArraySpec, Partition, PartitionError, Split},
+    redistribution::HaloFill,
+};
+
+/// What an application says of an array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrayForm {
+    /// Type of its elements.
+    pub element: ElementType,
+    /// Extents, division, halo.
+    pub spec: ArraySpec,
+    /// Whether halos are brought up to date when parts move.
+    pub halo: HaloFill,
+    /// Its contents mean nothing between two iterations: it is resized, but nothing moves.
+    pub is_scratch: bool,
+    /// Its contents never change after the start.
+    pub is_constant: bool,
+}
+
+/// A registered array.
+#[derive(Debug)]
+pub struct ArrayRegion {
+    form: ArrayForm,
+    partition: Partition,
+    rank: u32,
+    storage: Storage,
+}
+
+/// How large the parts of the next layout are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares<'a> {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// One weight per rank; none means that the description decides.
+    pub weights: &'a [u32],
+}
+
+impl Shares<'_> {
+    /// The description of an array under these shares: weights, where there are any, divide the one axis that is
+    /// divided into blocks, weights or counts; weights and counts of the application hold for as many ranks as they
+    /// name, and are equal blocks for any other number.
+    pub fn applied_to(&self, spec: &ArraySpec) -> ArraySpec {
+        let mut spec = spec.clone();
+        let has_weights = self.weights.len() == self.ranks as usize && self.weights.iter().all(|weight| *weight > 0);
+        let divided: Vec<usize> = (0..spec.axes.len())
+            .filter(|axis| spec.axes[*axis].split != Split::Whole)
+            .collect();
+        if let (true, [axis]) = (has_weights, divided.as_slice()) {
+            if !matches!(spec.axes[*axis].split, Split::Cyclic { .. }) {
+                spec.axes[*axis].split = Split::Weighted {
+                    weights: self.weights.iter().map(|weight| f64::from(*weight)).collect(),
+                };
+            }
+            return spec;
+        }
+        if Partition::new(&spec, self.ranks).is_err() {
+            for axis in &mut spec.axes {
+                if matches!(axis.split, Split::Weighted { .. } | Split::Counts { .. }) {
+                    axis.split = Split::Block;
+                }
+            }
+        }
+        spec
+    }
+}
+
+impl ArrayRegion {
+    pub(super) fn new(name: &str, form: ArrayForm, home: &Home, capacity: &mut Capacity) -> Result<Self, RegionError> {
+        let partition = |spec: &ArraySpec| {
+            Partition::new(spec, home.size).map_err(|error| RegionError::Partition {
+                name: name.to_owned(),
+                error,
+            })
+        };
+        let partition = if home.is_first {
+            partition(&form.spec)?
+        } else {
+            // A newcomer's weights may be for another number of ranks than the one it joins.
+            let shares = Shares {
+                ranks: home.size,
+                weights: &[],
+            };
+            partition(&shares.applied_to(&form.spec))?
+        };
+        let storage = storage_for(&partition, home.rank, capacity).map_err(|error| RegionError::Memory {
+            name: name.to_owned(),
+            error,
+        })?;
+        Ok(Self {
+            form,
+            partition,
+            rank: home.rank,
+            storage,
+        })
+    }
+
+    /// What the application said.
+    pub fn form(&self) -> &ArrayForm {
+        &self.form
+    }
+
+    /// The partition in force.
+    pub fn partition(&self) -> &Partition {
+        &self.partition
+    }
+
+    /// This process's position in the partition.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// This rank's memory.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// This rank's memory, to be slid or replaced.
+    pub fn storage_mut(&mut self) -> &mut Storage {
+        &mut self.storage
+    }
+
+    /// How many bytes later local storage would begin for another partition of the same cells, if it can slide there.
+    pub(crate) fn shift_to(&self, after: &Partition, rank: u32) -> Option<i64> {
+        let (from, to) = (place(&self.partition, self.rank), place(after, rank));
+        (from.span == to.span).then(|| to.offset as i64 - from.offset as i64)
+    }
+
+    /// Puts another partition in force, the storage being as long as it says already. `registered` is the division
+    /// that the job's first ranks registered.
+    pub(crate) fn take_up(&mut self, registered: ArraySpec, partition: Partition, rank: u32) {
+        assert_eq!(
+            partition.local_bytes(rank),
+            self.storage.length() as u64,
+            "the storage was resized before"
+        );
+        self.form.spec = registered;
+        (self.partition, self.rank) = (partition, rank);
+    }
+
+    pub(super) fn swap_storage(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.storage, &mut other.storage);
+    }
+
+    /// Whether two arrays can change places: everything but scratch is alike.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let same = ArrayForm {
+            is_scratch: other.form.is_scratch,
+            ..self.form.clone()
+        };
+        same == other.form && self.partition == other.partition
+    }
+}
+
+/// New storage for one position of a partition.
+pub(crate) fn storage_for(
+    partition: &Partition,
+    rank: u32,
+    capacity: &mut Capacity,
+) -> Result<Storage, super::memory::MemoryError> {
+    let place = place(partition, rank);
+    capacity.promise(place.length)?;
+    Storage::new(place).inspect_err(|_| capacity.release(place.length))
+}
+
+/// Where a position's local storage lies among all it could have: by the index at which it begins along its slowest
+/// axis longer than one cell, if that is divided into intervals.
+fn place(partition: &Partition, rank: u32) -> Place {
+    let axes = &partition.spec().axes;
+    let local = partition.local_extents(rank);
+    let length = partition.local_bytes(rank);
+    let leading = axes
+        .iter()
+        .position(|axis| axis.extent + 2 * axis.halo > 1)
+        .unwrap_or(0);
+    let row_bytes = local[leading + 1..].iter().product::<u64>() * u64::from(partition.spec().element_size);
+    let whole = axes[leading].extent + 2 * axes[leading].halo;
+    match (partition.owned_interval(rank, leading), whole.checked_mul(row_bytes)) {
+        (Some((start, _)), Some(span)) if span >= length => Place {
+            span,
+            offset: start * row_bytes,
+            length,
+        },
+        _ => Place {
+            span: length,
+            offset: 0,
+            length,
+        },
+    }
+}
+
+/// Checks that a description can be divided at all, whatever the number of ranks.
+pub(super) fn check_axes(name: &str, spec: &ArraySpec) -> Result<(), RegionError> {
+    if spec.axes.is_empty() || spec.axes.len() > AXES_MAX {
+        return Err(RegionError::Partition {
+            name: name.to_owned(),
+            error: PartitionError::AxesOutOfRange { axes: spec.axes.len() },
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_core::partition::AxisSpec;
+
+    fn rows(split: Split) -> ArraySpec {
+        ArraySpec::new(8, [AxisSpec::new(10, split).with_halo(1), AxisSpec::whole(3)])
+    }
+
+    #[test]
+    fn weights_of_a_plan_divide_the_one_divided_axis() {
+        let shares = Shares {
+            ranks: 2,
+            weights: &[1, 4],
+        };
+        let spec = shares.applied_to(&rows(Split::Block));
+        let partition = Partition::new(&spec, 2).expect("valid");
+        assert_eq!(partition.owned_interval(1, 0), Some((2, 10)));
+        let cyclic = ArraySpec::new(8, [AxisSpec::cyclic(10, 2)]);
+        assert_eq!(shares.applied_to(&cyclic), cyclic);
+    }
+
+    #[test]
+    fn counts_for_another_number_of_ranks_become_equal_blocks() {
+        let counts = rows(Split::Counts { counts: vec![9, 1] });
+        let with = |ranks| Shares { ranks, weights: &[] }.applied_to(&counts);
+        assert_eq!(with(2), counts);
+        assert_eq!(with(5), rows(Split::Block));
+    }
+
+    #[test]
+    fn storage_of_a_row_block_lies_where_its_rows_lie_in_the_whole() {
+        let partition = Partition::new(&rows(Split::Block), 3).expect("valid");
+        let row = 3 * 8;
+        let expected = Place {
+            span: 12 * row,
+            offset: 4 * row,
+            length: 5 * row,
+        };
+        assert_eq!(place(&partition, 1), expected);
+        assert_eq!(place(&partition, 2).offset + place(&partition, 2).length, 12 * row);
+        let columns = ArraySpec::new(8, [AxisSpec::whole(4), AxisSpec::block(9)]);
+        let columns = Partition::new(&columns, 3).expect("valid");
+        assert_eq!(place(&columns, 2).span, 4 * 3 * 8);
+    }
+}

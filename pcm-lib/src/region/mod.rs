@@ -1,0 +1,22 @@
+//! What the application has registered: distributed arrays, replicated values, per-rank values, custom regions. Pure
+//! but for the memory it owns: nothing here calls MPI, speaks with a daemon or knows when data moves.
+
+mod array;
+mod custom;
+mod description;
+mod element;
+mod error;
+pub mod memory;
+mod per_rank;
+mod registry;
+mod value;
+
+pub(crate) use array::storage_for;
+pub use array::{ArrayForm, ArrayRegion, Shares};
+pub use custom::{CustomHooks, CustomRegion, Delivered};
+pub use description::{Description, digest};
+pub use element::{Element, ElementType};
+pub use error::{HookFailed, RegionError};
+pub use per_rank::{Merge, PerRankHooks, PerRankRegion, Split};
+pub use registry::{Home, Kind, NAME_LENGTH_MAX, REGIONS_MAX, Region, Registry};
+pub use value::{Value, ValueMemory};

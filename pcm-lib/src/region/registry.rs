@@ -1,0 +1,346 @@
+//! The regions of this process by name and number, and the rules of their registration. Regions are numbered in the
+//! order of registration, which must be the same on every rank.
+
+use super::{
+    ArrayForm, ArrayRegion, CustomHooks, CustomRegion, PerRankHooks, PerRankRegion, RegionError, Value,
+    array::check_axes,
+    memory::{Capacity, Storage},
+};
+use pcm_proto::ids::RegionId;
+
+/// Most regions of one process: far above what programs have, and it bounds the statement that opens a move.
+pub const REGIONS_MAX: usize = 1024;
+
+/// Longest name of a region, in bytes: short enough for a line of an error.
+pub const NAME_LENGTH_MAX: usize = 64;
+
+/// Where this process stands while it registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// Its rank, in the planned layout if it is a newcomer.
+    pub rank: u32,
+    /// Number of ranks.
+    pub size: u32,
+    /// Ranks on this host, this one included.
+    pub ranks_here: u32,
+    /// Whether the job begins with this process; else it joins, or is restored.
+    pub is_first: bool,
+}
+
+/// A registered region.
+#[derive(Debug)]
+pub struct Region {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a region is.
+#[derive(Debug)]
+pub enum Kind {
+    /// A distributed array.
+    Array(Box<ArrayRegion>),
+    /// A replicated value.
+    Value(Value),
+    /// A value of each rank's own.
+    PerRank(PerRankRegion),
+    /// Data that only the application understands.
+    Custom(CustomRegion),
+}
+
+impl Kind {
+    /// What to call it.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Self::Array(_) => "an array",
+            Self::Value(_) => "a value",
+            Self::PerRank(_) => "a per-rank value",
+            Self::Custom(_) => "a custom region",
+        }
+    }
+}
+
+/// All that this process registered.
+#[derive(Debug)]
+pub struct Registry {
+    home: Home,
+    regions: Vec<Region>,
+    is_started: bool,
+    capacity: Capacity,
+}
+
+impl Registry {
+    /// An empty registry.
+    pub fn new(home: Home) -> Self {
+        Self {
+            home,
+            regions: Vec::new(),
+            is_started: false,
+            capacity: Capacity::shared_by(home.ranks_here),
+        }
+    }
+
+    /// Where this process stands.
+    pub fn home(&self) -> Home {
+        self.home
+    }
+
+    /// Says where it stands from now on.
+    pub(crate) fn home_set(&mut self, rank: u32, size: u32) {
+        (self.home.rank, self.home.size) = (rank, size);
+    }
+
+    /// Ends the registrations.
+    pub fn start(&mut self) -> Result<(), RegionError> {
+        if self.is_started {
+            return Err(RegionError::StartTwice);
+        }
+        self.is_started = true;
+        Ok(())
+    }
+
+    /// Fails where `call` needs a started program.
+    pub fn check_started(&self, call: &'static str) -> Result<(), RegionError> {
+        if self.is_started {
+            Ok(())
+        } else {
+            Err(RegionError::BeforeStart { call })
+        }
+    }
+
+    /// Registers an array and allocates this rank's part, zeroed.
+    pub fn array(&mut self, name: &str, form: ArrayForm) -> Result<RegionId, RegionError> {
+        self.check_name(name)?;
+        check_axes(name, &form.spec)?;
+        if form.is_scratch && form.is_constant {
+            return Err(RegionError::Options {
+                name: name.to_owned(),
+                problem: "scratch and constant contradict each other: scratch has no contents to keep",
+            });
+        }
+        let array = ArrayRegion::new(name, form, &self.home, &mut self.capacity)?;
+        Ok(self.add(name, Kind::Array(Box::new(array))))
+    }
+
+    /// Registers a replicated value.
+    pub fn value(&mut self, name: &str, value: Value) -> Result<RegionId, RegionError> {
+        self.check_name(name)?;
+        self.check_memory(name, &value)?;
+        Ok(self.add(name, Kind::Value(value)))
+    }
+
+    /// Registers a per-rank value.
+    pub fn per_rank(&mut self, name: &str, value: Value, hooks: PerRankHooks) -> Result<RegionId, RegionError> {
+        self.check_name(name)?;
+        self.check_memory(name, &value)?;
+        Ok(self.add(name, Kind::PerRank(PerRankRegion { value, hooks })))
+    }
+
+    /// Registers a custom region.
+    pub fn custom(&mut self, name: &str, hooks: Box<dyn CustomHooks>) -> Result<RegionId, RegionError> {
+        self.check_name(name)?;
+        Ok(self.add(name, Kind::Custom(CustomRegion { hooks })))
+    }
+
+    /// Lets two arrays that are alike change places: each gets the other's contents. Pointers into them stay good
+    /// but mean the other array.
+    pub fn swap(&mut self, one: &str, other: &str) -> Result<(), RegionError> {
+        let [first, second] = [self.find(one)?, self.find(other)?];
+        if first == second {
+            return Ok(());
+        }
+        let places = [first, second].map(|id| id.0 as usize);
+        let Ok([a, b]) = self.regions.get_disjoint_mut(places) else {
+            return Ok(());
+        };
+        match (&mut a.kind, &mut b.kind) {
+            (Kind::Array(a), Kind::Array(b)) if a.is_like(b) => a.swap_storage(b),
+            (Kind::Array(_), Kind::Array(_)) => {
+                return Err(RegionError::SwapDiffers {
+                    one: one.to_owned(),
+                    other: other.to_owned(),
+                });
+            }
+            (Kind::Array(_), _) => return Err(not_an_array(b)),
+            _ => return Err(not_an_array(a)),
+        }
+        Ok(())
+    }
+
+    /// The number of a region.
+    pub fn find(&self, name: &str) -> Result<RegionId, RegionError> {
+        match self.regions.iter().position(|region| region.name == name) {
+            Some(place) => Ok(RegionId(place as u32)),
+            None => Err(RegionError::Unknown {
+                name: shortened(name),
+                known: self.regions.iter().map(|region| region.name.clone()).collect(),
+            }),
+        }
+    }
+
+    /// A region by number.
+    ///
+    /// # Panics
+    /// If this registry did not give the number.
+    pub fn region(&self, id: RegionId) -> &Region {
+        &self.regions[id.0 as usize]
+    }
+
+    /// An array by name.
+    pub fn array_named(&self, name: &str) -> Result<&ArrayRegion, RegionError> {
+        let region = self.region(self.find(name)?);
+        match &region.kind {
+            Kind::Array(array) => Ok(array),
+            _ => Err(not_an_array(region)),
+        }
+    }
+
+    /// The bytes of a replicated or per-rank value.
+    pub fn value_bytes(&self, name: &str) -> Result<&[u8], RegionError> {
+        let region = self.region(self.find(name)?);
+        match &region.kind {
+            Kind::Value(value) => Ok(value.bytes()),
+            Kind::PerRank(per_rank) => Ok(per_rank.value.bytes()),
+            Kind::Array(_) | Kind::Custom(_) => Err(not_a_value(region)),
+        }
+    }
+
+    /// Writes a replicated or per-rank value, which must have this length.
+    pub fn value_write(&mut self, name: &str, bytes: &[u8]) -> Result<(), RegionError> {
+        let length = self.value_bytes(name)?.len();
+        let region = self.find(name)?;
+        let region = self.region_mut(region);
+        if length != bytes.len() {
+            return Err(RegionError::Kind {
+                name: region.name.clone(),
+                is: format!("{} of {length} bytes", region.kind.noun()),
+                wanted: format!("one of {} bytes", bytes.len()),
+            });
+        }
+        match &mut region.kind {
+            Kind::Value(value) => value.bytes_mut().copy_from_slice(bytes),
+            Kind::PerRank(per_rank) => per_rank.value.bytes_mut().copy_from_slice(bytes),
+            Kind::Array(_) | Kind::Custom(_) => return Err(not_a_value(region)),
+        }
+        Ok(())
+    }
+
+    /// All regions, in order.
+    pub fn regions(&self) -> impl Iterator<Item = (RegionId, &Region)> {
+        (0..).map(RegionId).zip(&self.regions)
+    }
+
+    /// All regions, in order, to be changed.
+    pub(crate) fn regions_mut(&mut self) -> impl Iterator<Item = (RegionId, &mut Region)> {
+        (0..).map(RegionId).zip(&mut self.regions)
+    }
+
+    /// A region by number, to be changed.
+    pub(crate) fn region_mut(&mut self, id: RegionId) -> &mut Region {
+        &mut self.regions[id.0 as usize]
+    }
+
+    /// An array and the account of memory, for whoever resizes it.
+    ///
+    /// # Panics
+    /// If the region is no array of this registry.
+    pub(crate) fn array_mut(&mut self, id: RegionId) -> (&mut ArrayRegion, &mut Capacity) {
+        match &mut self.regions[id.0 as usize].kind {
+            Kind::Array(array) => (array, &mut self.capacity),
+            other => panic!("region {id} is {}", other.noun()),
+        }
+    }
+
+    /// Begins a new account of memory, see [`Capacity::renew`].
+    pub(crate) fn capacity_renew(&mut self) {
+        self.capacity.renew();
+    }
+
+    /// The storages of all arrays, in order: what must be saved of this process beside its values.
+    pub fn storages(&self) -> impl Iterator<Item = (RegionId, &Storage)> {
+        self.regions().filter_map(|(id, region)| match &region.kind {
+            Kind::Array(array) => Some((id, array.storage())),
+            _ => None,
+        })
+    }
+
+    fn add(&mut self, name: &str, kind: Kind) -> RegionId {
+        self.regions.push(Region {
+            name: name.to_owned(),
+            kind,
+        });
+        RegionId(self.regions.len() as u32 - 1)
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), RegionError> {
+        if name.is_empty() || name.len() > NAME_LENGTH_MAX || name.chars().any(char::is_control) {
+            return Err(RegionError::Name { name: shortened(name) });
+        }
+        if self.is_started {
+            return Err(RegionError::AfterStart { name: name.to_owned() });
+        }
+        if let Some(first) = self.regions.iter().find(|region| region.name == name) {
+            return Err(RegionError::Twice {
+                name: name.to_owned(),
+                first: first.kind.noun(),
+            });
+        }
+        if self.regions.len() >= REGIONS_MAX {
+            return Err(RegionError::TooMany { name: name.to_owned() });
+        }
+        Ok(())
+    }
+
+    fn check_memory(&self, name: &str, value: &Value) -> Result<(), RegionError> {
+        if value.length() == 0 {
+            return Err(RegionError::Empty { name: name.to_owned() });
+        }
+        let Some(own) = value.lies_at() else {
+            return Ok(());
+        };
+        let taken = self.regions.iter().find(|region| {
+            let range = match &region.kind {
+                Kind::Value(value) => value.lies_at(),
+                Kind::PerRank(per_rank) => per_rank.value.lies_at(),
+                Kind::Array(array) => {
+                    let start = array.storage().pointer().as_ptr().addr();
+                    Some(start..start + array.storage().length())
+                }
+                Kind::Custom(_) => None,
+            };
+            range.is_some_and(|range| range.start < own.end && own.start < range.end)
+        });
+        match taken {
+            Some(other) => Err(RegionError::Overlaps {
+                name: name.to_owned(),
+                other: other.name.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn not_a_value(region: &Region) -> RegionError {
+    RegionError::Kind {
+        name: region.name.clone(),
+        is: region.kind.noun().to_owned(),
+        wanted: "a value".to_owned(),
+    }
+}
+
+fn not_an_array(region: &Region) -> RegionError {
+    RegionError::Kind {
+        name: region.name.clone(),
+        is: region.kind.noun().to_owned(),
+        wanted: "an array".to_owned(),
+    }
+}
+
+/// As much of a name as belongs into an error.
+fn shortened(name: &str) -> String {
+    name.chars().take(NAME_LENGTH_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! A move that is called off at any moment leaves all old data as it was, bit for bit, and the next move works.
+
+use crate::{
+    contents,
+    control::{self, Outcome},
+    job::Job,
+    launch::under_mpi,
+    random::Random,
+};
+use pcm::redistribute::{Limits, MoveError};
+use std::time::{Duration, Instant};
+
+/// Rounds of a move that is aborted at a random moment on each process, and the same move once more, committed.
+fn abort_then_commit(seed: u64) {
+    let mut random = Random::new(seed);
+    let forms: Vec<_> = (0..3).map(|_| contents::random_form(&mut random)).collect();
+    let world = pcm::mpi::Communicator::world().size().unwrap();
+    let limits = Limits {
+        chunk_bytes: 512,
+        in_flight: 1 + random.below(3) as usize,
+        peers: 1 + random.below(3) as usize,
+    };
+    let mut job = Job::new(1 + random.below(u64::from(world)) as u32, forms, limits);
+    for round in 1..=4 {
+        if let Some(registry) = &mut job.registry {
+            contents::fill(registry, round);
+            contents::set_value(registry, "iteration", round);
+        }
+        let next = job.random_layout(&mut random);
+        // Each process stops at a moment of its own.
+        let mut own = Random::new(seed ^ round << 20 ^ u64::from(job.me) << 40);
+        let old = job.registry.as_ref().map(contents::snapshot);
+        if let Some(mut under) = job.begin(&next, &[]) {
+            let registry = job.registry.as_mut().unwrap();
+            let moment = Instant::now() + Duration::from_micros(own.below(3000));
+            match under.movement.drive(registry, &under.transfer, moment) {
+                // Another process has stopped before.
+                Ok(_) | Err(MoveError::SenderStopped { .. } | MoveError::Elsewhere { .. }) => {}
+                Err(error) => panic!("seed {seed}, round {round}: {error}"),
+            }
+            let had_rank = job.rank().is_some();
+            job.abort(under);
+            if had_rank {
+                let new = contents::snapshot(job.registry.as_ref().unwrap());
+                assert!(Some(new) == old, "seed {seed}, round {round}: old data changed");
+            }
+        }
+        match job.begin(&next, &[]) {
+            None => job.took_place(&next),
+            Some(mut under) => {
+                let registry = job.registry.as_mut().unwrap();
+                match control::drive(&mut under.movement, registry, &under.transfer, &under.control) {
+                    Outcome::Complete { .. } => job.commit(under),
+                    Outcome::Failed(error) => panic!("seed {seed}, round {round}: {error:?}"),
+                }
+            }
+        }
+        if let Some(registry) = &job.registry {
+            contents::check(registry, round);
+        }
+    }
+}
+
+#[test]
+fn an_aborted_move_leaves_old_data_bit_for_bit_with_3_processes() {
+    let test = "abort::an_aborted_move_leaves_old_data_bit_for_bit_with_3_processes";
+    under_mpi(test, 3, || (100..120).for_each(abort_then_commit));
+}
+
+#[test]
+fn an_aborted_move_leaves_old_data_bit_for_bit_with_6_processes() {
+    let test = "abort::an_aborted_move_leaves_old_data_bit_for_bit_with_6_processes";
+    under_mpi(test, 6, || (120..132).for_each(abort_then_commit));
+}

@@ -1,0 +1,105 @@
+//! A chunk that changes on its way is found by its receiver, whatever way it travels. This program stands between the
+//! library and MPI and changes one bit of one message.
+#![allow(unsafe_code, reason = "stands in for a function of MPI")]
+
+use crate::{
+    contents,
+    control::{self, Outcome},
+    job::Job,
+    launch::under_mpi,
+    random::Random,
+};
+use mpi_sys::{MPI_Comm, MPI_Datatype, MPI_Request};
+use pcm::redistribute::{Limits, MoveError};
+use std::{
+    ffi::{c_int, c_void},
+    sync::atomic::{AtomicI64, Ordering::Relaxed},
+};
+
+/// Messages of chunks until one is changed; negative: none.
+static UNTIL_DAMAGE: AtomicI64 = AtomicI64::new(-1);
+/// The tag of chunks, and none of the others.
+const TAG_DATA: c_int = 1;
+
+type Isend =
+    unsafe extern "C" fn(*const c_void, c_int, MPI_Datatype, c_int, c_int, MPI_Comm, *mut MPI_Request) -> c_int;
+
+/// Takes MPI's place: the linker prefers the program's own.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn PMPI_Isend(
+    data: *const c_void,
+    count: c_int,
+    datatype: MPI_Datatype,
+    to: c_int,
+    tag: c_int,
+    communicator: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: MPI has a function of this name and type; the arguments are the caller's.
+    unsafe {
+        let real = libc::dlsym(libc::RTLD_NEXT, c"PMPI_Isend".as_ptr());
+        let real: Isend = std::mem::transmute(real);
+        let is_chunk = tag == TAG_DATA && count > 0;
+        let data = if is_chunk && UNTIL_DAMAGE.fetch_sub(1, Relaxed) == 0 {
+            let bytes = std::slice::from_raw_parts(data.cast::<u8>(), count as usize);
+            // Left behind: MPI sends from it.
+            let damaged = bytes.to_vec().leak();
+            damaged[count as usize / 2] ^= 4;
+            damaged.as_ptr().cast()
+        } else {
+            data
+        };
+        real(data, count, datatype, to, tag, communicator, request)
+    }
+}
+
+/// Damages the first, the second, … chunk that process 0 sends in a move from `0, 1` to `next`.
+fn damage(seed: u64, next: &[u32]) {
+    let mut found = 0;
+    for nth in 0..4 {
+        let mut random = Random::new(seed);
+        let forms: Vec<_> = (0..3).map(|_| contents::random_form(&mut random)).collect();
+        let limits = Limits {
+            chunk_bytes: 512,
+            ..Limits::default()
+        };
+        let mut job = Job::new(2, forms, limits);
+        if let Some(registry) = &job.registry {
+            contents::fill(registry, 1);
+        }
+        let old = job.registry.as_ref().map(contents::snapshot);
+        let had_rank = job.rank().is_some();
+        let mut under = job.begin(next, &[]).unwrap();
+        if job.me == 0 {
+            UNTIL_DAMAGE.store(nth, Relaxed);
+        }
+        let registry = job.registry.as_mut().unwrap();
+        let outcome = control::drive(&mut under.movement, registry, &under.transfer, &under.control);
+        let was_planted = job.me == 0 && UNTIL_DAMAGE.swap(-1, Relaxed) < 0;
+        let is_found = matches!(outcome, Outcome::Failed(Some(MoveError::Corrupt { from: 0, .. })));
+        let [planted, caught] = control::sum(&job.world, [u64::from(was_planted), u64::from(is_found)]);
+        assert_eq!(planted, caught, "seed {seed}, chunk {nth}");
+        found += caught;
+        if caught == 0 {
+            assert!(matches!(outcome, Outcome::Complete { .. }));
+            job.commit(under);
+            continue;
+        }
+        assert!(matches!(outcome, Outcome::Failed(_)));
+        job.abort(under);
+        if had_rank {
+            assert!(Some(contents::snapshot(job.registry.as_ref().unwrap())) == old);
+        }
+    }
+    assert!(found > 0, "seed {seed}: nothing was sent");
+}
+
+#[test]
+fn a_chunk_with_one_changed_bit_is_found_by_its_receiver() {
+    let test = "damage::a_chunk_with_one_changed_bit_is_found_by_its_receiver";
+    under_mpi(test, 3, || {
+        damage(1, &[2, 1]);
+        damage(2, &[0, 1, 2]);
+        damage(5, &[1, 2]);
+    });
+}
