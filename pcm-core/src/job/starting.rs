@@ -138,6 +138,7 @@ impl Participant {
                 );
             }
             let kvsname = format!("{}-{}-{}", self.kvs_prefix, self.job, start.world);
+            self.world_next = self.world_next.max(start.world.0 + 1);
             self.worlds
                 .insert(start.world, LocalWorld::new(&self.own, start.clone(), kvsname, local));
         }

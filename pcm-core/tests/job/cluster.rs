@@ -1,0 +1,365 @@
+//! A cluster in a test: one coordinator, a part on each node, a keeper and processes that obey, and a network that
+//! loses what the test wants it to lose.
+
+use pcm_core::job::coordinator::{self, Coordinator};
+use pcm_core::job::participant::{self, LocalState, Participant};
+use pcm_core::job::placement::Share;
+use pcm_core::pmi::wire::Request;
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::job::{JobEnd, JobSpec, WorldShape};
+use pcm_proto::keeper::ExitStatus;
+use pcm_proto::peer::JobMessage;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub(crate) const JOB: JobId = JobId(1);
+
+pub(crate) fn node(number: usize) -> NodeName {
+    NodeName::new(format!("n{number}")).unwrap()
+}
+
+pub(crate) fn spec(size: u32, world: WorldShape) -> JobSpec {
+    JobSpec {
+        name: "test".into(),
+        size,
+        min: 1,
+        max: size,
+        nodes: Vec::new(),
+        policy: None,
+        world,
+        program: b"a.out".to_vec(),
+        args: Vec::new(),
+        env: Vec::new(),
+        cwd: "/".into(),
+        bind: false,
+        preload: false,
+        mpi_settings: Vec::new(),
+        detached: false,
+    }
+}
+
+struct Envelope {
+    from: NodeName,
+    to: NodeName,
+    message: JobMessage,
+}
+
+/// Everything of one test.
+pub(crate) struct Cluster {
+    pub(crate) now_us: u64,
+    pub(crate) coordinator: Coordinator,
+    /// The coordinator's inputs, as a journal would have them.
+    journal: Vec<(u64, coordinator::Input)>,
+    first: Coordinator,
+    pub(crate) parts: BTreeMap<NodeName, Participant>,
+    part_journals: BTreeMap<NodeName, (Participant, Vec<(u64, participant::Input)>)>,
+    closed: BTreeSet<NodeName>,
+    early: Vec<Envelope>,
+    network: VecDeque<Envelope>,
+    /// Answers each process got, without line ends.
+    pub(crate) answers: BTreeMap<ProcessId, Vec<String>>,
+    /// Processes the keeper runs, by node.
+    pub(crate) running: BTreeMap<ProcessId, NodeName>,
+    pub(crate) notes: Vec<EventKind>,
+    pub(crate) end: Option<JobEnd>,
+    /// Processes the keeper refuses to start.
+    pub(crate) refuse: BTreeSet<ProcessId>,
+    /// Nodes that neither hear nor say anything.
+    pub(crate) cut_off: BTreeSet<NodeName>,
+}
+
+impl Cluster {
+    /// Accepts a job with so many ranks on each node; `n0` coordinates.
+    pub(crate) fn accept(counts: &[u32], world: WorldShape) -> Self {
+        Self::accept_refusing(counts, world, BTreeSet::new())
+    }
+
+    pub(crate) fn accept_refusing(counts: &[u32], world: WorldShape, refuse: BTreeSet<ProcessId>) -> Self {
+        let share = |(number, count): (usize, &u32)| Share {
+            node: node(number),
+            host: 1,
+            count: *count,
+        };
+        let shares: Vec<Share> = counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+            .map(share)
+            .collect();
+        let size = counts.iter().sum();
+        let (coordinator, effects) = Coordinator::accept(JOB, node(0), spec(size, world), &shares, false, 0);
+        let mut cluster = Self {
+            now_us: 0,
+            first: coordinator.clone(),
+            coordinator,
+            journal: Vec::new(),
+            parts: BTreeMap::new(),
+            part_journals: BTreeMap::new(),
+            closed: BTreeSet::new(),
+            early: Vec::new(),
+            network: VecDeque::new(),
+            answers: BTreeMap::new(),
+            running: BTreeMap::new(),
+            notes: Vec::new(),
+            end: None,
+            refuse,
+            cut_off: BTreeSet::new(),
+        };
+        cluster.carry_out(effects);
+        cluster
+    }
+
+    fn send(&mut self, from: &NodeName, to: NodeName, message: JobMessage) {
+        self.network.push_back(Envelope {
+            from: from.clone(),
+            to,
+            message,
+        });
+    }
+
+    pub(crate) fn coordinate(&mut self, input: coordinator::Input) {
+        self.journal.push((self.now_us, input.clone()));
+        let effects = self.coordinator.handle(self.now_us, input);
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<coordinator::Effect>) {
+        for effect in effects {
+            match effect {
+                coordinator::Effect::Send { node: to, message } => self.send(&node(0), to, message),
+                coordinator::Effect::Note(kind) => self.notes.push(kind),
+                coordinator::Effect::Place {
+                    process, number, count, ..
+                } => {
+                    let shares = Ok(vec![Share {
+                        node: node(1),
+                        host: 1,
+                        count,
+                    }]);
+                    self.coordinate(coordinator::Input::SpawnPlaced {
+                        process,
+                        number,
+                        shares,
+                    });
+                }
+                coordinator::Effect::Ended { end, nodes } => {
+                    assert!(self.end.is_none(), "a job ends once");
+                    self.end = Some(end);
+                    for to in nodes {
+                        self.send(&node(0), to, JobMessage::Close);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn participate(&mut self, at: &NodeName, input: participant::Input) {
+        let Some(part) = self.parts.get_mut(at) else { return };
+        if let Some((_, journal)) = self.part_journals.get_mut(at) {
+            journal.push((self.now_us, input.clone()));
+        }
+        let effects = part.handle(self.now_us, input);
+        self.carry_out_part(at, effects);
+    }
+
+    fn carry_out_part(&mut self, at: &NodeName, effects: Vec<participant::Effect>) {
+        use participant::{Effect, Input};
+        for effect in effects {
+            match effect {
+                Effect::Send { node: to, message } => self.send(at, to, message),
+                Effect::Start { process } if self.refuse.contains(&process) => {
+                    let (code, reason) = ("unknown_program".to_owned(), "it is not there".to_owned());
+                    self.participate(at, Input::Refused { process, code, reason });
+                }
+                Effect::Start { process } => {
+                    assert!(
+                        self.running.insert(process, at.clone()).is_none(),
+                        "{process} was started twice"
+                    );
+                    self.participate(
+                        at,
+                        Input::Started {
+                            process,
+                            pid: 100 + process.0,
+                        },
+                    );
+                }
+                Effect::Signal { process, signal } => {
+                    if matches!(signal, 9 | 15) && self.running.remove(&process).is_some() {
+                        self.participate(
+                            at,
+                            Input::Exited {
+                                process,
+                                status: ExitStatus::Signal(signal),
+                            },
+                        );
+                    }
+                }
+                Effect::EndJob => {
+                    let here = self.running.iter().filter(|(_, node)| *node == at);
+                    for process in here.map(|(process, _)| *process).collect::<Vec<_>>() {
+                        self.running.remove(&process);
+                        self.participate(
+                            at,
+                            Input::Exited {
+                                process,
+                                status: ExitStatus::Signal(9),
+                            },
+                        );
+                    }
+                    self.participate(at, Input::JobCleared);
+                }
+                Effect::Answer { process, line } => {
+                    self.answers
+                        .entry(process)
+                        .or_default()
+                        .push(line.trim_end().to_owned());
+                    self.participate(at, Input::Answered { process });
+                }
+                Effect::Emptied => self.participate(at, Input::OutputTaken),
+                Effect::Over => {
+                    self.parts.remove(at);
+                    self.part_journals.remove(at);
+                    self.closed.insert(at.clone());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Delivers everything that is on its way and what follows from it.
+    pub(crate) fn settle(&mut self) {
+        self.settle_losing(|_, _, _| false);
+    }
+
+    /// Delivers messages, but loses those the test says.
+    pub(crate) fn settle_losing(&mut self, mut lose: impl FnMut(&NodeName, &NodeName, &JobMessage) -> bool) {
+        for _ in 0..100_000 {
+            let Some(Envelope { from, to, message }) = self.network.pop_front() else {
+                return;
+            };
+            let is_cut = from != to && (self.cut_off.contains(&from) || self.cut_off.contains(&to));
+            if !is_cut && !lose(&from, &to, &message) {
+                self.deliver(from, &to, message);
+            }
+        }
+        panic!("the cluster does not come to rest");
+    }
+
+    fn deliver(&mut self, from: NodeName, to: &NodeName, message: JobMessage) {
+        match &message {
+            JobMessage::Started { .. }
+            | JobMessage::StartRefused { .. }
+            | JobMessage::Exited(_)
+            | JobMessage::Aborted { .. }
+            | JobMessage::Emptied
+            | JobMessage::Cleared
+            | JobMessage::Spawn(_)
+            | JobMessage::Name { .. }
+            | JobMessage::SpawnReady { .. } => {
+                if self.end.is_none() {
+                    self.coordinate(coordinator::Input::Said { node: from, message });
+                } else {
+                    self.send(to, from, JobMessage::Close);
+                }
+            }
+            _ if self.parts.contains_key(to) => self.participate(to, participant::Input::Said { node: from, message }),
+            JobMessage::Start(order) if !self.closed.contains(to) => {
+                let mut part = Participant::new(JOB, to.clone(), order, "pcm-test".into());
+                let effects = part.handle(self.now_us, participant::Input::Said { node: from, message });
+                self.part_journals.insert(to.clone(), (part.clone(), Vec::new()));
+                self.parts.insert(to.clone(), part);
+                self.carry_out_part(to, effects);
+                let (early, rest) = std::mem::take(&mut self.early)
+                    .into_iter()
+                    .partition(|e: &Envelope| e.to == *to);
+                self.early = rest;
+                self.network.extend::<Vec<Envelope>>(early);
+            }
+            JobMessage::End { .. } | JobMessage::Close | JobMessage::Start(_) => {
+                self.closed.insert(to.clone());
+                if !matches!(message, JobMessage::Close) {
+                    self.send(to, from, JobMessage::Cleared);
+                }
+            }
+            _ => self.early.push(Envelope {
+                from,
+                to: to.clone(),
+                message,
+            }),
+        }
+    }
+
+    /// Every pair of nodes is linked anew and says what the other may have missed.
+    pub(crate) fn relink(&mut self) {
+        let nodes: Vec<NodeName> = (0..8).map(node).collect();
+        for at in &nodes {
+            let effects = self.coordinator.on_linked(at);
+            if self.end.is_none() && self.coordinator.has_node(at) {
+                self.carry_out(effects);
+            }
+            for other in &nodes {
+                let effects = self.parts.get(at).map(|part| part.on_linked(other)).unwrap_or_default();
+                self.carry_out_part(at, effects);
+            }
+        }
+    }
+
+    pub(crate) fn pass(&mut self, microseconds: u64) {
+        self.now_us += microseconds;
+        if self.end.is_none() {
+            self.coordinate(coordinator::Input::Tick);
+        }
+        for at in self.parts.keys().cloned().collect::<Vec<_>>() {
+            self.participate(&at, participant::Input::Tick);
+        }
+    }
+
+    pub(crate) fn pmi(&mut self, process: ProcessId, request: Request) {
+        if let Some(at) = self.running.get(&process).cloned() {
+            self.participate(&at, participant::Input::Pmi { process, request });
+        }
+    }
+
+    pub(crate) fn exit(&mut self, process: ProcessId, status: ExitStatus) {
+        if let Some(at) = self.running.remove(&process) {
+            self.participate(&at, participant::Input::Exited { process, status });
+        }
+    }
+
+    pub(crate) fn lines(&self, process: ProcessId) -> Vec<&str> {
+        self.answers
+            .get(&process)
+            .map(|lines| lines.iter().map(String::as_str).collect())
+            .unwrap_or_default()
+    }
+
+    /// The states that a restart of every daemon would find in the journals.
+    pub(crate) fn assert_journals_lead_to_the_same_states(&self) {
+        let mut replayed = self.first.clone();
+        for (now_us, input) in &self.journal {
+            replayed.handle(*now_us, input.clone());
+        }
+        assert_eq!(replayed, self.coordinator);
+        for (at, (first, journal)) in &self.part_journals {
+            let mut replayed = first.clone();
+            for (now_us, input) in journal {
+                replayed.handle(*now_us, input.clone());
+            }
+            assert_eq!(&replayed, &self.parts[at]);
+        }
+    }
+
+    pub(crate) fn assert_nothing_is_left(&self) {
+        assert!(self.running.is_empty(), "processes are left: {:?}", self.running);
+        assert!(self.parts.is_empty(), "parts are left on {:?}", self.parts.keys());
+    }
+
+    /// Processes that run on their node by its own account.
+    pub(crate) fn running_by_account(&self) -> usize {
+        let locals = self.parts.values().flat_map(|part| part.processes().values());
+        locals
+            .filter(|local| matches!(local.state, LocalState::Running { .. }))
+            .count()
+    }
+}

@@ -1,0 +1,5 @@
+//! The job protocol between a coordinator and its nodes, played through without sockets or processes: messages may be
+//! lost with a link or a daemon, and everything must come to its end all the same.
+
+mod cluster;
+mod rules;
