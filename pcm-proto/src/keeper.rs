@@ -42,8 +42,10 @@ pub struct ProcessSpec {
     /// Program file, already resolved against the search path.
     pub program: PathBuf,
     /// Arguments, without the program's name.
+    #[serde(with = "crate::byte_lists::strings")]
     pub args: Vec<Vec<u8>>,
     /// The whole environment but for the descriptors' numbers, which the keeper adds.
+    #[serde(with = "crate::byte_lists::pairs")]
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Working directory.
     pub cwd: PathBuf,

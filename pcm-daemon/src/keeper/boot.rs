@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, chdir, getrlimit, setrlimit, setsid};
 use std::fmt;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 
 /// Longest specification: ten thousand nodes with long names.
@@ -111,14 +111,22 @@ pub fn become_keeper() -> Result<Booted, BootError> {
 
 /// Closes whatever the one who started us left open: ranks would inherit it, and hold it open for as long as they run.
 fn inherited_close() -> Result<(), BootError> {
-    // SAFETY: called first of all, when no object of this program owns a descriptor but the standard streams.
-    if unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) } == 0 {
-        return Ok(());
-    }
-    Err(BootError::System {
+    let failed = |error| BootError::System {
         doing: "closing inherited descriptors",
-        error: io::Error::last_os_error(),
-    })
+        error,
+    };
+    let open = std::fs::read_dir("/proc/self/fd").map_err(failed)?;
+    let numbers: Vec<RawFd> = open
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > 2)
+        .collect();
+    for number in numbers {
+        // SAFETY: called first of all, when no object of this program owns a descriptor but the standard streams; the
+        // folder that was read is closed by now, and closing its number again only fails.
+        unsafe { libc::close(number) };
+    }
+    Ok(())
 }
 
 fn spec_read(from: impl Read) -> Result<BootSpec, BootError> {

@@ -334,6 +334,10 @@ impl Keeper {
     }
 
     fn on_daemon_end(&mut self, status: WaitStatus) {
+        // What it had ordered before it died was ordered; the socket holds no more than its buffer.
+        while let Some(Heard::Order(order, page)) = self.daemon.as_ref().map(Daemon::hear) {
+            self.order_carry_out(order, page);
+        }
         let Some(daemon) = self.daemon.take() else { return };
         daemon.kill();
         if matches!(self.mode, Mode::Ending { .. }) {

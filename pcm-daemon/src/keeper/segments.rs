@@ -25,7 +25,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 
 /// How MPI libraries and what they are built on begin the names of files that they unlink themselves in good time:
 /// MPICH, UCX, libfabric.
-const TRANSIENT: [&str; 3] = ["mpich_shar_tmp", "ucx_shm_posix_", "fi_"];
+const TRANSIENT: [&str; 3] = ["mpich_shar_tmp", "ucx_shm_posix_", "fi_shm"];
 
 /// The inode number of the machine's first PID namespace, fixed in the kernel (`PROC_PID_INIT_INO`).
 const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
@@ -78,7 +78,7 @@ impl Footprint {
 
     /// Removes what is left; to be called when no process of the job lives. Returns how many files.
     pub(super) fn remove(&self) -> u32 {
-        let files = left_files(Path::new(SHARED_MEMORY));
+        let files = left_files();
         let named = files.iter().filter(|left| self.is_named(left));
         let mut doomed: Vec<&Left> = named.collect();
         if self.has_killed {
@@ -116,9 +116,9 @@ struct Left {
     born: Option<SystemTime>,
 }
 
-fn left_files(directory: &Path) -> Vec<Left> {
+fn left_files() -> Vec<Left> {
     let own = rustix::process::geteuid().as_raw();
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let entries = fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
     entries.filter_map(|entry| left_file(entry.path(), own)).collect()
 }
 
@@ -218,5 +218,45 @@ mod tests {
         assert!(footprint.prefixes.is_empty());
         footprint.expect(&["mpich_shm_1f_".to_owned()]);
         assert_eq!(footprint.prefixes.len(), 1);
+    }
+
+    fn left_by_nobody(name: &str) -> PathBuf {
+        let path = Path::new(SHARED_MEMORY).join(format!("{name}_test_{}", std::process::id()));
+        fs::write(&path, "left").unwrap();
+        path
+    }
+
+    fn remove_if_there(path: &Path) -> bool {
+        fs::remove_file(path).is_ok()
+    }
+
+    #[test]
+    fn a_file_that_nobody_holds_is_removed_only_where_everybody_can_be_seen() {
+        let mut footprint = Footprint::new(SystemTime::now());
+        footprint.has_killed = true;
+        let path = left_by_nobody("mpich_shar_tmp");
+        footprint.remove();
+        assert_eq!(remove_if_there(&path), !is_first_pid_namespace());
+    }
+
+    #[test]
+    fn a_file_older_than_the_job_or_of_no_mpi_library_stays() {
+        let old = left_by_nobody("ucx_shm_posix_");
+        let mut footprint = Footprint::new(SystemTime::now() + Duration::from_secs(1));
+        footprint.has_killed = true;
+        let foreign = left_by_nobody("somebody");
+        footprint.remove();
+        let stayed = (remove_if_there(&old), remove_if_there(&foreign));
+        assert_eq!(stayed, (true, true));
+    }
+
+    #[test]
+    fn without_a_killed_rank_only_files_of_the_worlds_own_names_are_removed() {
+        let named = left_by_nobody("mpich_shm_0badcafe_0");
+        let transient = left_by_nobody("fi_shm");
+        let mut footprint = Footprint::new(SystemTime::now());
+        footprint.expect(&["mpich_shm_0badcafe_".to_owned()]);
+        assert_eq!(footprint.remove(), 1);
+        assert_eq!((remove_if_there(&named), remove_if_there(&transient)), (false, true));
     }
 }

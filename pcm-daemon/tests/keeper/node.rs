@@ -243,6 +243,17 @@ impl Node {
         {}
         self.daemon_end(false);
         await_that("the end of the keeper", || !is_alive(self.keeper));
+        assert_eq!(self.segments_left(), Vec::<String>::new());
+    }
+
+    /// Files in `/dev/shm` of the worlds that were started here.
+    pub fn segments_left(&self) -> Vec<String> {
+        let files = std::fs::read_dir("/dev/shm").unwrap().flatten();
+        let names = files.filter_map(|file| file.file_name().into_string().ok());
+        let segments = self.segments.borrow();
+        names
+            .filter(|name| segments.iter().any(|segment| name.starts_with(segment)))
+            .collect()
     }
 }
 

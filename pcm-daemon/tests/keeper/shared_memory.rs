@@ -2,23 +2,7 @@
 
 use crate::node::{Node, await_that, is_alive, kill};
 use crate::world::{Job, command, run};
-use pcm_core::pmi::segment::segment_prefix;
 use std::fs;
-
-fn files() -> Vec<String> {
-    let entries = fs::read_dir("/dev/shm").unwrap().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect()
-}
-
-fn left_of(job: &Job) -> Vec<String> {
-    let prefixes: Vec<String> = job.worlds.iter().map(|world| segment_prefix(world.kvsname())).collect();
-    files()
-        .into_iter()
-        .filter(|file| prefixes.iter().any(|prefix| file.starts_with(prefix)))
-        .collect()
-}
 
 #[tokio::test]
 async fn a_rank_killed_after_its_start_leaves_no_shared_memory() {
@@ -26,18 +10,13 @@ async fn a_rank_killed_after_its_start_leaves_no_shared_memory() {
     let mut job = Job::new(1);
     job.world_start(&node, &[command(2, &["hang"])], false).await;
     job.serve(&node, |job| job.outcome.lines.len() == 2).await;
-    assert_eq!(
-        left_of(&job).len(),
-        1,
-        "MPI has a file of the name we expect: {:?}",
-        files()
-    );
+    assert_eq!(node.segments_left().len(), 1, "MPI has a file of the name we expect");
     let victim = job.ranks.values().next().unwrap().pid().cast_signed();
     kill(victim);
     job.serve(&node, |job| !job.outcome.codes.is_empty()).await;
-    assert_eq!(left_of(&job).len(), 1);
+    assert_eq!(node.segments_left().len(), 1);
     assert_eq!(node.end_job(1).await.1, 1);
-    assert!(left_of(&job).is_empty());
+    assert!(node.segments_left().is_empty());
     node.quit().await;
 }
 
@@ -51,9 +30,9 @@ async fn what_ranks_leave_that_died_with_their_keeper_is_swept_by_the_daemon() {
     await_that("the end of the ranks", || {
         !job.ranks.values().any(|rank| is_alive(rank.pid().cast_signed()))
     });
-    assert_eq!(left_of(&job).len(), 1);
+    assert_eq!(node.segments_left().len(), 1);
     let swept = pcm_daemon::keeper::sweep(&node.cluster_id, &node.name, &node.segments.borrow());
-    assert_eq!((swept.segments, left_of(&job).len()), (1, 0));
+    assert_eq!((swept.segments, node.segments_left().len()), (1, 0));
 }
 
 #[tokio::test]
@@ -72,7 +51,7 @@ async fn ranks_killed_at_any_moment_of_their_start_leave_no_shared_memory() {
             kill(rank.pid().cast_signed());
         }
         node.end_job(steps + 1).await;
-        assert!(left_of(&job).is_empty(), "after {steps} steps: {:?}", files());
+        assert_eq!(node.segments_left(), Vec::<String>::new(), "after {steps} steps");
     }
     node.quit().await;
 }

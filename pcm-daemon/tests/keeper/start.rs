@@ -208,22 +208,27 @@ async fn standard_input_ends_when_both_ends_are_closed() {
     node.quit().await;
 }
 
-/// From the order to the loaded program, the way through both sockets and this test's own runtime included. The best
-/// of many, because other programs run on the machine.
+/// From the order to the loaded program, the way through both sockets and this test's own runtime included, beside
+/// what the system needs to start the same program from here. The best of many, because other programs run on the
+/// machine.
 #[tokio::test]
-async fn a_start_costs_less_than_a_millisecond() {
+async fn a_start_costs_little_more_than_the_program_itself() {
     let (node, _) = Node::boot().await;
-    let mut best = Duration::MAX;
-    for process in 0..100 {
+    let (mut ours, mut plain) = (Duration::MAX, Duration::MAX);
+    for process in 0..200 {
         let spec = node.spec(key(1, process), "/bin/true", &[]);
         let began = Instant::now();
         node.start(spec).await;
-        best = best.min(began.elapsed());
+        ours = ours.min(began.elapsed());
         let (key, _) = node.hear_exit().await;
         node.link.send(&DaemonToKeeper::Forget { key }).await.unwrap();
+        let began = Instant::now();
+        let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
+        plain = plain.min(began.elapsed());
+        child.wait().unwrap();
     }
-    println!("order to loaded program: {best:?}");
-    assert!(best < Duration::from_millis(1), "{best:?}");
+    println!("order to loaded program: {ours:?}; started from here: {plain:?}");
+    assert!(ours < 8 * plain, "{ours:?} against {plain:?}");
     node.quit().await;
 }
 
