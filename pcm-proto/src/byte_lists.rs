@@ -23,13 +23,15 @@ pub mod pairs {
     use serde::{Deserialize, Deserializer, Serializer};
     use serde_bytes::{ByteBuf, Bytes};
 
+    type Pair = (Vec<u8>, Vec<u8>);
+
     /// Writes the list.
-    pub fn serialize<S: Serializer>(list: &[(Vec<u8>, Vec<u8>)], serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(list: &[Pair], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(list.iter().map(|(name, value)| (Bytes::new(name), Bytes::new(value))))
     }
 
     /// Reads the list.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(Vec<u8>, Vec<u8>)>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pair>, D::Error> {
         let list = Vec::<(ByteBuf, ByteBuf)>::deserialize(deserializer)?;
         Ok(list
             .into_iter()
