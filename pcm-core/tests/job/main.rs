@@ -1,5 +1,6 @@
 //! The job protocol between a coordinator and its nodes, played through without sockets or processes: messages may be
 //! lost with a link or a daemon, and everything must come to its end all the same.
+#![allow(clippy::unwrap_used, reason = "all of this is test code")]
 
 mod cluster;
 mod rules;
