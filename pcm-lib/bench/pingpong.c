@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROUNDS = 1000, CALLS = 4 };
+enum { ROUNDS = 100, CALLS = 4 };
 
 static double block_time(int rank, int is_interposed)
 {
@@ -45,7 +45,7 @@ static double median(double *values, int count)
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    int blocks = argc > 1 ? atoi(argv[1]) : 1000;
+    int blocks = argc > 1 ? atoi(argv[1]) : 10000;
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
