@@ -73,7 +73,8 @@ fn run(context: &Context) -> Result<Report, Failure> {
             },
         ],
         remarks: vec![
-            "heat2d: 500 x 500 cells, two ranks, median of paired ratios (rows of 4 KiB would measure where the arrays lie)".into(),
+            "heat2d: 500 x 500 cells, two ranks, median of paired ratios (rows of 4 KiB would show where arrays lie)"
+                .into(),
             "ping-pong: 1 byte, two ranks, blocks through MPI_ and PMPI_ alternate within one run".into(),
         ],
     })
