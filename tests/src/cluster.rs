@@ -6,7 +6,9 @@ use crate::{
     binaries::built,
     leak::{Before, MARK_VARIABLE},
     limited::{self, Outcome},
-    processes, wait,
+    processes,
+    shared_memory::OwnSharedMemory,
+    wait,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -30,6 +32,7 @@ pub struct Cluster {
     home: TempDir,
     mark: String,
     before: Before,
+    shared_memory: Option<OwnSharedMemory>,
     id: Option<String>,
 }
 
@@ -43,8 +46,10 @@ impl Cluster {
             .tempdir()
             .expect("a temporary folder");
         fs::create_dir(home.path().join("tmp")).expect("a folder in it");
+        let shared_memory = OwnSharedMemory::new(&mark);
         Self {
-            before: Before::now(&mark),
+            before: Before::now(&mark, shared_memory.as_ref().map(OwnSharedMemory::folder)),
+            shared_memory,
             home,
             mark,
             id: None,
@@ -105,7 +110,10 @@ impl Cluster {
 
     /// Any program, marked as this test's.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
+        self.marked(Command::new(program))
+    }
+
+    fn marked(&self, mut command: Command) -> Command {
         command
             .env("PCM_CLUSTER", self.dir())
             .env(MARK_VARIABLE, &self.mark)
@@ -114,9 +122,13 @@ impl Cluster {
         command
     }
 
-    /// `pcmctl` with these arguments.
+    /// `pcmctl` with these arguments. What `up` boots has the test's own `/dev/shm`.
     pub fn pcmctl(&self, arguments: &[&str]) -> Command {
-        let mut command = self.command(built("pcmctl"));
+        let program = built("pcmctl");
+        let mut command = match &self.shared_memory {
+            Some(own) if arguments.first() == Some(&"up") => self.marked(own.command(&program)),
+            _ => self.command(program),
+        };
         command.args(arguments);
         command
     }

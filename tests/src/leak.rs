@@ -19,15 +19,21 @@ const SETTLE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct Before {
     mark: String,
+    /// The test's own `/dev/shm`, or the machine's, which others use at the same time.
+    shared_memory: PathBuf,
+    is_own: bool,
     segments: BTreeSet<PathBuf>,
 }
 
 impl Before {
-    /// Takes stock; `mark` is the value of [`MARK_VARIABLE`] in all that the test will start.
-    pub fn now(mark: &str) -> Self {
+    /// Takes stock; `mark` is the value of [`MARK_VARIABLE`] in all that the test will start, `own` its own `/dev/shm`.
+    pub fn now(mark: &str, own: Option<&Path>) -> Self {
+        let shared_memory = own.unwrap_or(Path::new("/dev/shm")).to_path_buf();
         Self {
             mark: mark.to_owned(),
-            segments: segments(),
+            segments: segments(&shared_memory),
+            shared_memory,
+            is_own: own.is_some(),
         }
     }
 
@@ -48,13 +54,17 @@ impl Before {
         for pid in processes::with_variable(MARK_VARIABLE, &self.mark) {
             left.push(format!("process {pid}: {}", processes::command_line(pid)));
         }
-        let mapped = mapped_segments();
-        for segment in segments().difference(&self.segments) {
-            // One that is mapped belongs to somebody who lives: a test beside this one, another user of the machine.
-            if !mapped.contains(segment) {
-                left.push(format!("shared memory {}", segment.display()));
-            }
-        }
+        // In the machine's, one that is mapped belongs to somebody who lives: another test, another user.
+        let mapped = if self.is_own {
+            BTreeSet::new()
+        } else {
+            mapped_segments()
+        };
+        let now = segments(&self.shared_memory);
+        let new = now
+            .difference(&self.segments)
+            .filter(|segment| !mapped.contains(*segment));
+        left.extend(new.map(|segment| format!("shared memory {}", segment.display())));
         if let Some(id) = cluster_id {
             let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
             left.extend(
@@ -70,9 +80,11 @@ impl Before {
     }
 }
 
-fn segments() -> BTreeSet<PathBuf> {
-    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
+fn segments(folder: &Path) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    // The folders of other tests.
+    paths.filter(|path| !path.is_dir()).collect()
 }
 
 fn mapped_segments() -> BTreeSet<PathBuf> {
@@ -97,7 +109,7 @@ mod tests {
     fn a_process_a_segment_and_a_file_that_are_left_are_seen() {
         let temporary = tempfile::tempdir().unwrap();
         let mark = format!("leak-{}", std::process::id());
-        let before = Before::now(&mark);
+        let before = Before::now(&mark, None);
         assert_eq!(before.left(None, temporary.path()), Vec::<String>::new());
         let mut child = Command::new("sleep")
             .arg("60")

@@ -7,5 +7,6 @@ pub mod heat2d;
 pub mod leak;
 pub mod limited;
 pub mod processes;
+pub mod shared_memory;
 pub mod skip;
 pub mod wait;

@@ -9,6 +9,7 @@ mod environment;
 mod failure;
 mod lint;
 mod mpi;
+mod own_cluster;
 mod repository;
 mod setup;
 mod suites;

@@ -11,7 +11,7 @@ use pcm_proto::boot::NodeSpec;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 const EXAMPLE: &str = "\
 Example:
@@ -63,6 +63,8 @@ struct ReportedNode<'a> {
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     let nodes = wanted(&args)?;
+    // Before anything is made that an interrupt would leave behind.
+    let mut interrupts = Interrupts::watch()?;
     cluster.create()?;
     let _lock = cluster.lock()?;
     clear_stale(cluster).await?;
@@ -79,7 +81,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
             })
             .collect(),
     };
-    let booted = boot_or_interrupt(cluster, &record, &key, &nodes).await;
+    let booted = boot_or_interrupt(cluster, &record, &key, &nodes, &mut interrupts).await;
     let outcome = match booted {
         Ok(outcome) if accepted(&outcome, args.allow_missing) => outcome,
         other => {
@@ -141,18 +143,38 @@ async fn boot_or_interrupt(
     record: &ClusterRecord,
     key: &ClusterKey,
     nodes: &[NodeSpec],
+    interrupts: &mut Interrupts,
 ) -> Result<Outcome, Failure> {
     key.store(&cluster.key_path())
         .map_err(|error| Failure::system(error.to_string()))?;
     // Saved before anything is started, so that `down` finds what a killed `up` started.
     cluster.save(record)?;
-    let refused = |error| Failure::system(format!("cannot watch for signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
     tokio::select! {
         outcome = boot::boot_all(key, cluster.path(), nodes) => Ok(outcome),
-        _ = interrupt.recv() => Err(Failure::boot("interrupted: everything was taken down again")),
-        _ = terminate.recv() => Err(Failure::boot("terminated: everything was taken down again")),
+        () = interrupts.next() => Err(Failure::boot("interrupted: everything was taken down again")),
+    }
+}
+
+/// Signals that ask this process to end.
+struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    fn watch() -> Result<Self, Failure> {
+        let refused = |error| Failure::system(format!("cannot watch for signals: {error}"));
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt()).map_err(refused)?,
+            terminate: signal(SignalKind::terminate()).map_err(refused)?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 

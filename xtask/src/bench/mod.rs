@@ -4,11 +4,12 @@
 
 mod interleave;
 mod iteration;
-mod local_cluster;
+mod launch;
 mod overhead;
 mod record;
 pub(crate) mod registry;
 mod samples;
+mod spawn;
 mod table;
 mod trial;
 

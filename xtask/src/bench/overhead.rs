@@ -3,12 +3,11 @@
 
 use super::{
     interleave::{self, Variant},
-    local_cluster::LocalCluster,
     registry::{Bench, Context, Report},
     samples::Ratio,
     trial,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, own_cluster::OwnCluster};
 use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {
@@ -21,12 +20,14 @@ pub(super) const BENCH: Bench = Bench {
 const LIMIT: Duration = Duration::from_secs(180);
 
 fn run(context: &Context) -> Result<Report, Failure> {
-    let cluster = LocalCluster::up(context, BENCH.name)?;
+    let cluster = OwnCluster::up(&context.environment, 1, None)?;
     let iterations: u32 = if context.quick { 500 } else { 4000 };
     let heat2d = |name: &'static str| {
         let cluster = &cluster;
         Variant::new(name, move || {
-            let mut command = cluster.run(2, &context.program(name));
+            // Preloaded, the plain program would not be plain.
+            let mut command = cluster.pcmctl(&["run", "-n", "2", "--no-preload", "--"]);
+            command.arg(context.program(name));
             command.args([
                 "--rows",
                 "512",
@@ -47,8 +48,8 @@ fn run(context: &Context) -> Result<Report, Failure> {
     let ratio = series[1].paired_ratio(&series[0]);
     let blocks = if context.quick { "1000" } else { "5000" };
     let call = Variant::new("one call, difference", || {
-        let mut command = cluster.run(2, &context.program("pcm-pingpong"));
-        command.arg(blocks);
+        let mut command = cluster.pcmctl(&["run", "-n", "2", "--no-preload", "--"]);
+        command.arg(context.program("pcm-pingpong")).arg(blocks);
         figure(
             &trial::run(BENCH.name, command, LIMIT)?.stdout,
             "pingpong: ",

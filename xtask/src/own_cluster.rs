@@ -1,0 +1,84 @@
+//! A local cluster of the daemons that were just built, for a bench or the demo. Must never outlive its user: dropping
+//! it takes it down.
+
+use crate::{environment::Environment, failure::Failure};
+use std::{
+    env, fs,
+    path::PathBuf,
+    process::{self, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A running cluster.
+pub(crate) struct OwnCluster<'a> {
+    environment: &'a Environment,
+    folder: PathBuf,
+    is_up: bool,
+}
+
+impl<'a> OwnCluster<'a> {
+    /// Boots so many virtual nodes, with a list of CPUs for each where one is given.
+    pub(crate) fn up(environment: &'a Environment, nodes: u32, cpus: Option<&str>) -> Result<Self, Failure> {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("pcm-xtask-{}-{number}", process::id()));
+        let mut cluster = Self {
+            environment,
+            folder,
+            is_up: true,
+        };
+        let mut up = cluster.pcmctl(&["up", "--local", &nodes.to_string()]);
+        up.args(cpus.iter().flat_map(|lists| ["--cpus", lists]))
+            .stdout(Stdio::null());
+        let status = up.status().map_err(|source| Failure::Start {
+            program: "pcmctl".into(),
+            source,
+        })?;
+        if status.success() {
+            return Ok(cluster);
+        }
+        cluster.is_up = false;
+        Err(Failure::Ended {
+            program: "pcmctl up".into(),
+            status,
+            advice: "its message is above".into(),
+        })
+    }
+
+    /// `pcmctl` on this cluster.
+    pub(crate) fn pcmctl(&self, arguments: &[&str]) -> Command {
+        let mut command = self.environment.command(self.environment.release.join("pcmctl"));
+        command.arg("--cluster").arg(&self.folder).args(arguments);
+        command
+    }
+
+    /// Takes it down; an error when that fails.
+    pub(crate) fn down(mut self) -> Result<(), Failure> {
+        self.is_up = false;
+        let status = self.pcmctl(&["down"]).stdout(Stdio::null()).status();
+        let status = status.map_err(|source| Failure::Start {
+            program: "pcmctl".into(),
+            source,
+        })?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Failure::Ended {
+                program: "pcmctl down".into(),
+                status,
+                advice: "its message is above".into(),
+            })
+        }
+    }
+}
+
+impl Drop for OwnCluster<'_> {
+    fn drop(&mut self) {
+        if self.is_up {
+            let _ = self.pcmctl(&["down", "--if-up"]).stdout(Stdio::null()).status();
+        }
+        // There only where detached jobs left output, or `down` failed and said so.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
