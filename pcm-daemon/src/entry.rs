@@ -33,7 +33,11 @@ pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
                 pcm_proto::keeper::DAEMON_EXIT_FINAL
             }
         },
-        ["serve"] => serve::run(),
+        ["serve"] => {
+            // The keeper starts us through a link that bears another name. A refusal leaves a worse name in `ps`.
+            let _ = rustix::thread::set_name(c"pcm-daemon");
+            serve::run()
+        }
         ["-h" | "--help"] => {
             print!("{HELP}");
             0

@@ -7,6 +7,7 @@ use pcm_proto::ids::{JobId, NodeName};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::segments::Footprint;
@@ -76,11 +77,20 @@ fn all() -> BTreeMap<i32, Seen> {
         .collect()
 }
 
-/// Children of this process that are none of `known`; `None` when the system does not say.
+/// Children of this process that are none of `known` and may have been started by a rank; `None` when the system does
+/// not say. The keepers of other nodes on this machine may be children too, booted by our daemon; they are passed over,
+/// because they stay, and looking through all processes at the end of every job costs milliseconds.
 pub(super) fn unknown_children(known: &BTreeSet<i32>) -> Option<Vec<i32>> {
     let own = std::process::id();
     let list = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
-    let children = list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+    let program = |pid: &str| {
+        fs::metadata(format!("/proc/{pid}/exe"))
+            .map(|file| (file.dev(), file.ino()))
+            .ok()
+    };
+    let keepers = program("self");
+    let children = list.split_ascii_whitespace().filter(|pid| program(pid) != keepers);
+    let children = children.filter_map(|pid| pid.parse().ok());
     Some(children.filter(|pid| !known.contains(pid)).collect())
 }
 
