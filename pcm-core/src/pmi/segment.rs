@@ -5,16 +5,9 @@
 /// processes that share memory follows.
 ///
 /// MPICH (since 4.3; `posix_init`) names the file `mpich_shm_HASH_CLIQUE` with the 32-bit FNV-1a hash of the world's
-/// name in hexadecimal. Two worlds with one hash would share a file, hence [`is_name_free`].
+/// name in hexadecimal.
 pub fn segment_prefix(kvsname: &str) -> String {
     format!("mpich_shm_{:x}_", fnv1a(kvsname.as_bytes()))
-}
-
-/// Whether a world may bear this name on a host where these files lie in `/dev/shm`: a file of the same beginning,
-/// left or in use, would be taken for the new world's own.
-pub fn is_name_free<'a>(kvsname: &str, mut files: impl Iterator<Item = &'a str>) -> bool {
-    let prefix = segment_prefix(kvsname);
-    !files.any(|file| file.starts_with(&prefix))
 }
 
 fn fnv1a(bytes: &[u8]) -> u32 {
@@ -30,12 +23,5 @@ mod tests {
     #[test]
     fn the_prefix_is_what_mpich_was_seen_to_use() {
         assert_eq!(segment_prefix("mpm_vm_9761_0"), "mpich_shm_b05a6fc4_");
-    }
-
-    #[test]
-    fn a_name_whose_file_exists_is_not_free() {
-        let files = ["mpich_shm_b05a6fc4_0", "other"];
-        assert!(!is_name_free("mpm_vm_9761_0", files.into_iter()));
-        assert!(is_name_free("mpm_vm_9761_1", files.into_iter()));
     }
 }
