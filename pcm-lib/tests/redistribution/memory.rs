@@ -108,19 +108,20 @@ fn a_move_takes_no_more_memory_than_stated() {
 fn a_survivor_does_not_grow_from_round_10_to_round_50() {
     let test = "memory::a_survivor_does_not_grow_from_round_10_to_round_50";
     under_mpi(test, 4, || {
-        let form = form([AxisSpec::block(1000).with_halo(1), AxisSpec::block(700)]);
+        let form = form([AxisSpec::block(500).with_halo(1), AxisSpec::block(350)]);
         let mut job = Job::new(2, vec![form], Limits::default());
         let mut at_10 = 0;
         for round in 1..=50_u64 {
             job.registry.iter().for_each(|registry| contents::fill(registry, round));
             let next: &[u32] = [&[0, 1, 2, 3][..], &[0, 3], &[2, 0, 1], &[0, 1]][round as usize % 4];
             move_to(&mut job, next);
+            // Not the pages of MPI's shared segments: their number is fixed, but each counts when first touched.
             if round == 10 {
-                at_10 = status("VmRSS:");
+                at_10 = status("RssAnon:");
             }
         }
         // Round 50 has the layout of round 10.
-        let growth = status("VmRSS:").saturating_sub(at_10);
+        let growth = status("RssAnon:").saturating_sub(at_10);
         if job.me == 0 {
             assert!(growth <= 2 * MIB, "{} KiB", growth >> 10);
         }
