@@ -69,14 +69,13 @@ fn results_with_many_threads_are_those_of_plain_mpi() {
 
 #[test]
 fn programs_without_mpi_do_not_notice_the_preloaded_library() {
-    let library = harness::library_folder().join("libpcm.so");
     for (program, arguments) in [
         ("bash", ["-c", "echo yes; (exit 3)"]),
         ("python3", ["-c", "print('yes'); exit(3)"]),
     ] {
         let output = Command::new(program)
             .args(arguments)
-            .env("LD_PRELOAD", &library)
+            .envs(harness::preload())
             .output()
             .unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "yes\n", "{program}");

@@ -150,11 +150,19 @@ pub(crate) fn start(ranks: usize, program: &Path, arguments: &[&str], with: With
 
 fn rank_program(command: &mut Command, program: &Path, arguments: &[&str], with: With) {
     if with == With::Preload {
-        command
-            .args(["-env", "LD_PRELOAD"])
-            .arg(library_folder().join("libpcm.so"));
+        for (name, value) in preload() {
+            command.args(["-env", name]).arg(value);
+        }
     }
     command.arg(program).args(arguments);
+}
+
+/// What makes the dynamic linker load libpcm first. `LD_PRELOAD` is cut at blanks, so the folder stands apart.
+pub(crate) fn preload() -> [(&'static str, PathBuf); 2] {
+    [
+        ("LD_PRELOAD", "libpcm.so".into()),
+        ("LD_LIBRARY_PATH", library_folder()),
+    ]
 }
 
 /// A rank's page and channel: the daemon's side, and the two descriptors to inherit.
