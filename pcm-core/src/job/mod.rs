@@ -9,7 +9,6 @@ pub mod local_world;
 mod names;
 pub mod participant;
 pub mod placement;
-mod reforming;
 mod spawning;
 mod starting;
 pub mod tree;
