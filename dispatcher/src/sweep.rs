@@ -59,8 +59,9 @@ pub fn end_all(cluster_id: &str) -> (usize, usize) {
         if found.is_empty() {
             break;
         }
+        // All are looked at before the first is ended: ranks die with their keeper, and their maps with them.
+        segments.extend(found.iter().flat_map(|&pid| shared_memory_of(pid)));
         for &pid in &found {
-            segments.extend(shared_memory_of(pid));
             if let Some(pid) = Pid::from_raw(pid) {
                 // A process that ended in between is what was wanted.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);

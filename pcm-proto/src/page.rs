@@ -481,6 +481,7 @@ fn name_load(slot: &[AtomicU64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
 
     fn memory(peers_max: usize) -> Vec<u128> {
         // One cache line more, so that an aligned page fits wherever the allocation begins.
@@ -558,9 +559,15 @@ mod tests {
         let mut memory = memory(1);
         let page = Page::create(aligned(&mut memory), 1).unwrap();
         page.head.progress.scale.store(1 << 32, Relaxed);
+        let is_enough = AtomicBool::new(false);
         let seen = std::thread::scope(|scope| {
+            let is_enough = &is_enough;
+            // Goes on until the reader had its turn; the bound is minutes of work.
             let writer = scope.spawn(move || {
-                for i in 1..400_000_u64 {
+                for i in 1..1_000_000_000_u64 {
+                    if is_enough.load(Relaxed) {
+                        return;
+                    }
                     page.head.call.enter((i % 200 + 1) as u16, i as i32, i as i32, i, i, i);
                     page.head.call.leave(0);
                 }
@@ -572,6 +579,7 @@ mod tests {
                 assert_eq!((call.peer, call.tag), (Some(number as i32), Some(number as i32)));
                 assert_eq!((call.communicator, call.since_ns), (number, number));
                 seen += 1;
+                is_enough.store(seen > 10_000, Relaxed);
             }
             seen
         });

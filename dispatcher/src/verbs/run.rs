@@ -36,18 +36,12 @@ pub(crate) struct Args {
     /// Nodes it may use, as a,b [default: all]
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     nodes: Vec<String>,
-    /// The policy that decides moves [default: the cluster's]
-    #[arg(long, value_name = "POLICY")]
-    policy: Option<String>,
     /// Fewest ranks it may shrink to
     #[arg(long, value_name = "A", default_value_t = 1)]
     min: u32,
     /// Most ranks it may grow to
     #[arg(long, value_name = "B", default_value_t = RANKS_MAX)]
     max: u32,
-    /// How the first ranks are grouped into MPI worlds
-    #[arg(long, value_name = "SHAPE", value_enum, default_value_t = Shape::Job)]
-    world: Shape,
     /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
     mpi: Vec<String>,
@@ -74,16 +68,6 @@ pub(crate) struct Args {
         value_name = "PROGRAM"
     )]
     command: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Shape {
-    /// One world over all nodes
-    Job,
-    /// One world per node
-    Node,
-    /// One world per rank
-    Rank,
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
@@ -151,12 +135,8 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
         min: args.min,
         max: args.max,
         nodes: nodes.collect::<Result<_, _>>()?,
-        policy: args.policy.clone(),
-        world: match args.world {
-            Shape::Job => WorldShape::Job,
-            Shape::Node => WorldShape::Node,
-            Shape::Rank => WorldShape::Rank,
-        },
+        policy: None,
+        world: WorldShape::Job,
         program: program.as_bytes().to_vec(),
         args: rest.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
         env: env.collect(),
