@@ -69,6 +69,14 @@ verbs! {
     Kill(kill),
     /// Send a signal to every rank of a job
     Signal(signal),
+    /// Let one rank go on on another node
+    Migrate(migrate),
+    /// Let a job grow
+    Expand(expand),
+    /// Let a job go on with fewer ranks
+    Shrink(shrink),
+    /// Give ranks shares of the data by the speed of their nodes
+    Rebalance(rebalance),
     /// Ask daemons whether they answer, and how fast
     Ping(ping),
     /// Test this machine for real and say what to do

@@ -9,6 +9,7 @@ pub mod cpus;
 mod doctor;
 pub mod failure;
 pub mod hostfile;
+mod layout;
 pub mod link;
 pub mod lookup;
 pub mod output;

@@ -22,6 +22,19 @@ pub mod environment {
     pub const WORLD: &str = "PCM_WORLD";
     /// The node, a [`crate::ids::NodeName`].
     pub const NODE: &str = "PCM_NODE";
+    /// What the process is to the layout it belongs to: absent for one of the first layout, [`NEWCOMER`] or
+    /// [`RESTORED`]. Only with it come the three below, which speak of the planned layout.
+    pub const ROLE: &str = "PCM_ROLE";
+    /// Waits to be called to a meeting.
+    pub const NEWCOMER: &str = "newcomer";
+    /// Takes its data from what was parked, and runs.
+    pub const RESTORED: &str = "restored";
+    /// The planned layout's epoch.
+    pub const EPOCH: &str = "PCM_EPOCH";
+    /// The process's rank in it.
+    pub const RANK: &str = "PCM_RANK";
+    /// Its size.
+    pub const SIZE: &str = "PCM_SIZE";
 }
 
 /// Longest packet on the channel: far above every message, far below the kernel's limit for one packet (208 KiB).

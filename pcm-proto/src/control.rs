@@ -2,9 +2,10 @@
 //! `Attach` and `Follow`, whose answers go on until `JobEnded` or the end of the link.
 
 use crate::boot::NodeSpec;
-use crate::event::Event;
+use crate::event::{Event, Reconfigured};
 use crate::ids::{JobId, NodeName, ProcessId, Rank};
 use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
+use crate::layout::ModeWanted;
 use serde::{Deserialize, Serialize};
 
 /// Largest piece of standard input or output in one message.
@@ -54,6 +55,17 @@ pub enum ControlToDaemon {
         /// The job.
         job: JobId,
     },
+    /// Change the job's layout now; answered by `Reconfigured` when it was carried out.
+    Reconfigure {
+        /// The job.
+        job: JobId,
+        /// What to change.
+        change: LayoutChange,
+        /// How.
+        mode: ModeWanted,
+        /// Who or what asks, for the event.
+        cause: String,
+    },
     /// All nodes this daemon knows.
     Nodes,
     /// Jobs of the whole cluster, ended ones of the last hour included.
@@ -98,6 +110,34 @@ pub enum ControlToDaemon {
         /// How many lines, newest last.
         lines: u32,
     },
+}
+
+/// What to change about a job's layout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LayoutChange {
+    /// Ranks go on elsewhere.
+    Migrate(Vec<(Rank, NodeName)>),
+    /// The job grows.
+    Expand {
+        /// Ranks it is to have.
+        to: u32,
+        /// Nodes for the new ranks; empty leaves the choice to the daemon.
+        nodes: Vec<NodeName>,
+    },
+    /// The job shrinks.
+    Shrink {
+        /// Ranks it is to have.
+        to: u32,
+    },
+    /// Ranks get shares of the data by the speed of their nodes.
+    Rebalance,
+    /// Every rank leaves this node.
+    Evacuate {
+        /// The node.
+        node: NodeName,
+    },
+    /// The same layout, with fresh processes in one world.
+    Relaunch,
 }
 
 /// Which stream of a rank a piece of output comes from.
@@ -215,6 +255,8 @@ pub enum DaemonToControl {
         /// Its version.
         version: String,
     },
+    /// Answer to `Reconfigure`.
+    Reconfigured(Box<Reconfigured>),
     /// Answer to `Join`.
     Joined(NodeStatus),
     /// Answer to `Logs`.

@@ -80,6 +80,8 @@ pub struct NodeReport {
     pub daemon_pid: u32,
     /// The highest job number it has heard of.
     pub highest_job: JobId,
+    /// When its keeper was started, in microseconds since 1970: another number means that everything it had is gone.
+    pub keeper_since_us: u64,
 }
 
 /// Consecutive ranks of a world on one node, whose processes have consecutive numbers.
@@ -144,7 +146,7 @@ pub struct StartOrder {
     pub is_crowded: bool,
     /// Ranks of that layout in order, for the information of the library; empty where they only come later.
     pub layout: Vec<(ProcessId, WorldId)>,
-    /// What to start.
+    /// What to start; nothing tells a node of a job that may come to it.
     pub worlds: Vec<WorldStart>,
 }
 
@@ -168,6 +170,8 @@ pub struct ProcessEnd {
     pub status: ExitStatus,
     /// In which stage.
     pub stage: MpiStage,
+    /// Whether it was told to leave, so that its end is no failure of the job.
+    pub on_order: bool,
 }
 
 /// A request of `MPI_Comm_spawn`, as PMI carries it.
@@ -218,6 +222,18 @@ pub enum JobMessage {
         order: u32,
         /// Processes with their process ids.
         processes: Vec<(ProcessId, u32)>,
+    },
+    /// Node to coordinator: newcomers of a reconfiguration run; they are no part of the job's layout yet.
+    NewcomersStarted {
+        /// Their world.
+        world: WorldId,
+        /// Processes with their process ids.
+        processes: Vec<(ProcessId, u32)>,
+    },
+    /// Node to coordinator: the job cannot go on, as the holder of its lease found.
+    Lost {
+        /// Why.
+        reason: String,
     },
     /// Node to coordinator: a process could not be started.
     StartRefused {

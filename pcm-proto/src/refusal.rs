@@ -47,6 +47,12 @@ codes! {
     SHARED_MEMORY_FULL = "shared_memory_full";
     /// The policy is not known.
     UNKNOWN_POLICY = "unknown_policy";
+    /// A reconfiguration of the job is under way.
+    RECONFIGURING = "reconfiguring";
+    /// What is asked for makes no layout of this job.
+    BAD_LAYOUT = "bad_layout";
+    /// The reconfiguration was given up; the job goes on as before.
+    ABORTED = "aborted";
     /// The signal is not one a job can be sent.
     BAD_SIGNAL = "bad_signal";
     /// The job is attached to another `pcmctl`.

@@ -21,13 +21,24 @@ impl Participant {
             Some(pmi::world::Stage::Finalized) => MpiStage::After,
             Some(pmi::world::Stage::Started) | None => MpiStage::Before,
         };
-        let (end, order) = (ProcessEnd { process, status, stage }, local.order);
+        let on_order = local.is_leaving;
+        let end = ProcessEnd {
+            process,
+            status,
+            stage,
+            on_order,
+        };
+        let order = local.order;
         let was_starting = local.state == LocalState::Starting;
         if let Some(local) = self.processes.get_mut(&process) {
             local.state = LocalState::Ended(end);
             local.kill_at_us = None;
         }
-        let started = if was_starting { self.started(order) } else { None };
+        let started = if was_starting {
+            self.all_started(process, order)
+        } else {
+            None
+        };
         for message in started.into_iter().chain([JobMessage::Exited(vec![end])]) {
             effects.push(Effect::Send {
                 node: self.coordinator.clone(),
@@ -122,6 +133,7 @@ impl Participant {
                 self.unwanted.insert(*process);
                 continue;
             };
+            local.is_leaving = true;
             if local.is_alive() && local.kill_at_us.is_none() {
                 local.kill_at_us = Some(now_us + u64::from(grace_ms) * 1000);
                 effects.push(Effect::Signal {

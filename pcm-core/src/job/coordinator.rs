@@ -10,6 +10,7 @@ use super::worlds;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::job::{JobEnd, JobSpec, JobState, JobStatus};
+use pcm_proto::layout::Layout;
 use pcm_proto::peer::{JobMessage, ProcessEnd, StartOrder, WorldStart};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -50,6 +51,23 @@ pub enum Input {
         number: u32,
         /// Where, or why not.
         shares: Result<Vec<Share>, String>,
+    },
+    /// A reconfiguration may bring ranks to this node: tell it of the job.
+    Enlist {
+        /// The node.
+        node: NodeName,
+    },
+    /// A reconfiguration was committed.
+    LayoutCommitted {
+        /// The layout that counts from now on.
+        layout: Layout,
+    },
+    /// Numbers below these were used by reconfigurations.
+    NumbersUsed {
+        /// Lowest process number never used.
+        process_next: u32,
+        /// Lowest world number never used.
+        world_next: u32,
     },
     /// The time passed that [`Coordinator::deadline`] names.
     Tick,
@@ -110,6 +128,8 @@ pub enum Role {
     Member,
     /// Started by the application's own `MPI_Comm_spawn`.
     Guest,
+    /// Started by a reconfiguration that is not committed: its end is no failure of the job.
+    Newcomer,
     /// Told to leave: its end is no failure.
     Leaver,
 }
@@ -185,7 +205,12 @@ pub struct Coordinator {
     pub(super) failure: Option<Failure>,
     pub(super) orders: BTreeMap<u32, OpenOrder>,
     pub(super) order_next: u32,
+    pub(super) process_next: u32,
     pub(super) world_next: u32,
+    /// Worlds that some process of the present layout has met in its life, at most.
+    pub(super) worlds_met: u32,
+    /// Nodes that were told of the job and have not confirmed it: the number of their order, and when it was sent.
+    pub(super) enlisting: BTreeMap<NodeName, (u32, u64)>,
     pub(super) spawning: Spawning,
     pub(super) names: BTreeMap<String, String>,
 }
@@ -213,7 +238,10 @@ impl Coordinator {
             failure: None,
             orders: BTreeMap::new(),
             order_next: 0,
+            process_next: 0,
             world_next: 0,
+            worlds_met: 0,
+            enlisting: BTreeMap::new(),
             spawning: Spawning::default(),
             names: BTreeMap::new(),
             spec,
@@ -224,6 +252,8 @@ impl Coordinator {
                 .layout
                 .extend(worlds::ranks_of(world).map(|(process, _)| process));
         }
+        coordinator.worlds_met = worlds.len() as u32;
+        coordinator.nodes.insert(coordinator.own.clone(), NodeStage::Active);
         let placement = shares
             .iter()
             .flat_map(|share| std::iter::repeat_n(share.node.clone(), share.count as usize));
@@ -252,6 +282,15 @@ impl Coordinator {
             } => {
                 self.on_spawn_placed(now_us, (process, number), shares, &mut effects);
             }
+            Input::Enlist { node } => self.on_enlist(now_us, node, &mut effects),
+            Input::LayoutCommitted { layout } => self.on_layout_committed(now_us, layout, &mut effects),
+            Input::NumbersUsed {
+                process_next,
+                world_next,
+            } => {
+                self.process_next = self.process_next.max(process_next);
+                self.world_next = self.world_next.max(world_next);
+            }
             Input::Tick => {}
         }
         self.on_time(now_us, &mut effects);
@@ -260,7 +299,12 @@ impl Coordinator {
 
     /// When [`Input::Tick`] is due, in microseconds since 1970; ticks that come too early do no harm.
     pub fn deadline(&self) -> Option<u64> {
-        let orders = self.orders.values().map(|open| open.sent_us + RESEND_US);
+        let enlisting = self.enlisting.values().map(|(_, sent_us)| sent_us + RESEND_US);
+        let orders = self
+            .orders
+            .values()
+            .map(|open| open.sent_us + RESEND_US)
+            .chain(enlisting);
         orders
             .chain(self.ending_deadline())
             .chain(self.spawning.deadline())
@@ -285,6 +329,7 @@ impl Coordinator {
                     .filter(|open| self.is_waiting_for(&open.order, node));
                 effects.extend(missing.map(|open| send(self.direct(&open.order, node))));
                 effects.extend(self.spawning.results_for(node, &self.processes));
+                self.send_enlistment(node, &mut effects);
             }
         }
         effects
@@ -292,7 +337,15 @@ impl Coordinator {
 
     fn on_said(&mut self, now_us: u64, node: NodeName, message: JobMessage, effects: &mut Vec<Effect>) {
         match message {
-            JobMessage::Started { order, processes } => self.on_started(now_us, order, &processes, effects),
+            JobMessage::Started { order, processes } => {
+                self.enlisting.remove(&node);
+                self.on_started(now_us, order, &processes, effects);
+            }
+            JobMessage::NewcomersStarted { world, processes } => self.on_newcomers(&node, world, &processes),
+            JobMessage::Lost { reason } => {
+                let grace_ms = self.spec_grace_ms();
+                self.begin_ending(now_us, JobEnd { code: 1, reason }, grace_ms, effects);
+            }
             JobMessage::StartRefused {
                 process, code, reason, ..
             } => {
@@ -321,6 +374,7 @@ impl Coordinator {
         for world in &worlds {
             for (process, node) in worlds::ranks_of(world) {
                 let node = world.nodes[node as usize].clone();
+                self.process_next = self.process_next.max(process.0 + 1);
                 let state = ProcessState::Ordered;
                 self.processes.insert(
                     process,
@@ -355,7 +409,8 @@ impl Coordinator {
             tree,
         };
         self.order_next += 1;
-        let is_ours = order.worlds.iter().any(|world| world.nodes.contains(&self.own));
+        // The coordinator takes part in the reconfigurations of its job, with ranks or without.
+        let is_ours = order.number == 0 || order.worlds.iter().any(|world| world.nodes.contains(&self.own));
         let own = is_ours.then_some(&self.own);
         for node in own.into_iter().chain(&order.tree[tree::children(0, order.tree.len())]) {
             let message = JobMessage::Start(Box::new(order.clone()));
@@ -374,7 +429,13 @@ impl Coordinator {
         );
     }
 
-    fn on_started(&mut self, now_us: u64, order: u32, started: &[(ProcessId, u32)], effects: &mut Vec<Effect>) {
+    pub(super) fn on_started(
+        &mut self,
+        now_us: u64,
+        order: u32,
+        started: &[(ProcessId, u32)],
+        effects: &mut Vec<Effect>,
+    ) {
         for (process, pid) in started {
             if let Some(known) = self.processes.get_mut(process)
                 && known.state == ProcessState::Ordered

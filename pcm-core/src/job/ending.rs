@@ -53,6 +53,9 @@ impl Coordinator {
             return;
         }
         process.state = ProcessState::Ended(end);
+        if end.on_order && process.role != Role::Guest {
+            process.role = Role::Leaver;
+        }
         let (node, role, world) = (process.node.clone(), process.role, process.world);
         let code = end.status.shell_code();
         if let Some(rank) = self.rank_of(end.process) {
@@ -68,7 +71,7 @@ impl Coordinator {
         if role == Role::Guest {
             self.on_guest_exited(world, effects);
         }
-        if role == Role::Leaver {
+        if matches!(role, Role::Leaver | Role::Newcomer) {
             return;
         }
         if let Phase::Ending(ending) = &mut self.phase {
@@ -86,7 +89,7 @@ impl Coordinator {
     }
 
     /// Decides whether the end of a process is a failure of the job, and how urgent.
-    fn judge(&mut self, now_us: u64, end: ProcessEnd, node: &NodeName, effects: &mut Vec<Effect>) {
+    pub(super) fn judge(&mut self, now_us: u64, end: ProcessEnd, node: &NodeName, effects: &mut Vec<Effect>) {
         let who = self.describe(end.process, node);
         let job = self.job;
         let reason = match (end.status, end.stage) {
@@ -193,7 +196,9 @@ impl Coordinator {
         let lost: Vec<ProcessId> = self
             .processes
             .iter()
-            .filter(|(_, process)| process.node == *node && !process.is_over() && process.role != Role::Leaver)
+            .filter(|(_, process)| {
+                process.node == *node && !process.is_over() && matches!(process.role, Role::Member | Role::Guest)
+            })
             .map(|(id, _)| *id)
             .collect();
         if was_active && !lost.is_empty() {
@@ -233,6 +238,7 @@ impl Coordinator {
             sent_us: now_us,
         });
         self.orders.clear();
+        self.enlisting.clear();
         self.send_end(grace_ms, effects);
         self.end_when_nothing_is_left(effects);
     }
@@ -272,6 +278,7 @@ impl Coordinator {
     /// What the passing of time decides; called after every input.
     pub(super) fn on_time(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
         self.resend_orders(now_us, effects);
+        self.resend_enlistments(now_us, effects);
         self.spawning_expired(now_us, effects);
         match &mut self.phase {
             Phase::Starting | Phase::Running => self.end_if_due(now_us, effects),

@@ -9,6 +9,7 @@ pub mod local_world;
 mod names;
 pub mod participant;
 pub mod placement;
+mod reforming;
 mod spawning;
 mod starting;
 pub mod tree;

@@ -4,10 +4,10 @@
 
 use super::local_world::LocalWorld;
 use crate::pmi::wire::Request;
-use pcm_proto::ids::{JobId, NodeName, ProcessId, WorldId};
+use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{JobMessage, NameRequest, ProcessEnd, SpawnAsk, StartOrder};
+use pcm_proto::peer::{JobMessage, NameRequest, ProcessEnd, SpawnAsk, StartOrder, WorldStart};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,24 @@ pub enum Input {
         node: NodeName,
         /// What.
         message: JobMessage,
+    },
+    /// A reconfiguration starts a world; this node has some of its processes.
+    StartWorld {
+        /// The world.
+        start: WorldStart,
+        /// Its processes with their ranks in the planned layout.
+        places: Vec<(ProcessId, Rank)>,
+        /// The planned layout's epoch.
+        epoch: Epoch,
+        /// Its size.
+        size: u32,
+        /// Whether the processes take parked data and run, or wait to be called to a meeting.
+        is_restored: bool,
+    },
+    /// These processes were told to leave, so their end is no failure.
+    Leaving {
+        /// Which.
+        processes: Vec<ProcessId>,
     },
     /// A process runs.
     Started {
@@ -134,6 +152,19 @@ pub enum LocalState {
     },
 }
 
+/// What a process that a reconfiguration started is told of the planned layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Newcomer {
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// The process's rank in it.
+    pub rank: Rank,
+    /// Its size.
+    pub size: u32,
+    /// Whether the process takes parked data and runs, or waits to be called to a meeting.
+    pub is_restored: bool,
+}
+
 /// A process of this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Local {
@@ -143,6 +174,10 @@ pub struct Local {
     pub world_rank: u32,
     /// Where it stands.
     pub state: LocalState,
+    /// Set when a reconfiguration started it.
+    pub newcomer: Option<Newcomer>,
+    /// Whether it was told to leave.
+    pub(super) is_leaving: bool,
     pub(super) order: u32,
     pub(super) kill_at_us: Option<u64>,
 }
@@ -225,6 +260,22 @@ impl Participant {
         let mut effects = Vec::new();
         match input {
             Input::Said { node, message } => self.on_said(now_us, &node, message, &mut effects),
+            Input::StartWorld {
+                start,
+                places,
+                epoch,
+                size,
+                is_restored,
+            } => {
+                let newcomer = |rank| Newcomer {
+                    epoch,
+                    rank,
+                    size,
+                    is_restored,
+                };
+                self.start_newcomers(&start, &places, newcomer, &mut effects);
+            }
+            Input::Leaving { processes } => self.mark_leaving(&processes),
             Input::Started { process, pid } => {
                 self.settle(process, LocalState::Running { pid }, &mut effects);
             }
@@ -378,6 +429,11 @@ impl Participant {
     /// The worlds with processes here.
     pub fn world(&self, world: WorldId) -> Option<&LocalWorld> {
         self.worlds.get(&world)
+    }
+
+    /// Whether the job is being ended here, or has.
+    pub fn is_ending(&self) -> bool {
+        self.phase != Phase::Active
     }
 
     /// Whether no process is left here and none will come.

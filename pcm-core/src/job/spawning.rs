@@ -139,7 +139,7 @@ impl Coordinator {
             Err(reason) => return self.answer(asker, Err(reason), effects),
         };
         let world = WorldId(self.world_next);
-        let first = self.processes.last_key_value().map_or(0, |(last, _)| last.0 + 1);
+        let first = self.process_next;
         let (commands, preset) = (ask.commands.clone(), ask.preset.clone());
         let start = worlds::spawned_world(world, &shares, ProcessId(first), commands, preset);
         request.state = State::Starting {

@@ -2,12 +2,15 @@
 //! link or a restart of the daemon everything is said and done again that may have been missed.
 
 use super::local_world::LocalWorld;
-use super::participant::{Effect, Local, LocalState, Participant, Phase};
+use super::participant::{Effect, Local, LocalState, Newcomer, Participant, Phase};
 use super::{tree, worlds};
-use pcm_proto::ids::{NodeName, ProcessId};
+use pcm_proto::ids::{NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{JobMessage, StartOrder};
+use pcm_proto::peer::{JobMessage, StartOrder, WorldStart};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Processes that no order of the coordinator started, but a reconfiguration.
+const NO_ORDER: u32 = u32::MAX;
 
 impl Participant {
     /// What a node that was out of reach may have missed. Changes nothing.
@@ -30,11 +33,14 @@ impl Participant {
                 send(message);
             }
         }
+        for message in self.newcomers_started() {
+            send(message);
+        }
         let mut ends = Vec::new();
         for (process, local) in &self.processes {
             match &local.state {
                 LocalState::Ended(end) => ends.push(*end),
-                LocalState::Refused { code, reason } => {
+                LocalState::Refused { code, reason } if local.newcomer.is_none() => {
                     let (code, reason) = (code.clone(), reason.clone());
                     send(JobMessage::StartRefused {
                         order: local.order,
@@ -43,7 +49,7 @@ impl Participant {
                         reason,
                     });
                 }
-                LocalState::Starting | LocalState::Running { .. } => {}
+                LocalState::Starting | LocalState::Running { .. } | LocalState::Refused { .. } => {}
             }
         }
         if !ends.is_empty() {
@@ -107,41 +113,128 @@ impl Participant {
         if self.phase != Phase::Active {
             return;
         }
-        for start in order.worlds.iter().filter(|world| world.nodes.contains(&self.own)) {
-            let mut local = Vec::new();
-            for (world_rank, (process, node)) in worlds::ranks_of(start).enumerate() {
-                if start.nodes[node as usize] != self.own {
-                    continue;
-                }
-                let world_rank = world_rank as u32;
-                local.push((process, world_rank));
-                let mut state = LocalState::Starting;
-                if self.unwanted.remove(&process) {
-                    let reason = "it was not wanted any more".to_owned();
-                    state = LocalState::Refused {
-                        code: pcm_proto::refusal::START_FAILED.to_owned(),
-                        reason,
-                    };
-                } else {
-                    effects.push(Effect::Start { process });
-                }
-                let order = order.number;
-                self.processes.insert(
-                    process,
-                    Local {
-                        world: start.world,
-                        world_rank,
-                        state,
-                        order,
-                        kill_at_us: None,
-                    },
-                );
+        for start in &order.worlds {
+            if !start.nodes.contains(&self.own) {
+                continue;
             }
-            let kvsname = format!("{}-{}-{}", self.kvs_prefix, self.job, start.world);
-            self.world_next = self.world_next.max(start.world.0 + 1);
-            self.worlds
-                .insert(start.world, LocalWorld::new(&self.own, start.clone(), kvsname, local));
+            self.take_in(start, order.number, |_| None, effects);
         }
+        let started = self.started(order.number);
+        effects.extend(started.map(|message| Effect::Send {
+            node: self.coordinator.clone(),
+            message,
+        }));
+    }
+
+    /// A reconfiguration starts a world of its own. Told again, it changes nothing.
+    pub(super) fn start_newcomers(
+        &mut self,
+        start: &WorldStart,
+        places: &[(ProcessId, Rank)],
+        newcomer: impl Fn(Rank) -> Newcomer,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.phase != Phase::Active || self.worlds.contains_key(&start.world) {
+            return;
+        }
+        let place = |process| {
+            places
+                .iter()
+                .find(|(known, _)| *known == process)
+                .map(|(_, rank)| newcomer(*rank))
+        };
+        self.take_in(start, NO_ORDER, place, effects);
+    }
+
+    /// Starts this node's processes of a world.
+    fn take_in(
+        &mut self,
+        start: &WorldStart,
+        order: u32,
+        place: impl Fn(ProcessId) -> Option<Newcomer>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut here = Vec::new();
+        for (world_rank, (process, node)) in worlds::ranks_of(start).enumerate() {
+            if start.nodes[node as usize] != self.own || self.processes.contains_key(&process) {
+                continue;
+            }
+            let world_rank = world_rank as u32;
+            here.push((process, world_rank));
+            let mut state = LocalState::Starting;
+            if self.unwanted.remove(&process) {
+                let reason = "it was not wanted any more".to_owned();
+                state = LocalState::Refused {
+                    code: pcm_proto::refusal::START_FAILED.to_owned(),
+                    reason,
+                };
+            } else {
+                effects.push(Effect::Start { process });
+            }
+            let (world, newcomer) = (start.world, place(process));
+            let local = Local {
+                world,
+                world_rank,
+                state,
+                newcomer,
+                is_leaving: false,
+                order,
+                kill_at_us: None,
+            };
+            self.processes.insert(process, local);
+        }
+        let kvsname = format!("{}-{}-{}", self.kvs_prefix, self.job, start.world);
+        self.world_next = self.world_next.max(start.world.0 + 1);
+        self.worlds
+            .insert(start.world, LocalWorld::new(&self.own, start.clone(), kvsname, here));
+    }
+
+    pub(super) fn mark_leaving(&mut self, processes: &[ProcessId]) {
+        for process in processes {
+            if let Some(local) = self.processes.get_mut(process) {
+                local.is_leaving = true;
+            }
+        }
+    }
+
+    /// The word that the processes which started together with this one run, once none is still being started.
+    pub(super) fn all_started(&self, process: ProcessId, order: u32) -> Option<JobMessage> {
+        match self.processes.get(&process) {
+            Some(Local {
+                newcomer: Some(_),
+                world,
+                ..
+            }) => self.world_started(*world),
+            _ => self.started(order),
+        }
+    }
+
+    fn world_started(&self, world: WorldId) -> Option<JobMessage> {
+        let of_world = self
+            .processes
+            .iter()
+            .filter(|(_, local)| local.world == world && local.newcomer.is_some());
+        let mut processes = Vec::new();
+        for (process, local) in of_world {
+            match local.state {
+                LocalState::Starting => return None,
+                LocalState::Running { pid } => processes.push((*process, pid)),
+                LocalState::Ended(_) | LocalState::Refused { .. } => {}
+            }
+        }
+        (!processes.is_empty()).then_some(JobMessage::NewcomersStarted { world, processes })
+    }
+
+    fn newcomers_started(&self) -> Vec<JobMessage> {
+        let newcomers = self
+            .processes
+            .values()
+            .filter(|local| local.newcomer.is_some() && local.is_alive());
+        let worlds: BTreeSet<WorldId> = newcomers.map(|local| local.world).collect();
+        worlds
+            .into_iter()
+            .filter_map(|world| self.world_started(world))
+            .collect()
     }
 
     pub(super) fn pass_on(&self, order: &StartOrder, effects: &mut Vec<Effect>) {
@@ -181,8 +274,10 @@ impl Participant {
         if local.state != LocalState::Starting {
             return;
         }
-        let order = local.order;
-        if let LocalState::Refused { code, reason } = &state {
+        let (order, is_newcomer) = (local.order, local.newcomer.is_some());
+        if let LocalState::Refused { code, reason } = &state
+            && !is_newcomer
+        {
             let (code, reason) = (code.clone(), reason.clone());
             let message = JobMessage::StartRefused {
                 order,
@@ -196,7 +291,7 @@ impl Participant {
             });
         }
         local.state = state;
-        let started = self.started(order);
+        let started = self.all_started(process, order);
         effects.extend(started.map(|message| Effect::Send {
             node: self.coordinator.clone(),
             message,

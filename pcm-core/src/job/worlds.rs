@@ -1,7 +1,7 @@
 //! How a set of placed ranks becomes worlds, and what MPI is told of which ranks of a world share memory.
 
 use super::placement::Share;
-use pcm_proto::ids::{ProcessId, WorldId};
+use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::WorldShape;
 use pcm_proto::peer::{RankRun, WorldCommand, WorldStart};
 
@@ -49,6 +49,42 @@ pub fn spawned_world(
         preset,
         spawned: true,
         ..world_over(world, shares, first_process)
+    }
+}
+
+/// A world whose processes and their nodes are given in rank order, each node with the host it stands on.
+pub fn world_of_members(world: WorldId, members: &[(ProcessId, NodeName, u64)]) -> WorldStart {
+    let mut nodes: Vec<NodeName> = Vec::new();
+    let mut runs: Vec<RankRun> = Vec::new();
+    let mut shares: Vec<Share> = Vec::new();
+    for (process, node, host) in members {
+        let known = nodes.iter().position(|known| known == node);
+        let index = known.unwrap_or_else(|| {
+            nodes.push(node.clone());
+            nodes.len() - 1
+        });
+        match runs.last_mut() {
+            Some(run) if run.node as usize == index && run.first.0 + run.count == process.0 => run.count += 1,
+            _ => runs.push(RankRun {
+                node: index as u32,
+                first: *process,
+                count: 1,
+            }),
+        }
+        shares.push(Share {
+            node: node.clone(),
+            host: *host,
+            count: 1,
+        });
+    }
+    WorldStart {
+        world,
+        nodes,
+        runs,
+        process_mapping: process_mapping(&shares),
+        commands: Vec::new(),
+        preset: Vec::new(),
+        spawned: false,
     }
 }
 
@@ -126,7 +162,6 @@ fn process_mapping(shares: &[Share]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_proto::ids::NodeName;
 
     fn share(node: &str, host: u64, count: u32) -> Share {
         Share {
@@ -147,6 +182,17 @@ mod tests {
         ];
         assert_eq!(process_mapping(&shares), "(vector,(0,3,3),(0,1,1))");
         assert_eq!(process_mapping(&shares[..2]), "(vector,(0,1,3))");
+    }
+
+    #[test]
+    fn a_world_of_given_members_keeps_their_order() {
+        let node = |name: &str| NodeName::new(name).unwrap();
+        let members = [(7, "b", 1), (8, "b", 1), (3, "a", 2), (9, "b", 1)];
+        let members = members.map(|(process, name, host)| (ProcessId(process), node(name), host));
+        let world = world_of_members(WorldId(4), &members);
+        let ranks: Vec<(u32, u32)> = ranks_of(&world).map(|(process, node)| (process.0, node)).collect();
+        assert_eq!(ranks, [(7, 0), (8, 0), (3, 1), (9, 0)]);
+        assert_eq!(world.process_mapping, "(vector,(0,1,2),(1,1,1),(0,1,1))");
     }
 
     #[test]

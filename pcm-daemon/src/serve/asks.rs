@@ -28,6 +28,8 @@ pub(super) enum Purpose {
     Run { from: Requester, spec: Box<JobSpec> },
     /// Somebody's request is for that node.
     Forward { from: Requester },
+    /// A job is to leave this node.
+    Drain { job: JobId },
     /// One of many answers.
     Gather(u64),
 }
@@ -174,6 +176,7 @@ impl Daemon {
                 self.accept(from, *spec, job);
             }
             (Purpose::Forward { from }, Answer::Control(answer)) => self.answer(from, *answer),
+            (Purpose::Drain { job }, Answer::Control(answer)) => self.on_drain_answer(job, Some(*answer)),
             (Purpose::Gather(gather), answer) => self.on_gathered(gather, node, Some(answer)),
             (purpose, _) => self.on_no_answer(node, purpose),
         }
@@ -211,6 +214,7 @@ impl Daemon {
                     self.on_run(from, *spec);
                 }
             }
+            Purpose::Drain { job } => self.on_drain_answer(job, None),
             Purpose::Gather(gather) => self.on_gathered(gather, node, None),
         }
     }

@@ -55,12 +55,17 @@ impl Daemon {
     /// Reports that this daemon is up and boots its subtree.
     pub(super) fn boot_subtree(&mut self) {
         self.boot.is_told = true;
-        report(&BootReport::Ready {
+        let ready = BootReport::Ready {
             node: self.own.clone(),
             address: self.address.clone(),
             keeper_pid: rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32),
             daemon_pid: std::process::id(),
-        });
+        };
+        if let Err(error) = report(&ready) {
+            // Whoever wanted this node has given up or was interrupted, and counts it as not booted.
+            tracing::warn!(%error, "nobody waits for this daemon any more: it ends");
+            return self.quit();
+        }
         let parts = split(&self.spec.subtree);
         self.boot.parts = parts.len();
         for part in parts {
@@ -115,7 +120,7 @@ impl Daemon {
         if let Some(ready) = self.boot.ready.remove(node)
             && self.boot.is_told
         {
-            report(&ready);
+            self.pass_on_report(&ready);
         }
         let joined = self.boot.joining.iter().position(|(joining, _)| joining == node);
         if let Some(position) = joined {
@@ -140,11 +145,18 @@ impl Daemon {
                     DaemonToControl::Refused(Refusal::new(refusal::BOOT_FAILED, message)),
                 );
             }
-            None if self.boot.is_told => report(&BootReport::Failed {
+            None if self.boot.is_told => self.pass_on_report(&BootReport::Failed {
                 node: node.clone(),
                 reason: reason.to_owned(),
             }),
             None => {}
+        }
+    }
+
+    /// A reader that is gone loses what it would have heard of others; those find out by themselves.
+    fn pass_on_report(&self, of_another: &BootReport) {
+        if let Err(error) = report(of_another) {
+            tracing::debug!(%error, "nobody reads the reports of the boot tree any more");
         }
     }
 
@@ -336,13 +348,13 @@ fn levels(nodes: usize) -> u32 {
     depth
 }
 
-/// One line for whoever booted this daemon, who may have gone away.
-pub(super) fn report(report: &BootReport) {
-    if let Ok(mut line) = serde_json::to_vec(report) {
-        line.push(b'\n');
-        let mut stdout = std::io::stdout().lock();
-        let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
-    }
+/// One line for whoever booted this daemon. An error means that nobody reads it any more.
+pub(super) fn report(report: &BootReport) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(report)?;
+    line.push(b'\n');
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&line)?;
+    stdout.flush()
 }
 
 /// Lets whoever booted this daemon see the end of its reports.

@@ -5,12 +5,13 @@ use super::asks::{ANSWER_WITHIN, Purpose};
 use super::daemon::Daemon;
 use super::event::LinkId;
 use super::gather::Wanted;
+use super::layout_requests::LayoutAsked;
 use pcm_core::job::coordinator::Input;
 use pcm_fabric::Sender;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeState, Refusal};
 use pcm_proto::event::Event;
 use pcm_proto::ids::{JobId, NodeName};
-use pcm_proto::job::JobStatus;
+use pcm_proto::job::{JobState, JobStatus};
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// A node that joins is booted and has said that it is there within this time.
 const JOIN_WITHIN: Duration = Duration::from_secs(15);
+
+/// A change of layout has ended or was given up within this time: all its deadlines together.
+pub(super) const LAYOUT_WITHIN: Duration = Duration::from_secs(400);
 
 /// Highest signal number Linux has.
 const SIGNAL_MAX: i32 = 64;
@@ -203,7 +207,10 @@ impl Daemon {
     /// Requests for one node, or for the coordinator of one job.
     fn on_addressed(&mut self, from: Requester, request: ControlToDaemon) {
         let node = match &request {
-            ControlToDaemon::Signal { job, .. } | ControlToDaemon::Kill { job } | ControlToDaemon::Ps { job } => {
+            ControlToDaemon::Signal { job, .. }
+            | ControlToDaemon::Kill { job }
+            | ControlToDaemon::Reconfigure { job, .. }
+            | ControlToDaemon::Ps { job } => {
                 if !self.jobs.contains_key(job) && self.ended.find(*job).is_none() {
                     let job = *job;
                     return self.find_coordinator(from, job, request);
@@ -233,7 +240,14 @@ impl Daemon {
                 };
                 self.ask(&node, Question::Ping, purpose, ANSWER_WITHIN);
             }
-            Some(_) => self.forward(from, &node, request, JOIN_WITHIN),
+            Some(_) => {
+                let within = if matches!(request, ControlToDaemon::Drain { .. }) {
+                    LAYOUT_WITHIN
+                } else {
+                    JOIN_WITHIN
+                };
+                self.forward(from, &node, request, within);
+            }
         }
     }
 
@@ -254,6 +268,22 @@ impl Daemon {
                 self.answer(from, DaemonToControl::Done);
             }
             ControlToDaemon::Ps { job } => self.gather_ps(from, job),
+            ControlToDaemon::Reconfigure {
+                job,
+                change,
+                mode,
+                cause,
+            } => {
+                self.on_reconfigure(
+                    from,
+                    LayoutAsked {
+                        job,
+                        change,
+                        mode,
+                        cause,
+                    },
+                );
+            }
             ControlToDaemon::Ping { .. } => {
                 let version = env!("CARGO_PKG_VERSION").to_owned();
                 let node = self.own.clone();
@@ -271,7 +301,7 @@ impl Daemon {
                 self.answer(from, DaemonToControl::Logs(log));
             }
             ControlToDaemon::Join(spec) => self.on_join(from, spec),
-            ControlToDaemon::Drain { .. } => self.on_drain(from),
+            ControlToDaemon::Drain { deadline_ms, .. } => self.on_drain(from, deadline_ms),
             ControlToDaemon::Remove { .. } => self.on_remove(from),
             _ => self.refuse(from, refusal::NOT_SUPPORTED, "this request needs a link of its own"),
         }
@@ -289,20 +319,6 @@ impl Daemon {
         for node in nodes {
             self.send_job(&node, job, JobMessage::Signal { signal });
         }
-        self.answer(from, DaemonToControl::Done);
-    }
-
-    /// Jobs cannot move yet, so only an empty node can be drained.
-    fn on_drain(&mut self, from: Requester) {
-        let ranks = self.report().ranks;
-        if ranks > 0 {
-            let message = format!(
-                "node {} runs {ranks} ranks, and jobs cannot be moved off it yet: wait for them to end or `pcmctl kill` them",
-                self.own
-            );
-            return self.refuse(from, refusal::NODE_BUSY, message);
-        }
-        self.set_draining();
         self.answer(from, DaemonToControl::Done);
     }
 
@@ -329,5 +345,15 @@ impl Daemon {
         let now_us = self.clock.now_us();
         let ended: Vec<JobStatus> = self.ended.list(now_us).cloned().collect();
         self.jobs.values().map(|job| job.state.status()).chain(ended).collect()
+    }
+
+    /// How a job coordinated here stands.
+    pub(super) fn job_status(&self, job: JobId) -> Option<JobStatus> {
+        let mut status = self.jobs.get(&job)?.state.status();
+        let is_reforming = self.parts.get(&job).is_some_and(|part| part.reforming.is_under_way());
+        if status.state == JobState::Running && is_reforming {
+            status.state = JobState::Reconfiguring;
+        }
+        Some(status)
     }
 }

@@ -131,7 +131,7 @@ impl Daemon {
         self.carry_out(job, effects);
     }
 
-    fn place(&self, allowed: &[NodeName], count: u32) -> Result<Vec<Share>, Refusal> {
+    pub(super) fn place(&self, allowed: &[NodeName], count: u32) -> Result<Vec<Share>, Refusal> {
         if let Some(name) = allowed.iter().find(|name| self.nodes.state(name).is_none()) {
             let message = format!("node {name} is not part of the cluster: `pcmctl nodes` lists those that are");
             return Err(Refusal::new(refusal::UNKNOWN_NODE, message));
@@ -308,6 +308,8 @@ impl Daemon {
             | JobMessage::Cleared
             | JobMessage::Spawn(_)
             | JobMessage::Name { .. }
+            | JobMessage::NewcomersStarted { .. }
+            | JobMessage::Lost { .. }
             | JobMessage::SpawnReady { .. } => {
                 if self.jobs.contains_key(&job) {
                     self.coordinate(

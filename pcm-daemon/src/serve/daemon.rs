@@ -6,6 +6,7 @@ use super::asks::Asks;
 use super::boot::Boot;
 use super::control::Controls;
 use super::coordinating::Coordinated;
+use super::drain::Draining;
 use super::event::{Event, LinkId};
 use super::event_log::EventLog;
 use super::journal::{Journal, Record};
@@ -51,6 +52,7 @@ pub(super) struct Daemon {
     pub(super) asks: Asks,
     pub(super) boot: Boot,
     pub(super) agent: Agent,
+    pub(super) drain: Option<Draining>,
     pub(super) jobs: BTreeMap<JobId, Coordinated>,
     pub(super) parts: BTreeMap<JobId, Part>,
     pub(super) ended: Ended,
@@ -107,6 +109,7 @@ impl Daemon {
             asks: Asks::default(),
             boot: Boot::default(),
             agent: Agent::default(),
+            drain: None,
             jobs: BTreeMap::new(),
             parts: BTreeMap::new(),
             ended: Ended::default(),
@@ -173,6 +176,7 @@ impl Daemon {
             Timer::Part(job) => self.on_part_timer(job),
             Timer::CoordinatorLost(job) => self.on_coordinator_lost_timer(job),
             Timer::Unattended(job) => self.on_unattended_timer(job),
+            Timer::Reform(job, timer) => self.reform(job, pcm_core::reconfiguration::effects::Input::Timer(*timer)),
             Timer::Ask(ask) => self.on_ask_timer(ask),
             Timer::Gather(gather) => self.on_gather_timer(gather),
             Timer::Follow(link) => self.on_follow_timer(LinkId(link)),
@@ -180,6 +184,7 @@ impl Daemon {
             Timer::Membership => self.on_membership_timer(),
             Timer::Settled => self.on_settled(),
             Timer::Redial(node) => self.on_redial(&node),
+            Timer::Drain => self.drain_next(),
             Timer::Agent => self.start_agent(),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
         }
@@ -239,6 +244,7 @@ impl Daemon {
                 is_draining: self.nodes.is_draining(),
             },
             Record::HighestJob(self.highest_job),
+            Record::KeeperSince(self.nodes.own().keeper_since_us),
         ];
         records.extend(self.nodes.others().map(|report| Record::Node(Box::new(report))));
         let now_us = self.clock.now_us();
@@ -259,6 +265,8 @@ impl Daemon {
                 job: *job,
                 state: Box::new(part.state.clone()),
             });
+            let record = Box::new(part.reforming.record().clone());
+            records.push(Record::Reform { job: *job, record });
             records.extend(part.output.printed_records(*job));
         }
         records

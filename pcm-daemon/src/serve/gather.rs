@@ -2,9 +2,10 @@
 //! did not answer is marked, not waited for.
 
 use super::asks::{ANSWER_WITHIN, Purpose};
-use super::control::Requester;
+use super::control::{LAYOUT_WITHIN, Requester};
 use super::daemon::Daemon;
 use super::event::LinkId;
+use super::layout_requests::LayoutAsked;
 use super::timers::Timer;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, Refusal};
 use pcm_proto::event::Event;
@@ -33,6 +34,11 @@ pub(super) enum Wanted {
     /// What the pages of a job's ranks show.
     Ranks {
         status: Box<JobStatus>,
+        ranks: Vec<RankStatus>,
+    },
+    /// Whether a job's ranks can be reconfigured, for the layout that is asked for.
+    Steps {
+        asked: Box<LayoutAsked>,
         ranks: Vec<RankStatus>,
     },
     /// Events of all nodes; for a follower the answer goes on.
@@ -86,7 +92,9 @@ impl Daemon {
         let mut is_found = false;
         match (&mut open.wanted, answer) {
             (Wanted::Jobs(jobs), Some(Answer::Jobs(more))) => jobs.extend(more),
-            (Wanted::Ranks { ranks, .. }, Some(Answer::Ranks(more))) => ranks.extend(more),
+            (Wanted::Ranks { ranks, .. } | Wanted::Steps { ranks, .. }, Some(Answer::Ranks(more))) => {
+                ranks.extend(more)
+            }
             (Wanted::Events { events, .. }, Some(Answer::Events(more))) => events.extend(more),
             (Wanted::Nodes, Some(Answer::Report(report))) => self.on_report(*report),
             (Wanted::Knowing { .. }, Some(Answer::Control(answer))) if !is_unknown(&answer) => {
@@ -132,6 +140,7 @@ impl Daemon {
                 self.answer(from, DaemonToControl::Jobs(jobs));
             }
             Wanted::Ranks { status, ranks } => self.answer_ps(from, *status, ranks),
+            Wanted::Steps { asked, ranks } => self.on_steps_known(from, &asked, &ranks),
             Wanted::Events { mut events, follower } => {
                 events.sort_by_key(|event| event.time_us);
                 self.answer_events(from, events, follower);
@@ -144,16 +153,39 @@ impl Daemon {
 
     /// A request about a job that only its coordinator can answer; `own` says whether that is this daemon.
     pub(super) fn find_coordinator(&mut self, from: Requester, job: JobId, request: ControlToDaemon) {
+        let within = if matches!(request, ControlToDaemon::Reconfigure { .. }) {
+            LAYOUT_WITHIN
+        } else {
+            ANSWER_WITHIN
+        };
+        let known = self.parts.get(&job).map(|part| part.state.coordinator().clone());
+        if let Some(coordinator) = known.filter(|coordinator| *coordinator != self.own) {
+            return self.forward(from, &coordinator, request, within);
+        }
         let nodes = self.nodes.reachable();
         let question = Question::Control(Box::new(request));
-        self.gather(from, Wanted::Knowing { job }, &question, nodes, ANSWER_WITHIN);
+        self.gather(from, Wanted::Knowing { job }, &question, nodes, within);
     }
 
-    pub(super) fn gather_ps(&mut self, from: Requester, job: JobId) {
+    /// Asks all nodes of a job how far its ranks are.
+    pub(super) fn gather_steps(&mut self, from: Requester, asked: LayoutAsked) {
+        let job = asked.job;
         let Some(coordinated) = self.jobs.get(&job) else {
             return self.refuse_unknown_job(from, job);
         };
-        let status = Box::new(coordinated.state.status());
+        let nodes: Vec<NodeName> = coordinated.state.active_nodes().cloned().collect();
+        let wanted = Wanted::Steps {
+            asked: Box::new(asked),
+            ranks: Vec::new(),
+        };
+        self.gather(from, wanted, &Question::Ranks { job }, nodes, ANSWER_WITHIN);
+    }
+
+    pub(super) fn gather_ps(&mut self, from: Requester, job: JobId) {
+        let (Some(coordinated), Some(status)) = (self.jobs.get(&job), self.job_status(job)) else {
+            return self.refuse_unknown_job(from, job);
+        };
+        let status = Box::new(status);
         let nodes: Vec<NodeName> = coordinated.state.active_nodes().cloned().collect();
         let wanted = Wanted::Ranks {
             status,

@@ -4,6 +4,7 @@
 
 use pcm_core::job::coordinator::{self, Coordinator};
 use pcm_core::job::participant::{self, Participant};
+use pcm_core::reconfiguration::record::JobRecord;
 use pcm_proto::control::Stream;
 use pcm_proto::frame::{self, Decoder, FrameKind, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::{JobId, ProcessId};
@@ -27,6 +28,8 @@ const REWRITE_GROWTH: u64 = 4;
 pub(super) enum Record {
     /// The daemon listens here.
     Listens { address: String },
+    /// When the keeper was started.
+    KeeperSince(u64),
     /// The node takes no new ranks, or does again.
     Draining { is_draining: bool },
     /// The highest job number heard of.
@@ -49,6 +52,8 @@ pub(super) enum Record {
         now_us: u64,
         input: participant::Input,
     },
+    /// What is remembered of a job's reconfigurations.
+    Reform { job: JobId, record: Box<JobRecord> },
     /// This node's part of a job is over.
     PartOver { job: JobId },
     /// A job that this daemon coordinated ended, and everybody was told.
@@ -74,10 +79,12 @@ pub(super) enum Record {
 pub(super) struct Past {
     pub(super) address: Option<String>,
     pub(super) is_draining: bool,
+    pub(super) keeper_since_us: Option<u64>,
     pub(super) highest_job: JobId,
     pub(super) nodes: Vec<NodeReport>,
     pub(super) coordinators: BTreeMap<JobId, Coordinator>,
     pub(super) parts: BTreeMap<JobId, Participant>,
+    pub(super) reforms: BTreeMap<JobId, JobRecord>,
     pub(super) ended: Vec<(u64, JobStatus)>,
     pub(super) printed: BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>,
     pub(super) written: BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>,
@@ -87,6 +94,7 @@ impl Past {
     fn take(&mut self, record: Record) {
         match record {
             Record::Listens { address } => self.address = Some(address),
+            Record::KeeperSince(since_us) => self.keeper_since_us = Some(since_us),
             Record::Draining { is_draining } => self.is_draining = is_draining,
             Record::HighestJob(job) => self.highest_job = self.highest_job.max(job),
             Record::Node(report) => {
@@ -109,7 +117,11 @@ impl Past {
                     part.handle(now_us, input);
                 }
             }
+            Record::Reform { job, record } => {
+                self.reforms.insert(job, *record);
+            }
             Record::PartOver { job } => {
+                self.reforms.remove(&job);
                 self.parts.remove(&job);
                 self.printed.remove(&job);
             }

@@ -4,8 +4,9 @@ use super::daemon::Daemon;
 use crate::rank::PageFile;
 use crate::rank::environment::{Belonging, environment};
 use crate::rank::program::{ProgramError, program_find};
-use pcm_core::job::participant::Input;
+use pcm_core::job::participant::{Input, Newcomer};
 use pcm_core::mpi_settings::{Circumstances, settings};
+use pcm_proto::app::environment as names;
 use pcm_proto::ids::{JobId, ProcessId};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::{ProcessKey, ProcessSpec};
@@ -24,6 +25,15 @@ impl Daemon {
         });
         match prepared {
             Ok((spec, page)) => self.keeper.start_process(spec, page),
+            Err((code, reason)) if self.is_newcomer(job, process) => {
+                let refused = Input::Refused {
+                    process,
+                    code: code.to_owned(),
+                    reason: reason.clone(),
+                };
+                self.participate(job, refused);
+                self.reform_start_failed(job, process, reason);
+            }
             Err((code, reason)) => self.participate(
                 job,
                 Input::Refused {
@@ -33,6 +43,14 @@ impl Daemon {
                 },
             ),
         }
+    }
+
+    fn is_newcomer(&self, job: JobId, process: ProcessId) -> bool {
+        let local = self
+            .parts
+            .get(&job)
+            .and_then(|part| part.state.processes().get(&process));
+        local.is_some_and(|local| local.newcomer.is_some())
     }
 
     fn prepare(&self, job: JobId, process: ProcessId) -> Result<ProcessSpec, Refused> {
@@ -73,7 +91,8 @@ impl Daemon {
             world_size: world.size(),
             is_spawned: world.start().spawned,
         };
-        let extra = if spec.preload { preload(spec) } else { Vec::new() };
+        let mut extra = if spec.preload { preload(spec) } else { Vec::new() };
+        extra.extend(local.newcomer.iter().flat_map(role_variables));
         Ok(ProcessSpec {
             key: ProcessKey { job, process },
             program,
@@ -85,6 +104,21 @@ impl Daemon {
             segments: vec![world.segment_prefix()],
         })
     }
+}
+
+/// What a process that a reconfiguration started is told of the layout it is planned for.
+fn role_variables(newcomer: &Newcomer) -> Vec<(String, String)> {
+    let role = if newcomer.is_restored {
+        names::RESTORED
+    } else {
+        names::NEWCOMER
+    };
+    vec![
+        (names::ROLE.to_owned(), role.to_owned()),
+        (names::EPOCH.to_owned(), newcomer.epoch.to_string()),
+        (names::RANK.to_owned(), newcomer.rank.to_string()),
+        (names::SIZE.to_owned(), newcomer.size.to_string()),
+    ]
 }
 
 fn refused(error: ProgramError) -> Refused {

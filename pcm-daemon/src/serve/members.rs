@@ -7,7 +7,9 @@ use super::journal::Record;
 use super::timers::Timer;
 use pcm_core::job::coordinator;
 use pcm_core::membership::{Change, Effect, Health, Target};
+use pcm_core::reconfiguration::effects as reform;
 use pcm_fabric::Sender;
+use pcm_proto::control::NodeState;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, NodeName};
 use pcm_proto::peer::DaemonToDaemon;
@@ -88,6 +90,9 @@ impl Daemon {
         if change == Change::Returned {
             self.note_once(EventKind::NodeUp { name: node.clone() });
         }
+        if matches!(change, Change::Returned | Change::Restarted) {
+            self.reform_node(&reform::Input::NodeBack { node: node.clone() });
+        }
         self.say_report(node);
         self.boot_node_heard(node);
     }
@@ -106,9 +111,9 @@ impl Daemon {
             on_purpose,
         });
         self.end_on_node(node);
+        self.reform_node(&reform::Input::NodeGone { node: node.clone() });
         self.on_asked_node_gone(node);
         self.peers.drop_links(node);
-        self.forget_report(node);
     }
 
     fn end_on_node(&mut self, node: &NodeName) {
@@ -133,6 +138,7 @@ impl Daemon {
         for node in missing {
             tracing::warn!(%node, "this node of a job was not seen since the daemon started again");
             self.end_on_node(&node);
+            self.reform_node(&reform::Input::NodeGone { node });
         }
     }
 
@@ -147,6 +153,7 @@ impl Daemon {
         }
         tracing::debug!(%node, "no link to this node any more");
         self.on_unreachable(node);
+        self.on_asked_node_gone(node);
         self.on_jobs_unlinked(node);
         if self.has_job_with(node) {
             self.peers.dial(node);
@@ -157,6 +164,7 @@ impl Daemon {
         tracing::debug!(%node, reason, "a node was not reached");
         self.peers.on_dial_failed(node);
         self.on_unreachable(node);
+        self.on_asked_node_gone(node);
         if self.has_job_with(node) {
             self.timers.arm(REDIAL, Timer::Redial(node.clone()));
         }
@@ -184,12 +192,17 @@ impl Daemon {
         !is_gone && (coordinates() || takes_part())
     }
 
-    pub(super) fn set_draining(&mut self) {
-        self.nodes.own_mut().state = pcm_proto::control::NodeState::Draining;
-        self.record(&Record::Draining { is_draining: true });
+    /// Whether the node takes new ranks from now on.
+    pub(super) fn set_draining(&mut self, is_draining: bool) {
+        self.nodes.own_mut().state = if is_draining {
+            NodeState::Draining
+        } else {
+            NodeState::Up
+        };
+        self.record(&Record::Draining { is_draining });
         let now = self.clock.now();
         let mut effects = Vec::new();
-        self.nodes.members.drain(true, now, &mut effects);
+        self.nodes.members.drain(is_draining, now, &mut effects);
         self.carry_out_membership(effects);
     }
 

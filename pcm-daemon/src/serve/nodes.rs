@@ -5,6 +5,7 @@ use super::daemon::Daemon;
 use super::timers::Timer;
 use pcm_core::job::placement::NodeView;
 use pcm_core::membership::{Health, Member, Membership};
+use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::peer::{DaemonToDaemon, NodeReport};
@@ -33,6 +34,10 @@ impl Nodes {
             reports: BTreeMap::new(),
             turn: 0,
         }
+    }
+
+    pub(super) fn own(&self) -> &NodeReport {
+        &self.own
     }
 
     pub(super) fn own_mut(&mut self) -> &mut NodeReport {
@@ -65,12 +70,21 @@ impl Nodes {
             free_memory: 0,
             daemon_pid: 0,
             highest_job: JobId(0),
+            keeper_since_us: 0,
         });
         NodeReport {
             address: details.address.clone(),
             state: state_of(member.health),
             ..report
         }
+    }
+
+    /// The host a node stands on; a node nobody knows is alone on its own.
+    pub(super) fn host(&self, node: &NodeName) -> u64 {
+        if *node == self.own.node {
+            return self.own.host;
+        }
+        self.members.member(node).map_or(0, |member| member.details.host)
     }
 
     /// Names of the other nodes that are there.
@@ -246,12 +260,11 @@ impl Daemon {
             return;
         }
         self.heard_of(report.highest_job);
-        self.nodes.reports.insert(report.node.clone(), report);
-    }
-
-    /// Drops what a node said that is not there any more.
-    pub(super) fn forget_report(&mut self, node: &NodeName) {
-        self.nodes.reports.remove(node);
+        let (node, since_us) = (report.node.clone(), report.keeper_since_us);
+        let before = self.nodes.reports.insert(node.clone(), report);
+        if before.is_some_and(|before| before.keeper_since_us != since_us) {
+            self.reform_node(&reform::Input::NodeReborn { node });
+        }
     }
 
     /// Says how this node is.
@@ -282,6 +295,7 @@ mod tests {
             free_memory: 0,
             daemon_pid: 0,
             highest_job: JobId(0),
+            keeper_since_us: 0,
         }
     }
 

@@ -6,11 +6,13 @@ use super::event::Event;
 use super::journal::Record;
 use super::part_output::PartOutput;
 use super::part_stdin::PartStdin;
+use super::reconfiguring::Reforming;
 use super::timers::Timer;
 use crate::keeper_link::{FromKeeper, Handed};
 use crate::rank::{RankEvent, RankHandle};
 use pcm_core::job::participant::{Effect, Input, Participant};
 use pcm_core::pmi::wire::Request;
+use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::app::AppToDaemon;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
@@ -38,6 +40,7 @@ pub(super) struct Local {
 pub(super) struct Part {
     pub(super) state: Participant,
     pub(super) locals: BTreeMap<ProcessId, Local>,
+    pub(super) reforming: Reforming,
     pub(super) output: PartOutput,
     pub(super) stdin: PartStdin,
     rank_events: mpsc::Sender<RankEvent>,
@@ -45,12 +48,13 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn new(job: JobId, state: Participant, events: &mpsc::Sender<Event>) -> Self {
+    pub(super) fn new(job: JobId, state: Participant, reforming: Reforming, events: &mpsc::Sender<Event>) -> Self {
         let (rank_events, receiver) = mpsc::channel(RANK_EVENTS_MAX);
         tokio::spawn(pass_on(receiver, events.clone()));
         Self {
             state,
             locals: BTreeMap::new(),
+            reforming,
             output: PartOutput::start(job, events.clone()),
             stdin: PartStdin::default(),
             rank_events,
@@ -134,6 +138,10 @@ impl Daemon {
                 JobMessage::OutputTaken { process, stream, bytes } => {
                     self.on_part_output_taken(job, process, stream, bytes);
                 }
+                JobMessage::Reconfiguration(message) => {
+                    let (from, message) = (node.clone(), *message);
+                    self.reform(job, reform::Input::Message { from, message });
+                }
                 JobMessage::OutputFrom(from) => self.on_output_from(job, &from),
                 JobMessage::Stdin { offset, bytes } => self.on_part_stdin(job, offset, bytes),
                 message => self.participate(
@@ -153,6 +161,7 @@ impl Daemon {
                 }
                 let prefix = format!("pcm-{}", self.spec.cluster_id);
                 let mut state = Participant::new(job, self.own.clone(), &order, prefix);
+                let reforming = Reforming::at_start(&self.own, &order);
                 let said = Input::Said {
                     node: node.clone(),
                     message: JobMessage::Start(order),
@@ -162,7 +171,9 @@ impl Daemon {
                     job,
                     state: Box::new(state.clone()),
                 });
-                self.parts.insert(job, Part::new(job, state, &self.events));
+                let record = Box::new(reforming.record().clone());
+                self.record(&Record::Reform { job, record });
+                self.parts.insert(job, Part::new(job, state, reforming, &self.events));
                 self.carry_out_part(job, effects);
                 for (node, message) in self.asks.take_early(job) {
                     self.on_part_message(job, &node, message);
@@ -195,14 +206,16 @@ impl Daemon {
             }
             FromKeeper::StartRefused { key, errno, reason } => {
                 let code = refusal_code(errno).to_owned();
+                let (job, process) = (key.job, key.process);
                 self.participate(
-                    key.job,
+                    job,
                     Input::Refused {
-                        process: key.process,
+                        process,
                         code,
-                        reason,
+                        reason: reason.clone(),
                     },
                 );
+                self.reform_start_failed(job, process, reason);
             }
             FromKeeper::Exited { key, status } => {
                 if self.parts.contains_key(&key.job) {
@@ -213,6 +226,7 @@ impl Daemon {
                             status,
                         },
                     );
+                    self.reform_exited(key.job, key.process, status);
                     self.forget_if_done(key.job, key.process);
                 } else {
                     self.keeper.order(DaemonToKeeper::Forget { key });
@@ -299,7 +313,30 @@ impl Daemon {
                     },
                 );
             }
-            RankEvent::App { .. } => {}
+            RankEvent::App {
+                key,
+                message: AppToDaemon::Reconfiguration(report),
+                ..
+            } => {
+                self.reform(
+                    key.job,
+                    reform::Input::Report {
+                        process: key.process,
+                        report,
+                    },
+                );
+            }
+            RankEvent::App {
+                key,
+                message: AppToDaemon::Finalizing,
+                ..
+            } => {
+                self.reform(key.job, reform::Input::Finalizing { process: key.process });
+            }
+            RankEvent::App {
+                message: AppToDaemon::Initialized { .. },
+                ..
+            } => {}
             RankEvent::PmiBroken { key, reason } | RankEvent::AppBroken { key, reason } => {
                 tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
             }

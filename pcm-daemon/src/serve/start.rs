@@ -15,6 +15,7 @@ use super::members::SETTLED_AFTER;
 use super::nodes::Nodes;
 use super::parts::Part;
 use super::peers::{Peers, listen};
+use super::reconfiguring::Reforming;
 use super::timers::{Clock, Timer};
 use crate::keeper_link::{KeeperLink, Welcome};
 use anyhow::{Context, anyhow};
@@ -81,10 +82,13 @@ async fn serve_or_report() -> i32 {
     if !is_first {
         return 1;
     }
-    super::boot::report(&BootReport::Failed {
+    let failed = &BootReport::Failed {
         node,
         reason: format!("{error:#}"),
-    });
+    };
+    if let Err(error) = super::boot::report(failed) {
+        tracing::debug!(%error, "nobody reads that it failed");
+    }
     DAEMON_EXIT_FINAL
 }
 
@@ -117,7 +121,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let clock = Clock::start();
     let members = membership(&spec, &address, &cpus, host, &past, clock);
     let mut daemon = Daemon::new(Beginnings {
-        nodes: Nodes::new(own_report(&spec, &address, &cpus, host, &past), members),
+        nodes: Nodes::new(own_report(&spec, &address, &cpus, host, &past, clock.now_us()), members),
         clock,
         highest_job: past.highest_job,
         address: address.clone(),
@@ -130,6 +134,9 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         spec,
     });
     daemon.record(&Record::Listens { address });
+    if past.keeper_since_us.is_none() {
+        daemon.record(&Record::KeeperSince(daemon.nodes.own().keeper_since_us));
+    }
     tokio::spawn(accept(listener, Arc::clone(&links), events.clone()));
     tokio::spawn(accept_local(local, links, events));
     daemon.begin(welcome, past);
@@ -184,7 +191,7 @@ fn publish(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("{} cannot be written", path.display()))
 }
 
-fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &Past) -> NodeReport {
+fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &Past, now_us: u64) -> NodeReport {
     NodeReport {
         node: spec.node.name.clone(),
         address: address.to_owned(),
@@ -202,6 +209,7 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
         free_memory: 0,
         daemon_pid: std::process::id(),
         highest_job: past.highest_job,
+        keeper_since_us: past.keeper_since_us.unwrap_or(now_us),
     }
 }
 
@@ -275,13 +283,15 @@ impl Daemon {
             }
         }
         for (job, state) in past.parts {
-            let mut part = Part::new(job, state, &self.events);
+            let reforming = Reforming::unknown(&self.own, state.coordinator());
+            let mut part = Part::new(job, state, reforming, &self.events);
             for ((process, stream), bytes) in past.printed.get(&job).cloned().unwrap_or_default() {
                 part.output.go_on_at(process, stream, bytes);
             }
             self.parts.insert(job, part);
         }
         self.take_over(held);
+        self.restore_reforms(past.reforms);
         let own = self.own.clone();
         self.on_jobs_linked(&own);
         if restarts > 0 {
@@ -293,7 +303,7 @@ impl Daemon {
         self.start_agent();
         self.on_beat();
         if past.is_draining {
-            self.set_draining();
+            self.set_draining(true);
         }
         self.on_membership_timer();
         self.timers.arm(SETTLED_AFTER, Timer::Settled);

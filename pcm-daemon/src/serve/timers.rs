@@ -16,6 +16,8 @@ pub(super) enum Timer {
     CoordinatorLost(JobId),
     /// The attached `pcmctl` of a job may have been away for too long.
     Unattended(JobId),
+    /// A reconfiguration of a job wants to go on.
+    Reform(JobId, Box<pcm_core::reconfiguration::effects::Timer>),
     /// A question may be unanswered.
     Ask(u64),
     /// A gathering may be incomplete.
@@ -30,6 +32,8 @@ pub(super) enum Timer {
     Settled,
     /// A node should be dialled again.
     Redial(NodeName),
+    /// The next job should leave the node.
+    Drain,
     /// The agent should be started again.
     Agent,
     /// Output pipes of a job that has ended should be closed by now.

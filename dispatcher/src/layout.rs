@@ -1,0 +1,119 @@
+//! Asks for another layout of a job, waits, and prints what it did and cost: what `migrate`, `expand`, `shrink` and
+//! `rebalance` have in common.
+
+use crate::cluster::ClusterDir;
+use crate::failure::Failure;
+use crate::link::Link;
+use crate::{lookup, output};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
+use pcm_proto::event::Reconfigured;
+use pcm_proto::layout::ModeWanted;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// All deadlines of a reconfiguration together; the daemon gives up before.
+const DONE_WITHIN: Duration = Duration::from_secs(420);
+
+/// How it is to be carried out.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Mode {
+    /// Live, and by relaunch where that is not possible
+    Auto,
+    /// Live or not at all
+    Live,
+    /// End all ranks and start a fresh set from parked data
+    Relaunch,
+}
+
+/// Options of every verb that changes a layout.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The job, by number or name
+    job: String,
+    /// How to carry it out
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = Mode::Auto)]
+    mode: Mode,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks, waits and prints.
+pub(crate) async fn change(options: &Options, change: LayoutChange, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let mut link = Link::open(cluster).await?;
+    let job = lookup::job(&mut link, &options.job).await?;
+    let mode = match options.mode {
+        Mode::Auto => ModeWanted::Auto,
+        Mode::Live => ModeWanted::Live,
+        Mode::Relaunch => ModeWanted::Relaunch,
+    };
+    let request = ControlToDaemon::Reconfigure {
+        job,
+        change,
+        mode,
+        cause: "pcmctl".to_owned(),
+    };
+    match link.ask(request, DONE_WITHIN).await? {
+        DaemonToControl::Reconfigured(done) if options.json => output::print_json(&done)?,
+        DaemonToControl::Reconfigured(done) => output::print(&text(&done))?,
+        other => return Err(Failure::unexpected("Reconfigure", &other)),
+    }
+    Ok(0)
+}
+
+fn text(done: &Reconfigured) -> String {
+    let mut text = format!(
+        "{}: {} to {} ranks, {} moved, {} of data, pause {:.1} ms, {:.1} ms in all\n",
+        done.plan,
+        done.ranks_before,
+        done.ranks_after,
+        done.moved.len(),
+        output::bytes(done.bytes_moved.0),
+        done.pause_ms,
+        done.total_ms
+    );
+    for moved in &done.moved {
+        let place = |node: &Option<_>| node.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+        let _ = writeln!(
+            text,
+            "  rank {}: {} to {}",
+            moved.rank,
+            place(&moved.from),
+            place(&moved.to)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_proto::event::Moved;
+    use pcm_proto::ids::{Bytes, NodeName, Rank};
+
+    #[test]
+    fn a_newcomer_comes_from_nowhere_and_a_leaver_goes_there() {
+        let node = |name: &str| NodeName::new(name).ok();
+        let moved = |rank, from, to| Moved {
+            rank: Rank(rank),
+            from,
+            to,
+        };
+        let done = Reconfigured {
+            plan: "expand".into(),
+            cause: "pcmctl".into(),
+            ranks_before: 1,
+            ranks_after: 2,
+            moved: vec![moved(1, None, node("n1")), moved(0, node("n0"), None)],
+            bytes_moved: Bytes(2048),
+            pause_ms: 1.25,
+            total_ms: 40.0,
+            phases_ms: Vec::new(),
+        };
+        let text = text(&done);
+        assert!(
+            text.contains("rank 1: - to n1") && text.contains("rank 0: n0 to -"),
+            "{text}"
+        );
+    }
+}

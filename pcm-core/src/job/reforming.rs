@@ -1,0 +1,136 @@
+//! What the coordinator of a job keeps of its reconfigurations: which nodes have heard of the job, which processes came,
+//! which layout counts. How a reconfiguration goes is decided in [`crate::reconfiguration`].
+
+use super::coordinator::{Coordinator, Effect, NodeStage, Phase, Process, ProcessState, RESEND_US, Role};
+use pcm_proto::ids::{NodeName, ProcessId, WorldId};
+use pcm_proto::layout::Layout;
+use pcm_proto::peer::{JobMessage, StartOrder};
+use std::collections::BTreeSet;
+
+impl Coordinator {
+    /// Tells a node of the job, unless it knows.
+    pub(super) fn on_enlist(&mut self, now_us: u64, node: NodeName, effects: &mut Vec<Effect>) {
+        if !matches!(self.phase, Phase::Starting | Phase::Running) || self.nodes.contains_key(&node) {
+            return;
+        }
+        self.nodes.insert(node.clone(), NodeStage::Active);
+        self.enlisting.insert(node.clone(), (self.order_next, now_us));
+        self.order_next += 1;
+        self.send_enlistment(&node, effects);
+    }
+
+    pub(super) fn send_enlistment(&self, node: &NodeName, effects: &mut Vec<Effect>) {
+        let Some((number, _)) = self.enlisting.get(node) else {
+            return;
+        };
+        let order = StartOrder {
+            number: *number,
+            coordinator: self.own.clone(),
+            tree: vec![self.own.clone(), node.clone()],
+            spec: Box::new(self.spec.clone()),
+            epoch: self.epoch,
+            is_crowded: self.is_crowded,
+            layout: Vec::new(),
+            worlds: Vec::new(),
+        };
+        effects.push(Effect::Send {
+            node: node.clone(),
+            message: JobMessage::Start(Box::new(order)),
+        });
+    }
+
+    pub(super) fn resend_enlistments(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        let is_due = |sent_us: u64| now_us >= sent_us + RESEND_US;
+        let due = self.enlisting.iter().filter(|(_, (_, sent_us))| is_due(*sent_us));
+        for node in due.map(|(node, _)| node.clone()).collect::<Vec<_>>() {
+            self.send_enlistment(&node, effects);
+            if let Some((_, sent_us)) = self.enlisting.get_mut(&node) {
+                *sent_us = now_us;
+            }
+        }
+    }
+
+    pub(super) fn on_newcomers(&mut self, node: &NodeName, world: WorldId, started: &[(ProcessId, u32)]) {
+        for (process, pid) in started {
+            let state = ProcessState::Running { pid: *pid };
+            let known = self.processes.entry(*process).or_insert_with(|| Process {
+                node: node.clone(),
+                world,
+                role: Role::Newcomer,
+                state: state.clone(),
+            });
+            if !known.is_over() {
+                known.state = state;
+            }
+            self.process_next = self.process_next.max(process.0 + 1);
+        }
+        self.world_next = self.world_next.max(world.0 + 1);
+    }
+
+    pub(super) fn on_layout_committed(&mut self, now_us: u64, layout: Layout, effects: &mut Vec<Effect>) {
+        if layout.epoch <= self.epoch {
+            return;
+        }
+        let before: BTreeSet<WorldId> = self
+            .layout
+            .iter()
+            .filter_map(|p| Some(self.processes.get(p)?.world))
+            .collect();
+        let after: BTreeSet<WorldId> = layout.members.iter().map(|member| member.world).collect();
+        let is_all_new = before.is_disjoint(&after);
+        self.worlds_met = if is_all_new { 0 } else { self.worlds_met } + after.difference(&before).count() as u32;
+        self.epoch = layout.epoch;
+        self.layout = layout.members.iter().map(|member| member.process).collect();
+        for process in self
+            .processes
+            .values_mut()
+            .filter(|process| process.role == Role::Member)
+        {
+            process.role = Role::Leaver;
+        }
+        let mut ended = Vec::new();
+        for member in layout.members {
+            let known = self.processes.entry(member.process).or_insert_with(|| Process {
+                node: member.node,
+                world: member.world,
+                role: Role::Member,
+                state: ProcessState::Running { pid: 0 },
+            });
+            known.role = Role::Member;
+            if let ProcessState::Ended(end) = known.state {
+                ended.push((end, known.node.clone()));
+            }
+        }
+        for (end, node) in ended {
+            self.judge(now_us, end, &node, effects);
+        }
+    }
+
+    /// The lowest process number nothing in the job has used.
+    pub fn process_next(&self) -> ProcessId {
+        ProcessId(self.process_next)
+    }
+
+    /// The lowest world number nothing in the job has used.
+    pub fn world_next(&self) -> WorldId {
+        WorldId(self.world_next)
+    }
+
+    /// The most worlds any process of the present layout has met in its life.
+    pub fn worlds_met(&self) -> u32 {
+        self.worlds_met
+    }
+
+    /// The nodes of the present ranks in order.
+    pub fn rank_nodes(&self) -> Vec<NodeName> {
+        self.layout
+            .iter()
+            .filter_map(|process| Some(self.processes.get(process)?.node.clone()))
+            .collect()
+    }
+
+    /// Whether its ranks run and may be reconfigured.
+    pub fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
+}

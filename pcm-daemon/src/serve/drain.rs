@@ -1,0 +1,107 @@
+//! Empties this node: it takes no new ranks, and each job moves its ranks elsewhere, one job after the other.
+
+use super::asks::Purpose;
+use super::control::Requester;
+use super::daemon::Daemon;
+use super::timers::Timer;
+use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange, Refusal};
+use pcm_proto::ids::JobId;
+use pcm_proto::layout::ModeWanted;
+use pcm_proto::peer::Question;
+use pcm_proto::refusal;
+use std::time::{Duration, Instant};
+
+/// A node is empty within this time unless somebody says otherwise; each job needs a second or two.
+const DRAIN_WITHIN: Duration = Duration::from_secs(300);
+
+/// Pause before a job that is being reconfigured is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(300);
+
+/// Somebody waits for the node to be empty.
+#[derive(Debug)]
+pub(super) struct Draining {
+    from: Requester,
+    until: Instant,
+}
+
+impl Daemon {
+    pub(super) fn on_drain(&mut self, from: Requester, deadline_ms: Option<u64>) {
+        if self.drain.is_some() {
+            let message = format!("node {} is being emptied already", self.own);
+            return self.answer(
+                from,
+                DaemonToControl::Refused(Refusal::new(refusal::NODE_BUSY, message)),
+            );
+        }
+        self.set_draining(true);
+        let within = deadline_ms.map_or(DRAIN_WITHIN, Duration::from_millis);
+        self.drain = Some(Draining {
+            from,
+            until: Instant::now() + within,
+        });
+        self.drain_next();
+    }
+
+    /// Asks the next job to leave; without one the node is empty.
+    pub(super) fn drain_next(&mut self) {
+        let Some(Draining { until, .. }) = &self.drain else {
+            return;
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        let busy = self
+            .parts
+            .iter()
+            .find(|(_, part)| part.state.processes().values().any(|local| local.is_alive()));
+        let Some((job, coordinator)) = busy.map(|(job, part)| (*job, part.state.coordinator().clone())) else {
+            return self.end_drain(DaemonToControl::Done);
+        };
+        if left.is_zero() {
+            return self.drain_failed(job, "there was no time left for it", refusal::DEADLINE);
+        }
+        let request = ControlToDaemon::Reconfigure {
+            job,
+            change: LayoutChange::Evacuate { node: self.own.clone() },
+            mode: ModeWanted::Auto,
+            cause: format!("drain of {}", self.own),
+        };
+        self.ask(
+            &coordinator,
+            Question::Control(Box::new(request)),
+            Purpose::Drain { job },
+            left,
+        );
+    }
+
+    /// A job left the node, or says why not.
+    pub(super) fn on_drain_answer(&mut self, job: JobId, answer: Option<DaemonToControl>) {
+        match answer {
+            Some(DaemonToControl::Reconfigured(_)) => self.drain_next(),
+            // It ends, or changes its layout just now: look again.
+            Some(DaemonToControl::Refused(Refusal { code, .. }))
+                if [refusal::RECONFIGURING, refusal::JOB_ENDED, refusal::UNKNOWN_JOB].contains(&code.as_str()) =>
+            {
+                self.timers.arm(ASK_AGAIN, Timer::Drain);
+            }
+            Some(DaemonToControl::Refused(Refusal { message, .. })) => {
+                self.drain_failed(job, &message, refusal::NODE_BUSY);
+            }
+            _ => self.drain_failed(job, "its coordinator did not answer in time", refusal::DEADLINE),
+        }
+    }
+
+    fn drain_failed(&mut self, job: JobId, why: &str, code: &str) {
+        let ranks = self.report().ranks;
+        self.set_draining(false);
+        let message = format!(
+            "node {} runs {ranks} ranks; job {job} does not leave it: {why}",
+            self.own
+        );
+        self.end_drain(DaemonToControl::Refused(Refusal::new(code, message)));
+    }
+
+    fn end_drain(&mut self, answer: DaemonToControl) {
+        if let Some(Draining { from, .. }) = self.drain.take() {
+            self.answer(from, answer);
+        }
+    }
+}
