@@ -12,6 +12,7 @@ pub mod ids;
 pub mod job;
 pub mod keeper;
 pub mod layout;
+pub mod outcome;
 pub mod page;
 pub mod peer;
 pub mod reconfiguration;

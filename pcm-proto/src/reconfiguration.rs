@@ -6,6 +6,7 @@
 
 use crate::ids::{Bytes, Epoch, Iteration, NodeName, ProcessId, Rank, Term, WorldId};
 use crate::layout::{Layout, Mode, Plan};
+pub use crate::outcome::{AbortReason, Decision, Failure, Loss};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -101,156 +102,6 @@ impl Tally {
     }
 }
 
-/// Why one participant cannot take part any more. It has not agreed and never will.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Failure {
-    /// A newcomer could not be started.
-    StartFailed {
-        /// Which one.
-        process: ProcessId,
-        /// The system's words.
-        reason: String,
-    },
-    /// A process that takes part ended.
-    ProcessDied {
-        /// Which one.
-        process: ProcessId,
-    },
-    /// A rank left its loop: there will be no further iteration.
-    JobEnding {
-        /// Its process.
-        process: ProcessId,
-    },
-    /// A rank was not standing at the ceiling when it was called to the meeting.
-    NotStanding {
-        /// Its process.
-        process: ProcessId,
-    },
-    /// The processes could not be joined.
-    NotJoined {
-        /// The process that reports it.
-        process: ProcessId,
-        /// MPI's words.
-        reason: String,
-    },
-    /// Data did not arrive, or not as it was sent, or could not be parked.
-    NotMoved {
-        /// The process that reports it.
-        process: ProcessId,
-        /// What went wrong.
-        reason: String,
-    },
-    /// Nothing was heard from the coordinator for longer than a participant waits.
-    CoordinatorSilent,
-    /// The coordinator of the attempt was replaced.
-    CoordinatorReplaced,
-    /// The participant's daemon was started again in the middle.
-    DaemonRestarted,
-    /// The participant still has an older attempt to settle.
-    Busy {
-        /// That attempt.
-        with: Attempt,
-    },
-    /// The participant knows another layout than the plan starts from.
-    OtherLayout {
-        /// The epoch it knows.
-        epoch: Epoch,
-    },
-    /// The participant has no record of this attempt.
-    Unknown,
-}
-
-/// Why an attempt was aborted. The old layout is intact in every case.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AbortReason {
-    /// A phase took longer than it may.
-    Deadline {
-        /// Which one.
-        phase: Phase,
-    },
-    /// A participant failed.
-    Failed {
-        /// Its node.
-        node: NodeName,
-        /// How.
-        failure: Failure,
-    },
-    /// A participant's node is gone.
-    NodeGone {
-        /// The node.
-        node: NodeName,
-    },
-    /// Senders and receivers do not agree on what moved.
-    TallyMismatch {
-        /// Sum over all senders.
-        sent: Tally,
-        /// Sum over all receivers.
-        received: Tally,
-    },
-    /// The ranks kept outrunning the ceiling.
-    NoCeiling {
-        /// Rounds tried.
-        rounds: u32,
-    },
-    /// The coordinator's daemon was started again before it had decided.
-    CoordinatorRestarted,
-    /// The lease moved before anything was decided.
-    CoordinatorReplaced,
-    /// Somebody asked for it.
-    Cancelled,
-}
-
-/// What became of an attempt. Made once; every copy says the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Decision {
-    /// The new layout is the job's.
-    Committed,
-    /// The old layout stays.
-    Aborted {
-        /// Why.
-        reason: AbortReason,
-    },
-}
-
-/// Why the job cannot go on by reconfiguration alone. Whoever restarts jobs from checkpoints begins here.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Loss {
-    /// A process that held data ended.
-    ProcessDied {
-        /// Which one.
-        process: ProcessId,
-    },
-    /// A process did not come back from MPI and its data could not be saved.
-    ProcessStuck {
-        /// Which one.
-        process: ProcessId,
-    },
-    /// A node that hosts ranks is gone.
-    NodeGone {
-        /// Which one.
-        node: NodeName,
-    },
-    /// Everything was ready to be committed when the coordinator was lost, and nobody left knows whether it was.
-    Undecided {
-        /// The attempt.
-        attempt: Attempt,
-    },
-    /// No coordinator could be found for too long.
-    NoCoordinator,
-    /// The processes of the committed layout could not all be started.
-    RelaunchFailed {
-        /// The node that failed.
-        node: NodeName,
-        /// How.
-        failure: Failure,
-    },
-    /// A committed reconfiguration did not settle in time.
-    NotSettled {
-        /// A node that has not answered.
-        node: NodeName,
-    },
-}
-
 /// Where a world of processes waits to be joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorldPort {
@@ -267,6 +118,8 @@ pub enum Order {
     Prepare {
         /// What for.
         plan: Box<Plan>,
+        /// The attempt that made the plan's old layout, for those who have not seen it; `None` at the job's start.
+        made_by: Option<Attempt>,
         /// Set when the ranks already stand at this ceiling, left there by a failed meeting.
         standing: Option<Iteration>,
     },
@@ -293,7 +146,9 @@ pub enum Order {
     },
     /// Relaunch: every old process has ended everywhere, start the new ones.
     Start,
-    /// The attempt is over everywhere: ranks left standing may go on, parked data may be dropped.
+    /// Others are still preparing. A sign of life that does not carry the plan again.
+    Wait,
+    /// The attempt is over everywhere: parked data may be dropped.
     Release,
 }
 
@@ -388,6 +243,18 @@ pub enum LeaseMessage {
     },
     /// The sender holds the lease.
     Held {
+        /// Its reign.
+        reign: Reign,
+    },
+    /// Answer to `Held`: the sender goes by it.
+    Obeyed {
+        /// The reign.
+        reign: Reign,
+    },
+    /// The sender knows nothing of the job although it should: its machine was started anew.
+    Forgot,
+    /// The sender holds the lease but is no voter of the layout any more: take it over.
+    Offer {
         /// Its reign.
         reign: Reign,
     },

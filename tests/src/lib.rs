@@ -8,5 +8,6 @@ pub mod leak;
 pub mod limited;
 pub mod processes;
 pub mod shared_memory;
+pub mod simulation;
 pub mod skip;
 pub mod wait;

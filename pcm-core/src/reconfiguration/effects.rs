@@ -174,6 +174,16 @@ pub enum Timer {
         /// Its reign.
         reign: Reign,
     },
+    /// Holder: see again that every voter knows it.
+    ConfirmLease {
+        /// Its reign.
+        reign: Reign,
+    },
+    /// Holder that is no voter any more: offer the lease again.
+    OfferLease {
+        /// Its reign.
+        reign: Reign,
+    },
     /// Voter without a coordinator: look for one again.
     Leaderless {
         /// Which time without a coordinator this is.
@@ -197,7 +207,7 @@ pub enum EndCause {
 }
 
 /// What the driver is to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Write the record; nothing after this may happen before it is safe.
     Persist(Box<JobRecord>),
@@ -336,8 +346,6 @@ pub enum Report {
         loss: Loss,
     },
 }
-
-impl Eq for Report {}
 
 /// Messages that were not acted on, by why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -35,6 +35,10 @@ pub(super) struct Lease {
     times_leaderless: u32,
     /// The promise for which a try is already planned.
     planned_for: Option<Reign>,
+    /// The reign whose lease is being offered to a voter.
+    offered: Option<Reign>,
+    /// Holder: voters that have not said that they go by it, since it won, was started again or saw them come back.
+    unconfirmed: BTreeSet<NodeName>,
 }
 
 #[derive(Debug)]
@@ -62,11 +66,8 @@ impl Lease {
         let is_mine = step.record.holder == *step.me;
         let is_away = step.absent.contains_key(&step.record.holder);
         let is_missing = if is_mine { !step.record.is_holder() } else { is_away };
-        if is_missing && self.leaderless.is_none() {
-            self.times_leaderless += 1;
-            self.leaderless = Some(self.times_leaderless);
-            let (since, every) = (self.times_leaderless, step.limits.ask_every);
-            step.arm(Timer::Leaderless { since, times: 0 }, every);
+        if is_missing {
+            self.become_leaderless(step);
         }
         let reign = step.record.promised;
         if self.leaderless.is_some() && is_missing && self.asking.is_none() && self.planned_for != Some(reign) {
@@ -77,6 +78,44 @@ impl Lease {
                 step.arm(Timer::Candidate { reign }, wait);
             }
         }
+    }
+
+    /// A node that the job has left hands the lease to one that it has not. To be called after every step.
+    pub(super) fn check_offer(&mut self, step: &mut Step<'_>) {
+        let reign = step.record.promised;
+        let is_idle = step.record.coordinator.as_ref().is_some_and(|own| own.open.is_none());
+        let is_voter = step.record.layout.as_ref().is_none_or(|l| l.voters().contains(step.me));
+        if is_voter || !is_idle || !step.record.is_holder() || self.offered == Some(reign) || step.record.lost.is_some()
+        {
+            return;
+        }
+        self.offered = Some(reign);
+        self.on_offer_timer(step, reign);
+    }
+
+    pub(super) fn on_offer_timer(&mut self, step: &mut Step<'_>, reign: Reign) {
+        if self.offered != Some(reign) || step.record.promised != reign || !step.record.is_holder() {
+            step.dropped.stale_timer += 1;
+            return;
+        }
+        let voters = step.record.layout.as_ref().map(|l| l.voters()).unwrap_or_default();
+        if let Some(voter) = voters.iter().find(|voter| !step.absent.contains_key(*voter)) {
+            step.send(voter, ReconfigurationMessage::Lease(LeaseMessage::Offer { reign }));
+        }
+        let every = step.limits.resend_every;
+        step.arm(Timer::OfferLease { reign }, every);
+    }
+
+    fn on_offer(&mut self, step: &mut Step<'_>, from: &NodeName, reign: Reign) -> Outcome {
+        let is_current = step.record.promised == reign && step.record.holder == *from;
+        if !is_current || step.record.engaged.is_some() {
+            if reign < step.record.promised {
+                self.refuse(step, from);
+            }
+            step.dropped.stale_reign += 1;
+            return Outcome::Nothing;
+        }
+        self.try_for_lease(step)
     }
 
     /// The holder gave a sign of life.
@@ -95,7 +134,11 @@ impl Lease {
             step.dropped.stale_timer += 1;
             return Outcome::Nothing;
         }
-        let Some(term) = reign.term.0.checked_add(1) else {
+        self.try_for_lease(step)
+    }
+
+    fn try_for_lease(&mut self, step: &mut Step<'_>) -> Outcome {
+        let Some(term) = step.record.promised.term.0.checked_add(1) else {
             return Outcome::Nothing;
         };
         let reign = Reign {
@@ -150,15 +193,56 @@ impl Lease {
         answers.insert(step.me.clone(), step.record.standing());
         step.record.change().take_lease();
         self.on_leader();
-        let reign = step.record.promised;
-        for node in answers.keys().filter(|node| *node != step.me) {
-            let message = ReconfigurationMessage::Lease(LeaseMessage::Held { reign });
-            step.out.push(super::effects::Effect::Send {
-                to: node.clone(),
-                message,
-            });
-        }
+        self.confirm(step, None);
         Outcome::Won(answers)
+    }
+
+    /// Holder: makes sure that the voters, or this one, know it, and that it still finds them as it left them.
+    pub(super) fn confirm(&mut self, step: &mut Step<'_>, only: Option<&NodeName>) {
+        let voters = step.record.layout.as_ref().map(|l| l.voters()).unwrap_or_default();
+        let asked = voters
+            .into_iter()
+            .filter(|v| v != step.me && only.is_none_or(|only| v == only));
+        let was_empty = self.unconfirmed.is_empty();
+        self.unconfirmed.extend(asked);
+        if was_empty {
+            let reign = step.record.promised;
+            self.on_confirm_timer(step, reign);
+        }
+    }
+
+    pub(super) fn on_confirm_timer(&mut self, step: &mut Step<'_>, reign: Reign) {
+        let is_mine = step.record.is_holder() && step.record.promised.term == reign.term;
+        // Whoever is away is asked when it is back.
+        self.unconfirmed
+            .retain(|voter| is_mine && !step.absent.contains_key(voter));
+        if self.unconfirmed.is_empty() {
+            return;
+        }
+        let reign = step.record.promised;
+        for voter in &self.unconfirmed {
+            step.send(voter, ReconfigurationMessage::Lease(LeaseMessage::Held { reign }));
+        }
+        let every = step.limits.ask_every;
+        step.arm(Timer::ConfirmLease { reign }, every);
+    }
+
+    /// The daemon was started again: whoever it goes by must show that it still holds the lease.
+    pub(super) fn on_restart(&mut self, step: &mut Step<'_>) {
+        if step.record.is_holder() {
+            self.confirm(step, None);
+        } else {
+            self.become_leaderless(step);
+        }
+    }
+
+    fn become_leaderless(&mut self, step: &mut Step<'_>) {
+        if self.leaderless.is_none() && step.record.layout.is_some() && step.record.lost.is_none() {
+            self.times_leaderless += 1;
+            self.leaderless = Some(self.times_leaderless);
+            let since = self.times_leaderless;
+            step.arm(Timer::Leaderless { since, times: 0 }, std::time::Duration::ZERO);
+        }
     }
 
     /// Takes up a higher reign. Whoever asked for it obeys nobody lower from now on.
@@ -183,12 +267,18 @@ impl Lease {
                 self.obey(step, reign, from);
                 if step.record.promised == reign && step.record.holder == *from {
                     self.on_leader();
+                    step.send(from, ReconfigurationMessage::Lease(LeaseMessage::Obeyed { reign }));
                 } else {
                     step.dropped.stale_reign += 1;
                     self.refuse(step, from);
                 }
             }
-            LeaseMessage::Newer { .. } => step.dropped.impossible += 1,
+            LeaseMessage::Offer { reign } => return self.on_offer(step, from, reign),
+            LeaseMessage::Obeyed { reign } if reign == step.record.promised => {
+                self.unconfirmed.remove(from);
+            }
+            LeaseMessage::Obeyed { .. } => step.dropped.stale_reign += 1,
+            LeaseMessage::Newer { .. } | LeaseMessage::Forgot => step.dropped.impossible += 1,
         }
         Outcome::Nothing
     }

@@ -99,7 +99,8 @@ pub enum RankEffect {
     Meet(Box<MeetOrder>),
     /// Hand the data to the daemon, then report by [`RankSide::on_moved`].
     Park,
-    /// The new layout counts: use the new communicator and data, free the old.
+    /// The new layout counts: use the new communicator and data, free the old. The page must announce the iteration
+    /// before the report that follows is sent, or the next ceiling could be set below it.
     TakeUp {
         /// The process's rank in it.
         rank: Rank,
@@ -142,7 +143,7 @@ impl RankSide {
         (side, told)
     }
 
-    /// A process of a relaunched layout that has its data back and runs.
+    /// A process of a relaunched layout that has its data back, has announced its iteration on the page, and runs.
     pub fn restored(rank: Rank, port: String, limits: Limits) -> (Self, RankEffect) {
         let mut side = Self::new(State::Running, Seat::Member(rank), port, limits);
         let told = side.say(ReconfigurationReport::Ready { port: String::new() });

@@ -34,10 +34,12 @@ pub struct Reconfigurer {
 
 impl Reconfigurer {
     /// For each host and witness of the layout a job starts with. `holder` is the daemon that accepted the job and must
-    /// be one of them. The first step writes the record.
-    pub fn at_start(me: NodeName, holder: NodeName, layout: Layout, limits: Limits) -> Self {
+    /// be one of them.
+    pub fn at_start(me: NodeName, holder: NodeName, layout: Layout, limits: Limits) -> (Self, Vec<Effect>) {
         let record = JobRecord::first(&me, holder, layout);
-        Self::new(me, limits, Durable::new(record, true))
+        let mut this = Self::new(me, limits, Durable::new(record, true));
+        let effects = this.step(Moment(0), |_, _| ());
+        (this, effects)
     }
 
     /// For a daemon that hears of the job for the first time, from `from`, by a message.
@@ -55,6 +57,7 @@ impl Reconfigurer {
                 parts.coordinator.on_restart(step);
             }
             parts.participant.on_restart(step);
+            parts.lease.on_restart(step);
         });
         (this, effects)
     }
@@ -137,6 +140,7 @@ impl Reconfigurer {
             parts.coordinator.resign(&mut step);
         }
         parts.lease.check(&mut step);
+        parts.lease.check_offer(&mut step);
         if let Some(record) = self.record.take_changed() {
             out.insert(0, Effect::Persist(Box::new(record.clone())));
         }
@@ -198,10 +202,7 @@ impl Parts<'_> {
             Input::Exited { process, finished } => self.participant.on_exited(step, process, finished),
             Input::NodeGone { node } => self.on_node_gone(step, node),
             Input::NodeBack { node } => self.on_node_back(step, &node),
-            Input::NodeReborn { node } => {
-                step.absent.insert(node.clone(), Absence::Forgot);
-                self.coordinator.on_node_reborn(step, &node);
-            }
+            Input::NodeReborn { node } => self.on_node_reborn(step, &node),
             Input::Timer(timer) => self.on_timer(step, timer),
         }
     }
@@ -210,20 +211,24 @@ impl Parts<'_> {
         if node == *step.me || step.absent.get(&node) == Some(&Absence::Gone) {
             return;
         }
-        step.absent.insert(node.clone(), Absence::Gone);
+        // What a node has forgotten does not come back with it.
+        step.absent.entry(node.clone()).or_insert(Absence::Gone);
         self.coordinator.on_node_gone(step, &node);
+    }
+
+    fn on_node_reborn(&mut self, step: &mut Step<'_>, node: &NodeName) {
+        if node != step.me {
+            step.absent.insert(node.clone(), Absence::Forgot);
+            self.coordinator.on_node_reborn(step, node);
+        }
     }
 
     fn on_node_back(&mut self, step: &mut Step<'_>, node: &NodeName) {
         if step.absent.get(node) == Some(&Absence::Gone) {
             step.absent.remove(node);
         }
-        if *node == step.record.holder && !step.absent.contains_key(node) {
-            self.lease.on_leader();
-        }
         if step.record.is_holder() {
-            let reign = step.record.promised;
-            step.send(node, ReconfigurationMessage::Lease(LeaseMessage::Held { reign }));
+            self.lease.confirm(step, Some(node));
             self.coordinator.bury_there(step, node);
         }
     }
@@ -249,6 +254,8 @@ impl Parts<'_> {
                 self.on_outcome(step, None, outcome);
             }
             Timer::AskLease { reign } => self.lease.on_ask_timer(step, reign),
+            Timer::ConfirmLease { reign } => self.lease.on_confirm_timer(step, reign),
+            Timer::OfferLease { reign } => self.lease.on_offer_timer(step, reign),
             Timer::Leaderless { since, times } => {
                 let outcome = self.lease.on_leaderless_timer(step, since, times);
                 self.on_outcome(step, None, outcome);
@@ -271,7 +278,9 @@ impl Parts<'_> {
                 self.coordinator.on_fate_known(step);
             }
             ReconfigurationMessage::AskDecision { attempt } => {
-                self.participant.on_ask_decision(step, from, attempt);
+                if step.record.fate(attempt).is_some() || !self.answers_with_newer_layout(step, from, attempt.epoch) {
+                    self.participant.on_ask_decision(step, from, attempt);
+                }
                 self.coordinator.bury_there(step, from);
             }
             ReconfigurationMessage::Bury { reign, loss } => {
@@ -365,7 +374,13 @@ impl Parts<'_> {
         if step.record.layout.is_none() {
             // A node that forgot must not vote: it may have promised or agreed to something before.
             step.dropped.unexpected += 1;
+            if !matches!(message, LeaseMessage::Forgot) {
+                step.send(from, ReconfigurationMessage::Lease(LeaseMessage::Forgot));
+            }
             return;
+        }
+        if message == LeaseMessage::Forgot {
+            return self.on_node_reborn(step, from);
         }
         let epoch = match &message {
             LeaseMessage::Newer {
@@ -379,11 +394,18 @@ impl Parts<'_> {
                 self.lease.obey(step, *reign, holder);
                 return self.coordinator.on_fate_known(step);
             }
-            LeaseMessage::Ask { reign } | LeaseMessage::Held { reign } => Some(reign.epoch),
-            LeaseMessage::Promise { .. } | LeaseMessage::Stale { .. } => None,
+            LeaseMessage::Ask { reign }
+            | LeaseMessage::Held { reign }
+            | LeaseMessage::Offer { reign }
+            | LeaseMessage::Promise { reign, .. } => Some(reign.epoch),
+            _ => None,
         };
         if epoch.is_some_and(|epoch| self.answers_with_newer_layout(step, from, epoch)) {
             return;
+        }
+        if let (LeaseMessage::Held { .. }, Some(loss)) = (&message, step.record.lost.clone()) {
+            let epoch = step.record.epoch();
+            step.send(from, ReconfigurationMessage::Lost { epoch, loss });
         }
         let outcome = self.lease.on_message(step, from, message);
         self.withdraw_from_lower(step, None);

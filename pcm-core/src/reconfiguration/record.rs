@@ -189,7 +189,6 @@ impl JobRecord {
         };
         self.layout = Some(layout);
         self.made_by = Some(made_by);
-        self.stuck.clear();
         if self.promised < reign {
             let was_mine = self.is_holder() && self.promised == made_by.reign();
             self.promised = reign;

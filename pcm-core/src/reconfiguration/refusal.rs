@@ -2,6 +2,7 @@
 
 use pcm_proto::ids::{NodeName, Rank};
 use pcm_proto::reconfiguration::{Attempt, Loss, Phase};
+use pcm_proto::refusal;
 use std::fmt;
 
 /// Why a request is refused.
@@ -80,6 +81,21 @@ pub enum PlanError {
     NumbersExhausted,
 }
 
+impl Refused {
+    /// Its code among the refusals people and programs rely on.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotCoordinator { .. } => refusal::NOT_COORDINATOR,
+            Self::Busy { .. } => refusal::RECONFIGURING,
+            Self::JobLost { .. } => refusal::JOB_LOST,
+            Self::Plan(PlanError::NodeGone { .. }) => refusal::NODE_UNREACHABLE,
+            Self::Plan(PlanError::NoRanks | PlanError::TooManyRanks { .. }) => refusal::BAD_SIZE,
+            Self::Plan(PlanError::Worlds { .. }) => refusal::NOT_SUPPORTED,
+            Self::Plan(_) => refusal::BAD_PLAN,
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -91,7 +107,7 @@ impl fmt::Display for Refused {
                 "reconfiguration {running} of the job is under way ({}): ask again when it is over",
                 phase.as_str()
             ),
-            Self::JobLost { loss } => write!(f, "the job is lost ({loss:?}): restart it from a checkpoint"),
+            Self::JobLost { loss } => write!(f, "the job is lost ({loss}): restart it from a checkpoint"),
             Self::Plan(error) => error.fmt(f),
         }
     }

@@ -250,23 +250,18 @@ impl Close {
         needed.cloned().collect()
     }
 
-    /// Says again what is not answered.
+    /// Says again what is not answered. Those who left their ranks standing also need a sign of life.
     pub(super) fn repeat(&self, step: &mut Step<'_>) {
         let (attempt, reign) = (self.course.attempt, step.record.promised);
         let waiting = self.course.participants.iter().filter(|node| match self.stage {
             CloseStage::Ending => !self.ended.contains(*node),
+            CloseStage::Telling if self.stand.is_some() => true,
             _ => !self.closed.contains_key(*node),
         });
         for node in waiting {
             if self.stage == CloseStage::Starting {
-                step.send(
-                    node,
-                    ReconfigurationMessage::Order {
-                        reign,
-                        attempt,
-                        order: Order::Start,
-                    },
-                );
+                let order = Order::Start;
+                step.send(node, ReconfigurationMessage::Order { reign, attempt, order });
             } else {
                 step.send_decided(node, attempt, self.decision.clone(), self.stand.is_some());
             }

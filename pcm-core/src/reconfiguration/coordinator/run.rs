@@ -117,6 +117,7 @@ impl Coordinator {
         course.enter(step, Phase::Preparing, step.limits.prepare_max);
         let run = Run {
             course,
+            repeats: 0,
             step: RunStep::Preparing {
                 prepared: BTreeMap::new(),
                 standing,
@@ -326,9 +327,9 @@ impl Coordinator {
     }
 
     pub(in super::super) fn on_resend(&mut self, step: &mut Step<'_>, attempt: Attempt) {
-        match &self.state {
+        match &mut self.state {
             // To everybody, also those that have answered: it is the sign of life they go by.
-            State::Running(run) if run.course.attempt == attempt => run.broadcast(step),
+            State::Running(run) if run.course.attempt == attempt => run.repeat(step),
             State::Closing(close) if close.course.attempt == attempt => close.repeat(step),
             State::Resolving(resolve) if resolve.attempt == attempt => resolve.ask(step),
             _ => {
@@ -348,14 +349,19 @@ impl Coordinator {
     }
 }
 
+/// With the default period, a lost plan is sent again after a second, well within a participant's patience.
+const REPEATS_PER_PLAN: u32 = 5;
+
 impl Run {
     fn order(&self, step: &Step<'_>) -> Order {
         match &self.step {
             RunStep::Preparing { standing, .. } => {
                 let plan = Box::new(self.course.plan.clone());
+                let (made_by, standing) = (step.record.made_by, *standing);
                 Order::Prepare {
                     plan,
-                    standing: *standing,
+                    made_by,
+                    standing,
                 }
             }
             RunStep::Converging { agreement, .. } => {
@@ -385,6 +391,23 @@ impl Run {
                     order: order.clone(),
                 },
             );
+        }
+    }
+
+    /// A plan is large and newcomers take their time, so it is repeated less often than everything else.
+    fn repeat(&mut self, step: &mut Step<'_>) {
+        self.repeats += 1;
+        let RunStep::Preparing { prepared, .. } = &self.step else {
+            return self.broadcast(step);
+        };
+        let (reign, attempt) = (step.record.promised, self.course.attempt);
+        let is_plan_due = self.repeats.is_multiple_of(REPEATS_PER_PLAN);
+        for node in &self.course.participants {
+            let order = match is_plan_due && !prepared.contains_key(node) {
+                true => self.order(step),
+                false => Order::Wait,
+            };
+            step.send(node, ReconfigurationMessage::Order { reign, attempt, order });
         }
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Course {
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) course: Course,
+    /// How often the orders were repeated.
+    pub(super) repeats: u32,
     pub(super) step: RunStep,
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::effects::{Report, Timer};
 use super::super::record::OpenAttempt;
-use super::super::step::Step;
+use super::super::step::{Absence, Step};
 use super::state::{Coordinator, Course, Resolve, State};
 use pcm_proto::ids::NodeName;
 use pcm_proto::layout::{ModeWanted, Plan};
@@ -40,7 +40,7 @@ impl Coordinator {
         if let Some(loss) = answers.values().find_map(|s| s.lost.clone()) {
             return self.bury(step, loss);
         }
-        let absent: Vec<NodeName> = step.absent.keys().cloned().collect();
+        let absent: Vec<(NodeName, Absence)> = step.absent.iter().map(|(node, how)| (node.clone(), *how)).collect();
         let (epoch, made_by) = (step.record.epoch(), step.record.made_by);
         let engaged = answers.values().filter_map(|s| s.engaged.as_ref());
         let open = engaged.filter(|(attempt, ..)| attempt.epoch == epoch || Some(*attempt) == made_by);
@@ -49,8 +49,11 @@ impl Coordinator {
             Some((attempt, plan)) => self.resolve(step, attempt, plan, answers),
             None => self.state = State::Idle,
         }
-        for node in absent {
-            self.on_node_gone(step, &node);
+        for (node, how) in absent {
+            match how {
+                Absence::Gone => self.on_node_gone(step, &node),
+                Absence::Forgot => self.on_node_reborn(step, &node),
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! A participant until it has agreed: prepare, converge, stop, meet. It may still withdraw at every point.
 
-use super::super::effects::{Effect, EndCause, Timer};
+use super::super::effects::{Effect, EndCause};
 use super::super::planning::meet_order;
 use super::super::record::{Engagement, Stage};
 use super::super::step::{Absence, Step};
@@ -16,13 +16,23 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Participant {
     /// An order of the holder of the lease; its reign was checked.
     pub(in super::super) fn on_order(&mut self, step: &mut Step<'_>, from: &NodeName, attempt: Attempt, order: Order) {
-        if let Order::Prepare { plan, standing } = order {
-            return self.on_prepare(step, from, attempt, *plan, standing);
+        if let Order::Prepare {
+            plan,
+            made_by,
+            standing,
+        } = order
+        {
+            return self.on_prepare(step, from, attempt, (*plan, made_by), standing);
         }
         if order == Order::Release {
             return step.out.push(Effect::DropParked { attempt });
         }
         let Some(engaged) = step.record.engaged.as_ref().filter(|e| e.attempt == attempt) else {
+            if order == Order::Wait {
+                // The plan itself was lost and will be repeated.
+                step.dropped.unexpected += 1;
+                return;
+            }
             return self.on_order_without_engagement(step, attempt, &order);
         };
         self.heard += 1;
@@ -36,6 +46,7 @@ impl Participant {
                 patience_us,
             } if !is_decided => self.on_meet(step, ceiling, &ports, patience_us),
             Order::Start => self.on_start(step),
+            Order::Wait => {}
             _ => step.dropped.unexpected += 1,
         }
     }
@@ -59,7 +70,7 @@ impl Participant {
         step: &mut Step<'_>,
         from: &NodeName,
         attempt: Attempt,
-        plan: Plan,
+        (plan, made_by): (Plan, Option<Attempt>),
         standing: Option<Iteration>,
     ) {
         if let Some(engaged) = &step.record.engaged {
@@ -97,6 +108,11 @@ impl Participant {
             };
             return step.answer(attempt, Answer::Failed { failure });
         }
+        if known.is_none_or(|epoch| epoch < plan.old.epoch) {
+            let record = step.record.change();
+            record.layout = Some(plan.old.clone());
+            record.made_by = made_by;
+        }
         self.engage(step, from, attempt, plan, standing);
     }
 
@@ -124,7 +140,6 @@ impl Participant {
         let is_ending = plan.old.processes_on(step.me).any(|p| self.finalizing.contains(&p));
         let dead = plan.old.processes_on(step.me).find(|p| self.has_exited(*p));
         let record = step.record.change();
-        record.layout = Some(plan.old.clone());
         record.engaged = Some(Engagement {
             attempt,
             coordinator: from.clone(),
@@ -136,8 +151,7 @@ impl Participant {
             standing,
         };
         self.heard += 1;
-        let (heard, patience) = (self.heard, step.limits.patience);
-        step.arm(Timer::Patience { attempt, heard }, patience);
+        self.arm_patience(step, attempt);
         match dead {
             Some(process) if is_ending => self.fail(step, Failure::JobEnding { process }),
             Some(process) => self.fail(step, Failure::ProcessDied { process }),

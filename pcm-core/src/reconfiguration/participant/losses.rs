@@ -1,11 +1,12 @@
 //! A participant when something is gone: its coordinator, one of its processes, the whole job, or its own memory.
 
 use super::super::effects::{EndCause, Report, Timer};
-use super::super::record::{JobRecord, Stage};
+use super::super::record::{Engagement, JobRecord, Stage};
 use super::super::step::Step;
 use super::work::{Participant, Work};
 use crate::moment::micros;
 use pcm_proto::ids::{NodeName, ProcessId};
+use pcm_proto::layout::Mode;
 use pcm_proto::reconfiguration::{Answer, Attempt, Failure, Loss, ReconfigurationMessage, ReconfigurationOrder};
 use std::collections::BTreeSet;
 
@@ -39,18 +40,28 @@ impl Participant {
 
     /// Every local process that the record knows.
     pub(in super::super) fn known_here(&self, record: &JobRecord, me: &NodeName) -> BTreeSet<ProcessId> {
-        let layouts = record
+        let engaged = record.engaged.as_ref();
+        // The new processes of a relaunch are there only once they were ordered to start.
+        let is_started =
+            |e: &Engagement| e.plan.mode == Mode::Live || matches!(e.stage, Stage::Deciding { starting: true, .. });
+        let waits_to_start =
+            |process: ProcessId| engaged.is_some_and(|e| !is_started(e) && e.plan.old.member(process).is_none());
+        let planned = engaged.into_iter().flat_map(|e| [&e.plan.old, &e.plan.new]);
+        let known = record
             .layout
             .iter()
-            .chain(record.engaged.iter().flat_map(|e| [&e.plan.old, &e.plan.new]));
-        let known = layouts.flat_map(|layout| layout.processes_on(me));
-        known.filter(|p| !self.has_exited(*p)).collect()
+            .chain(planned)
+            .flat_map(|layout| layout.processes_on(me));
+        known.filter(|p| !self.has_exited(*p) && !waits_to_start(*p)).collect()
     }
 
     /// Nothing was heard from the coordinator for a while, or something was.
     pub(in super::super) fn on_patience(&mut self, step: &mut Step<'_>, attempt: Attempt, heard: u64) {
-        if self.work == (Work::Standing { attempt }) {
+        if self.work == (Work::Standing { attempt }) && heard == self.heard {
             return self.stand_no_more(step);
+        }
+        if self.work == (Work::Standing { attempt }) {
+            return self.arm_patience(step, attempt);
         }
         let Some(engaged) = Self::undecided(step.record, attempt) else {
             step.dropped.stale_timer += 1;
@@ -58,13 +69,17 @@ impl Participant {
         };
         let has_agreed = matches!(engaged.stage, Stage::Agreed { .. });
         if heard != self.heard {
-            let (heard, patience) = (self.heard, step.limits.patience);
-            step.arm(Timer::Patience { attempt, heard }, patience);
+            self.arm_patience(step, attempt);
         } else if has_agreed {
             self.ask_decision(step, attempt, 0);
         } else {
             self.withdraw(step, Failure::CoordinatorSilent);
         }
+    }
+
+    pub(super) fn arm_patience(&self, step: &mut Step<'_>, attempt: Attempt) {
+        let (heard, patience) = (self.heard, step.limits.patience);
+        step.arm(Timer::Patience { attempt, heard }, patience);
     }
 
     /// Asks everybody who could know. A daemon that has agreed can do nothing else.
@@ -94,8 +109,7 @@ impl Participant {
             return;
         }
         if heard != self.heard {
-            let (heard, patience) = (self.heard, step.limits.patience);
-            return step.arm(Timer::Patience { attempt, heard }, patience);
+            return self.arm_patience(step, attempt);
         }
         let asked_for = micros(step.limits.ask_every).saturating_mul(u64::from(times));
         if asked_for >= micros(step.limits.undecided_max) && self.work != Work::GivenUp {
@@ -184,17 +198,17 @@ impl Participant {
         step.arm(Timer::Damage, step.limits.ask_every);
     }
 
-    /// No coordinator was found for too long: ranks that cannot be coordinated must not run on for ever.
+    /// No coordinator was found for too long: ranks that cannot be coordinated must not run on for ever, and a witness
+    /// may be the last one that can tell.
     pub(in super::super) fn give_up(&mut self, step: &mut Step<'_>) {
-        let hosts = step
-            .record
-            .layout
-            .as_ref()
-            .is_some_and(|l| l.processes_on(step.me).next().is_some());
+        let Some(layout) = step.record.layout.as_ref().filter(|l| l.voters().contains(step.me)) else {
+            return;
+        };
+        let hosts = layout.processes_on(step.me).next().is_some();
+        step.report(Report::EndedHere {
+            loss: Loss::NoCoordinator,
+        });
         if hosts && step.record.lost.is_none() {
-            step.report(Report::EndedHere {
-                loss: Loss::NoCoordinator,
-            });
             self.end_all(step, EndCause::Lost);
             self.damage(step, Loss::NoCoordinator);
         }

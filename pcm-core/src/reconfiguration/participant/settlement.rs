@@ -8,7 +8,7 @@ use super::work::{Closed, Participant, Work};
 use crate::reconfiguration::effects::Effect;
 use pcm_proto::ids::{NodeName, ProcessId};
 use pcm_proto::layout::{Layout, Mode};
-use pcm_proto::reconfiguration::{Answer, Attempt, Decision, Failure, Loss, ReconfigurationOrder};
+use pcm_proto::reconfiguration::{AbortReason, Answer, Attempt, Decision, Failure, Loss, ReconfigurationOrder};
 use std::collections::BTreeSet;
 
 impl Participant {
@@ -61,8 +61,11 @@ impl Participant {
             // An order to prepare that is still on its way must find nobody.
             step.record.change().decided = Some((attempt, decision));
         }
-        if self.work == (Work::Standing { attempt }) && !stand {
-            self.stand_no_more(step);
+        if self.work == (Work::Standing { attempt }) {
+            self.heard += 1;
+            if !stand {
+                self.stand_no_more(step);
+            }
         }
         self.answer_closed(step, attempt);
     }
@@ -242,7 +245,8 @@ impl Participant {
         }
         let (attempt, stand) = (engaged.attempt, *stand);
         let committed = step.record.fate(attempt) == Some(Decision::Committed);
-        if committed && engaged.plan.mode == Mode::Relaunch {
+        let starts_some = engaged.plan.new.processes_on(step.me).next().is_some();
+        if committed && engaged.plan.mode == Mode::Relaunch && starts_some {
             self.work = Work::Ended;
             return step.answer(attempt, Answer::Ended);
         }
@@ -254,6 +258,9 @@ impl Participant {
             Work::Settling { held_us, .. } => held_us,
             _ => 0,
         };
+        if step.record.fate(attempt) == Some(Decision::Committed) {
+            step.record.change().stuck.clear();
+        }
         let stuck: Vec<ProcessId> = step.record.stuck.iter().copied().collect();
         step.record.change().engaged = None;
         self.closed = Some(Closed {
@@ -264,8 +271,7 @@ impl Participant {
         self.work = Work::Quiet;
         if stand {
             self.work = Work::Standing { attempt };
-            let (heard, patience) = (self.heard, step.limits.patience);
-            step.arm(Timer::Patience { attempt, heard }, patience);
+            self.arm_patience(step, attempt);
         }
         self.answer_closed(step, attempt);
         self.look_for_damage(step, stand);
@@ -356,21 +362,40 @@ impl Participant {
             step.dropped.duplicate += 1;
             return;
         }
-        if let Some(engaged) = &step.record.engaged
-            && !matches!(engaged.stage, Stage::Deciding { .. })
-        {
-            let decision = match engaged.attempt == made_by {
-                true => Decision::Committed,
-                false => Decision::Aborted {
-                    reason: pcm_proto::reconfiguration::AbortReason::CoordinatorReplaced,
-                },
-            };
-            self.on_decided(step, engaged.attempt, decision, false);
+        let open = step
+            .record
+            .engaged
+            .as_ref()
+            .filter(|e| !matches!(e.stage, Stage::Deciding { .. }));
+        if let Some(attempt) = open.map(|e| e.attempt) {
+            if layout.epoch.0 > attempt.epoch.0 + 1 {
+                self.abandon(step, &layout);
+            } else {
+                let decision = match attempt == made_by {
+                    true => Decision::Committed,
+                    false => Decision::Aborted {
+                        reason: AbortReason::CoordinatorReplaced,
+                    },
+                };
+                self.on_decided(step, attempt, decision, false);
+            }
         }
         if layout.epoch > step.record.epoch() {
             let epoch = layout.epoch;
             step.record.change().take_layout(layout, made_by, holder);
+            step.record.change().stuck.clear();
             step.report(Report::LayoutChanged { epoch });
         }
+    }
+
+    /// The job has gone on for more than one layout without this daemon, so whatever became of the attempt, none of its
+    /// processes here is needed any more.
+    fn abandon(&mut self, step: &mut Step<'_>, layout: &Layout) {
+        let here = self.known_here(step.record, step.me);
+        for process in here.into_iter().filter(|p| layout.member(*p).is_none()) {
+            step.end_process(process, EndCause::Unknown);
+        }
+        step.record.change().engaged = None;
+        self.work = Work::Quiet;
     }
 }
