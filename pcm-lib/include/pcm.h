@@ -12,6 +12,58 @@
 #ifndef PCM_H
 #define PCM_H
 
+#include <stddef.h>
+/* ---- arrays ---------------------------------------------------------------------------------------------------
+ *
+ * void *pcm_array(const char *name, int element, int ndims, const size_t extents[], options...)
+ *
+ * Registers an array of ndims axes (1 to 3, the slowest first, row-major) that is divided among the ranks, allocates
+ * this rank's part, zeroed, and returns its address; NULL on failure (see pcm_last_error). The memory is libpcm's: when
+ * ranks come and go it is resized and its contents move, so after pcm_iterate has returned PCM_CHANGED ask pcm_data for
+ * the address and pcm_bounds for the indices anew. Every rank must register the same regions in the same order, before
+ * pcm_start. Example: rows dealt out in blocks, with one row of the neighbours' on each side:
+ *
+ *     double *t = pcm_array("t", PCM_DOUBLE, 2, (size_t[]){rows, cols}, PCM_BLOCK(0), PCM_HALO(0, 1));
+ *
+ * A part is stored with its halo, at the ends of the array too: index (i, j) of the example's part, counted from the
+ * first row of the halo, is t[i * cols + j].
+ *
+ * (C++ has no such macro: call pcm_array_create.)
+ */
+#define pcm_array(name, element, ndims, ...)                                                                          \
+    pcm_array_create((name), (element), (ndims), (const void *const[]){__VA_ARGS__, (const void *)0})
+
+/* An element of n bytes, such as a structure without pointers. */
+#define PCM_BYTES(n) (PCM_BYTES_BASE + (int)(n))
+
+#define PCM_OPTION(kind, axis, number, list) ((const void *)&(const pcm_option){(kind), (axis), (number), (list)})
+
+/* How an axis is divided; at least one axis must be. Axes without such an option are not divided. Several divided axes
+ * make a grid of ranks, row-major, as even as possible.
+ *   PCM_BLOCK    equal blocks, one per rank; the first ones one element longer where it does not come out even
+ *   PCM_CYCLIC   blocks of so many elements, dealt out in turn
+ *   PCM_WEIGHTED one block per rank, as long as its weight says: count weights, const double *
+ *   PCM_COUNTS   one block per rank of exactly so many elements: count numbers, const size_t *
+ * Weights and counts hold for as many ranks as they name; when the number of ranks changes, blocks become equal, or as
+ * large as the plan of the change says. */
+#define PCM_BLOCK(axis) PCM_OPTION(PCM_OPTION_BLOCK, (axis), 0, (const void *)0)
+#define PCM_CYCLIC(axis, length) PCM_OPTION(PCM_OPTION_CYCLIC, (axis), (length), (const void *)0)
+#define PCM_WEIGHTED(axis, count, weights) PCM_OPTION(PCM_OPTION_WEIGHTED, (axis), (count), (weights))
+#define PCM_COUNTS(axis, count, counts) PCM_OPTION(PCM_OPTION_COUNTS, (axis), (count), (counts))
+
+/* Room for so many elements of the neighbours' on both sides of each part. Beyond the ends of the array it holds what
+ * the program puts there (boundary values), which moves with the nearest element; with PCM_PERIODIC it holds the
+ * elements of the other end. When parts move, halos are brought up to date; PCM_STALE_HALO leaves that to the program. */
+#define PCM_HALO(axis, width) PCM_OPTION(PCM_OPTION_HALO, (axis), (width), (const void *)0)
+#define PCM_PERIODIC(axis) PCM_OPTION(PCM_OPTION_PERIODIC, (axis), 0, (const void *)0)
+#define PCM_STALE_HALO PCM_OPTION(PCM_OPTION_STALE_HALO, 0, 0, (const void *)0)
+
+/* PCM_SCRATCH: the contents mean nothing when an iteration begins; the array is resized, but nothing moves.
+ * PCM_CONSTANT: the contents do not change after pcm_start. */
+#define PCM_SCRATCH PCM_OPTION(PCM_OPTION_SCRATCH, 0, 0, (const void *)0)
+#define PCM_CONSTANT PCM_OPTION(PCM_OPTION_CONSTANT, 0, 0, (const void *)0)
+
+
 /**
  * What a function of libpcm returns. The numbers never change their meaning.
  */
@@ -48,11 +100,307 @@ typedef enum pcm_result {
      * An MPI function failed.
      */
     PCM_ERROR_MPI = 14,
+    /**
+     * MPI is not initialised yet, or finalised already.
+     */
+    PCM_ERROR_NO_MPI = 20,
+    /**
+     * The calling thread is not the one that called MPI_Init.
+     */
+    PCM_ERROR_THREAD = 21,
+    /**
+     * A hook that libpcm has called calls libpcm.
+     */
+    PCM_ERROR_IN_HOOK = 22,
+    /**
+     * The call must come before pcm_start.
+     */
+    PCM_ERROR_STARTED = 23,
+    /**
+     * The call must come after pcm_start.
+     */
+    PCM_ERROR_NOT_STARTED = 24,
+    /**
+     * An argument has a value that makes no sense.
+     */
+    PCM_ERROR_ARGUMENT = 30,
+    /**
+     * The name of a region is empty, too long, or no printable text.
+     */
+    PCM_ERROR_NAME = 31,
+    /**
+     * A region of this name is registered already.
+     */
+    PCM_ERROR_TWICE = 32,
+    /**
+     * There is no region of this name.
+     */
+    PCM_ERROR_UNKNOWN = 33,
+    /**
+     * The region is of another kind or type than the call needs.
+     */
+    PCM_ERROR_KIND = 34,
+    /**
+     * More regions than can be registered.
+     */
+    PCM_ERROR_TOO_MANY = 35,
+    /**
+     * The array is larger than the memory there is.
+     */
+    PCM_ERROR_MEMORY = 36,
 } pcm_result;
+
+/**
+ * Types of array elements. For structures without pointers: PCM_BYTES(sizeof(struct ...)).
+ */
+typedef enum pcm_element {
+    /**
+     * int8_t.
+     */
+    PCM_INT8 = 1,
+    /**
+     * int16_t.
+     */
+    PCM_INT16 = 2,
+    /**
+     * int32_t, int.
+     */
+    PCM_INT32 = 3,
+    /**
+     * int64_t.
+     */
+    PCM_INT64 = 4,
+    /**
+     * uint8_t.
+     */
+    PCM_UINT8 = 5,
+    /**
+     * uint16_t.
+     */
+    PCM_UINT16 = 6,
+    /**
+     * uint32_t.
+     */
+    PCM_UINT32 = 7,
+    /**
+     * uint64_t.
+     */
+    PCM_UINT64 = 8,
+    /**
+     * float.
+     */
+    PCM_FLOAT = 9,
+    /**
+     * double.
+     */
+    PCM_DOUBLE = 10,
+    /**
+     * float complex.
+     */
+    PCM_COMPLEX_FLOAT = 11,
+    /**
+     * double complex.
+     */
+    PCM_COMPLEX_DOUBLE = 12,
+    /**
+     * Where the sizes of PCM_BYTES begin.
+     */
+    PCM_BYTES_BASE = 4096,
+} pcm_element;
+
+/**
+ * Kinds of options; the macros PCM_BLOCK and so on make options of them.
+ */
+typedef enum pcm_option_kind {
+    /**
+     * See PCM_BLOCK.
+     */
+    PCM_OPTION_BLOCK = 1885564161,
+    /**
+     * See PCM_CYCLIC.
+     */
+    PCM_OPTION_CYCLIC = 1885564162,
+    /**
+     * See PCM_WEIGHTED.
+     */
+    PCM_OPTION_WEIGHTED = 1885564163,
+    /**
+     * See PCM_COUNTS.
+     */
+    PCM_OPTION_COUNTS = 1885564164,
+    /**
+     * See PCM_HALO.
+     */
+    PCM_OPTION_HALO = 1885564165,
+    /**
+     * See PCM_PERIODIC.
+     */
+    PCM_OPTION_PERIODIC = 1885564166,
+    /**
+     * See PCM_STALE_HALO.
+     */
+    PCM_OPTION_STALE_HALO = 1885564167,
+    /**
+     * See PCM_SCRATCH.
+     */
+    PCM_OPTION_SCRATCH = 1885564168,
+    /**
+     * See PCM_CONSTANT.
+     */
+    PCM_OPTION_CONSTANT = 1885564169,
+} pcm_option_kind;
+
+/**
+ * What a pack hook writes to, with pcm_pack.
+ */
+typedef struct pcm_packer pcm_packer;
+
+/**
+ * Adds the value of a rank that ends (*other) to that of the rank that takes its place (*mine), both as large as
+ * registered. Returns 0, or another number to call the change off.
+ */
+typedef int (*pcm_merge_hook)(void *context, void *mine, const void *other);
+
+/**
+ * Cuts a share for a new rank (*share, zeroed) off a value (*mine). `left` ranks are still to get a share of it, this
+ * one included. Returns 0, or another number to call the change off.
+ */
+typedef int (*pcm_split_hook)(void *context, void *mine, void *share, int left);
+
+/**
+ * What one old rank packed for this one.
+ */
+typedef struct pcm_part {
+    /**
+     * The rank it comes from, as numbered before the change.
+     */
+    int from;
+    /**
+     * What it packed. Good until the hook returns.
+     */
+    const void *data;
+    /**
+     * Its length in bytes.
+     */
+    size_t size;
+} pcm_part;
+
+/**
+ * The hooks of a custom region: data that only the program understands. Each returns 0, or another number for a
+ * failure. They must not call libpcm, but for pcm_pack.
+ */
+typedef struct pcm_custom_hooks {
+    /**
+     * Handed to each hook.
+     */
+    void *context;
+    /**
+     * Writes what new rank `to` of `ranks` gets of this rank's data, with pcm_pack; that may be nothing. Called once
+     * for each of the targets; a rank that stays packs for itself too. The data must stay as it is: the change may
+     * still be called off.
+     */
+    int (*pack)(void *context, int to, int ranks, struct pcm_packer *packer);
+    /**
+     * Replaces the data by what was packed for this rank, in the order of the old ranks. The change is decided by
+     * then: a failure ends this rank's part in the job.
+     */
+    int (*unpack)(void *context, const struct pcm_part *parts, size_t count);
+    /**
+     * Writes which new ranks get a part of old rank `from`'s data to `targets`, which has room for ranks_after
+     * numbers, and returns how many, or a negative number. All ranks ask it about every old rank and must get the
+     * same answers. NULL: the ranks whose blocks overlap, where both numbers of ranks divide the same range evenly.
+     */
+    int (*targets)(void *context, int from, int ranks_before, int ranks_after, int *targets);
+} pcm_custom_hooks;
+
+/**
+ * An option of an array, as the macros PCM_BLOCK and so on make it.
+ */
+typedef struct pcm_option {
+    /**
+     * A pcm_option_kind.
+     */
+    int kind;
+    /**
+     * Which axis.
+     */
+    int axis;
+    /**
+     * A length, a width, or the length of the list.
+     */
+    size_t number;
+    /**
+     * Weights (double) or counts (size_t).
+     */
+    const void *list;
+} pcm_option;
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * What pcm_array makes of its arguments: form[0] is the address of the extents (size_t, one per axis, the slowest
+ * first), then come addresses of pcm_option up to a NULL.
+ */
+void *pcm_array_create(const char *name,
+                       int element,
+                       int ndims,
+                       const void *const *form);
+
+/**
+ * Where this rank's part of an array begins: its halo and its own elements, row-major. The address is good until
+ * pcm_iterate returns PCM_CHANGED or pcm_swap is called. NULL if there is no such array (see pcm_last_error).
+ */
+void *pcm_data(const char *name);
+
+/**
+ * Lets two arrays of the same type, extents and options (but for PCM_SCRATCH) change places, as at the end of an
+ * iteration that has computed "next" from "t". Nothing is copied; call pcm_data for both afterwards.
+ */
+enum pcm_result pcm_swap(const char *one,
+                         const char *other);
+
+/**
+ * Writes which global indices of an axis are this rank's: *start up to, not including, *end. Halo not included. An
+ * error where they are not one interval (PCM_CYCLIC: see pcm_box).
+ */
+enum pcm_result pcm_bounds(const char *name,
+                           int axis,
+                           size_t *start,
+                           size_t *end);
+
+/**
+ * Writes the number of elements of this rank's part along each axis, halo included, to extents (one per axis). Index
+ * (i, j) of the part is at data[i * extents[1] + j].
+ */
+enum pcm_result pcm_local_extents(const char *name,
+                                  size_t *extents);
+
+/**
+ * Writes the number of boxes of global indices that are this rank's to *count: 1, or 0 for an empty part, unless an
+ * axis is PCM_CYCLIC.
+ */
+enum pcm_result pcm_box_count(const char *name,
+                              size_t *count);
+
+/**
+ * Writes the first global index and the number of indices along each axis of this rank's box number n, from 0.
+ */
+enum pcm_result pcm_box(const char *name,
+                        size_t n,
+                        size_t *start,
+                        size_t *length);
+
+/**
+ * Writes the rank that owns a global index (one number per axis) to *rank.
+ */
+enum pcm_result pcm_owner(const char *name, const size_t *index, int *rank);
+
+/**
+ * Writes where this rank stores a global index it owns to *offset, in elements from pcm_data.
+ */
+enum pcm_result pcm_local_offset(const char *name, const size_t *index, size_t *offset);
 
 /**
  * The version of libpcm, such as "0.1.0". The text lives for ever.
@@ -69,10 +417,41 @@ const char *pcm_version(void);
 enum pcm_result pcm_active(int *active);
 
 /**
- * Why libpcm does not do what the program may expect, for a person; "" when there is nothing to say. The text lives
- * until this thread calls the function again.
+ * What went wrong in the last call of this thread that failed, for a person: what, with which region, what to do. If
+ * none failed, why libpcm does not work with the daemon; "" when there is nothing to say. The text lives until this
+ * thread calls the function again.
  */
 const char *pcm_last_error(void);
+
+/**
+ * Registers a variable that has the same value on every rank, such as the number of the iteration. A rank that joins
+ * gets the value in pcm_start, one that stays keeps its own.
+ */
+enum pcm_result pcm_value(const char *name,
+                          void *value,
+                          size_t size);
+
+/**
+ * Registers a variable of which each rank has its own value. It moves with its rank. When the job shrinks, `merge`
+ * adds the values of ranks that end to others; NULL: the job cannot shrink. When it grows, `split` makes a value for
+ * each new rank; NULL: a new rank keeps the value it had when it registered it. `context` is handed to both.
+ */
+enum pcm_result pcm_value_per_rank(const char *name,
+                                   void *value,
+                                   size_t size,
+                                   pcm_merge_hook merge,
+                                   pcm_split_hook split,
+                                   void *context);
+
+/**
+ * Registers data that only the program understands. The hooks are copied.
+ */
+enum pcm_result pcm_custom(const char *name, const struct pcm_custom_hooks *hooks);
+
+/**
+ * Appends bytes to what a pack hook gives. To be called in a pack hook only.
+ */
+enum pcm_result pcm_pack(struct pcm_packer *packer, const void *data, size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,4 +1,9 @@
 //! The C API. `include/pcm.h` is generated from these files; no panic leaves them.
 
+mod arguments;
+mod array;
+mod failure;
+mod option;
 mod result;
 mod status;
+mod value;

@@ -25,6 +25,30 @@ pub enum pcm_result {
     PCM_ERROR_VERSION = 13,
     /// An MPI function failed.
     PCM_ERROR_MPI = 14,
+    /// MPI is not initialised yet, or finalised already.
+    PCM_ERROR_NO_MPI = 20,
+    /// The calling thread is not the one that called MPI_Init.
+    PCM_ERROR_THREAD = 21,
+    /// A hook that libpcm has called calls libpcm.
+    PCM_ERROR_IN_HOOK = 22,
+    /// The call must come before pcm_start.
+    PCM_ERROR_STARTED = 23,
+    /// The call must come after pcm_start.
+    PCM_ERROR_NOT_STARTED = 24,
+    /// An argument has a value that makes no sense.
+    PCM_ERROR_ARGUMENT = 30,
+    /// The name of a region is empty, too long, or no printable text.
+    PCM_ERROR_NAME = 31,
+    /// A region of this name is registered already.
+    PCM_ERROR_TWICE = 32,
+    /// There is no region of this name.
+    PCM_ERROR_UNKNOWN = 33,
+    /// The region is of another kind or type than the call needs.
+    PCM_ERROR_KIND = 34,
+    /// More regions than can be registered.
+    PCM_ERROR_TOO_MANY = 35,
+    /// The array is larger than the memory there is.
+    PCM_ERROR_MEMORY = 36,
 }
 
 pub use pcm_result::*;

@@ -6,7 +6,10 @@
     reason = "the words are those of pcm.h: pointers are NULL or good"
 )]
 
-use super::result::{PCM_ERROR_NULL, PCM_OK, boundary, pcm_result};
+use super::{
+    failure,
+    result::{PCM_ERROR_NULL, PCM_OK, boundary, pcm_result},
+};
 use crate::{status, status::Status};
 use std::{
     cell::RefCell,
@@ -47,11 +50,13 @@ pub unsafe extern "C" fn pcm_active(active: *mut c_int) -> pcm_result {
     })
 }
 
-/// Why libpcm does not do what the program may expect, for a person; "" when there is nothing to say. The text lives
-/// until this thread calls the function again.
+/// What went wrong in the last call of this thread that failed, for a person: what, with which region, what to do. If
+/// none failed, why libpcm does not work with the daemon; "" when there is nothing to say. The text lives until this
+/// thread calls the function again.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_last_error() -> *const c_char {
     let text = catch_unwind(|| match status::now() {
+        _ if !failure::last().is_empty() => CString::new(failure::last()).unwrap_or_default(),
         Status::Failed(error) => CString::new(error.to_string()).unwrap_or_default(),
         Status::Active | Status::Plain => CString::default(),
     });

@@ -9,8 +9,9 @@ use super::{
     next_layout::NextLayout,
 };
 use crate::region::{
-    Registry,
-    memory::{MemoryError, Storage},
+    ArrayRegion, Registry,
+    memory::{Capacity, MemoryError, Storage},
+    storage_for,
 };
 use pcm_core::{
     partition::{ArraySpec, Partition},
@@ -59,6 +60,35 @@ pub(super) struct Sides<'a> {
     pub(super) process: ProcessId,
 }
 
+impl Sides<'_> {
+    /// The partitions of an array before and after.
+    fn partitions(
+        &self,
+        region: &str,
+        registered: &ArraySpec,
+        now: &ArraySpec,
+    ) -> Result<(Partition, Partition), MoveError> {
+        let divided = |spec: &ArraySpec, ranks: u32| {
+            Partition::new(spec, ranks).map_err(|error| MoveError::Partition {
+                region: region.to_owned(),
+                error,
+            })
+        };
+        let shares = self.next.shares();
+        let before = divided(now, self.next.old_size)?;
+        Ok((before, divided(&shares.applied_to(registered), shares.ranks)?))
+    }
+
+    /// This process's ranks before and after.
+    fn ranks(&self) -> (Option<u32>, Option<u32>) {
+        let (before, after) = (
+            self.change.rank_before(self.process),
+            self.change.rank_after(self.process),
+        );
+        (before.map(|rank| rank.0), after.map(|rank| rank.0))
+    }
+}
+
 impl ArrayMove {
     /// Plans, and takes the memory for what arrives. `registered` is the division the job's first ranks registered,
     /// `now` the one in force.
@@ -71,70 +101,29 @@ impl ArrayMove {
     ) -> Result<Self, MoveError> {
         let region = registry.region(id).name.clone();
         let (array, capacity) = registry.array_mut(id);
-        let divided = |spec: &ArraySpec, ranks: u32| {
-            Partition::new(spec, ranks).map_err(|error| MoveError::Partition {
-                region: region.clone(),
-                error,
-            })
-        };
-        let shares = sides.next.shares();
-        let before = divided(now, sides.next.old_size)?;
-        let after = divided(&shares.applied_to(registered), shares.ranks)?;
-        let is_old = sides.change.rank_before(sides.process).is_some();
-        if is_old && *array.partition() != before {
+        let (before, after) = sides.partitions(&region, registered, now)?;
+        let (old, new) = sides.ranks();
+        if old.is_some() && *array.partition() != before {
             return Err(MoveError::Statement {
                 problem: format!(
-                    "divides region \"{region}\" otherwise than it is divided here; give the same weights and counts on every rank"
+                    "divides region \"{region}\" otherwise than it is divided here; give the same weights and counts on \
+                     every rank"
                 ),
             });
         }
-        let (old, new) = (
-            sides.change.rank_before(sides.process),
-            sides.change.rank_after(sides.process).map(|rank| rank.0),
-        );
         let plan = if array.form().is_scratch {
             None
         } else {
             let halo = array.form().halo;
             let plan = ArrayPlan::for_process(&before, &after, sides.change, sides.process, halo);
-            Some(Arc::new(plan.map_err(|error| MoveError::Plan {
+            let refused = |error| MoveError::Plan {
                 region: region.clone(),
                 error,
-            })?))
+            };
+            Some(Arc::new(plan.map_err(refused)?))
         };
-        let is_as_wanted = old.is_none() && new == Some(array.rank()) && *array.partition() == after;
-        let memory = |error: MemoryError| MoveError::Memory {
-            region: region.clone(),
-            error,
-        };
-        let target = match new {
-            None => Target::None,
-            Some(_) if is_as_wanted => Target::InPlace {
-                first: array.storage().pointer(),
-            },
-            Some(new) => {
-                let length = after.local_bytes(new);
-                let shift = match &plan {
-                    Some(plan) => match plan.reuse() {
-                        StorageReuse::Stays { shift } => Some(shift),
-                        StorageReuse::Nothing | StorageReuse::Copied => None,
-                    },
-                    None => array.shift_to(&after, new),
-                };
-                match shift.filter(|shift| old.is_some() && array.storage().can_slide(*shift, length)) {
-                    Some(shift) => {
-                        let kept = plan.as_ref().map_or(0, |plan| plan.totals().keep);
-                        capacity.promise(length.saturating_sub(kept)).map_err(memory)?;
-                        let first = array.storage_mut().prepare_slide(shift, length).map_err(memory)?;
-                        Target::Slides { shift, length, first }
-                    }
-                    None => {
-                        let storage = crate::region::storage_for(&after, new, capacity).map_err(memory)?;
-                        Target::Fresh(storage)
-                    }
-                }
-            }
-        };
+        let target = target(array, capacity, plan.as_deref(), &after, old, new);
+        let target = target.map_err(|error| MoveError::Memory { region, error })?;
         let mut made = Self {
             id,
             plan,
@@ -272,6 +261,40 @@ impl ArrayMove {
                 at += bytes;
             }
         }
+    }
+}
+
+/// Where the new part is made, with the memory for it.
+fn target(
+    array: &mut ArrayRegion,
+    capacity: &mut Capacity,
+    plan: Option<&ArrayPlan>,
+    after: &Partition,
+    old: Option<u32>,
+    new: Option<u32>,
+) -> Result<Target, MemoryError> {
+    let Some(new) = new else {
+        return Ok(Target::None);
+    };
+    if old.is_none() && new == array.rank() && array.partition() == after {
+        return Ok(Target::InPlace {
+            first: array.storage().pointer(),
+        });
+    }
+    let length = after.local_bytes(new);
+    let shift = match plan.map(ArrayPlan::reuse) {
+        Some(StorageReuse::Stays { shift }) => Some(shift),
+        Some(StorageReuse::Nothing | StorageReuse::Copied) => None,
+        None => array.shift_to(after, new),
+    };
+    match shift.filter(|shift| old.is_some() && array.storage().can_slide(*shift, length)) {
+        Some(shift) => {
+            let kept = plan.map_or(0, |plan| plan.totals().keep);
+            capacity.promise(length.saturating_sub(kept))?;
+            let first = array.storage_mut().prepare_slide(shift, length)?;
+            Ok(Target::Slides { shift, length, first })
+        }
+        None => storage_for(after, new, capacity).map(Target::Fresh),
     }
 }
 

@@ -248,3 +248,97 @@ impl InStream {
         self.legs
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_core::redistribution::{TransferId, TransferKind};
+    use pcm_proto::ids::{Rank, RegionId};
+
+    /// A stream of one parcel of so many bytes, in chunks of one byte.
+    fn stream(bytes: u64) -> InStream {
+        let id = TransferId {
+            kind: TransferKind::Parcel,
+            from: Rank(0),
+            to: Rank(1),
+        };
+        let leg = Leg {
+            region: RegionId(0),
+            id,
+            bytes: LegBytes::Parcel(None),
+        };
+        let mut stream = InStream::new(0, vec![leg]);
+        assert!(stream.wants_lengths() && stream.next_chunk(1).is_none());
+        stream.lengths_are_posted();
+        assert!(!stream.is_complete());
+        stream.on_lengths(&[bytes]).expect("there is room");
+        stream
+    }
+
+    fn post(stream: &mut InStream) -> (u64, ChunkHeader) {
+        let header = stream.next_chunk(1).expect("there is more");
+        (stream.chunk_is_posted(), header)
+    }
+
+    fn come(stream: &mut InStream, number: u64, header: ChunkHeader) {
+        stream.chunk_is_done();
+        stream.chunk_count();
+        stream.on_arrived(number, header, number);
+    }
+
+    #[test]
+    fn chunks_are_verified_in_order_whatever_comes_first() {
+        let mut stream = stream(3);
+        let posted: Vec<_> = (0..3).map(|_| post(&mut stream)).collect();
+        assert!(!stream.wants_chunk(4) && stream.wants_note());
+        stream.note_is_posted();
+        come(&mut stream, posted[2].0, posted[2].1);
+        come(&mut stream, posted[0].0, posted[0].1);
+        assert_eq!(stream.next_to_verify(), None);
+        let entries = posted.iter().map(|(number, header)| Entry {
+            header: *header,
+            checksum: *number,
+        });
+        stream.on_note(entries.collect());
+        let (arrived, said) = stream.next_to_verify().expect("the first is here");
+        assert_eq!(arrived, said);
+        assert_eq!(stream.next_to_verify(), None);
+        come(&mut stream, posted[1].0, posted[1].1);
+        assert!(stream.next_to_verify().is_some() && stream.next_to_verify().is_some());
+        assert!(stream.is_complete());
+    }
+
+    #[test]
+    fn data_of_no_bytes_needs_no_message() {
+        let mut stream = stream(0);
+        assert_eq!(stream.empty_parcels().count(), 1);
+        assert_eq!(stream.next_chunk(1), None);
+        assert!(stream.is_complete());
+    }
+
+    #[test]
+    fn a_sender_that_stops_is_waited_for_up_to_its_last_full_note() {
+        let batch = ENTRIES_MAX as u64;
+        let mut stream = stream(3 * batch);
+        for _ in 0..=batch {
+            post(&mut stream);
+            stream.chunk_is_done();
+            stream.chunk_count();
+        }
+        post(&mut stream);
+        stream.chunk_is_done();
+        stream.on_stop();
+        assert!(stream.has_newly_stopped() && !stream.has_newly_stopped());
+        assert!(stream.wants_note() && !stream.is_complete());
+        stream.note_is_posted();
+        let (entry, header) = (
+            0..batch,
+            stream.legs[0]
+                .chunks(1)
+                .and_then(|mut chunks| chunks.next())
+                .expect("one"),
+        );
+        stream.on_note(entry.map(|checksum| Entry { header, checksum }).collect());
+        assert!(!stream.wants_note() && stream.is_complete());
+    }
+}

@@ -215,7 +215,7 @@ impl Inbound {
         let legs = self.streams.into_iter().flat_map(InStream::into_legs);
         legs.filter_map(|mut leg| match &mut leg.bytes {
             LegBytes::Parcel(bytes) => bytes.take().map(|bytes| (leg, bytes)),
-            LegBytes::Array { .. } => None,
+            LegBytes::Array { .. } | LegBytes::Lent { .. } => None,
         })
     }
 

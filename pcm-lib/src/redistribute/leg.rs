@@ -27,6 +27,8 @@ pub(super) enum LegBytes {
         at: usize,
         is_send: bool,
     },
+    /// A value in its own place, which does not change before the commit. It travels as opaque data.
+    Lent { first: NonNull<u8>, length: usize },
     /// Opaque data; a receiver learns its length from the sender.
     Parcel(Option<Vec<u8>>),
 }
@@ -36,9 +38,8 @@ impl Leg {
     pub(super) fn chunks(&self, chunk_max: u64) -> Option<Chunks> {
         match &self.bytes {
             LegBytes::Array { plan, .. } => Some(plan.chunks(self.region, self.transfer()?, chunk_max)),
-            LegBytes::Parcel(bytes) => {
-                let total = bytes.as_ref()?.len() as u64;
-                Some(Chunks::new(self.region, self.id, total, chunk_max, 1))
+            LegBytes::Lent { .. } | LegBytes::Parcel(_) => {
+                Some(Chunks::new(self.region, self.id, self.total()?, chunk_max, 1))
             }
         }
     }
@@ -47,18 +48,24 @@ impl Leg {
     pub(super) fn total(&self) -> Option<u64> {
         match &self.bytes {
             LegBytes::Array { .. } => self.transfer().map(Transfer::bytes),
+            LegBytes::Lent { length, .. } => Some(*length as u64),
             LegBytes::Parcel(bytes) => bytes.as_ref().map(|bytes| bytes.len() as u64),
         }
     }
 
     pub(super) fn is_parcel(&self) -> bool {
-        matches!(self.bytes, LegBytes::Parcel(_))
+        matches!(self.bytes, LegBytes::Lent { .. } | LegBytes::Parcel(_))
     }
 
     /// The first byte of a chunk, if all of the chunk lies there in one piece.
     pub(super) fn direct(&mut self, chunk: &ChunkHeader) -> Option<NonNull<u8>> {
-        if let LegBytes::Parcel(bytes) = &mut self.bytes {
-            return NonNull::new(bytes.as_mut()?[chunk.offset as usize..].as_mut_ptr());
+        match &mut self.bytes {
+            LegBytes::Array { .. } => {}
+            // SAFETY: a chunk lies in the value.
+            LegBytes::Lent { first, .. } => return Some(unsafe { first.add(chunk.offset as usize) }),
+            LegBytes::Parcel(bytes) => {
+                return NonNull::new(bytes.as_mut()?[chunk.offset as usize..].as_mut_ptr());
+            }
         }
         let mut whole = None;
         self.each_run(chunk, |first, run| {
@@ -112,7 +119,7 @@ impl Leg {
         match &self.bytes {
             LegBytes::Array { plan, at, is_send, .. } if *is_send => plan.sends().get(*at),
             LegBytes::Array { plan, at, .. } => plan.receives().get(*at),
-            LegBytes::Parcel(_) => None,
+            LegBytes::Lent { .. } | LegBytes::Parcel(_) => None,
         }
     }
 

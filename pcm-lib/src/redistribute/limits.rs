@@ -1,7 +1,9 @@
 //! How much is under way at once.
 
-/// Limits of one move. Every process of a move must use the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+/// Limits of one move. Those of process 0 of the transfer communicator hold for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Most bytes of a chunk.
     pub chunk_bytes: usize,

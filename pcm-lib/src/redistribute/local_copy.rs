@@ -74,3 +74,43 @@ impl LocalCopies {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_core::{
+        partition::{ArraySpec, AxisSpec, Partition},
+        redistribution::{ArrayPlan, HaloFill, RankChange},
+    };
+    use pcm_proto::ids::ProcessId;
+
+    #[test]
+    fn steps_of_any_length_copy_every_kept_byte_to_its_place() {
+        let spec = ArraySpec::new(3, [AxisSpec::whole(5), AxisSpec::block(11)]);
+        let [before, after] = [3, 2].map(|ranks| Partition::new(&spec, ranks).expect("valid"));
+        let ids = |n| (0..n).map(ProcessId).collect();
+        let change = RankChange::new(ids(3), ids(2)).expect("distinct");
+        let plan = ArrayPlan::for_process(&before, &after, &change, ProcessId(1), HaloFill::Stale).expect("valid");
+        let mut from: Vec<u8> = (0..before.local_bytes(1)).map(|n| n as u8 + 1).collect();
+        for step in [1, 2, 3, 7, 1000] {
+            let mut to = vec![0_u8; after.local_bytes(1) as usize];
+            let [first, second] = [&mut from, &mut to].map(|bytes| NonNull::new(bytes.as_mut_ptr()).expect("bytes"));
+            let mut copies = LocalCopies::new(first, second, plan.kept().iter().copied());
+            // SAFETY: both storages live; nobody else uses them.
+            let steps = (0..).take_while(|_| unsafe { copies.step(step) }).count() as u64;
+            assert_eq!(steps, plan.totals().keep.div_ceil(step));
+            for cell in 0..55 {
+                let index = [cell / 11, cell % 11];
+                let [old, new] = [&before, &after].map(|partition| partition.local_offset(1, &index));
+                if let (Some(old), Some(new)) = (old, new) {
+                    assert_eq!(
+                        to[new as usize * 3..][..3],
+                        from[old as usize * 3..][..3],
+                        "cell {index:?}"
+                    );
+                }
+            }
+            assert_eq!(to.iter().filter(|byte| **byte != 0).count() as u64, plan.totals().keep);
+        }
+    }
+}

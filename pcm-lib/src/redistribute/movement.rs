@@ -102,7 +102,7 @@ impl Movement {
             token,
             arrays: Vec::new(),
             parcels: Vec::new(),
-            stage: Stage::Stating(Stating::begin(registry, transfer, rank)?),
+            stage: Stage::Stating(Stating::begin(registry, transfer, rank, limits)?),
         })
     }
 
@@ -141,12 +141,12 @@ impl Movement {
     ///
     /// # Panics
     /// If the move is not complete here.
-    pub fn commit(self, registry: &mut Registry) -> Result<(), MoveError> {
+    pub fn commit(mut self, registry: &mut Registry) -> Result<(), MoveError> {
         assert!(
             matches!(self.stage, Stage::Complete { .. }),
             "only a complete move is committed"
         );
-        for array in self.arrays {
+        for array in self.arrays.drain(..) {
             array.commit(registry);
         }
         let Some(rank) = self.change.rank_after(ProcessId(self.rank)) else {
@@ -154,7 +154,7 @@ impl Movement {
         };
         registry.home_set(rank.0, self.change.after().len() as u32);
         let mut outcome = Ok(());
-        for parcel in self.parcels {
+        for parcel in self.parcels.drain(..) {
             outcome = outcome.and(parcel.commit(registry));
         }
         outcome
@@ -176,12 +176,6 @@ impl Movement {
             } else {
                 array.abandon(registry);
             }
-        }
-        match std::mem::replace(&mut self.stage, Stage::Failed(None)) {
-            Stage::Stating(stating) if !is_drained => stating.abandon(),
-            Stage::Voting(vote, _) if !is_drained => vote.abandon(),
-            Stage::Moving(exchange) | Stage::Failed(Some(exchange)) if !is_drained => exchange.abandon(),
-            _ => {}
         }
         if is_drained {
             Ok(())
@@ -240,6 +234,7 @@ impl Movement {
     /// Plans this process's part and takes the memory for it.
     fn plan(&mut self, registry: &mut Registry, statement: &Statement) -> Result<(), MoveError> {
         statement.check(registry, self.rank)?;
+        self.limits = statement.limits;
         registry.capacity_renew();
         let process = ProcessId(self.rank);
         let sides = Sides {
@@ -369,6 +364,21 @@ impl Movement {
                 (if is_over { 0 } else { exchange.under_way().max(1) }, has_happened)
             }
             Stage::Complete { .. } | Stage::Failed(None) => (0, false),
+        }
+    }
+}
+
+impl Drop for Movement {
+    /// Whatever way it ends: memory that messages under way may still use is left to MPI.
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.stage, Stage::Failed(None)) {
+            Stage::Stating(stating) => stating.abandon(),
+            Stage::Voting(vote, _) => vote.abandon(),
+            Stage::Moving(exchange) | Stage::Failed(Some(exchange)) if exchange.under_way() > 0 => {
+                exchange.abandon();
+                self.arrays.drain(..).for_each(std::mem::forget);
+            }
+            Stage::Moving(_) | Stage::Complete { .. } | Stage::Failed(_) => {}
         }
     }
 }

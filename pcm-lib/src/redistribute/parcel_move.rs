@@ -14,13 +14,14 @@ use pcm_core::redistribution::{
     rank_order::Price,
 };
 use pcm_proto::ids::{ProcessId, RegionId};
+use std::ptr::NonNull;
 
 /// A region's part of a move.
 #[derive(Debug)]
 pub(super) struct ParcelMove {
     id: RegionId,
     /// What this process gives to others.
-    outgoing: Vec<(Parcel, Vec<u8>)>,
+    outgoing: Vec<(Parcel, LegBytes)>,
     /// What it waits for.
     incoming: Vec<Parcel>,
     /// What it has for its new rank: from itself, and later from others.
@@ -50,8 +51,15 @@ impl ParcelMove {
             Kind::Array(_) => {}
             Kind::Value(value) => {
                 let (packed, awaited) = parcels::own_parcels(&parcels::replicated(change, Price::Uniform), process);
-                let packed = packed.into_iter().map(|parcel| (parcel, value.bytes().to_vec()));
-                made.outgoing = packed.collect();
+                let lent = |parcel| {
+                    let bytes = value.bytes();
+                    let bytes = LegBytes::Lent {
+                        first: NonNull::from(bytes).cast(),
+                        length: bytes.len(),
+                    };
+                    (parcel, bytes)
+                };
+                made.outgoing = packed.into_iter().map(lent).collect();
                 made.incoming = awaited;
             }
             Kind::PerRank(per_rank) => made.per_rank_plan(&name, per_rank, change, process)?,
@@ -121,7 +129,7 @@ impl ParcelMove {
         if parcel.to == process {
             self.here.push((parcel.id, parcel.role, bytes));
         } else {
-            self.outgoing.push((parcel, bytes));
+            self.outgoing.push((parcel, LegBytes::Parcel(Some(bytes))));
         }
     }
 
@@ -132,16 +140,11 @@ impl ParcelMove {
     /// The legs of this region: those that leave, with their receivers, and those that come, with their senders.
     pub(super) fn legs(&mut self) -> (LegsByProcess, LegsByProcess) {
         let region = self.id;
-        let leg = |id, bytes| Leg {
-            region,
-            id,
-            bytes: LegBytes::Parcel(bytes),
-        };
-        let outgoing = std::mem::take(&mut self.outgoing);
-        let leaving = outgoing
-            .into_iter()
-            .map(|(parcel, bytes)| (parcel.to.0, leg(parcel.id, Some(bytes))));
-        let coming = self.incoming.iter().map(|parcel| (parcel.from.0, leg(parcel.id, None)));
+        let leg = |id, bytes| Leg { region, id, bytes };
+        let outgoing = std::mem::take(&mut self.outgoing).into_iter();
+        let leaving = outgoing.map(|(parcel, bytes)| (parcel.to.0, leg(parcel.id, bytes)));
+        let awaited = self.incoming.iter();
+        let coming = awaited.map(|parcel| (parcel.from.0, leg(parcel.id, LegBytes::Parcel(None))));
         (leaving.collect(), coming.collect())
     }
 

@@ -2,7 +2,7 @@
 //! processes with other registrations are found before a byte moves, and newcomers learn the division they never saw.
 #![allow(unsafe_code, reason = "memory under way in MPI")]
 
-use super::MoveError;
+use super::{Limits, MoveError};
 use crate::{
     mpi::{Communicator, Request},
     region::{Description, Kind, Registry},
@@ -21,10 +21,12 @@ pub(super) struct Statement {
     pub(super) descriptions: Vec<Description>,
     /// Of each array, in the order of registration, the division that was registered and the one in force.
     pub(super) divisions: Vec<(ArraySpec, ArraySpec)>,
+    /// The limits that all are to keep.
+    pub(super) limits: Limits,
 }
 
 impl Statement {
-    pub(super) fn of(registry: &Registry) -> Self {
+    pub(super) fn of(registry: &Registry, limits: Limits) -> Self {
         let divisions = registry.regions().filter_map(|(_, region)| match &region.kind {
             Kind::Array(array) => Some((array.form().spec.clone(), array.partition().spec().clone())),
             _ => None,
@@ -32,6 +34,7 @@ impl Statement {
         Self {
             descriptions: registry.descriptions(),
             divisions: divisions.collect(),
+            limits,
         }
     }
 
@@ -87,8 +90,14 @@ pub(super) struct Stating {
 }
 
 impl Stating {
-    pub(super) fn begin(registry: &Registry, transfer: &Communicator, rank: u32) -> Result<Self, MoveError> {
-        let own = (rank == 0).then(|| Statement::of(registry).encode()).transpose()?;
+    pub(super) fn begin(
+        registry: &Registry,
+        transfer: &Communicator,
+        rank: u32,
+        limits: Limits,
+    ) -> Result<Self, MoveError> {
+        let own = (rank == 0).then(|| Statement::of(registry, limits).encode());
+        let own = own.transpose()?;
         let mut buffer = vec![0; HEAD_BYTES];
         if let Some(own) = &own {
             buffer[..LENGTH_BYTES].copy_from_slice(&(own.len() as u64).to_le_bytes());
@@ -163,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_region_that_differs_is_named_with_both_sides() {
-        let stated = Statement::of(&registry(&[("a", 8), ("b", 8)]));
+        let stated = Statement::of(&registry(&[("a", 8), ("b", 8)]), Limits::default());
         let told = |names: &[(&str, usize)]| stated.check(&registry(names), 3).expect_err("they differ").to_string();
         assert!(stated.check(&registry(&[("a", 8), ("b", 8)]), 3).is_ok());
         let text = told(&[("a", 8), ("b", 4)]);
@@ -178,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_statement_survives_its_bytes() {
-        let stated = Statement::of(&registry(&[("a", 8)]));
+        let stated = Statement::of(&registry(&[("a", 8)]), Limits::default());
         assert_eq!(
             decode(&stated.encode().expect("it can be written")).expect("it can be read"),
             stated

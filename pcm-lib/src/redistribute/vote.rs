@@ -40,8 +40,10 @@ impl Vote {
             .map(|least| u32::try_from(least).ok().filter(|_| least != NOBODY)))
     }
 
-    /// Leaves the memory to MPI, which may still write to it.
+    /// Leaves the memory of a vote that is not over to MPI, which may still write to it.
     pub(super) fn abandon(self) {
-        std::mem::forget(self.numbers);
+        if self.outcome.is_none() {
+            std::mem::forget(self.numbers);
+        }
     }
 }

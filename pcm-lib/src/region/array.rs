@@ -91,10 +91,14 @@ impl ArrayRegion {
             };
             partition(&shares.applied_to(&form.spec))?
         };
-        let storage = storage_for(&partition, home.rank, capacity).map_err(|error| RegionError::Memory {
+        let mut storage = storage_for(&partition, home.rank, capacity).map_err(|error| RegionError::Memory {
             name: name.to_owned(),
             error,
         })?;
+        if !home.is_first {
+            // It has time now, while the job goes on; when data arrives, the job stands still.
+            storage.populate();
+        }
         Ok(Self {
             form,
             partition,

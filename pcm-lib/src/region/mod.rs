@@ -8,7 +8,9 @@ mod element;
 mod error;
 pub mod memory;
 mod per_rank;
+pub(crate) mod present;
 mod registry;
+mod typed;
 mod value;
 
 pub(crate) use array::storage_for;
@@ -19,4 +21,5 @@ pub use element::{Element, ElementType};
 pub use error::{HookFailed, RegionError};
 pub use per_rank::{Merge, PerRankHooks, PerRankRegion, Split};
 pub use registry::{Home, Kind, NAME_LENGTH_MAX, REGIONS_MAX, Region, Registry};
+pub use typed::{Array, ArrayOptions};
 pub use value::{Value, ValueMemory};

@@ -196,6 +196,17 @@ impl Registry {
         }
     }
 
+    /// An array by number.
+    ///
+    /// # Panics
+    /// If the region is no array of this registry.
+    pub fn array_by_id(&self, id: RegionId) -> &ArrayRegion {
+        match &self.region(id).kind {
+            Kind::Array(array) => array,
+            other => panic!("region {id} is {}", other.noun()),
+        }
+    }
+
     /// The bytes of a replicated or per-rank value.
     pub fn value_bytes(&self, name: &str) -> Result<&[u8], RegionError> {
         let region = self.region(self.find(name)?);

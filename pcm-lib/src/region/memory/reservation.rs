@@ -82,6 +82,14 @@ impl Reservation {
         Ok(())
     }
 
+    /// Has the pages made now instead of at their first use. `range` is one of whole, open pages.
+    pub(super) fn populate(&mut self, range: &Range<usize>) {
+        if let Some((at, length)) = self.pages(range) {
+            // SAFETY: the pages are this reservation's. A kernel that cannot do it refuses, which changes nothing.
+            unsafe { libc::madvise(at, length, libc::MADV_POPULATE_WRITE) };
+        }
+    }
+
     /// Gives pages back to the system; their addresses stay reserved. `range` is one of whole pages.
     pub(super) fn close(&mut self, range: &Range<usize>) {
         let Some((at, length)) = self.pages(range) else {

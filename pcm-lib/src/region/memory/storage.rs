@@ -86,6 +86,11 @@ impl Storage {
         unsafe { std::slice::from_raw_parts(self.pointer().as_ptr(), self.length) }
     }
 
+    /// Has all memory made now, so that what arrives later does not wait for it.
+    pub fn populate(&mut self) {
+        self.reservation.populate(&self.open.clone());
+    }
+
     /// Whether local storage could begin `shift` bytes later and have this length.
     pub fn can_slide(&self, shift: i64, length: u64) -> bool {
         self.slid(shift, length).is_some()

@@ -1,0 +1,190 @@
+//! Distributed arrays in C: registration, data, and which indices are whose.
+#![allow(non_camel_case_types, reason = "the names are those of C")]
+#![allow(unsafe_code, reason = "C API")]
+#![allow(unreachable_pub, reason = "what pcm.h is made of is public")]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the words are those of pcm.h: pointers are NULL or good"
+)]
+
+use super::{
+    arguments::{Misuse, axis, code_of, list, on_registry, room, text},
+    option::form_of,
+    result::pcm_result,
+};
+use crate::region::ArrayRegion;
+use std::{
+    ffi::{c_char, c_int, c_void},
+    ptr::null_mut,
+};
+
+/// What pcm_array makes of its arguments: form[0] is the address of the extents (size_t, one per axis, the slowest
+/// first), then come addresses of pcm_option up to a NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_array_create(
+    name: *const c_char,
+    element: c_int,
+    ndims: c_int,
+    form: *const *const c_void,
+) -> *mut c_void {
+    let made = on_registry(|registry| {
+        // SAFETY: the caller's pointers are NULL or good.
+        let (name, form) = unsafe {
+            let name = text(name)?;
+            (name, form_of(name, element, ndims, form)?)
+        };
+        registry.array(name, form)?;
+        Ok(registry.array_named(name)?.storage().pointer().as_ptr())
+    });
+    made.map_or(null_mut(), |first| first.cast())
+}
+
+/// Where this rank's part of an array begins: its halo and its own elements, row-major. The address is good until
+/// pcm_iterate returns PCM_CHANGED or pcm_swap is called. NULL if there is no such array (see pcm_last_error).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_data(name: *const c_char) -> *mut c_void {
+    let found = on_registry(|registry| {
+        // SAFETY: the caller's pointer is NULL or good.
+        let name = unsafe { text(name)? };
+        Ok(registry.array_named(name)?.storage().pointer().as_ptr())
+    });
+    found.map_or(null_mut(), |first| first.cast())
+}
+
+/// Lets two arrays of the same type, extents and options (but for PCM_SCRATCH) change places, as at the end of an
+/// iteration that has computed "next" from "t". Nothing is copied; call pcm_data for both afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_swap(one: *const c_char, other: *const c_char) -> pcm_result {
+    code_of(|registry| {
+        // SAFETY: the caller's pointers are NULL or good.
+        let (one, other) = unsafe { (text(one)?, text(other)?) };
+        Ok(registry.swap(one, other)?)
+    })
+}
+
+/// Writes which global indices of an axis are this rank's: *start up to, not including, *end. Halo not included. An
+/// error where they are not one interval (PCM_CYCLIC: see pcm_box).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_bounds(
+    name: *const c_char,
+    axis: c_int,
+    start: *mut usize,
+    end: *mut usize,
+) -> pcm_result {
+    // SAFETY: the caller's pointers are NULL or good.
+    code_of(|registry| unsafe {
+        let name = text(name)?;
+        let array = registry.array_named(name)?;
+        let axis = self::axis(name, axis, array.partition().spec().axes.len())?;
+        let (start, end) = (room(start, 1, "start")?, room(end, 1, "end")?);
+        let Some(bounds) = array.partition().owned_interval(array.rank(), axis) else {
+            return Err(Misuse::Argument(format!(
+                "region \"{name}\": axis {axis} is cyclic, a rank's indices are no single interval; use pcm_box"
+            )));
+        };
+        (start[0], end[0]) = (bounds.0 as usize, bounds.1 as usize);
+        Ok(())
+    })
+}
+
+/// Writes the number of elements of this rank's part along each axis, halo included, to extents (one per axis). Index
+/// (i, j) of the part is at data[i * extents[1] + j].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_local_extents(name: *const c_char, extents: *mut usize) -> pcm_result {
+    // SAFETY: the caller's pointers are NULL or good.
+    code_of(|registry| unsafe {
+        let array = registry.array_named(text(name)?)?;
+        let local = array.partition().local_extents(array.rank());
+        let extents = room(extents, local.len(), "extents")?;
+        extents.iter_mut().zip(local).for_each(|(to, from)| *to = from as usize);
+        Ok(())
+    })
+}
+
+/// Writes the number of boxes of global indices that are this rank's to *count: 1, or 0 for an empty part, unless an
+/// axis is PCM_CYCLIC.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_box_count(name: *const c_char, count: *mut usize) -> pcm_result {
+    // SAFETY: the caller's pointers are NULL or good.
+    code_of(|registry| unsafe {
+        let array = registry.array_named(text(name)?)?;
+        room(count, 1, "count")?[0] = box_count(array);
+        Ok(())
+    })
+}
+
+/// Writes the first global index and the number of indices along each axis of this rank's box number n, from 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_box(name: *const c_char, n: usize, start: *mut usize, length: *mut usize) -> pcm_result {
+    // SAFETY: the caller's pointers are NULL or good.
+    code_of(|registry| unsafe {
+        let name = text(name)?;
+        let array = registry.array_named(name)?;
+        let axes = array.partition().spec().axes.len();
+        let (start, length) = (room(start, axes, "start")?, room(length, axes, "length")?);
+        let Some(found) = array.partition().owned_boxes(array.rank()).nth(n) else {
+            let count = box_count(array);
+            return Err(Misuse::Argument(format!(
+                "region \"{name}\" has {count} boxes on this rank, no number {n}"
+            )));
+        };
+        for axis in 0..axes {
+            (start[axis], length[axis]) = (found.start[axis] as usize, found.length[axis] as usize);
+        }
+        Ok(())
+    })
+}
+
+/// Writes the rank that owns a global index (one number per axis) to *rank.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_owner(name: *const c_char, index: *const usize, rank: *mut c_int) -> pcm_result {
+    // SAFETY: the caller's pointers are NULL or good.
+    code_of(|registry| unsafe {
+        let name = text(name)?;
+        let array = registry.array_named(name)?;
+        let index = index_of(array, index)?;
+        let rank = room(rank, 1, "rank")?;
+        rank[0] = match array.partition().owner(&index) {
+            Some(owner) => owner.cast_signed(),
+            None => return Err(Misuse::Argument(format!("region \"{name}\" has no index {index:?}"))),
+        };
+        Ok(())
+    })
+}
+
+/// Writes where this rank stores a global index it owns to *offset, in elements from pcm_data.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_local_offset(name: *const c_char, index: *const usize, offset: *mut usize) -> pcm_result {
+    // SAFETY: the caller's pointers are NULL or good.
+    code_of(|registry| unsafe {
+        let name = text(name)?;
+        let array = registry.array_named(name)?;
+        let index = index_of(array, index)?;
+        let offset = room(offset, 1, "offset")?;
+        offset[0] = match array.partition().local_offset(array.rank(), &index) {
+            Some(found) => found as usize,
+            None => {
+                return Err(Misuse::Argument(format!(
+                    "index {index:?} of region \"{name}\" is not this rank's"
+                )));
+            }
+        };
+        Ok(())
+    })
+}
+
+fn box_count(array: &ArrayRegion) -> usize {
+    let axes = array.partition().spec().axes.len();
+    let intervals = (0..axes).map(|axis| {
+        let stripes = array.partition().owned_stripes(array.rank(), axis);
+        stripes.iter().map(|stripe| stripe.count as usize).sum::<usize>()
+    });
+    intervals.product()
+}
+
+unsafe fn index_of(array: &ArrayRegion, index: *const usize) -> Result<Vec<u64>, Misuse> {
+    let axes = array.partition().spec().axes.len();
+    // SAFETY: the caller's pointer is NULL or good for one number per axis.
+    let index = unsafe { list(index, axes, "index")? };
+    Ok(index.iter().map(|index| *index as u64).collect())
+}

@@ -1,0 +1,64 @@
+//! What went wrong in the last call of this thread that failed, as text and as a code.
+
+use super::result::*;
+use crate::region::{RegionError, present::NotUsable};
+use std::{cell::RefCell, fmt};
+
+thread_local! {
+    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Keeps an error's text for `pcm_last_error` and gives its code.
+pub(super) fn failed<E: fmt::Display>(error: &E) -> pcm_result
+where
+    for<'e> pcm_result: From<&'e E>,
+{
+    keep(error);
+    pcm_result::from(error)
+}
+
+/// Keeps a text.
+pub(super) fn keep(text: impl fmt::Display) {
+    // In use only while another text is kept or read, neither of which calls anything.
+    LAST.with(|last| {
+        if let Ok(mut last) = last.try_borrow_mut() {
+            *last = text.to_string();
+        }
+    });
+}
+
+/// The text of the last failure; "" if there was none.
+pub(super) fn last() -> String {
+    LAST.with(|last| last.try_borrow().map(|text| text.clone()).unwrap_or_default())
+}
+
+impl From<&RegionError> for pcm_result {
+    fn from(error: &RegionError) -> Self {
+        match error {
+            RegionError::Name { .. } => PCM_ERROR_NAME,
+            RegionError::Twice { .. } => PCM_ERROR_TWICE,
+            RegionError::TooMany { .. } => PCM_ERROR_TOO_MANY,
+            RegionError::Unknown { .. } => PCM_ERROR_UNKNOWN,
+            RegionError::Kind { .. } | RegionError::SwapDiffers { .. } => PCM_ERROR_KIND,
+            RegionError::AfterStart { .. } | RegionError::StartTwice => PCM_ERROR_STARTED,
+            RegionError::BeforeStart { .. } => PCM_ERROR_NOT_STARTED,
+            RegionError::Memory { .. } => PCM_ERROR_MEMORY,
+            RegionError::Empty { .. }
+            | RegionError::Overlaps { .. }
+            | RegionError::Axis { .. }
+            | RegionError::Options { .. }
+            | RegionError::Partition { .. } => PCM_ERROR_ARGUMENT,
+        }
+    }
+}
+
+impl From<&NotUsable> for pcm_result {
+    fn from(error: &NotUsable) -> Self {
+        match error {
+            NotUsable::BeforeMpi | NotUsable::AfterMpi => PCM_ERROR_NO_MPI,
+            NotUsable::OtherThread => PCM_ERROR_THREAD,
+            NotUsable::InHook => PCM_ERROR_IN_HOOK,
+            NotUsable::Mpi(_) => PCM_ERROR_MPI,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+/*
+ * What a C program sees of regions. Run on 2 ranks. Each check that fails says so; exit code 0 only if none did.
+ */
+#include <mpi.h>
+#include <pcm.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static int failures;
+
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            failures++;                                                                                                \
+            fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #condition, pcm_last_error());                  \
+        }                                                                                                              \
+    } while (0)
+
+/* A failure has this code and a text that holds `words`. */
+#define FAILS(call, code, words)                                                                                       \
+    do {                                                                                                               \
+        CHECK((call) == (code));                                                                                       \
+        CHECK(strstr(pcm_last_error(), (words)) != NULL);                                                              \
+    } while (0)
+
+#define FAILS_NULL(call, words) FAILS((call), NULL, (words))
+
+static int merge(void *context, void *mine, const void *other)
+{
+    (void)context;
+    *(double *)mine += *(const double *)other;
+    return 0;
+}
+
+static int pack(void *context, int to, int ranks, pcm_packer *packer)
+{
+    (void)ranks;
+    return pcm_pack(packer, context, sizeof(int)) == PCM_OK && to >= 0 ? 0 : 1;
+}
+
+static int unpack(void *context, const pcm_part *parts, size_t count)
+{
+    (void)context;
+    return count > 0 && parts[0].size == sizeof(int) ? 0 : 1;
+}
+
+static void *on_other_thread(void *result)
+{
+    int value = 0;
+    *(enum pcm_result *)result = pcm_value("late", &value, sizeof value);
+    CHECK(strstr(pcm_last_error(), "MPI_Init") != NULL);
+    return NULL;
+}
+
+static void arrays(int rank)
+{
+    size_t rows = 7, cols = 5, start = 0, end = 0, extents[2], count = 0, offset = 0, from[2], length[2];
+    int owner = -1;
+    double *t = pcm_array("t", PCM_DOUBLE, 2, (size_t[]){rows, cols}, PCM_BLOCK(0), PCM_HALO(0, 1));
+    double *next = pcm_array("next", PCM_DOUBLE, 2, (size_t[]){rows, cols}, PCM_BLOCK(0), PCM_HALO(0, 1), PCM_SCRATCH);
+    CHECK(t != NULL && next != NULL && pcm_data("t") == t);
+    CHECK(pcm_bounds("t", 0, &start, &end) == PCM_OK);
+    CHECK(start == (rank == 0 ? 0u : 4u) && end == (rank == 0 ? 4u : 7u));
+    CHECK(pcm_bounds("t", 1, &start, &end) == PCM_OK && start == 0 && end == cols);
+    CHECK(pcm_local_extents("t", extents) == PCM_OK);
+    CHECK(extents[0] == (rank == 0 ? 6u : 5u) && extents[1] == cols);
+    for (size_t i = 0; i < extents[0] * extents[1]; i++)
+        CHECK(t[i] == 0.0);
+    t[0] = 1.5;
+    CHECK(pcm_owner("t", (size_t[]){4, 0}, &owner) == PCM_OK && owner == 1);
+    if (rank == 1)
+        CHECK(pcm_local_offset("t", (size_t[]){4, 2}, &offset) == PCM_OK && offset == cols + 2);
+    CHECK(pcm_swap("t", "next") == PCM_OK && pcm_data("t") == next && pcm_data("next") == t);
+
+    double weights[] = {1, 3};
+    size_t counts[] = {2, 8};
+    CHECK(pcm_array("weighted", PCM_FLOAT, 1, (size_t[]){8}, PCM_WEIGHTED(0, 2, weights)) != NULL);
+    CHECK(pcm_bounds("weighted", 0, &start, &end) == PCM_OK && end - start == (rank == 0 ? 2u : 6u));
+    CHECK(pcm_array("counted", PCM_BYTES(24), 1, (size_t[]){10}, PCM_COUNTS(0, 2, counts), PCM_CONSTANT) != NULL);
+    CHECK(pcm_bounds("counted", 0, &start, &end) == PCM_OK && end - start == counts[rank]);
+    CHECK(pcm_array("ring", PCM_INT32, 1, (size_t[]){6}, PCM_BLOCK(0), PCM_HALO(0, 2), PCM_PERIODIC(0), PCM_STALE_HALO));
+    CHECK(pcm_array("dealt", PCM_INT32, 1, (size_t[]){11}, PCM_CYCLIC(0, 2)) != NULL);
+    CHECK(pcm_box_count("dealt", &count) == PCM_OK && count == 3);
+    CHECK(pcm_box("dealt", 1, from, length) == PCM_OK && from[0] == (rank == 0 ? 4u : 6u) && length[0] == 2);
+    FAILS(pcm_box("dealt", 3, from, length), PCM_ERROR_ARGUMENT, "3 boxes");
+    FAILS(pcm_bounds("dealt", 0, &start, &end), PCM_ERROR_ARGUMENT, "pcm_box");
+    FAILS(pcm_swap("t", "dealt"), PCM_ERROR_KIND, "\"dealt\"");
+}
+
+static void misuse(void)
+{
+    size_t extents[] = {10, 10}, start, end;
+    int owner;
+    FAILS_NULL(pcm_array("t", PCM_DOUBLE, 1, extents, PCM_BLOCK(0)), "registered already");
+    FAILS_NULL(pcm_array("", PCM_DOUBLE, 1, extents, PCM_BLOCK(0)), "name");
+    FAILS_NULL(pcm_array(NULL, PCM_DOUBLE, 1, extents, PCM_BLOCK(0)), "NULL");
+    FAILS_NULL(pcm_array("a", 77, 1, extents, PCM_BLOCK(0)), "no element type");
+    FAILS_NULL(pcm_array("a", PCM_DOUBLE, 4, extents, PCM_BLOCK(0)), "1 to 3 axes");
+    FAILS_NULL(pcm_array("a", PCM_DOUBLE, -1, extents, PCM_BLOCK(0)), "1 to 3 axes");
+    FAILS_NULL(pcm_array("a", PCM_DOUBLE, 2, extents, PCM_BLOCK(2)), "axis 2");
+    FAILS_NULL(pcm_array("a", PCM_DOUBLE, 2, extents), "no axis is divided");
+    FAILS_NULL(pcm_array("a", PCM_DOUBLE, 2, extents, extents), "no option");
+    FAILS_NULL(pcm_array("a", PCM_DOUBLE, 2, extents, PCM_BLOCK(0), PCM_CYCLIC(0, 1)), "two options");
+    FAILS_NULL(pcm_array("a", PCM_DOUBLE, 1, extents, PCM_BLOCK(0), PCM_SCRATCH, PCM_CONSTANT), "contradict");
+    FAILS_NULL(pcm_array("a", PCM_DOUBLE, 1, ((size_t[]){(size_t)1 << 44}), PCM_BLOCK(0)), "bytes");
+    FAILS_NULL(pcm_array("a", PCM_DOUBLE, 2, ((size_t[]){(size_t)1 << 40, (size_t)1 << 40}), PCM_BLOCK(0)), "address");
+    FAILS_NULL(pcm_data("nobody"), "there is no region");
+    FAILS(pcm_bounds("t", 0, NULL, &end), PCM_ERROR_NULL, "start");
+    FAILS(pcm_bounds("t", 5, &start, &end), PCM_ERROR_ARGUMENT, "axis 5");
+    FAILS(pcm_owner("t", (size_t[]){70, 0}, &owner), PCM_ERROR_ARGUMENT, "index");
+    FAILS(pcm_swap("t", "nobody"), PCM_ERROR_UNKNOWN, "\"nobody\"");
+}
+
+static void values(void)
+{
+    static int iteration, objects;
+    static double sum;
+    CHECK(pcm_value("iteration", &iteration, sizeof iteration) == PCM_OK);
+    CHECK(pcm_value_per_rank("sum", &sum, sizeof sum, merge, NULL, NULL) == PCM_OK);
+    pcm_custom_hooks hooks = {.context = &objects, .pack = pack, .unpack = unpack};
+    CHECK(pcm_custom("objects", &hooks) == PCM_OK);
+    FAILS(pcm_value("iteration", &objects, sizeof objects), PCM_ERROR_TWICE, "\"iteration\"");
+    FAILS(pcm_value("other", &iteration, sizeof iteration), PCM_ERROR_ARGUMENT, "\"iteration\"");
+    FAILS(pcm_value("other", &objects, 0), PCM_ERROR_ARGUMENT, "0 bytes");
+    FAILS(pcm_value("other", NULL, 4), PCM_ERROR_NULL, "value");
+    hooks.pack = NULL;
+    FAILS(pcm_custom("other", &hooks), PCM_ERROR_NULL, "hook");
+    FAILS(pcm_custom("other", NULL), PCM_ERROR_NULL, "hooks");
+    FAILS_NULL(pcm_data("iteration"), "is a value");
+}
+
+int main(int argc, char **argv)
+{
+    int rank, value = 0, all = 0;
+    FAILS(pcm_value("early", &value, sizeof value), PCM_ERROR_NO_MPI, "MPI_Init");
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    arrays(rank);
+    misuse();
+    values();
+    pthread_t thread;
+    enum pcm_result result = PCM_OK;
+    CHECK(pthread_create(&thread, NULL, on_other_thread, &result) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(result == PCM_ERROR_THREAD);
+    MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    FAILS(pcm_value("late", &value, sizeof value), PCM_ERROR_NO_MPI, "MPI_Finalize");
+    return all + failures == 0 ? 0 : 1;
+}
