@@ -122,11 +122,11 @@ impl Cluster {
         command
     }
 
-    /// `pcmctl` with these arguments. What `up` boots has the test's own `/dev/shm`.
+    /// `pcmctl` with these arguments. What `up` and `doctor` boot has the test's own `/dev/shm`.
     pub fn pcmctl(&self, arguments: &[&str]) -> Command {
         let program = built("pcmctl");
         let mut command = match &self.shared_memory {
-            Some(own) if arguments.first() == Some(&"up") => self.marked(own.command(&program)),
+            Some(own) if matches!(arguments.first(), Some(&"up" | &"doctor")) => self.marked(own.command(&program)),
             _ => self.command(program),
         };
         command.args(arguments);

@@ -1,6 +1,8 @@
 //! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
 
-use crate::{bench, compile, environment::Environment, failure::Failure, lint, repository::Repository, setup, suites};
+use crate::{
+    bench, compile, demo, environment::Environment, failure::Failure, lint, repository::Repository, setup, suites,
+};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -26,6 +28,18 @@ enum Verb {
     /// Release build of everything, the C parts too, into target/release.
     #[command(after_help = "Example: cargo xtask build")]
     Build,
+    /// Show what this software does, on a local cluster of four nodes.
+    #[command(
+        after_help = "Example: cargo xtask demo --quick\n\nBuilds first; takes everything down at the end, also on ctrl-C."
+    )]
+    Demo {
+        /// A shorter run.
+        #[arg(long)]
+        quick: bool,
+        /// Leave the events and the result in this folder.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Run the tests; without a suite, all that continuous integration runs.
     #[command(
         after_help = "Example: cargo xtask test unit\n\nEnds with a line 'N passed, N failed' over all runners. With CI=true a test that cannot \
@@ -66,6 +80,7 @@ impl Cli {
         match self.verb {
             Verb::Setup => report_setup(&setup::run(&repository)?),
             Verb::Build => compile::release(&repository, &setup::run(&repository)?)?,
+            Verb::Demo { quick, out } => demo::run(&repository, &demo::Options { quick, out })?,
             Verb::Test { suite, filter } => {
                 suites::run(&repository, &setup::run(&repository)?, suite, filter.as_deref())?;
             }

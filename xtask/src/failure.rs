@@ -29,6 +29,8 @@ pub(crate) enum Failure {
     Answer { program: String, problem: String },
     /// Tests failed; their names and counts are on the screen.
     Tests { failed: usize },
+    /// Somebody asked for an end before it was done.
+    Interrupted,
     /// No bench of this name.
     UnknownBench { name: String },
     /// A bench could not measure.
@@ -60,6 +62,7 @@ impl fmt::Display for Failure {
             Self::Missing { what, advice } => write!(f, "{what} is missing; {advice}"),
             Self::Answer { program, problem } => write!(f, "unexpected answer of {program}: {problem}"),
             Self::Tests { failed } => write!(f, "{failed} failed; their names are above"),
+            Self::Interrupted => write!(f, "interrupted; what was started is ended again"),
             Self::UnknownBench { name } => {
                 write!(f, "there is no bench '{name}'; `cargo xtask bench list` names them")
             }

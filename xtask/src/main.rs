@@ -5,6 +5,7 @@ mod c_parts;
 mod clang;
 mod cli;
 mod compile;
+mod demo;
 mod environment;
 mod failure;
 mod lint;

@@ -4,6 +4,7 @@
 use crate::{environment::Environment, failure::Failure};
 use std::{
     env, fs,
+    os::unix::process::CommandExt,
     path::PathBuf,
     process::{self, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -19,8 +20,17 @@ pub(crate) struct OwnCluster<'a> {
 }
 
 impl<'a> OwnCluster<'a> {
-    /// Boots so many virtual nodes, with a list of CPUs for each where one is given.
-    pub(crate) fn up(environment: &'a Environment, nodes: u32, cpus: Option<&str>) -> Result<Self, Failure> {
+    /// Boots so many virtual nodes.
+    pub(crate) fn up(environment: &'a Environment, nodes: u32) -> Result<Self, Failure> {
+        Self::boot(environment, nodes, Stdio::null())
+    }
+
+    /// As [`OwnCluster::up`], with the table of nodes on standard output.
+    pub(crate) fn up_shown(environment: &'a Environment, nodes: u32) -> Result<Self, Failure> {
+        Self::boot(environment, nodes, Stdio::inherit())
+    }
+
+    fn boot(environment: &'a Environment, nodes: u32, stdout: Stdio) -> Result<Self, Failure> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = env::temp_dir().join(format!("pcm-xtask-{}-{number}", process::id()));
         let mut cluster = Self {
@@ -29,9 +39,7 @@ impl<'a> OwnCluster<'a> {
             is_up: true,
         };
         let mut up = cluster.pcmctl(&["up", "--local", &nodes.to_string()]);
-        up.args(cpus.iter().flat_map(|lists| ["--cpus", lists]))
-            .stdout(Stdio::null());
-        let status = up.status().map_err(|source| Failure::Start {
+        let status = up.stdout(stdout).status().map_err(|source| Failure::Start {
             program: "pcmctl".into(),
             source,
         })?;
@@ -49,7 +57,12 @@ impl<'a> OwnCluster<'a> {
     /// `pcmctl` on this cluster.
     pub(crate) fn pcmctl(&self, arguments: &[&str]) -> Command {
         let mut command = self.environment.command(self.environment.release.join("pcmctl"));
-        command.arg("--cluster").arg(&self.folder).args(arguments);
+        // In a group of its own: ctrl-C is for us, who take the cluster down in order.
+        command
+            .process_group(0)
+            .arg("--cluster")
+            .arg(&self.folder)
+            .args(arguments);
         command
     }
 

@@ -20,8 +20,8 @@ const RANKS: [u32; 4] = [1, 4, 8, 16];
 
 fn run(context: &Context) -> Result<Report, Failure> {
     let (one, four) = (
-        OwnCluster::up(&context.environment, 1, None)?,
-        OwnCluster::up(&context.environment, 4, None)?,
+        OwnCluster::up(&context.environment, 1)?,
+        OwnCluster::up(&context.environment, 4)?,
     );
     let mut report = Report::default();
     for ranks in RANKS {

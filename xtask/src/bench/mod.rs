@@ -14,3 +14,12 @@ mod table;
 mod trial;
 
 pub(crate) use registry::Options;
+
+/// Runs a command to a successful end within the deadline; what it said on standard output.
+pub(crate) fn run_to_end(
+    who: &'static str,
+    command: std::process::Command,
+    deadline: std::time::Duration,
+) -> Result<String, crate::failure::Failure> {
+    trial::run(who, command, deadline).map(|outcome| outcome.stdout)
+}

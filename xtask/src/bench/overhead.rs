@@ -20,7 +20,7 @@ pub(super) const BENCH: Bench = Bench {
 const LIMIT: Duration = Duration::from_secs(180);
 
 fn run(context: &Context) -> Result<Report, Failure> {
-    let cluster = OwnCluster::up(&context.environment, 1, None)?;
+    let cluster = OwnCluster::up(&context.environment, 1)?;
     let iterations: u32 = if context.quick { 500 } else { 4000 };
     let heat2d = |name: &'static str| {
         let cluster = &cluster;

@@ -21,7 +21,7 @@ const CHILDREN: [u32; 3] = [1, 2, 4];
 const CYCLES: &str = "5";
 
 fn run(context: &Context) -> Result<Report, Failure> {
-    let cluster = OwnCluster::up(&context.environment, 2, None)?;
+    let cluster = OwnCluster::up(&context.environment, 2)?;
     let program = context.program("pcm-trial");
     let mut report = Report::default();
     for children in CHILDREN {
