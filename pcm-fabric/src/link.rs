@@ -12,7 +12,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fmt, io,
     net::SocketAddr,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -79,6 +82,8 @@ impl fmt::Display for PeerAddress {
 #[derive(Debug)]
 pub(crate) struct End {
     watch: watch::Sender<Option<LinkEnd>>,
+    /// The peer said goodbye, so a connection that breaks now loses nothing.
+    peer_left: AtomicBool,
     counters: Arc<Counters>,
 }
 
@@ -102,6 +107,7 @@ impl End {
     fn counter(&self, end: LinkEnd) -> Option<&AtomicU64> {
         match end {
             LinkEnd::Stalled(_) => Some(&self.counters.stalled),
+            LinkEnd::Lost(_) if self.peer_left.load(Ordering::Relaxed) => None,
             LinkEnd::Lost(_) => Some(&self.counters.lost),
             // What the violation was is counted where it was seen.
             LinkEnd::Closed | LinkEnd::Aborted | LinkEnd::Violated => None,
@@ -109,15 +115,23 @@ impl End {
     }
 
     pub(crate) async fn reached(&self) -> LinkEnd {
+        self.reached_one(|_| true).await
+    }
+
+    /// As [`End::reached`], but our own close, after which the peer may still speak, is no end.
+    pub(crate) async fn broken(&self) -> LinkEnd {
+        self.reached_one(|end| end != LinkEnd::Closed).await
+    }
+
+    async fn reached_one(&self, counts: impl Fn(LinkEnd) -> bool) -> LinkEnd {
         let mut watch = self.watch.subscribe();
-        loop {
-            if let Some(end) = *watch.borrow_and_update() {
-                return end;
-            }
-            if watch.changed().await.is_err() {
-                return LinkEnd::Aborted;
-            }
-        }
+        let reached = watch.wait_for(|end| end.is_some_and(&counts)).await;
+        // The sending half lives in `self`, so the wait cannot fail while somebody waits.
+        reached.ok().and_then(|end| *end).unwrap_or(LinkEnd::Aborted)
+    }
+
+    pub(crate) fn peer_left(&self) {
+        self.peer_left.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -152,6 +166,7 @@ impl Link {
     pub(crate) fn new(checked: Checked, limits: &Limits, counters: &Arc<Counters>) -> Self {
         let end = Arc::new(End {
             watch: watch::Sender::new(None),
+            peer_left: AtomicBool::new(false),
             counters: Arc::clone(counters),
         });
         let sender = sender::start(checked.write, checked.outbound, limits, Arc::clone(&end));

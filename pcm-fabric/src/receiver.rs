@@ -9,8 +9,8 @@ use crate::{
 };
 use pcm_proto::frame::{self, Decoder, Frame, FrameError, FrameKind, MessageError};
 use serde::de::DeserializeOwned;
-use std::{fmt, io, sync::Arc};
-use tokio::io::AsyncReadExt as _;
+use std::{fmt, io, sync::Arc, time::Duration};
+use tokio::{io::AsyncReadExt as _, runtime::Handle, time};
 
 /// Bytes asked of the system at once: four records, as many as a writer writes at once.
 const READ_BYTES: usize = 256 << 10;
@@ -54,10 +54,17 @@ impl fmt::Display for RecvError {
 
 impl std::error::Error for RecvError {}
 
-/// Receives messages from one peer. Dropping it while the sender lives leaves the peer's bytes unread, and the peer
-/// will drop the link at its stall deadline.
+/// Bytes thrown away at once.
+const THROWN_AWAY_BYTES: usize = 16 << 10;
+
+/// How long what a peer still sends is read and thrown away after we closed the link. Closing a socket with unread bytes
+/// makes the system tell the peer so at once, and that can overtake our last messages.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Receives messages from one peer. Dropping it throws away what the peer still sends.
 pub struct Receiver {
-    stream: ReadStream,
+    /// Absent only while it is being dropped.
+    stream: Option<ReadStream>,
     inbound: Inbound,
     wire: Vec<u8>,
     opened: usize,
@@ -85,7 +92,7 @@ impl Receiver {
     pub(crate) fn new(stream: ReadStream, inbound: Inbound, limits: &Limits, end: Arc<End>) -> Self {
         let decoder = Decoder::new(limits.payload_length_max);
         Self {
-            stream,
+            stream: Some(stream),
             inbound,
             wire: Vec::new(),
             opened: 0,
@@ -103,7 +110,10 @@ impl Receiver {
             }
             match self.step()? {
                 Step::Message(message) => return Ok(message),
-                Step::Goodbye => self.closed = true,
+                Step::Goodbye => {
+                    self.closed = true;
+                    self.end.peer_left();
+                }
                 Step::MoreBytes => self.read().await?,
             }
         }
@@ -156,12 +166,13 @@ impl Receiver {
         self.wire.drain(..self.opened);
         self.opened = 0;
         self.wire.reserve(READ_BYTES);
+        let Some(stream) = &mut self.stream else {
+            return Err(RecvError::Ended(LinkEnd::Aborted));
+        };
         let read = tokio::select! {
             biased;
-            read = self.stream.read_buf(&mut self.wire) => read,
-            end = self.end.reached(), if self.end.now().is_none_or(|end| end != LinkEnd::Closed) => {
-                return Err(RecvError::Ended(end));
-            }
+            read = stream.read_buf(&mut self.wire) => read,
+            end = self.end.broken() => return Err(RecvError::Ended(end)),
         };
         let lost = match read {
             Ok(0) => self
@@ -174,5 +185,31 @@ impl Receiver {
         };
         self.end.set(LinkEnd::Lost(lost));
         Err(RecvError::Ended(LinkEnd::Lost(lost)))
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let goes_on = self.end.now().is_none_or(|end| end == LinkEnd::Closed) && !self.closed;
+        if goes_on && let (Some(stream), Ok(runtime)) = (self.stream.take(), Handle::try_current()) {
+            runtime.spawn(throw_away(stream, Arc::clone(&self.end)));
+        }
+    }
+}
+
+/// Until the peer closes too, the link breaks, or it is closed and has lingered.
+async fn throw_away(mut stream: ReadStream, end: Arc<End>) {
+    let lingered = async {
+        if end.reached().await == LinkEnd::Closed {
+            time::sleep(LINGER).await;
+        }
+    };
+    let read_all = async {
+        let mut bytes = vec![0; THROWN_AWAY_BYTES];
+        while stream.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
+    };
+    tokio::select! {
+        () = lingered => {}
+        () = read_all => {}
     }
 }

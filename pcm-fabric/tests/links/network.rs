@@ -68,6 +68,34 @@ async fn a_closed_link_delivers_everything_first_and_a_dropped_one_is_closed() {
 }
 
 #[tokio::test]
+async fn last_words_arrive_although_the_speaker_never_read_what_was_sent_to_it() {
+    let mut server = Server::start(limits()).await;
+    for _ in 0..20 {
+        let (mut client, peer) = in_time(server.link(limits())).await;
+        for _ in 0..20 {
+            client.send(&Word::Block(vec![1; 20_000])).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        peer.send(&Word::Number(3)).await.unwrap();
+        drop(peer);
+        assert_eq!(in_time(client.recv::<Word>()).await.unwrap(), Word::Number(3));
+        assert!(matches!(in_time(client.recv::<Word>()).await, Err(RecvError::Closed)));
+    }
+}
+
+#[tokio::test]
+async fn a_link_closed_on_our_side_still_receives() {
+    let mut server = Server::start(limits()).await;
+    let (client, mut peer) = in_time(server.link(limits())).await;
+    let (sender, mut receiver) = client.split();
+    let hears = tokio::spawn(async move { receiver.recv::<Word>().await });
+    assert_eq!(in_time(sender.close()).await, LinkEnd::Closed);
+    assert!(matches!(in_time(peer.recv::<Word>()).await, Err(RecvError::Closed)));
+    peer.send(&Word::Number(4)).await.unwrap();
+    assert_eq!(in_time(hears).await.unwrap().unwrap(), Word::Number(4));
+}
+
+#[tokio::test]
 async fn a_peer_that_vanishes_is_lost_and_not_closed() {
     let mut server = Server::start(limits()).await;
     let (client, mut peer) = in_time(server.link(limits())).await;
