@@ -342,6 +342,8 @@ impl Coordinator {
                 self.on_started(now_us, order, &processes, effects);
             }
             JobMessage::NewcomersStarted { world, processes } => self.on_newcomers(&node, world, &processes),
+            // A failure that waits for the codes of its mates ends the job by itself, and knows better why.
+            JobMessage::Lost { .. } if self.failure.is_some() => {}
             JobMessage::Lost { reason } => {
                 let grace_ms = self.spec_grace_ms();
                 self.begin_ending(now_us, JobEnd { code: 1, reason }, grace_ms, effects);
