@@ -63,14 +63,10 @@ codes! {
     GOING_DOWN = "going_down";
     /// As many jobs, links or ranks as the daemon takes are there already.
     LIMIT_REACHED = "limit_reached";
-    /// Another reconfiguration of the job is under way.
-    RECONFIGURING = "reconfiguring";
     /// This daemon does not coordinate the job.
     NOT_COORDINATOR = "not_coordinator";
     /// The job is lost and being ended.
     JOB_LOST = "job_lost";
-    /// The reconfiguration asked for cannot be.
-    BAD_PLAN = "bad_plan";
     /// The request did not finish by its deadline.
     DEADLINE = "deadline";
 }

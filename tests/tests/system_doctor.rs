@@ -46,11 +46,27 @@ fn a_sound_machine_is_found_sound_with_a_cluster_of_its_own_and_with_the_one_tha
             assert_ne!(check(&report, name)["verdict"], "broken", "{report}");
         }
         let mpi = check(&report, "MPI")["found"].as_str().unwrap_or_default().to_owned();
-        assert!(mpi.contains("MPICH") && mpi.contains("netmod ofi") && mpi.contains("libmpi.so"), "{mpi}");
-        assert!(check(&report, "worlds meet")["found"].as_str().unwrap_or_default().contains("20 of 20"), "{report}");
+        assert!(
+            mpi.contains("MPICH") && mpi.contains("netmod ofi") && mpi.contains("libmpi.so"),
+            "{mpi}"
+        );
+        assert!(
+            check(&report, "worlds meet")["found"]
+                .as_str()
+                .unwrap_or_default()
+                .contains("20 of 20"),
+            "{report}"
+        );
         let settings = report["settings"].as_array().expect("a list of settings");
-        let netmod = settings.iter().find(|setting| setting["name"] == "MPIR_CVAR_CH4_NETMOD").expect("the netmod");
-        assert_eq!((&netmod["value"], &netmod["source"]), (&"ofi".into(), &"default".into()), "{netmod}");
+        let netmod = settings
+            .iter()
+            .find(|setting| setting["name"] == "MPIR_CVAR_CH4_NETMOD")
+            .expect("the netmod");
+        assert_eq!(
+            (&netmod["value"], &netmod["source"]),
+            (&"ofi".into(), &"default".into()),
+            "{netmod}"
+        );
         if !is_up {
             cluster.assert_nothing_left();
         }
@@ -71,7 +87,13 @@ fn planted_faults_are_seen_and_told_with_advice() {
     }
     let (outcome, report) = doctor(&cluster, Some(("MPIR_CVAR_CH4_NETMOD", "ucx")));
     assert_eq!(check(&report, "MPI")["verdict"], "warning", "{outcome:?}");
-    assert!(check(&report, "MPI")["advice"].as_str().unwrap_or_default().contains("MPIR_CVAR_CH4_NETMOD"), "{report}");
+    assert!(
+        check(&report, "MPI")["advice"]
+            .as_str()
+            .unwrap_or_default()
+            .contains("MPIR_CVAR_CH4_NETMOD"),
+        "{report}"
+    );
     cluster.assert_nothing_left();
 }
 
@@ -82,7 +104,9 @@ fn its_lines_for_people_have_a_verdict_each_and_fit_in_80_columns() {
     assert!(outcome.status.success(), "{outcome:?}");
     let (checks, settings) = outcome.stdout.split_once("\nMPI settings").expect("two parts");
     for line in checks.lines() {
-        let begins = ["ok ", "warning ", "broken ", "   "].iter().any(|word| line.starts_with(word));
+        let begins = ["ok ", "warning ", "broken ", "   "]
+            .iter()
+            .any(|word| line.starts_with(word));
         assert!(begins, "{line:?}");
         // A path cannot be cut.
         assert!(line.chars().count() <= 80 || line.contains('/'), "{line:?}");

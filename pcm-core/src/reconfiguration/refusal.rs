@@ -91,7 +91,7 @@ impl Refused {
             Self::Plan(PlanError::NodeGone { .. }) => refusal::NODE_UNREACHABLE,
             Self::Plan(PlanError::NoRanks | PlanError::TooManyRanks { .. }) => refusal::BAD_SIZE,
             Self::Plan(PlanError::Worlds { .. }) => refusal::NOT_SUPPORTED,
-            Self::Plan(_) => refusal::BAD_PLAN,
+            Self::Plan(_) => refusal::BAD_LAYOUT,
         }
     }
 }

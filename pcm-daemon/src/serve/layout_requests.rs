@@ -5,7 +5,7 @@ use super::control::Requester;
 use super::daemon::Daemon;
 use pcm_core::job::placement::{self, Share};
 use pcm_core::reconfiguration::effects::Input;
-use pcm_core::reconfiguration::refusal::{PlanError, Refused};
+use pcm_core::reconfiguration::refusal::Refused;
 use pcm_proto::control::{DaemonToControl, LayoutChange, Refusal};
 use pcm_proto::ids::{JobId, NodeName, Rank};
 use pcm_proto::job::RankStatus;
@@ -213,13 +213,10 @@ impl Daemon {
     }
 
     pub(super) fn refuse_layout(&mut self, from: Requester, refused: &Refused) {
-        let code = match refused {
-            Refused::Busy { .. } | Refused::NotCoordinator { .. } => refusal::RECONFIGURING,
-            Refused::JobLost { .. } => refusal::JOB_ENDED,
-            Refused::Plan(PlanError::NodeGone { .. }) => refusal::NODE_UNREACHABLE,
-            Refused::Plan(_) => refusal::BAD_LAYOUT,
-        };
-        self.answer(from, DaemonToControl::Refused(Refusal::new(code, refused.to_string())));
+        self.answer(
+            from,
+            DaemonToControl::Refused(Refusal::new(refused.code(), refused.to_string())),
+        );
     }
 }
 

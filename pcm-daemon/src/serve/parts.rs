@@ -161,7 +161,7 @@ impl Daemon {
                 }
                 let prefix = format!("pcm-{}", self.spec.cluster_id);
                 let mut state = Participant::new(job, self.own.clone(), &order, prefix);
-                let reforming = Reforming::at_start(&self.own, &order);
+                let (reforming, reform_effects) = Reforming::at_start(&self.own, &order);
                 let said = Input::Said {
                     node: node.clone(),
                     message: JobMessage::Start(order),
@@ -171,9 +171,8 @@ impl Daemon {
                     job,
                     state: Box::new(state.clone()),
                 });
-                let record = Box::new(reforming.record().clone());
-                self.record(&Record::Reform { job, record });
                 self.parts.insert(job, Part::new(job, state, reforming, &self.events));
+                self.begin_reform(job, reform_effects);
                 self.carry_out_part(job, effects);
                 for (node, message) in self.asks.take_early(job) {
                     self.on_part_message(job, &node, message);

@@ -51,15 +51,16 @@ impl Reforming {
         }
     }
 
-    /// For a node that a first order tells of a job.
-    pub(super) fn at_start(own: &NodeName, order: &StartOrder) -> Self {
+    /// For a node that a first order tells of a job. The effects are for [`Daemon::begin_reform`].
+    pub(super) fn at_start(own: &NodeName, order: &StartOrder) -> (Self, Vec<Effect>) {
         let limits = Limits::default();
-        let machine = if order.layout.is_empty() {
-            Reconfigurer::at_first_message(own.clone(), order.coordinator.clone(), limits)
+        let (machine, effects) = if order.layout.is_empty() {
+            let machine = Reconfigurer::at_first_message(own.clone(), order.coordinator.clone(), limits);
+            (machine, Vec::new())
         } else {
             Reconfigurer::at_start(own.clone(), order.coordinator.clone(), first_layout(order), limits)
         };
-        Self::new(machine)
+        (Self::new(machine), effects)
     }
 
     /// Until the record of a part from the journal is taken up.
@@ -137,6 +138,15 @@ impl Daemon {
             self.carry_out_reform(job, effects, &mut inputs);
         }
         tracing::error!(%job, "a reconfiguration keeps this daemon busy with itself; the rest is dropped");
+    }
+
+    /// Carries out what a machine wants before its first input.
+    pub(super) fn begin_reform(&mut self, job: JobId, effects: Vec<Effect>) {
+        let mut inputs = VecDeque::new();
+        self.carry_out_reform(job, effects, &mut inputs);
+        for input in inputs {
+            self.reform(job, input);
+        }
     }
 
     fn carry_out_reform(&mut self, job: JobId, effects: Vec<Effect>, inputs: &mut VecDeque<Input>) {
@@ -402,11 +412,7 @@ impl Daemon {
             if let Some(part) = self.parts.get_mut(&job) {
                 part.reforming = Reforming::new(machine);
             }
-            let mut inputs = VecDeque::new();
-            self.carry_out_reform(job, effects, &mut inputs);
-            for input in inputs {
-                self.reform(job, input);
-            }
+            self.begin_reform(job, effects);
             // What was committed just before the daemon died may not have come to the job's coordinator.
             if let Some(layout) = self.parts.get(&job).and_then(|part| part.reforming.layout().cloned()) {
                 self.coordinate(job, coordinator::Input::LayoutCommitted { layout });
