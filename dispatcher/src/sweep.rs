@@ -1,10 +1,12 @@
 //! Finds and ends, without the help of any daemon, what a cluster left on this machine: processes by the cluster's id
 //! in their environment, and the shared memory they had mapped. It never touches what does not carry the id.
 
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::process::{Pid, Signal};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Names the cluster in the environment of every process it starts.
@@ -53,14 +55,16 @@ pub fn wait_until_gone(cluster_id: &str, within: Duration) -> bool {
 /// there were, and how many could not be ended.
 pub fn end_all(cluster_id: &str) -> (usize, usize) {
     let mut seen = BTreeSet::new();
-    let mut segments = BTreeSet::new();
+    let mut segments = BTreeMap::new();
     for _ in 0..ROUNDS_MAX {
         let found = processes(cluster_id);
         if found.is_empty() {
             break;
         }
         // All are looked at before the first is ended: ranks die with their keeper, and their maps with them.
-        segments.extend(found.iter().flat_map(|&pid| shared_memory_of(pid)));
+        for &pid in &found {
+            note_segments(pid, &mut segments);
+        }
         for &pid in &found {
             if let Some(pid) = Pid::from_raw(pid) {
                 // A process that ended in between is what was wanted.
@@ -91,29 +95,67 @@ fn own_line() -> Vec<i32> {
     line
 }
 
-fn shared_memory_of(pid: i32) -> Vec<PathBuf> {
+/// Device and inode of a segment, as `/proc/PID/maps` writes them.
+type Identity = (String, u64);
+
+/// Where a segment can be removed: its folder as the process that maps it sees it, and its name there. A process may have
+/// a `/dev/shm` of its own, and the folder stays reachable when the process is gone.
+#[derive(Debug)]
+struct Segment {
+    folder: Arc<OwnedFd>,
+    name: String,
+}
+
+fn note_segments(pid: i32, segments: &mut BTreeMap<Identity, Segment>) {
+    let mapped = mapped_segments(pid);
+    if mapped.is_empty() {
+        return;
+    }
+    let folder = format!("/proc/{pid}/root/dev/shm");
+    let Ok(folder) = rustix::fs::open(
+        folder,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) else {
+        return;
+    };
+    let folder = Arc::new(folder);
+    for (identity, name) in mapped {
+        let folder = Arc::clone(&folder);
+        segments.entry(identity).or_insert(Segment { folder, name });
+    }
+}
+
+fn mapped_segments(pid: i32) -> Vec<(Identity, String)> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines()
-        .filter_map(|line| line.find("/dev/shm/").map(|at| &line[at..]))
-        .filter(|path| !path.ends_with(" (deleted)"))
-        .map(PathBuf::from)
-        .collect()
+    maps.lines().filter_map(mapped_segment).collect()
+}
+
+/// A line of `/proc/PID/maps` about a file that still has its name.
+fn mapped_segment(line: &str) -> Option<(Identity, String)> {
+    let (fields, name) = line.split_once(" /dev/shm/")?;
+    if name.ends_with(" (deleted)") {
+        return None;
+    }
+    let mut fields = fields.split_ascii_whitespace().skip(3);
+    let device = fields.next()?.to_owned();
+    Some(((device, fields.next()?.parse().ok()?), name.to_owned()))
 }
 
 /// Removes segments that no living process has mapped any more.
-fn remove_unused(mut segments: BTreeSet<PathBuf>) {
+fn remove_unused(mut segments: BTreeMap<Identity, Segment>) {
     if segments.is_empty() {
         return;
     }
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-        for used in shared_memory_of(pid) {
+        for (used, _) in mapped_segments(pid) {
             segments.remove(&used);
         }
     }
-    for path in segments {
+    for Segment { folder, name } in segments.into_values() {
         // Gone already where its owner was quicker.
-        let _ = fs::remove_file(path);
+        let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
     }
 }
 
@@ -121,6 +163,18 @@ fn remove_unused(mut segments: BTreeSet<PathBuf>) {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_line_of_maps_names_a_segment_that_has_its_name() {
+        let line = "7f01-7f02 rw-s 00000000 00:1b 11                         /dev/shm/mpich_shm_a b";
+        let found = mapped_segment(line);
+        assert_eq!(found, Some((("00:1b".to_owned(), 11), "mpich_shm_a b".to_owned())));
+        assert_eq!(
+            mapped_segment("7f01-7f02 rw-s 00000000 00:1b 9 /dev/shm/x (deleted)"),
+            None
+        );
+        assert_eq!(mapped_segment("7f01-7f02 rw-p 00000000 08:01 9 /usr/lib/x.so"), None);
+    }
 
     #[test]
     fn only_processes_that_carry_the_id_are_ended() {
