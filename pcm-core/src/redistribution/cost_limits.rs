@@ -66,36 +66,3 @@ fn rank_order_of_64_takes_less_than_50_milliseconds() {
     println!("rank order of 64: {time:?}");
     assert!(time < Duration::from_millis(50), "{time:?}");
 }
-
-#[test]
-#[ignore = "prints times of larger cases; run with --release --nocapture"]
-fn times_of_larger_cases() {
-    let cyclic = ArraySpec::new(8, [AxisSpec::cyclic(1_000_000_000_000, 64)]);
-    let block = ArraySpec::new(8, [AxisSpec::block(1_000_000_000_000)]);
-    for (name, spec) in [("cyclic", &cyclic), ("block", &block)] {
-        let [before, after] = [1000, 1024].map(|size| Partition::new(spec, size).expect("valid"));
-        let change = RankChange::new(ids(0..1000), ids(0..1024)).expect("valid");
-        let own = || ArrayPlan::for_process(&before, &after, &change, ProcessId(500), HaloFill::Filled);
-        let peers = own().expect("valid").sends().len();
-        println!("{name}: own part {:?}, {peers} sends", least_of(20, || drop(own())));
-        let partition = least_of(20, || drop(Partition::new(spec, 1024)));
-        println!("{name}: partition {partition:?}");
-        let mut overlap = Overlap::new(1000, 1024);
-        let time = least_of(1, || overlap.add_array(&before, &after).expect("the same array"));
-        println!("{name}: overlap {time:?}");
-        let time = least_of(3, || {
-            rank_order(&ids(0..1000), &ids(0..1024), &overlap, Price::Uniform).expect("valid");
-        });
-        println!("{name}: rank order 1000 to 1024 {time:?}");
-    }
-    let spec = ArraySpec::new(8, [AxisSpec::block(1_000_000), AxisSpec::block(1_000_000)]);
-    for (from, to) in [(48, 64), (192, 256)] {
-        let [before, after] = [from, to].map(|size| Partition::new(&spec, size).expect("valid"));
-        let mut overlap = Overlap::new(from, to);
-        overlap.add_array(&before, &after).expect("the same array");
-        let time = least_of(3, || {
-            rank_order(&ids(0..from), &ids(0..to), &overlap, Price::Uniform).expect("valid");
-        });
-        println!("exact {from} to {to}: {time:?}");
-    }
-}
