@@ -1,4 +1,5 @@
 //! Scenarios of the reconfiguration protocol: one story each, named after the rule it shows.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod table;
 
