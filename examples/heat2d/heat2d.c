@@ -8,6 +8,7 @@
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <errno.h>
 #include <mpi.h>
+#include <pcm.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ struct options {
 /* The rows this rank owns: `count` of them from row `first` of the plate; and who owns the rows next to them. */
 struct block {
     long first, count;
-    int above, below;
+    int rank, above, below;
 };
 
 /* ---- command line ------------------------------------------------------------------------------------------- */
@@ -92,11 +93,15 @@ static const char *read_options(int argc, char **argv, struct options *options)
 
 /* ---- the plate ---------------------------------------------------------------------------------------------- */
 
-/* Deals the rows out: the first rows % size ranks get one more. Ranks beyond the rows stay empty, without neighbours. */
-static struct block deal_rows(long rows, int rank, int size)
+/* Which rows are whose: the first rows % size ranks get one more. Ranks beyond the rows stay empty, without neighbours. */
+static struct block my_rows(long rows)
 {
-    long share = rows / size, rest = rows % size;
-    struct block b = {.first = rank * share + (rank < rest ? rank : rest), .count = share + (rank < rest)};
+    int rank, size;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    size_t first = 0, end = 0;
+    pcm_bounds("t", 0, &first, &end);
+    struct block b = {.first = (long)first, .count = (long)(end - first), .rank = rank};
     b.above = b.count > 0 && b.first > 0 ? rank - 1 : MPI_PROC_NULL;
     b.below = b.count > 0 && b.first + b.count < rows ? rank + 1 : MPI_PROC_NULL;
     return b;
@@ -225,29 +230,33 @@ int main(int argc, char **argv)
         return o.help ? SUCCESS : WRONG_USE;
     }
 
-    struct block b = deal_rows(o.rows, rank, size);
-    double *t = allocate((size_t)(b.count + 2) * (size_t)o.cols);
+    double *t = pcm_array("t", PCM_DOUBLE, 2, (size_t[]){(size_t)o.rows, (size_t)o.cols}, PCM_BLOCK(0), PCM_HALO(0, 1));
     double *old = allocate(2 * (size_t)o.cols);
+    struct block b = my_rows(o.rows);
     set_initial(t, b, o.rows, o.cols);
 
+    long iteration = 0;
+    pcm_value("iteration", &iteration, sizeof iteration);
+    pcm_start();
     double start = MPI_Wtime(), shown = start;
-    for (long iteration = 0; iteration < o.iterations; iteration++) {
+    while (iteration < o.iterations) {
+        if (pcm_iterate() == PCM_CHANGED) { t = pcm_data("t"); b = my_rows(o.rows); }
         exchange_halo(t, b, o.cols);
         relax(t, b, o.rows, o.cols, old);
         if (o.sleep_us > 0)
             sleep_for(o.sleep_us);
-        if (o.progress && rank == 0)
-            show_progress(iteration + 1, o.iterations, &shown);
+        iteration++;
+        if (o.progress && b.rank == 0)
+            show_progress(iteration, o.iterations, &shown);
     }
     double seconds = MPI_Wtime() - start;
 
     uint64_t sum = checksum(t, b, o.cols);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (rank == 0)
+    if (b.rank == 0)
         printf("heat2d: iterations %ld ranks %d seconds %.6f checksum %016llx\n", o.iterations, size, seconds,
                (unsigned long long)sum);
     free(old);
-    free(t);
     MPI_Finalize();
     return SUCCESS;
 }

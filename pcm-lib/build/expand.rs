@@ -88,7 +88,8 @@ fn forward(entry: &Entry) -> String {
     format!("unsafe {{ P{}({}) }}", entry.prototype.name, names.join(", "))
 }
 
-fn current_communicators(entry: &Entry) -> String {
+/// The communicators that the arguments mean. Each is one expression of Rust.
+fn communicators(entry: &Entry, meant: impl Fn(&str) -> String) -> String {
     let given = entry
         .prototype
         .arguments
@@ -96,14 +97,14 @@ fn current_communicators(entry: &Entry) -> String {
         .filter(|a| a.base == "MPI_Comm" && a.pointers == 0);
     given.fold(String::new(), |text, argument| {
         let name = rust_name(argument);
-        text + &format!("    let {name} = recorder.current({name});\n")
+        text + &format!("    let {name} = {};\n", meant(&name))
     })
 }
 
 fn local(entry: &Entry) -> String {
     let call = forward(entry);
     let (before, after) = handles(entry);
-    let given = current_communicators(entry);
+    let given = communicators(entry, |name| format!("recorder.current({name})"));
     let end = if after.is_empty() {
         format!("    {call}\n")
     } else {
@@ -140,7 +141,9 @@ fn counted(entry: &Entry, class: usize, number: usize) -> String {
         "    let Some(recorder) = recorder::active() else {{ return {call}; }};\n{}{}    \
          let entered = recorder.enter({number}, {class}, peer, {}, bytes, {});\n{before}    \
          let code = {call};\n{after}    recorder.leave(entered);\n    code\n",
-        current_communicators(entry),
+        communicators(entry, |name| format!(
+            "match recorder.checked({name}) {{ Ok(found) => found, Err(code) => return code }}"
+        )),
         shape.locals(),
         shape.tag,
         shape.communicator,

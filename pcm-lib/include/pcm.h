@@ -69,6 +69,10 @@
  */
 typedef enum pcm_result {
     /**
+     * No error: ranks came, went or moved (see pcm_iterate).
+     */
+    PCM_CHANGED = -1,
+    /**
      * Done.
      */
     PCM_OK = 0,
@@ -148,6 +152,14 @@ typedef enum pcm_result {
      * The array is larger than the memory there is.
      */
     PCM_ERROR_MEMORY = 36,
+    /**
+     * A hook of the program failed after the ranks had changed.
+     */
+    PCM_ERROR_HOOK = 40,
+    /**
+     * The data of this rank is not what it should be after the ranks changed; end the program.
+     */
+    PCM_ERROR_MOVE = 41,
 } pcm_result;
 
 /**
@@ -254,6 +266,18 @@ typedef enum pcm_option_kind {
  * What a pack hook writes to, with pcm_pack.
  */
 typedef struct pcm_packer pcm_packer;
+
+/**
+ * Called on every rank when the ranks have changed, with the new layout in force: makes anew what depends on the
+ * ranks, such as communicators. Every rank calls it at the same iteration, so it may use MPI_COMM_WORLD. Returns 0, or
+ * another number for a failure.
+ */
+typedef int (*pcm_change_hook)(void *context);
+
+/**
+ * Called on a rank that leaves, before it ends. The others do not wait for it: it must not communicate.
+ */
+typedef void (*pcm_exit_hook)(void *context);
 
 /**
  * Adds the value of a rank that ends (*other) to that of the rank that takes its place (*mine), both as large as
@@ -401,6 +425,48 @@ enum pcm_result pcm_owner(const char *name, const size_t *index, int *rank);
  * Writes where this rank stores a global index it owns to *offset, in elements from pcm_data.
  */
 enum pcm_result pcm_local_offset(const char *name, const size_t *index, size_t *offset);
+
+/**
+ * Ends the registrations and begins. To be called once by every rank, after all regions are registered and before the
+ * loop. At the first start of a job, and under mpiexec, it returns at once. In a process that joins a running job it
+ * waits for its place: when it returns, MPI_COMM_WORLD is the job's, and the registered data and values are in place.
+ *
+ * Before it, a process that joins sees the rank and size it will have, but has no MPI_COMM_WORLD to communicate on (see
+ * pcm_joining).
+ */
+enum pcm_result pcm_start(void);
+
+/**
+ * The top of an iteration: to be called by every rank at the beginning of each iteration of the program's loop. Costs
+ * nanoseconds as long as nothing is to change.
+ *
+ * Returns PCM_OK, or PCM_CHANGED when ranks came, went or moved: then ask MPI_Comm_rank and MPI_Comm_size,
+ * pcm_data and pcm_bounds anew, and make communicators anew, before the iteration goes on. A process that joined gets
+ * PCM_CHANGED from its first call. To a rank that is to leave it does not return: its exit hooks run, MPI is finalised,
+ * the process exits with code 0.
+ *
+ * Any other result is an error: PCM_ERROR_HOOK and PCM_ERROR_MOVE come after a change, all others leave everything as
+ * it was.
+ */
+enum pcm_result pcm_iterate(void);
+
+/**
+ * 1 in a process that joins a job that was running already, also after it has joined; 0 in any other process. Guards
+ * what only the first ranks do: reading input, setting initial values, communicating before pcm_start.
+ */
+int pcm_joining(void);
+
+/**
+ * Has `hook` called with `context` on every rank whenever the ranks have changed, at the end of pcm_iterate, in the
+ * order in which hooks were given. If one fails, pcm_iterate returns PCM_ERROR_HOOK.
+ */
+enum pcm_result pcm_on_change(pcm_change_hook hook,
+                              void *context);
+
+/**
+ * Has `hook` called with `context` on a rank that leaves, inside its last pcm_iterate.
+ */
+enum pcm_result pcm_on_exit(pcm_exit_hook hook, void *context);
 
 /**
  * The version of libpcm, such as "0.1.0". The text lives for ever.

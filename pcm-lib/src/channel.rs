@@ -1,5 +1,5 @@
 //! The channel to the node's daemon, from the rank's side. Never blocks the application for longer than
-//! [`SEND_LIMIT`], never raises SIGPIPE, reads only what the doorbell announced.
+//! [`SEND_LIMIT`] unasked, never raises SIGPIPE, decides nothing about what it carries.
 #![allow(unsafe_code, reason = "takes a descriptor by number")]
 
 use pcm_proto::{
@@ -14,7 +14,7 @@ use rustix::{
 use std::{
     fmt,
     os::fd::{AsFd, FromRawFd, OwnedFd, RawFd},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
 };
 
 /// How long a full channel may hold the application: a daemon that restarts is back within this time.
@@ -24,7 +24,6 @@ const SEND_LIMIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 #[derive(Debug)]
 pub(crate) struct Channel {
     fd: OwnedFd,
-    heard: AtomicU64,
 }
 
 /// Why a message did not pass. The channel stays as it is.
@@ -56,10 +55,7 @@ impl Channel {
         fcntl_setfd(fd, FdFlags::CLOEXEC).map_err(closed)?;
         // SAFETY: open, a packet socket, and left to this library by the daemon's contract.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
-        Ok(Self {
-            fd,
-            heard: AtomicU64::new(0),
-        })
+        Ok(Self { fd })
     }
 
     /// Sends one message.
@@ -83,21 +79,27 @@ impl Channel {
         }
     }
 
-    /// The next message that the doorbell announced, if it has arrived.
-    pub(crate) fn receive(&self, doorbell: u64) -> Result<Option<DaemonToApp>, ChannelError> {
-        if self.heard.load(Relaxed) == doorbell {
-            return Ok(None);
-        }
+    /// The next message, if one has arrived.
+    pub(crate) fn receive(&self) -> Result<Option<DaemonToApp>, ChannelError> {
         let mut packet = vec![0; PACKET_BYTES_MAX];
         let length = match recv(&self.fd, &mut packet[..], RecvFlags::DONTWAIT) {
             Ok((_, 0)) | Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             Ok((_, length)) => length.min(PACKET_BYTES_MAX),
             Err(errno) => return Err(ChannelError::Receive(errno)),
         };
-        self.heard.fetch_add(1, Relaxed);
         frame::decode(&packet[..length])
             .map(Some)
             .map_err(|e| ChannelError::Message { detail: e.to_string() })
+    }
+
+    /// Sleeps until a message has arrived or the time is up; says whether one has.
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
+        let limit = Timespec {
+            tv_sec: limit.as_secs().cast_signed(),
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+        poll(&mut fds, Some(&limit)).is_ok() && fds[0].revents().contains(PollFlags::IN)
     }
 }
 
@@ -148,16 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_read_only_after_the_doorbell_rang() {
+    fn a_message_is_waited_for_and_read_once() {
         let (channel, daemon) = pair();
         let refused = DaemonToApp::Refused {
             version: 9,
             reason: "old".into(),
         };
+        assert!(!channel.wait(Duration::ZERO));
+        assert_eq!(channel.receive(), Ok(None));
         send(&daemon, &packet_encode(&refused).unwrap(), SendFlags::DONTWAIT).unwrap();
-        assert_eq!(channel.receive(0), Ok(None));
-        assert_eq!(channel.receive(1), Ok(Some(refused)));
-        assert_eq!(channel.receive(1), Ok(None));
+        assert!(channel.wait(Duration::from_secs(10)));
+        assert_eq!(channel.receive(), Ok(Some(refused)));
+        assert_eq!(channel.receive(), Ok(None));
     }
 
     #[test]

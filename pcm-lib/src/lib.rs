@@ -1,14 +1,20 @@
 //! The library inside an MPI application. Linked before MPI, or preloaded, it defines MPI_* on top of PMPI_*; in a
 //! process that a daemon started it counts, shows the current call on the shared page, and gives MPI_COMM_WORLD the
 //! meaning "the job's communicator". In any other process it passes every call through. It never prints, never ends
-//! the process, never installs a signal handler, and does nothing before `MPI_Init`.
+//! the process (but for a rank that is ordered to leave), never installs a signal handler, and does nothing before `MPI_Init`.
 
 mod capi;
 mod channel;
 mod clock;
 mod interpose;
 pub mod mpi;
+mod orders;
 pub mod redistribute;
 pub mod region;
+mod role;
+pub mod session;
 mod start;
 mod status;
+
+pub use pcm_core::partition::AxisSpec;
+pub use session::{Session, Step};

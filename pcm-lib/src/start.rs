@@ -9,6 +9,8 @@ use crate::{
     interpose::recorder::Recorder,
     interpose::wrappers,
     mpi::{Communicator, MpiError},
+    orders::Orders,
+    role::{self, Role},
 };
 use memmap2::MmapMut;
 use pcm_proto::{
@@ -32,6 +34,9 @@ use std::{
 pub(crate) struct Started {
     pub(crate) channel: Channel,
     pub(crate) recorder: &'static Recorder,
+    /// What it is to the layout it belongs to.
+    pub(crate) role: Role,
+    pub(crate) orders: Orders,
 }
 
 /// Why a daemon's environment could not be used. The program goes on as plain MPI.
@@ -118,6 +123,7 @@ fn descriptor(name: &'static str) -> Result<RawFd, StartError> {
 }
 
 fn start_as(given: &Given, clock: Clock, before: Moment, has_many_threads: bool) -> Result<Started, StartError> {
+    let role = role::read()?;
     let page = page_map(given.page)?;
     let channel = Channel::inherited(given.channel).map_err(StartError::Channel)?;
     let world = Communicator::world();
@@ -125,6 +131,10 @@ fn start_as(given: &Given, clock: Clock, before: Moment, has_many_threads: bool)
         world.rank().map_err(StartError::Mpi)?,
         world.size().map_err(StartError::Mpi)?,
     );
+    let (job_rank, job_size) = match role {
+        Role::First => (world_rank, world_size),
+        Role::Newcomer(planned) | Role::Restored(planned) => (planned.rank, planned.size),
+    };
     let pid = std::process::id();
     let progress = &page.head.progress;
     if let Err(owner) = progress.pid.compare_exchange(0, u64::from(pid), Relaxed, Relaxed) {
@@ -133,8 +143,8 @@ fn start_as(given: &Given, clock: Clock, before: Moment, has_many_threads: bool)
     for (word, value) in [
         (&progress.world_rank, u64::from(world_rank)),
         (&progress.world_size, u64::from(world_size)),
-        (&progress.job_rank, u64::from(world_rank)),
-        (&progress.job_size, u64::from(world_size)),
+        (&progress.job_rank, u64::from(job_rank)),
+        (&progress.job_size, u64::from(job_size)),
         (&progress.monotonic_ns, before.monotonic_ns),
         (&progress.ticks_at, before.ticks),
         (&progress.scale, clock.scale_since(before)),
@@ -157,8 +167,16 @@ fn start_as(given: &Given, clock: Clock, before: Moment, has_many_threads: bool)
     };
     channel.send(&initialized).map_err(StartError::Channel)?;
     page.set_state(State::Running);
-    let recorder = Recorder::new(page, clock, has_many_threads).activate();
-    Ok(Started { channel, recorder })
+    let mut recorder = Recorder::new(page, clock, has_many_threads);
+    if let Role::Newcomer(planned) = role {
+        recorder.prelude_begin(planned.rank, planned.size);
+    }
+    Ok(Started {
+        channel,
+        recorder: recorder.activate(),
+        role,
+        orders: Orders::default(),
+    })
 }
 
 fn page_map(number: RawFd) -> Result<Page<'static>, StartError> {

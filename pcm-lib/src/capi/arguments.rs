@@ -5,7 +5,10 @@ use super::{
     failure::{failed, keep},
     result::*,
 };
-use crate::region::{RegionError, Registry, present};
+use crate::{
+    region::{RegionError, Registry},
+    session::present,
+};
 use std::{
     ffi::{CStr, c_char, c_int},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,7 +16,7 @@ use std::{
 
 /// Runs `act` on the registry behind the boundary: a panic, a misuse and a failure each become a code and a text.
 pub(super) fn on_registry<R>(act: impl FnOnce(&mut Registry) -> Result<R, Misuse>) -> Result<R, pcm_result> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| present::with(act)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| present::with(|session| act(session.regions_mut()))));
     match outcome {
         Ok(Ok(Ok(value))) => Ok(value),
         Ok(Ok(Err(Misuse::Region(error)))) => Err(failed(&error)),

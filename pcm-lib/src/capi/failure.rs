@@ -1,7 +1,11 @@
 //! What went wrong in the last call of this thread that failed, as text and as a code.
 
 use super::result::*;
-use crate::region::{RegionError, present::NotUsable};
+use crate::{
+    redistribute::MoveError,
+    region::RegionError,
+    session::{NotUsable, SessionError},
+};
 use std::{cell::RefCell, fmt};
 
 thread_local! {
@@ -59,6 +63,20 @@ impl From<&NotUsable> for pcm_result {
             NotUsable::OtherThread => PCM_ERROR_THREAD,
             NotUsable::InHook => PCM_ERROR_IN_HOOK,
             NotUsable::Mpi(_) => PCM_ERROR_MPI,
+        }
+    }
+}
+
+impl From<&SessionError> for pcm_result {
+    fn from(error: &SessionError) -> Self {
+        match error {
+            SessionError::NotUsable(error) => Self::from(error),
+            SessionError::Region(error) => Self::from(error),
+            SessionError::Mpi(_) => PCM_ERROR_MPI,
+            SessionError::Move(MoveError::Hook { .. }) | SessionError::ChangeHook(_) => PCM_ERROR_HOOK,
+            SessionError::Move(_) => PCM_ERROR_MOVE,
+            SessionError::SecondSession => PCM_ERROR_STARTED,
+            SessionError::Defect(_) => PCM_ERROR_INTERNAL,
         }
     }
 }

@@ -5,5 +5,6 @@ mod array;
 mod failure;
 mod option;
 mod result;
+mod session;
 mod status;
 mod value;

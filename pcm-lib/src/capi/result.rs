@@ -9,6 +9,8 @@ use std::panic::{UnwindSafe, catch_unwind};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum pcm_result {
+    /// No error: ranks came, went or moved (see pcm_iterate).
+    PCM_CHANGED = -1,
     /// Done.
     PCM_OK = 0,
     /// A defect of libpcm itself; please report it.
@@ -49,6 +51,10 @@ pub enum pcm_result {
     PCM_ERROR_TOO_MANY = 35,
     /// The array is larger than the memory there is.
     PCM_ERROR_MEMORY = 36,
+    /// A hook of the program failed after the ranks had changed.
+    PCM_ERROR_HOOK = 40,
+    /// The data of this rank is not what it should be after the ranks changed; end the program.
+    PCM_ERROR_MOVE = 41,
 }
 
 pub use pcm_result::*;

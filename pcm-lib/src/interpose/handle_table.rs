@@ -88,6 +88,16 @@ impl HandleTable {
         Some(slot.value.load(Relaxed))
     }
 
+    /// Sets every number to 0; returns those that were another.
+    pub(super) fn values_clear(&self) -> Vec<u64> {
+        let _writer = self.lock();
+        let known = self.slots.iter().filter(|slot| slot.handle.load(Relaxed) < ENDED);
+        known
+            .map(|slot| slot.value.swap(0, Release))
+            .filter(|value| *value != 0)
+            .collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, ()> {
         // The lock guards no data of its own, so a poisoned one is as good.
         self.writers.lock().unwrap_or_else(PoisonError::into_inner)

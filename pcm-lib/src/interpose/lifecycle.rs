@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
+    session,
     start::{self, started},
 };
 use mpi_sys::MPI_Comm;
@@ -66,6 +67,7 @@ fn enter(function: u16) -> Option<(&'static Recorder, Entered)> {
 pub unsafe extern "C" fn MPI_Finalize() -> c_int {
     let entered = catch_unwind(|| {
         let entered = enter(number::MPI_Finalize);
+        session::before_finalize();
         if let Some(started) = started() {
             started.recorder.page().set_state(State::Finalizing);
             // A daemon that cannot be told sees the end of the process instead.

@@ -1,8 +1,11 @@
 //! The MPI functions that libpcm defines on top of PMPI; see `interpose/table.txt`.
 
 mod datatypes;
+mod era;
 mod handle_table;
 pub(crate) mod lifecycle;
+mod place;
 mod ranks;
 pub(crate) mod recorder;
+mod refusal;
 pub(crate) mod wrappers;

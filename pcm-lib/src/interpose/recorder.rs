@@ -7,6 +7,7 @@
 //! the time in MPI are those of the thread that initialised MPI.
 #![allow(unsafe_code, reason = "reads handles that MPI wrote, and the tables behind numbers")]
 
+use super::era::Era;
 use super::handle_table::HandleTable;
 use super::ranks::Ranks;
 use crate::{clock::Clock, mpi::handle};
@@ -53,6 +54,7 @@ pub(crate) struct Recorder {
     communicators: HandleTable,
     datatypes: HandleTable,
     persistent: HandleTable,
+    era: Era,
 }
 
 /// That a call was entered, and how.
@@ -92,6 +94,7 @@ impl Recorder {
             communicators: HandleTable::new(COMMUNICATORS_MAX * 2),
             datatypes: HandleTable::new(DATATYPES_MAX * 2),
             persistent: HandleTable::new(PERSISTENT_MAX * 2),
+            era: Era::new(COMMUNICATORS_MAX * 2),
         };
         recorder.communicator_made(own);
         for datatype in super::datatypes::predefined() {
@@ -126,6 +129,66 @@ impl Recorder {
         } else {
             communicator
         }
+    }
+
+    /// As [`Recorder::current`], for a call that other processes have part in: the code of an error where such a call
+    /// cannot be made.
+    #[inline]
+    pub(super) fn checked(&self, communicator: mpi_sys::MPI_Comm) -> Result<mpi_sys::MPI_Comm, c_int> {
+        let current = self.current(communicator);
+        if self.era.is_plain() {
+            return Ok(current);
+        }
+        let word = handle::word(communicator);
+        let is_known = word != self.world && self.communicators.value(word).is_some();
+        let refusal = if word == self.world {
+            self.era.refusal_of_world()
+        } else if is_known {
+            self.era.refusal_of(communicator)
+        } else {
+            None
+        };
+        match refusal {
+            Some(text) => Err(super::refusal::raise(current, &text)),
+            None => Ok(current),
+        }
+    }
+
+    /// Rank and size planned for a process that joins, if it asks about MPI_COMM_WORLD.
+    #[inline]
+    pub(super) fn planned(&self, communicator: mpi_sys::MPI_Comm) -> Option<(u32, u32)> {
+        if self.era.is_plain() || handle::word(communicator) != self.world {
+            return None;
+        }
+        self.era.planned()
+    }
+
+    /// Before [`Recorder::activate`]: the process joins, and has this rank of so many in the layout that is planned.
+    pub(crate) fn prelude_begin(&mut self, rank: u32, size: u32) {
+        self.era.prelude_begin(rank, size);
+    }
+
+    /// The job's communicator is another one from now on, and communicators made before are stale.
+    pub(crate) fn job_change(&self, communicator: mpi_sys::MPI_Comm) {
+        self.job.store(handle::word(communicator), Relaxed);
+        self.era.next();
+        for ranks in self.communicators.values_clear() {
+            self.ranks_drop(Some(ranks));
+        }
+    }
+
+    /// Nanoseconds since `start`, a number of ticks, that were not spent in MPI; `in_mpi` were spent there before.
+    #[inline]
+    pub(crate) fn useful_ns_since(&self, start: u64, in_mpi: u64) -> u64 {
+        let scale = self.page.head.progress.scale.load(Relaxed);
+        let ticks = self.clock.ticks().wrapping_sub(start);
+        let passed = ((u128::from(ticks) * u128::from(scale)) >> 32) as u64;
+        passed.saturating_sub(self.page.mpi_ns().saturating_sub(in_mpi))
+    }
+
+    /// Now, in ticks.
+    pub(crate) fn ticks(&self) -> u64 {
+        self.clock.ticks()
     }
 
     /// Bytes of `count` elements; 0 for a type that is not known.
@@ -256,12 +319,14 @@ impl Recorder {
         // SAFETY: a constant of the MPI library.
         let null = unsafe { mpi_sys::RSMPI_COMM_NULL };
         if handle::word(communicator) != handle::word(null) {
+            self.era.made(communicator);
             self.ranks_drop(self.communicators.set(handle::word(communicator), 0));
         }
     }
 
     /// The application ends a communicator.
     pub(super) fn communicator_ended(&self, communicator: mpi_sys::MPI_Comm) {
+        self.era.ended(communicator);
         self.ranks_drop(self.communicators.remove(handle::word(communicator)));
     }
 

@@ -4,7 +4,7 @@
 
 use super::{Info, MpiError, Port, error::check};
 use mpi_sys::MPI_Comm;
-use std::{os::raw::c_int, time::Duration};
+use std::{ffi::CStr, os::raw::c_int, time::Duration};
 
 /// Processes that can talk to each other by rank.
 #[derive(Debug, PartialEq)]
@@ -119,6 +119,31 @@ impl Communicator {
         check("Comm_connect", code)?;
         returns_errors(made)?;
         Ok(InterCommunicator(made))
+    }
+
+    /// Treats errors as `other` does, and has this name.
+    pub fn takes_after(&self, other: &Self, name: &CStr) -> Result<(), MpiError> {
+        // SAFETY: both communicators exist; the handler that was got counts a reference, which is freed; the name ends
+        // with a zero byte.
+        unsafe {
+            let mut handler = mpi_sys::RSMPI_ERRORS_ARE_FATAL;
+            let code = mpi_sys::PMPI_Comm_get_errhandler(other.0, &mut handler);
+            check("Comm_get_errhandler", code)?;
+            let code = mpi_sys::PMPI_Comm_set_errhandler(self.0, handler);
+            mpi_sys::PMPI_Errhandler_free(&mut handler);
+            check("Comm_set_errhandler", code)?;
+            check("Comm_set_name", mpi_sys::PMPI_Comm_set_name(self.0, name.as_ptr()))
+        }
+    }
+
+    /// Lets MPI do what it has to do for others. Receives nothing.
+    pub fn progress(&self) -> Result<(), MpiError> {
+        let mut is_there: c_int = 0;
+        // SAFETY: as in `rank`; a status that is ignored is not written.
+        check("Iprobe", unsafe {
+            let (any, tag) = (mpi_sys::RSMPI_ANY_SOURCE, mpi_sys::RSMPI_ANY_TAG);
+            mpi_sys::PMPI_Iprobe(any, tag, self.0, &mut is_there, mpi_sys::RSMPI_STATUS_IGNORE)
+        })
     }
 
     /// Ends the communicator after all its messages; afterwards its processes may end apart. Collective.

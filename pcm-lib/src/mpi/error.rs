@@ -1,6 +1,7 @@
 //! Return codes of MPI as errors.
 #![allow(unsafe_code, reason = "calls MPI")]
 
+use super::Communicator;
 use mpi_sys::{MPI_Comm, MPI_Errhandler};
 use std::{ffi::CStr, fmt, os::raw::c_int};
 
@@ -51,7 +52,7 @@ fn text_of(code: c_int) -> String {
 /// codes; MPI would otherwise end the program. The application's own choice is restored after it.
 #[derive(Debug)]
 pub struct ErrorsReturned {
-    before: [(MPI_Comm, Option<MPI_Errhandler>); 2],
+    before: Vec<(MPI_Comm, Option<MPI_Errhandler>)>,
 }
 
 impl ErrorsReturned {
@@ -60,8 +61,18 @@ impl ErrorsReturned {
         // SAFETY: constants of the MPI library.
         let both = unsafe { [mpi_sys::RSMPI_COMM_WORLD, mpi_sys::RSMPI_COMM_SELF] };
         Self {
-            before: both.map(|communicator| (communicator, replace(communicator))),
+            before: both.iter().map(|each| (*each, replace(*each))).collect(),
         }
+    }
+
+    /// As [`ErrorsReturned::begin`], and errors on this communicator too.
+    pub fn begin_on(communicator: &Communicator) -> Self {
+        let mut errors = Self::begin();
+        let handle = communicator.handle();
+        if errors.before.iter().all(|(known, _)| *known != handle) {
+            errors.before.push((handle, replace(handle)));
+        }
+        errors
     }
 }
 

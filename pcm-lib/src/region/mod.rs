@@ -8,7 +8,6 @@ mod element;
 mod error;
 pub mod memory;
 mod per_rank;
-pub(crate) mod present;
 mod registry;
 mod typed;
 mod value;

@@ -1,0 +1,68 @@
+//! Why a call of the session failed.
+
+use super::present::NotUsable;
+use crate::{
+    mpi::MpiError,
+    redistribute::MoveError,
+    region::{HookFailed, RegionError},
+};
+use std::fmt;
+
+/// See the file head.
+#[derive(Debug)]
+pub enum SessionError {
+    /// The library cannot be used now.
+    NotUsable(NotUsable),
+    /// A registration failed, or a call came before or after the start.
+    Region(RegionError),
+    /// MPI failed when the next layout was already decided.
+    Mpi(MpiError),
+    /// The data of the next layout is not what it should be: an unpack hook failed after the decision.
+    Move(MoveError),
+    /// The change hook failed. The next layout is in force.
+    ChangeHook(HookFailed),
+    /// The program has a session already.
+    SecondSession,
+    /// A defect of the library.
+    Defect(&'static str),
+}
+
+impl From<RegionError> for SessionError {
+    fn from(error: RegionError) -> Self {
+        Self::Region(error)
+    }
+}
+
+impl From<NotUsable> for SessionError {
+    fn from(error: NotUsable) -> Self {
+        Self::NotUsable(error)
+    }
+}
+
+impl From<MpiError> for SessionError {
+    fn from(error: MpiError) -> Self {
+        Self::Mpi(error)
+    }
+}
+
+impl From<MoveError> for SessionError {
+    fn from(error: MoveError) -> Self {
+        Self::Move(error)
+    }
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotUsable(error) => error.fmt(f),
+            Self::Region(error) => error.fmt(f),
+            Self::Mpi(error) => write!(f, "the ranks changed, but {error}; end the program"),
+            Self::Move(error) => write!(f, "the ranks changed, but {error}; end the program"),
+            Self::ChangeHook(error) => write!(f, "the ranks changed, but the change hook failed: {error}"),
+            Self::SecondSession => f.write_str("the program has a session already; a process has one at a time"),
+            Self::Defect(text) => write!(f, "a defect of libpcm, please report it: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for SessionError {}

@@ -1,0 +1,79 @@
+//! A reconfiguration as far as this process has come with it: the meeting and the move of the data, until the decision
+//! ends both. Never decides.
+
+use super::meeting::Meeting;
+use crate::{
+    mpi::{Communicator, MpiError},
+    redistribute::{Limits, MoveError, Movement, NextLayout, Progress},
+    region::Registry,
+};
+use pcm_proto::reconfiguration::{Attempt, MeetOrder};
+use std::time::{Duration, Instant};
+
+/// For messages of an aborted move to come to their end: the others hear of the abort within this time, unless they
+/// are gone.
+const DRAIN_LIMIT: Duration = Duration::from_secs(4);
+
+/// See the file head.
+#[derive(Debug)]
+pub(super) struct Joint {
+    meeting: Meeting,
+    movement: Movement,
+    /// Whether the move is over here, well or badly.
+    is_over: bool,
+}
+
+impl Joint {
+    /// Begins to move what is registered.
+    pub(super) fn begin(
+        registry: &Registry,
+        meeting: Meeting,
+        order: &MeetOrder,
+        attempt: Attempt,
+    ) -> Result<Self, MoveError> {
+        let limits = Limits::default();
+        let next = NextLayout::from(order);
+        let movement = Movement::begin(registry, &meeting.transfer, next, token(attempt), limits)?;
+        Ok(Self {
+            meeting,
+            movement,
+            is_over: false,
+        })
+    }
+
+    /// Whether there is something to drive.
+    pub(super) fn is_moving(&self) -> bool {
+        !self.is_over
+    }
+
+    /// Goes on with the move until `until`.
+    pub(super) fn drive(&mut self, registry: &mut Registry, until: Instant) -> Result<Progress, MoveError> {
+        let outcome = self.movement.drive(registry, &self.meeting.transfer, until);
+        self.is_over = !matches!(outcome, Ok(Progress::Pending));
+        outcome
+    }
+
+    /// The next layout counts. What is returned first is its communicator, for a process that has a rank in it.
+    pub(super) fn commit(
+        self,
+        registry: &mut Registry,
+    ) -> (Result<Option<Communicator>, MpiError>, Result<(), MoveError>) {
+        let moved = self.movement.commit(registry);
+        (self.meeting.part(), moved)
+    }
+
+    /// The old layout counts.
+    pub(super) fn abort(self, registry: &mut Registry) {
+        let deadline = Instant::now() + DRAIN_LIMIT;
+        let drained = self.movement.abort(registry, &self.meeting.transfer, deadline);
+        if drained.is_ok() {
+            // What cannot be ended stays with MPI until the program ends.
+            _ = self.meeting.part().map(|next| next.map(Communicator::disconnect));
+        }
+    }
+}
+
+/// A number that no other attempt of the job has.
+fn token(attempt: Attempt) -> u64 {
+    attempt.epoch.0 << 40 ^ u64::from(attempt.term.0) << 20 ^ u64::from(attempt.number)
+}

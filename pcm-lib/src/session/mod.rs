@@ -1,0 +1,17 @@
+//! The session: registrations, the start, the top of each iteration, and what happens there when the daemons change
+//! the job's ranks. Drives [`pcm_core::reconfiguration::rank`] over the channel and the page, joins and parts processes
+//! over [`crate::mpi`], moves data by [`crate::redistribute`].
+
+mod departure;
+mod error;
+mod hold;
+mod joint;
+mod meeting;
+mod part;
+pub(crate) mod present;
+mod run;
+
+pub(crate) use departure::before_finalize;
+pub use error::SessionError;
+pub use present::NotUsable;
+pub use run::{Session, Step};

@@ -1,0 +1,194 @@
+//! A process's part in a job that daemons run: what it announces, what it hears, where its reconfiguration stands.
+//! Carries nothing out; `hold.rs` does.
+
+use super::joint::Joint;
+use crate::{
+    mpi::{Communicator, Port},
+    role::{Planned, Role},
+    start::Started,
+};
+use pcm_core::{
+    moment::Moment,
+    reconfiguration::{
+        limits::Limits,
+        rank::{RankEffect, RankSide, Seat},
+    },
+};
+use pcm_proto::{
+    app::AppToDaemon,
+    ids::{Iteration, Rank, WorldId},
+    page::CEILING_NONE,
+    reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport},
+};
+use std::{
+    sync::atomic::Ordering::{Relaxed, SeqCst},
+    time::{Duration, Instant},
+};
+
+/// A rank that waits looks at its page this often: the daemon lifts a ceiling there, without a message.
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+
+/// A newcomer waits for messages alone, which wake it.
+const NEWCOMER_LOOKS_EVERY: Duration = Duration::from_millis(50);
+
+/// See the file head.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) started: &'static Started,
+    pub(super) side: RankSide,
+    /// What the side was made with, or took up.
+    pub(super) seat: Seat,
+    /// The job's communicator; a newcomer's world before it has joined.
+    pub(super) job: Communicator,
+    /// The port a newcomer's world opened.
+    pub(super) port: Option<Port>,
+    /// The attempt it was called to last, and the iteration at which all meet.
+    pub(super) called: Option<(Attempt, Iteration)>,
+    pub(super) joint: Option<Joint>,
+    /// The iteration whose top comes next.
+    pub(super) iteration: u64,
+    /// Whether the program has not been told of the layout it joined.
+    pub(super) has_arrived: bool,
+    begun: Instant,
+    /// Ticks and time in MPI when the first iteration began.
+    loop_begun: Option<(u64, u64)>,
+}
+
+impl Part {
+    /// The part of a process that a daemon started, and what it has to say first.
+    pub(super) fn begin(started: &'static Started) -> (Self, Vec<RankEffect>) {
+        let world = Communicator::world();
+        let rank = started.recorder.page().head.progress.world_rank.load(Relaxed) as u32;
+        let limits = Limits::default();
+        let (mut port, mut told) = (None, Vec::new());
+        let (side, seat) = match started.role {
+            Role::First | Role::Restored(_) => {
+                let side = RankSide::member(Rank(rank), String::new(), limits);
+                (side, Seat::Member(Rank(rank)))
+            }
+            Role::Newcomer(Planned { world, .. }) => {
+                // A world without a port cannot be met; the attempt fails and says so.
+                port = (rank == 0).then(|| Port::open().ok()).flatten();
+                let name = port.as_ref().map(Port::name).unwrap_or_default();
+                let (side, ready) = RankSide::newcomer(Moment(0), world, rank, name, limits);
+                told.push(ready);
+                (side, Seat::Newcomer { world, rank })
+            }
+        };
+        let part = Self {
+            started,
+            side,
+            seat,
+            job: world,
+            port,
+            called: None,
+            joint: None,
+            iteration: 0,
+            has_arrived: false,
+            begun: Instant::now(),
+            loop_begun: None,
+        };
+        (part, told)
+    }
+
+    /// The top of an iteration: announces it, then looks at the ceiling. Whether it may begin at once and nothing is to
+    /// be heard.
+    #[inline]
+    pub(super) fn begins(&mut self) -> bool {
+        let head = self.started.recorder.page().head;
+        self.announce();
+        let ceiling = head.orders.ceiling.load(SeqCst);
+        let begins = self.iteration < ceiling && !self.started.has_rung() && !self.has_arrived;
+        if begins {
+            self.iteration += 1;
+        }
+        begins
+    }
+
+    /// Says on the page that the iteration whose top this is has begun.
+    #[inline]
+    pub(super) fn announce(&mut self) {
+        let recorder = self.started.recorder;
+        let head = recorder.page().head;
+        match self.loop_begun {
+            Some((ticks, in_mpi)) => {
+                let useful = recorder.useful_ns_since(ticks, in_mpi);
+                head.progress.useful_ns.store(useful, Relaxed);
+            }
+            None => self.loop_begun = Some((recorder.ticks(), recorder.page().mpi_ns())),
+        }
+        head.progress.iteration.store(self.iteration + 1, SeqCst);
+    }
+
+    /// Time that the library took of the program is not the program's.
+    pub(super) fn held_since(&mut self, ticks: u64) {
+        let passed = self.started.recorder.ticks().wrapping_sub(ticks);
+        if let Some((begun, _)) = &mut self.loop_begun {
+            *begun = begun.wrapping_add(passed);
+        }
+    }
+
+    /// What follows from all that was heard, from the ceiling and from the time.
+    pub(super) fn look(&mut self) -> Vec<RankEffect> {
+        self.started.hear_if_rung();
+        let mut effects = Vec::new();
+        while let Some(order) = self.started.order() {
+            if let ReconfigurationOrder::Meet { attempt, ceiling, .. }
+            | ReconfigurationOrder::Park { attempt, ceiling, .. } = &order
+            {
+                self.called = Some((*attempt, *ceiling));
+            }
+            effects.extend(self.side.on_order(self.now(), order));
+        }
+        if effects.is_empty() {
+            let ceiling = self.started.recorder.page().head.orders.ceiling.load(SeqCst);
+            let (now, iteration) = (self.now(), Iteration(self.iteration));
+            effects = self.side.on_top(now, iteration, Iteration(ceiling));
+        }
+        if effects.is_empty() {
+            effects = self.side.on_tick(self.now());
+        }
+        effects
+    }
+
+    /// Sleeps until something may have happened. MPI goes on with what others wait for.
+    pub(super) fn rest(&self) {
+        let is_newcomer = matches!(self.seat, Seat::Newcomer { .. });
+        if !is_newcomer {
+            // A failure shows in the calls of the program.
+            _ = Communicator::own().progress();
+        }
+        let limit = if is_newcomer { NEWCOMER_LOOKS_EVERY } else { LOOK_EVERY };
+        if self.started.channel.wait(limit) {
+            self.started.hear();
+        }
+    }
+
+    /// A daemon that cannot be told is dead or being started again; the one that follows asks for the last report.
+    pub(super) fn tell(&self, report: ReconfigurationReport) {
+        _ = self.started.channel.send(&AppToDaemon::Reconfiguration(report));
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        Moment(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// No ceiling stops a process that begins no iteration any more.
+    pub(super) fn iterations_end(started: &Started) {
+        started
+            .recorder
+            .page()
+            .head
+            .progress
+            .iteration
+            .store(CEILING_NONE, SeqCst);
+    }
+
+    /// The world of a newcomer's seat.
+    pub(super) fn is_newcomer_of(&self) -> Option<WorldId> {
+        match self.seat {
+            Seat::Newcomer { world, .. } => Some(world),
+            Seat::Member(_) => None,
+        }
+    }
+}

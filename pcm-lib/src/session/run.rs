@@ -1,0 +1,194 @@
+//! The session of a program: what it registered, and its loop. In a job that daemons run the loop is where ranks come
+//! and go; started by mpiexec nothing ever happens there.
+
+use super::{
+    departure,
+    error::SessionError,
+    hold::{Held, hold},
+    joint::Joint,
+    part::Part,
+    present::{self, NotUsable},
+};
+use crate::{
+    region::{HookFailed, RegionError, Registry},
+    start,
+};
+use std::marker::PhantomData;
+
+/// What the top of an iteration brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// All is as before.
+    Same,
+    /// Ranks came, went or moved: rank, size, bounds and slices are to be asked anew, communicators made anew.
+    Changed,
+}
+
+/// What the program runs when the layout has changed.
+pub(crate) type ChangeHook = Box<dyn FnMut(&mut Session) -> Result<(), HookFailed>>;
+/// What the program runs when its process leaves.
+pub(crate) type ExitHook = Box<dyn FnMut(&mut Session)>;
+
+/// See the file head. It belongs to the thread that initialised MPI.
+pub struct Session {
+    registry: Registry,
+    life: Life,
+    pub(super) change_hooks: Vec<ChangeHook>,
+    pub(super) exit_hooks: Vec<ExitHook>,
+    /// MPI, and so the session, belongs to one thread.
+    thread: PhantomData<*const ()>,
+}
+
+enum Life {
+    /// Regions are being registered.
+    Registering,
+    /// Plain MPI: there is nobody to change anything.
+    Plain,
+    /// Works with a daemon.
+    Member(Box<Part>),
+    /// To leave, once the exit hooks have run.
+    Leaving(Box<Part>, Box<Joint>),
+}
+
+impl Session {
+    /// A session without regions.
+    pub(crate) fn new() -> Result<Self, NotUsable> {
+        Ok(Self {
+            registry: Registry::new(present::home()?),
+            life: Life::Registering,
+            change_hooks: Vec::new(),
+            exit_hooks: Vec::new(),
+            thread: PhantomData,
+        })
+    }
+
+    /// What is registered.
+    pub fn regions(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// What is registered, to be changed.
+    pub fn regions_mut(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// Ends the registrations. A process that joins a running job waits here until it has its place and its data.
+    pub(crate) fn begin(&mut self) -> Result<(), SessionError> {
+        self.registry.start()?;
+        let Some(started) = start::started().filter(|_| start::failure().is_none()) else {
+            self.life = Life::Plain;
+            return Ok(());
+        };
+        let (part, told) = Part::begin(started);
+        let mut part = Box::new(part);
+        let waits = !told.is_empty();
+        let held = waits.then(|| hold(&mut self.registry, &mut part, told));
+        self.life = Life::Member(part);
+        match held {
+            None => Ok(()),
+            Some(held) => self.settle(held?).map(|_| ()),
+        }
+    }
+
+    /// The top of an iteration, without the hooks. `None` for a process that is to leave: its exit hooks, then
+    /// [`Session::leave`].
+    #[inline]
+    pub(crate) fn top(&mut self) -> Result<Option<Step>, SessionError> {
+        match &mut self.life {
+            Life::Plain => Ok(Some(Step::Same)),
+            Life::Member(part) => {
+                if part.begins() {
+                    return Ok(Some(Step::Same));
+                }
+                self.top_held()
+            }
+            Life::Registering => Err(RegionError::BeforeStart { call: "pcm_iterate" }.into()),
+            Life::Leaving(..) => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn top_held(&mut self) -> Result<Option<Step>, SessionError> {
+        let Life::Member(part) = &mut self.life else {
+            return Ok(Some(Step::Same));
+        };
+        let ticks = part.started.recorder.ticks();
+        let held = hold(&mut self.registry, part, Vec::new());
+        part.held_since(ticks);
+        let held = held?;
+        let Some(step) = self.settle(held)? else {
+            return Ok(None);
+        };
+        let Life::Member(part) = &mut self.life else {
+            return Ok(Some(step));
+        };
+        part.iteration += 1;
+        let has_arrived = std::mem::take(&mut part.has_arrived);
+        Ok(Some(if has_arrived { Step::Changed } else { step }))
+    }
+
+    fn settle(&mut self, held: Held) -> Result<Option<Step>, SessionError> {
+        match held {
+            Held::GoesOn { has_changed: true } => Ok(Some(Step::Changed)),
+            Held::GoesOn { has_changed: false } => Ok(Some(Step::Same)),
+            Held::Ends(reason) => departure::end(reason),
+            Held::Leaves(joint) => {
+                self.life = match std::mem::replace(&mut self.life, Life::Plain) {
+                    Life::Member(part) => Life::Leaving(part, joint),
+                    other => other,
+                };
+                Ok(None)
+            }
+        }
+    }
+
+    /// Ends a process for which [`Session::top`] said `None`.
+    pub(crate) fn leave(&mut self) -> Result<(), SessionError> {
+        match std::mem::replace(&mut self.life, Life::Plain) {
+            Life::Leaving(mut part, joint) => departure::leave(&mut self.registry, &mut part, *joint),
+            other => {
+                self.life = other;
+                Err(SessionError::Defect("a rank leaves that was not told to"))
+            }
+        }
+    }
+
+    /// The top of an iteration: to be called by every rank, once per iteration. Does not return to a rank that leaves.
+    pub fn iterate(&mut self) -> Result<Step, SessionError> {
+        match self.top()? {
+            Some(Step::Same) => Ok(Step::Same),
+            Some(Step::Changed) => {
+                let mut hooks = std::mem::take(&mut self.change_hooks);
+                let outcome = hooks.iter_mut().try_for_each(|hook| hook(self));
+                self.change_hooks = hooks;
+                outcome.map(|()| Step::Changed).map_err(SessionError::ChangeHook)
+            }
+            None => {
+                let mut hooks = std::mem::take(&mut self.exit_hooks);
+                hooks.iter_mut().for_each(|hook| hook(self));
+                self.leave().map(|()| Step::Same)
+            }
+        }
+    }
+
+    /// Begins the session of a Rust program, which has one: `register` registers its regions. In a process that joins a
+    /// running job it returns when the data is in place.
+    pub fn start<R>(register: impl FnOnce(&mut Registry) -> Result<R, RegionError>) -> Result<(Self, R), SessionError> {
+        present::usable()?;
+        present::claim()?;
+        let mut session = Self::new()?;
+        let registered = register(&mut session.registry)?;
+        session.begin()?;
+        Ok((session, registered))
+    }
+
+    /// Runs `hook` on every rank, in the order of registration, whenever the ranks have changed.
+    pub fn on_change(&mut self, hook: impl FnMut(&mut Self) -> Result<(), HookFailed> + 'static) {
+        self.change_hooks.push(Box::new(hook));
+    }
+
+    /// Runs `hook` on a rank that leaves, before it ends.
+    pub fn on_exit(&mut self, hook: impl FnMut(&mut Self) + 'static) {
+        self.exit_hooks.push(Box::new(hook));
+    }
+}
