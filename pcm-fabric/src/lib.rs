@@ -4,6 +4,7 @@
 
 mod accept;
 mod counters;
+pub mod datagram;
 mod endpoint;
 mod handshake;
 mod key;
