@@ -17,4 +17,5 @@ mod start;
 mod status;
 
 pub use pcm_core::partition::AxisSpec;
-pub use session::{Session, Step};
+pub use region::{Array, ArrayOptions, Registry, Scalar};
+pub use session::{Session, SessionError, Step};

@@ -1,5 +1,7 @@
 //! The plate: who owns which rows, one step of Jacobi's method, the checksum. No MPI in here.
 
+use std::ops::Range;
+
 /// The rows a rank owns: `count` of them from row `first` of the plate; and who owns the rows next to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
@@ -10,33 +12,25 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Deals the rows out: the first `rows % size` ranks get one more. Ranks beyond the rows stay empty, without
-    /// neighbours.
-    pub(crate) fn deal(rows: usize, rank: i32, size: i32) -> Self {
-        let (place, ranks) = (rank.unsigned_abs() as usize, size.unsigned_abs() as usize);
-        let (share, rest) = (rows / ranks, rows % ranks);
-        let first = place * share + place.min(rest);
-        let count = share + usize::from(place < rest);
-        let above = (count > 0 && first > 0).then_some(rank - 1);
-        let below = (count > 0 && first + count < rows).then_some(rank + 1);
+    /// The block of these rows. Ranks without rows, the last ones, have no neighbours.
+    pub(crate) fn new(own: Range<u64>, rows: usize, rank: i32) -> Self {
+        let (first, end) = (own.start as usize, own.end as usize);
         Self {
             first,
-            count,
-            above,
-            below,
+            count: end - first,
+            above: (end > first && first > 0).then_some(rank - 1),
+            below: (end > first && end < rows).then_some(rank + 1),
         }
     }
 }
 
-/// The halo row above, the rank's own rows, the halo row below: `count + 2` rows of `cols` cells.
-pub(crate) fn initial(block: Block, rows: usize, cols: usize) -> Vec<f64> {
-    let mut cells = vec![0.0; (block.count + 2) * cols];
+/// Sets the own rows, which have a halo row above and one below them: `count + 2` rows of `cols` cells.
+pub(crate) fn set_initial(cells: &mut [f64], block: Block, rows: usize, cols: usize) {
     for (i, row) in cells.chunks_exact_mut(cols).skip(1).take(block.count).enumerate() {
         for (j, cell) in row.iter_mut().enumerate() {
             *cell = initial_cell(block.first + i, j, rows, cols);
         }
     }
-    cells
 }
 
 /// Before the first iteration: hot along the top, cooling off along the sides, cold elsewhere.
@@ -100,39 +94,29 @@ fn mix(x: u64) -> u64 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_row_has_one_owner_and_neighbours_agree() {
-        for (rows, size) in [(7, 1), (7, 3), (7, 7), (3, 5), (100, 7)] {
-            let blocks: Vec<_> = (0..size).map(|rank| Block::deal(rows, rank, size)).collect();
-            let mut next = 0;
-            for (rank, block) in (0..).zip(&blocks).filter(|(_, block)| block.count > 0) {
-                assert_eq!(block.first, next);
-                next += block.count;
-                assert_eq!(block.above, (block.first > 0).then_some(rank - 1));
-                assert_eq!(block.below, (next < rows).then_some(rank + 1));
-            }
-            assert_eq!(next, rows);
-        }
+    fn whole(rows: usize, cols: usize) -> (Block, Vec<f64>) {
+        let block = Block::new(0..rows as u64, rows, 0);
+        let mut cells = vec![0.0; (rows + 2) * cols];
+        set_initial(&mut cells, block, rows, cols);
+        (block, cells)
     }
 
     #[test]
-    fn a_rank_without_rows_has_no_neighbours() {
-        assert_eq!(
-            Block::deal(3, 4, 5),
-            Block {
-                first: 3,
-                count: 0,
-                above: None,
-                below: None
-            }
-        );
+    fn neighbours_are_those_who_own_the_next_rows() {
+        let ends = |own| {
+            let block = Block::new(own, 7, 2);
+            (block.above, block.below)
+        };
+        assert_eq!(ends(3..5), (Some(1), Some(3)));
+        assert_eq!(ends(0..5), (None, Some(3)));
+        assert_eq!(ends(5..7), (Some(1), None));
+        assert_eq!(ends(7..7), (None, None), "a rank without rows has no neighbours");
     }
 
     #[test]
     fn a_step_is_the_mean_of_the_old_neighbours_and_keeps_the_border() {
         let (rows, cols) = (5, 6);
-        let block = Block::deal(rows, 0, 1);
-        let mut cells = initial(block, rows, cols);
+        let (block, mut cells) = whole(rows, cols);
         let mut old = vec![0.0; 2 * cols];
         for _ in 0..3 {
             let before = cells.clone();
@@ -148,8 +132,7 @@ mod tests {
 
     #[test]
     fn the_checksum_sees_the_last_bit_and_the_place_of_a_cell() {
-        let block = Block::deal(3, 0, 1);
-        let cells = initial(block, 3, 4);
+        let (block, cells) = whole(3, 4);
         let sum = checksum(&cells, block, 4);
         let mut other = cells.clone();
         other[9] = f64::from_bits(other[9].to_bits() ^ 1);

@@ -10,6 +10,7 @@ use mpi::{
     topology::SimpleCommunicator,
     traits::*,
 };
+use pcm::{Array, ArrayOptions, AxisSpec, Registry, Session, SessionError, Step};
 use std::{
     env,
     process::ExitCode,
@@ -34,7 +35,12 @@ pub(crate) fn run() -> ExitCode {
                 print!("{USAGE}");
             }
         }
-        Ok(options) => solve(&world, &options),
+        Ok(options) => {
+            if let Err(error) = solve(&world, &options) {
+                eprintln!("heat2d: {error}");
+                world.abort(1);
+            }
+        }
         Err(mistake) => {
             if world.rank() == 0 {
                 eprint!("heat2d: {mistake}\n{USAGE}");
@@ -45,27 +51,37 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn solve(world: &SimpleCommunicator, options: &Options) {
+fn solve(world: &SimpleCommunicator, options: &Options) -> Result<(), SessionError> {
     let &Options { rows, cols, .. } = options;
-    let block = Block::deal(rows, world.rank(), world.size());
-    let mut cells = plate::initial(block, rows, cols);
+    let (mut session, (t, iteration)) = Session::start(|regions| {
+        let axes = [AxisSpec::block(rows as u64).with_halo(1), AxisSpec::whole(cols as u64)];
+        let t = regions.array_of("t", axes, ArrayOptions::default())?;
+        let block = my_rows(world, regions, t, rows);
+        plate::set_initial(&mut regions[t], block, rows, cols);
+        Ok((t, regions.value_of("iteration", 0_u64)?))
+    })?;
+    let mut block = my_rows(world, &session, t, rows);
     let mut old = vec![0.0; 2 * cols];
 
     let start = Instant::now();
     let mut shown = start;
-    for iteration in 0..options.iterations {
-        exchange_halo(world, &mut cells, block, cols);
-        plate::relax(&mut cells, block, rows, cols, &mut old);
+    while session[iteration] < options.iterations {
+        if session.iterate()? == Step::Changed {
+            block = my_rows(world, &session, t, rows);
+        }
+        exchange_halo(world, &mut session[t], block, cols);
+        plate::relax(&mut session[t], block, rows, cols, &mut old);
         if options.sleep_us > 0 {
             thread::sleep(Duration::from_micros(options.sleep_us));
         }
+        session[iteration] += 1;
         if options.progress && world.rank() == 0 {
-            show_progress(iteration + 1, options.iterations, &mut shown);
+            show_progress(session[iteration], options.iterations, &mut shown);
         }
     }
     let seconds = start.elapsed().as_secs_f64();
 
-    let sum = plate::checksum(&cells, block, cols);
+    let sum = plate::checksum(&session[t], block, cols);
     let root = world.process_at_rank(0);
     if world.rank() == 0 {
         let mut total = 0_u64;
@@ -75,6 +91,12 @@ fn solve(world: &SimpleCommunicator, options: &Options) {
     } else {
         root.reduce_into(&sum, SystemOperation::sum());
     }
+    Ok(())
+}
+
+/// The rows of this rank, as the library has dealt them.
+fn my_rows(world: &SimpleCommunicator, regions: &Registry, t: Array<f64>, rows: usize) -> Block {
+    Block::new(t.bounds(regions, 0).unwrap_or_default(), rows, world.rank())
 }
 
 fn exchange_halo(world: &SimpleCommunicator, cells: &mut [f64], block: Block, cols: usize) {

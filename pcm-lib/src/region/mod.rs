@@ -9,6 +9,7 @@ mod error;
 pub mod memory;
 mod per_rank;
 mod registry;
+mod scalar;
 mod typed;
 mod value;
 
@@ -20,5 +21,6 @@ pub use element::{Element, ElementType};
 pub use error::{HookFailed, RegionError};
 pub use per_rank::{Merge, PerRankHooks, PerRankRegion, Split};
 pub use registry::{Home, Kind, NAME_LENGTH_MAX, REGIONS_MAX, Region, Registry};
+pub use scalar::Scalar;
 pub use typed::{Array, ArrayOptions};
 pub use value::{Value, ValueMemory};

@@ -13,7 +13,38 @@ use crate::{
     region::{HookFailed, RegionError, Registry},
     start,
 };
-use std::marker::PhantomData;
+use std::{
+    marker::PhantomData,
+    ops::{Deref, Index, IndexMut},
+};
+
+impl Deref for Session {
+    type Target = Registry;
+
+    fn deref(&self) -> &Registry {
+        &self.registry
+    }
+}
+
+impl<I> Index<I> for Session
+where
+    Registry: Index<I>,
+{
+    type Output = <Registry as Index<I>>::Output;
+
+    fn index(&self, name: I) -> &Self::Output {
+        &self.registry[name]
+    }
+}
+
+impl<I> IndexMut<I> for Session
+where
+    Registry: IndexMut<I>,
+{
+    fn index_mut(&mut self, name: I) -> &mut Self::Output {
+        &mut self.registry[name]
+    }
+}
 
 /// What the top of an iteration brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +93,8 @@ impl Session {
         })
     }
 
-    /// What is registered.
-    pub fn regions(&self) -> &Registry {
-        &self.registry
-    }
-
     /// What is registered, to be changed.
-    pub fn regions_mut(&mut self) -> &mut Registry {
+    pub(crate) fn regions_mut(&mut self) -> &mut Registry {
         &mut self.registry
     }
 
