@@ -3,6 +3,7 @@
 //! a limit. What the messages mean is not known here. How a link is made and ends stands in this crate's README.
 
 mod accept;
+pub mod bulk;
 mod counters;
 pub mod datagram;
 mod endpoint;

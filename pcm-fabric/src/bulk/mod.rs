@@ -1,0 +1,15 @@
+//! Bulk transfers: memory from here to memory there, checked, and gone on with after a broken connection.
+
+mod channel;
+mod ledger;
+mod regions;
+mod service;
+mod tcp;
+pub mod wire;
+
+pub use channel::Protection;
+pub use ledger::Ledger;
+pub use regions::Offer;
+pub use service::{BulkService, PutError, PutReport};
+pub use tcp::TcpBulk;
+pub use wire::{Reason, RegionToken};

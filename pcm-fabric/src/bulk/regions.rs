@@ -1,0 +1,235 @@
+//! Memory that was offered to a sender: who fills it now, what is there, and the moment it is whole. A region belongs
+//! to its receiver; while a connection fills it, to that connection alone.
+
+use super::{
+    ledger::Ledger,
+    wire::{Reason, RegionToken},
+};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, oneshot},
+    time,
+};
+
+/// Regions offered at a time; a job's ranks on one node, several times over.
+const REGIONS_MAX: usize = 1024;
+
+/// Regions that were filled lately, so that a sender whose connection broke before it heard so is told.
+const REMEMBERED_MAX: usize = 1024;
+
+/// How long a new connection waits for the one it follows to let go.
+const HANDOVER_DEADLINE: Duration = Duration::from_secs(2);
+
+struct Slot {
+    memory: Option<(Vec<u8>, Ledger)>,
+    length: u64,
+    let_go: Arc<Notify>,
+    returned: Arc<Notify>,
+    whole: oneshot::Sender<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct Table {
+    slots: BTreeMap<RegionToken, Slot>,
+    filled: VecDeque<(RegionToken, u64)>,
+}
+
+/// All regions of one endpoint.
+#[derive(Clone, Default)]
+pub(super) struct Regions {
+    table: Arc<Mutex<Table>>,
+}
+
+impl std::fmt::Debug for Regions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Regions({})", self.lock().slots.len())
+    }
+}
+
+/// Memory on offer; dropping it withdraws the offer.
+#[derive(Debug)]
+pub struct Offer {
+    token: RegionToken,
+    whole: oneshot::Receiver<Vec<u8>>,
+    regions: Regions,
+}
+
+impl Offer {
+    /// What the sender has to be told, over a channel nobody else reads.
+    pub fn token(&self) -> RegionToken {
+        self.token
+    }
+
+    /// Waits until the region is whole, and gives the memory back; `None` when the deadline passed first.
+    pub async fn filled(mut self, deadline: Duration) -> Option<Vec<u8>> {
+        time::timeout(deadline, &mut self.whole).await.ok()?.ok()
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        if let Some(slot) = self.regions.lock().slots.remove(&self.token) {
+            slot.let_go.notify_one();
+        }
+    }
+}
+
+/// What a sender that opens a region finds.
+pub(super) enum Opened {
+    /// It may fill the region.
+    Filling(Filling),
+    /// Somebody filled it already.
+    Whole,
+}
+
+/// A region in the hands of one connection; it is given back when this is dropped.
+pub(super) struct Filling {
+    token: RegionToken,
+    regions: Regions,
+    pub(super) memory: Vec<u8>,
+    pub(super) ledger: Ledger,
+    let_go: Arc<Notify>,
+}
+
+impl Filling {
+    /// Another connection wants to go on, or the offer was withdrawn.
+    pub(super) fn is_unwanted(&self) -> impl Future<Output = ()> + use<> {
+        let let_go = Arc::clone(&self.let_go);
+        async move { let_go.notified().await }
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        let mut table = self.regions.lock();
+        let memory = std::mem::take(&mut self.memory);
+        if !self.ledger.is_complete() {
+            if let (Some(slot), Some(empty)) = (table.slots.get_mut(&self.token), Ledger::new(0)) {
+                slot.memory = Some((memory, std::mem::replace(&mut self.ledger, empty)));
+                slot.returned.notify_waiters();
+            }
+            return;
+        }
+        if let Some(slot) = table.slots.remove(&self.token) {
+            slot.returned.notify_waiters();
+            if table.filled.len() == REMEMBERED_MAX {
+                table.filled.pop_front();
+            }
+            table.filled.push_back((self.token, slot.length));
+            // Who offered it may have stopped waiting; then the memory is freed here.
+            let _ = slot.whole.send(memory);
+        }
+    }
+}
+
+impl Regions {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        // Nothing between lock and unlock panics.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens memory to one sender; `None` when too much is on offer or it is too long.
+    pub(super) fn offer(&self, token: RegionToken, memory: Vec<u8>) -> Option<Offer> {
+        let length = u64::try_from(memory.len()).ok()?;
+        let ledger = Ledger::new(length)?;
+        let (whole, filled) = oneshot::channel();
+        let mut table = self.lock();
+        if table.slots.len() >= REGIONS_MAX {
+            return None;
+        }
+        let slot = Slot {
+            memory: Some((memory, ledger)),
+            length,
+            let_go: Arc::default(),
+            returned: Arc::default(),
+            whole,
+        };
+        table.slots.insert(token, slot);
+        drop(table);
+        Some(Offer {
+            token,
+            whole: filled,
+            regions: self.clone(),
+        })
+    }
+
+    /// Hands a region to a connection, taking it from the one that had it.
+    pub(super) async fn open(&self, token: RegionToken, length: u64) -> Result<Opened, Reason> {
+        let taken = async {
+            loop {
+                let returned = {
+                    let mut table = self.lock();
+                    if table.filled.contains(&(token, length)) {
+                        return Ok(Opened::Whole);
+                    }
+                    let slot = table.slots.get_mut(&token).ok_or(Reason::Unknown)?;
+                    if slot.length != length {
+                        return Err(Reason::Length);
+                    }
+                    if let Some((memory, ledger)) = slot.memory.take() {
+                        // A wish of an earlier connection must not end this one.
+                        slot.let_go = Arc::default();
+                        return Ok(Opened::Filling(Filling {
+                            token,
+                            regions: self.clone(),
+                            memory,
+                            ledger,
+                            let_go: Arc::clone(&slot.let_go),
+                        }));
+                    }
+                    slot.let_go.notify_one();
+                    Arc::clone(&slot.returned).notified_owned()
+                };
+                returned.await;
+            }
+        };
+        time::timeout(HANDOVER_DEADLINE, taken)
+            .await
+            .unwrap_or(Err(Reason::Busy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: RegionToken = RegionToken([1; 16]);
+
+    #[tokio::test]
+    async fn a_region_is_given_to_one_connection_at_a_time_and_keeps_what_it_has() {
+        let regions = Regions::default();
+        let offer = regions.offer(TOKEN, vec![0; 600_000]).unwrap();
+        let Ok(Opened::Filling(mut first)) = regions.open(TOKEN, 600_000).await else {
+            panic!("it is on offer");
+        };
+        first.ledger.note(1);
+        let unwanted = first.is_unwanted();
+        let (second, ()) = tokio::join!(regions.open(TOKEN, 600_000), async {
+            unwanted.await;
+            drop(first);
+        });
+        let Ok(Opened::Filling(mut second)) = second else {
+            panic!("it was let go");
+        };
+        assert_eq!(second.ledger.missing().collect::<Vec<u32>>(), [0, 2]);
+        second.ledger.note(0);
+        second.ledger.note(2);
+        drop(second);
+        assert_eq!(offer.filled(Duration::from_secs(1)).await.unwrap().len(), 600_000);
+        assert!(matches!(regions.open(TOKEN, 600_000).await, Ok(Opened::Whole)));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_on_offer_is_refused() {
+        let regions = Regions::default();
+        assert!(matches!(regions.open(TOKEN, 5).await, Err(Reason::Unknown)));
+        let offer = regions.offer(TOKEN, vec![0; 5]).unwrap();
+        assert!(matches!(regions.open(TOKEN, 6).await, Err(Reason::Length)));
+        drop(offer);
+        assert!(matches!(regions.open(TOKEN, 5).await, Err(Reason::Unknown)));
+    }
+}
