@@ -7,7 +7,7 @@ use crate::link::Link;
 use crate::{lookup, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::event::Reconfigured;
-use pcm_proto::layout::ModeWanted;
+use pcm_proto::layout::{self, ModeWanted};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -63,8 +63,12 @@ pub(crate) async fn change(options: &Options, change: LayoutChange, cluster: &Cl
 
 fn text(done: &Reconfigured) -> String {
     let mut text = format!(
-        "{}: {} to {} ranks, {} moved, {} of data, pause {:.1} ms, {:.1} ms in all\n",
+        "{}{}: {} to {} ranks, {} moved, {} of data, pause {:.1} ms, {:.1} ms in all\n",
         done.plan,
+        match done.mode {
+            layout::Mode::Live => "",
+            layout::Mode::Relaunch => " by relaunch",
+        },
         done.ranks_before,
         done.ranks_after,
         done.moved.len(),
@@ -107,12 +111,15 @@ mod tests {
             moved: vec![moved(1, None, node("n1")), moved(0, node("n0"), None)],
             bytes_moved: Bytes(2048),
             pause_ms: 1.25,
+            mode: layout::Mode::Relaunch,
             total_ms: 40.0,
             phases_ms: Vec::new(),
         };
         let text = text(&done);
         assert!(
-            text.contains("rank 1: - to n1") && text.contains("rank 0: n0 to -"),
+            text.starts_with("expand by relaunch: ")
+                && text.contains("rank 1: - to n1")
+                && text.contains("rank 0: n0 to -"),
             "{text}"
         );
     }

@@ -51,6 +51,8 @@ impl Started {
                     start::failure_keep(StartError::Refused { version, reason });
                 }
                 Ok(Some(DaemonToApp::Reconfiguration(order))) => waiting.push_back(order),
+                // Nobody here has asked.
+                Ok(Some(DaemonToApp::Restore(_))) => {}
                 Err(error) => {
                     start::failure_keep(StartError::Channel(error));
                     self.orders.heard.store(rung, Relaxed);

@@ -5,7 +5,8 @@
 //! cost nothing travel on the shared page ([`crate::page`]) instead. Nothing here does I/O.
 
 use crate::frame::EncodeError;
-use crate::reconfiguration::{ReconfigurationOrder, ReconfigurationReport};
+use crate::parked::{RestoreAnswer, RestoreAsk};
+use crate::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport};
 use serde::{Deserialize, Serialize};
 
 /// Names of the variables by which a daemon tells a rank where it belongs; `PMI_*` come beside them.
@@ -61,6 +62,21 @@ pub enum AppToDaemon {
     },
     /// About a reconfiguration.
     Reconfiguration(ReconfigurationReport),
+    /// The image of this rank's data for a relaunch, in the sealed memory file that comes with this packet. Sent before
+    /// the report that it has moved.
+    Parked {
+        /// Which relaunch.
+        attempt: Attempt,
+        /// Bytes of the image.
+        bytes: u64,
+    },
+    /// A restored rank asks for parked data.
+    Restore(RestoreAsk),
+    /// A restored rank cannot take its data up; the relaunch has failed.
+    RestoreFailed {
+        /// What happened, for a person.
+        reason: String,
+    },
     /// The application called `MPI_Finalize`. The last message of a rank.
     Finalizing,
 }
@@ -77,6 +93,8 @@ pub enum DaemonToApp {
     },
     /// About a reconfiguration.
     Reconfiguration(ReconfigurationOrder),
+    /// Parked data for a restored rank.
+    Restore(RestoreAnswer),
 }
 
 /// One message as one packet. The other side reads it with [`crate::frame::decode`].

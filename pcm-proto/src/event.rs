@@ -2,6 +2,7 @@
 //! are made of, so their JSON form is a public interface: every line has `time`, `job`, `epoch` and `kind`.
 
 use crate::ids::{Bytes, Epoch, JobId, NodeName, Rank};
+use crate::layout::Mode;
 use serde::{Deserialize, Serialize};
 
 /// One event.
@@ -95,11 +96,13 @@ pub struct Reconfigured {
     pub ranks_after: u32,
     /// Ranks whose process moved: rank, from, to.
     pub moved: Vec<Moved>,
-    /// Bytes that went from one process to another.
+    /// Bytes that went from one process to another, or were parked.
     pub bytes_moved: Bytes,
-    /// Longest time any rank's application code was held.
+    /// Longest time any rank's application code was held; of a relaunch, from the meeting point until all ranks run.
     pub pause_ms: f64,
-    /// From the request to the commit.
+    /// How it was carried out.
+    pub mode: Mode,
+    /// From the request to the commit; of a relaunch, until the last rank runs.
     pub total_ms: f64,
     /// Time by phase.
     pub phases_ms: Vec<(String, f64)>,

@@ -8,6 +8,8 @@
 
 use crate::boot::BootSpec;
 use crate::ids::{JobId, ProcessId};
+use crate::parked::ParkKey;
+use crate::reconfiguration::Attempt;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -107,6 +109,29 @@ pub enum DaemonToKeeper {
         /// Which one.
         key: ProcessKey,
     },
+    /// Hold this image, whose descriptor comes with the packet. Answered by `Parked`.
+    Park {
+        /// Which one.
+        key: ParkKey,
+        /// Its length.
+        bytes: u64,
+    },
+    /// Make an image of a process that hangs, by copying its memory. Answered by `Parked` or `NotParked`.
+    Salvage {
+        /// Which one.
+        key: ParkKey,
+        /// Address, in the process, of the table of stretches.
+        table: u64,
+        /// Its number of entries.
+        stretches: u32,
+    },
+    /// Drop the job's images of this attempt and of those before.
+    DropParked {
+        /// The job.
+        job: JobId,
+        /// The last attempt whose images are dropped.
+        attempt: Attempt,
+    },
     /// The daemon ends on purpose: end every process and the keeper itself.
     Quit,
 }
@@ -139,6 +164,8 @@ pub enum KeeperToDaemon {
         restarts: u32,
         /// How many `Held` packets follow.
         held: u32,
+        /// How many `Parked` packets follow these.
+        parked: u32,
     },
     /// A process that was there before this daemon.
     Held(HeldProcess),
@@ -159,6 +186,20 @@ pub enum KeeperToDaemon {
         key: ProcessKey,
         /// How.
         status: ExitStatus,
+    },
+    /// An image is held; the packet carries its descriptor.
+    Parked {
+        /// Which one.
+        key: ParkKey,
+        /// Its length.
+        bytes: u64,
+    },
+    /// An image could not be made, or cannot be held.
+    NotParked {
+        /// Which one.
+        key: ParkKey,
+        /// What happened, for a person.
+        reason: String,
     },
     /// Nothing of the job is left on this node; its processes' `Exited` came before.
     JobCleared {

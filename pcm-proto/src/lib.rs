@@ -14,6 +14,7 @@ pub mod keeper;
 pub mod layout;
 pub mod outcome;
 pub mod page;
+pub mod parked;
 pub mod peer;
 pub mod reconfiguration;
 pub mod refusal;

@@ -104,7 +104,12 @@ pub struct Progress {
     pub ticks_at: AtomicU64,
     /// Nanoseconds per tick times 2^32.
     pub scale: AtomicU64,
-    unused: [AtomicU64; 5],
+    /// Address, in the rank, of the table of [`crate::parked::Stretch`]es of its image while it is held at a ceiling; 0
+    /// while there is none. Stored after `stretches`, and before the rank says that it is there.
+    pub table: AtomicU64,
+    /// Entries of that table.
+    pub stretches: AtomicU64,
+    unused: [AtomicU64; 3],
 }
 
 /// The call a rank is in, and the sum over all its calls.

@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
 use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::ExitStatus;
+use crate::parked::ParkedMessage;
 use crate::reconfiguration::ReconfigurationMessage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -364,6 +365,8 @@ pub enum JobMessage {
     },
     /// Any node of the job to any other: a reconfiguration or the job's lease.
     Reconfiguration(Box<ReconfigurationMessage>),
+    /// Any node of a relaunch to any other: what ranks parked.
+    Parked(ParkedMessage),
 }
 
 /// Whole lines of one stream of a process, or the rest of the stream at its end.

@@ -361,6 +361,8 @@ pub enum ReconfigurationOrder {
         attempt: Attempt,
         /// Only a rank that stands exactly there may do so.
         ceiling: Iteration,
+        /// Number of ranks of the next layout, for regions that pack what each is to get.
+        size_after: u32,
         /// How long to wait for the decision once done.
         patience_us: u64,
     },

@@ -82,6 +82,15 @@ impl Cluster {
         outcome
     }
 
+    /// Runs `up` with these arguments and variables of the environment, which the daemons get.
+    pub fn boot_with(&mut self, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
+        let mut command = self.pcmctl(&[&["up"], arguments].concat());
+        command.envs(variables.iter().copied());
+        let outcome = limited::run(&mut command, LIMIT);
+        self.note_id();
+        outcome
+    }
+
     /// Remembers the cluster's id, under which its sockets would be found when it is down.
     pub fn note_id(&mut self) {
         let record = fs::read(self.dir().join("cluster.json")).unwrap_or_default();

@@ -10,4 +10,5 @@ pub mod processes;
 pub mod shared_memory;
 pub mod simulation;
 pub mod skip;
+pub mod stand_in_data;
 pub mod wait;

@@ -35,6 +35,13 @@ pub fn is_alive(pid: u32) -> bool {
         .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
+/// The process that started this one, or took it over; 0 for one that ended.
+pub fn parent(pid: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    rest.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
 /// Sends a signal; false when there is no such process.
 pub fn send(pid: u32, signal: Signal) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);

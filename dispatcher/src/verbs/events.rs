@@ -116,6 +116,7 @@ mod tests {
     use super::*;
     use pcm_proto::event::{EventKind, Reconfigured};
     use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName};
+    use pcm_proto::layout::Mode;
 
     fn event(kind: EventKind) -> Event {
         Event {
@@ -150,10 +151,12 @@ mod tests {
             moved: Vec::new(),
             bytes_moved: Bytes(8),
             pause_ms: 1.0,
+            mode: Mode::Live,
             total_ms: 2.0,
             phases_ms: vec![("preparing".into(), 0.5)],
         }))));
         assert_eq!(line["kind"], "reconfigured");
+        assert_eq!(line["mode"], "live");
         assert_eq!(line["plan"], "migrate");
         assert_eq!(line["phases_ms"]["preparing"], 0.5);
         assert_eq!(line["bytes_moved"], 8);

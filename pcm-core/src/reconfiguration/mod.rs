@@ -6,6 +6,8 @@ mod coordinator;
 pub mod effects;
 mod lease;
 pub mod limits;
+mod limits_text;
+pub use limits_text::LimitsError;
 mod participant;
 mod planning;
 pub mod rank;

@@ -232,6 +232,7 @@ impl RankSide {
                 attempt,
                 ceiling,
                 patience_us,
+                ..
             } => {
                 let patience = Duration::from_micros(patience_us);
                 self.on_call(attempt, Mode::Relaunch, ceiling, None, patience, RankEffect::Park)

@@ -2,9 +2,11 @@
 //! failures in a row; and the queue of what it has to be told.
 
 use super::held::{Held, descriptors, null_open, socket_pair};
+use super::images::Images;
 use super::start::{OWN_PROGRAM, Program, StartError, TARGET_MAX, c_string, env_entry, start};
 use crate::packet::{Letter, letter_receive};
 use pcm_proto::keeper::{DaemonToKeeper, KEEPER_FD, KeeperToDaemon, ProcessKey};
+use pcm_proto::parked::ParkKey;
 use rustix::net::SocketType;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::{BTreeMap, VecDeque};
@@ -45,8 +47,15 @@ pub(super) struct Daemon {
 #[derive(Debug)]
 struct Told {
     letter: Letter,
-    /// The process whose descriptors go with it.
-    with: Option<ProcessKey>,
+    with: With,
+}
+
+/// Whose descriptors go with a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum With {
+    Nothing,
+    Process(ProcessKey),
+    Image(ParkKey),
 }
 
 /// What the daemon's socket gave.
@@ -90,7 +99,7 @@ impl Daemon {
     }
 
     /// Puts a message in the queue. It holds at most a few messages per rank, because each rank starts and ends once.
-    pub(super) fn tell(&mut self, message: &KeeperToDaemon, with: Option<ProcessKey>) -> io::Result<()> {
+    pub(super) fn tell(&mut self, message: &KeeperToDaemon, with: With) -> io::Result<()> {
         self.queue.push_back(Told {
             letter: Letter::new(message)?,
             with,
@@ -104,13 +113,13 @@ impl Daemon {
     }
 
     /// Sends what there is room for.
-    pub(super) fn flush(&mut self, table: &BTreeMap<ProcessKey, Held>) -> io::Result<()> {
+    pub(super) fn flush(&mut self, table: &BTreeMap<ProcessKey, Held>, images: &Images) -> io::Result<()> {
         while let Some(told) = self.queue.front() {
-            let descriptors = told
-                .with
-                .and_then(|key| table.get(&key))
-                .map(Held::descriptors)
-                .unwrap_or_default();
+            let descriptors = match told.with {
+                With::Nothing => Vec::new(),
+                With::Process(key) => table.get(&key).map(Held::descriptors).unwrap_or_default(),
+                With::Image(key) => images.get(key).map(|image| image.file.as_fd()).into_iter().collect(),
+            };
             match told.letter.send(&self.socket, &descriptors) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 result => result?,

@@ -2,8 +2,9 @@
 
 use super::boot::Booted;
 use super::clearing::{Clearing, Scene};
-use super::daemon::{Daemon, Heard, Restarts};
+use super::daemon::{Daemon, Heard, Restarts, With};
 use super::held::Held;
+use super::images::{Image, Images};
 use super::segments::Footprint;
 use super::signals::Signals;
 use super::strays::Mark;
@@ -41,6 +42,7 @@ struct Keeper {
     restarts: Restarts,
     start_at: Option<Instant>,
     table: BTreeMap<ProcessKey, Held>,
+    images: Images,
     footprints: BTreeMap<JobId, Footprint>,
     clearings: BTreeMap<JobId, Clearing>,
 }
@@ -63,6 +65,7 @@ pub fn run(booted: Booted) -> i32 {
         restarts: Restarts::default(),
         start_at: Some(Instant::now()),
         table: BTreeMap::new(),
+        images: Images::default(),
         footprints: BTreeMap::new(),
         clearings: BTreeMap::new(),
     };
@@ -83,6 +86,9 @@ impl Keeper {
             self.daemon_start();
         }
         self.clearings_step();
+        if let Some(word) = self.images.salvages_step() {
+            self.tell_of_image(&word);
+        }
         if let Some(code) = self.ending_step() {
             return Some(code);
         }
@@ -112,7 +118,8 @@ impl Keeper {
             Mode::Ending { farewell, .. } => farewell,
             Mode::Keeping => None,
         };
-        let timeout = timers.chain(farewell).min().map(|at| {
+        let at_once = self.images.is_salvaging().then(Instant::now);
+        let timeout = timers.chain(farewell).chain(at_once).min().map(|at| {
             let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(100);
             Timespec {
                 tv_sec: left.as_secs().cast_signed(),
@@ -147,19 +154,25 @@ impl Keeper {
             }
         }
         let held = u32::try_from(self.table.len()).unwrap_or(u32::MAX);
+        let images = self.images.list();
+        let parked = u32::try_from(images.len()).unwrap_or(u32::MAX);
         let spec = Box::new(self.booted.spec.clone());
         self.tell(
             &KeeperToDaemon::Welcome {
                 spec,
                 restarts: self.restarts.count,
                 held,
+                parked,
             },
-            None,
+            With::Nothing,
         );
         let known: Vec<_> = self.table.values().map(Held::process).collect();
         for process in known {
             let key = process.key;
-            self.tell(&KeeperToDaemon::Held(process), Some(key));
+            self.tell(&KeeperToDaemon::Held(process), With::Process(key));
+        }
+        for (key, bytes) in images {
+            self.tell(&KeeperToDaemon::Parked { key, bytes }, With::Image(key));
         }
     }
 
@@ -170,7 +183,15 @@ impl Keeper {
         }
     }
 
-    fn tell(&mut self, message: &KeeperToDaemon, with: Option<ProcessKey>) {
+    fn tell_of_image(&mut self, word: &KeeperToDaemon) {
+        let with = match word {
+            KeeperToDaemon::Parked { key, .. } => With::Image(*key),
+            _ => With::Nothing,
+        };
+        self.tell(word, with);
+    }
+
+    fn tell(&mut self, message: &KeeperToDaemon, with: With) {
         let told = self.daemon.as_mut().map(|daemon| daemon.tell(message, with));
         if let Some(Err(error)) = told {
             self.daemon_break(&format!("it cannot be told {message:?}: {error}"));
@@ -178,7 +199,10 @@ impl Keeper {
     }
 
     fn flush(&mut self) {
-        let flushed = self.daemon.as_mut().map(|daemon| daemon.flush(&self.table));
+        let flushed = self
+            .daemon
+            .as_mut()
+            .map(|daemon| daemon.flush(&self.table, &self.images));
         if let Some(Err(error)) = flushed {
             self.daemon_break(&format!("telling it something failed: {error}"));
         }
@@ -195,7 +219,7 @@ impl Keeper {
     fn orders_take(&mut self) {
         for _ in 0..ORDERS_MAX {
             match self.daemon.as_ref().map(Daemon::hear) {
-                Some(Heard::Order(order, page)) => self.order_carry_out(order, page),
+                Some(Heard::Order(order, file)) => self.order_carry_out(order, file),
                 Some(Heard::Broken(reason)) => {
                     // A daemon that ends closes its socket first; the signal for its end follows at once.
                     self.reap();
@@ -206,9 +230,9 @@ impl Keeper {
         }
     }
 
-    fn order_carry_out(&mut self, order: DaemonToKeeper, page: Option<OwnedFd>) {
+    fn order_carry_out(&mut self, order: DaemonToKeeper, file: Option<OwnedFd>) {
         match order {
-            DaemonToKeeper::Start(spec) => self.process_start(&spec, page),
+            DaemonToKeeper::Start(spec) => self.process_start(&spec, file),
             DaemonToKeeper::Signal { key, signal } => self.process_signal(key, signal),
             DaemonToKeeper::CloseStdin { key } => {
                 if let Some(held) = self.table.get_mut(&key) {
@@ -221,6 +245,25 @@ impl Keeper {
                     self.table.remove(&key);
                 }
             }
+            DaemonToKeeper::Park { key, bytes } => {
+                // Without a descriptor there is nothing to hold, and the daemon waits in vain: it is at fault.
+                let held = file.map(|file| self.images.hold(key, Image { file, bytes }));
+                held.iter().for_each(|word| self.tell_of_image(word));
+            }
+            DaemonToKeeper::Salvage { key, table, stretches } => {
+                let process = ProcessKey {
+                    job: key.job,
+                    process: key.process,
+                };
+                let living = self
+                    .table
+                    .get(&process)
+                    .filter(|held| held.is_alive())
+                    .map(|held| held.pid);
+                let word = self.images.salvage(key, living, table, stretches);
+                word.iter().for_each(|word| self.tell_of_image(word));
+            }
+            DaemonToKeeper::DropParked { job, attempt } => self.images.drop_up_to(job, attempt),
             DaemonToKeeper::Quit => self.end_all(0, "the daemon ends on purpose"),
         }
     }
@@ -229,7 +272,7 @@ impl Keeper {
         let key = spec.key;
         if let Some(held) = self.table.get(&key) {
             let process = held.process();
-            return self.tell(&KeeperToDaemon::Started(process), Some(key));
+            return self.tell(&KeeperToDaemon::Started(process), With::Process(key));
         }
         let refusal = if self.clearings.contains_key(&key.job) || matches!(self.mode, Mode::Ending { .. }) {
             Err((0, format!("job {} is being ended", key.job)))
@@ -250,9 +293,9 @@ impl Keeper {
             Ok(held) => {
                 let process = held.process();
                 self.table.insert(key, held);
-                self.tell(&KeeperToDaemon::Started(process), Some(key));
+                self.tell(&KeeperToDaemon::Started(process), With::Process(key));
             }
-            Err((errno, reason)) => self.tell(&KeeperToDaemon::StartRefused { key, errno, reason }, None),
+            Err((errno, reason)) => self.tell(&KeeperToDaemon::StartRefused { key, errno, reason }, With::Nothing),
         }
     }
 
@@ -273,6 +316,7 @@ impl Keeper {
     }
 
     fn job_end(&mut self, job: JobId) {
+        self.images.drop_job(job);
         if self.clearings.contains_key(&job) {
             return;
         }
@@ -306,7 +350,7 @@ impl Keeper {
         for (job, word) in cleared {
             self.clearings.remove(&job);
             self.footprints.remove(&job);
-            self.tell(&word, None);
+            self.tell(&word, With::Nothing);
         }
     }
 
@@ -329,14 +373,14 @@ impl Keeper {
             if let Some(clearing) = self.clearings.get_mut(&key.job) {
                 clearing.next = Instant::now();
             }
-            self.tell(&KeeperToDaemon::Exited { key, status }, None);
+            self.tell(&KeeperToDaemon::Exited { key, status }, With::Nothing);
         }
     }
 
     fn on_daemon_end(&mut self, status: WaitStatus) {
         // What it had ordered before it died was ordered; the socket holds no more than its buffer.
-        while let Some(Heard::Order(order, page)) = self.daemon.as_ref().map(Daemon::hear) {
-            self.order_carry_out(order, page);
+        while let Some(Heard::Order(order, file)) = self.daemon.as_ref().map(Daemon::hear) {
+            self.order_carry_out(order, file);
         }
         let Some(daemon) = self.daemon.take() else { return };
         daemon.kill();

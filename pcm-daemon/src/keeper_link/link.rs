@@ -7,6 +7,7 @@ use pcm_proto::ids::JobId;
 use pcm_proto::keeper::{
     DaemonToKeeper, ExitStatus, HELD_DESCRIPTORS, HeldProcess, KEEPER_FD, KeeperToDaemon, ProcessKey, ProcessSpec,
 };
+use pcm_proto::parked::ParkKey;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::{fmt, io};
@@ -103,6 +104,19 @@ pub struct Welcome {
     pub restarts: u32,
     /// The processes that were there before.
     pub held: Vec<Handed>,
+    /// The images that were parked before.
+    pub parked: Vec<HandedImage>,
+}
+
+/// Parked data of a process.
+#[derive(Debug)]
+pub struct HandedImage {
+    /// Which.
+    pub key: ParkKey,
+    /// Its length.
+    pub bytes: u64,
+    /// Its memory file.
+    pub file: OwnedFd,
 }
 
 /// What the keeper tells a running daemon.
@@ -125,6 +139,15 @@ pub enum FromKeeper {
         key: ProcessKey,
         /// How.
         status: ExitStatus,
+    },
+    /// An image is held by the keeper.
+    Parked(HandedImage),
+    /// An image could not be made, or cannot be held.
+    NotParked {
+        /// Which one.
+        key: ParkKey,
+        /// What happened, for a person.
+        reason: String,
     },
     /// Nothing of a job is left on this node.
     JobCleared {
@@ -183,8 +206,16 @@ impl KeeperLink {
 
     /// Waits for the keeper's first words.
     pub async fn welcome(&self) -> Result<Welcome, LinkError> {
-        let (spec, restarts, count) = match self.receive_raw().await?.ok_or(LinkError::Closed)? {
-            (KeeperToDaemon::Welcome { spec, restarts, held }, _) => (*spec, restarts, held),
+        let (spec, restarts, count, images) = match self.receive_raw().await?.ok_or(LinkError::Closed)? {
+            (
+                KeeperToDaemon::Welcome {
+                    spec,
+                    restarts,
+                    held,
+                    parked,
+                },
+                _,
+            ) => (*spec, restarts, held, parked),
             _ => {
                 return Err(LinkError::OutOfOrder {
                     expected: "its welcome",
@@ -202,7 +233,23 @@ impl KeeperLink {
                 }
             }
         }
-        Ok(Welcome { spec, restarts, held })
+        let mut parked = Vec::new();
+        for _ in 0..images {
+            match self.receive_raw().await?.ok_or(LinkError::Closed)? {
+                (KeeperToDaemon::Parked { key, bytes }, descriptors) => parked.extend(image(key, bytes, descriptors)),
+                _ => {
+                    return Err(LinkError::OutOfOrder {
+                        expected: "an image it holds",
+                    });
+                }
+            }
+        }
+        Ok(Welcome {
+            spec,
+            restarts,
+            held,
+            parked,
+        })
     }
 
     /// The next fact; `None` when the keeper is dead.
@@ -214,6 +261,14 @@ impl KeeperLink {
             KeeperToDaemon::Started(process) => FromKeeper::Started(handed(process, descriptors)?),
             KeeperToDaemon::StartRefused { key, errno, reason } => FromKeeper::StartRefused { key, errno, reason },
             KeeperToDaemon::Exited { key, status } => FromKeeper::Exited { key, status },
+            KeeperToDaemon::Parked { key, bytes } => match image(key, bytes, descriptors) {
+                Some(image) => FromKeeper::Parked(image),
+                None => FromKeeper::NotParked {
+                    key,
+                    reason: "it was dropped meanwhile".to_owned(),
+                },
+            },
+            KeeperToDaemon::NotParked { key, reason } => FromKeeper::NotParked { key, reason },
             KeeperToDaemon::JobCleared {
                 job,
                 killed,
@@ -236,6 +291,11 @@ impl KeeperLink {
     /// Orders the start of a process with this shared page.
     pub async fn start(&self, spec: ProcessSpec, page: BorrowedFd<'_>) -> Result<(), LinkError> {
         self.send_raw(&DaemonToKeeper::Start(spec), &[page]).await
+    }
+
+    /// Has an image held.
+    pub async fn park(&self, key: ParkKey, bytes: u64, file: BorrowedFd<'_>) -> Result<(), LinkError> {
+        self.send_raw(&DaemonToKeeper::Park { key, bytes }, &[file]).await
     }
 
     /// Sends any other order.
@@ -269,6 +329,12 @@ impl KeeperLink {
             Ok(message) => Ok(message),
         }
     }
+}
+
+/// None when the image was dropped before the packet was sent.
+fn image(key: ParkKey, bytes: u64, descriptors: Vec<OwnedFd>) -> Option<HandedImage> {
+    let file = descriptors.into_iter().next()?;
+    Some(HandedImage { key, bytes, file })
 }
 
 fn handed(process: HeldProcess, descriptors: Vec<OwnedFd>) -> Result<Handed, LinkError> {

@@ -12,11 +12,13 @@ use super::event_log::EventLog;
 use super::journal::{Journal, Record};
 use super::keeper_orders::KeeperOrders;
 use super::nodes::Nodes;
+use super::parked::Parked;
 use super::parts::Part;
 use super::peers::Peers;
 use super::shutdown::Stage;
 use super::timers::{Clock, Timer, Timers};
 use pcm_core::job::ended::Ended;
+use pcm_core::reconfiguration::limits::Limits;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
@@ -41,6 +43,7 @@ pub(super) struct Daemon {
     pub(super) address: String,
     pub(super) cpus: Vec<u32>,
     pub(super) clock: Clock,
+    pub(super) limits: Limits,
     pub(super) timers: Timers,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) journal: Journal,
@@ -55,6 +58,7 @@ pub(super) struct Daemon {
     pub(super) drain: Option<Draining>,
     pub(super) jobs: BTreeMap<JobId, Coordinated>,
     pub(super) parts: BTreeMap<JobId, Part>,
+    pub(super) parked: Parked,
     pub(super) ended: Ended,
     pub(super) closed: VecDeque<JobId>,
     pub(super) highest_job: JobId,
@@ -68,6 +72,7 @@ pub(super) struct Beginnings {
     pub(super) address: String,
     pub(super) cpus: Vec<u32>,
     pub(super) clock: Clock,
+    pub(super) limits: Limits,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) journal: Journal,
     pub(super) log: EventLog,
@@ -84,6 +89,7 @@ impl Daemon {
             address,
             cpus,
             clock,
+            limits,
             events,
             journal,
             log,
@@ -98,6 +104,7 @@ impl Daemon {
             address,
             cpus,
             clock,
+            limits,
             timers: Timers::default(),
             events,
             journal,
@@ -112,6 +119,7 @@ impl Daemon {
             drain: None,
             jobs: BTreeMap::new(),
             parts: BTreeMap::new(),
+            parked: Parked::default(),
             ended: Ended::default(),
             closed: VecDeque::new(),
             highest_job,
@@ -185,6 +193,7 @@ impl Daemon {
             Timer::Settled => self.on_settled(),
             Timer::Redial(node) => self.on_redial(&node),
             Timer::Drain => self.drain_next(),
+            Timer::Parked => self.on_parked_timer(),
             Timer::Agent => self.start_agent(),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
         }

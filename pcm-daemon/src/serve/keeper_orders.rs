@@ -4,7 +4,8 @@ use super::event::Event;
 use crate::keeper_link::KeeperLink;
 use crate::rank::PageFile;
 use pcm_proto::keeper::{DaemonToKeeper, ProcessSpec};
-use std::os::fd::AsFd;
+use pcm_proto::parked::ParkKey;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -13,6 +14,7 @@ const ORDERS_MAX: usize = 16 * 1024;
 
 enum Order {
     Start { spec: Box<ProcessSpec>, page: PageFile },
+    Park { key: ParkKey, bytes: u64, file: OwnedFd },
     Other(DaemonToKeeper),
 }
 
@@ -40,6 +42,11 @@ impl KeeperOrders {
         });
     }
 
+    /// Has an image held; the file is closed here when it is on its way.
+    pub(super) fn park(&self, key: ParkKey, bytes: u64, file: OwnedFd) {
+        self.push(Order::Park { key, bytes, file });
+    }
+
     pub(super) fn order(&self, order: DaemonToKeeper) {
         self.push(Order::Other(order));
     }
@@ -56,6 +63,7 @@ async fn pass_orders(link: Arc<KeeperLink>, mut orders: mpsc::Receiver<Order>, e
     while let Some(order) = orders.recv().await {
         let sent = match order {
             Order::Start { spec, page } => link.start(*spec, page.as_fd()).await,
+            Order::Park { key, bytes, file } => link.park(key, bytes, file.as_fd()).await,
             Order::Other(order) => link.send(&order).await,
         };
         if let Err(error) = sent {

@@ -142,6 +142,7 @@ impl Daemon {
                     let (from, message) = (node.clone(), *message);
                     self.reform(job, reform::Input::Message { from, message });
                 }
+                JobMessage::Parked(message) => self.on_parked_message(job, node, message),
                 JobMessage::OutputFrom(from) => self.on_output_from(job, &from),
                 JobMessage::Stdin { offset, bytes } => self.on_part_stdin(job, offset, bytes),
                 message => self.participate(
@@ -161,7 +162,7 @@ impl Daemon {
                 }
                 let prefix = format!("pcm-{}", self.spec.cluster_id);
                 let mut state = Participant::new(job, self.own.clone(), &order, prefix);
-                let (reforming, reform_effects) = Reforming::at_start(&self.own, &order);
+                let (reforming, reform_effects) = Reforming::at_start(&self.own, &order, self.limits.clone());
                 let said = Input::Said {
                     node: node.clone(),
                     message: JobMessage::Start(order),
@@ -232,6 +233,8 @@ impl Daemon {
                 }
                 self.tell_agent_ranks();
             }
+            FromKeeper::Parked(image) => self.on_image(image),
+            FromKeeper::NotParked { key, reason } => self.on_no_image(key, reason),
             FromKeeper::JobCleared {
                 job,
                 killed,
@@ -316,14 +319,24 @@ impl Daemon {
                 key,
                 message: AppToDaemon::Reconfiguration(report),
                 ..
+            } => self.on_reform_said(key, report),
+            RankEvent::App {
+                key,
+                message: AppToDaemon::Parked { attempt, bytes },
+                descriptors,
+            } => self.on_parked(key, attempt, bytes, descriptors),
+            RankEvent::App {
+                key,
+                message: AppToDaemon::Restore(ask),
+                ..
+            } => self.on_restore_ask(key, ask),
+            RankEvent::App {
+                key,
+                message: AppToDaemon::RestoreFailed { reason },
+                ..
             } => {
-                self.reform(
-                    key.job,
-                    reform::Input::Report {
-                        process: key.process,
-                        report,
-                    },
-                );
+                let process = key.process;
+                self.reform(key.job, reform::Input::StartFailed { process, reason });
             }
             RankEvent::App {
                 key,
@@ -394,6 +407,7 @@ impl Daemon {
                 key: ProcessKey { job, process },
             });
         }
+        self.drop_parked_of(job);
         self.record(&Record::PartOver { job });
         self.close(job);
         self.on_something_ended();

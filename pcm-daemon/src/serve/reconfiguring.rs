@@ -18,10 +18,12 @@ use pcm_proto::ids::{Iteration, JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::layout::{Layout, Member};
 use pcm_proto::page::CEILING_NONE;
+use pcm_proto::parked::ParkKey;
 use pcm_proto::peer::{JobMessage, MpiStage, StartOrder};
 use pcm_proto::reconfiguration::{Attempt, Order, ReconfigurationMessage};
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::os::fd::BorrowedFd;
 
 /// Steps that follow from one input within this daemon: each rank's ceiling is written and read. More is a loop.
 const STEPS_MAX: usize = 100_000;
@@ -52,8 +54,7 @@ impl Reforming {
     }
 
     /// For a node that a first order tells of a job. The effects are for [`Daemon::begin_reform`].
-    pub(super) fn at_start(own: &NodeName, order: &StartOrder) -> (Self, Vec<Effect>) {
-        let limits = Limits::default();
+    pub(super) fn at_start(own: &NodeName, order: &StartOrder, limits: Limits) -> (Self, Vec<Effect>) {
         let (machine, effects) = if order.layout.is_empty() {
             let machine = Reconfigurer::at_first_message(own.clone(), order.coordinator.clone(), limits);
             (machine, Vec::new())
@@ -64,12 +65,8 @@ impl Reforming {
     }
 
     /// Until the record of a part from the journal is taken up.
-    pub(super) fn unknown(own: &NodeName, coordinator: &NodeName) -> Self {
-        Self::new(Reconfigurer::at_first_message(
-            own.clone(),
-            coordinator.clone(),
-            Limits::default(),
-        ))
+    pub(super) fn unknown(own: &NodeName, coordinator: &NodeName, limits: Limits) -> Self {
+        Self::new(Reconfigurer::at_first_message(own.clone(), coordinator.clone(), limits))
     }
 
     pub(super) fn record(&self) -> &JobRecord {
@@ -178,11 +175,8 @@ impl Daemon {
                 Effect::TellApp { process, order } => {
                     self.tell_app(job, process, &DaemonToApp::Reconfiguration(order));
                 }
-                Effect::Salvage { process, .. } => {
-                    let result = Err("data of a process that hangs cannot be copied out yet".to_owned());
-                    inputs.push_back(Input::Salvaged { process, result });
-                }
-                Effect::DropParked { .. } => {}
+                Effect::Salvage { process, attempt } => self.salvage(ParkKey { job, attempt, process }),
+                Effect::DropParked { attempt } => self.drop_parked(job, attempt),
                 Effect::EndProcess { process, cause } => {
                     let grace_ms = if cause == EndCause::Lost { LOST_GRACE_MS } else { 0 };
                     let message = JobMessage::EndProcesses {
@@ -264,10 +258,20 @@ impl Daemon {
         Some(started)
     }
 
-    fn tell_app(&mut self, job: JobId, process: ProcessId, message: &DaemonToApp) {
+    pub(super) fn tell_app(&mut self, job: JobId, process: ProcessId, message: &DaemonToApp) {
+        self.tell_app_with(job, process, message, &[]);
+    }
+
+    pub(super) fn tell_app_with(
+        &mut self,
+        job: JobId,
+        process: ProcessId,
+        message: &DaemonToApp,
+        descriptors: &[BorrowedFd<'_>],
+    ) {
         let local = self.parts.get(&job).and_then(|part| part.locals.get(&process));
         let Some(local) = local else { return };
-        match local.handle.app_send(message, &[]) {
+        match local.handle.app_send(message, descriptors) {
             Ok(()) => local.handle.page().page().ring(),
             Err(error) => tracing::warn!(%job, %process, %error, "a rank was not told of a reconfiguration"),
         }
@@ -407,7 +411,7 @@ impl Daemon {
         for job in self.parts.keys().copied().collect::<Vec<_>>() {
             let Some(record) = records.remove(&job) else { continue };
             let now = Moment(self.clock.now_us());
-            let (machine, effects) = Reconfigurer::at_restart(self.own.clone(), record, Limits::default(), now);
+            let (machine, effects) = Reconfigurer::at_restart(self.own.clone(), record, self.limits.clone(), now);
             let known = machine.processes();
             if let Some(part) = self.parts.get_mut(&job) {
                 part.reforming = Reforming::new(machine);

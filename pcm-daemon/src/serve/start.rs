@@ -20,6 +20,7 @@ use super::timers::{Clock, Timer};
 use crate::keeper_link::{KeeperLink, Welcome};
 use anyhow::{Context, anyhow};
 use pcm_core::membership::{Details, LocalNode, Membership};
+use pcm_core::reconfiguration::limits::Limits;
 use pcm_fabric::{BindError, ClusterKey, Endpoint, Listener, LocalEndpoint, LocalListener};
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::NodeState;
@@ -33,6 +34,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
+
+/// Names limits of reconfigurations that differ from the defaults; set it for `pcmctl up`.
+const LIMITS_VARIABLE: &str = "PCM_LIMITS";
 
 /// Runs the daemon until it has to end; the exit code, as the keeper understands it.
 pub fn run() -> i32 {
@@ -97,6 +101,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let spec = welcome.spec.clone();
     let node = &spec.node.name;
     tracing::info!(%node, restarts = welcome.restarts, held = welcome.held.len(), pid = std::process::id(), "the daemon starts");
+    let limits = limits()?;
     let dir = node_dir(&spec.cluster_dir, node);
     std::fs::create_dir_all(&dir).with_context(|| format!("{} cannot be made", dir.display()))?;
     let (journal, past) = Journal::open(&dir.join("journal"), is_first)?;
@@ -123,6 +128,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let mut daemon = Daemon::new(Beginnings {
         nodes: Nodes::new(own_report(&spec, &address, &cpus, host, &past, clock.now_us()), members),
         clock,
+        limits,
         highest_job: past.highest_job,
         address: address.clone(),
         cpus,
@@ -143,6 +149,14 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     daemon.run(&mut receiver).await;
     daemon.farewell(receiver).await;
     Ok(())
+}
+
+/// The limits of reconfigurations on this cluster.
+fn limits() -> anyhow::Result<Limits> {
+    let text = std::env::var(LIMITS_VARIABLE).unwrap_or_default();
+    Limits::default()
+        .changed_by(&text)
+        .with_context(|| LIMITS_VARIABLE.to_owned())
 }
 
 /// Listens where it listened before, so that others find a daemon that was started again; else where there is room.
@@ -258,7 +272,9 @@ async fn accept_local(mut listener: LocalListener, links: Arc<AtomicU64>, events
 impl Daemon {
     /// Takes up where an earlier daemon left off, or begins.
     fn begin(&mut self, welcome: Welcome, past: Past) {
-        let Welcome { restarts, held, .. } = welcome;
+        let Welcome {
+            restarts, held, parked, ..
+        } = welcome;
         let processes = held.len() as u32;
         for (ended_us, status) in past.ended {
             self.close(status.job);
@@ -283,7 +299,7 @@ impl Daemon {
             }
         }
         for (job, state) in past.parts {
-            let reforming = Reforming::unknown(&self.own, state.coordinator());
+            let reforming = Reforming::unknown(&self.own, state.coordinator(), self.limits.clone());
             let mut part = Part::new(job, state, reforming, &self.events);
             for ((process, stream), bytes) in past.printed.get(&job).cloned().unwrap_or_default() {
                 part.output.go_on_at(process, stream, bytes);
@@ -291,6 +307,7 @@ impl Daemon {
             self.parts.insert(job, part);
         }
         self.take_over(held);
+        parked.into_iter().for_each(|image| self.parked.take_over(image));
         self.restore_reforms(past.reforms);
         let own = self.own.clone();
         self.on_jobs_linked(&own);

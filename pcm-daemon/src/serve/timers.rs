@@ -34,6 +34,8 @@ pub(super) enum Timer {
     Redial(NodeName),
     /// The next job should leave the node.
     Drain,
+    /// Blocks of parked data may have been lost.
+    Parked,
     /// The agent should be started again.
     Agent,
     /// Output pipes of a job that has ended should be closed by now.

@@ -351,6 +351,7 @@ impl Simulation {
             let order = ReconfigurationOrder::Park {
                 attempt,
                 ceiling: *ceiling,
+                size_after: 1,
                 patience_us: *patience_us,
             };
             self.tell(|| format!("n{from} calls process {process} to a meeting of its own"));

@@ -297,6 +297,10 @@ impl Close {
             (Mode::Relaunch, Some((_, at))) => millis(now.since(*at)),
             _ => held_us as f64 / 1000.0,
         };
+        let until = match plan.mode {
+            Mode::Live => self.decided_at,
+            Mode::Relaunch => now,
+        };
         Reconfigured {
             plan: plan.kind.as_str().to_owned(),
             cause: plan.cause.clone(),
@@ -305,7 +309,8 @@ impl Close {
             moved: moved(plan),
             bytes_moved: self.moved.bytes,
             pause_ms,
-            total_ms: millis(self.decided_at.since(self.course.began)),
+            mode: plan.mode,
+            total_ms: millis(until.since(self.course.began)),
             phases_ms: self.course.phases_ms(now),
         }
     }

@@ -339,6 +339,7 @@ impl Participant {
                     ReconfigurationOrder::Park {
                         attempt,
                         ceiling: at,
+                        size_after: plan.new.size() as u32,
                         patience_us,
                     },
                 ),

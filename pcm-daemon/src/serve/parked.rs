@@ -1,0 +1,402 @@
+//! Parked data on this node: has the keeper hold what ranks hand over, gives it to restored ranks, fetches for them what
+//! lies on other nodes, serves other nodes. Never looks inside an image, and trusts none: a memory file is only read.
+
+use super::daemon::Daemon;
+use super::fetch::{ASK_AGAIN, Fetch, Unfit, block_checksum};
+use super::timers::Timer;
+use crate::keeper_link::HandedImage;
+use pcm_core::reconfiguration::effects::Input;
+use pcm_proto::app::DaemonToApp;
+use pcm_proto::ids::{Bytes, JobId, NodeName, Rank};
+use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
+use pcm_proto::layout::{Mode, Plan};
+use pcm_proto::parked::{BLOCK_BYTES, BlockRun, IMAGE_BYTES_MAX, ParkKey, ParkedMessage, RestoreAnswer, RestoreAsk};
+use pcm_proto::peer::JobMessage;
+use pcm_proto::reconfiguration::{Attempt, ReconfigurationReport, Tally};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::Acquire;
+use std::time::Instant;
+
+/// An image that the keeper holds.
+#[derive(Debug)]
+struct Image {
+    file: File,
+    bytes: u64,
+}
+
+/// All parked data this daemon deals with.
+#[derive(Debug, Default)]
+pub(super) struct Parked {
+    images: BTreeMap<ParkKey, Image>,
+    /// Handed over by ranks, not yet confirmed by the keeper; with what the rank said since.
+    awaited: BTreeMap<ParkKey, Option<ReconfigurationReport>>,
+    /// Being copied out of processes that hang.
+    salvaged: BTreeSet<ParkKey>,
+    fetches: BTreeMap<ParkKey, Fetch>,
+    is_timer_armed: bool,
+}
+
+impl Parked {
+    /// An image that was there before this daemon.
+    pub(super) fn take_over(&mut self, handed: HandedImage) {
+        let HandedImage { key, bytes, file } = handed;
+        let file = File::from(file);
+        self.images.insert(key, Image { file, bytes });
+    }
+
+    fn forget(&mut self, is_over: impl Fn(&ParkKey) -> bool) {
+        self.images.retain(|key, _| !is_over(key));
+        self.awaited.retain(|key, _| !is_over(key));
+        self.salvaged.retain(|key| !is_over(key));
+        self.fetches.retain(|key, _| !is_over(key));
+    }
+}
+
+impl Daemon {
+    /// A rank hands over its data.
+    pub(super) fn on_parked(&mut self, process: ProcessKey, attempt: Attempt, bytes: u64, descriptors: Vec<OwnedFd>) {
+        let key = ParkKey {
+            job: process.job,
+            attempt,
+            process: process.process,
+        };
+        let file = descriptors.into_iter().next().filter(|file| is_image(file, bytes));
+        let is_called = self
+            .relaunch(key.job)
+            .is_some_and(|(known, plan)| known == attempt && plan.old.member(key.process).is_some());
+        match file {
+            Some(file) if is_called => {
+                self.parked.awaited.insert(key, None);
+                self.keeper.park(key, bytes, file);
+            }
+            Some(_) => {}
+            // Its report that it has moved would be a lie.
+            None => self.park_failed(
+                key,
+                "what it handed over is no sealed memory file of the stated length".to_owned(),
+            ),
+        }
+    }
+
+    /// A rank says something about a reconfiguration. That its data is parked is true only when the keeper holds it.
+    pub(super) fn on_reform_said(&mut self, process: ProcessKey, report: ReconfigurationReport) {
+        if let ReconfigurationReport::Moved { attempt, .. } = &report {
+            let key = ParkKey {
+                job: process.job,
+                attempt: *attempt,
+                process: process.process,
+            };
+            if let Some(said) = self.parked.awaited.get_mut(&key) {
+                *said = Some(report);
+                return;
+            }
+        }
+        self.reform(
+            process.job,
+            Input::Report {
+                process: process.process,
+                report,
+            },
+        );
+    }
+
+    /// The keeper holds an image.
+    pub(super) fn on_image(&mut self, handed: HandedImage) {
+        let (key, bytes) = (handed.key, handed.bytes);
+        self.parked.take_over(handed);
+        let process = key.process;
+        if let Some(Some(report)) = self.parked.awaited.remove(&key) {
+            self.reform(key.job, Input::Report { process, report });
+        }
+        if self.parked.salvaged.remove(&key) {
+            let result = Ok(Tally {
+                bytes: Bytes(bytes),
+                checksum: 0,
+            });
+            self.reform(key.job, Input::Salvaged { process, result });
+        }
+    }
+
+    /// The keeper does not hold an image.
+    pub(super) fn on_no_image(&mut self, key: ParkKey, reason: String) {
+        tracing::warn!(job = %key.job, process = %key.process, attempt = %key.attempt, reason, "data is not parked");
+        let process = key.process;
+        if self.parked.awaited.remove(&key).is_some() {
+            self.park_failed(key, reason);
+        } else if self.parked.salvaged.remove(&key) {
+            let result = Err(reason);
+            self.reform(key.job, Input::Salvaged { process, result });
+        }
+    }
+
+    fn park_failed(&mut self, key: ParkKey, reason: String) {
+        let report = ReconfigurationReport::Failed {
+            attempt: key.attempt,
+            joining: false,
+            reason,
+        };
+        let process = key.process;
+        self.reform(key.job, Input::Report { process, report });
+    }
+
+    /// Data is to be copied out of a process that hangs.
+    pub(super) fn salvage(&mut self, key: ParkKey) {
+        let local = self.parts.get(&key.job).and_then(|part| part.locals.get(&key.process));
+        let (table, stretches) = local.map_or((0, 0), |local| {
+            let progress = &local.handle.page().page().head.progress;
+            (progress.table.load(Acquire), progress.stretches.load(Acquire))
+        });
+        self.parked.salvaged.insert(key);
+        let stretches = u32::try_from(stretches).unwrap_or(u32::MAX);
+        self.keeper.order(DaemonToKeeper::Salvage { key, table, stretches });
+    }
+
+    /// A job's images up to an attempt are not needed any more.
+    pub(super) fn drop_parked(&mut self, job: JobId, attempt: Attempt) {
+        self.parked.forget(|key| key.job == job && key.attempt <= attempt);
+        self.keeper.order(DaemonToKeeper::DropParked { job, attempt });
+    }
+
+    /// The job is over here; the keeper drops what it holds with the job's end.
+    pub(super) fn drop_parked_of(&mut self, job: JobId) {
+        self.parked.forget(|key| key.job == job);
+    }
+
+    /// The relaunch that this node takes part in.
+    fn relaunch(&self, job: JobId) -> Option<(Attempt, &Plan)> {
+        let engaged = self.parts.get(&job)?.reforming.record().engaged.as_ref()?;
+        (engaged.plan.mode == Mode::Relaunch).then_some((engaged.attempt, &engaged.plan))
+    }
+
+    /// A restored rank asks for parked data.
+    pub(super) fn on_restore_ask(&mut self, asker: ProcessKey, ask: RestoreAsk) {
+        let Some((attempt, plan)) = self.relaunch(asker.job) else {
+            tracing::warn!(job = %asker.job, process = %asker.process, "a rank asks for parked data, but no relaunch is under way");
+            return;
+        };
+        match ask {
+            RestoreAsk::Plan => {
+                let answer = RestoreAnswer::Plan {
+                    old_size: plan.old.size() as u32,
+                    continues: plan.continues.clone(),
+                    weights: plan.new.weights.clone(),
+                };
+                self.tell_app(asker.job, asker.process, &DaemonToApp::Restore(answer));
+            }
+            RestoreAsk::Blocks { rank, runs } => {
+                let Some(member) = plan.old.members.get(rank.0 as usize).cloned() else {
+                    return self.tell_lost(asker, rank, format!("there was no rank {rank}"));
+                };
+                let key = ParkKey {
+                    job: asker.job,
+                    attempt,
+                    process: member.process,
+                };
+                if member.node == self.own {
+                    self.give_image(asker, rank, key);
+                } else {
+                    self.fetch(asker, rank, key, member.node, runs);
+                }
+            }
+        }
+    }
+
+    fn give_image(&mut self, asker: ProcessKey, rank: Rank, key: ParkKey) {
+        let Some(image) = self.parked.images.get(&key) else {
+            let reason = format!("node {} does not hold the data of rank {rank} any more", self.own);
+            return self.tell_lost(asker, rank, reason);
+        };
+        let (bytes, file) = (image.bytes, image.file.try_clone());
+        self.hand_image(asker, rank, bytes, file);
+    }
+
+    fn hand_image(&mut self, asker: ProcessKey, rank: Rank, bytes: u64, file: io::Result<File>) {
+        match file {
+            Ok(file) => {
+                let answer = DaemonToApp::Restore(RestoreAnswer::Image { rank, bytes });
+                self.tell_app_with(asker.job, asker.process, &answer, &[file.as_fd()]);
+            }
+            Err(error) => self.tell_lost(asker, rank, error.to_string()),
+        }
+    }
+
+    fn tell_lost(&mut self, asker: ProcessKey, rank: Rank, reason: String) {
+        tracing::error!(job = %asker.job, process = %asker.process, %rank, reason, "parked data is lost");
+        let answer = DaemonToApp::Restore(RestoreAnswer::Lost { rank, reason });
+        self.tell_app(asker.job, asker.process, &answer);
+    }
+
+    fn fetch(&mut self, asker: ProcessKey, rank: Rank, key: ParkKey, node: NodeName, runs: Vec<BlockRun>) {
+        if let Entry::Vacant(place) = self.parked.fetches.entry(key) {
+            match Fetch::new(node) {
+                Ok(fetch) => place.insert(fetch),
+                Err(error) => return self.tell_lost(asker, rank, format!("no memory for a copy: {error}")),
+            };
+        }
+        let is_taken = self
+            .parked
+            .fetches
+            .get_mut(&key)
+            .is_some_and(|fetch| fetch.want(asker.process, rank, runs));
+        if !is_taken {
+            return self.tell_lost(asker, rank, "too many ranks wait for it".to_owned());
+        }
+        self.fetch_on(key);
+    }
+
+    /// Hands over what has come, and asks for more.
+    fn fetch_on(&mut self, key: ParkKey) {
+        let Some(fetch) = self.parked.fetches.get_mut(&key) else {
+            return;
+        };
+        let (ask, node, served) = (fetch.take_asks(Instant::now()), fetch.node.clone(), fetch.take_served());
+        let is_busy = fetch.is_busy();
+        let files: Vec<io::Result<File>> = served.iter().map(|_| fetch.file.try_clone()).collect();
+        for ((process, rank, bytes), file) in served.into_iter().zip(files) {
+            let asker = ProcessKey { job: key.job, process };
+            self.hand_image(asker, rank, bytes, file);
+        }
+        for block in ask {
+            let want = ParkedMessage::Want {
+                attempt: key.attempt,
+                process: key.process,
+                block,
+            };
+            self.send_job(&node, key.job, JobMessage::Parked(want));
+        }
+        if is_busy && !self.parked.is_timer_armed {
+            self.parked.is_timer_armed = true;
+            self.timers.arm(ASK_AGAIN, Timer::Parked);
+        }
+    }
+
+    /// Blocks may have been lost.
+    pub(super) fn on_parked_timer(&mut self) {
+        self.parked.is_timer_armed = false;
+        for key in self.parked.fetches.keys().copied().collect::<Vec<_>>() {
+            self.fetch_on(key);
+        }
+    }
+
+    /// Another node says something about images.
+    pub(super) fn on_parked_message(&mut self, job: JobId, node: &NodeName, message: ParkedMessage) {
+        match message {
+            ParkedMessage::Want {
+                attempt,
+                process,
+                block,
+            } => {
+                let key = ParkKey { job, attempt, process };
+                let answer = self.block(key, block).unwrap_or_else(|reason| ParkedMessage::Gone {
+                    attempt,
+                    process,
+                    reason,
+                });
+                self.send_job(node, job, JobMessage::Parked(answer));
+            }
+            ParkedMessage::Block {
+                attempt,
+                process,
+                block,
+                image_bytes,
+                checksum,
+                bytes,
+            } => {
+                let key = ParkKey { job, attempt, process };
+                self.on_block(key, node, (block, image_bytes, checksum), &bytes);
+            }
+            ParkedMessage::Gone {
+                attempt,
+                process,
+                reason,
+            } => {
+                let key = ParkKey { job, attempt, process };
+                if self.parked.fetches.get(&key).is_some_and(|fetch| fetch.node == *node) {
+                    self.fetch_failed(key, &reason);
+                }
+            }
+        }
+    }
+
+    fn block(&self, key: ParkKey, block: u64) -> Result<ParkedMessage, String> {
+        let Some(image) = self.parked.images.get(&key) else {
+            return Err(format!(
+                "node {} does not hold the data of process {} any more",
+                self.own, key.process
+            ));
+        };
+        let begin = block.saturating_mul(BLOCK_BYTES).min(image.bytes);
+        let mut bytes = vec![0; (image.bytes - begin).min(BLOCK_BYTES) as usize];
+        let read = image.file.read_exact_at(&mut bytes, begin);
+        read.map_err(|error| format!("the data of process {} cannot be read: {error}", key.process))?;
+        Ok(ParkedMessage::Block {
+            attempt: key.attempt,
+            process: key.process,
+            block,
+            image_bytes: image.bytes,
+            checksum: block_checksum(&bytes),
+            bytes,
+        })
+    }
+
+    fn on_block(
+        &mut self,
+        key: ParkKey,
+        node: &NodeName,
+        (block, image_bytes, checksum): (u64, u64, u64),
+        bytes: &[u8],
+    ) {
+        let Some(fetch) = self.parked.fetches.get_mut(&key).filter(|fetch| fetch.node == *node) else {
+            return;
+        };
+        match fetch.take(block, image_bytes, checksum, bytes) {
+            Ok(Ok(())) => self.fetch_on(key),
+            Ok(Err(Unfit::Unasked)) => {}
+            Ok(Err(unfit)) => {
+                tracing::warn!(%node, block, ?unfit, "a block of parked data is not taken and asked for again")
+            }
+            Err(error) => self.fetch_failed(key, &format!("no memory for a copy: {error}")),
+        }
+    }
+
+    fn fetch_failed(&mut self, key: ParkKey, reason: &str) {
+        let Some(mut fetch) = self.parked.fetches.remove(&key) else {
+            return;
+        };
+        for (process, rank) in fetch.take_waiting() {
+            self.tell_lost(ProcessKey { job: key.job, process }, rank, reason.to_owned());
+        }
+    }
+}
+
+/// Whether a file is as long as it is said to be and cannot become shorter or other under a reader.
+fn is_image(file: &OwnedFd, bytes: u64) -> bool {
+    let wanted = SealFlags::SHRINK | SealFlags::WRITE;
+    let is_sealed = fcntl_get_seals(file).is_ok_and(|seals| seals.contains(wanted));
+    let length = fstat(file).ok().and_then(|stat| u64::try_from(stat.st_size).ok());
+    is_sealed && bytes > 0 && bytes <= IMAGE_BYTES_MAX && length == Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, memfd_create};
+
+    #[test]
+    fn only_a_sealed_file_of_the_stated_length_is_an_image() {
+        let file = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&file, 100).unwrap();
+        assert!(!is_image(&file, 100));
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::WRITE).unwrap();
+        assert!(is_image(&file, 100));
+        assert!(!is_image(&file, 99));
+        let other = File::open("/dev/null").unwrap().into();
+        assert!(!is_image(&other, 0));
+    }
+}

@@ -1,0 +1,207 @@
+//! Relaunches through real daemons and keepers, with ranks that park and restore numbers but have no MPI: who asks, what
+//! is parked where, and what is left of it.
+
+use rustix::process::Signal;
+use serde_json::Value;
+use std::time::Duration;
+use tests::{
+    background::Background,
+    cluster::{Cluster, LIMIT},
+    limited::Outcome,
+    processes, wait,
+};
+
+const RANK: &str = env!("CARGO_BIN_EXE_stand_in_rank");
+
+fn job(cluster: &Cluster, ranks: &str, arguments: &[&str]) -> Background {
+    let arguments = [&["run", "-n", ranks, "--label", "--", RANK], arguments].concat();
+    let job = Background::start(&mut cluster.pcmctl(&arguments));
+    wait::until("every rank to iterate", LIMIT, || {
+        let status = cluster.run(&["ps", "1", "--json"]);
+        let document: Value = serde_json::from_str(&status.stdout).ok()?;
+        let rows = document["ranks"].as_array()?;
+        let all = !rows.is_empty() && rows.iter().all(|row| row["iteration"].as_u64() > Some(0));
+        all.then_some(())
+    });
+    job
+}
+
+fn places(cluster: &Cluster) -> Vec<String> {
+    let ps = cluster.json(&["ps", "1"]);
+    let rows = ps["ranks"].as_array().expect("rows").iter();
+    rows.map(|row| row["node"].as_str().expect("a node").to_owned())
+        .collect()
+}
+
+/// Memory files of images that a process has open.
+fn images(pid: u32) -> usize {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("a living process");
+    let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    let names = ["stand-in", "pcm-parked", "pcm-salvaged", "pcm-fetched"];
+    targets
+        .filter(|target| {
+            names
+                .iter()
+                .any(|name| target.to_string_lossy().contains(&format!("memfd:{name}")))
+        })
+        .count()
+}
+
+fn expect_nothing_parked(cluster: &Cluster) {
+    for node in ["n0", "n1", "n2"] {
+        let daemon = cluster.daemon_pid(node);
+        let keeper = processes::parent(daemon);
+        wait::until("the images to be dropped", LIMIT, || {
+            (images(daemon) + images(keeper) == 0).then_some(())
+        });
+    }
+}
+
+fn expect_success(outcome: &Outcome, restored: usize) {
+    assert!(outcome.status.success(), "{outcome:?}");
+    let count = outcome.stdout.matches("is restored as rank").count();
+    assert_eq!(count, restored, "{outcome:?}");
+}
+
+#[test]
+fn each_verb_by_relaunch_ends_with_the_same_numbers_and_leaves_nothing_parked() {
+    let cluster = Cluster::up(3);
+    let job = job(&cluster, "2", &["3000", "2000"]);
+    let mut restored = 0;
+    for (arguments, plan, size) in [
+        (vec!["migrate", "1", "--rank", "1", "--to", "n2"], "migrate", 2),
+        (vec!["expand", "1", "--to", "5"], "expand", 5),
+        (vec!["rebalance", "1"], "rebalance", 5),
+        (vec!["shrink", "1", "--to", "3"], "shrink", 3),
+    ] {
+        let done = cluster.json(&[&arguments[..], &["--mode", "relaunch"]].concat());
+        assert_eq!(
+            (done["plan"].as_str(), done["ranks_after"].as_u64()),
+            (Some(plan), Some(size)),
+            "{done}"
+        );
+        assert_eq!(done["mode"], "relaunch", "{done}");
+        assert!(done["bytes_moved"].as_u64() >= Some(300_007 * 8), "{done}");
+        assert!(done["total_ms"].as_f64() >= done["pause_ms"].as_f64(), "{done}");
+        assert_eq!(places(&cluster).len() as u64, size);
+        expect_nothing_parked(&cluster);
+        restored += size as usize;
+    }
+    expect_success(&job.end(LIMIT), restored);
+    cluster.down();
+}
+
+#[test]
+fn a_live_reconfiguration_whose_ranks_hang_becomes_a_relaunch_from_salvaged_data() {
+    let mut cluster = Cluster::place();
+    let limits = "meet_max=300,settle_max=300";
+    let up = cluster.boot_with(&["--local", "3"], &[("PCM_LIMITS", limits)]);
+    assert!(up.status.success(), "{up:?}");
+    let job = job(&cluster, "3", &["1500", "2000", "hang"]);
+    let done = cluster.json(&["migrate", "1", "--rank", "0", "--to", "n2"]);
+    assert_eq!(
+        (done["plan"].as_str(), done["mode"].as_str()),
+        (Some("migrate"), Some("relaunch")),
+        "{done}"
+    );
+    assert_eq!(places(&cluster)[0], "n2");
+    expect_nothing_parked(&cluster);
+    expect_success(&job.end(LIMIT), 3);
+    cluster.down();
+}
+
+#[test]
+fn before_too_many_worlds_are_met_the_job_is_consolidated_into_one() {
+    let mut cluster = Cluster::place();
+    let up = cluster.boot_with(&["--local", "3"], &[("PCM_LIMITS", "worlds_met_max=6")]);
+    assert!(up.status.success(), "{up:?}");
+    let job = job(&cluster, "2", &["6000", "1000"]);
+    let mut modes = Vec::new();
+    for round in 0..20 {
+        let to = format!("n{}", (round + 2) % 3);
+        let rank = (round % 2).to_string();
+        let done = cluster.json(&["migrate", "1", "--rank", &rank, "--to", &to]);
+        modes.push(done["mode"].as_str().expect("a mode").to_owned());
+    }
+    let relaunched = modes.iter().filter(|mode| *mode == "relaunch").count();
+    assert!(
+        (3..=5).contains(&relaunched),
+        "one world of six is new in each round: {modes:?}"
+    );
+    let refused = cluster.run(&["ps", "1", "--json"]);
+    assert!(refused.status.success(), "{refused:?}");
+    let outcome = job.end(LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    cluster.down();
+}
+
+#[test]
+fn a_daemon_killed_while_data_is_parked_finds_it_with_its_keeper() {
+    let cluster = Cluster::up(3);
+    let job = job(&cluster, "3", &["3000", "2000"]);
+    for (round, node) in ["n1", "n2", "n0"].into_iter().enumerate() {
+        let asked = Background::start(&mut cluster.pcmctl(&[
+            "expand",
+            "1",
+            "--to",
+            &(4 + round).to_string(),
+            "--mode",
+            "relaunch",
+        ]));
+        let daemon = cluster.daemon_pid(node);
+        wait::until("data to be parked", LIMIT, || (images(daemon) > 0).then_some(()));
+        processes::send(daemon, Signal::KILL);
+        let _ = asked.end(LIMIT);
+        wait::until("one layout with every rank alive", LIMIT, || {
+            // A daemon that is being started again answers a moment later.
+            let ps = cluster.run(&["ps", "1", "--json"]);
+            let ps: Value = serde_json::from_str(&ps.stdout).ok()?;
+            let rows = ps["ranks"].as_array()?;
+            let all = rows
+                .iter()
+                .all(|row| row["pid"].as_u64() > Some(0) && row["iteration"].as_u64() > Some(0));
+            (ps["state"] == "running" && rows.len() >= 3 && all).then_some(())
+        });
+    }
+    let outcome = job.end(LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    cluster.down();
+}
+
+#[test]
+fn a_node_is_drained_of_a_running_job() {
+    let cluster = Cluster::up(3);
+    let job = job(&cluster, "3", &["2500", "2000"]);
+    let outcome = cluster.run(&["drain", "n1"]);
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert!(!places(&cluster).contains(&"n1".to_owned()));
+    let events = cluster.run(&["events", "1", "--json"]);
+    let moved: Vec<Value> = events
+        .stdout
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|event| event["kind"] == "reconfigured")
+        .collect();
+    assert_eq!(moved.len(), 1, "{events:?}");
+    for field in [
+        "time",
+        "job",
+        "epoch",
+        "plan",
+        "cause",
+        "ranks_before",
+        "ranks_after",
+        "moved",
+        "bytes_moved",
+        "pause_ms",
+        "total_ms",
+        "phases_ms",
+        "mode",
+    ] {
+        assert!(!moved[0][field].is_null(), "{field}: {}", moved[0]);
+    }
+    assert!(moved[0]["cause"].as_str().expect("a cause").contains("drain"));
+    let outcome = job.end(LIMIT + Duration::from_secs(10));
+    assert!(outcome.status.success(), "{outcome:?}");
+    cluster.down();
+}
