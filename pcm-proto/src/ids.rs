@@ -51,6 +51,10 @@ number!(
     RegionId(u32)
 );
 number!(
+    /// A checkpoint of one job, numbered from 1 in the order in which they were begun.
+    CheckpointId(u64)
+);
+number!(
     /// A number of bytes.
     Bytes(u64)
 );

@@ -1,0 +1,544 @@
+//! The catalogue of one job's checkpoints, held by its coordinator: a checkpoint exists when every part of it exists
+//! somewhere, at one iteration, and a record says so. Decides what counts and what is not needed any more. Never holds
+//! data, never decides when a checkpoint is made.
+//!
+//! ```text
+//!                  last missing part stored                      persisted
+//!   (stored) ─► Gathering ──────────────► Persisting ─ Persist! ──────────► Committed ─ Announce!
+//!                  ▲                          │                                │
+//!                  └──── a part's last copy lost or damaged ◄──────────────────┘ Lost!
+//! ```
+//!
+//! A catalogue can be lost with its daemon: the next coordinator builds it anew from what the nodes say they hold,
+//! as completeness follows from the parts alone.
+
+use super::entry::{Entry, PartTally, Place, Progress, Stamp};
+use pcm_proto::ids::{Bytes, CheckpointId, NodeName, Rank};
+use std::{collections::BTreeMap, fmt};
+
+/// Most checkpoints a catalogue holds: one is made at a time and old ones are collected, so more are a fault of those
+/// who report them.
+pub const CHECKPOINTS_MAX: usize = 64;
+
+/// How many complete checkpoints are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// In memory. One: with the one being made, each rank's data is there twice.
+    pub memory: usize,
+    /// In files.
+    pub files: usize,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { memory: 1, files: 2 }
+    }
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Make a record that the checkpoint is complete, then say [`Catalogue::persisted`].
+    Persist(Stamp),
+    /// The checkpoint counts; it may be spoken of.
+    Announce(Stamp),
+    /// A checkpoint that was announced has lost a part, and no newer one replaces it.
+    Lost {
+        /// Which one.
+        stamp: Stamp,
+        /// A part without a copy.
+        missing: Rank,
+        /// What a restart would begin with now.
+        next: Option<Stamp>,
+    },
+    /// This copy is not needed any more.
+    Drop {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Whose part.
+        rank: Rank,
+        /// Which copy.
+        place: Place,
+    },
+}
+
+/// Why a stored part is not taken in. The catalogue is as before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartRefused {
+    /// The checkpoint has another iteration, epoch or size than the part says.
+    StampDiffers {
+        /// What is known.
+        known: Stamp,
+        /// What the part says.
+        said: Stamp,
+    },
+    /// The checkpoint has no such rank.
+    NoSuchRank {
+        /// The rank.
+        rank: Rank,
+        /// The number of ranks.
+        ranks: u32,
+    },
+    /// A newer checkpoint is complete: this one will not be.
+    Superseded {
+        /// That one.
+        by: CheckpointId,
+    },
+    /// Its bytes differ from those of the other copies: one of them is damaged, and the first counts.
+    ContentsDiffer {
+        /// The part's rank.
+        rank: Rank,
+    },
+    /// [`CHECKPOINTS_MAX`] others are unfinished.
+    TooMany,
+}
+
+/// A checkpoint that can be restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restorable {
+    /// Which one.
+    pub stamp: Stamp,
+    /// Bytes of all parts.
+    pub bytes: Bytes,
+    /// By rank: where its part can be had, fastest first; never empty.
+    pub sources: Vec<Vec<Place>>,
+}
+
+/// See the file head.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    keep: Keep,
+    entries: BTreeMap<CheckpointId, Entry>,
+    /// No number up to this one is given again.
+    highest: CheckpointId,
+}
+
+impl Catalogue {
+    /// An empty catalogue.
+    pub fn new(keep: Keep) -> Self {
+        Self {
+            keep,
+            ..Self::default()
+        }
+    }
+
+    /// A number for a checkpoint about to be made: above all that was ever heard of.
+    pub fn next_id(&mut self) -> CheckpointId {
+        self.highest.0 += 1;
+        self.highest
+    }
+
+    /// A copy of a part exists, whole and checked. May be said again.
+    pub fn stored(
+        &mut self,
+        stamp: Stamp,
+        rank: Rank,
+        place: Place,
+        tally: PartTally,
+    ) -> Result<Vec<Effect>, PartRefused> {
+        self.highest = self.highest.max(stamp.id);
+        if rank.0 >= stamp.ranks {
+            let ranks = stamp.ranks;
+            return Err(PartRefused::NoSuchRank { rank, ranks });
+        }
+        match self.entries.get(&stamp.id) {
+            Some(entry) if entry.stamp != stamp => {
+                let known = entry.stamp;
+                return Err(PartRefused::StampDiffers { known, said: stamp });
+            }
+            Some(_) => {}
+            None => self.open(stamp)?,
+        }
+        let Some(entry) = self.entries.get_mut(&stamp.id) else {
+            return Ok(Vec::new());
+        };
+        if !entry.add(rank, place, tally) {
+            return Err(PartRefused::ContentsDiffer { rank });
+        }
+        let mut effects = Vec::new();
+        if entry.progress == Progress::Gathering && entry.is_complete(|_| true) {
+            entry.progress = Progress::Persisting;
+            effects.push(Effect::Persist(stamp));
+        }
+        if entry.is_complete(|place| *place == Place::File) {
+            entry.is_filing = false;
+        }
+        self.collect(&mut effects);
+        Ok(effects)
+    }
+
+    /// The record that a checkpoint is complete will last.
+    pub fn persisted(&mut self, id: CheckpointId) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Some(entry) = self.entries.get_mut(&id)
+            && entry.progress == Progress::Persisting
+        {
+            entry.progress = Progress::Committed;
+            effects.push(Effect::Announce(entry.stamp));
+        }
+        self.collect(&mut effects);
+        effects
+    }
+
+    /// A copy turned out to be damaged, or is gone.
+    pub fn damaged(&mut self, id: CheckpointId, rank: Rank, place: &Place) -> Vec<Effect> {
+        self.lose(|entry| {
+            if entry.stamp.id == id {
+                entry.remove(rank, place);
+            }
+        })
+    }
+
+    /// A node is gone, with all it had in memory.
+    pub fn node_lost(&mut self, node: &NodeName) -> Vec<Effect> {
+        self.lose(|entry| {
+            for (rank, place) in entry.copies(|place| place.node() == Some(node)) {
+                entry.remove(rank, &place);
+            }
+        })
+    }
+
+    /// Files of a checkpoint are being written: it is kept until they are complete, or [`Catalogue::file_given_up`].
+    pub fn file_begun(&mut self, id: CheckpointId) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.is_filing = !entry.is_complete(|place| *place == Place::File);
+        }
+    }
+
+    /// No files of this checkpoint will come.
+    pub fn file_given_up(&mut self, id: CheckpointId) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.is_filing = false;
+            drop_copies(entry, |place| *place == Place::File, &mut effects);
+        }
+        effects.extend(self.lose(|_| {}));
+        effects
+    }
+
+    /// A checkpoint that is not complete will not be: its parts are dropped.
+    pub fn given_up(&mut self, id: CheckpointId) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Some(entry) = self.entries.get_mut(&id)
+            && entry.progress == Progress::Gathering
+        {
+            drop_copies(entry, |_| true, &mut effects);
+            self.entries.remove(&id);
+        }
+        effects
+    }
+
+    /// What can be restored, newest first.
+    pub fn restorable(&self) -> impl Iterator<Item = Restorable> + '_ {
+        self.committed().map(|entry| Restorable {
+            stamp: entry.stamp,
+            bytes: entry.bytes(),
+            sources: entry.sources(),
+        })
+    }
+
+    /// What a restart begins with.
+    pub fn newest(&self) -> Option<Restorable> {
+        self.restorable().next()
+    }
+
+    /// Every checkpoint that is known, oldest first, and whether it counts.
+    pub fn stamps(&self) -> impl Iterator<Item = (Stamp, bool)> + '_ {
+        let entries = self.entries.values();
+        entries.map(|entry| (entry.stamp, entry.progress == Progress::Committed))
+    }
+
+    fn committed(&self) -> impl Iterator<Item = &Entry> {
+        let newest_first = self.entries.values().rev();
+        newest_first.filter(|entry| entry.progress == Progress::Committed)
+    }
+
+    fn open(&mut self, stamp: Stamp) -> Result<(), PartRefused> {
+        // A file may still make an old checkpoint whole; what is older than every kept one will be nothing any more.
+        if let Some(newest) = self.committed().next().filter(|newest| newest.stamp.id > stamp.id) {
+            return Err(PartRefused::Superseded { by: newest.stamp.id });
+        }
+        if self.entries.len() >= CHECKPOINTS_MAX {
+            return Err(PartRefused::TooMany);
+        }
+        self.entries.insert(stamp.id, Entry::new(stamp));
+        Ok(())
+    }
+
+    /// Takes copies away, then sees what does not count any more.
+    fn lose(&mut self, take: impl Fn(&mut Entry)) -> Vec<Effect> {
+        let before = self.committed().next().map(|entry| entry.stamp);
+        for entry in self.entries.values_mut() {
+            take(entry);
+            if entry.progress != Progress::Gathering && !entry.is_complete(|_| true) {
+                entry.progress = Progress::Gathering;
+            }
+        }
+        let mut effects = Vec::new();
+        let next = self.committed().next().map(|entry| entry.stamp);
+        if let Some(stamp) = before.filter(|before| next != Some(*before)) {
+            let missing = self.entries.get(&stamp.id).and_then(|entry| entry.missing().next());
+            let missing = missing.unwrap_or_default();
+            effects.push(Effect::Lost { stamp, missing, next });
+        }
+        self.collect(&mut effects);
+        effects
+    }
+
+    /// Drops what no restart will ask for: all older than the newest complete ones of each level.
+    fn collect(&mut self, effects: &mut Vec<Effect>) {
+        let Some(newest) = self.committed().next().map(|entry| entry.stamp.id) else {
+            return;
+        };
+        let (mut memory, mut files) = (self.keep.memory, self.keep.files);
+        for (id, entry) in self.entries.range_mut(..=newest).rev() {
+            let is_committed = entry.progress == Progress::Committed;
+            let keeps_memory = is_committed && entry.is_complete(Place::is_memory) && take_one(&mut memory);
+            let has_files = entry.is_complete(|place| *place == Place::File);
+            let is_whole = entry.progress != Progress::Gathering;
+            let keeps_files = entry.is_filing || is_whole && has_files && take_one(&mut files);
+            if *id == newest {
+                continue;
+            }
+            drop_copies(
+                entry,
+                |place| if place.is_memory() { !keeps_memory } else { !keeps_files },
+                effects,
+            );
+            if entry.progress != Progress::Gathering && !entry.is_complete(|_| true) {
+                entry.progress = Progress::Gathering;
+            }
+        }
+        let is_of_use = |entry: &Entry| entry.is_filing || !entry.copies(|_| true).is_empty();
+        self.entries.retain(|id, entry| *id >= newest || is_of_use(entry));
+    }
+}
+
+fn take_one(left: &mut usize) -> bool {
+    let has_one = *left > 0;
+    *left = left.saturating_sub(1);
+    has_one
+}
+
+fn drop_copies(entry: &mut Entry, is_unwanted: impl Fn(&Place) -> bool, effects: &mut Vec<Effect>) {
+    let id = entry.stamp.id;
+    for (rank, place) in entry.copies(is_unwanted) {
+        entry.remove(rank, &place);
+        effects.push(Effect::Drop { id, rank, place });
+    }
+}
+
+impl fmt::Display for PartRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StampDiffers { known, said } => write!(
+                f,
+                "checkpoint {} is of iteration {} on {} ranks in epoch {}, the part is of iteration {} on {} in epoch {}",
+                known.id, known.iteration, known.ranks, known.epoch, said.iteration, said.ranks, said.epoch
+            ),
+            Self::NoSuchRank { rank, ranks } => write!(f, "there is no rank {rank} among {ranks}"),
+            Self::Superseded { by } => write!(f, "checkpoint {by} is newer and complete"),
+            Self::ContentsDiffer { rank } => write!(f, "the part of rank {rank} differs from its other copies"),
+            Self::TooMany => write!(f, "{CHECKPOINTS_MAX} checkpoints are unfinished already"),
+        }
+    }
+}
+
+impl std::error::Error for PartRefused {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_proto::ids::{Epoch, Iteration};
+
+    fn node(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    fn stamp(id: u64) -> Stamp {
+        Stamp {
+            id: CheckpointId(id),
+            epoch: Epoch(0),
+            iteration: Iteration(id * 100),
+            ranks: 2,
+        }
+    }
+
+    fn tally(of: u64) -> PartTally {
+        PartTally {
+            bytes: Bytes(8),
+            checksum: of,
+        }
+    }
+
+    fn own(rank: u32) -> Place {
+        Place::Own(node(&format!("n{rank}")))
+    }
+
+    fn store(catalogue: &mut Catalogue, id: u64, place: impl Fn(u32) -> Place) -> Vec<Effect> {
+        (0..2)
+            .flat_map(|rank| {
+                let said = catalogue.stored(stamp(id), Rank(rank), place(rank), tally(u64::from(rank)));
+                said.unwrap()
+            })
+            .collect()
+    }
+
+    fn commit(catalogue: &mut Catalogue, id: u64, place: impl Fn(u32) -> Place) -> Vec<Effect> {
+        assert!(store(catalogue, id, place).contains(&Effect::Persist(stamp(id))));
+        catalogue.persisted(CheckpointId(id))
+    }
+
+    fn newest(catalogue: &Catalogue) -> Option<u64> {
+        catalogue.newest().map(|restorable| restorable.stamp.id.0)
+    }
+
+    #[test]
+    fn a_checkpoint_counts_only_when_every_part_is_there_and_the_record_lasts() {
+        let mut catalogue = Catalogue::new(Keep::default());
+        let said = catalogue.stored(stamp(1), Rank(0), own(0), tally(0));
+        assert_eq!((said, newest(&catalogue)), (Ok(vec![]), None));
+        let said = catalogue.stored(stamp(1), Rank(1), own(1), tally(1));
+        assert_eq!(said, Ok(vec![Effect::Persist(stamp(1))]));
+        assert_eq!(newest(&catalogue), None, "it was spoken of before it was on record");
+        assert_eq!(catalogue.persisted(CheckpointId(1)), [Effect::Announce(stamp(1))]);
+        assert_eq!(newest(&catalogue), Some(1));
+        assert_eq!(catalogue.persisted(CheckpointId(1)), []);
+    }
+
+    #[test]
+    fn a_part_of_another_iteration_is_refused() {
+        let mut catalogue = Catalogue::new(Keep::default());
+        store(&mut catalogue, 1, own);
+        let other = Stamp {
+            iteration: Iteration(7),
+            ..stamp(1)
+        };
+        let refused = catalogue.stored(other, Rank(0), own(0), tally(0));
+        let (known, said) = (stamp(1), other);
+        assert_eq!(refused, Err(PartRefused::StampDiffers { known, said }));
+    }
+
+    #[test]
+    fn a_copy_that_differs_from_the_first_is_refused() {
+        let mut catalogue = Catalogue::new(Keep::default());
+        commit(&mut catalogue, 1, own);
+        let refused = catalogue.stored(stamp(1), Rank(1), Place::Partner(node("n0")), tally(99));
+        assert_eq!(refused, Err(PartRefused::ContentsDiffer { rank: Rank(1) }));
+        assert_eq!(catalogue.newest().unwrap().sources[1], [own(1)]);
+    }
+
+    #[test]
+    fn a_lost_node_costs_nothing_where_its_partner_has_a_copy() {
+        let mut catalogue = Catalogue::new(Keep::default());
+        commit(&mut catalogue, 1, own);
+        store(&mut catalogue, 1, |rank| {
+            Place::Partner(node(&format!("n{}", 1 - rank)))
+        });
+        assert_eq!(catalogue.node_lost(&node("n1")), []);
+        let sources = catalogue.newest().unwrap().sources;
+        assert_eq!(sources, [vec![own(0)], vec![Place::Partner(node("n0"))]]);
+        let lost = catalogue.node_lost(&node("n0"));
+        let (missing, next) = (Rank(0), None);
+        let stamp = stamp(1);
+        assert_eq!(lost, [Effect::Lost { stamp, missing, next }]);
+        assert_eq!(newest(&catalogue), None);
+    }
+
+    #[test]
+    fn a_damaged_part_is_taken_from_the_next_level_and_then_from_the_older_checkpoint() {
+        let mut catalogue = Catalogue::new(Keep::default());
+        commit(&mut catalogue, 1, own);
+        store(&mut catalogue, 1, |_| Place::File);
+        commit(&mut catalogue, 2, own);
+        store(&mut catalogue, 2, |_| Place::File);
+        assert_eq!(catalogue.newest().unwrap().sources[0], [own(0), Place::File]);
+        assert_eq!(catalogue.damaged(CheckpointId(2), Rank(0), &own(0)), []);
+        assert_eq!(catalogue.newest().unwrap().sources[0], [Place::File]);
+        let lost = catalogue.damaged(CheckpointId(2), Rank(0), &Place::File);
+        let next = Some(stamp(1));
+        let missing = Rank(0);
+        assert_eq!(
+            lost[0],
+            Effect::Lost {
+                stamp: stamp(2),
+                missing,
+                next
+            }
+        );
+        assert_eq!(catalogue.newest().unwrap().sources[0], [Place::File]);
+    }
+
+    #[test]
+    fn a_newer_checkpoint_lets_the_older_one_s_memory_go_but_keeps_its_files() {
+        let mut catalogue = Catalogue::new(Keep::default());
+        commit(&mut catalogue, 1, own);
+        store(&mut catalogue, 1, |_| Place::File);
+        let effects = commit(&mut catalogue, 2, own);
+        let drop = |rank| Effect::Drop {
+            id: CheckpointId(1),
+            rank: Rank(rank),
+            place: own(rank),
+        };
+        assert_eq!(effects, [Effect::Announce(stamp(2)), drop(0), drop(1)]);
+        let kept: Vec<u64> = catalogue.restorable().map(|r| r.stamp.id.0).collect();
+        assert_eq!(kept, [2, 1]);
+    }
+
+    #[test]
+    fn a_file_that_is_still_being_written_when_the_next_checkpoint_is_complete_counts_when_it_is_done() {
+        let mut catalogue = Catalogue::new(Keep::default());
+        commit(&mut catalogue, 1, own);
+        catalogue.file_begun(CheckpointId(1));
+        commit(&mut catalogue, 2, own);
+        assert_eq!(catalogue.restorable().count(), 1);
+        commit(&mut catalogue, 1, |_| Place::File);
+        assert_eq!(catalogue.restorable().count(), 2);
+        catalogue.file_begun(CheckpointId(2));
+        catalogue.stored(stamp(2), Rank(0), Place::File, tally(0)).unwrap();
+        let effects = catalogue.file_given_up(CheckpointId(2));
+        assert!(
+            matches!(effects[..], [Effect::Drop { place: Place::File, .. }]),
+            "{effects:?}"
+        );
+        assert_eq!(newest(&catalogue), Some(2));
+    }
+
+    #[test]
+    fn an_unfinished_checkpoint_is_dropped_when_given_up_or_overtaken() {
+        let mut catalogue = Catalogue::new(Keep::default());
+        let half = |catalogue: &mut Catalogue, id| catalogue.stored(stamp(id), Rank(0), own(0), tally(0)).unwrap();
+        half(&mut catalogue, 1);
+        assert_eq!(catalogue.given_up(CheckpointId(1)).len(), 1);
+        half(&mut catalogue, 2);
+        let effects = commit(&mut catalogue, 3, own);
+        assert!(matches!(
+            effects[..],
+            [
+                Effect::Announce(_),
+                Effect::Drop {
+                    id: CheckpointId(2),
+                    ..
+                }
+            ]
+        ));
+        let late = catalogue.stored(stamp(2), Rank(1), own(1), tally(1));
+        let by = CheckpointId(3);
+        assert_eq!(late, Err(PartRefused::Superseded { by }));
+        assert_eq!(catalogue.next_id(), CheckpointId(4));
+    }
+
+    #[test]
+    fn a_successor_builds_the_same_catalogue_from_what_nodes_hold() {
+        let mut first = Catalogue::new(Keep::default());
+        commit(&mut first, 5, own);
+        let mut second = Catalogue::new(Keep::default());
+        for rank in [1, 0, 1] {
+            let tally = tally(u64::from(rank));
+            second.stored(stamp(5), Rank(rank), own(rank), tally).unwrap();
+        }
+        second.persisted(CheckpointId(5));
+        assert_eq!(second.newest(), first.newest());
+        assert_eq!(second.next_id(), CheckpointId(6));
+    }
+}

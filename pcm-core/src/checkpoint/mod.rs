@@ -1,0 +1,16 @@
+//! Checkpoints as state machines: which parts exist where, when the next one is due, and what follows a crash. Never
+//! copies, sends or writes a byte of data.
+
+mod catalogue;
+mod crash;
+mod entry;
+mod interval;
+#[cfg(test)]
+mod properties;
+mod schedule;
+
+pub use catalogue::{CHECKPOINTS_MAX, Catalogue, Effect, Keep, PartRefused, Restorable};
+pub use crash::{Crash, CrashPolicy, Fault, PolicyLimits, Verdict};
+pub use entry::{PartTally, Place, Stamp};
+pub use interval::{Measured, best_interval};
+pub use schedule::{Schedule, When};
