@@ -104,8 +104,48 @@ pub struct Reconfigured {
     pub mode: Mode,
     /// From the request to the commit; of a relaunch, until the last rank runs.
     pub total_ms: f64,
-    /// Time by phase.
+    /// Time by phase, in the order they were gone through.
+    #[serde(with = "by_name")]
     pub phases_ms: Vec<(String, f64)>,
+}
+
+/// A list of pairs as a map that keeps their order.
+mod by_name {
+    use serde::de::{Deserializer, MapAccess, Visitor};
+    use serde::ser::Serializer;
+    use std::fmt;
+
+    /// A reconfiguration has seven phases; more than this is no list of phases.
+    const PAIRS_MAX: usize = 64;
+
+    pub(super) fn serialize<S: Serializer>(pairs: &[(String, f64)], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, f64)>, D::Error> {
+        from.deserialize_map(Pairs)
+    }
+
+    struct Pairs;
+
+    impl<'de> Visitor<'de> for Pairs {
+        type Value = Vec<(String, f64)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map from names to numbers")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut pairs = Vec::new();
+            while let Some(pair) = map.next_entry()? {
+                if pairs.len() == PAIRS_MAX {
+                    return Err(serde::de::Error::custom("too many phases"));
+                }
+                pairs.push(pair);
+            }
+            Ok(pairs)
+        }
+    }
 }
 
 /// One rank that runs elsewhere after a reconfiguration.

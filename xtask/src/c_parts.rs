@@ -14,7 +14,7 @@ struct Program {
     malleable: bool,
 }
 
-const PROGRAMS: [Program; 5] = [
+const PROGRAMS: [Program; 6] = [
     Program {
         name: "heat2d-c",
         source: "examples/heat2d/heat2d.c",
@@ -38,6 +38,11 @@ const PROGRAMS: [Program; 5] = [
     Program {
         name: "pcm-pingpong",
         source: "pcm-lib/bench/pingpong.c",
+        malleable: true,
+    },
+    Program {
+        name: "pcm-moving",
+        source: "pcm-lib/bench/moving.c",
         malleable: true,
     },
 ];

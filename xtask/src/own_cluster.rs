@@ -22,15 +22,21 @@ pub(crate) struct OwnCluster<'a> {
 impl<'a> OwnCluster<'a> {
     /// Boots so many virtual nodes.
     pub(crate) fn up(environment: &'a Environment, nodes: u32) -> Result<Self, Failure> {
-        Self::boot(environment, nodes, Stdio::null())
+        Self::boot(environment, &["--local", &nodes.to_string()], Stdio::null())
+    }
+
+    /// Boots a virtual node on each of these sets of CPUs.
+    pub(crate) fn up_on(environment: &'a Environment, cpus: &[&str]) -> Result<Self, Failure> {
+        let arguments = ["--local", &cpus.len().to_string(), "--cpus", &cpus.join(";")];
+        Self::boot(environment, &arguments, Stdio::null())
     }
 
     /// As [`OwnCluster::up`], with the table of nodes on standard output.
     pub(crate) fn up_shown(environment: &'a Environment, nodes: u32) -> Result<Self, Failure> {
-        Self::boot(environment, nodes, Stdio::inherit())
+        Self::boot(environment, &["--local", &nodes.to_string()], Stdio::inherit())
     }
 
-    fn boot(environment: &'a Environment, nodes: u32, stdout: Stdio) -> Result<Self, Failure> {
+    fn boot(environment: &'a Environment, nodes: &[&str], stdout: Stdio) -> Result<Self, Failure> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = env::temp_dir().join(format!("pcm-xtask-{}-{number}", process::id()));
         let mut cluster = Self {
@@ -38,7 +44,8 @@ impl<'a> OwnCluster<'a> {
             folder,
             is_up: true,
         };
-        let mut up = cluster.pcmctl(&["up", "--local", &nodes.to_string()]);
+        let mut up = cluster.pcmctl(&["up"]);
+        up.args(nodes);
         let status = up.stdout(stdout).status().map_err(|source| Failure::Start {
             program: "pcmctl".into(),
             source,

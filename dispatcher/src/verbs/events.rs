@@ -78,12 +78,6 @@ fn line(event: &Event) -> Map<String, Value> {
         Ok(other) => drop(line.insert("kind".into(), other)),
         Err(error) => drop(line.insert("kind".into(), error.to_string().into())),
     }
-    if let Some(Value::Array(phases)) = line.get("phases_ms") {
-        let by_name = phases
-            .iter()
-            .filter_map(|phase| Some((phase.get(0)?.as_str()?.to_owned(), phase.get(1)?.clone())));
-        line.insert("phases_ms".into(), Value::Object(by_name.collect()));
-    }
     line.insert("node".into(), event.node.as_str().into());
     line
 }

@@ -6,12 +6,14 @@ mod interleave;
 mod iteration;
 mod launch;
 mod overhead;
+mod reconfigure;
 mod record;
 pub(crate) mod registry;
 mod samples;
 mod spawn;
 mod table;
 mod trial;
+mod watched;
 
 pub(crate) use registry::Options;
 

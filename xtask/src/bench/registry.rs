@@ -1,13 +1,19 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
-use super::{iteration, launch, overhead, record, spawn, table};
+use super::{iteration, launch, overhead, reconfigure, record, spawn, table};
 use crate::{compile, environment::Environment, failure::Failure, repository::Repository, setup};
 use std::path::PathBuf;
 
 pub(super) use super::samples::Report;
 
 /// The benches, in the order `list` shows them.
-const BENCHES: &[Bench] = &[iteration::BENCH, launch::BENCH, overhead::BENCH, spawn::BENCH];
+const BENCHES: &[Bench] = &[
+    iteration::BENCH,
+    launch::BENCH,
+    overhead::BENCH,
+    reconfigure::BENCH,
+    spawn::BENCH,
+];
 
 /// One thing that can be measured.
 pub(super) struct Bench {

@@ -1,0 +1,146 @@
+/* A program whose ranks are moved while a bench watches: an array of any size in blocks, and iterations that sleep or
+ * work. After every change it checks each element and, with two ranks or more, measures the bandwidth between its first
+ * and its last rank, and says so on one line. It ends when its time is over or it is killed. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <pcm.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { MESSAGES = 4, ROUNDS = 5, STAMPS = 4096 };
+
+static const char USAGE[] = "use: pcm-moving MIB SLEEP_US WORK SECONDS\n"
+                            "  an array of MIB, iterations of SLEEP_US and of WORK steps, for SECONDS\n";
+
+static int rank, size;
+static uint64_t *data;
+static size_t first, end;
+/* Ends of the last iterations, in microseconds since 1970. */
+static uint64_t stamps[STAMPS];
+static size_t stamped;
+
+static uint64_t wall_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static uint64_t element(uint64_t place) { return (place + 1) * UINT64_C(0x9e3779b97f4a7c15); }
+
+static void look_around(void)
+{
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    data = pcm_data("data");
+    pcm_bounds("data", 0, &first, &end);
+}
+
+static unsigned long wrong_elements(void)
+{
+    unsigned long wrong = 0, all = 0;
+    for (size_t place = first; place < end; place++)
+        wrong += data[place - first] != element(place);
+    MPI_Allreduce(&wrong, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
+
+/* Bytes a second from the first rank to the last: the median of a few rounds of several messages in flight. */
+static double bandwidth(size_t bytes)
+{
+    double best[ROUNDS] = {0};
+    char *buffer = calloc(1, bytes);
+    char ack = 0;
+    for (int round = 0; buffer != NULL && round < ROUNDS; round++) {
+        MPI_Request requests[MESSAGES];
+        size_t part = bytes / MESSAGES;
+        MPI_Barrier(MPI_COMM_WORLD);
+        double start = MPI_Wtime();
+        for (int i = 0; i < MESSAGES; i++) {
+            requests[i] = MPI_REQUEST_NULL;
+            if (rank == 0)
+                MPI_Isend(buffer + (size_t)i * part, (int)part, MPI_BYTE, size - 1, i, MPI_COMM_WORLD, &requests[i]);
+            else if (rank == size - 1)
+                MPI_Irecv(buffer + (size_t)i * part, (int)part, MPI_BYTE, 0, i, MPI_COMM_WORLD, &requests[i]);
+        }
+        MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE);
+        if (rank == 0)
+            MPI_Recv(&ack, 1, MPI_BYTE, size - 1, MESSAGES, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        else if (rank == size - 1)
+            MPI_Send(&ack, 1, MPI_BYTE, 0, MESSAGES, MPI_COMM_WORLD);
+        best[round] = (double)(part * MESSAGES) / (MPI_Wtime() - start);
+    }
+    free(buffer);
+    for (int i = 1; i < ROUNDS; i++)
+        for (int j = i; j > 0 && best[j - 1] > best[j]; j--) {
+            double swap = best[j];
+            best[j] = best[j - 1];
+            best[j - 1] = swap;
+        }
+    return best[ROUNDS / 2];
+}
+
+static void tell_of_change(size_t bytes)
+{
+    unsigned long wrong = wrong_elements();
+    double speed = size > 1 && bytes > 0 ? bandwidth(bytes) : 0;
+    if (rank != 0)
+        return;
+    printf("changed ranks %d wrong %lu bandwidth %.0f stamps", size, wrong, speed);
+    size_t known = stamped < STAMPS ? stamped : STAMPS;
+    for (size_t i = stamped - known; i < stamped; i++)
+        printf(" %llu", (unsigned long long)stamps[i % STAMPS]);
+    printf("\n");
+    fflush(stdout);
+    stamped = 0;
+}
+
+/* A chain of dependent steps: its time is the processor's. */
+static uint64_t work(uint64_t steps)
+{
+    uint64_t x = steps;
+    for (uint64_t i = 0; i < steps; i++)
+        x = (x ^ (x >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return x;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    if (argc != 5) {
+        fputs(USAGE, stderr);
+        MPI_Finalize();
+        return 2;
+    }
+    size_t elements = strtoul(argv[1], NULL, 10) * 1024 * 1024 / sizeof(uint64_t);
+    long sleep_us = strtol(argv[2], NULL, 10);
+    uint64_t steps = strtoul(argv[3], NULL, 10), until = wall_us() + strtoul(argv[4], NULL, 10) * 1000000;
+    struct timespec pause = {sleep_us / 1000000, sleep_us % 1000000 * 1000};
+
+    pcm_array("data", PCM_UINT64, 1, &elements, PCM_BLOCK(0));
+    look_around();
+    for (size_t place = first; place < end; place++)
+        data[place - first] = element(place);
+    pcm_value("until", &until, sizeof until);
+    pcm_start();
+    look_around();
+    volatile uint64_t sink = 0;
+    for (int goes_on = 1; goes_on;) {
+        if (pcm_iterate() == PCM_CHANGED) {
+            look_around();
+            /* As large as one rank's part of an evenly divided array, to compare like with like. */
+            tell_of_change(elements * sizeof(uint64_t) / (size_t)size);
+        }
+        sink += work(steps);
+        if (sleep_us > 0)
+            nanosleep(&pause, NULL);
+        stamps[stamped++ % STAMPS] = wall_us();
+        /* The first rank's clock decides for all. */
+        goes_on = wall_us() < until;
+        MPI_Bcast(&goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    return 0;
+}
