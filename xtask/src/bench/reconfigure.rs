@@ -81,7 +81,7 @@ fn migrations(
             continue;
         }
         let (pause, bytes) = (change.number("pause_ms")?, change.number("bytes_moved")?);
-        let moving_ms = if bytes > 0.0 {
+        let moving_ms = if mib_per_rank > 0 {
             bytes / change.bytes_per_second * 1e3
         } else {
             0.0
