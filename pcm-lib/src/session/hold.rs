@@ -6,6 +6,7 @@ use super::{
     joint::Joint,
     meeting::{Attendant, meet},
     part::Part,
+    turns::ShortTurns,
 };
 use crate::{mpi::Communicator, redistribute::Progress, region::Registry};
 use pcm_core::reconfiguration::rank::{EndReason, RankEffect, Seat};
@@ -35,6 +36,7 @@ pub(super) enum Held {
 
 /// Waits and carries out until the standing ends. `first` is to be carried out first.
 pub(super) fn hold(registry: &mut Registry, part: &mut Part, first: Vec<RankEffect>) -> Result<Held, SessionError> {
+    let _turns = ShortTurns::begin();
     let mut effects = VecDeque::from(first);
     let mut has_changed = false;
     let mut failure = None;

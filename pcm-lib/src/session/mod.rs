@@ -10,6 +10,7 @@ mod meeting;
 mod part;
 pub(crate) mod present;
 mod run;
+mod turns;
 
 pub(crate) use departure::before_finalize;
 pub use error::SessionError;
