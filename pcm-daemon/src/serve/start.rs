@@ -45,6 +45,8 @@ pub fn run() -> i32 {
         .with_ansi(false)
         .with_env_filter(log_filter())
         .init();
+    // Ranks that share the CPU may only be spinning while they wait for what the daemon says.
+    let _turns = cpu_turns::ShortTurns::begin();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

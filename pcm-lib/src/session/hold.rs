@@ -6,9 +6,9 @@ use super::{
     joint::Joint,
     meeting::{Attendant, meet},
     part::Part,
-    turns::ShortTurns,
 };
 use crate::{mpi::Communicator, redistribute::Progress, region::Registry};
+use cpu_turns::ShortTurns;
 use pcm_core::reconfiguration::rank::{EndReason, RankEffect, Seat};
 use pcm_proto::{ids::Rank, reconfiguration::MeetOrder};
 use std::{

@@ -10,7 +10,6 @@ mod meeting;
 mod part;
 pub(crate) mod present;
 mod run;
-mod turns;
 
 pub(crate) use departure::before_finalize;
 pub use error::SessionError;

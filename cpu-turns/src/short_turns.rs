@@ -1,6 +1,6 @@
-//! Short turns on the CPU for a thread whose mates wait for it in MPI, which waits by spinning: where processes share a
-//! CPU, each step of a meeting would otherwise cost the turn of one that only spins. Changes nothing but the length of
-//! the turns, and gives back the old one.
+//! Short turns on the CPU for a thread that others wait for. MPI waits by spinning: where processes share a CPU, each
+//! step of what they do together would otherwise cost the whole turn of one that only spins. Changes nothing but the
+//! length of the turns, and gives back the old one.
 #![allow(unsafe_code, reason = "two system calls that no library wraps")]
 
 use rustix::thread::gettid;
@@ -25,13 +25,14 @@ struct Attributes {
 
 /// While it lives, this thread has short turns.
 #[derive(Debug)]
-pub(super) struct ShortTurns {
+pub struct ShortTurns {
     /// What to return to; nothing where the turns could not be shortened.
     before: Option<Attributes>,
 }
 
 impl ShortTurns {
-    pub(super) fn begin() -> Self {
+    /// Shortens the turns of the thread that calls it. Where the kernel cannot, nothing changes.
+    pub fn begin() -> Self {
         let before = attributes().filter(|found| {
             // Other policies are somebody's decision, and their runtime means something else.
             found.policy == libc::SCHED_OTHER as u32 && found.runtime > TURN_NS

@@ -1,0 +1,5 @@
+//! How long a thread's turns on the CPU are, for those that others wait for. Nothing of jobs, nodes or MPI.
+
+mod short_turns;
+
+pub use short_turns::ShortTurns;
