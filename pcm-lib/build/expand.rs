@@ -104,7 +104,10 @@ fn communicators(entry: &Entry, meant: impl Fn(&str) -> String) -> String {
 fn local(entry: &Entry) -> String {
     let call = forward(entry);
     let (before, after) = handles(entry);
-    let given = communicators(entry, |name| format!("recorder.current({name})"));
+    let mut given = communicators(entry, |name| format!("recorder.current({name})"));
+    if entry.prototype.name == "MPI_Comm_set_errhandler" {
+        given = format!("    recorder.errhandler_set(comm_, errhandler_);\n{given}");
+    }
     let end = if after.is_empty() {
         format!("    {call}\n")
     } else {

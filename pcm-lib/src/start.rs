@@ -72,6 +72,13 @@ pub(crate) fn started() -> Option<&'static Started> {
     STARTED.get()
 }
 
+/// The job's communicator; in a plain MPI program, the world.
+pub(crate) fn communicator() -> Communicator {
+    started().map_or_else(Communicator::world, |started| {
+        Communicator::from_handle(started.recorder.job())
+    })
+}
+
 /// Why the process is plain MPI although a daemon started it.
 pub(crate) fn failure() -> Option<StartError> {
     FAILURE.lock().unwrap_or_else(PoisonError::into_inner).clone()

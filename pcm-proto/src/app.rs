@@ -21,6 +21,9 @@ pub mod environment {
     pub const PROCESS: &str = "PCM_PROCESS";
     /// The world the process starts in, a [`crate::ids::WorldId`].
     pub const WORLD: &str = "PCM_WORLD";
+    /// How many worlds the job begins with, numbered from 0 in the order of its ranks. Absent when it is one, and for
+    /// processes that come later: only what begins together is joined within `MPI_Init`.
+    pub const WORLDS: &str = "PCM_WORLDS";
     /// The node, a [`crate::ids::NodeName`].
     pub const NODE: &str = "PCM_NODE";
     /// What the process is to the layout it belongs to: absent for one of the first layout, [`NEWCOMER`] or

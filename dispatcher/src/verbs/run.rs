@@ -45,6 +45,10 @@ pub(crate) struct Args {
     /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
     mpi: Vec<String>,
+    /// What the ranks start as: one MPI world, one on each node, or one each; they are joined within MPI_Init, so
+    /// that MPI_COMM_WORLD is all of them in any case
+    #[arg(long, value_name = "SHAPE", default_value = "job")]
+    world: World,
     /// Do not bind ranks to CPUs
     #[arg(long)]
     no_bind: bool,
@@ -68,6 +72,24 @@ pub(crate) struct Args {
         value_name = "PROGRAM"
     )]
     command: Vec<OsString>,
+}
+
+/// [`WorldShape`] as it is typed.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum World {
+    Job,
+    Node,
+    Rank,
+}
+
+impl From<World> for WorldShape {
+    fn from(world: World) -> Self {
+        match world {
+            World::Job => Self::Job,
+            World::Node => Self::Node,
+            World::Rank => Self::Rank,
+        }
+    }
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
@@ -136,7 +158,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
         max: args.max,
         nodes: nodes.collect::<Result<_, _>>()?,
         policy: None,
-        world: WorldShape::Job,
+        world: args.world.into(),
         program: program.as_bytes().to_vec(),
         args: rest.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
         env: env.collect(),

@@ -176,6 +176,8 @@ pub struct Local {
     pub state: LocalState,
     /// Set when a reconfiguration started it.
     pub newcomer: Option<Newcomer>,
+    /// How many worlds begin the job together with its own; 1 for all that comes later.
+    pub worlds: u32,
     /// Whether it was told to leave.
     pub(super) is_leaving: bool,
     pub(super) order: u32,

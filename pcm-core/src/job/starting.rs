@@ -113,11 +113,17 @@ impl Participant {
         if self.phase != Phase::Active {
             return;
         }
+        // Only the first order begins the job; later ones carry what the application itself asked for.
+        let worlds = if order.number == 0 {
+            order.worlds.len() as u32
+        } else {
+            1
+        };
         for start in &order.worlds {
             if !start.nodes.contains(&self.own) {
                 continue;
             }
-            self.take_in(start, order.number, |_| None, effects);
+            self.take_in(start, (order.number, worlds), |_| None, effects);
         }
         let started = self.started(order.number);
         effects.extend(started.map(|message| Effect::Send {
@@ -143,14 +149,14 @@ impl Participant {
                 .find(|(known, _)| *known == process)
                 .map(|(_, rank)| newcomer(*rank))
         };
-        self.take_in(start, NO_ORDER, place, effects);
+        self.take_in(start, (NO_ORDER, 1), place, effects);
     }
 
-    /// Starts this node's processes of a world.
+    /// Starts this node's processes of a world, one of so many that an order begins together.
     fn take_in(
         &mut self,
         start: &WorldStart,
-        order: u32,
+        (order, worlds): (u32, u32),
         place: impl Fn(ProcessId) -> Option<Newcomer>,
         effects: &mut Vec<Effect>,
     ) {
@@ -177,6 +183,7 @@ impl Participant {
                 world_rank,
                 state,
                 newcomer,
+                worlds,
                 is_leaving: false,
                 order,
                 kill_at_us: None,

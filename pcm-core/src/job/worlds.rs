@@ -8,6 +8,9 @@ use pcm_proto::peer::{RankRun, WorldCommand, WorldStart};
 /// Longest value of a PMI key, as we announce it to MPI.
 pub const PMI_VALUE_BYTES_MAX: usize = 1024;
 
+/// Most worlds a job may begin with: MPICH 5.0.2 asserts at 100 in one communicator, and a job that changes meets more.
+pub const WORLDS_MAX: usize = 64;
+
 /// Worlds for the shares of a placement. Processes are numbered from `first_process` in rank order, worlds from
 /// `first_world`.
 pub fn worlds(shape: WorldShape, shares: &[Share], first_process: ProcessId, first_world: WorldId) -> Vec<WorldStart> {

@@ -32,6 +32,8 @@ pub struct Belonging<'a> {
     pub world_size: u32,
     /// Whether the application itself started the world with `MPI_Comm_spawn`.
     pub is_spawned: bool,
+    /// How many worlds begin the job together with its own.
+    pub worlds: u32,
 }
 
 /// The whole environment. What the user's environment says about another job or another process manager is dropped:
@@ -60,6 +62,9 @@ pub fn environment(
     if belonging.is_spawned {
         put("PMI_SPAWNED", "1".to_owned());
     }
+    if belonging.worlds > 1 {
+        put(names::WORLDS, belonging.worlds.to_string());
+    }
     for (name, value) in extra {
         put(name, value.clone());
     }
@@ -78,6 +83,11 @@ fn is_foreign(name: &[u8]) -> bool {
         names::JOB,
         names::PROCESS,
         names::WORLD,
+        names::WORLDS,
+        names::ROLE,
+        names::EPOCH,
+        names::RANK,
+        names::SIZE,
     ];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || ours.iter().any(|own| own.as_bytes() == name)
 }

@@ -10,10 +10,11 @@ use super::journal::Record;
 use super::timers::Timer;
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
 use pcm_core::job::placement::{self, Share};
+use pcm_core::job::worlds::WORLDS_MAX;
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
-use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX};
+use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, WorldShape};
 use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
@@ -106,6 +107,18 @@ impl Daemon {
             Ok(shares) => shares,
             Err(refusal) => return self.answer(from, DaemonToControl::Refused(refusal)),
         };
+        let worlds = match spec.world {
+            WorldShape::Job => 1,
+            WorldShape::Node => shares.len(),
+            WorldShape::Rank => spec.size as usize,
+        };
+        if worlds > WORLDS_MAX {
+            let message = format!(
+                "{worlds} worlds are asked for, a job begins with at most {WORLDS_MAX}: run with fewer ranks or nodes, \
+                 or with '--world job'"
+            );
+            return self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::BAD_SIZE, message)));
+        }
         let is_crowded = self.is_crowded(&spec, &shares);
         let audience = match from {
             Requester::Control(link) if !spec.detached => Audience::Attached(link),

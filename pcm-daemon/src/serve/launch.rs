@@ -90,6 +90,7 @@ impl Daemon {
             world_rank: local.world_rank,
             world_size: world.size(),
             is_spawned: world.start().spawned,
+            worlds: local.worlds,
         };
         let mut extra = if spec.preload { preload(spec) } else { Vec::new() };
         extra.extend(local.newcomer.iter().flat_map(role_variables));

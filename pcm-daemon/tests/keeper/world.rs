@@ -138,6 +138,7 @@ impl Job {
             interface: None,
         };
         let belonging = Belonging {
+            worlds: 1,
             cluster_id: &node.cluster_id,
             cluster_dir: node.directory.path(),
             node: &node.name,

@@ -11,6 +11,7 @@ use super::{
     wrappers::number,
 };
 use crate::{
+    assembly,
     clock::Clock,
     session,
     start::{self, started},
@@ -48,6 +49,8 @@ fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     let code = init();
     if code == 0 {
         _ = catch_unwind(|| start::start(clock, before, has_many_threads()));
+        // A program must not run on in a part of its job that takes itself for the whole.
+        return catch_unwind(assembly::join).unwrap_or(mpi_sys::MPI_ERR_INTERN as c_int);
     }
     code
 }
@@ -73,6 +76,7 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
             // A daemon that cannot be told sees the end of the process instead.
             _ = started.channel.send(&AppToDaemon::Finalizing);
         }
+        assembly::part();
         entered
     });
     // SAFETY: the caller's call, unchanged.

@@ -7,5 +7,5 @@ pub(crate) mod lifecycle;
 mod place;
 mod ranks;
 pub(crate) mod recorder;
-mod refusal;
+pub(crate) mod refusal;
 pub(crate) mod wrappers;

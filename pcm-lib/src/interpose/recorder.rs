@@ -15,7 +15,7 @@ use pcm_proto::page::{NOT_ONE, Page};
 use std::cell::Cell;
 use std::os::raw::{c_int, c_void};
 use std::sync::atomic::{
-    AtomicPtr, AtomicU64,
+    AtomicBool, AtomicPtr, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -50,6 +50,8 @@ pub(crate) struct Recorder {
     has_many_threads: bool,
     world: u64,
     job: AtomicU64,
+    /// Whether the application gave MPI_COMM_SELF an error handler.
+    is_own_handler_chosen: AtomicBool,
     in_place: u64,
     communicators: HandleTable,
     datatypes: HandleTable,
@@ -90,6 +92,7 @@ impl Recorder {
             has_many_threads,
             world: handle::word(world),
             job: AtomicU64::new(handle::word(world)),
+            is_own_handler_chosen: AtomicBool::new(false),
             in_place,
             communicators: HandleTable::new(COMMUNICATORS_MAX * 2),
             datatypes: HandleTable::new(DATATYPES_MAX * 2),
@@ -119,6 +122,16 @@ impl Recorder {
     pub(crate) fn job(&self) -> mpi_sys::MPI_Comm {
         // SAFETY: `job` only ever holds words of communicators.
         unsafe { handle::from_word(self.job.load(Relaxed)) }
+    }
+
+    /// From now on the job's communicator is this one.
+    pub(crate) fn job_is(&self, communicator: mpi_sys::MPI_Comm) {
+        self.job.store(handle::word(communicator), Relaxed);
+    }
+
+    /// The job's communicator, unless it is the world this process started in.
+    pub(crate) fn job_apart_from_world(&self) -> Option<mpi_sys::MPI_Comm> {
+        (self.job.load(Relaxed) != self.world).then(|| self.job())
     }
 
     /// The communicator that an argument means: the job's for MPI_COMM_WORLD, else itself.
@@ -189,6 +202,26 @@ impl Recorder {
     /// Now, in ticks.
     pub(crate) fn ticks(&self) -> u64 {
         self.clock.ticks()
+    }
+
+    /// MPICH raises errors that belong to no communicator on MPI_COMM_SELF, and where that was never given a handler, on
+    /// the world the process started in. A program that gives MPI_COMM_WORLD a handler means these as well, and ours
+    /// has given both a handler when it joined worlds.
+    pub(super) fn errhandler_set(&self, communicator: mpi_sys::MPI_Comm, handler: mpi_sys::MPI_Errhandler) {
+        // SAFETY: constants of the MPI library.
+        let (world, own) = unsafe { (mpi_sys::RSMPI_COMM_WORLD, mpi_sys::RSMPI_COMM_SELF) };
+        if handle::word(communicator) == handle::word(own) {
+            self.is_own_handler_chosen.store(true, Relaxed);
+        }
+        if handle::word(communicator) != self.world || self.job_apart_from_world().is_none() {
+            return;
+        }
+        let follows = !self.is_own_handler_chosen.load(Relaxed);
+        for predefined in [Some(world), follows.then_some(own)].into_iter().flatten() {
+            // SAFETY: a predefined communicator and the application's own handler; the call that follows for the job's
+            // communicator tells the application what MPI thinks of it.
+            unsafe { mpi_sys::PMPI_Comm_set_errhandler(predefined, handler) };
+        }
     }
 
     /// Bytes of `count` elements; 0 for a type that is not known.

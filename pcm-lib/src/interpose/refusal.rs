@@ -8,7 +8,7 @@ use std::{ffi::CString, os::raw::c_int, sync::Mutex, sync::PoisonError};
 static CODE: Mutex<Option<c_int>> = Mutex::new(None);
 
 /// Raises an error on a communicator; returns its code if the handler returns.
-pub(super) fn raise(communicator: MPI_Comm, text: &str) -> c_int {
+pub(crate) fn raise(communicator: MPI_Comm, text: &str) -> c_int {
     let Some(code) = code_with(text) else {
         return mpi_sys::MPI_ERR_COMM.cast_signed();
     };

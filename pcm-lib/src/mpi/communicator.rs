@@ -27,6 +27,11 @@ impl Communicator {
         Self(unsafe { mpi_sys::RSMPI_COMM_SELF })
     }
 
+    /// A communicator that MPI made and nobody has ended.
+    pub(crate) fn from_handle(handle: MPI_Comm) -> Self {
+        Self(handle)
+    }
+
     /// MPI's handle.
     pub fn handle(&self) -> MPI_Comm {
         self.0

@@ -4,7 +4,7 @@
 use super::{ErrorsReturned, MpiError, error::check};
 use std::{
     ffi::{CStr, CString, NulError},
-    os::raw::c_char,
+    os::raw::{c_char, c_int},
 };
 
 /// A port, one's own or another's.
@@ -31,6 +31,52 @@ impl Port {
         CString::new(name).map(Self)
     }
 
+    /// Stands for a port that only another rank of a collective call has to know.
+    pub fn elsewhere() -> Self {
+        Self(CString::default())
+    }
+
+    /// The port that a process of the job made known under a name, if one did.
+    pub fn find(service: &str) -> Result<Option<Self>, MpiError> {
+        let _errors = ErrorsReturned::begin();
+        let mut name = [0_u8; mpi_sys::MPI_MAX_PORT_NAME as usize + 1];
+        let service = text(service);
+        // SAFETY: as in `open`; the service's name ends with a zero byte.
+        let code = unsafe {
+            mpi_sys::PMPI_Lookup_name(
+                service.as_ptr(),
+                mpi_sys::RSMPI_INFO_NULL,
+                name.as_mut_ptr().cast::<c_char>(),
+            )
+        };
+        if class_of(code) == mpi_sys::MPI_ERR_NAME as c_int {
+            return Ok(None);
+        }
+        check("Lookup_name", code)?;
+        let name = CStr::from_bytes_until_nul(&name).expect("the last byte is zero");
+        Ok(Some(Self(name.to_owned())))
+    }
+
+    /// Makes the port known to all processes of the job.
+    pub fn publish(&self, service: &str) -> Result<(), MpiError> {
+        let _errors = ErrorsReturned::begin();
+        let service = text(service);
+        // SAFETY: both texts end with a zero byte.
+        check("Publish_name", unsafe {
+            mpi_sys::PMPI_Publish_name(service.as_ptr(), mpi_sys::RSMPI_INFO_NULL, self.0.as_ptr())
+        })
+    }
+
+    /// Takes back [`Port::publish`].
+    pub fn withdraw(&self, service: &str) -> Result<(), MpiError> {
+        let _errors = ErrorsReturned::begin();
+        let service = text(service);
+        // SAFETY: both texts end with a zero byte.
+        check("Unpublish_name", unsafe {
+            mpi_sys::PMPI_Unpublish_name(service.as_ptr(), mpi_sys::RSMPI_INFO_NULL, self.0.as_ptr())
+        })
+    }
+
     /// The name to give to others.
     pub fn name(&self) -> String {
         self.0.to_string_lossy().into_owned()
@@ -46,4 +92,16 @@ impl Port {
         // SAFETY: the name ends with a zero byte.
         check("Close_port", unsafe { mpi_sys::PMPI_Close_port(self.0.as_ptr()) })
     }
+}
+
+/// The text up to its first zero byte.
+fn text(text: &str) -> CString {
+    CString::new(text.split('\0').next().unwrap_or_default()).unwrap_or_default()
+}
+
+fn class_of(code: c_int) -> c_int {
+    let mut class = 0;
+    // SAFETY: the output is a local.
+    unsafe { mpi_sys::PMPI_Error_class(code, &mut class) };
+    class
 }

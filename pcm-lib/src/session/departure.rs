@@ -16,6 +16,7 @@ pub(super) fn leave(registry: &mut Registry, part: &mut Part, joint: Joint) -> !
     let job = std::mem::replace(&mut part.job, Communicator::world());
     if job != Communicator::world() {
         _ = job.disconnect();
+        part.started.recorder.job_is(Communicator::world().handle());
     }
     // SAFETY: MPI is initialised, and this thread is the one that did it.
     unsafe {

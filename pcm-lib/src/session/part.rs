@@ -5,7 +5,7 @@ use super::joint::Joint;
 use crate::{
     mpi::{Communicator, Port},
     role::{Planned, Role},
-    start::Started,
+    start::{self, Started},
 };
 use pcm_core::{
     moment::Moment,
@@ -57,8 +57,8 @@ pub(super) struct Part {
 impl Part {
     /// The part of a process that a daemon started, and what it has to say first.
     pub(super) fn begin(started: &'static Started) -> (Self, Vec<RankEffect>) {
-        let world = Communicator::world();
-        let rank = started.recorder.page().head.progress.world_rank.load(Relaxed) as u32;
+        let job = start::communicator();
+        let rank = started.recorder.page().head.progress.job_rank.load(Relaxed) as u32;
         let limits = Limits::default();
         let (mut port, mut told) = (None, Vec::new());
         let (side, seat) = match started.role {
@@ -79,7 +79,7 @@ impl Part {
             started,
             side,
             seat,
-            job: world,
+            job,
             port,
             called: None,
             joint: None,

@@ -3,7 +3,7 @@
 
 use super::{error::SessionError, run::Session};
 use crate::{
-    mpi::{Communicator, MpiError, Phase, phase},
+    mpi::{MpiError, Phase, phase},
     region::Home,
     role::Role,
     start,
@@ -85,14 +85,14 @@ pub(crate) fn with_quickly<R>(act: impl FnOnce(&mut Session) -> R) -> Result<R, 
 
 /// Where this process stands while it registers.
 pub(super) fn home() -> Result<Home, NotUsable> {
-    let world = Communicator::world();
+    let job = start::communicator();
     // What MPICH's and Open MPI's launchers, and our daemons, say. Without it each rank takes the host for its own.
     let ranks_here = ["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"]
         .iter()
         .find_map(|name| env::var(name).ok()?.parse().ok());
     let home = Home {
-        rank: world.rank().map_err(NotUsable::Mpi)?,
-        size: world.size().map_err(NotUsable::Mpi)?,
+        rank: job.rank().map_err(NotUsable::Mpi)?,
+        size: job.size().map_err(NotUsable::Mpi)?,
         ranks_here: ranks_here.unwrap_or(1),
         is_first: true,
     };
