@@ -23,19 +23,17 @@ fn run(cluster: &Cluster, shape: &str, ranks: u32, program: &Path, arguments: &[
 fn heat2d_gives_the_same_bits_as_one_world_one_on_each_node_or_one_a_rank() {
     let cluster = Cluster::up(2);
     let expected = reference_checksum(61, 83, 200);
-    for ranks in [2, 3, 5] {
+    for (program, ranks) in [("heat2d-c", 4), ("heat2d", 2), ("heat2d-c-plain", 3)] {
         for shape in SHAPES {
-            for program in ["heat2d-c", "heat2d", "heat2d-c-plain"] {
-                let arguments = ["--rows", "61", "--cols", "83", "--iterations", "200"];
-                let outcome = run(&cluster, shape, ranks, &built(program), &arguments);
-                assert!(outcome.status.success(), "{program} {ranks} {shape}: {outcome:?}");
-                let closing = Closing::read(&outcome.stdout);
-                assert_eq!(
-                    (closing.ranks, closing.checksum.as_str()),
-                    (ranks, expected.as_str()),
-                    "{program} {shape}"
-                );
-            }
+            let arguments = ["--rows", "61", "--cols", "83", "--iterations", "200"];
+            let outcome = run(&cluster, shape, ranks, &built(program), &arguments);
+            assert!(outcome.status.success(), "{program} {ranks} {shape}: {outcome:?}");
+            let closing = Closing::read(&outcome.stdout);
+            assert_eq!(
+                (closing.ranks, closing.checksum.as_str()),
+                (ranks, expected.as_str()),
+                "{program} {shape}"
+            );
         }
     }
     cluster.down();
