@@ -58,15 +58,17 @@ impl Part {
     /// The part of a process that a daemon started, and what it has to say first.
     pub(super) fn begin(started: &'static Started) -> (Self, Vec<RankEffect>) {
         let job = start::communicator();
-        let rank = started.recorder.page().head.progress.job_rank.load(Relaxed) as u32;
+        let progress = &started.recorder.page().head.progress;
         let limits = Limits::default();
         let (mut port, mut told) = (None, Vec::new());
         let (side, seat) = match started.role {
             Role::First | Role::Restored(_) => {
+                let rank = progress.job_rank.load(Relaxed) as u32;
                 let side = RankSide::member(Rank(rank), String::new(), limits);
                 (side, Seat::Member(Rank(rank)))
             }
             Role::Newcomer(Planned { world, .. }) => {
+                let rank = progress.world_rank.load(Relaxed) as u32;
                 // A world without a port cannot be met; the attempt fails and says so.
                 port = (rank == 0).then(|| Port::open().ok()).flatten();
                 let name = port.as_ref().map(Port::name).unwrap_or_default();
