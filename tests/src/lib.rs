@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod heat2d;
 pub mod leak;
 pub mod limited;
+pub mod malleable;
 pub mod processes;
 pub mod shared_memory;
 pub mod simulation;

@@ -9,6 +9,6 @@ pub mod invariants;
 pub mod liveness;
 mod meeting;
 mod process;
-mod random;
+pub mod random;
 pub mod runner;
 pub mod scenario;

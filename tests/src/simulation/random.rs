@@ -2,10 +2,11 @@
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    /// The same seed, the same numbers.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -22,7 +23,8 @@ impl Random {
         from + self.next() % (to - from).max(1)
     }
 
-    pub(super) fn below(&mut self, count: usize) -> usize {
+    /// Evenly from `0..count`.
+    pub fn below(&mut self, count: usize) -> usize {
         (self.next() % (count as u64).max(1)) as usize
     }
 

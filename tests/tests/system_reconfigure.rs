@@ -1,0 +1,175 @@
+//! Jobs of real ranks that migrate, grow and shrink while they compute: the result is that of an undisturbed run, who
+//! leaves is gone, and nothing is left.
+
+use std::fs;
+use tests::{cluster::Cluster, malleable::Malleable, processes, simulation::random::Random};
+
+/// Growth of a surviving rank's own memory from one round of changes to another, 40 rounds later.
+const GROWTH_MAX_KIB: u64 = 2048;
+
+/// Most ranks of the job.
+const RANKS_MAX: usize = 8;
+
+/// The round from which on nothing may grow.
+const MEASURED_FROM: u32 = 10;
+
+/// A leaver is gone so soon after the commit.
+const GONE_MAX_MS: f64 = 200.0;
+
+fn every_verb(program: &str) {
+    let cluster = Cluster::up(4);
+    let job = Malleable::start(&cluster, program, 2, 4000, 500);
+    let before = job.nodes();
+    let done = job.migrate(1, "n3");
+    assert_eq!(
+        (done["plan"].as_str(), done["ranks_after"].as_u64()),
+        (Some("migrate"), Some(2)),
+        "{done}"
+    );
+    assert!(done["bytes_moved"].as_u64() > Some(0), "{done}");
+    assert_eq!(job.nodes(), [before[0].as_str(), "n3"]);
+    job.resize(4);
+    job.resize(2);
+    let done = job.change("rebalance", &[]);
+    assert_eq!(done["plan"], "rebalance", "{done}");
+    let outcome = cluster.run(&["drain", "n3"]);
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert!(!job.nodes().contains(&"n3".to_owned()));
+    assert_eq!(job.ends_right().ranks, 2);
+    cluster.down();
+}
+
+#[test]
+fn each_verb_keeps_the_result_of_a_c_program() {
+    every_verb("heat2d-c");
+}
+
+#[test]
+fn each_verb_keeps_the_result_of_a_rust_program() {
+    every_verb("heat2d");
+}
+
+#[test]
+fn any_rank_may_leave_and_is_gone_while_the_others_go_on() {
+    let cluster = Cluster::up(4);
+    let job = Malleable::start(&cluster, "heat2d-c", 2, 6000, 500);
+    let first: Vec<u32> = job.ranks().iter().map(|rank| rank.pid).collect();
+    for (rank, node) in [(0, "n2"), (1, "n3")] {
+        let leaver = job.ranks()[rank].pid;
+        job.migrate(rank, node);
+        assert!(
+            !processes::is_alive(leaver),
+            "the process that was rank {rank} is still there"
+        );
+        job.goes_on();
+    }
+    assert!(
+        job.ranks().iter().all(|rank| !first.contains(&rank.pid)),
+        "all first ranks have left"
+    );
+    job.resize(1);
+    job.goes_on();
+    job.migrate(0, "n1");
+    job.goes_on();
+    job.resize(5);
+    job.goes_on();
+    job.resize(2);
+    assert_eq!(job.ends_right().ranks, 2);
+    cluster.down();
+}
+
+/// A rank's own memory in KiB, its descriptors and its mappings.
+fn held_by(pid: u32) -> (u64, usize, usize) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the rank lives");
+    let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = anonymous.and_then(|value| value.trim().trim_end_matches(" kB").parse().ok());
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the rank lives");
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("the rank lives");
+    (kib.expect("a size"), descriptors.count(), maps.lines().count())
+}
+
+/// One random change: a rank moves, or one or two join or leave.
+fn change_at_random(job: &Malleable<'_>, random: &mut Random, round: u32) -> serde_json::Value {
+    let ranks = job.ranks();
+    let size = ranks.len();
+    // The first change brings everything in MPI that depends on the number of ranks to its size.
+    let to = if round == 1 {
+        RANKS_MAX
+    } else {
+        (size + random.below(5)).saturating_sub(2).clamp(1, RANKS_MAX)
+    };
+    // From the tenth round on rank 0 stays, so that one process lives through the others.
+    let rank = random.below(size);
+    if to != size {
+        job.resize(to)
+    } else if round >= MEASURED_FROM && rank == 0 {
+        job.resize(if size == RANKS_MAX { size - 1 } else { size + 1 })
+    } else {
+        let others: Vec<String> = (0..4)
+            .map(|n| format!("n{n}"))
+            .filter(|node| *node != ranks[rank].node)
+            .collect();
+        job.migrate(rank, &others[random.below(3)])
+    }
+}
+
+#[test]
+fn fifty_random_changes_keep_the_result_and_leave_nothing() {
+    let seed = std::env::var("PCM_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or(u64::from(std::process::id()));
+    println!("seed {seed}: PCM_TEST_SEED={seed} replays the changes");
+    let mut random = Random::new(seed);
+    let cluster = Cluster::up(4);
+    let job = Malleable::start(&cluster, "heat2d-c", 3, 20_000, 300);
+    let mut closing = Vec::new();
+    let mut measured = None;
+    for round in 1..=50 {
+        let before = job.ranks();
+        let done = change_at_random(&job, &mut random, round);
+        let after = job.ranks();
+        for gone in before
+            .iter()
+            .filter(|rank| after.iter().all(|other| other.pid != rank.pid))
+        {
+            assert!(
+                !processes::is_alive(gone.pid),
+                "round {round}: {gone:?} left and is still there"
+            );
+        }
+        closing.push(phase_ms(&done, "closing"));
+        if round == MEASURED_FROM {
+            measured = Some((after[0].pid, held_by(after[0].pid)));
+        }
+    }
+    let (pid, (memory, descriptors, maps)) = measured.expect("ten rounds have passed");
+    assert_eq!(job.ranks()[0].pid, pid, "rank 0 stayed");
+    let (memory_now, descriptors_now, maps_now) = held_by(pid);
+    println!("memory {memory} to {memory_now} KiB");
+    println!("{descriptors} to {descriptors_now} descriptors, {maps} to {maps_now} mappings");
+    assert!(
+        memory_now.saturating_sub(memory) <= GROWTH_MAX_KIB,
+        "{memory} to {memory_now} KiB"
+    );
+    // One connection to each rank there can be, and a few mappings that the allocator adds or drops.
+    assert!(
+        descriptors_now <= descriptors + RANKS_MAX,
+        "{descriptors} to {descriptors_now} descriptors"
+    );
+    assert!(maps_now <= maps + 8, "{maps} to {maps_now} mappings");
+    closing.sort_by(f64::total_cmp);
+    println!("closing: median {} ms, longest {} ms", closing[25], closing[49]);
+    assert!(closing[25] <= GONE_MAX_MS, "leavers are gone late: {closing:?}");
+    // One rank does the rest fastest where ranks outnumber CPUs.
+    if job.ranks().len() > 1 {
+        job.resize(1);
+    }
+    job.ends_right();
+    cluster.down();
+}
+
+fn phase_ms(done: &serde_json::Value, phase: &str) -> f64 {
+    let phases = done["phases_ms"].as_array().expect("phases");
+    let found = phases.iter().find(|named| named[0] == phase || named["phase"] == phase);
+    let found = found.unwrap_or_else(|| panic!("no phase {phase} in {done}"));
+    found[1].as_f64().or(found["ms"].as_f64()).expect("a time")
+}
