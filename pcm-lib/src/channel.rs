@@ -9,11 +9,16 @@ use pcm_proto::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, FdFlags, fcntl_setfd},
-    net::{RecvFlags, SendFlags, SocketType, recv, send, sockopt::socket_type},
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+        SocketType, recvmsg, sendmsg, sockopt::socket_type,
+    },
 };
 use std::{
     fmt,
-    os::fd::{AsFd, FromRawFd, OwnedFd, RawFd},
+    io::{IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     time::Duration,
 };
 
@@ -60,9 +65,20 @@ impl Channel {
 
     /// Sends one message.
     pub(crate) fn send(&self, message: &AppToDaemon) -> Result<(), ChannelError> {
+        self.send_with(message, &[])
+    }
+
+    /// Sends one message, with a descriptor at most.
+    pub(crate) fn send_with(&self, message: &AppToDaemon, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
         let packet = packet_encode(message).map_err(|e| ChannelError::Message { detail: e.to_string() })?;
         loop {
-            match send(&self.fd, &packet, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+                return Err(ChannelError::Send(Errno::TOOMANYREFS));
+            }
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match sendmsg(&self.fd, &[IoSlice::new(&packet)], &mut ancillary, flags) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => self.room_wait()?,
@@ -79,16 +95,26 @@ impl Channel {
         }
     }
 
-    /// The next message, if one has arrived.
-    pub(crate) fn receive(&self) -> Result<Option<DaemonToApp>, ChannelError> {
+    /// The next message, if one has arrived, and the descriptor that came with it.
+    pub(crate) fn receive(&self) -> Result<Option<(DaemonToApp, Option<OwnedFd>)>, ChannelError> {
         let mut packet = vec![0; PACKET_BYTES_MAX];
-        let length = match recv(&self.fd, &mut packet[..], RecvFlags::DONTWAIT) {
-            Ok((_, 0)) | Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            Ok((_, length)) => length.min(PACKET_BYTES_MAX),
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let length = match recvmsg(&self.fd, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, flags) {
+            Ok(received) if received.bytes == 0 => return Ok(None),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Ok(received) => received.bytes.min(PACKET_BYTES_MAX),
             Err(errno) => return Err(ChannelError::Receive(errno)),
         };
+        let mut descriptor = None;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut rights) = message {
+                descriptor = rights.next();
+            }
+        }
         frame::decode(&packet[..length])
-            .map(Some)
+            .map(|message| Some((message, descriptor)))
             .map_err(|e| ChannelError::Message { detail: e.to_string() })
     }
 
@@ -128,7 +154,7 @@ impl fmt::Display for ChannelError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::net::{AddressFamily, SocketFlags, socketpair};
+    use rustix::net::{AddressFamily, SocketFlags, recv, send, socketpair};
     use std::os::fd::IntoRawFd;
 
     fn pair() -> (Channel, OwnedFd) {
@@ -157,11 +183,11 @@ mod tests {
             reason: "old".into(),
         };
         assert!(!channel.wait(Duration::ZERO));
-        assert_eq!(channel.receive(), Ok(None));
+        assert!(matches!(channel.receive(), Ok(None)));
         send(&daemon, &packet_encode(&refused).unwrap(), SendFlags::DONTWAIT).unwrap();
         assert!(channel.wait(Duration::from_secs(10)));
-        assert_eq!(channel.receive(), Ok(Some(refused)));
-        assert_eq!(channel.receive(), Ok(None));
+        assert!(matches!(channel.receive(), Ok(Some((message, None))) if message == refused));
+        assert!(matches!(channel.receive(), Ok(None)));
     }
 
     #[test]

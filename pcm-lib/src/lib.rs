@@ -10,6 +10,7 @@ mod clock;
 mod interpose;
 pub mod mpi;
 mod orders;
+mod park;
 pub mod redistribute;
 pub mod region;
 mod role;

@@ -2,9 +2,10 @@
 //! session. Never carries out an order.
 
 use crate::start::{self, StartError, Started};
-use pcm_proto::{app::DaemonToApp, reconfiguration::ReconfigurationOrder};
+use pcm_proto::{app::DaemonToApp, parked::RestoreAnswer, reconfiguration::ReconfigurationOrder};
 use std::{
     collections::VecDeque,
+    os::fd::OwnedFd,
     sync::atomic::{
         AtomicU64,
         Ordering::{Acquire, Relaxed},
@@ -19,11 +20,28 @@ const ORDERS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
     waiting: Mutex<VecDeque<ReconfigurationOrder>>,
+    /// What was said about parked data; only a process that is being restored takes any.
+    answers: Mutex<VecDeque<(RestoreAnswer, Option<OwnedFd>)>>,
     /// The doorbell's count when the channel was last found empty.
     heard: AtomicU64,
 }
 
+impl Orders {
+    fn answer_keep(&self, answer: RestoreAnswer, file: Option<OwnedFd>) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() < ORDERS_MAX {
+            answers.push_back((answer, file));
+        }
+    }
+}
+
 impl Started {
+    /// The oldest answer about parked data that was heard.
+    pub(crate) fn restore_answer(&self) -> Option<(RestoreAnswer, Option<OwnedFd>)> {
+        let mut answers = self.orders.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.pop_front()
+    }
+
     /// Whether the daemon rang since the channel was last found empty.
     #[inline]
     pub(crate) fn has_rung(&self) -> bool {
@@ -47,12 +65,13 @@ impl Started {
                     self.orders.heard.store(rung, Relaxed);
                     return;
                 }
-                Ok(Some(DaemonToApp::Refused { version, reason })) => {
+                Ok(Some((DaemonToApp::Refused { version, reason }, _))) => {
                     start::failure_keep(StartError::Refused { version, reason });
                 }
-                Ok(Some(DaemonToApp::Reconfiguration(order))) => waiting.push_back(order),
-                // Nobody here has asked.
-                Ok(Some(DaemonToApp::Restore(_))) => {}
+                Ok(Some((DaemonToApp::Reconfiguration(order), _))) => waiting.push_back(order),
+                Ok(Some((DaemonToApp::Restore(answer), file))) => {
+                    self.orders.answer_keep(answer, file);
+                }
                 Err(error) => {
                     start::failure_keep(StartError::Channel(error));
                     self.orders.heard.store(rung, Relaxed);

@@ -74,7 +74,7 @@ impl From<&SessionError> for pcm_result {
             SessionError::Region(error) => Self::from(error),
             SessionError::Mpi(_) => PCM_ERROR_MPI,
             SessionError::Move(MoveError::Hook { .. }) | SessionError::ChangeHook(_) => PCM_ERROR_HOOK,
-            SessionError::Move(_) => PCM_ERROR_MOVE,
+            SessionError::Move(_) | SessionError::NotRestored(_) => PCM_ERROR_MOVE,
             SessionError::SecondSession => PCM_ERROR_STARTED,
             SessionError::Defect(_) => PCM_ERROR_INTERNAL,
         }

@@ -4,7 +4,7 @@
 use super::{
     ArrayForm, ArrayRegion, CustomHooks, CustomRegion, PerRankHooks, PerRankRegion, RegionError, Value,
     array::check_axes,
-    memory::{Capacity, Storage},
+    memory::{Capacity, MemoryError, Storage},
 };
 use pcm_proto::ids::RegionId;
 
@@ -261,6 +261,14 @@ impl Registry {
             Kind::Array(array) => (array, &mut self.capacity),
             other => panic!("region {id} is {}", other.noun()),
         }
+    }
+
+    /// Says whether so many bytes could be taken beside everything else, for a moment.
+    pub(crate) fn check_room(&mut self, bytes: u64) -> Result<(), MemoryError> {
+        self.capacity.renew();
+        self.capacity.promise(bytes)?;
+        self.capacity.renew();
+        Ok(())
     }
 
     /// Begins a new account of memory, see [`Capacity::renew`].

@@ -10,9 +10,11 @@ use pcm_core::reconfiguration::rank::EndReason;
 const UNDECIDED: i32 = 3;
 
 /// A rank leaves: ends what connects it with the others, finalizes, and exits with success.
-pub(super) fn leave(registry: &mut Registry, part: &mut Part, joint: Joint) -> ! {
+pub(super) fn leave(registry: &mut Registry, part: &mut Part, joint: Option<Joint>) -> ! {
     // Nothing that fails here is anybody's business any more.
-    _ = joint.commit(registry);
+    if let Some(joint) = joint {
+        _ = joint.commit(registry);
+    }
     let job = std::mem::replace(&mut part.job, Communicator::world());
     if job != Communicator::world() {
         _ = job.disconnect();

@@ -21,6 +21,8 @@ pub enum SessionError {
     Move(MoveError),
     /// The change hook failed. The next layout is in force.
     ChangeHook(HookFailed),
+    /// What was parked for a relaunch could not be taken up; why, when it is told for the first time.
+    NotRestored(Option<String>),
     /// The program has a session already.
     SecondSession,
     /// A defect of the library.
@@ -59,6 +61,10 @@ impl fmt::Display for SessionError {
             Self::Mpi(error) => write!(f, "the ranks changed, but {error}; end the program"),
             Self::Move(error) => write!(f, "the ranks changed, but {error}; end the program"),
             Self::ChangeHook(error) => write!(f, "the ranks changed, but the change hook failed: {error}"),
+            Self::NotRestored(None) => {
+                f.write_str("this process did not get its data and must not go on; end the program")
+            }
+            Self::NotRestored(Some(why)) => write!(f, "this process cannot take up its data: {why}; end the program"),
             Self::SecondSession => f.write_str("the program has a session already; a process has one at a time"),
             Self::Defect(text) => write!(f, "a defect of libpcm, please report it: {text}"),
         }

@@ -10,7 +10,10 @@ use super::{
 use crate::{mpi::Communicator, redistribute::Progress, region::Registry};
 use cpu_turns::ShortTurns;
 use pcm_core::reconfiguration::rank::{EndReason, RankEffect, Seat};
-use pcm_proto::{ids::Rank, reconfiguration::MeetOrder};
+use pcm_proto::{
+    ids::Rank,
+    reconfiguration::{MeetOrder, ReconfigurationReport, Tally},
+};
 use std::{
     collections::VecDeque,
     sync::atomic::Ordering::Relaxed,
@@ -29,7 +32,7 @@ pub(super) enum Held {
         has_changed: bool,
     },
     /// The process is to leave; its data has gone, what is left of the meeting is to be ended.
-    Leaves(Box<Joint>),
+    Leaves(Option<Box<Joint>>),
     /// The process is to end without touching MPI.
     Ends(EndReason),
 }
@@ -43,15 +46,23 @@ pub(super) fn hold(registry: &mut Registry, part: &mut Part, first: Vec<RankEffe
     loop {
         while let Some(effect) = effects.pop_front() {
             match effect {
-                RankEffect::Tell(report) => part.tell(report),
-                RankEffect::Proceed => match failure {
-                    Some(error) => return Err(error),
-                    None => return Ok(Held::GoesOn { has_changed }),
-                },
+                RankEffect::Tell(report) => {
+                    if let ReconfigurationReport::AtCeiling { iteration, .. } = &report {
+                        part.publish(registry, iteration.0);
+                    }
+                    part.tell(report);
+                }
+                RankEffect::Proceed => {
+                    part.unpublish();
+                    return failure.map_or(Ok(Held::GoesOn { has_changed }), Err);
+                }
                 RankEffect::Meet(order) => effects.extend(join(registry, part, &order)),
                 RankEffect::Park => {
-                    let refused = "this libpcm cannot hand its data over to be parked".to_owned();
-                    effects.extend(part.side.on_moved(part.now(), Err(refused)));
+                    let parked = part.park(registry).map_err(|error| error.to_string());
+                    effects.extend(
+                        part.side
+                            .on_moved(part.now(), parked.map(|tally| (tally, Tally::default()))),
+                    );
                 }
                 RankEffect::TakeUp { rank } => {
                     failure = take_up(registry, part, rank).err();
@@ -141,10 +152,8 @@ fn take_up(registry: &mut Registry, part: &mut Part, rank: Rank) -> Result<(), S
     Ok(moved?)
 }
 
-/// Everything of this process has moved to others.
+/// Everything of this process has moved to others, or is parked.
 fn leave(part: &mut Part) -> Held {
-    match part.joint.take() {
-        Some(joint) => Held::Leaves(Box::new(joint)),
-        None => Held::Ends(EndReason::NotNeeded),
-    }
+    // In a relaunch nothing was joined.
+    Held::Leaves(part.joint.take().map(Box::new))
 }

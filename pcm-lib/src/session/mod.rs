@@ -7,6 +7,7 @@ mod error;
 mod hold;
 mod joint;
 mod meeting;
+mod parking;
 mod part;
 pub(crate) mod present;
 mod run;

@@ -4,6 +4,7 @@
 use super::joint::Joint;
 use crate::{
     mpi::{Communicator, Port},
+    park::Published,
     role::{Planned, Role},
     start::{self, Started},
 };
@@ -45,6 +46,10 @@ pub(super) struct Part {
     /// The attempt it was called to last, and the iteration at which all meet.
     pub(super) called: Option<(Attempt, Iteration)>,
     pub(super) joint: Option<Joint>,
+    /// The size of the layout for which it was told to park.
+    pub(super) parks_for: Option<u32>,
+    /// Its data as its keeper would find it.
+    pub(super) published: Option<Published>,
     /// The iteration whose top comes next.
     pub(super) iteration: u64,
     /// Whether the program has not been told of the layout it joined.
@@ -85,6 +90,8 @@ impl Part {
             port,
             called: None,
             joint: None,
+            parks_for: None,
+            published: None,
             iteration: 0,
             has_arrived: false,
             begun: Instant::now(),
@@ -139,6 +146,9 @@ impl Part {
             | ReconfigurationOrder::Park { attempt, ceiling, .. } = &order
             {
                 self.called = Some((*attempt, *ceiling));
+            }
+            if let ReconfigurationOrder::Park { size_after, .. } = &order {
+                self.parks_for = Some(*size_after);
             }
             effects.extend(self.side.on_order(self.now(), order));
         }

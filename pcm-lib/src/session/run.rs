@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     region::{HookFailed, RegionError, Registry},
+    role::Role,
     start,
 };
 use std::{
@@ -78,7 +79,9 @@ enum Life {
     /// Works with a daemon.
     Member(Box<Part>),
     /// To leave, once the exit hooks have run.
-    Leaving(Box<Part>, Box<Joint>),
+    Leaving(Box<Part>, Option<Box<Joint>>),
+    /// Has not got its data and must not compute.
+    Failed,
 }
 
 impl Session {
@@ -107,6 +110,10 @@ impl Session {
         };
         let (part, told) = Part::begin(started);
         let mut part = Box::new(part);
+        if let Role::Restored(planned) = started.role {
+            self.life = Life::Failed;
+            part.restore(&mut self.registry, planned)?;
+        }
         let waits = !told.is_empty();
         let held = waits.then(|| hold(&mut self.registry, &mut part, told));
         self.life = Life::Member(part);
@@ -130,6 +137,7 @@ impl Session {
             }
             Life::Registering => Err(RegionError::BeforeStart { call: "pcm_iterate" }.into()),
             Life::Leaving(..) => Ok(None),
+            Life::Failed => Err(SessionError::NotRestored(None)),
         }
     }
 
@@ -171,7 +179,9 @@ impl Session {
     /// Ends a process for which [`Session::top`] said `None`.
     pub(crate) fn leave(&mut self) -> Result<(), SessionError> {
         match std::mem::replace(&mut self.life, Life::Plain) {
-            Life::Leaving(mut part, joint) => departure::leave(&mut self.registry, &mut part, *joint),
+            Life::Leaving(mut part, joint) => {
+                departure::leave(&mut self.registry, &mut part, joint.map(|joint| *joint))
+            }
             other => {
                 self.life = other;
                 Err(SessionError::Defect("a rank leaves that was not told to"))

@@ -1,0 +1,96 @@
+//! Asks the daemon for parked data and waits for it, within limits.
+
+use super::{RestoreError, opened::Source, restore::Relaunched};
+use crate::start::Started;
+use pcm_core::parked::BlockSet;
+use pcm_proto::{
+    app::AppToDaemon,
+    ids::Rank,
+    parked::{RestoreAnswer, RestoreAsk},
+};
+use std::{
+    fs::File,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A daemon that is started again does not know what its predecessor was asked.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// For all of the data: below the time the coordinator gives the new set.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(50);
+
+/// A process that said that it failed is ended by its daemon within this time, before it can compute with wrong data.
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
+
+/// See the file head.
+pub(crate) struct Client {
+    started: &'static Started,
+    deadline: Instant,
+}
+
+impl Client {
+    pub(crate) fn new(started: &'static Started) -> Self {
+        Self {
+            started,
+            deadline: Instant::now() + ANSWERED_WITHIN,
+        }
+    }
+
+    /// What the relaunch changes.
+    pub(crate) fn plan(&mut self) -> Result<Relaunched, RestoreError> {
+        self.ask(&RestoreAsk::Plan, |answer, _| match answer {
+            RestoreAnswer::Plan { old_size, weights, .. } => Some(Ok(Relaunched { old_size, weights })),
+            RestoreAnswer::Image { .. } | RestoreAnswer::Lost { .. } => None,
+        })
+    }
+
+    fn ask<T>(
+        &mut self,
+        ask: &RestoreAsk,
+        take: impl Fn(RestoreAnswer, Option<File>) -> Option<Result<T, RestoreError>>,
+    ) -> Result<T, RestoreError> {
+        loop {
+            // A daemon that cannot be told is being started again; it is told once more.
+            _ = self.started.channel.send(&AppToDaemon::Restore(ask.clone()));
+            let again = (Instant::now() + ASK_AGAIN).min(self.deadline);
+            while let Some(left) = again.checked_duration_since(Instant::now()) {
+                if self.started.channel.wait(left) {
+                    self.started.hear();
+                }
+                while let Some((answer, file)) = self.started.restore_answer() {
+                    if let Some(taken) = take(answer, file.map(File::from)) {
+                        return taken;
+                    }
+                }
+            }
+            if Instant::now() >= self.deadline {
+                let asked = match ask {
+                    RestoreAsk::Plan => "the plan of the relaunch".to_owned(),
+                    RestoreAsk::Blocks { rank, .. } => format!("the data of rank {rank}"),
+                };
+                return Err(RestoreError::NoAnswer { asked });
+            }
+        }
+    }
+}
+
+impl Source for Client {
+    fn blocks(&mut self, rank: Rank, blocks: &BlockSet) -> Result<File, RestoreError> {
+        let runs = blocks.runs().collect();
+        self.ask(&RestoreAsk::Blocks { rank, runs }, |answer, file| match answer {
+            RestoreAnswer::Image { rank: of, .. } if of == rank => file.map(Ok),
+            RestoreAnswer::Lost { rank: of, reason } if of == rank => {
+                Some(Err(RestoreError::Lost { rank: rank.0, reason }))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Says that this process cannot take up its data, and waits for its end.
+pub(crate) fn failed(started: &Started, error: &RestoreError) {
+    let reason = error.to_string();
+    _ = started.channel.send(&AppToDaemon::RestoreFailed { reason });
+    thread::sleep(ENDED_WITHIN);
+}

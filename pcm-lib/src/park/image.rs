@@ -1,0 +1,275 @@
+//! The image of what this process has registered: written when it is told to park, and described in its own memory
+//! while it stands at a ceiling, so that its keeper can make the image should it hang.
+#![allow(unsafe_code, reason = "reads registered memory by address")]
+
+use super::{ParkError, sums::BlockSums};
+use crate::region::{Kind, Registry};
+use pcm_core::{
+    parked::{Contents, Head, ParkedRegion, Place, Preamble},
+    redistribution::{
+        RankChange,
+        parcels::{self, block_targets},
+    },
+};
+use pcm_proto::{
+    ids::{Bytes, Iteration, ProcessId, Rank},
+    parked::Stretch,
+    reconfiguration::Tally,
+};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use std::{fs::File, os::fd::OwnedFd, os::unix::fs::FileExt, ptr::NonNull};
+
+/// Regions begin at multiples of this, so that copies are aligned.
+const ALIGNMENT: u64 = 64;
+
+/// Bytes written at once: they are still in the cache when their checksum is taken.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// Where the bytes of a part are.
+#[derive(Debug)]
+enum Memory {
+    /// In registered memory, which stays where it is until the layout changes.
+    Registered(NonNull<u8>),
+    /// What a hook packed.
+    Packed(Vec<u8>),
+}
+
+#[derive(Debug)]
+struct Part {
+    memory: Memory,
+    place: Place,
+}
+
+impl Part {
+    fn bytes(&self) -> &[u8] {
+        match &self.memory {
+            // SAFETY: registered memory of this length; the application does not run while an image exists.
+            Memory::Registered(first) => unsafe {
+                std::slice::from_raw_parts(first.as_ptr(), self.place.length as usize)
+            },
+            Memory::Packed(bytes) => bytes,
+        }
+    }
+}
+
+/// See the file head.
+#[derive(Debug)]
+pub(crate) struct Image {
+    head: Vec<u8>,
+    parts: Vec<Part>,
+    data_bytes: u64,
+}
+
+impl Image {
+    /// Describes what is registered. `size_after` is the size of the next layout, for which custom regions pack; without
+    /// it nothing is packed.
+    pub(crate) fn new(registry: &mut Registry, iteration: u64, size_after: Option<u32>) -> Result<Self, ParkError> {
+        let home = registry.home();
+        let descriptions = registry.descriptions();
+        let mut layout = Layout::default();
+        let mut regions = Vec::new();
+        for ((_, region), description) in registry.regions_mut().zip(descriptions) {
+            let contents = match &mut region.kind {
+                Kind::Array(array) => Contents::Array {
+                    registered: array.form().spec.clone(),
+                    in_force: array.partition().spec().clone(),
+                    storage: (!array.form().is_scratch).then(|| {
+                        let storage = array.storage();
+                        layout.add(Memory::Registered(storage.pointer()), storage.length())
+                    }),
+                },
+                Kind::Value(value) => Contents::Value(layout.add_bytes(value.bytes())),
+                Kind::PerRank(per_rank) => Contents::PerRank(layout.add_bytes(per_rank.value.bytes())),
+                Kind::Custom(custom) => {
+                    let Some(after) = size_after else {
+                        regions.push(parked(description, Contents::Custom(None)));
+                        continue;
+                    };
+                    let mut packed = Vec::new();
+                    for to in targets(custom.hooks.as_mut(), &region.name, home.size, after, home.rank)? {
+                        let mut bytes = Vec::new();
+                        let outcome = custom.hooks.pack(to, after, &mut bytes);
+                        outcome.map_err(|error| ParkError::Hook {
+                            region: region.name.clone(),
+                            error,
+                        })?;
+                        let length = bytes.len();
+                        packed.push((Rank(to), layout.add(Memory::Packed(bytes), length)));
+                    }
+                    Contents::Custom(Some(packed))
+                }
+            };
+            regions.push(parked(description, contents));
+        }
+        let head = Head {
+            iteration: Iteration(iteration),
+            rank: Rank(home.rank),
+            size: home.size,
+            regions,
+        };
+        Ok(Self {
+            head: head.encode().map_err(ParkError::Head)?,
+            parts: layout.parts,
+            data_bytes: layout.end,
+        })
+    }
+
+    fn preamble(&self, is_summed: bool) -> Preamble {
+        Preamble {
+            head_bytes: self.head.len() as u64,
+            is_summed,
+            data_bytes: self.data_bytes,
+        }
+    }
+
+    /// Writes it into a sealed memory file; also its length, and what was parked.
+    pub(crate) fn write(&self, registry: &mut Registry) -> Result<(OwnedFd, u64, Tally), ParkError> {
+        let preamble = self.preamble(true);
+        registry.check_room(preamble.image_bytes()).map_err(ParkError::Memory)?;
+        self.write_file(preamble).map_err(ParkError::File)
+    }
+
+    fn write_file(&self, preamble: Preamble) -> std::io::Result<(OwnedFd, u64, Tally)> {
+        let file = memfd_create("pcm-parked", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, preamble.image_bytes())?;
+        let file = File::from(file);
+        file.write_all_at(&preamble.encode(), 0)?;
+        file.write_all_at(&self.head, preamble.head_at())?;
+        let mut sums = BlockSums::new();
+        for part in &self.parts {
+            let gap = (part.place.offset - sums.taken()) as usize;
+            sums.take(&[0; ALIGNMENT as usize][..gap]);
+            let mut at = preamble.data_at() + part.place.offset;
+            for chunk in part.bytes().chunks(WRITE_BYTES) {
+                file.write_all_at(chunk, at)?;
+                sums.take(chunk);
+                at += chunk.len() as u64;
+            }
+        }
+        let sums = sums.finish();
+        let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+        file.write_all_at(&bytes, preamble.sums_at())?;
+        fcntl_add_seals(
+            &file,
+            SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL,
+        )?;
+        let tally = Tally {
+            bytes: Bytes(self.data_bytes),
+            checksum: sums.iter().fold(0, |sum, one| sum.wrapping_add(*one)),
+        };
+        Ok((file.into(), preamble.image_bytes(), tally))
+    }
+}
+
+fn parked(description: crate::region::Description, contents: Contents) -> ParkedRegion {
+    ParkedRegion {
+        name: description.name,
+        text: description.text,
+        contents,
+    }
+}
+
+/// The new ranks for which this rank packs a custom region.
+fn targets(
+    hooks: &mut dyn crate::region::CustomHooks,
+    region: &str,
+    before: u32,
+    after: u32,
+    rank: u32,
+) -> Result<Vec<u32>, ParkError> {
+    let failed = |error| ParkError::Parcel {
+        region: region.to_owned(),
+        error,
+    };
+    let all = custom_parcels(hooks, before, after).map_err(failed)?;
+    let own = all.into_iter().filter(|parcel| parcel.id.from.0 == rank);
+    Ok(own.map(|parcel| parcel.id.to.0).collect())
+}
+
+/// Who packs a custom region for whom in a relaunch: processes before are numbered from 0, those after follow.
+pub(super) fn custom_parcels(
+    hooks: &mut dyn crate::region::CustomHooks,
+    before: u32,
+    after: u32,
+) -> Result<Vec<parcels::Parcel>, parcels::ParcelError> {
+    let change = relaunch_change(before, after);
+    let wanted: Vec<Option<Vec<u32>>> = (0..before).map(|from| hooks.targets(from, before, after)).collect();
+    parcels::custom(&change, |from| match wanted.get(from.0 as usize) {
+        Some(Some(ranks)) => ranks.iter().copied().map(Rank).collect::<Vec<_>>(),
+        _ => block_targets(from, before, after).collect(),
+    })
+}
+
+/// Every process after the relaunch is another than before.
+pub(super) fn relaunch_change(before: u32, after: u32) -> RankChange {
+    let processes = |from: u32, count: u32| (from..from + count).map(ProcessId).collect();
+    RankChange::new(processes(0, before), processes(before, after)).expect("both layouts have ranks, and none twice")
+}
+
+#[derive(Debug, Default)]
+struct Layout {
+    parts: Vec<Part>,
+    end: u64,
+}
+
+impl Layout {
+    fn add_bytes(&mut self, bytes: &[u8]) -> Place {
+        self.add(Memory::Registered(NonNull::from(bytes).cast()), bytes.len())
+    }
+
+    fn add(&mut self, memory: Memory, length: usize) -> Place {
+        let place = Place {
+            offset: self.end.next_multiple_of(ALIGNMENT),
+            length: length as u64,
+        };
+        self.end = place.offset + place.length;
+        self.parts.push(Part { memory, place });
+        place
+    }
+}
+
+/// An image described in this process's memory. Nothing in it moves while it is there.
+#[derive(Debug)]
+pub(crate) struct Published {
+    /// Kept for the addresses in `table`.
+    _image: Image,
+    _preamble: Box<[u8]>,
+    table: Vec<u8>,
+}
+
+impl Published {
+    /// Describes what is registered, if that is possible without the application: a custom region has to be packed.
+    pub(crate) fn new(registry: &mut Registry, iteration: u64) -> Option<Self> {
+        if registry
+            .regions()
+            .any(|(_, region)| matches!(region.kind, Kind::Custom(_)))
+        {
+            return None;
+        }
+        let image = Image::new(registry, iteration, None).ok()?;
+        let described = image.preamble(false);
+        let preamble: Box<[u8]> = described.encode().into();
+        let stretch = |bytes: &[u8], offset| Stretch {
+            address: bytes.as_ptr().expose_provenance() as u64,
+            length: bytes.len() as u64,
+            offset,
+        };
+        let own = [stretch(&preamble, 0), stretch(&image.head, described.head_at())];
+        let parts = image
+            .parts
+            .iter()
+            .map(|part| stretch(part.bytes(), described.data_at() + part.place.offset));
+        let table = own.into_iter().chain(parts).flat_map(Stretch::encode).collect();
+        Some(Self {
+            _image: image,
+            _preamble: preamble,
+            table,
+        })
+    }
+
+    /// Where the table is, and its number of entries.
+    pub(crate) fn table(&self) -> (u64, u64) {
+        let address = self.table.as_ptr().expose_provenance() as u64;
+        (address, (self.table.len() / Stretch::BYTES) as u64)
+    }
+}
