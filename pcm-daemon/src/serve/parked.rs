@@ -152,6 +152,7 @@ impl Daemon {
             let progress = &local.handle.page().page().head.progress;
             (progress.table.load(Acquire), progress.stretches.load(Acquire))
         });
+        tracing::warn!(job = %key.job, process = %key.process, "a process does not come back from MPI: its data is salvaged");
         self.parked.salvaged.insert(key);
         let stretches = u32::try_from(stretches).unwrap_or(u32::MAX);
         self.keeper.order(DaemonToKeeper::Salvage { key, table, stretches });
