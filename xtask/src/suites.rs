@@ -10,7 +10,7 @@ use crate::{
 };
 use clap::ValueEnum;
 use std::{
-    fmt, fs,
+    env, fmt, fs,
     io::{BufRead, BufReader, Write, stdout},
     path::Path,
     process::{self, Command, Stdio},
@@ -55,6 +55,9 @@ pub(crate) fn run(
         let mut cargo = environment.cargo();
         cargo.current_dir(&repository.root).env("PCM_SKIPPED_LOG", &skipped_log);
         cargo.args(["test", "--no-fail-fast"]).args(arguments).args(filter);
+        if let Ok(own) = env::current_exe() {
+            cargo.env("PCM_XTASK", own);
+        }
         cargo
     };
     let mut counts = Counts::default();
