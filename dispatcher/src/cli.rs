@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 the system refused · 2 usage · 3 no cluster · 4 refused · 5 deadline · 6 boot failed ·
-7 link lost · 8 doctor found something broken; 'run' ends with its job's own code. Errors: docs/errors.md
+7 link lost · 8 something is broken; 'run' ends with its job's own code. Errors: docs/errors.md
 
 Example:
   pcmctl up --local 4 && pcmctl run -n 4 -- ./heat2d --rows 512 --cols 512 --iterations 200; pcmctl down";
@@ -77,6 +77,8 @@ verbs! {
     Shrink(shrink),
     /// Give ranks shares of the data by the speed of their nodes
     Rebalance(rebalance),
+    /// Show checkpoints in files, check them, take arrays out of them
+    Checkpoints(checkpoints),
     /// Ask daemons whether they answer, and how fast
     Ping(ping),
     /// Test this machine for real and say what to do

@@ -17,6 +17,7 @@ pub const CODES: &[&str] = &[
     "unexpected_answer",
     "system",
     "broken",
+    "checkpoint",
 ];
 
 /// Another `up` or `down` holds the directory.
@@ -42,7 +43,7 @@ pub enum Exit {
     Boot = 6,
     /// The link to the daemon was lost or spoke nonsense.
     Link = 7,
-    /// `doctor` found something broken.
+    /// `doctor` found something broken, or a checkpoint is damaged.
     Broken = 8,
 }
 
@@ -152,6 +153,11 @@ impl Failure {
     /// The system refused something else.
     pub fn system(message: impl Into<String>) -> Self {
         Self::new(Exit::System, "system", message)
+    }
+
+    /// A checkpoint is damaged, not complete or not there.
+    pub fn checkpoint(message: impl Into<String>) -> Self {
+        Self::new(Exit::Broken, "checkpoint", message)
     }
 
     /// `doctor` found something broken.

@@ -1,0 +1,142 @@
+//! A checkpoint being written: a directory of another name beside the final one, which appears whole or not at all. One
+//! process opens and publishes it; any number writes parts into it.
+
+use crate::{
+    block::Compression,
+    damage::{Damage, Fault},
+    error::{WriteError, writing},
+    manifest::Manifest,
+    seal::{MANIFEST, SEAL, Seal},
+};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, Write},
+    path::{Path, PathBuf},
+    process,
+};
+
+/// The name of a part's file: the region's number, as much of its name as can stand in one, the rank.
+pub fn part_file(region: u32, name: &str, rank: u32, is_array: bool, compression: Compression) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let name: String = name.chars().take(32).map(plain).collect();
+    let kind = if is_array { "npy" } else { "bin" };
+    format!("region{region:03}-{name}.rank{rank:05}.{kind}{}", compression.suffix())
+}
+
+/// See the file head. Dropped before it is published, it leaves nothing.
+#[derive(Debug)]
+pub struct Draft {
+    directory: PathBuf,
+    target: PathBuf,
+    is_published: bool,
+}
+
+impl Draft {
+    /// Begins a checkpoint that is to be found at `target`.
+    pub fn begin(target: &Path) -> Result<Self, WriteError> {
+        let path = target.to_owned();
+        if target.symlink_metadata().is_ok() {
+            return Err(WriteError::Exists { path });
+        }
+        let name = target.file_name().ok_or_else(|| WriteError::System {
+            action: "make",
+            path,
+            source: ErrorKind::InvalidInput.into(),
+        })?;
+        let parent = parent(target);
+        fs::create_dir_all(parent).map_err(writing("make", parent))?;
+        let directory = parent.join(format!(".{}.partial-{}", name.to_string_lossy(), process::id()));
+        fs::create_dir(&directory).map_err(writing("make", &directory))?;
+        Ok(Self {
+            directory,
+            target: target.to_owned(),
+            is_published: false,
+        })
+    }
+
+    /// Where parts are to be written.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Gives it its name, when all parts are written. From the moment this returns it survives a loss of power.
+    pub fn publish(mut self, manifest: &Manifest) -> Result<PathBuf, WriteError> {
+        if let Some(fault) = manifest.fault() {
+            return Err(WriteError::Manifest { fault });
+        }
+        for (region, part) in manifest.parts() {
+            let path = self.directory.join(&part.file);
+            let fault = match path.metadata() {
+                Ok(found) if found.len() == part.file_bytes() => continue,
+                Ok(found) => Fault::Length {
+                    expected: part.file_bytes(),
+                    found: found.len(),
+                },
+                Err(error) if error.kind() == ErrorKind::NotFound => Fault::Missing,
+                Err(error) => Fault::Unreadable(error),
+            };
+            let (region, rank) = (region.name.clone(), part.rank);
+            return Err(WriteError::Part(Damage {
+                region,
+                rank,
+                path,
+                fault,
+            }));
+        }
+        let mut text = serde_json::to_vec_pretty(manifest).map_err(|error| WriteError::Manifest {
+            fault: error.to_string(),
+        })?;
+        text.push(b'\n');
+        self.file(MANIFEST, &text)?;
+        self.file(SEAL, Seal::of(&text).text().as_bytes())?;
+        sync_directory(&self.directory)?;
+        match renameat_with(CWD, &self.directory, CWD, &self.target, RenameFlags::NOREPLACE) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::EXIST) => {
+                let path = self.target.clone();
+                return Err(WriteError::Exists { path });
+            }
+            // A file system without the flag: renaming a directory replaces an empty one only.
+            Err(rustix::io::Errno::INVAL) => {
+                fs::rename(&self.directory, &self.target).map_err(writing("publish", &self.target))?;
+            }
+            Err(error) => return Err(writing("publish", &self.target)(error.into())),
+        }
+        self.is_published = true;
+        sync_directory(parent(&self.target))?;
+        Ok(self.target.clone())
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
+        let path = self.directory.join(name);
+        let write = || -> io::Result<()> {
+            let mut file = File::create_new(&path)?;
+            file.write_all(bytes)?;
+            file.sync_all()
+        };
+        write().map_err(writing("write", &path))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.is_published {
+            // What cannot be removed has a name that no reader takes for a checkpoint.
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn sync_directory(path: &Path) -> Result<(), WriteError> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(writing("make last", path))
+}

@@ -1,0 +1,273 @@
+//! The manifest of a checkpoint: what it is of, and where what lies in which file. Owns the rules that a manifest keeps;
+//! never opens a part.
+
+use crate::block::{BLOCK_BYTES, Compression};
+use pcm_core::partition::{Partition, Stripe};
+use serde::{Deserialize, Serialize};
+
+/// What the manifest calls the format.
+pub const FORMAT: &str = "pcm-checkpoint";
+
+/// Version of the format; a reader reads this and all before.
+pub const VERSION: u32 = 1;
+
+/// The manifest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`] of the writer.
+    pub version: u32,
+    /// Of what program.
+    pub application: Application,
+    /// The iteration that begins when the checkpoint is restored.
+    pub iteration: u64,
+    /// When it was made: seconds since 1970.
+    pub created_unix_s: u64,
+    /// Number of ranks that made it.
+    pub ranks: u32,
+    /// How part files are stored.
+    pub compression: Compression,
+    /// Bytes of a block before compression; the last of a file may be shorter.
+    pub block_bytes: u64,
+    /// The regions in the order of registration.
+    pub regions: Vec<RegionRecord>,
+}
+
+/// The program that made a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Application {
+    /// The job's name, or the program's.
+    pub name: String,
+    /// The program's file, where that is known.
+    pub program: String,
+    /// Its arguments, without its own name.
+    pub arguments: Vec<String>,
+    /// Its working directory.
+    pub directory: String,
+}
+
+/// One region.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegionRecord {
+    /// Its name.
+    pub name: String,
+    /// Its registration as a text that must be the same for a program that restores it.
+    pub registration: String,
+    /// What it is.
+    pub contents: Contents,
+    /// Its parts by rank: all ranks but for a value (rank 0 alone) and scratch (none).
+    pub parts: Vec<PartRecord>,
+}
+
+/// What a region is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Contents {
+    /// A distributed array; parts are `.npy` files of a rank's local storage, halo included.
+    Array(Box<ArrayRecord>),
+    /// An array whose contents mean nothing between two iterations.
+    Scratch,
+    /// The same bytes on every rank.
+    Value,
+    /// Each rank's own bytes.
+    PerRank,
+    /// What the application packed for the rank that goes on with it.
+    Custom,
+}
+
+/// An array.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArrayRecord {
+    /// The NumPy type of its elements.
+    pub dtype: String,
+    /// Global extents.
+    pub extents: Vec<u64>,
+    /// By axis: cells of the application's own beyond each end of the array, stored by the ranks at the ends.
+    pub margins: Vec<u64>,
+    /// How it was divided.
+    pub partition: Partition,
+}
+
+/// One rank's part of a region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartRecord {
+    /// The rank.
+    pub rank: u32,
+    /// Its file in the checkpoint's directory.
+    pub file: String,
+    /// Where data begins in the file before compression: the length of the `.npy` header, or 0.
+    pub data_offset: u64,
+    /// Bytes of data.
+    pub data_bytes: u64,
+    /// Elements along each axis of what is stored; empty for raw parts.
+    pub shape: Vec<u64>,
+    /// By axis, which global indices the rank owns and where they are in what is stored; empty for raw parts.
+    pub owned: Vec<Vec<StripeRecord>>,
+    /// CRC-32 of each block as it is stored.
+    pub crc32: Vec<u32>,
+    /// Bytes of each block as it is stored; empty if not compressed.
+    pub stored: Vec<u64>,
+}
+
+/// `count` intervals of `length` global indices, `stride` apart, the first at `start`; in what is stored the first lies
+/// at index `local`, the next `local_stride` further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StripeRecord {
+    start: u64,
+    local: u64,
+    length: u64,
+    count: u64,
+    stride: u64,
+    local_stride: u64,
+}
+
+impl From<Stripe> for StripeRecord {
+    fn from(stripe: Stripe) -> Self {
+        let Stripe {
+            start,
+            local,
+            length,
+            count,
+            stride,
+            local_stride,
+        } = stripe;
+        Self {
+            start,
+            local,
+            length,
+            count,
+            stride,
+            local_stride,
+        }
+    }
+}
+
+impl PartRecord {
+    /// Bytes of the file before compression.
+    pub fn plain_bytes(&self) -> u64 {
+        self.data_offset.saturating_add(self.data_bytes)
+    }
+
+    /// Bytes of the file as it is stored.
+    pub fn file_bytes(&self) -> u64 {
+        if self.stored.is_empty() {
+            self.plain_bytes()
+        } else {
+            self.stored.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+        }
+    }
+}
+
+impl ArrayRecord {
+    /// The record of an array that is divided so.
+    pub fn new(dtype: impl Into<String>, partition: &Partition) -> Self {
+        use pcm_core::partition::Edge;
+        let axes = &partition.spec().axes;
+        let margin = |edge, halo| if edge == Edge::Carried { halo } else { 0 };
+        Self {
+            dtype: dtype.into(),
+            extents: axes.iter().map(|axis| axis.extent).collect(),
+            margins: axes.iter().map(|axis| margin(axis.edge, axis.halo)).collect(),
+            partition: partition.clone(),
+        }
+    }
+}
+
+impl Manifest {
+    /// The region of this name.
+    pub fn region(&self, name: &str) -> Option<&RegionRecord> {
+        self.regions.iter().find(|region| region.name == name)
+    }
+
+    /// Every part, with its region.
+    pub fn parts(&self) -> impl Iterator<Item = (&RegionRecord, &PartRecord)> {
+        self.regions
+            .iter()
+            .flat_map(|region| region.parts.iter().map(move |part| (region, part)))
+    }
+
+    /// Bytes of all data.
+    pub fn data_bytes(&self) -> u64 {
+        self.parts()
+            .fold(0, |sum, (_, part)| sum.saturating_add(part.data_bytes))
+    }
+
+    /// What is wrong with it, if anything: everybody who reads parts relies on these rules.
+    pub fn fault(&self) -> Option<String> {
+        if self.format != FORMAT {
+            return Some(format!("its format is {:?}, not {FORMAT:?}", self.format));
+        }
+        if self.ranks == 0 {
+            return Some("it has no ranks".to_owned());
+        }
+        if self.block_bytes == 0 || self.block_bytes > BLOCK_BYTES * 64 {
+            return Some(format!("blocks of {} bytes", self.block_bytes));
+        }
+        let region_fault = |region: &RegionRecord| {
+            let fault = self.region_fault(region)?;
+            Some(format!("region {:?}: {fault}", region.name))
+        };
+        self.regions.iter().find_map(region_fault)
+    }
+
+    fn region_fault(&self, region: &RegionRecord) -> Option<String> {
+        let wanted = match region.contents {
+            Contents::Array(_) | Contents::PerRank | Contents::Custom => self.ranks,
+            Contents::Value => 1,
+            Contents::Scratch => 0,
+        };
+        if !region.parts.iter().map(|part| part.rank).eq(0..wanted) {
+            return Some(format!(
+                "its parts are not those of ranks 0 to {}",
+                i64::from(wanted) - 1
+            ));
+        }
+        if let Contents::Array(array) = &region.contents
+            && array.partition.positions() != self.ranks
+        {
+            let parts = array.partition.positions();
+            return Some(format!(
+                "it is divided among {parts} ranks, the checkpoint has {}",
+                self.ranks
+            ));
+        }
+        region.parts.iter().find_map(|part| {
+            let fault = self.part_fault(&region.contents, part)?;
+            Some(format!("part {}: {fault}", part.rank))
+        })
+    }
+
+    fn part_fault(&self, contents: &Contents, part: &PartRecord) -> Option<String> {
+        // A manifest from elsewhere must not make a reader open what lies outside of the checkpoint.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if part.file.is_empty() || part.file.starts_with('.') || !part.file.chars().all(is_plain) {
+            return Some(format!("{:?} is no plain file name", part.file));
+        }
+        let blocks = part.plain_bytes().div_ceil(self.block_bytes);
+        let stored = if self.compression == Compression::None {
+            0
+        } else {
+            blocks
+        };
+        if part.crc32.len() as u64 != blocks || part.stored.len() as u64 != stored {
+            return Some(format!(
+                "{} bytes are {blocks} blocks, it has {} checksums and {} lengths",
+                part.plain_bytes(),
+                part.crc32.len(),
+                part.stored.len()
+            ));
+        }
+        // A block that compression made this much longer was not made by a compressor.
+        if part.stored.iter().any(|bytes| *bytes > 2 * self.block_bytes + 1024) {
+            return Some("a stored block is longer than it can be".to_owned());
+        }
+        if let Contents::Array(array) = contents {
+            let bytes = array.partition.local_bytes(part.rank);
+            if part.data_bytes != bytes {
+                return Some(format!("it has {} bytes, its share are {bytes}", part.data_bytes));
+            }
+        }
+        None
+    }
+}
