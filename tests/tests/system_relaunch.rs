@@ -169,6 +169,28 @@ fn a_daemon_killed_while_data_is_parked_finds_it_with_its_keeper() {
 }
 
 #[test]
+fn a_daemon_killed_while_its_ranks_are_restored_gives_them_their_data_when_it_is_back() {
+    let cluster = Cluster::up(3);
+    let job = job(&cluster, "3", &["2000", "2000"]);
+    let daemon = cluster.daemon_pid("n1");
+    let asked = Background::start(&mut cluster.pcmctl(&["expand", "1", "--to", "6", "--mode", "relaunch", "--json"]));
+    wait::until("a restored rank of the node", LIMIT, || {
+        let restored = processes::with_variable("PCM_ROLE", "restored");
+        let here = restored
+            .into_iter()
+            .any(|pid| processes::parent(pid) == processes::parent(daemon));
+        here.then_some(())
+    });
+    processes::send(daemon, Signal::KILL);
+    let outcome = asked.end(LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert_eq!(places(&cluster).len(), 6);
+    expect_nothing_parked(&cluster);
+    expect_success(&job.end(LIMIT), 6);
+    cluster.down();
+}
+
+#[test]
 fn a_node_is_drained_of_a_running_job() {
     let cluster = Cluster::up(3);
     let job = job(&cluster, "3", &["2500", "2000"]);

@@ -15,10 +15,20 @@ const ROWS: usize = 203;
 const COLUMNS: usize = 150;
 
 fn program(cluster: &Cluster, ranks: &str, iterations: u64, sleep_us: u64) -> Background {
+    sized_program(cluster, ranks, (ROWS, COLUMNS), iterations, sleep_us)
+}
+
+fn sized_program(
+    cluster: &Cluster,
+    ranks: &str,
+    (rows, columns): (usize, usize),
+    iterations: u64,
+    sleep_us: u64,
+) -> Background {
     let heat2d = built("heat2d");
     let numbers = [
-        ROWS.to_string(),
-        COLUMNS.to_string(),
+        rows.to_string(),
+        columns.to_string(),
         iterations.to_string(),
         sleep_us.to_string(),
     ];
@@ -106,6 +116,51 @@ fn live_reconfigurations_and_relaunches_follow_each_other_as_the_count_of_worlds
         assert!(modes.iter().any(|other| other == mode), "{modes:?}");
     }
     expect_same_bits(job, iterations, 2);
+    cluster.down();
+}
+
+/// `PCM_RECONFIGURATIONS=1100` does it with the limits that MPICH needs, which takes some ten minutes; every run does it with
+/// low ones.
+#[test]
+fn a_job_outlives_more_reconfigurations_than_mpi_can_meet_worlds() {
+    let asked: Option<u64> = std::env::var("PCM_RECONFIGURATIONS")
+        .ok()
+        .map(|text| text.parse().expect("a number"));
+    let (rounds, limits) = asked.map_or((30, "worlds_met_max=10"), |rounds| (rounds, ""));
+    let mut cluster = Cluster::place();
+    let up = cluster.boot_with(&["--local", "3"], &[("PCM_LIMITS", limits)]);
+    assert!(up.status.success(), "{up:?}");
+    let iterations = rounds * 400;
+    let job = sized_program(&cluster, "2", (24, 16), iterations, 1500);
+    let mut relaunched = 0;
+    for round in 0..rounds {
+        let to = format!("n{}", round % 3);
+        let outcome = cluster.run(&[
+            "migrate",
+            "1",
+            "--rank",
+            &(round % 2).to_string(),
+            "--to",
+            &to,
+            "--json",
+        ]);
+        if outcome.stderr.contains("[bad_layout]") {
+            // It is there already.
+            continue;
+        }
+        assert!(outcome.status.success(), "round {round}: {outcome:?}");
+        let done: Value = serde_json::from_str(&outcome.stdout).expect("one document");
+        relaunched += u64::from(done["mode"] == "relaunch");
+        await_iterations(&cluster);
+    }
+    println!("{rounds} reconfigurations, {relaunched} of them by relaunch");
+    assert!(relaunched >= rounds / if asked.is_some() { 1000 } else { 15 });
+    let outcome = job.end(LIMIT * 30);
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert_eq!(
+        Closing::read(&outcome.stdout).checksum,
+        reference_checksum(24, 16, iterations)
+    );
     cluster.down();
 }
 

@@ -21,7 +21,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::Acquire;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The order to drop an image may be lost with a link. Whoever could need it has it by then or is given up: the limits of
+/// a relaunch's phases after the decision together are a quarter of this.
+const NEEDED_MAX: Duration = Duration::from_secs(600);
 
 /// An image that the keeper holds.
 #[derive(Debug)]
@@ -43,8 +47,7 @@ pub(super) struct Parked {
 }
 
 impl Parked {
-    /// An image that was there before this daemon.
-    pub(super) fn take_over(&mut self, handed: HandedImage) {
+    fn keep(&mut self, handed: HandedImage) {
         let HandedImage { key, bytes, file } = handed;
         let file = File::from(file);
         self.images.insert(key, Image { file, bytes });
@@ -59,6 +62,25 @@ impl Parked {
 }
 
 impl Daemon {
+    /// An image that the keeper holds.
+    pub(super) fn take_over_image(&mut self, handed: HandedImage) {
+        self.timers.arm(NEEDED_MAX, Timer::Unneeded(handed.key));
+        self.parked.keep(handed);
+    }
+
+    /// An image whose release was lost must not be held until the job ends.
+    pub(super) fn on_unneeded_timer(&mut self, key: ParkKey) {
+        if self
+            .relaunch(key.job)
+            .is_some_and(|(attempt, _)| attempt == key.attempt)
+        {
+            self.timers.arm(NEEDED_MAX, Timer::Unneeded(key));
+        } else if self.parked.images.contains_key(&key) {
+            tracing::warn!(job = %key.job, attempt = %key.attempt, "parked data was never released and is dropped");
+            self.drop_parked(key.job, key.attempt);
+        }
+    }
+
     /// A rank hands over its data.
     pub(super) fn on_parked(&mut self, process: ProcessKey, attempt: Attempt, bytes: u64, descriptors: Vec<OwnedFd>) {
         let key = ParkKey {
@@ -109,7 +131,7 @@ impl Daemon {
     /// The keeper holds an image.
     pub(super) fn on_image(&mut self, handed: HandedImage) {
         let (key, bytes) = (handed.key, handed.bytes);
-        self.parked.take_over(handed);
+        self.take_over_image(handed);
         let process = key.process;
         if let Some(Some(report)) = self.parked.awaited.remove(&key) {
             self.reform(key.job, Input::Report { process, report });

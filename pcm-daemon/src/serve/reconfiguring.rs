@@ -353,7 +353,7 @@ impl Daemon {
                     return;
                 }
                 let message = format!(
-                    "the reconfiguration was given up while {}: {reason:?}; job {job} goes on as before",
+                    "the reconfiguration was given up while {}: {reason}; job {job} goes on as before",
                     phase.as_str()
                 );
                 self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::ABORTED, message)));
@@ -362,7 +362,7 @@ impl Daemon {
             Report::JobLost { loss } => {
                 let Some(part) = self.parts.get(&job) else { return };
                 let coordinator = part.state.coordinator().clone();
-                let reason = format!("the job lost what it cannot go on without ({loss:?}): see `pcmctl events {job}`");
+                let reason = format!("the job lost what it cannot go on without: {loss}; see `pcmctl events {job}`");
                 self.send_job(&coordinator, job, JobMessage::Lost { reason });
             }
             Report::LeaseTaken { reign } => tracing::info!(%job, ?reign, "holds the job's lease"),

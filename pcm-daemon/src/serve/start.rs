@@ -309,7 +309,7 @@ impl Daemon {
             self.parts.insert(job, part);
         }
         self.take_over(held);
-        parked.into_iter().for_each(|image| self.parked.take_over(image));
+        parked.into_iter().for_each(|image| self.take_over_image(image));
         self.restore_reforms(past.reforms);
         let own = self.own.clone();
         self.on_jobs_linked(&own);

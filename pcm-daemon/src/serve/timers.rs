@@ -2,6 +2,7 @@
 //! is still anything to do, so a timer that is out of date does no harm and is never cancelled.
 
 use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::parked::ParkKey;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -36,6 +37,8 @@ pub(super) enum Timer {
     Drain,
     /// Blocks of parked data may have been lost.
     Parked,
+    /// An image should not be needed any more.
+    Unneeded(ParkKey),
     /// The agent should be started again.
     Agent,
     /// Output pipes of a job that has ended should be closed by now.

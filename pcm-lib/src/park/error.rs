@@ -23,6 +23,12 @@ pub(crate) enum ParkError {
     Hook { region: String, error: HookFailed },
     /// A custom region names ranks that will not be.
     Parcel { region: String, error: ParcelError },
+    /// The job would have fewer ranks, and a per-rank value says nothing of how two become one.
+    NoMergeHook { region: String },
+    /// An array cannot be divided among the next ranks.
+    Partition { region: String, error: PartitionError },
+    /// There is no plan for an array.
+    Plan { region: String, error: PlanError },
 }
 
 impl fmt::Display for ParkError {
@@ -34,6 +40,12 @@ impl fmt::Display for ParkError {
             Self::NotHanded(error) => write!(f, "its data is not parked: {error}"),
             Self::Hook { region, error } => write!(f, "the pack hook of region \"{region}\" failed: {error}"),
             Self::Parcel { region, error } => write!(f, "region \"{region}\": {error}"),
+            Self::NoMergeHook { region } => write!(
+                f,
+                "per-rank value \"{region}\" has no merge hook, and the job would have fewer ranks"
+            ),
+            Self::Partition { region, error } => write!(f, "region \"{region}\": {error}"),
+            Self::Plan { region, error } => write!(f, "region \"{region}\": {error}"),
         }
     }
 }

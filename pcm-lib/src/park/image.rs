@@ -3,11 +3,12 @@
 #![allow(unsafe_code, reason = "reads registered memory by address")]
 
 use super::{ParkError, sums::BlockSums};
-use crate::region::{Kind, Registry};
+use crate::region::{Kind, Registry, Shares};
 use pcm_core::{
     parked::{Contents, Head, ParkedRegion, Place, Preamble},
+    partition::Partition,
     redistribution::{
-        RankChange,
+        ArrayPlan, RankChange,
         parcels::{self, block_targets},
     },
 };
@@ -64,6 +65,9 @@ impl Image {
     /// Describes what is registered. `size_after` is the size of the next layout, for which custom regions pack; without
     /// it nothing is packed.
     pub(crate) fn new(registry: &mut Registry, iteration: u64, size_after: Option<u32>) -> Result<Self, ParkError> {
+        if let Some(after) = size_after {
+            next_layout_check(registry, after)?;
+        }
         let home = registry.home();
         let descriptions = registry.descriptions();
         let mut layout = Layout::default();
@@ -159,6 +163,33 @@ impl Image {
         };
         Ok((file.into(), preamble.image_bytes(), tally))
     }
+}
+
+/// What the next layout could not take up must be found now: after the decision there is no way back. Shares of a plan
+/// divide only what any shares can divide.
+fn next_layout_check(registry: &Registry, after: u32) -> Result<(), ParkError> {
+    let home = registry.home();
+    for (_, region) in registry.regions() {
+        let name = || region.name.clone();
+        match &region.kind {
+            Kind::PerRank(per_rank) if after < home.size && per_rank.hooks.merge.is_none() => {
+                return Err(ParkError::NoMergeHook { region: name() });
+            }
+            Kind::Array(array) => {
+                let shares = Shares {
+                    ranks: after,
+                    weights: &[],
+                };
+                let next = Partition::new(&shares.applied_to(&array.form().spec), after);
+                let next = next.map_err(|error| ParkError::Partition { region: name(), error })?;
+                let (change, own) = (relaunch_change(home.size, after), ProcessId(home.rank));
+                ArrayPlan::for_process(array.partition(), &next, &change, own, array.form().halo)
+                    .map_err(|error| ParkError::Plan { region: name(), error })?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn parked(description: crate::region::Description, contents: Contents) -> ParkedRegion {

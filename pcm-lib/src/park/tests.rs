@@ -259,6 +259,28 @@ fn what_a_keeper_copies_by_the_table_is_an_image_too() {
 }
 
 #[test]
+fn what_fewer_ranks_could_not_take_up_is_not_parked() {
+    let mut registry = Registry::new(Home {
+        rank: 1,
+        size: 2,
+        ranks_here: 1,
+        is_first: true,
+    });
+    let value = Value::owned([1_u8].as_slice());
+    registry
+        .per_rank("count", value, PerRankHooks::default())
+        .expect("valid");
+    assert!(Image::new(&mut registry, 0, Some(2)).is_ok());
+    let refused = Image::new(&mut registry, 0, Some(1))
+        .expect_err("no merge hook")
+        .to_string();
+    assert!(
+        refused.contains("\"count\"") && refused.contains("merge hook"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_damaged_byte_is_found_before_it_is_used() {
     let mut images = park(old_ranks(2, false), 1);
     let whole = images.0[&Rank(1)].try_clone().expect("a file");
