@@ -139,12 +139,21 @@ int main(int argc, char **argv)
     arrays(rank);
     misuse();
     values();
+    FAILS(pcm_iterate(), PCM_ERROR_NOT_STARTED, "pcm_start");
+    FAILS(pcm_on_change(NULL, NULL), PCM_ERROR_NULL, "hook");
+    CHECK(pcm_joining() == 0);
+    CHECK(pcm_start() == PCM_OK);
+    FAILS(pcm_start(), PCM_ERROR_STARTED, "before");
+    FAILS(pcm_value("late", &value, sizeof value), PCM_ERROR_STARTED, "\"late\"");
+    for (int i = 0; i < 1000; i++)
+        CHECK(pcm_iterate() == PCM_OK);
     pthread_t thread;
     enum pcm_result result = PCM_OK;
     CHECK(pthread_create(&thread, NULL, on_other_thread, &result) == 0 && pthread_join(thread, NULL) == 0);
     CHECK(result == PCM_ERROR_THREAD);
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();
+    FAILS(pcm_on_exit(NULL, NULL), PCM_ERROR_NULL, "hook");
     FAILS(pcm_value("late", &value, sizeof value), PCM_ERROR_NO_MPI, "MPI_Finalize");
     return all + failures == 0 ? 0 : 1;
 }

@@ -212,6 +212,14 @@ impl Cluster {
         marked.into_iter().filter(is_rank).collect()
     }
 
+    /// Living processes of this cluster whose environment has this variable with this value.
+    pub fn processes_with(&self, name: &str, value: &str) -> Vec<u32> {
+        let marked = processes::with_variable(MARK_VARIABLE, &self.mark);
+        let wanted = processes::with_variable(name, value);
+        let is_both = |pid: &u32| wanted.contains(pid) && processes::is_alive(*pid);
+        marked.into_iter().filter(is_both).collect()
+    }
+
     /// Waits until no job runs any more and none of its processes is left.
     ///
     /// # Panics

@@ -6,6 +6,7 @@ use crate::{
     binaries::built,
     cluster::{Cluster, LIMIT},
     heat2d::{Closing, reference_checksum},
+    limited::Outcome,
     wait,
 };
 use serde_json::Value;
@@ -27,6 +28,15 @@ pub struct RankSeen {
     pub pid: u32,
     /// Iterations it has started.
     pub iteration: u64,
+}
+
+/// How a job ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// With success and the right result.
+    Right(Closing),
+    /// With a code and a reason.
+    Failed(Outcome),
 }
 
 /// A job, the first of its cluster.
@@ -136,15 +146,27 @@ impl<'a> Malleable<'a> {
     /// # Panics
     /// When it is not.
     pub fn ends_right(self) -> Closing {
+        match self.ends() {
+            Ended::Right(closing) => closing,
+            Ended::Failed(outcome) => panic!("{outcome:?}"),
+        }
+    }
+
+    /// Waits for the end of the job.
+    ///
+    /// # Panics
+    /// When it is one of success with a wrong checksum, or one without a word, or does not come.
+    pub fn ends(self) -> Ended {
         let outcome = self.job.end(END_LIMIT);
-        assert!(outcome.status.success(), "{outcome:?}");
+        if !outcome.status.success() {
+            let reason = outcome.stderr.lines().find(|line| line.starts_with("pcmctl: job 1:"));
+            assert!(reason.is_some(), "no reason: {outcome:?}");
+            return Ended::Failed(outcome);
+        }
         let closing = Closing::read(&outcome.stdout);
-        assert_eq!(
-            closing.checksum,
-            reference_checksum(ROWS, COLS, self.iterations),
-            "{outcome:?}"
-        );
-        closing
+        let expected = reference_checksum(ROWS, COLS, self.iterations);
+        assert_eq!(closing.checksum, expected, "{outcome:?}");
+        Ended::Right(closing)
     }
 
     /// Ends the job.

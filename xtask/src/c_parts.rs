@@ -31,6 +31,11 @@ const PROGRAMS: [Program; 6] = [
         malleable: false,
     },
     Program {
+        name: "pcm-changing",
+        source: "tests/programs/changing.c",
+        malleable: true,
+    },
+    Program {
         name: "pcm-trial",
         source: "tests/programs/trial.c",
         malleable: false,

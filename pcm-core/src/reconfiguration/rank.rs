@@ -220,6 +220,7 @@ impl RankSide {
                 let new_rank = new_rank.map(|rank| Rank(rank as u32));
                 let patience = Duration::from_micros(patience_us);
                 self.on_call(
+                    now,
                     attempt,
                     Mode::Live,
                     ceiling,
@@ -235,7 +236,7 @@ impl RankSide {
                 ..
             } => {
                 let patience = Duration::from_micros(patience_us);
-                self.on_call(attempt, Mode::Relaunch, ceiling, None, patience, RankEffect::Park)
+                self.on_call(now, attempt, Mode::Relaunch, ceiling, None, patience, RankEffect::Park)
             }
             ReconfigurationOrder::Decided { attempt, committed, .. } => self.on_decided(now, attempt, committed),
             ReconfigurationOrder::Repeat => self.on_repeat(),
@@ -244,6 +245,7 @@ impl RankSide {
 
     fn on_call(
         &mut self,
+        now: Moment,
         attempt: Attempt,
         mode: Mode,
         ceiling: Iteration,
@@ -262,6 +264,8 @@ impl RankSide {
         if !stands || self.refused.is_some_and(|refused| attempt <= refused) {
             return vec![RankEffect::Tell(ReconfigurationReport::NotStanding { attempt })];
         }
+        // A newcomer holds nobody up before all stand.
+        self.held_since.get_or_insert(now);
         self.state = State::Called {
             attempt,
             mode,

@@ -237,7 +237,7 @@ fn a_live_reconfiguration_that_cannot_join_is_followed_by_a_relaunch_from_the_sa
     table.silent.insert(ProcessId(2));
     table.request("a", migrate(2, 1, "c"));
     let standing = table.ceilings.clone();
-    table.pass(table.limits.meet_max);
+    table.pass(table.limits.meet_max + table.limits.leave_max);
     assert_eq!(
         aborts(&table),
         [(Phase::Meeting, &AbortReason::Deadline { phase: Phase::Meeting }, true)]

@@ -401,6 +401,7 @@ impl Daemon {
     }
 
     fn on_part_over(&mut self, job: JobId) {
+        self.reform_given_up(job);
         let Some(part) = self.parts.remove(&job) else { return };
         for process in part.locals.into_keys() {
             self.keeper.order(DaemonToKeeper::Forget {

@@ -127,9 +127,9 @@ impl Daemon {
             let Some(input) = inputs.pop_front() else { return };
             let now = Moment(self.clock.now_us());
             let Some(part) = self.parts.get_mut(&job) else { return };
-            // A job that is being ended is not reconfigured any more.
+            // A job that is being ended is not reconfigured any more; the machine's own timers lead here, too.
             if part.state.is_ending() {
-                return;
+                return self.reform_given_up(job);
             }
             let effects = part.reforming.machine.on_input(now, input);
             self.carry_out_reform(job, effects, &mut inputs);
@@ -369,6 +369,21 @@ impl Daemon {
             Report::LeaseLost { reign } => tracing::info!(%job, ?reign, "holds the job's lease no more"),
             Report::EndedHere { loss } => tracing::warn!(%job, ?loss, "the job's processes here are ended"),
             Report::JobBuried { unreachable } => tracing::info!(%job, ?unreachable, "the lost job is buried"),
+        }
+    }
+
+    /// The job ends under a reconfiguration: whoever asked for it is told.
+    pub(super) fn reform_given_up(&mut self, job: JobId) {
+        let asked = self
+            .parts
+            .get_mut(&job)
+            .map(|part| std::mem::take(&mut part.reforming.requesters));
+        for from in asked.into_iter().flatten().map(|(_, from)| from) {
+            let message = format!("job {job} ended before the reconfiguration was done: see `pcmctl events {job}`");
+            self.answer(
+                from,
+                DaemonToControl::Refused(Refusal::new(refusal::JOB_ENDED, message)),
+            );
         }
     }
 

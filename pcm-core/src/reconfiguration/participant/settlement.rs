@@ -161,8 +161,22 @@ impl Participant {
             );
         }
         if !committed {
+            let may_be_met = called && plan.mode == Mode::Live;
             for process in &leave {
-                step.end_process(*process, EndCause::Aborted);
+                if may_be_met {
+                    // Ended now, it would leave those behind who are just being joined with it; the timer ends it later.
+                    let (mode, committed) = (plan.mode, false);
+                    step.tell(
+                        *process,
+                        ReconfigurationOrder::Decided {
+                            attempt,
+                            committed,
+                            mode,
+                        },
+                    );
+                } else {
+                    step.end_process(*process, EndCause::Aborted);
+                }
             }
         } else if plan.mode == Mode::Relaunch {
             for process in hanging {

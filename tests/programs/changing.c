@@ -1,0 +1,129 @@
+/* A malleable program that does, by its first argument, what a program can do right and wrong around a change of its
+ * ranks, and says what comes of it: changing WHAT ITERATIONS SLEEP_US. Every line it prints begins with WHAT. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include <mpi.h>
+#include <pcm.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *what;
+static MPI_Comm derived;
+static long iteration;
+
+static int is(const char *name)
+{
+    return strcmp(what, name) == 0;
+}
+
+static void say(const char *text, int code)
+{
+    printf("%s: %s, code %d: %s\n", what, text, code, pcm_last_error());
+    fflush(stdout);
+}
+
+static void say_mpi(const char *text, int code)
+{
+    char said[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    if (code != MPI_SUCCESS)
+        MPI_Error_string(code, said, &length);
+    printf("%s: %s, mpi code %s: %s\n", what, text, code == MPI_SUCCESS ? "0" : "not 0", said);
+    fflush(stdout);
+}
+
+static void derive(void)
+{
+    MPI_Comm_dup(MPI_COMM_WORLD, &derived);
+    MPI_Comm_set_name(derived, "neighbours");
+    MPI_Comm_set_errhandler(derived, MPI_ERRORS_RETURN);
+}
+
+static int on_change(void *context)
+{
+    if (is("hook"))
+        return *(int *)context;
+    if (is("derived")) {
+        int size = 0, sum = 0, one = 1;
+        if (derived != MPI_COMM_NULL)
+            MPI_Comm_free(&derived);
+        derive();
+        MPI_Comm_size(MPI_COMM_WORLD, &size);
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, derived);
+        return sum == size ? 0 : 1;
+    }
+    return 0;
+}
+
+static void on_exit_say(void *context)
+{
+    (void)context;
+    say("leaves", 0);
+}
+
+static void prelude(void)
+{
+    int rank = -1, size = -1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    printf("%s: joins as rank %d of %d\n", what, rank, size);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (is("prelude"))
+        say_mpi("barrier before pcm_start", MPI_Barrier(MPI_COMM_WORLD));
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+static void changed(void)
+{
+    int rank, sum = 0, one = 1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (is("stale") && !pcm_joining()) {
+        say_mpi("stale communicator", MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, derived));
+        MPI_Comm_free(&derived);
+        derived = MPI_COMM_NULL;
+    }
+    printf("%s: changed at %ld, rank %d\n", what, iteration, rank);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4)
+        return 2;
+    what = argv[1];
+    long iterations = atol(argv[2]), sleep_us = atol(argv[3]);
+    int failure = 7, rank = 0;
+    MPI_Init(&argc, &argv);
+    if (pcm_joining())
+        prelude();
+    else
+        derive();
+    const char *name = is("differ") && pcm_joining() ? "other" : "data";
+    double *data = pcm_array(name, PCM_DOUBLE, 1, (size_t[]){1000}, PCM_BLOCK(0));
+    if (data == NULL)
+        return 3;
+    pcm_value("iteration", &iteration, sizeof iteration);
+    pcm_on_change(on_change, &failure);
+    pcm_on_exit(on_exit_say, NULL);
+    pcm_start();
+    for (; iteration < iterations; iteration++) {
+        int result = pcm_iterate();
+        if (result == PCM_CHANGED)
+            changed();
+        else if (result != PCM_OK)
+            say("iterate", result);
+        struct timespec time = {.tv_sec = 0, .tv_nsec = sleep_us * 1000};
+        nanosleep(&time, NULL);
+        int one = 1, sum = 0, size = 0;
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Comm_size(MPI_COMM_WORLD, &size);
+        if (sum != size)
+            MPI_Abort(MPI_COMM_WORLD, 4);
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0)
+        printf("%s: done\n", what);
+    MPI_Finalize();
+    return 0;
+}

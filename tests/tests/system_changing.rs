@@ -1,0 +1,118 @@
+//! What programs do right and wrong around a change of their ranks: stale communicators, calls before the start, hooks
+//! that fail, registrations that differ. Each misuse is an error with a text; the job goes on.
+
+use tests::{
+    background::Background,
+    binaries::built,
+    cluster::{Cluster, LIMIT},
+    limited::Outcome,
+    wait,
+};
+
+/// Runs the program on two ranks, moves one with these options, and waits for the end.
+fn moved(what: &str) -> (Outcome, Outcome) {
+    let cluster = Cluster::up(2);
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0", "--"]);
+    command.arg(built("pcm-changing")).args([what, "1500", "1000"]);
+    let job = Background::start(&mut command);
+    wait::until("every rank to iterate", LIMIT, || {
+        let status = cluster.run(&["ps", "1", "--json"]);
+        let document: serde_json::Value = serde_json::from_str(&status.stdout).ok()?;
+        let ranks = document["ranks"].as_array()?;
+        (ranks.len() == 2 && ranks.iter().all(|rank| rank["iteration"].as_u64() > Some(0))).then_some(())
+    });
+    let change = cluster.run(&["migrate", "1", "--rank", "1", "--to", "n1", "--mode", "live"]);
+    let outcome = job.end(LIMIT);
+    cluster.down();
+    (change, outcome)
+}
+
+/// As [`moved`], of a job that must go on to its end after a change that was made.
+fn moved_well(what: &str) -> String {
+    let (change, outcome) = moved(what);
+    assert!(change.status.success(), "{change:?}\n{outcome:?}");
+    assert!(
+        outcome.status.success() && outcome.stdout.contains(": done"),
+        "{outcome:?}"
+    );
+    outcome.stdout
+}
+
+#[test]
+fn a_stale_communicator_is_an_mpi_error_that_names_it() {
+    let said = moved_well("stale");
+    let line = said
+        .lines()
+        .find(|line| line.contains("stale communicator"))
+        .expect("the survivor tried");
+    assert!(
+        line.contains("mpi code not 0") && line.contains("\"neighbours\""),
+        "{said}"
+    );
+    assert!(line.contains("pcm_on_change"), "it says what to do: {line}");
+}
+
+#[test]
+fn communicators_made_anew_in_the_change_hook_work() {
+    let said = moved_well("derived");
+    assert_eq!(
+        said.matches("changed at").count(),
+        2,
+        "both ranks of the new layout: {said}"
+    );
+    let at: Vec<&str> = said
+        .lines()
+        .filter_map(|line| line.split("changed at ").nth(1)?.split(',').next())
+        .collect();
+    assert_eq!(at[0], at[1], "at the same iteration: {said}");
+    assert_eq!(
+        said.matches("leaves").count(),
+        1,
+        "the exit hook of the rank that left: {said}"
+    );
+}
+
+#[test]
+fn a_process_that_joins_knows_its_place_and_cannot_communicate_before_the_start() {
+    let said = moved_well("prelude");
+    assert!(said.contains("joins as rank 1 of 2"), "{said}");
+    let line = said
+        .lines()
+        .find(|line| line.contains("before pcm_start"))
+        .expect("it tried");
+    assert!(
+        line.contains("mpi code not 0") && line.contains("pcm_joining"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_change_hook_that_fails_is_an_error_of_iterate_and_the_layout_counts() {
+    let said = moved_well("hook");
+    let lines = said.lines().filter(|line| line.contains("iterate, code 40"));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.contains("change hook failed: it returned 7")),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_process_that_registers_something_else_is_not_let_in() {
+    let (change, outcome) = moved("differ");
+    assert!(!change.status.success(), "{change:?}");
+    assert!(
+        change.stderr.contains("\\\"other\\\"")
+            || change.stderr.contains("\"other\"")
+            || change.stderr.contains("\"data\""),
+        "the region is named: {change:?}"
+    );
+    assert!(
+        outcome.status.success() && outcome.stdout.contains(": done"),
+        "{outcome:?}"
+    );
+    assert!(!outcome.stdout.contains("changed at"), "{outcome:?}");
+}
