@@ -21,3 +21,8 @@ mod status;
 pub use pcm_core::partition::AxisSpec;
 pub use region::{Array, ArrayOptions, Registry, Scalar};
 pub use session::{Session, SessionError, Step};
+
+/// The guide's Rust code is compiled with the tests of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide.md")]
+struct Guide;

@@ -9,7 +9,7 @@
 #include <time.h>
 
 static const char *what;
-static MPI_Comm derived;
+static MPI_Comm derived = MPI_COMM_NULL;
 static long iteration;
 
 static int is(const char *name)

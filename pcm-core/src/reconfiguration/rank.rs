@@ -206,7 +206,7 @@ impl RankSide {
 
     /// The daemon says something.
     pub fn on_order(&mut self, now: Moment, order: ReconfigurationOrder) -> Vec<RankEffect> {
-        match order {
+        let effects = match order {
             ReconfigurationOrder::Meet {
                 attempt,
                 ceiling,
@@ -220,7 +220,6 @@ impl RankSide {
                 let new_rank = new_rank.map(|rank| Rank(rank as u32));
                 let patience = Duration::from_micros(patience_us);
                 self.on_call(
-                    now,
                     attempt,
                     Mode::Live,
                     ceiling,
@@ -236,16 +235,20 @@ impl RankSide {
                 ..
             } => {
                 let patience = Duration::from_micros(patience_us);
-                self.on_call(now, attempt, Mode::Relaunch, ceiling, None, patience, RankEffect::Park)
+                self.on_call(attempt, Mode::Relaunch, ceiling, None, patience, RankEffect::Park)
             }
             ReconfigurationOrder::Decided { attempt, committed, .. } => self.on_decided(now, attempt, committed),
             ReconfigurationOrder::Repeat => self.on_repeat(),
+        };
+        if matches!(self.state, State::Called { .. }) {
+            // A newcomer holds the program up from here on, when all stand.
+            self.held_since.get_or_insert(now);
         }
+        effects
     }
 
     fn on_call(
         &mut self,
-        now: Moment,
         attempt: Attempt,
         mode: Mode,
         ceiling: Iteration,
@@ -264,8 +267,6 @@ impl RankSide {
         if !stands || self.refused.is_some_and(|refused| attempt <= refused) {
             return vec![RankEffect::Tell(ReconfigurationReport::NotStanding { attempt })];
         }
-        // A newcomer holds nobody up before all stand.
-        self.held_since.get_or_insert(now);
         self.state = State::Called {
             attempt,
             mode,

@@ -368,7 +368,7 @@ impl Table {
                 let stays = record
                     .and_then(|r| r.layout)
                     .is_some_and(|l| l.member(process).is_some());
-                if stays || !committed {
+                if stays {
                     self.say(
                         at,
                         process,
@@ -383,7 +383,7 @@ impl Table {
                         at.clone(),
                         Input::Exited {
                             process,
-                            finished: true,
+                            finished: committed,
                         },
                     ));
                 }

@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 /// are gone.
 const DRAIN_LIMIT: Duration = Duration::from_secs(4);
 
+/// A process that fails only because another did reports it this much later: the daemons keep the first report, and
+/// the other one's has the reason.
+const ECHO_AFTER: Duration = Duration::from_secs(1);
+
 /// See the file head.
 #[derive(Debug)]
 pub(super) struct Joint {
@@ -21,6 +25,8 @@ pub(super) struct Joint {
     movement: Movement,
     /// Whether the move is over here, well or badly.
     is_over: bool,
+    /// A failure that another process has the reason of, and when it is reported all the same.
+    echo: Option<(Instant, MoveError)>,
 }
 
 impl Joint {
@@ -38,6 +44,7 @@ impl Joint {
             meeting,
             movement,
             is_over: false,
+            echo: None,
         })
     }
 
@@ -48,9 +55,26 @@ impl Joint {
 
     /// Goes on with the move until `until`.
     pub(super) fn drive(&mut self, registry: &mut Registry, until: Instant) -> Result<Progress, MoveError> {
-        let outcome = self.movement.drive(registry, &self.meeting.transfer, until);
-        self.is_over = !matches!(outcome, Ok(Progress::Pending));
-        outcome
+        if let Some((since, error)) = self.echo.take() {
+            if since.elapsed() < ECHO_AFTER {
+                self.echo = Some((since, error));
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+                return Ok(Progress::Pending);
+            }
+            self.is_over = true;
+            return Err(error);
+        }
+        match self.movement.drive(registry, &self.meeting.transfer, until) {
+            Ok(Progress::Pending) => Ok(Progress::Pending),
+            Err(error @ (MoveError::Elsewhere { .. } | MoveError::SenderStopped { .. })) => {
+                self.echo = Some((Instant::now(), error));
+                Ok(Progress::Pending)
+            }
+            outcome => {
+                self.is_over = true;
+                outcome
+            }
+        }
     }
 
     /// The next layout counts. What is returned first is its communicator, for a process that has a rank in it.
