@@ -7,6 +7,7 @@ mod assembly;
 mod capi;
 mod channel;
 mod clock;
+mod dwell;
 mod interpose;
 pub mod mpi;
 mod orders;

@@ -6,6 +6,7 @@
 use crate::{
     channel::{Channel, ChannelError},
     clock::{Clock, Moment},
+    dwell::Dwell,
     interpose::recorder::Recorder,
     interpose::wrappers,
     mpi::{Communicator, MpiError},
@@ -37,6 +38,8 @@ pub(crate) struct Started {
     /// What it is to the layout it belongs to.
     pub(crate) role: Role,
     pub(crate) orders: Orders,
+    /// The phase that is to last, in a test.
+    pub(crate) dwell: Option<Dwell>,
 }
 
 /// Why a daemon's environment could not be used. The program goes on as plain MPI.
@@ -131,6 +134,7 @@ fn descriptor(name: &'static str) -> Result<RawFd, StartError> {
 
 fn start_as(given: &Given, clock: Clock, before: Moment, has_many_threads: bool) -> Result<Started, StartError> {
     let role = role::read()?;
+    let dwell = Dwell::read()?;
     let page = page_map(given.page)?;
     let channel = Channel::inherited(given.channel).map_err(StartError::Channel)?;
     let world = Communicator::world();
@@ -183,6 +187,7 @@ fn start_as(given: &Given, clock: Clock, before: Moment, has_many_threads: bool)
         recorder: recorder.activate(),
         role,
         orders: Orders::default(),
+        dwell,
     })
 }
 

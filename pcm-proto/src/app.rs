@@ -39,6 +39,8 @@ pub mod environment {
     pub const RANK: &str = "PCM_RANK";
     /// Its size.
     pub const SIZE: &str = "PCM_SIZE";
+    /// `PHASE:MS`, from the user: makes that phase of reconfigurations last so much longer in each process. For tests.
+    pub const HOLD: &str = "PCM_HOLD";
 }
 
 /// Longest packet on the channel: far above every message, far below the kernel's limit for one packet (208 KiB).

@@ -52,10 +52,25 @@ impl<'a> Malleable<'a> {
     /// # Panics
     /// When its ranks do not come to iterate.
     pub fn start(cluster: &'a Cluster, program: &str, ranks: u32, iterations: u64, sleep_us: u32) -> Self {
+        Self::start_with(cluster, program, ranks, (iterations, sleep_us), &[])
+    }
+
+    /// The same, of so many iterations with such a sleep, with these variables in the environment of its ranks.
+    ///
+    /// # Panics
+    /// When its ranks do not come to iterate.
+    pub fn start_with(
+        cluster: &'a Cluster,
+        program: &str,
+        ranks: u32,
+        (iterations, sleep_us): (u64, u32),
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut command = cluster.pcmctl(&["run", "-n", &ranks.to_string(), "--"]);
         command.arg(built(program)).args(["--rows", &ROWS.to_string()]);
         command.args(["--cols", &COLS.to_string(), "--iterations", &iterations.to_string()]);
         command.args(["--sleep-us", &sleep_us.to_string()]);
+        command.envs(variables.iter().copied());
         let job = Self {
             cluster,
             job: Background::start(&mut command),

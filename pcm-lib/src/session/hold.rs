@@ -12,7 +12,7 @@ use cpu_turns::ShortTurns;
 use pcm_core::reconfiguration::rank::{EndReason, RankEffect, Seat};
 use pcm_proto::{
     ids::Rank,
-    reconfiguration::{MeetOrder, ReconfigurationReport, Tally},
+    reconfiguration::{MeetOrder, Phase, ReconfigurationReport, Tally},
 };
 use std::{
     collections::VecDeque,
@@ -58,6 +58,7 @@ pub(super) fn hold(registry: &mut Registry, part: &mut Part, first: Vec<RankEffe
                 }
                 RankEffect::Meet(order) => effects.extend(join(registry, part, &order)),
                 RankEffect::Park => {
+                    part.dwell(Phase::Moving);
                     let parked = part.park(registry).map_err(|error| error.to_string());
                     effects.extend(
                         part.side
@@ -89,6 +90,7 @@ fn join(registry: &Registry, part: &mut Part, order: &MeetOrder) -> Vec<RankEffe
     let Some((attempt, ceiling)) = part.called else {
         return Vec::new();
     };
+    part.dwell(Phase::Meeting);
     let attendant = Attendant {
         seat: part.seat,
         own: &part.job,
@@ -125,6 +127,7 @@ fn work_or_rest(registry: &mut Registry, part: &mut Part) -> Vec<RankEffect> {
 
 /// The next layout counts: its data, its communicator, its numbers on the page, in this order, then the report.
 fn take_up(registry: &mut Registry, part: &mut Part, rank: Rank) -> Result<(), SessionError> {
+    part.dwell(Phase::Closing);
     let Some(joint) = part.joint.take() else {
         return Err(SessionError::Defect(
             "a layout was committed that this process did not join",
@@ -154,6 +157,11 @@ fn take_up(registry: &mut Registry, part: &mut Part, rank: Rank) -> Result<(), S
 
 /// Everything of this process has moved to others, or is parked.
 fn leave(part: &mut Part) -> Held {
+    part.dwell(if part.joint.is_some() {
+        Phase::Closing
+    } else {
+        Phase::Ending
+    });
     // In a relaunch nothing was joined.
     Held::Leaves(part.joint.take().map(Box::new))
 }

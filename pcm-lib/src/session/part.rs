@@ -19,7 +19,7 @@ use pcm_proto::{
     app::AppToDaemon,
     ids::{Iteration, Rank, WorldId},
     page::CEILING_NONE,
-    reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport},
+    reconfiguration::{Attempt, Phase, ReconfigurationOrder, ReconfigurationReport},
 };
 use std::{
     sync::atomic::Ordering::{Relaxed, SeqCst},
@@ -178,7 +178,24 @@ impl Part {
 
     /// A daemon that cannot be told is dead or being started again; the one that follows asks for the last report.
     pub(super) fn tell(&self, report: ReconfigurationReport) {
+        let has_met = matches!(report, ReconfigurationReport::Met { .. });
+        match &report {
+            ReconfigurationReport::Ready { .. } if self.is_newcomer_of().is_some() => self.dwell(Phase::Preparing),
+            ReconfigurationReport::Ready { .. } => self.dwell(Phase::Starting),
+            ReconfigurationReport::AtCeiling { .. } => self.dwell(Phase::Converging),
+            _ => {}
+        }
         _ = self.started.channel.send(&AppToDaemon::Reconfiguration(report));
+        if has_met {
+            self.dwell(Phase::Moving);
+        }
+    }
+
+    /// Makes a phase last, in a test.
+    pub(super) fn dwell(&self, phase: Phase) {
+        if let Some(dwell) = self.started.dwell {
+            dwell.at(phase);
+        }
     }
 
     pub(super) fn now(&self) -> Moment {
