@@ -7,6 +7,7 @@ pub mod heat2d;
 pub mod leak;
 pub mod limited;
 pub mod malleable;
+pub mod parked;
 pub mod processes;
 pub mod shared_memory;
 pub mod simulation;

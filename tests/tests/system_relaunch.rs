@@ -8,7 +8,7 @@ use tests::{
     background::Background,
     cluster::{Cluster, LIMIT},
     limited::Outcome,
-    processes, wait,
+    parked, processes, wait,
 };
 
 const RANK: &str = env!("CARGO_BIN_EXE_stand_in_rank");
@@ -33,28 +33,8 @@ fn places(cluster: &Cluster) -> Vec<String> {
         .collect()
 }
 
-/// Memory files of images that a process has open.
-fn images(pid: u32) -> usize {
-    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("a living process");
-    let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
-    let names = ["stand-in", "pcm-parked", "pcm-salvaged", "pcm-fetched"];
-    targets
-        .filter(|target| {
-            names
-                .iter()
-                .any(|name| target.to_string_lossy().contains(&format!("memfd:{name}")))
-        })
-        .count()
-}
-
 fn expect_nothing_parked(cluster: &Cluster) {
-    for node in ["n0", "n1", "n2"] {
-        let daemon = cluster.daemon_pid(node);
-        let keeper = processes::parent(daemon);
-        wait::until("the images to be dropped", LIMIT, || {
-            (images(daemon) + images(keeper) == 0).then_some(())
-        });
-    }
+    parked::expect_none(cluster, &["n0", "n1", "n2"]);
 }
 
 fn expect_success(outcome: &Outcome, restored: usize) {
@@ -149,7 +129,9 @@ fn a_daemon_killed_while_data_is_parked_finds_it_with_its_keeper() {
             "relaunch",
         ]));
         let daemon = cluster.daemon_pid(node);
-        wait::until("data to be parked", LIMIT, || (images(daemon) > 0).then_some(()));
+        wait::until("data to be parked", LIMIT, || {
+            (parked::images(daemon) > 0).then_some(())
+        });
         processes::send(daemon, Signal::KILL);
         let _ = asked.end(LIMIT);
         wait::until("one layout with every rank alive", LIMIT, || {

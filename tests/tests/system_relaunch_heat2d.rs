@@ -8,7 +8,7 @@ use tests::{
     binaries::built,
     cluster::{Cluster, LIMIT},
     heat2d::{Closing, reference_checksum},
-    processes, wait,
+    parked, processes, wait,
 };
 
 const ROWS: usize = 203;
@@ -92,6 +92,7 @@ fn heat2d_is_relaunched_by_every_verb_across_nodes_and_ends_with_the_same_bits()
             "{done}"
         );
         assert_eq!(done["mode"], "relaunch", "{done}");
+        parked::expect_none(&cluster, &["n0", "n1", "n2"]);
         await_iterations(&cluster);
     }
     expect_same_bits(job, iterations, 3);
