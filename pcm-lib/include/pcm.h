@@ -457,6 +457,12 @@ enum pcm_result pcm_iterate(void);
 int pcm_joining(void);
 
 /**
+ * Asks that the job have so many ranks, as pcmctl expand and shrink do. To be called on one rank, after pcm_start. The
+ * change comes with a later pcm_iterate, or never: what cannot be done is refused. Does nothing under mpiexec.
+ */
+enum pcm_result pcm_request(int ranks);
+
+/**
  * Has `hook` called with `context` on every rank whenever the ranks have changed, at the end of pcm_iterate, in the
  * order in which hooks were given. If one fails, pcm_iterate returns PCM_ERROR_HOOK.
  */

@@ -33,17 +33,28 @@ pub(crate) struct Channel {
 
 /// Why a message did not pass. The channel stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ChannelError {
+pub enum ChannelError {
     /// The descriptor is not open.
-    Closed { number: RawFd, errno: Errno },
+    Closed {
+        /// Its number.
+        number: RawFd,
+        /// What the kernel says.
+        errno: Errno,
+    },
     /// The descriptor is no packet socket.
-    Kind { number: RawFd },
+    Kind {
+        /// Its number.
+        number: RawFd,
+    },
     /// The kernel refused; the daemon is gone for good, or the channel was full for [`SEND_LIMIT`].
     Send(Errno),
     /// The kernel refused.
     Receive(Errno),
     /// A message that this build does not know, from the daemon or for it.
-    Message { detail: String },
+    Message {
+        /// What is wrong with it.
+        detail: String,
+    },
 }
 
 impl Channel {

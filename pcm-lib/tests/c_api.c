@@ -49,6 +49,7 @@ static void *on_other_thread(void *result)
 {
     int value = 0;
     *(enum pcm_result *)result = pcm_value("late", &value, sizeof value);
+    CHECK(pcm_iterate() == PCM_ERROR_THREAD);
     CHECK(strstr(pcm_last_error(), "MPI_Init") != NULL);
     return NULL;
 }
@@ -145,6 +146,8 @@ int main(int argc, char **argv)
     CHECK(pcm_start() == PCM_OK);
     FAILS(pcm_start(), PCM_ERROR_STARTED, "before");
     FAILS(pcm_value("late", &value, sizeof value), PCM_ERROR_STARTED, "\"late\"");
+    FAILS(pcm_request(0), PCM_ERROR_ARGUMENT, "0 ranks");
+    CHECK(pcm_request(3) == PCM_OK);
     for (int i = 0; i < 1000; i++)
         CHECK(pcm_iterate() == PCM_OK);
     pthread_t thread;

@@ -82,6 +82,11 @@ pub enum AppToDaemon {
         /// What happened, for a person.
         reason: String,
     },
+    /// The application wants the job to have so many ranks. Not answered.
+    Resize {
+        /// How many.
+        ranks: u32,
+    },
     /// The application called `MPI_Finalize`. The last message of a rank.
     Finalizing,
 }
@@ -128,7 +133,8 @@ mod tests {
             world_rank: 3,
             world_size: 4,
         };
-        let golden: [(AppToDaemon, &[u8]); 3] = [
+        let golden: [(AppToDaemon, &[u8]); 4] = [
+            (AppToDaemon::Resize { ranks: 6 }, b"\x81\xa6Resize\x91\x06"),
             (initialized, b"\x81\xabInitialized\x94\x01\xcd\x10\x92\x03\x04"),
             (AppToDaemon::Aborting { code: -2 }, b"\x81\xa8Aborting\x91\xfe"),
             (AppToDaemon::Finalizing, b"\xaaFinalizing"),

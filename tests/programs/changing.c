@@ -113,6 +113,11 @@ int main(int argc, char **argv)
             changed();
         else if (result != PCM_OK)
             say("iterate", result);
+        if (is("request") && iteration == 20) {
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+            if (rank == 0 && pcm_request(4) != PCM_OK)
+                say("request", 1);
+        }
         struct timespec time = {.tv_sec = 0, .tv_nsec = sleep_us * 1000};
         nanosleep(&time, NULL);
         int one = 1, sum = 0, size = 0;

@@ -101,6 +101,22 @@ fn a_change_hook_that_fails_is_an_error_of_iterate_and_the_layout_counts() {
 }
 
 #[test]
+fn a_program_gets_the_ranks_it_asks_for() {
+    let cluster = Cluster::up(2);
+    let mut command = cluster.pcmctl(&["run", "-n", "1", "--"]);
+    command.arg(built("pcm-changing")).args(["request", "600", "1000"]);
+    let outcome = Background::start(&mut command).end(LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let changed: Vec<&str> = outcome
+        .stdout
+        .lines()
+        .filter(|line| line.contains("changed at"))
+        .collect();
+    assert_eq!(changed.len(), 4, "each rank of the new layout: {outcome:?}");
+    cluster.down();
+}
+
+#[test]
 fn a_process_that_registers_something_else_is_not_let_in() {
     let (change, outcome) = moved("differ");
     assert!(!change.status.success(), "{change:?}");

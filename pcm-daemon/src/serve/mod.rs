@@ -32,5 +32,6 @@ mod reconfiguring;
 mod shutdown;
 mod start;
 mod timers;
+mod wishes;
 
 pub use start::run;

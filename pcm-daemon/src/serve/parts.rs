@@ -340,6 +340,11 @@ impl Daemon {
             }
             RankEvent::App {
                 key,
+                message: AppToDaemon::Resize { ranks },
+                ..
+            } => self.on_wish(key, ranks),
+            RankEvent::App {
+                key,
                 message: AppToDaemon::Finalizing,
                 ..
             } => {

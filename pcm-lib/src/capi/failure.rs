@@ -75,6 +75,8 @@ impl From<&SessionError> for pcm_result {
             SessionError::Mpi(_) => PCM_ERROR_MPI,
             SessionError::Move(MoveError::Hook { .. }) | SessionError::ChangeHook(_) => PCM_ERROR_HOOK,
             SessionError::Move(_) | SessionError::NotRestored(_) => PCM_ERROR_MOVE,
+            SessionError::NoRanks => PCM_ERROR_ARGUMENT,
+            SessionError::Channel(_) => PCM_ERROR_CHANNEL,
             SessionError::SecondSession => PCM_ERROR_STARTED,
             SessionError::Defect(_) => PCM_ERROR_INTERNAL,
         }

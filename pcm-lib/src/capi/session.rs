@@ -89,6 +89,18 @@ pub extern "C" fn pcm_joining() -> c_int {
     c_int::from(role.is_some_and(|role| role != Role::First))
 }
 
+/// Asks that the job have so many ranks, as pcmctl expand and shrink do. To be called on one rank, after pcm_start. The
+/// change comes with a later pcm_iterate, or never: what cannot be done is refused. Does nothing under mpiexec.
+#[unsafe(no_mangle)]
+pub extern "C" fn pcm_request(ranks: c_int) -> pcm_result {
+    let ranks = u32::try_from(ranks).unwrap_or(0);
+    match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.request(ranks)))) {
+        Ok(Ok(Ok(()))) => PCM_OK,
+        Ok(Ok(Err(error)) | Err(error)) => failed(&error),
+        Err(_) => defect(),
+    }
+}
+
 /// Has `hook` called with `context` on every rank whenever the ranks have changed, at the end of pcm_iterate, in the
 /// order in which hooks were given. If one fails, pcm_iterate returns PCM_ERROR_HOOK.
 #[unsafe(no_mangle)]

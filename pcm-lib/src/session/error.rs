@@ -2,6 +2,7 @@
 
 use super::present::NotUsable;
 use crate::{
+    channel::ChannelError,
     mpi::MpiError,
     redistribute::MoveError,
     region::{HookFailed, RegionError},
@@ -23,6 +24,10 @@ pub enum SessionError {
     ChangeHook(HookFailed),
     /// What was parked for a relaunch could not be taken up; why, when it is told for the first time.
     NotRestored(Option<String>),
+    /// No job has 0 ranks.
+    NoRanks,
+    /// The daemon cannot be asked.
+    Channel(ChannelError),
     /// The program has a session already.
     SecondSession,
     /// A defect of the library.
@@ -65,6 +70,8 @@ impl fmt::Display for SessionError {
                 f.write_str("this process did not get its data and must not go on; end the program")
             }
             Self::NotRestored(Some(why)) => write!(f, "this process cannot take up its data: {why}; end the program"),
+            Self::NoRanks => f.write_str("a job cannot have 0 ranks; ask for 1 or more"),
+            Self::Channel(error) => error.fmt(f),
             Self::SecondSession => f.write_str("the program has a session already; a process has one at a time"),
             Self::Defect(text) => write!(f, "a defect of libpcm, please report it: {text}"),
         }

@@ -12,6 +12,7 @@ mod part;
 pub(crate) mod present;
 mod run;
 
+pub use crate::channel::ChannelError;
 pub(crate) use departure::before_finalize;
 pub use error::SessionError;
 pub use present::NotUsable;

@@ -3,6 +3,7 @@
 
 use super::joint::Joint;
 use crate::{
+    channel::ChannelError,
     mpi::{Communicator, Port},
     park::Published,
     role::{Planned, Role},
@@ -196,6 +197,11 @@ impl Part {
         if let Some(dwell) = self.started.dwell {
             dwell.at(phase);
         }
+    }
+
+    /// Asks the daemon for another number of ranks.
+    pub(super) fn request(&self, ranks: u32) -> Result<(), ChannelError> {
+        self.started.channel.send(&AppToDaemon::Resize { ranks })
     }
 
     pub(super) fn now(&self) -> Moment {

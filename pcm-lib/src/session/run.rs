@@ -218,6 +218,19 @@ impl Session {
         Ok((session, registered))
     }
 
+    /// Asks that the job have so many ranks. To be called on one rank. The change comes with a later
+    /// [`Session::iterate`], or never: what cannot be done is refused. Does nothing where no daemon runs the job.
+    pub fn request(&mut self, ranks: u32) -> Result<(), SessionError> {
+        self.registry.check_started("pcm_request")?;
+        if ranks == 0 {
+            return Err(SessionError::NoRanks);
+        }
+        match &self.life {
+            Life::Member(part) => part.request(ranks).map_err(SessionError::Channel),
+            Life::Registering | Life::Plain | Life::Leaving(..) | Life::Failed => Ok(()),
+        }
+    }
+
     /// Runs `hook` on every rank, in the order of registration, whenever the ranks have changed.
     pub fn on_change(&mut self, hook: impl FnMut(&mut Self) -> Result<(), HookFailed> + 'static) {
         self.change_hooks.push(Box::new(hook));
