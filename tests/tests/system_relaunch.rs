@@ -173,6 +173,46 @@ fn a_daemon_killed_while_its_ranks_are_restored_gives_them_their_data_when_it_is
 }
 
 #[test]
+fn ranks_that_cannot_take_their_data_up_end_the_job_with_their_reason() {
+    let cluster = Cluster::up(3);
+    let job = job(&cluster, "3", &["100000", "2000", "refuse"]);
+    let refused = cluster.run(&["expand", "1", "--to", "4", "--mode", "relaunch"]);
+    assert!(!refused.status.success(), "{refused:?}");
+    let outcome = job.end(LIMIT);
+    assert!(!outcome.status.success(), "{outcome:?}");
+    assert!(outcome.stderr.contains("not to its taste"), "{outcome:?}");
+    expect_nothing_parked(&cluster);
+    cluster.down();
+}
+
+#[test]
+fn a_restored_rank_that_dies_before_it_runs_ends_the_job_and_nothing_hangs() {
+    let cluster = Cluster::up(3);
+    let job = job(&cluster, "3", &["100000", "2000"]);
+    let asked = Background::start(&mut cluster.pcmctl(&["expand", "1", "--to", "4", "--mode", "relaunch"]));
+    let keepers: Vec<u32> = ["n0", "n1", "n2"]
+        .map(|node| processes::parent(cluster.daemon_pid(node)))
+        .into();
+    wait::until("a restored rank killed", LIMIT, || {
+        let mut restored = processes::with_variable("PCM_ROLE", "restored");
+        restored.retain(|pid| keepers.contains(&processes::parent(*pid)));
+        restored
+            .first()
+            .is_some_and(|pid| processes::send(*pid, Signal::KILL))
+            .then_some(())
+    });
+    // It may have been running by then; its data is lost all the same.
+    let _ = asked.end(LIMIT);
+    let outcome = job.end(LIMIT);
+    assert!(
+        !outcome.status.success() && outcome.stderr.contains("job 1"),
+        "{outcome:?}"
+    );
+    expect_nothing_parked(&cluster);
+    cluster.down();
+}
+
+#[test]
 fn a_node_is_drained_of_a_running_job() {
     let cluster = Cluster::up(3);
     let job = job(&cluster, "3", &["2500", "2000"]);

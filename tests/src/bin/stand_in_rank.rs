@@ -1,7 +1,7 @@
 //! A rank without MPI, for tests of the daemons alone: it counts iterations on its page, stops at ceilings, meets, parks
 //! its data, is restored and leaves as the library in a real rank does, but joins nothing, and its data moves only in a
 //! relaunch. Says on its standard output what it lives through. Arguments: iterations, microseconds for each, and
-//! `hang` for a rank that never comes back from a meeting.
+//! `hang` for a rank that never comes back from a meeting, `refuse` for one that does not take parked data up.
 #![allow(unsafe_code, reason = "takes over inherited descriptors and maps the shared page")]
 
 use pcm_core::moment::Moment;
@@ -126,6 +126,11 @@ impl StandIn {
 
     /// Takes the data from what was parked, and goes on where it was parked.
     fn restore(&mut self, port: String) {
+        if std::env::args().any(|argument| argument == "refuse") {
+            let reason = "the data is not to its taste".to_owned();
+            self.tell(&AppToDaemon::RestoreFailed { reason });
+            std::thread::sleep(RESTORED_WITHIN);
+        }
         let plan = self.ask(&RestoreAsk::Plan, |answer, _| match answer {
             RestoreAnswer::Plan { old_size, .. } => Some(old_size),
             _ => None,
