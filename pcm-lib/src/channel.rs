@@ -46,7 +46,7 @@ pub enum ChannelError {
         /// Its number.
         number: RawFd,
     },
-    /// The kernel refused; the daemon is gone for good, or the channel was full for [`SEND_LIMIT`].
+    /// The kernel refused; the daemon is gone for good, or the channel was full for `SEND_LIMIT`.
     Send(Errno),
     /// The kernel refused.
     Receive(Errno),
