@@ -127,6 +127,8 @@ impl Cluster {
             .env("PCM_CLUSTER", self.dir())
             .env(MARK_VARIABLE, &self.mark)
             .env("TMPDIR", self.home.path().join("tmp"))
+            // Cargo's own entries lead to the libpcm.so of another build.
+            .env_remove("LD_LIBRARY_PATH")
             .current_dir(self.home.path());
         command
     }
