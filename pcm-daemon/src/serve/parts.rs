@@ -19,6 +19,7 @@ use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
 use pcm_proto::peer::JobMessage;
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -304,60 +305,28 @@ impl Daemon {
             }
             RankEvent::App {
                 key,
-                message: AppToDaemon::Aborting { code },
-                ..
-            } => {
-                self.participate(
-                    key.job,
-                    Input::Aborting {
-                        process: key.process,
-                        code,
-                    },
-                );
-            }
-            RankEvent::App {
-                key,
-                message: AppToDaemon::Reconfiguration(report),
-                ..
-            } => self.on_reform_said(key, report),
-            RankEvent::App {
-                key,
-                message: AppToDaemon::Parked { attempt, bytes },
+                message,
                 descriptors,
-            } => self.on_parked(key, attempt, bytes, descriptors),
-            RankEvent::App {
-                key,
-                message: AppToDaemon::Restore(ask),
-                ..
-            } => self.on_restore_ask(key, ask),
-            RankEvent::App {
-                key,
-                message: AppToDaemon::RestoreFailed { reason },
-                ..
-            } => {
-                let process = key.process;
-                self.reform(key.job, reform::Input::StartFailed { process, reason });
-            }
-            RankEvent::App {
-                key,
-                message: AppToDaemon::Resize { ranks },
-                ..
-            } => self.on_wish(key, ranks),
-            RankEvent::App {
-                key,
-                message: AppToDaemon::Finalizing,
-                ..
-            } => {
-                self.reform(key.job, reform::Input::Finalizing { process: key.process });
-            }
-            RankEvent::App {
-                message: AppToDaemon::Initialized { .. },
-                ..
-            } => {}
+            } => self.on_app(key, message, descriptors),
             RankEvent::PmiBroken { key, reason } | RankEvent::AppBroken { key, reason } => {
                 tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
             }
             RankEvent::PmiClosed { .. } | RankEvent::AppClosed { .. } => {}
+        }
+    }
+
+    /// The library in a rank says something.
+    fn on_app(&mut self, key: ProcessKey, message: AppToDaemon, descriptors: Vec<OwnedFd>) {
+        let ProcessKey { job, process } = key;
+        match message {
+            AppToDaemon::Initialized { .. } => {}
+            AppToDaemon::Aborting { code } => self.participate(job, Input::Aborting { process, code }),
+            AppToDaemon::Reconfiguration(report) => self.on_reform_said(key, report),
+            AppToDaemon::Parked { attempt, bytes } => self.on_parked(key, attempt, bytes, descriptors),
+            AppToDaemon::Restore(ask) => self.on_restore_ask(key, ask),
+            AppToDaemon::RestoreFailed { reason } => self.reform(job, reform::Input::StartFailed { process, reason }),
+            AppToDaemon::Resize { ranks } => self.on_wish(key, ranks),
+            AppToDaemon::Finalizing => self.reform(job, reform::Input::Finalizing { process }),
         }
     }
 
