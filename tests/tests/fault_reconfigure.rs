@@ -1,5 +1,5 @@
-//! kill -9 of a newcomer, a leaver, a survivor, a daemon, an agent or `pcmctl` in each phase of a migration of real ranks:
-//! the job goes on, in the old layout or in the next, to the right result; or, where data was lost with the victim, it
+//! kill -9 of a newcomer, a leaver, a survivor, a daemon, an agent or `pcmctl` in each phase of a migration or a relaunch of
+//! real ranks: the job goes on, in the old layout or in the next, to the right result; or, where data was lost with the victim, it
 //! ends and says why. Nothing hangs, nothing is left, and the cluster runs the next job.
 //!
 //! A phase is over in milliseconds, so the ranks are told to dwell in it (`PCM_HOLD`, read by libpcm and by nothing
@@ -24,20 +24,22 @@ const DWELL_MS: u32 = 1500;
 /// From the kill to the end of the job.
 const ENDED_MAX: Duration = Duration::from_secs(90);
 
-/// Who is killed.
+/// Who is killed. Rank 1 migrates from n1 to n3; the job is coordinated by n0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
-    /// The process that is to take rank 1 over, on n3.
+    /// The process that takes rank 1 over; in a relaunch, one of the new set.
     Newcomer,
     /// The process that has rank 1.
     Leaver,
     /// The process that has rank 2.
     Survivor,
-    /// The daemon that coordinates the job, n0.
+    /// The daemon of n0.
     Coordinator,
-    /// The daemon of the newcomer, n3.
-    Daemon,
-    /// The coordinator's agent.
+    /// The daemon of n3.
+    NewHost,
+    /// The daemon of n1.
+    OldHost,
+    /// The agent of n0.
     Agent,
     /// The `pcmctl migrate` that asked.
     Asker,
@@ -46,10 +48,17 @@ enum Victim {
 /// What has to become of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It goes on to the right result, in either layout.
-    GoesOn,
+    /// It goes on in the old layout to the right result.
+    Stays,
+    /// It goes on in the next layout to the right result.
+    Changes,
     /// It ends and says why: data that nobody else had died with the victim.
     Lost,
+    /// It goes on to the right result: in the old layout if all come back from MPI, else relaunched in the next.
+    GoesOn,
+    /// It goes on in the old layout to the right result; or it ends and says which process hangs in MPI: one that was
+    /// called to a meeting when its mates were not yet, as the one who calls was killed just then.
+    MayHang,
 }
 
 /// The phases that the coordinator has begun.
@@ -62,13 +71,39 @@ fn phases(cluster: &Cluster) -> Vec<String> {
         .collect()
 }
 
-/// Waits until the phase is the present one and the newcomer is there; returns the newcomer.
-fn phase_begins(cluster: &Cluster, wanted: &str) -> u32 {
-    wait::within(LIMIT, || {
-        let newcomer = cluster.processes_with("PCM_ROLE", "newcomer").pop()?;
-        (phases(cluster).last()? == wanted).then_some(newcomer)
-    })
-    .unwrap_or_else(|| panic!("{wanted} is not seen, but {:?}\n{}", phases(cluster), cluster.logs()))
+/// Waits until the phase is the present one and, where one is wanted, a newcomer is there; returns it.
+fn phase_begins(cluster: &Cluster, wanted: &str, role: Option<&str>) -> Option<u32> {
+    let seen = wait::within(LIMIT, || {
+        let newcomer = role.map(|role| cluster.processes_with("PCM_ROLE", role).pop());
+        let is_there = phases(cluster).last()? == wanted && newcomer != Some(None);
+        is_there.then_some(newcomer.flatten())
+    });
+    seen.unwrap_or_else(|| panic!("no {wanted}, but {:?}\n{}", phases(cluster), cluster.logs()))
+}
+
+/// Each node's keeper, and how many descriptors it has open: the ranks' and the parked data's among them.
+fn keepers(cluster: &Cluster) -> Vec<(u32, usize)> {
+    let keeper_of = |node: &str| {
+        let daemon = cluster.daemon_pid(node);
+        let stat = fs::read_to_string(format!("/proc/{daemon}/stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+        Some((parent, descriptors(parent)))
+    };
+    ["n0", "n1", "n2", "n3"]
+        .iter()
+        .filter_map(|node| keeper_of(node))
+        .collect()
+}
+
+fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(usize::MAX, |entries| entries.count())
+}
+
+/// Whether the job's layout is another than at its start.
+fn has_changed(cluster: &Cluster) -> bool {
+    let events = cluster.run(&["events", "1", "--json"]);
+    assert!(events.status.success(), "{events:?}");
+    events.stdout.contains("\"reconfigured\"")
 }
 
 fn agent_of(daemon: u32) -> u32 {
@@ -78,21 +113,31 @@ fn agent_of(daemon: u32) -> u32 {
     agent.expect("a daemon has an agent")
 }
 
-fn kill(phase: &str, victim: Victim, fate: Fate) {
+fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
     let cluster = Cluster::up(4);
+    let keepers = keepers(&cluster);
+    assert_eq!(keepers.len(), 4);
     let hold = format!("{phase}:{DWELL_MS}");
     let variables = [("PCM_HOLD", hold.as_str())];
     let job = Malleable::start_with(&cluster, "heat2d-c", 3, (1500, 500), &variables);
-    let (ranks, coordinator, daemon) = (job.ranks(), cluster.daemon_pid("n0"), cluster.daemon_pid("n3"));
+    let ranks = job.ranks();
+    let [coordinator, old_host, new_host] = ["n0", "n1", "n3"].map(|node| cluster.daemon_pid(node));
     let agent = agent_of(coordinator);
-    let asked = Background::start(&mut cluster.pcmctl(&["migrate", "1", "--rank", "1", "--to", "n3"]));
-    let newcomer = phase_begins(&cluster, phase);
+    let migrate = ["migrate", "1", "--rank", "1", "--to", "n3", "--mode", mode];
+    let asked = Background::start(&mut cluster.pcmctl(&migrate));
+    // A live newcomer is there from the first phase on; before, its host has not heard of the change.
+    let role = match mode {
+        "live" => Some("newcomer"),
+        _ => (phase == "starting").then_some("restored"),
+    };
+    let newcomer = phase_begins(&cluster, phase, role);
     let pid = match victim {
-        Victim::Newcomer => newcomer,
+        Victim::Newcomer => newcomer.expect("it was waited for"),
         Victim::Leaver => ranks[1].pid,
         Victim::Survivor => ranks[2].pid,
         Victim::Coordinator => coordinator,
-        Victim::Daemon => daemon,
+        Victim::OldHost => old_host,
+        Victim::NewHost => new_host,
         Victim::Agent => agent,
         Victim::Asker => asked.pid(),
     };
@@ -101,34 +146,64 @@ fn kill(phase: &str, victim: Victim, fate: Fate) {
     let reached = phases(&cluster);
     assert_eq!(reached.last().map(String::as_str), Some(phase), "too late: {reached:?}");
     let answer = asked.end(LIMIT);
+    let ended = job.ends();
+    let became = match &ended {
+        Ended::Failed(_) => Fate::Lost,
+        Ended::Right(_) if has_changed(&cluster) => Fate::Changes,
+        Ended::Right(_) => Fate::Stays,
+    };
     println!(
-        "{phase}, {victim:?}: {:?} {}",
+        "{mode} {phase} {victim:?}: {became:?} after {:?}, pcmctl {:?} {}\n{ended:?}",
+        begun.elapsed(),
         answer.status.code(),
         answer.stderr.trim()
     );
-    let ended = job.ends();
-    println!("{phase}, {victim:?}: {ended:?} {:?} after the kill", begun.elapsed());
-    let is_right = matches!(ended, Ended::Right(_));
-    assert_eq!(is_right, fate == Fate::GoesOn, "{ended:?}\n{}", cluster.logs());
+    let is_right = match fate {
+        Fate::GoesOn => became != Fate::Lost,
+        Fate::MayHang => became != Fate::Changes,
+        _ => became == fate,
+    };
+    assert!(is_right, "{became:?}, not {fate:?}: {ended:?}\n{}", cluster.logs());
+    if let Ended::Failed(outcome) = &ended {
+        let named = match victim {
+            Victim::Leaver => "rank 1 on node n1",
+            Victim::Survivor => "rank 2 on node n2",
+            Victim::Coordinator => "hangs in MPI",
+            _ if mode == "live" => "rank 1 on node n3",
+            _ => "rank ",
+        };
+        assert!(outcome.stderr.contains(named), "{outcome:?}");
+    }
     assert!(begun.elapsed() < ENDED_MAX, "{:?}", begun.elapsed());
-    cluster.wait_until_no_rank_of("heat2d-c", LIMIT);
-    let next = cluster.trial(4, &["ring", "0"]);
-    assert!(next.status.success(), "the next job: {next:?}\n{}", cluster.logs());
+    nothing_is_left_and_the_next_job_runs(&cluster, &keepers);
     cluster.down();
 }
 
+fn nothing_is_left_and_the_next_job_runs(cluster: &Cluster, keepers: &[(u32, usize)]) {
+    cluster.wait_until_no_rank_of("heat2d-c", LIMIT);
+    let are_closed = wait::within(LIMIT, || {
+        let is_closed = |(pid, before): &(u32, usize)| descriptors(*pid) <= *before;
+        keepers.iter().all(is_closed).then_some(())
+    });
+    let now: Vec<usize> = keepers.iter().map(|(pid, _)| descriptors(*pid)).collect();
+    assert!(are_closed.is_some(), "descriptors of keepers {keepers:?}: {now:?}");
+    let next = cluster.trial(4, &["ring", "0"]);
+    assert!(next.status.success(), "the next job: {next:?}\n{}", cluster.logs());
+}
+
 macro_rules! each_kill_ends_in_a_known_state {
-    ($($name:ident: $phase:literal, $victim:ident, $fate:ident;)*) => {$(
+    ($mode:literal: $($name:ident: $phase:literal, $victim:ident, $fate:ident;)*) => {$(
         #[test]
         fn $name() {
-            kill($phase, Victim::$victim, Fate::$fate);
+            kill($mode, $phase, Victim::$victim, Fate::$fate);
         }
     )*};
 }
 
 each_kill_ends_in_a_known_state! {
-    a_newcomer_killed_while_preparing: "preparing", Newcomer, GoesOn;
-    a_newcomer_killed_while_converging: "converging", Newcomer, GoesOn;
+    "live":
+    a_newcomer_killed_while_preparing: "preparing", Newcomer, Stays;
+    a_newcomer_killed_while_converging: "converging", Newcomer, Stays;
     a_newcomer_killed_while_meeting: "meeting", Newcomer, GoesOn;
     a_newcomer_killed_while_moving: "moving", Newcomer, GoesOn;
     a_newcomer_killed_while_closing: "closing", Newcomer, Lost;
@@ -136,30 +211,53 @@ each_kill_ends_in_a_known_state! {
     a_leaver_killed_while_converging: "converging", Leaver, Lost;
     a_leaver_killed_while_meeting: "meeting", Leaver, Lost;
     a_leaver_killed_while_moving: "moving", Leaver, Lost;
-    a_leaver_killed_while_closing: "closing", Leaver, GoesOn;
+    a_leaver_killed_while_closing: "closing", Leaver, Changes;
     a_survivor_killed_while_preparing: "preparing", Survivor, Lost;
     a_survivor_killed_while_converging: "converging", Survivor, Lost;
     a_survivor_killed_while_meeting: "meeting", Survivor, Lost;
     a_survivor_killed_while_moving: "moving", Survivor, Lost;
     a_survivor_killed_while_closing: "closing", Survivor, Lost;
-    the_coordinator_killed_while_preparing: "preparing", Coordinator, GoesOn;
-    the_coordinator_killed_while_converging: "converging", Coordinator, GoesOn;
-    the_coordinator_killed_while_meeting: "meeting", Coordinator, GoesOn;
-    the_coordinator_killed_while_moving: "moving", Coordinator, GoesOn;
-    the_coordinator_killed_while_closing: "closing", Coordinator, GoesOn;
-    a_daemon_killed_while_preparing: "preparing", Daemon, GoesOn;
-    a_daemon_killed_while_converging: "converging", Daemon, GoesOn;
-    a_daemon_killed_while_meeting: "meeting", Daemon, GoesOn;
-    a_daemon_killed_while_moving: "moving", Daemon, GoesOn;
-    a_daemon_killed_while_closing: "closing", Daemon, GoesOn;
-    an_agent_killed_while_preparing: "preparing", Agent, GoesOn;
-    an_agent_killed_while_converging: "converging", Agent, GoesOn;
-    an_agent_killed_while_meeting: "meeting", Agent, GoesOn;
-    an_agent_killed_while_moving: "moving", Agent, GoesOn;
-    an_agent_killed_while_closing: "closing", Agent, GoesOn;
-    the_asker_killed_while_preparing: "preparing", Asker, GoesOn;
-    the_asker_killed_while_converging: "converging", Asker, GoesOn;
-    the_asker_killed_while_meeting: "meeting", Asker, GoesOn;
-    the_asker_killed_while_moving: "moving", Asker, GoesOn;
-    the_asker_killed_while_closing: "closing", Asker, GoesOn;
+    the_coordinator_killed_while_preparing: "preparing", Coordinator, Stays;
+    the_coordinator_killed_while_converging: "converging", Coordinator, Stays;
+    the_coordinator_killed_while_meeting: "meeting", Coordinator, MayHang;
+    the_coordinator_killed_while_moving: "moving", Coordinator, Stays;
+    the_coordinator_killed_while_closing: "closing", Coordinator, Changes;
+    a_new_host_killed_while_preparing: "preparing", NewHost, Stays;
+    a_new_host_killed_while_converging: "converging", NewHost, Stays;
+    a_new_host_killed_while_meeting: "meeting", NewHost, Stays;
+    a_new_host_killed_while_moving: "moving", NewHost, Stays;
+    a_new_host_killed_while_closing: "closing", NewHost, Changes;
+    an_old_host_killed_while_preparing: "preparing", OldHost, Stays;
+    an_old_host_killed_while_converging: "converging", OldHost, Stays;
+    an_old_host_killed_while_meeting: "meeting", OldHost, Stays;
+    an_old_host_killed_while_moving: "moving", OldHost, Stays;
+    an_old_host_killed_while_closing: "closing", OldHost, Changes;
+    an_agent_killed_while_preparing: "preparing", Agent, Changes;
+    an_agent_killed_while_converging: "converging", Agent, Changes;
+    an_agent_killed_while_meeting: "meeting", Agent, Changes;
+    an_agent_killed_while_moving: "moving", Agent, Changes;
+    an_agent_killed_while_closing: "closing", Agent, Changes;
+    the_asker_killed_while_preparing: "preparing", Asker, Changes;
+    the_asker_killed_while_converging: "converging", Asker, Changes;
+    the_asker_killed_while_meeting: "meeting", Asker, Changes;
+    the_asker_killed_while_moving: "moving", Asker, Changes;
+    the_asker_killed_while_closing: "closing", Asker, Changes;
+}
+
+each_kill_ends_in_a_known_state! {
+    "relaunch":
+    a_leaver_killed_while_relaunch_is_moving: "moving", Leaver, Lost;
+    a_leaver_killed_while_relaunch_is_ending: "ending", Leaver, Changes;
+    a_newcomer_killed_while_relaunch_is_starting: "starting", Newcomer, Lost;
+    the_coordinator_killed_while_relaunch_is_moving: "moving", Coordinator, Stays;
+    the_coordinator_killed_while_relaunch_is_ending: "ending", Coordinator, Changes;
+    the_coordinator_killed_while_relaunch_is_starting: "starting", Coordinator, Changes;
+    a_new_host_killed_while_relaunch_is_starting: "starting", NewHost, Changes;
+    an_old_host_killed_while_relaunch_is_moving: "moving", OldHost, Stays;
+    an_old_host_killed_while_relaunch_is_ending: "ending", OldHost, Changes;
+    an_old_host_killed_while_relaunch_is_starting: "starting", OldHost, Changes;
+    an_agent_killed_while_relaunch_is_ending: "ending", Agent, Changes;
+    an_agent_killed_while_relaunch_is_starting: "starting", Agent, Changes;
+    the_asker_killed_while_relaunch_is_ending: "ending", Asker, Changes;
+    the_asker_killed_while_relaunch_is_starting: "starting", Asker, Changes;
 }
