@@ -116,15 +116,8 @@ fn check(request: &PlanRequest, ground: &Ground<'_>) -> Result<(), PlanError> {
 }
 
 fn mode(request: &PlanRequest, ground: &Ground<'_>) -> Result<Mode, PlanError> {
-    let mut joining: Vec<&NodeName> = Vec::new();
-    for seat in &request.seats {
-        if let Seat::Move { to: node, .. } | Seat::Join { node } = seat
-            && !joining.contains(&node)
-        {
-            joining.push(node);
-        }
-    }
-    let joining = joining.len() as u32;
+    let is_newcomer = |seat: &Seat| !matches!(seat, Seat::Stay { .. });
+    let joining = u32::from(request.seats.iter().any(is_newcomer));
     let in_communicator = ground.old.worlds().len() as u32 + joining;
     let met = ground.worlds_met.saturating_add(joining).max(in_communicator);
     let limits = ground.limits;
@@ -157,31 +150,27 @@ fn take_world(fresh: &mut Fresh) -> Result<WorldId, PlanError> {
     Ok(world)
 }
 
-/// Newcomers of one node form one world and have consecutive numbers.
+/// All newcomers form one world, over however many nodes: they are joined in one step.
 fn members_live(request: &PlanRequest, old: &Layout, fresh: &mut Fresh) -> Result<Vec<Member>, PlanError> {
-    let mut members: Vec<Option<Member>> = request
-        .seats
-        .iter()
-        .map(|seat| match seat {
-            Seat::Stay { rank } => Some(old.members[rank.0 as usize].clone()),
-            Seat::Move { .. } | Seat::Join { .. } => None,
-        })
-        .collect();
-    while let Some(first) = members.iter().position(Option::is_none) {
-        let node = node_of(&request.seats[first], old).clone();
-        let world = take_world(fresh)?;
-        for (member, seat) in members.iter_mut().zip(&request.seats) {
-            if member.is_none() && *node_of(seat, old) == node {
-                let process = take_process(fresh)?;
-                *member = Some(Member {
-                    process,
+    let mut world = None;
+    let mut members = Vec::with_capacity(request.seats.len());
+    for seat in &request.seats {
+        members.push(match seat {
+            Seat::Stay { rank } => old.members[rank.0 as usize].clone(),
+            Seat::Move { to: node, .. } | Seat::Join { node } => {
+                let world = match world {
+                    Some(world) => world,
+                    None => *world.insert(take_world(fresh)?),
+                };
+                Member {
+                    process: take_process(fresh)?,
                     node: node.clone(),
                     world,
-                });
+                }
             }
-        }
+        });
     }
-    Ok(members.into_iter().flatten().collect())
+    Ok(members)
 }
 
 fn members_relaunch(request: &PlanRequest, old: &Layout, fresh: &mut Fresh) -> Result<Vec<Member>, PlanError> {
