@@ -8,6 +8,7 @@ mod counters;
 pub mod datagram;
 mod endpoint;
 mod handshake;
+pub mod hybrid;
 mod key;
 mod limits;
 mod link;
@@ -16,6 +17,8 @@ pub mod noise;
 mod receiver;
 mod record;
 mod sender;
+#[cfg(feature = "rdma")]
+pub mod verbs;
 
 pub use accept::{BindError, Listener};
 pub use counters::{Counters, CountersSnapshot};

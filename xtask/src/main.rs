@@ -13,6 +13,7 @@ mod mpi;
 mod own_cluster;
 mod repository;
 mod setup;
+mod softroce;
 mod suites;
 mod tools;
 mod wheel;

@@ -6,7 +6,7 @@ use crate::{
     environment::Environment,
     failure::{Failure, OnPath},
     repository::Repository,
-    tools,
+    softroce, tools,
 };
 use clap::ValueEnum;
 use std::{
@@ -72,6 +72,11 @@ pub(crate) fn run(
         && let Err(failure) = tools::bring(repository)
     {
         println!("programs from PyPI are missing, so their tests cannot run: {failure}");
+    }
+    if targets.iter().any(|name| name.starts_with("rdma_"))
+        && let Err(failure) = softroce::bring(repository, environment)
+    {
+        println!("what the verbs tests need is missing, so they cannot run: {failure}");
     }
     if !targets.is_empty() {
         if let Err(failure) = compile::release(repository, environment) {

@@ -10,6 +10,8 @@ pub mod wire;
 pub use channel::Protection;
 pub use ledger::Ledger;
 pub use regions::Offer;
+#[cfg(feature = "rdma")]
+pub(crate) use regions::{Filling, Opened, Regions};
 pub use service::{BulkService, PutError, PutReport};
 pub use tcp::TcpBulk;
 pub use wire::{Reason, RegionToken};

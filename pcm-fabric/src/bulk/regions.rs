@@ -40,7 +40,7 @@ struct Table {
 
 /// All regions of one endpoint.
 #[derive(Clone, Default)]
-pub(super) struct Regions {
+pub(crate) struct Regions {
     table: Arc<Mutex<Table>>,
 }
 
@@ -79,7 +79,7 @@ impl Drop for Offer {
 }
 
 /// What a sender that opens a region finds.
-pub(super) enum Opened {
+pub(crate) enum Opened {
     /// It may fill the region.
     Filling(Filling),
     /// Somebody filled it already.
@@ -87,17 +87,23 @@ pub(super) enum Opened {
 }
 
 /// A region in the hands of one connection; it is given back when this is dropped.
-pub(super) struct Filling {
+pub(crate) struct Filling {
     token: RegionToken,
     regions: Regions,
-    pub(super) memory: Vec<u8>,
-    pub(super) ledger: Ledger,
+    pub(crate) memory: Vec<u8>,
+    pub(crate) ledger: Ledger,
     let_go: Arc<Notify>,
 }
 
 impl Filling {
+    /// Which region it is.
+    #[cfg(feature = "rdma")]
+    pub(crate) fn token(&self) -> RegionToken {
+        self.token
+    }
+
     /// Another connection wants to go on, or the offer was withdrawn.
-    pub(super) fn is_unwanted(&self) -> impl Future<Output = ()> + use<> {
+    pub(crate) fn is_unwanted(&self) -> impl Future<Output = ()> + use<> {
         let let_go = Arc::clone(&self.let_go);
         async move { let_go.notified().await }
     }
@@ -133,7 +139,7 @@ impl Regions {
     }
 
     /// Opens memory to one sender; `None` when too much is on offer or it is too long.
-    pub(super) fn offer(&self, token: RegionToken, memory: Vec<u8>) -> Option<Offer> {
+    pub(crate) fn offer(&self, token: RegionToken, memory: Vec<u8>) -> Option<Offer> {
         let length = u64::try_from(memory.len()).ok()?;
         let ledger = Ledger::new(length)?;
         let (whole, filled) = oneshot::channel();
@@ -158,7 +164,7 @@ impl Regions {
     }
 
     /// Hands a region to a connection, taking it from the one that had it.
-    pub(super) async fn open(&self, token: RegionToken, length: u64) -> Result<Opened, Reason> {
+    pub(crate) async fn open(&self, token: RegionToken, length: u64) -> Result<Opened, Reason> {
         let taken = async {
             loop {
                 let returned = {

@@ -6,11 +6,13 @@ use std::time::Duration;
 /// Longest packet on an Ethernet with the smallest MTU that IPv6 allows: 1,280 less the headers of IPv6 and UDP.
 pub const PACKET_LENGTH_SAFE: usize = 1232;
 
-/// Smallest packet that carries a message of the longest length in as many fragments as a message may have.
-const PACKET_LENGTH_LEAST: usize = HEADER_LENGTH + TAG_LENGTH + DATA_HEADER_LENGTH + 1024;
+/// What the smallest packet can carry, so that it fits the 1,024 bytes that RoCE makes of an Ethernet's 1,500.
+const FRAGMENT_LENGTH_LEAST: usize = 896;
 
-/// Longest message.
-pub const MESSAGE_LENGTH_MAX: usize = 1024 * FRAGMENTS_MAX as usize;
+const PACKET_LENGTH_LEAST: usize = HEADER_LENGTH + TAG_LENGTH + DATA_HEADER_LENGTH + FRAGMENT_LENGTH_LEAST;
+
+/// Longest message: it fits into as many of the smallest packets as a message may have.
+pub const MESSAGE_LENGTH_MAX: usize = FRAGMENT_LENGTH_LEAST * FRAGMENTS_MAX as usize;
 
 /// Longest time an exchange may take.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(30);

@@ -90,7 +90,7 @@ fn seeds() -> std::ops::Range<u64> {
             0..std::env::var("PCM_SEEDS")
                 .ok()
                 .and_then(|n| n.parse().ok())
-                .unwrap_or(1000)
+                .unwrap_or(400)
         }
     }
 }

@@ -1,0 +1,107 @@
+//! Group formation: one process tells each of 1 to 64 others something and waits until all have it; nobody has met
+//! before. The costs of both ways are fitted, and with them the threshold of the choice.
+
+use crate::{DEADLINE, Effort, Failure, key, loopback, median, micros, report};
+use pcm_fabric::{
+    Endpoint,
+    datagram::{Datagram, DatagramLimits, DatagramService as _},
+    hybrid::{Cost, Sample, Tuning},
+};
+use pcm_proto::handshake::{Identity, Role};
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+use tokio::task::JoinSet;
+
+const MEMBERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+const LENGTHS: [usize; 3] = [200, 8 << 10, 48 << 10];
+
+pub(crate) async fn run(effort: Effort) -> Result<(), Failure> {
+    let (mut by_datagram, mut by_connection) = (Vec::new(), Vec::new());
+    for members in MEMBERS {
+        for length in LENGTHS {
+            let (mut datagram, mut connection) = (Vec::new(), Vec::new());
+            for _ in 0..effort.groups {
+                datagram.push(datagrams(members, length).await?);
+                connection.push(connections(members, length).await?);
+            }
+            note("datagrams", members, length, &datagram, &mut by_datagram);
+            note("connections", members, length, &connection, &mut by_connection);
+        }
+    }
+    let tuning = Tuning {
+        datagram: Cost::fitted(&by_datagram).ok_or("the samples over datagrams fit no cost")?,
+        connection: Cost::fitted(&by_connection).ok_or("the samples over connections fit no cost")?,
+    };
+    for members in MEMBERS {
+        let name = format!("crossover, {members} members");
+        report(&name, "bytes", &[tuning.threshold(members) as f64]);
+    }
+    Ok(())
+}
+
+fn note(way: &str, members: usize, length: usize, times: &[Duration], samples: &mut Vec<Sample>) {
+    let times = micros(times);
+    report(&format!("group, {members} members, {length} B, {way}"), "us", &times);
+    samples.push((members, length, Duration::from_secs_f64(median(&times) / 1e6)));
+}
+
+async fn datagrams(members: usize, length: usize) -> Result<Duration, Failure> {
+    let key = key()?;
+    let udp = || Datagram::udp(loopback(), &key, 1, DatagramLimits::default());
+    let (mut servers, mut addresses) = (JoinSet::new(), Vec::new());
+    for _ in 0..members {
+        let server = udp().await?;
+        addresses.push(server.local());
+        servers.spawn(async move { while server.receive().await.is_some() {} });
+    }
+    let client = udp().await?;
+    let begun = Instant::now();
+    let mut exchanges = JoinSet::new();
+    for address in addresses {
+        let client = client.clone();
+        exchanges.spawn(async move { client.exchange(address, vec![1; length], DEADLINE).await });
+    }
+    while let Some(exchange) = exchanges.join_next().await {
+        exchange??;
+    }
+    Ok(begun.elapsed())
+}
+
+async fn connections(members: usize, length: usize) -> Result<Duration, Failure> {
+    let endpoint = Endpoint::new(key()?, Identity::new(Role::Control));
+    let (mut servers, mut addresses) = (JoinSet::new(), Vec::<SocketAddr>::new());
+    for _ in 0..members {
+        let mut listener = endpoint.listen(loopback()).await?;
+        addresses.push(listener.address());
+        servers.spawn(async move {
+            let Some(link) = listener.accept().await else {
+                return;
+            };
+            let (sender, mut receiver) = link.split();
+            // Held until the other side leaves, which it does when it has its answer.
+            if receiver.recv::<Vec<u8>>().await.is_ok() && sender.send(&1_u8).await.is_ok() {
+                let _ = receiver.recv::<u8>().await;
+            }
+        });
+    }
+    let begun = Instant::now();
+    let mut exchanges = JoinSet::new();
+    for address in addresses {
+        let endpoint = endpoint.clone();
+        exchanges.spawn(async move { tell(&endpoint, address, length).await.ok_or("a link failed") });
+    }
+    while let Some(exchange) = exchanges.join_next().await {
+        exchange??;
+    }
+    Ok(begun.elapsed())
+}
+
+async fn tell(endpoint: &Endpoint, address: SocketAddr, length: usize) -> Option<()> {
+    let link = endpoint.connect(&address.to_string(), DEADLINE).await.ok()?;
+    let (sender, mut receiver) = link.split();
+    sender.send(&vec![1_u8; length]).await.ok()?;
+    receiver.recv::<u8>().await.ok()?;
+    Some(())
+}

@@ -1,0 +1,129 @@
+//! Memory that a device may read, and write where allowed. While it is registered it is reached only by copying, since
+//! the device may change it at any moment.
+
+#![allow(unsafe_code, reason = "the device reaches the memory by its address")]
+
+use super::device::Device;
+use rdma_mummy_sys as sys;
+use std::{io, ops::Range, ptr, sync::Arc};
+
+enum Backing {
+    Own(Vec<u8>),
+    Shared(Arc<Vec<u8>>),
+}
+
+/// Registered memory.
+pub(super) struct Memory {
+    region: *mut sys::ibv_mr,
+    start: *mut u8,
+    length: usize,
+    backing: Backing,
+    _device: Arc<Device>,
+}
+
+// SAFETY: verbs objects may be used from any thread; the bytes are reached only through `&self` copies of ranges that
+// the protocol gives to one side at a time.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Memory that peers may write into if `is_writable`.
+    pub(super) fn own(device: &Arc<Device>, mut bytes: Vec<u8>, is_writable: bool) -> io::Result<Self> {
+        let start = bytes.as_mut_ptr();
+        let access = if is_writable {
+            sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0 | sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0
+        } else {
+            sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0
+        };
+        Self::register(device, start, bytes.len(), Backing::Own(bytes), access)
+    }
+
+    /// Memory that the device only reads.
+    pub(super) fn shared(device: &Arc<Device>, bytes: Arc<Vec<u8>>) -> io::Result<Self> {
+        let start = bytes.as_ptr().cast_mut();
+        Self::register(device, start, bytes.len(), Backing::Shared(bytes), 0)
+    }
+
+    fn register(
+        device: &Arc<Device>,
+        start: *mut u8,
+        length: usize,
+        backing: Backing,
+        access: u32,
+    ) -> io::Result<Self> {
+        let access = i32::try_from(access).map_err(io::Error::other)?;
+        // SAFETY: the memory lives in `backing`, whose heap buffer neither moves nor shrinks until it is taken out in
+        // `into_bytes` or dropped, after the registration has ended.
+        let region = unsafe { sys::ibv_reg_mr(device.domain, start.cast(), length, access) };
+        if region.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            region,
+            start,
+            length,
+            backing,
+            _device: Arc::clone(device),
+        })
+    }
+
+    pub(super) fn address(&self) -> u64 {
+        self.start as u64
+    }
+
+    pub(super) fn local_key(&self) -> u32 {
+        // SAFETY: the registration lives as long as `self`.
+        unsafe { (*self.region).lkey }
+    }
+
+    pub(super) fn remote_key(&self) -> u32 {
+        // SAFETY: the registration lives as long as `self`.
+        unsafe { (*self.region).rkey }
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Copies out what is there now; false when the range is not within the memory.
+    pub(super) fn copy_out(&self, range: Range<usize>, into: &mut [u8]) -> bool {
+        if range.end > self.length || range.start > range.end || into.len() != range.len() {
+            return false;
+        }
+        // SAFETY: the range is within the memory and `into` is another object of the same length.
+        unsafe { ptr::copy_nonoverlapping(self.start.add(range.start), into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    /// Copies in; false when it does not fit or the memory is only lent.
+    pub(super) fn copy_in(&self, at: usize, bytes: &[u8]) -> bool {
+        let fits = at.checked_add(bytes.len()).is_some_and(|end| end <= self.length);
+        if !fits || matches!(self.backing, Backing::Shared(_)) {
+            return false;
+        }
+        // SAFETY: the range is within memory that we own, and `bytes` is another object.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) };
+        true
+    }
+
+    /// Ends the registration and gives the memory back.
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        match &mut self.backing {
+            Backing::Own(bytes) => {
+                let bytes = std::mem::take(bytes);
+                // The registration ends here, before anybody else can reach the bytes.
+                drop(self);
+                bytes
+            }
+            Backing::Shared(bytes) => bytes.to_vec(),
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: registered once in `register`; queue pairs that could reach it are gone or hold their own share.
+        unsafe { sys::ibv_dereg_mr(self.region) };
+    }
+}

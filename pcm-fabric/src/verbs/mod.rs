@@ -1,0 +1,14 @@
+//! InfiniBand and RoCE through the verbs library, opened at run time: datagrams over UD, bulk transfers over RC.
+
+mod completions;
+mod device;
+mod memory;
+mod pair;
+mod rc;
+mod rc_message;
+mod rc_receive;
+mod ud;
+
+pub use device::{Device, Gid, NoDevice};
+pub use rc::RcBulk;
+pub use ud::UdAddress;

@@ -1,0 +1,78 @@
+//! What the suite `rdma` needs: qemu, a kernel with a RoCE device in software, and the program that its guests run. Must
+//! never touch anything outside the checkout but system packages, where it may.
+
+use crate::{
+    environment::{Environment, must},
+    failure::{Failure, OnPath},
+    repository::Repository,
+    wheel,
+};
+use std::{env, fs, path::Path, process::Command};
+
+/// Debian's packages, for this suite only.
+const PACKAGES: &str = "qemu-system-x86 busybox-static cpio kmod zstd iproute2 ibverbs-providers cmake make";
+
+/// What is used of them.
+const PROGRAMS: [&str; 7] = [
+    "qemu-system-x86_64",
+    "busybox",
+    "cpio",
+    "modprobe",
+    "zstd",
+    "rdma",
+    "cmake",
+];
+
+/// The part of libibverbs that knows the software device.
+const DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
+
+/// The program of the guests.
+const TRIAL: &str = "rdma_trial";
+
+/// Brings what is missing; the second time it takes as long as a build without changes.
+pub(crate) fn bring(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+    if !missing().is_empty() {
+        wheel::install_system_package(PACKAGES);
+    }
+    let missing = missing();
+    if !missing.is_empty() {
+        return Err(Failure::Missing {
+            what: missing.join(" "),
+            advice: format!("run `apt-get install {PACKAGES}` as root"),
+        });
+    }
+    let folder = repository.root.join(".tools/softroce");
+    let mut prepare = Command::new(repository.root.join("tests/softroce/prepare"));
+    prepare.arg(&folder);
+    must(
+        prepare,
+        "see what it says above; it needs a Debian archive for one kernel package",
+    )?;
+    let mut cargo = environment.cargo();
+    cargo.current_dir(&repository.root).args([
+        "build",
+        "--package",
+        "pcm-fabric",
+        "--features",
+        "rdma",
+        "--example",
+        TRIAL,
+    ]);
+    must(cargo, "mend what the compiler names above")?;
+    let (built, kept) = (repository.target.join("debug/examples").join(TRIAL), folder.join(TRIAL));
+    fs::copy(&built, &kept).on("copy", &built).map(drop)
+}
+
+fn missing() -> Vec<&'static str> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    // Some of them are for administrators, whose folders are not in everybody's PATH.
+    let folders: Vec<_> = env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .collect();
+    let is_there = |name: &&str| folders.iter().any(|folder| folder.join(name).is_file());
+    let mut missing: Vec<&str> = PROGRAMS.into_iter().filter(|name| !is_there(name)).collect();
+    if !Path::new(DRIVER).is_file() {
+        missing.push(DRIVER);
+    }
+    missing
+}
