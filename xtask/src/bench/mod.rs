@@ -2,6 +2,7 @@
 //!
 //! To add one: write `NAME.rs` with `pub(super) const BENCH: Bench`, and name it in `registry::BENCHES`.
 
+mod fabric;
 mod interleave;
 mod iteration;
 mod launch;

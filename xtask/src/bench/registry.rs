@@ -1,6 +1,6 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
-use super::{iteration, launch, overhead, reconfigure, record, spawn, table};
+use super::{fabric, iteration, launch, overhead, reconfigure, record, spawn, table};
 use crate::{compile, environment::Environment, failure::Failure, repository::Repository, setup};
 use std::path::PathBuf;
 
@@ -8,6 +8,7 @@ pub(super) use super::samples::Report;
 
 /// The benches, in the order `list` shows them.
 const BENCHES: &[Bench] = &[
+    fabric::BENCH,
     iteration::BENCH,
     launch::BENCH,
     overhead::BENCH,
