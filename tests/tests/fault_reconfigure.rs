@@ -61,14 +61,13 @@ enum Fate {
     MayHang,
 }
 
-/// The phases that the coordinator has begun.
+/// The phases that the coordinator has begun; what it did after it was killed does not count.
 fn phases(cluster: &Cluster) -> Vec<String> {
     let log = fs::read_to_string(cluster.dir().join("nodes/n0/daemon.log")).unwrap_or_default();
+    let before = log.split("ended: Signal(9)").next().unwrap_or_default();
+    let begun = before.lines().filter(|line| !line.contains("aborted"));
     let phase = |line: &str| Some(line.split_once("phase=\"")?.1.split_once('"')?.0.to_owned());
-    log.lines()
-        .filter(|line| !line.contains("aborted"))
-        .filter_map(phase)
-        .collect()
+    begun.filter_map(phase).collect()
 }
 
 /// Waits until the phase is the present one and, where one is wanted, a newcomer is there; returns it.
