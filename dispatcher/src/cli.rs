@@ -85,6 +85,8 @@ verbs! {
     Doctor(doctor),
     /// Show what happened
     Events(events),
+    /// Say why a job was moved, or left where it is
+    Explain(explain),
     /// Show the end of a node's log
     Logs(logs),
     /// Print what a compiler needs to link with libpcm, for eval

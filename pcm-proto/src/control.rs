@@ -129,8 +129,17 @@ pub enum LayoutChange {
         /// Ranks it is to have.
         to: u32,
     },
+    /// These ranks leave; the others close up.
+    Leave(Vec<Rank>),
     /// Ranks get shares of the data by the speed of their nodes.
     Rebalance,
+    /// Ranks go on elsewhere, or all stay, and get these shares of the data.
+    Arrange {
+        /// Which rank goes where.
+        moves: Vec<(Rank, NodeName)>,
+        /// The share of each rank, in rank order.
+        weights: Vec<u32>,
+    },
     /// Every rank leaves this node.
     Evacuate {
         /// The node.

@@ -81,6 +81,27 @@ pub enum EventKind {
     },
     /// A reconfiguration was committed.
     Reconfigured(Box<Reconfigured>),
+    /// An agent decided to move something, or not to.
+    Decision(Box<Decision>),
+}
+
+/// What an agent decided about a job, in numbers a person understands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The policy that decided.
+    pub policy: String,
+    /// What was chosen, in words; `None` when nothing changes.
+    pub chosen: Option<String>,
+    /// Seconds the best proposal was predicted to gain, its cost not yet taken off.
+    pub predicted_gain_s: f64,
+    /// Seconds it was predicted to cost.
+    pub cost_s: f64,
+    /// Seconds the last change has really gained so far; `None` while that is not known.
+    pub achieved_gain_s: Option<f64>,
+    /// What was considered besides, each with its predicted net gain in seconds.
+    pub considered: Vec<(String, f64)>,
+    /// Why.
+    pub reason: String,
 }
 
 /// What a committed reconfiguration did and cost.

@@ -8,6 +8,7 @@
 //! at the coordinator. A world's *barriers* travel up and down the tree over [`WorldStart::nodes`], rooted at its first
 //! node. Everything else goes straight between a node and the job's coordinator.
 
+use crate::agent::AgentToAgent;
 use crate::control::{ControlToDaemon, DaemonToControl, NodeState, Stream};
 use crate::event::Event;
 use crate::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
@@ -52,6 +53,8 @@ pub enum DaemonToDaemon {
         /// What is answered.
         answer: Box<Answer>,
     },
+    /// From the sender's agent, for the receiver's.
+    Agent(Box<AgentToAgent>),
 }
 
 /// What a node is and how it is doing.

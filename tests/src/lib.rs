@@ -1,5 +1,6 @@
 //! What the test targets `sim_*`, `system_*` and `fault_*` share. Must never hold a test's own logic.
 
+pub mod agents;
 pub mod background;
 pub mod binaries;
 pub mod cluster;

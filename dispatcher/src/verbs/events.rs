@@ -67,7 +67,7 @@ fn show(events: &[Event], json: bool) -> Result<(), Failure> {
 }
 
 /// The public form of an event.
-fn line(event: &Event) -> Map<String, Value> {
+pub(super) fn line(event: &Event) -> Map<String, Value> {
     let mut line = Map::new();
     line.insert("time".into(), time::rfc3339(event.time_us).into());
     line.insert("job".into(), event.job.map_or(Value::Null, |job| job.0.into()));

@@ -8,6 +8,7 @@ pub(crate) mod drain;
 pub(crate) mod env;
 pub(crate) mod events;
 pub(crate) mod expand;
+pub(crate) mod explain;
 pub(crate) mod grow;
 pub(crate) mod jobs;
 pub(crate) mod join;

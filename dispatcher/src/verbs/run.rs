@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::link::Link;
 use crate::output;
 use crate::run::attached::{self, Attached};
+use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{JobId, NodeName, name_check};
 use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
@@ -19,7 +20,7 @@ ranks; 128 + N where signal N ended one.
 Example:
   pcmctl run -n 4 -- ./heat2d --rows 512 --cols 512 --iterations 1000
   pcmctl run -n 2 --nodes n0,n1 --label -- hostname
-  pcmctl run -n 2 --max 8 --detach --name heat -- ./heat2d --rows 512 --cols 512 --iterations 100000";
+  pcmctl run -n 2 --max 8 --policy cost --detach --name heat -- ./heat2d --rows 512 --cols 512 --iterations 100000";
 
 /// Name of a job whose program's file name is no name.
 const NAME_DEFAULT: &str = "job";
@@ -39,9 +40,12 @@ pub(crate) struct Args {
     /// Fewest ranks it may shrink to
     #[arg(long, value_name = "A", default_value_t = 1)]
     min: u32,
-    /// Most ranks it may grow to
+    /// Most ranks it may grow to. Without --min and --max only a person changes its number of ranks
     #[arg(long, value_name = "B", default_value_t = RANKS_MAX)]
     max: u32,
+    /// What decides whether ranks move, processes join or leave [default: none]
+    #[arg(long, value_name = "P", value_parser = clap::builder::PossibleValuesParser::new(POLICY_NAMES))]
+    policy: Option<String>,
     /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
     mpi: Vec<String>,
@@ -157,7 +161,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
         min: args.min,
         max: args.max,
         nodes: nodes.collect::<Result<_, _>>()?,
-        policy: None,
+        policy: args.policy.clone(),
         world: args.world.into(),
         program: program.as_bytes().to_vec(),
         args: rest.iter().map(|arg| arg.as_bytes().to_vec()).collect(),

@@ -1,11 +1,12 @@
 //! The node's agent: started beside the daemon, started again when it ends, listened to while it lives. What it says
 //! is advice; no job depends on it.
 
+use super::agent_messages::{Talk, Wish};
 use super::daemon::Daemon;
 use super::event::{Event, LinkId};
 use super::timers::Timer;
 use pcm_fabric::{Link, LocalAddress, RecvError, Sender};
-use pcm_proto::agent::{AgentToDaemon, DaemonToAgent};
+use pcm_proto::agent::{AgentToDaemon, DaemonToAgent, TUNING_FILE, TUNING_VARIABLE};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, NodeName};
 use pcm_proto::keeper::ProcessKey;
@@ -30,6 +31,13 @@ pub(super) struct Agent {
     began: Option<Instant>,
     pause: Duration,
     speed: f64,
+    pub(super) talk: Talk,
+}
+
+impl Agent {
+    pub(super) fn sender(&self) -> Option<&Sender> {
+        self.link.as_ref().map(|(_, sender)| sender)
+    }
 }
 
 /// The name of the local socket on which a daemon serves its agent.
@@ -51,7 +59,8 @@ impl Daemon {
         command.args([self.spec.cluster_id.as_str(), self.own.as_str()]);
         command
             .env("PCM_CLUSTER_ID", &self.spec.cluster_id)
-            .env("PCM_NODE", self.own.as_str());
+            .env("PCM_NODE", self.own.as_str())
+            .env(TUNING_VARIABLE, self.spec.cluster_dir.join(TUNING_FILE));
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -109,6 +118,7 @@ impl Daemon {
             tracing::warn!(%error, "the agent was not welcomed");
         }
         self.agent.link = Some((link, sender));
+        self.agent.talk = Talk::default();
         self.tell_agent_ranks();
     }
 
@@ -125,6 +135,24 @@ impl Daemon {
                 own.load_by_others = profile.load_by_others;
                 own.free_memory = profile.free_memory;
             }
+            AgentToDaemon::Sample => self.on_agent_samples(),
+            AgentToDaemon::Tell { to, message } => self.on_agent_tells(&to, message),
+            AgentToDaemon::Propose {
+                number,
+                job,
+                epoch,
+                change,
+                cause,
+            } => self.on_agent_proposes(
+                number,
+                Wish {
+                    job,
+                    epoch,
+                    change,
+                    cause,
+                },
+            ),
+            AgentToDaemon::Decided { job, decision } => self.on_agent_decided(job, decision),
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) enum Requester {
     Control(LinkId),
     /// Another daemon, for a `pcmctl` linked there.
     Peer { node: NodeName, ask: u64 },
+    /// The agent of this node, with a proposal.
+    Agent { number: u64 },
 }
 
 #[derive(Debug)]
@@ -147,6 +149,7 @@ impl Daemon {
                     control.sender.abort();
                 }
             }
+            Requester::Agent { number } => self.answer_agent(number, answer),
             Requester::Peer { node, ask } => {
                 let answer = Box::new(Answer::Control(Box::new(answer)));
                 self.send(&node, DaemonToDaemon::Answer { ask, answer });

@@ -1,6 +1,7 @@
 //! The jobs this daemon coordinates: feeds their state machines, carries out what they decide, and keeps what a
 //! restart would need.
 
+use super::agent_messages::is_known_policy;
 use super::control::Requester;
 use super::daemon::Daemon;
 use super::event::LinkId;
@@ -11,6 +12,7 @@ use super::timers::Timer;
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
 use pcm_core::job::placement::{self, Share};
 use pcm_core::job::worlds::WORLDS_MAX;
+use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
@@ -93,6 +95,13 @@ impl Daemon {
                 spec.size, spec.min, spec.max
             );
             return Err(Refusal::new(refusal::BAD_SIZE, message));
+        }
+        if let Some(policy) = spec.policy.as_deref().filter(|policy| !is_known_policy(policy)) {
+            let message = format!(
+                "there is no policy {policy:?}: choose one of {}",
+                POLICY_NAMES.join(", ")
+            );
+            return Err(Refusal::new(refusal::UNKNOWN_POLICY, message));
         }
         if self.jobs.len() >= JOBS_MAX {
             let message = format!("{JOBS_MAX} jobs run already: wait for some to end, see `pcmctl jobs`");

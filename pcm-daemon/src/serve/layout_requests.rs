@@ -108,20 +108,12 @@ impl Daemon {
             })
         };
         match change {
-            LayoutChange::Migrate(moves) => {
-                let mut seats = stay(size);
-                for (rank, to) in moves {
-                    let seat = seats.get_mut(rank.0 as usize).ok_or_else(|| bad_rank(*rank, size))?;
-                    self.check_target(to)?;
-                    if nodes[rank.0 as usize] != *to {
-                        *seat = Seat::Move {
-                            rank: *rank,
-                            to: to.clone(),
-                        };
-                    }
-                }
-                plain(PlanKind::Migrate, seats)
-            }
+            // Ranks take their shares along.
+            LayoutChange::Migrate(moves) => Ok(Wanted {
+                kind: PlanKind::Migrate,
+                seats: self.moved(nodes, moves)?,
+                weights: self.present_weights(job),
+            }),
             LayoutChange::Expand { to, nodes: allowed } => {
                 if *to <= size || *to > bounds.1 {
                     return Err(bad_size(*to, size + 1, bounds.1));
@@ -135,11 +127,35 @@ impl Daemon {
                 }
                 plain(PlanKind::Shrink, shrunk(size, *to))
             }
+            LayoutChange::Leave(ranks) => {
+                let seats = without(size, ranks)?;
+                let to = seats.len() as u32;
+                if to >= size || to < bounds.0.max(1) {
+                    return Err(bad_size(to, bounds.0.max(1), size.saturating_sub(1)));
+                }
+                plain(PlanKind::Shrink, seats)
+            }
             LayoutChange::Rebalance => Ok(Wanted {
                 kind: PlanKind::Rebalance,
                 seats: stay(size),
                 weights: self.weights(nodes),
             }),
+            LayoutChange::Arrange { moves, weights } => {
+                if weights.len() != nodes.len() || weights.contains(&0) {
+                    let message = format!(
+                        "{} shares were given for {size} ranks, each must be above 0",
+                        weights.len()
+                    );
+                    return Err(Refusal::new(refusal::BAD_LAYOUT, message));
+                }
+                let kind = if moves.is_empty() {
+                    PlanKind::Rebalance
+                } else {
+                    PlanKind::Migrate
+                };
+                let (seats, weights) = (self.moved(nodes, moves)?, weights.clone());
+                Ok(Wanted { kind, seats, weights })
+            }
             LayoutChange::Evacuate { node } => {
                 let moving: Vec<u32> = (0..size).filter(|rank| nodes[*rank as usize] == *node).collect();
                 let targets = self.place_elsewhere(job, node, moving.len() as u32)?;
@@ -151,6 +167,28 @@ impl Daemon {
             }
             LayoutChange::Relaunch => plain(PlanKind::Relaunch, stay(size)),
         }
+    }
+
+    /// All seats, with these ranks elsewhere.
+    fn moved(&self, nodes: &[NodeName], moves: &[(Rank, NodeName)]) -> Result<Vec<Seat>, Refusal> {
+        let size = nodes.len() as u32;
+        let mut seats = stay(size);
+        for (rank, to) in moves {
+            let seat = seats.get_mut(rank.0 as usize).ok_or_else(|| bad_rank(*rank, size))?;
+            self.check_target(to)?;
+            if nodes[rank.0 as usize] != *to {
+                *seat = Seat::Move {
+                    rank: *rank,
+                    to: to.clone(),
+                };
+            }
+        }
+        Ok(seats)
+    }
+
+    fn present_weights(&self, job: JobId) -> Vec<u32> {
+        let layout = self.parts.get(&job).and_then(|part| part.reforming.layout());
+        layout.map(|layout| layout.weights.clone()).unwrap_or_default()
     }
 
     fn check_target(&self, node: &NodeName) -> Result<(), Refusal> {
@@ -258,6 +296,15 @@ fn expanded(size: u32, to: u32, joining: Vec<NodeName>) -> Vec<Seat> {
 fn shrunk(size: u32, to: u32) -> Vec<Seat> {
     let kept = |seat: u32| (u64::from(seat) * u64::from(size) / u64::from(to)) as u32;
     (0..to).map(|seat| Seat::Stay { rank: Rank(kept(seat)) }).collect()
+}
+
+/// All seats but those of the ranks that leave.
+fn without(size: u32, leaving: &[Rank]) -> Result<Vec<Seat>, Refusal> {
+    if let Some(rank) = leaving.iter().find(|rank| rank.0 >= size) {
+        return Err(bad_rank(*rank, size));
+    }
+    let staying = (0..size).map(Rank).filter(|rank| !leaving.contains(rank));
+    Ok(staying.map(|rank| Seat::Stay { rank }).collect())
 }
 
 fn bad_rank(rank: Rank, size: u32) -> Refusal {

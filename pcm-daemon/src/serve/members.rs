@@ -221,6 +221,7 @@ impl Daemon {
             DaemonToDaemon::Job { job, message } => self.on_job_message(job, node, *message),
             DaemonToDaemon::Ask { ask, question } => self.on_question(node, ask, *question),
             DaemonToDaemon::Answer { ask, answer } => self.on_answer(node, ask, *answer),
+            DaemonToDaemon::Agent(message) => self.on_agent_heard(node, message),
         }
     }
 

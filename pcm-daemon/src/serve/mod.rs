@@ -1,6 +1,7 @@
 //! The daemon proper: one loop over sockets, processes and timers that drives the state machines of `pcm-core`.
 
 mod agent;
+mod agent_messages;
 mod asks;
 mod boot;
 mod control;

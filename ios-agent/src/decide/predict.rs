@@ -1,0 +1,135 @@
+//! Predicts the time of an iteration after a change. An iteration takes as long as its slowest rank computes, and what
+//! is measured beyond that is communication; both are carried over to the new places. Pure.
+
+use super::tuning::{LinkTuning, Tuning};
+use super::view::View;
+
+/// A node counts with at least this share of a CPU: a crowded one is slow, not infinitely slow.
+const SHARE_MIN: f64 = 0.02;
+
+/// A view with what predicting needs of the tuning.
+#[derive(Clone, Copy, Debug)]
+pub struct Model<'a> {
+    /// The view.
+    pub view: &'a View,
+    links: &'a LinkTuning,
+    mpi_growth: f64,
+}
+
+impl<'a> Model<'a> {
+    /// The model of a view.
+    pub fn new(view: &'a View, tuning: &'a Tuning) -> Self {
+        Self {
+            view,
+            links: &tuning.links,
+            mpi_growth: tuning.size.mpi_growth,
+        }
+    }
+
+    /// The share of a CPU that each of `ranks` ranks gets on a node.
+    pub fn share(&self, node: usize, ranks: f64) -> f64 {
+        let view = &self.view.nodes[node];
+        let wanted = ranks.max(1.0) + view.demand;
+        (view.cpus.len() as f64 / wanted).clamp(SHARE_MIN, 1.0)
+    }
+
+    /// What a rank computes in an iteration: milliseconds on a free CPU of speed 1.
+    pub fn work(&self, rank: usize) -> f64 {
+        let rank = &self.view.ranks[rank];
+        rank.useful_ms * self.view.nodes[rank.node].speed * rank.cpu_share.clamp(SHARE_MIN, 1.0)
+    }
+
+    /// Time each rank computes when they are placed so.
+    pub fn useful_after(&self, places: &[usize]) -> Vec<f64> {
+        let view = self.view;
+        let count = |nodes: &mut dyn Iterator<Item = usize>| {
+            let mut counts = vec![0.0; view.nodes.len()];
+            nodes.for_each(|node| counts[node] += 1.0);
+            counts
+        };
+        let before: Vec<f64> = count(&mut view.ranks.iter().map(|rank| rank.node));
+        let after: Vec<f64> = count(&mut places.iter().copied());
+        let ranks_after = |node: usize| f64::from(view.nodes[node].ranks) - before[node] + after[node];
+        let useful = view.ranks.iter().zip(places).enumerate().map(|(index, (rank, to))| {
+            if view.share_cpus(rank.node, *to) {
+                if before[rank.node] == after[rank.node] || rank.node != *to {
+                    return rank.useful_ms;
+                }
+                let share_now = self.share(*to, f64::from(view.nodes[*to].ranks));
+                return rank.useful_ms * share_now / self.share(*to, ranks_after(*to));
+            }
+            self.work(index) / (view.nodes[*to].speed.max(1e-6) * self.share(*to, ranks_after(*to)))
+        });
+        useful.collect()
+    }
+
+    /// Time of an iteration when the ranks are placed so.
+    pub fn after(&self, places: &[usize]) -> f64 {
+        let links = self.link_ms(places) - self.link_ms(&self.view.places());
+        largest(&self.useful_after(places)) + (self.mpi_ms() + links).max(0.0)
+    }
+
+    /// What the slowest rank waits for in MPI now: no rank's computing hides it.
+    pub fn mpi_ms(&self) -> f64 {
+        let useful = self.view.ranks.iter().map(|rank| rank.useful_ms).fold(0.0, f64::max);
+        (self.view.iteration_ms - useful).max(0.0)
+    }
+
+    /// Time of an iteration with these nodes' ranks, each with an equal share of the work.
+    pub fn after_resize(&self, places: &[usize]) -> f64 {
+        let view = self.view;
+        let (old, new) = (view.ranks.len().max(1) as f64, places.len().max(1) as f64);
+        let work = (0..view.ranks.len()).map(|rank| self.work(rank)).sum::<f64>() / new;
+        let useful = places.iter().map(|node| {
+            let own = places.iter().filter(|other| *other == node).count() as f64;
+            let ranks = f64::from(view.nodes[*node].ranks) - view.own_ranks(*node) as f64 + own;
+            work / (view.nodes[*node].speed.max(1e-6) * self.share(*node, ranks))
+        });
+        let slowest = useful.fold(0.0, f64::max);
+        slowest + self.mpi_ms() * (1.0 + self.mpi_growth * (new / old).log2()).max(0.1)
+    }
+
+    /// Time of an iteration when the ranks are placed so and shares follow what each gets of its node; and the speeds
+    /// that the shares follow.
+    pub fn after_arranging(&self, places: &[usize]) -> (f64, Vec<f64>) {
+        let useful = self.useful_after(places);
+        let speeds = (0..places.len()).map(|rank| self.work(rank) / useful[rank].max(1e-9));
+        let speeds: Vec<f64> = speeds.collect();
+        let work: f64 = (0..places.len()).map(|rank| self.work(rank)).sum();
+        let links = self.link_ms(places) - self.link_ms(&self.view.places());
+        let then = work / speeds.iter().sum::<f64>().max(1e-9) + (self.mpi_ms() + links).max(0.0);
+        (then, speeds)
+    }
+
+    /// Time the messages of an iteration take on the links of a placement: the rank that sends longest counts.
+    pub fn link_ms(&self, places: &[usize]) -> f64 {
+        let ranks = self.view.ranks.iter().enumerate();
+        let cost = ranks.map(|(from, rank)| {
+            let of_peer = |(to, messages, bytes): &(usize, f64, f64)| {
+                let Some(place) = places.get(*to) else { return 0.0 };
+                let (us, megabytes_per_s) = self.link(places[from], *place);
+                messages * us / 1e3 + bytes / megabytes_per_s / 1e3
+            };
+            rank.sends.iter().map(of_peer).sum::<f64>()
+        });
+        cost.fold(0.0, f64::max)
+    }
+
+    /// Latency and bandwidth between two nodes.
+    pub fn link(&self, a: usize, b: usize) -> (f64, f64) {
+        let (one, other) = (&self.view.nodes[a], &self.view.nodes[b]);
+        let links = self.links;
+        if a == b || one.host == other.host {
+            (links.host_us, links.host_megabytes_per_s)
+        } else if one.site == other.site {
+            (links.site_us, links.site_megabytes_per_s)
+        } else {
+            (links.far_us, links.far_megabytes_per_s)
+        }
+    }
+}
+
+/// The largest of some times.
+pub fn largest(times: &[f64]) -> f64 {
+    times.iter().copied().fold(0.0, f64::max)
+}

@@ -1,0 +1,41 @@
+//! What a policy is, and which policy a name stands for. Pure.
+
+use super::{ats::Ats, cost::Cost, none::Nothing, nts::Nts, random::Random, rsm::Rsm};
+use crate::decide::proposal::Proposal;
+use crate::decide::tuning::Tuning;
+use crate::decide::view::View;
+
+/// Proposes changes of a job. The same view, tuning and draw give the same proposals.
+pub trait Policy: Send + Sync {
+    /// The name by which `--policy` chooses it.
+    fn name(&self) -> &'static str;
+
+    /// Changes that may be worth it; the judge decides. `draw` is a random number, new at each look.
+    fn propose(&self, view: &View, tuning: &Tuning, draw: u64) -> Vec<Proposal>;
+}
+
+/// All policies; the first is the default.
+pub const POLICIES: [&dyn Policy; 6] = [&Cost, &Rsm, &Ats, &Nts, &Random, &Nothing];
+
+/// The policy of a name; the default for the empty name, none for one that does not exist.
+pub fn policy(name: &str) -> Option<&'static dyn Policy> {
+    if name.is_empty() {
+        return Some(POLICIES[0]);
+    }
+    POLICIES.into_iter().find(|policy| policy.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_stands_for_its_policy_and_no_name_for_the_default() {
+        for known in POLICIES {
+            assert_eq!(policy(known.name()).map(|found| found.name()), Some(known.name()));
+        }
+        assert_eq!(POLICIES.map(|policy| policy.name()), pcm_proto::agent::POLICY_NAMES);
+        assert_eq!(policy("").map(|found| found.name()), Some("cost"));
+        assert!(policy("best").is_none());
+    }
+}

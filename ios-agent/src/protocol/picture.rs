@@ -1,0 +1,157 @@
+//! What a leader knows of its job: the newest report of each of its nodes. Becomes a view once all ranks are in it. Pure.
+
+use super::known::Known;
+use super::reporting;
+use crate::decide::learning::Learning;
+use crate::decide::view::{NodeView, RankView, View};
+use pcm_core::moment::Moment;
+use pcm_proto::agent::{JobSample, PartReport, RankReport, Resources};
+use pcm_proto::ids::NodeName;
+use std::collections::BTreeMap;
+
+/// A report is believed until so many others should have come.
+const BELIEVED_PERIODS: u32 = 3;
+
+/// The reports of one job.
+#[derive(Clone, Debug, Default)]
+pub struct Picture {
+    parts: BTreeMap<NodeName, (Moment, PartReport)>,
+}
+
+impl Picture {
+    /// Takes in a report. One of an older layout than another from the same node is late.
+    pub fn on_report(&mut self, now: Moment, report: PartReport) {
+        let is_late = self
+            .parts
+            .get(&report.node.node)
+            .is_some_and(|(_, known)| known.epoch > report.epoch);
+        if !is_late {
+            self.parts.insert(report.node.node.clone(), (now, report));
+        }
+    }
+
+    /// Forgets what is too old, or of another layout.
+    pub fn expire(&mut self, now: Moment, job: &JobSample) {
+        let age_max = reporting::period(job.nodes) * BELIEVED_PERIODS;
+        self.parts
+            .retain(|_, (at, part)| now.since(*at) < age_max && part.epoch >= job.epoch);
+    }
+
+    /// Iterations the job has begun: the least advanced rank counts.
+    pub fn iterations(&self) -> u64 {
+        self.ranks().map(|(_, rank)| rank.iterations).min().unwrap_or(0)
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = (&NodeName, &RankReport)> {
+        let parts = self.parts.values();
+        parts.flat_map(|(_, part)| part.ranks.iter().map(move |rank| (&part.node.node, rank)))
+    }
+
+    /// The view, if every rank of the present layout has reported.
+    pub fn view(&self, job: &JobSample, known: &Known, learning: &Learning) -> Option<View> {
+        let size = job.size as usize;
+        let parts: Vec<&PartReport> = self
+            .parts
+            .values()
+            .map(|(_, part)| part)
+            .filter(|part| part.epoch == job.epoch)
+            .collect();
+        let used = parts.iter().filter(|part| !part.ranks.is_empty());
+        let mut nodes: Vec<NodeView> = used.clone().map(|part| node_view(&part.node, job, known)).collect();
+        let mut ranks: Vec<Option<(RankView, &RankReport)>> = vec![None; size];
+        for (index, part) in used.enumerate() {
+            for rank in &part.ranks {
+                *ranks.get_mut(rank.rank.0 as usize)? = Some((rank_view(rank, index), rank));
+            }
+        }
+        let ranks: Option<Vec<(RankView, &RankReport)>> = ranks.into_iter().collect();
+        let (ranks, reports): (Vec<RankView>, Vec<&RankReport>) = ranks?.into_iter().unzip();
+        if ranks.is_empty() {
+            return None;
+        }
+        for thief in known.thieves() {
+            if nodes.iter().all(|node| node.name != thief.node) {
+                nodes.push(node_view(thief, job, known));
+            }
+        }
+        tell_siblings_from_owners(&mut nodes);
+        let mut times: Vec<f64> = reports
+            .iter()
+            .map(|rank| rank.iteration_ms)
+            .filter(|time| *time > 0.0)
+            .collect();
+        times.sort_by(f64::total_cmp);
+        let iteration_ms = *times.get(times.len() / 2)?;
+        Some(View {
+            ranks,
+            nodes,
+            iteration_ms,
+            remaining: remaining(&reports),
+            min: job.min as usize,
+            max: job.max as usize,
+            started_with: job.started_with as usize,
+            fixed_cost_ms: learning.fixed_cost_ms(),
+            megabytes_per_s: learning.megabytes_per_s(),
+            measured_sizes: learning.sizes().clone(),
+        })
+    }
+}
+
+/// On nodes that are the same CPUs each takes the ranks of the other for somebody else.
+fn tell_siblings_from_owners(nodes: &mut [NodeView]) {
+    for index in 0..nodes.len() {
+        let of = &nodes[index];
+        let siblings = nodes.iter().enumerate().filter(|(other, node)| {
+            *other != index && node.host == of.host && node.cpus.iter().any(|cpu| of.cpus.contains(cpu))
+        });
+        let ranks: u32 = siblings.map(|(_, node)| node.ranks).sum();
+        if ranks > 0 {
+            let node = &mut nodes[index];
+            node.demand = (node.demand - f64::from(ranks)).max(0.0);
+            node.others_since_s = 0.0;
+        }
+    }
+}
+
+/// Iterations to come: as declared, else as many as there have been.
+fn remaining(ranks: &[&RankReport]) -> f64 {
+    let begun = ranks.iter().map(|rank| rank.iterations).min().unwrap_or(0);
+    let declared = ranks.iter().map(|rank| rank.iterations_declared).max().unwrap_or(0);
+    let left = if declared > 0 {
+        declared.saturating_sub(begun)
+    } else {
+        begun
+    };
+    left as f64
+}
+
+fn rank_view(rank: &RankReport, node: usize) -> RankView {
+    RankView {
+        node,
+        useful_ms: rank.useful_ms,
+        cpu_share: rank.cpu_share,
+        registered: rank.registered.0 as f64,
+        sends: rank
+            .sends
+            .iter()
+            .map(|(to, messages, bytes)| (to.0 as usize, *messages, *bytes))
+            .collect(),
+    }
+}
+
+fn node_view(of: &Resources, job: &JobSample, known: &Known) -> NodeView {
+    let is_allowed = job.allowed.is_empty() || job.allowed.contains(&of.node);
+    NodeView {
+        name: of.node.clone(),
+        site: of.site.clone(),
+        host: of.host,
+        cpus: of.cpus.clone(),
+        speed: if of.speed > 0.0 { of.speed } else { 1.0 },
+        demand: of.demand_by_others,
+        others_since_s: of.others_since_s,
+        ranks: of.ranks,
+        free_memory: of.free_memory.0 as f64,
+        is_draining: of.is_draining,
+        is_open: is_allowed && !of.is_draining && !known.has_refused(&of.node),
+    }
+}

@@ -1,0 +1,357 @@
+//! Conversations between agents, with messages lost, late, doubled, and peers that die.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use ios_agent::decide::tuning::Tuning;
+use ios_agent::protocol::agent::Agent;
+use ios_agent::protocol::effects::Effect;
+use pcm_core::moment::Moment;
+use pcm_proto::agent::{AgentToAgent, JobSample, Need, Neighbour, OfferNumber, ProposalOutcome, RankReport, Resources};
+use pcm_proto::control::LayoutChange;
+use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, Rank};
+use std::collections::BTreeMap;
+
+const MS: u64 = 1000;
+
+fn name(of: &str) -> NodeName {
+    NodeName::new(of).unwrap()
+}
+
+fn resources(of: &str, ranks: u32, demand: f64) -> Resources {
+    Resources {
+        node: name(of),
+        site: String::new(),
+        host: u64::from(of.as_bytes()[0]),
+        cpus: vec![0],
+        speed: 1.0,
+        demand_by_others: demand,
+        others_since_s: 0.0,
+        ranks,
+        free_memory: Bytes(1 << 30),
+        is_draining: false,
+    }
+}
+
+/// A job of one rank on a loaded node that is led there.
+fn job(number: u64, leader: &str) -> JobSample {
+    JobSample {
+        job: JobId(number),
+        coordinator: name(leader),
+        epoch: Epoch(0),
+        size: 1,
+        nodes: 1,
+        started_with: 1,
+        min: 1,
+        max: 1,
+        allowed: Vec::new(),
+        policy: "cost".into(),
+        ranks: Vec::new(),
+    }
+}
+
+fn rank(iterations: u64) -> RankReport {
+    RankReport {
+        rank: Rank(0),
+        iterations,
+        iterations_declared: 1_000_000,
+        iteration_ms: 21.0,
+        useful_ms: 20.0,
+        cpu_share: 0.5,
+        registered: Bytes(8),
+        sends: Vec::new(),
+    }
+}
+
+/// Some agents, a clock, and messages that arrive after a millisecond unless the test keeps them back.
+struct Stage {
+    agents: BTreeMap<NodeName, Agent>,
+    now_us: u64,
+    wire: Vec<(NodeName, NodeName, AgentToAgent)>,
+    proposed: Vec<(NodeName, u64, LayoutChange)>,
+    lost: fn(&AgentToAgent) -> bool,
+}
+
+impl Stage {
+    /// Leaders with one rank each on a loaded node, and a thief that has nothing.
+    fn new(leaders: &[&str]) -> Self {
+        let all: Vec<&str> = leaders.iter().copied().chain(["thief"]).collect();
+        let mut agents = BTreeMap::new();
+        for (seed, of) in all.iter().enumerate() {
+            let is_thief = *of == "thief";
+            let own = resources(of, u32::from(!is_thief), if is_thief { 0.0 } else { 1.0 });
+            let mut agent = Agent::new(Moment(0), own, Tuning::default(), seed as u64);
+            let near = all.iter().filter(|other| *other != of).map(|other| Neighbour {
+                node: name(other),
+                site: String::new(),
+                host: 0,
+            });
+            agent.on_neighbours(near.collect());
+            agents.insert(name(of), agent);
+        }
+        Self {
+            agents,
+            now_us: 0,
+            wire: Vec::new(),
+            proposed: Vec::new(),
+            lost: |_| false,
+        }
+    }
+
+    fn carry_out(&mut self, node: &NodeName, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Tell { to, message } => {
+                    assert_ne!(to, *node, "a message to itself leaves the node");
+                    if !(self.lost)(&message) {
+                        self.wire.push((node.clone(), to, message));
+                    }
+                }
+                Effect::Propose { number, change, .. } => self.proposed.push((node.clone(), number, change)),
+                Effect::Decided { .. } => {}
+            }
+        }
+    }
+
+    fn tell(&mut self, from: &str, to: &str, message: AgentToAgent) {
+        let (to, now) = (name(to), Moment(self.now_us));
+        if let Some(agent) = self.agents.get_mut(&to) {
+            let effects = agent.on_heard(now, &name(from), message);
+            self.carry_out(&to, effects);
+        }
+    }
+
+    /// Lets time pass in steps of 50 ms: looks, ticks, messages.
+    fn run(&mut self, ms: u64) {
+        for _ in 0..ms / 50 {
+            self.now_us += 50 * MS;
+            let nodes: Vec<NodeName> = self.agents.keys().cloned().collect();
+            for node in nodes {
+                let now = Moment(self.now_us);
+                let is_thief = node.as_str() == "thief";
+                let agent = self.agents.get_mut(&node).unwrap();
+                let own = resources(node.as_str(), u32::from(!is_thief), if is_thief { 0.0 } else { 1.0 });
+                let number = u64::from(node.as_str().as_bytes()[0]);
+                let jobs = if is_thief {
+                    Vec::new()
+                } else {
+                    vec![(job(number, node.as_str()), vec![rank(self.now_us / 21_000)])]
+                };
+                let mut effects = agent.on_look(now, own, jobs);
+                effects.extend(agent.tick(now));
+                self.carry_out(&node, effects);
+            }
+            self.deliver();
+        }
+    }
+
+    fn deliver(&mut self) {
+        for _ in 0..100 {
+            let wire = std::mem::take(&mut self.wire);
+            for (from, to, message) in wire {
+                self.tell(from.as_str(), to.as_str(), message);
+            }
+        }
+        assert!(self.wire.is_empty(), "the agents never stop talking: {:?}", self.wire);
+    }
+
+    fn outcome(&mut self, index: usize, outcome: &ProposalOutcome) {
+        let (node, number, _) = self.proposed[index].clone();
+        let now = Moment(self.now_us);
+        let effects = self.agents.get_mut(&node).unwrap().on_proposed(now, number, outcome);
+        self.carry_out(&node, effects);
+        self.deliver();
+    }
+
+    fn kept_by_thief(&self) -> usize {
+        self.agents[&name("thief")].kept()[1]
+    }
+}
+
+fn refused() -> ProposalOutcome {
+    ProposalOutcome::Refused {
+        code: "reconfiguring".into(),
+        message: "busy".into(),
+    }
+}
+
+fn done() -> ProposalOutcome {
+    ProposalOutcome::Done {
+        pause_ms: 30.0,
+        bytes_moved: Bytes(8),
+        total_ms: 300.0,
+    }
+}
+
+#[test]
+fn an_idle_node_takes_the_rank_of_a_loaded_one() {
+    let mut stage = Stage::new(&["a"]);
+    stage.run(4000);
+    let to_thief = LayoutChange::Migrate(vec![(Rank(0), name("thief"))]);
+    assert_eq!(stage.proposed.len(), 1);
+    assert_eq!(stage.proposed[0].2, to_thief);
+    assert_eq!(stage.kept_by_thief(), 1);
+    stage.outcome(0, &done());
+    assert_eq!(stage.kept_by_thief(), 0, "the place was used");
+}
+
+#[test]
+fn of_two_leaders_one_gets_the_only_place() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.run(8000);
+    assert_eq!(stage.proposed.len(), 1, "{:?}", stage.proposed);
+    assert_eq!(stage.kept_by_thief(), 1);
+}
+
+#[test]
+fn the_job_that_has_grown_least_goes_first_and_a_refuge_before_all() {
+    let offer = |job: u64, need, size_permille, gain_s| AgentToAgent::Offer {
+        offer: OfferNumber(job),
+        job: JobId(job),
+        ranks: 1,
+        need,
+        size_permille,
+        gain_s,
+    };
+    for (offers, winner) in [
+        (
+            [offer(1, Need::Relief, 1000, 1.0), offer(2, Need::Relief, 2000, 9.0)],
+            1,
+        ),
+        (
+            [offer(1, Need::Growth, 1000, 9.0), offer(2, Need::Relief, 3000, 1.0)],
+            2,
+        ),
+        (
+            [offer(1, Need::Relief, 1000, 9.0), offer(2, Need::Refuge, 3000, 1.0)],
+            2,
+        ),
+        (
+            [offer(1, Need::Relief, 1000, 1.0), offer(2, Need::Relief, 1000, 2.0)],
+            2,
+        ),
+    ] {
+        let mut stage = Stage::new(&[]);
+        stage.run(50);
+        for (from, offer) in ["x", "y"].iter().zip(offers) {
+            stage.tell(from, "thief", offer);
+        }
+        let now = Moment(stage.now_us + 200 * MS);
+        let effects = stage.agents.get_mut(&name("thief")).unwrap().tick(now);
+        let accepted: Vec<OfferNumber> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Tell {
+                    message: AgentToAgent::Accept { offer },
+                    ..
+                } => Some(*offer),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(accepted, [OfferNumber(winner)]);
+    }
+}
+
+#[test]
+fn when_the_answer_is_lost_the_leader_gives_up_and_the_place_is_free_again() {
+    let mut stage = Stage::new(&["a"]);
+    stage.lost = |message| matches!(message, AgentToAgent::Accept { .. });
+    stage.run(2500);
+    assert_eq!(stage.proposed.len(), 0);
+    stage.lost = |_| false;
+    stage.run(20_000);
+    assert_eq!(stage.proposed.len(), 1, "it was tried again");
+    assert_eq!(stage.kept_by_thief(), 1, "and no old place is left");
+}
+
+#[test]
+fn a_place_whose_leader_has_died_is_free_after_a_minute() {
+    let mut stage = Stage::new(&["a"]);
+    stage.run(4000);
+    assert_eq!(stage.kept_by_thief(), 1);
+    stage.agents.remove(&name("a"));
+    stage.run(61_000);
+    assert_eq!(stage.kept_by_thief(), 0);
+}
+
+#[test]
+fn a_refused_proposal_releases_the_place_and_is_not_repeated_at_once() {
+    let mut stage = Stage::new(&["a"]);
+    stage.run(4000);
+    stage.outcome(0, &refused());
+    assert_eq!(stage.kept_by_thief(), 0);
+    stage.run(1000);
+    assert_eq!(stage.proposed.len(), 1);
+    stage.run(60_000);
+    assert!(stage.proposed.len() > 1, "but later it is");
+}
+
+#[test]
+fn an_accept_that_nobody_waits_for_is_answered_with_release() {
+    let mut stage = Stage::new(&["a"]);
+    stage.run(50);
+    stage.lost = |_| false;
+    let now = Moment(stage.now_us);
+    let agent = stage.agents.get_mut(&name("a")).unwrap();
+    let offer = OfferNumber(99);
+    let effects = agent.on_heard(now, &name("thief"), AgentToAgent::Accept { offer });
+    assert_eq!(
+        effects,
+        [Effect::Tell {
+            to: name("thief"),
+            message: AgentToAgent::Release { offer }
+        }]
+    );
+    assert_eq!(agent.on_heard(now, &name("thief"), AgentToAgent::Decline { offer }), []);
+    assert_eq!(agent.on_proposed(now, 12345, &done()), []);
+}
+
+#[test]
+fn an_offer_that_comes_twice_takes_one_place() {
+    let mut stage = Stage::new(&[]);
+    stage.run(50);
+    let offer = AgentToAgent::Offer {
+        offer: OfferNumber(1),
+        job: JobId(1),
+        ranks: 1,
+        need: Need::Relief,
+        size_permille: 1000,
+        gain_s: 1.0,
+    };
+    stage.tell("x", "thief", offer.clone());
+    stage.run(200);
+    stage.tell("x", "thief", offer);
+    let accepts = stage
+        .wire
+        .iter()
+        .filter(|(_, _, message)| matches!(message, AgentToAgent::Accept { .. }));
+    assert_eq!(accepts.count(), 1, "the second one is answered again");
+    assert_eq!(stage.kept_by_thief(), 1);
+}
+
+#[test]
+fn a_walk_ends_when_its_hops_run_out() {
+    let mut stage = Stage::new(&["a", "b", "c"]);
+    stage.run(50);
+    stage.wire.clear();
+    let leader = name("elsewhere");
+    let mut hops_seen = Vec::new();
+    stage.tell(
+        "elsewhere",
+        "a",
+        AgentToAgent::Seek {
+            leader: leader.clone(),
+            need: Need::Relief,
+            hops: 200,
+        },
+    );
+    while let Some((from, to, message)) = stage.wire.pop() {
+        match &message {
+            AgentToAgent::Seek { hops, .. } => hops_seen.push(*hops),
+            // The idle one answers the one who asked.
+            AgentToAgent::Steal { .. } => assert_eq!(to, leader),
+            other => panic!("{other:?}"),
+        }
+        stage.tell(from.as_str(), to.as_str(), message);
+    }
+    assert!(hops_seen.len() <= 16, "{hops_seen:?}");
+}
