@@ -21,6 +21,10 @@ use tests::{
 /// How long the ranks dwell in the phase: enough to find the victim on a machine that does much else.
 const DWELL_MS: u32 = 1500;
 
+/// Iterations and the sleep in each, in microseconds: half as long again as the ranks dwell, without counting the work,
+/// because while newcomers dwell the others iterate.
+const RUN: (u64, u32) = (5000, 500);
+
 /// From the kill to the end of the job.
 const ENDED_MAX: Duration = Duration::from_secs(90);
 
@@ -118,7 +122,7 @@ fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
     assert_eq!(keepers.len(), 4);
     let hold = format!("{phase}:{DWELL_MS}");
     let variables = [("PCM_HOLD", hold.as_str())];
-    let job = Malleable::start_with(&cluster, "heat2d-c", 3, (1500, 500), &variables);
+    let job = Malleable::start_with(&cluster, "heat2d-c", 3, RUN, &variables);
     let ranks = job.ranks();
     let [coordinator, old_host, new_host] = ["n0", "n1", "n3"].map(|node| cluster.daemon_pid(node));
     let agent = agent_of(coordinator);
