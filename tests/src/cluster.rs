@@ -222,6 +222,20 @@ impl Cluster {
         marked.into_iter().filter(is_both).collect()
     }
 
+    /// Waits until every rank of the first job has begun an iteration.
+    ///
+    /// # Panics
+    /// When that takes too long.
+    pub fn wait_until_ranks_iterate(&self) {
+        wait::until("every rank to iterate", LIMIT, || {
+            let status = self.run(&["ps", "1", "--json"]);
+            let document: Value = serde_json::from_str(&status.stdout).ok()?;
+            let rows = document["ranks"].as_array()?;
+            let all = !rows.is_empty() && rows.iter().all(|row| row["iteration"].as_u64() > Some(0));
+            all.then_some(())
+        });
+    }
+
     /// Waits until no job runs any more and none of its processes is left.
     ///
     /// # Panics

@@ -16,13 +16,7 @@ const RANK: &str = env!("CARGO_BIN_EXE_stand_in_rank");
 fn job(cluster: &Cluster, ranks: &str, arguments: &[&str]) -> Background {
     let arguments = [&["run", "-n", ranks, "--label", "--", RANK], arguments].concat();
     let job = Background::start(&mut cluster.pcmctl(&arguments));
-    wait::until("every rank to iterate", LIMIT, || {
-        let status = cluster.run(&["ps", "1", "--json"]);
-        let document: Value = serde_json::from_str(&status.stdout).ok()?;
-        let rows = document["ranks"].as_array()?;
-        let all = !rows.is_empty() && rows.iter().all(|row| row["iteration"].as_u64() > Some(0));
-        all.then_some(())
-    });
+    cluster.wait_until_ranks_iterate();
     job
 }
 

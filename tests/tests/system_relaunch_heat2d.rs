@@ -49,18 +49,8 @@ fn sized_program(
         &numbers[3],
     ];
     let job = Background::start(&mut cluster.pcmctl(&arguments));
-    await_iterations(cluster);
+    cluster.wait_until_ranks_iterate();
     job
-}
-
-fn await_iterations(cluster: &Cluster) {
-    wait::until("every rank to iterate", LIMIT, || {
-        let status = cluster.run(&["ps", "1", "--json"]);
-        let document: Value = serde_json::from_str(&status.stdout).ok()?;
-        let rows = document["ranks"].as_array()?;
-        let all = !rows.is_empty() && rows.iter().all(|row| row["iteration"].as_u64() > Some(0));
-        all.then_some(())
-    });
 }
 
 fn expect_same_bits(job: Background, iterations: u64, ranks: u32) {
@@ -93,7 +83,7 @@ fn heat2d_is_relaunched_by_every_verb_across_nodes_and_ends_with_the_same_bits()
         );
         assert_eq!(done["mode"], "relaunch", "{done}");
         parked::expect_none(&cluster, &["n0", "n1", "n2"]);
-        await_iterations(&cluster);
+        cluster.wait_until_ranks_iterate();
     }
     expect_same_bits(job, iterations, 3);
     cluster.down();
@@ -111,7 +101,7 @@ fn live_reconfigurations_and_relaunches_follow_each_other_as_the_count_of_worlds
         let (rank, to) = ((round % 2).to_string(), format!("n{}", (round + 2) % 3));
         let done = cluster.json(&["migrate", "1", "--rank", &rank, "--to", &to]);
         modes.push(done["mode"].as_str().expect("a mode").to_owned());
-        await_iterations(&cluster);
+        cluster.wait_until_ranks_iterate();
     }
     for mode in ["live", "relaunch"] {
         assert!(modes.iter().any(|other| other == mode), "{modes:?}");
@@ -154,7 +144,7 @@ fn a_job_outlives_more_reconfigurations_than_mpi_can_meet_worlds() {
         let done: Value = serde_json::from_str(&outcome.stdout).expect("one document");
         done_so_far += 1;
         relaunched += u64::from(done["mode"] == "relaunch");
-        await_iterations(&cluster);
+        cluster.wait_until_ranks_iterate();
     }
     println!("{done_so_far} reconfigurations, {relaunched} of them by relaunch");
     assert!(relaunched >= rounds / if asked.is_some() { 1000 } else { 15 });
