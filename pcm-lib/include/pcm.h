@@ -463,6 +463,14 @@ int pcm_joining(void);
 enum pcm_result pcm_request(int ranks);
 
 /**
+ * Declares how many iterations are left, beginning with the next pcm_iterate. To be called after pcm_start, by every rank
+ * (a process that joins included). Whoever changes the ranks goes by it: a change that comes too late, or would not be
+ * worth it any more, is not made. May be declared anew at any time; more iterations than declared are no error. Does
+ * nothing under mpiexec.
+ */
+enum pcm_result pcm_remaining(long long iterations);
+
+/**
  * Has `hook` called with `context` on every rank whenever the ranks have changed, at the end of pcm_iterate, in the
  * order in which hooks were given. If one fails, pcm_iterate returns PCM_ERROR_HOOK.
  */

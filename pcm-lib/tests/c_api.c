@@ -142,12 +142,15 @@ int main(int argc, char **argv)
     values();
     FAILS(pcm_iterate(), PCM_ERROR_NOT_STARTED, "pcm_start");
     FAILS(pcm_on_change(NULL, NULL), PCM_ERROR_NULL, "hook");
+    FAILS(pcm_remaining(10), PCM_ERROR_NOT_STARTED, "pcm_start");
     CHECK(pcm_joining() == 0);
     CHECK(pcm_start() == PCM_OK);
     FAILS(pcm_start(), PCM_ERROR_STARTED, "before");
     FAILS(pcm_value("late", &value, sizeof value), PCM_ERROR_STARTED, "\"late\"");
     FAILS(pcm_request(0), PCM_ERROR_ARGUMENT, "0 ranks");
     CHECK(pcm_request(3) == PCM_OK);
+    FAILS(pcm_remaining(-1), PCM_ERROR_ARGUMENT, "-1 iterations");
+    CHECK(pcm_remaining(10) == PCM_OK);
     for (int i = 0; i < 1000; i++)
         CHECK(pcm_iterate() == PCM_OK);
     pthread_t thread;

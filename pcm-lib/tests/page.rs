@@ -140,6 +140,20 @@ fn a_rank_says_when_it_begins_and_ends() {
 }
 
 #[test]
+fn what_a_rank_registered_and_when_its_loop_ends_stand_on_its_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "declaring.c", With::Shared);
+    let mut running = start(2, &program, &[], With::Shared);
+    running.output();
+    for rank in &mut running.ranks {
+        let progress = &rank.page().head.progress;
+        // Half of the array and the value; scratch does not travel. It is no error that the loop went on.
+        assert_eq!(progress.registered_bytes.load(Relaxed), 50 * 8 + 8);
+        assert_eq!(progress.iterations_declared.load(Relaxed), 3 + 7);
+    }
+}
+
+#[test]
 fn an_abort_is_told_to_the_daemon_with_its_code() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "status.c", With::Shared);

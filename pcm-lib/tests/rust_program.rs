@@ -5,7 +5,10 @@
 mod harness;
 
 use harness::{Rank, With};
-use pcm::mpi::{Communicator, ErrorsReturned, MpiError, Port, Request, Waited};
+use pcm::{
+    ArrayOptions, AxisSpec, Session, Step,
+    mpi::{Communicator, ErrorsReturned, MpiError, Port, Request, Waited},
+};
 use pcm_proto::page::State;
 use std::{
     env,
@@ -79,6 +82,38 @@ fn send_through_mpi_sys() {
             _ => mpi_sys::MPI_Recv(data, 9, mpi_sys::RSMPI_UINT8_T, 0, 1, world, status.as_mut_ptr()),
         };
         assert_eq!(code, 0);
+    }
+    finalize();
+}
+
+#[test]
+fn a_session_says_on_the_page_what_it_registered_and_when_its_loop_ends() {
+    if is_rank() {
+        return declare();
+    }
+    for rank in &mut run_as_ranks(
+        "a_session_says_on_the_page_what_it_registered_and_when_its_loop_ends",
+        2,
+    ) {
+        let progress = &rank.page().head.progress;
+        assert_eq!(progress.registered_bytes.load(Relaxed), 50 * 8 + 8);
+        assert_eq!(progress.iterations_declared.load(Relaxed), 2 + 5);
+    }
+}
+
+fn declare() {
+    initialize();
+    let started = Session::start(|regions| {
+        regions.array_of::<f64>("t", [AxisSpec::block(100)], ArrayOptions::default())?;
+        regions.value_of("iteration", 0_u64)
+    });
+    let (mut session, iteration) = started.unwrap();
+    while session[iteration] < 9 {
+        if session[iteration] == 2 {
+            session.remaining(5).unwrap();
+        }
+        assert_eq!(session.iterate().unwrap(), Step::Same);
+        session[iteration] += 1;
     }
     finalize();
 }

@@ -109,7 +109,7 @@ pub struct Progress {
     pub table: AtomicU64,
     /// Entries of that table.
     pub stretches: AtomicU64,
-    /// Bytes of registered data the rank holds; 0 when it registered none.
+    /// Bytes of registered data the rank holds, as far as their contents count; 0 when it registered none.
     pub registered_bytes: AtomicU64,
     /// The iteration its loop ends at, as it declared; 0 when it never did.
     pub iterations_declared: AtomicU64,

@@ -19,7 +19,7 @@ use crate::{
 };
 use std::{
     cell::RefCell,
-    ffi::{c_int, c_void},
+    ffi::{c_int, c_longlong, c_void},
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
@@ -95,6 +95,23 @@ pub extern "C" fn pcm_joining() -> c_int {
 pub extern "C" fn pcm_request(ranks: c_int) -> pcm_result {
     let ranks = u32::try_from(ranks).unwrap_or(0);
     match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.request(ranks)))) {
+        Ok(Ok(Ok(()))) => PCM_OK,
+        Ok(Ok(Err(error)) | Err(error)) => failed(&error),
+        Err(_) => defect(),
+    }
+}
+
+/// Declares how many iterations are left, beginning with the next pcm_iterate. To be called after pcm_start, by every rank
+/// (a process that joins included). Whoever changes the ranks goes by it: a change that comes too late, or would not be
+/// worth it any more, is not made. May be declared anew at any time; more iterations than declared are no error. Does
+/// nothing under mpiexec.
+#[unsafe(no_mangle)]
+pub extern "C" fn pcm_remaining(iterations: c_longlong) -> pcm_result {
+    let Ok(iterations) = u64::try_from(iterations) else {
+        keep(format_args!("{iterations} iterations cannot be left; give 0 or more"));
+        return PCM_ERROR_ARGUMENT;
+    };
+    match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.remaining(iterations)))) {
         Ok(Ok(Ok(()))) => PCM_OK,
         Ok(Ok(Err(error)) | Err(error)) => failed(&error),
         Err(_) => defect(),

@@ -276,6 +276,18 @@ impl Registry {
         self.capacity.renew();
     }
 
+    /// Bytes of arrays and values whose contents count. What a custom region has is not known.
+    pub fn registered_bytes(&self) -> u64 {
+        let bytes = self.regions.iter().map(|region| match &region.kind {
+            Kind::Array(array) if array.form().is_scratch => 0,
+            Kind::Array(array) => array.storage().length(),
+            Kind::Value(value) => value.length(),
+            Kind::PerRank(per_rank) => per_rank.value.length(),
+            Kind::Custom(_) => 0,
+        });
+        bytes.map(|bytes| bytes as u64).sum()
+    }
+
     /// The storages of all arrays, in order: what must be saved of this process beside its values.
     pub fn storages(&self) -> impl Iterator<Item = (RegionId, &Storage)> {
         self.regions().filter_map(|(id, region)| match &region.kind {

@@ -144,6 +144,7 @@ fn take_up(registry: &mut Registry, part: &mut Part, rank: Rank) -> Result<(), S
     progress.job_rank.store(u64::from(rank.0), Relaxed);
     progress.job_size.store(u64::from(next.size()?), Relaxed);
     part.announce();
+    part.show_registered(registry);
     part.has_arrived = was_newcomer;
     let old = std::mem::replace(&mut part.job, next);
     if old != Communicator::world() {

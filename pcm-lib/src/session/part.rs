@@ -6,6 +6,7 @@ use crate::{
     channel::ChannelError,
     mpi::{Communicator, Port},
     park::Published,
+    region::Registry,
     role::{Planned, Role},
     start::{self, Started},
 };
@@ -202,6 +203,20 @@ impl Part {
     /// Asks the daemon for another number of ranks.
     pub(super) fn request(&self, ranks: u32) -> Result<(), ChannelError> {
         self.started.channel.send(&AppToDaemon::Resize { ranks })
+    }
+
+    /// Says on the page at which iteration the loop is to end.
+    pub(super) fn declare_end(&self, iterations: u64) {
+        // 0 means that nothing was declared.
+        let end = self.iteration.saturating_add(iterations).max(1);
+        let progress = &self.started.recorder.page().head.progress;
+        progress.iterations_declared.store(end, Relaxed);
+    }
+
+    /// Says on the page how much data would travel with this process.
+    pub(super) fn show_registered(&self, registry: &Registry) {
+        let progress = &self.started.recorder.page().head.progress;
+        progress.registered_bytes.store(registry.registered_bytes(), Relaxed);
     }
 
     pub(super) fn now(&self) -> Moment {

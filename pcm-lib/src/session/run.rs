@@ -114,6 +114,7 @@ impl Session {
             self.life = Life::Failed;
             part.restore(&mut self.registry, planned)?;
         }
+        part.show_registered(&self.registry);
         let waits = !told.is_empty();
         let held = waits.then(|| hold(&mut self.registry, &mut part, told));
         self.life = Life::Member(part);
@@ -229,6 +230,17 @@ impl Session {
             Life::Member(part) => part.request(ranks).map_err(SessionError::Channel),
             Life::Registering | Life::Plain | Life::Leaving(..) | Life::Failed => Ok(()),
         }
+    }
+
+    /// Declares how many iterations are left, beginning with the next [`Session::iterate`]. Whoever may change the ranks
+    /// goes by it: a change that would not be worth it any more is not made. It may be declared anew at any time;
+    /// more iterations than declared are no error. Does nothing where no daemon runs the job.
+    pub fn remaining(&mut self, iterations: u64) -> Result<(), SessionError> {
+        self.registry.check_started("pcm_remaining")?;
+        if let Life::Member(part) = &self.life {
+            part.declare_end(iterations);
+        }
+        Ok(())
     }
 
     /// Runs `hook` on every rank, in the order of registration, whenever the ranks have changed.
