@@ -111,7 +111,9 @@ pub extern "C" fn pcm_remaining(iterations: c_longlong) -> pcm_result {
         keep(format_args!("{iterations} iterations cannot be left; give 0 or more"));
         return PCM_ERROR_ARGUMENT;
     };
-    match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.remaining(iterations)))) {
+    match catch_unwind(AssertUnwindSafe(|| {
+        present::with(|session| session.remaining(iterations))
+    })) {
         Ok(Ok(Ok(()))) => PCM_OK,
         Ok(Ok(Err(error)) | Err(error)) => failed(&error),
         Err(_) => defect(),
