@@ -61,6 +61,8 @@ verbs! {
     Remove(remove),
     /// Run a job: forwards input, output, signals and the exit code
     Run(run),
+    /// Run a job from a checkpoint, on any number of ranks
+    Restart(restart),
     /// Show the jobs
     Jobs(jobs),
     /// Show the ranks of a job

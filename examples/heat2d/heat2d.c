@@ -237,7 +237,7 @@ int main(int argc, char **argv)
 
     long iteration = 0;
     pcm_value("iteration", &iteration, sizeof iteration);
-    pcm_start();
+    if (pcm_start() != PCM_OK) { fprintf(stderr, "heat2d: %s\n", pcm_last_error()); MPI_Abort(MPI_COMM_WORLD, 1); }
     double start = MPI_Wtime(), shown = start;
     while (iteration < o.iterations) {
         if (pcm_iterate() == PCM_CHANGED) { t = pcm_data("t"); b = my_rows(o.rows); }

@@ -8,6 +8,7 @@ mod capi;
 mod channel;
 mod clock;
 mod dwell;
+mod file_checkpoint;
 mod interpose;
 pub mod mpi;
 mod orders;
@@ -19,6 +20,7 @@ pub mod session;
 mod start;
 mod status;
 
+pub use file_checkpoint::CheckpointError;
 pub use pcm_core::partition::AxisSpec;
 pub use region::{Array, ArrayOptions, Registry, Scalar};
 pub use session::{Session, SessionError, Step};

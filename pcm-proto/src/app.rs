@@ -41,6 +41,18 @@ pub mod environment {
     pub const SIZE: &str = "PCM_SIZE";
     /// `PHASE:MS`, from the user: makes that phase of reconfigurations last so much longer in each process. For tests.
     pub const HOLD: &str = "PCM_HOLD";
+    /// Directory of the checkpoint to begin with; or several, one a line, the first sound one of which is taken.
+    pub const RESTORE: &str = "PCM_RESTORE";
+    /// How often to write a checkpoint: seconds, or `auto`.
+    pub const CHECKPOINT_EVERY: &str = "PCM_CHECKPOINT_EVERY";
+    /// Where checkpoints are written: a directory that all ranks share.
+    pub const CHECKPOINT_DIR: &str = "PCM_CHECKPOINT_DIR";
+    /// What the names of checkpoints begin with; default: the program's name.
+    pub const CHECKPOINT_NAME: &str = "PCM_CHECKPOINT_NAME";
+    /// `none` or `lz4`.
+    pub const CHECKPOINT_COMPRESSION: &str = "PCM_CHECKPOINT_COMPRESSION";
+    /// How many checkpoints of one run are kept.
+    pub const CHECKPOINT_KEEP: &str = "PCM_CHECKPOINT_KEEP";
 }
 
 /// Longest packet on the channel: far above every message, far below the kernel's limit for one packet (208 KiB).

@@ -20,6 +20,7 @@ pub(crate) mod ping;
 pub(crate) mod ps;
 pub(crate) mod rebalance;
 pub(crate) mod remove;
+pub(crate) mod restart;
 pub(crate) mod run;
 pub(crate) mod shrink;
 pub(crate) mod signal;

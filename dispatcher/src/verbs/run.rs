@@ -3,15 +3,16 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::output;
 use crate::run::attached::{self, Attached};
+use crate::{output, time};
 use pcm_proto::agent::POLICY_NAMES;
+use pcm_proto::app::environment;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{JobId, NodeName, name_check};
 use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
 The first ctrl-C sends SIGINT to all ranks, a second one ends the job. The exit code is the worst one of the
@@ -20,7 +21,8 @@ ranks; 128 + N where signal N ended one.
 Example:
   pcmctl run -n 4 -- ./heat2d --rows 512 --cols 512 --iterations 1000
   pcmctl run -n 2 --nodes n0,n1 --label -- hostname
-  pcmctl run -n 2 --max 8 --policy cost --detach --name heat -- ./heat2d --rows 512 --cols 512 --iterations 100000";
+  pcmctl run -n 2 --max 8 --policy cost --detach --name heat -- ./heat2d --rows 512 --cols 512 --iterations 100000
+  pcmctl run -n 4 --checkpoint-every auto -- ./heat2d --rows 4096 --cols 4096 --iterations 100000";
 
 /// Name of a job whose program's file name is no name.
 const NAME_DEFAULT: &str = "job";
@@ -59,6 +61,12 @@ pub(crate) struct Args {
     /// Do not preload libpcm: a program that is not linked with it cannot be looked into
     #[arg(long)]
     no_preload: bool,
+    /// Write a checkpoint this often: seconds, or auto, which weighs cost against failures
+    #[arg(long, value_name = "S", value_parser = checkpoint_interval)]
+    checkpoint_every: Option<String>,
+    /// Where checkpoints go, which all nodes share [default: 'checkpoints' in the cluster's directory]
+    #[arg(long, value_name = "DIR")]
+    checkpoint_dir: Option<PathBuf>,
     /// Begin each line of output with its rank
     #[arg(long)]
     label: bool,
@@ -97,21 +105,62 @@ impl From<World> for WorldShape {
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
-    let spec = spec(&args)?;
+    let mut spec = spec(&args)?;
+    let directory = args.checkpoint_dir.clone();
+    let directory = directory.unwrap_or_else(|| cluster.path().join("checkpoints"));
+    let directory = std::path::absolute(&directory).map_err(|error| Failure::file("use", &directory, &error))?;
+    checkpoint_settings(&mut spec, args.checkpoint_every.as_deref(), &directory);
+    launch(spec, cluster, args.label, args.json).await
+}
+
+/// Runs a job, and stays with it unless it is detached.
+pub(crate) async fn launch(spec: JobSpec, cluster: &ClusterDir, label: bool, json: bool) -> Result<i32, Failure> {
+    let detach = spec.detached;
     let mut link = Link::open(cluster).await?;
     link.send(&ControlToDaemon::Run(Box::new(spec))).await?;
     let job = accepted(&mut link).await?;
-    if !args.detach {
-        return Attached::new(cluster, link, job, args.label)?.until_end().await;
+    if !detach {
+        return Attached::new(cluster, link, job, label)?.until_end().await;
     }
     started(&mut link, job).await?;
-    if args.json {
+    if json {
         output::print_json(&serde_json::json!({ "job": job }))?;
     } else {
         let dir = cluster.path().join("jobs").join(job.to_string());
         output::print(&format!("job {job} runs; its output goes to {}\n", dir.display()))?;
     }
     Ok(0)
+}
+
+/// Tells the ranks about checkpoints, where the environment does not already.
+pub(crate) fn checkpoint_settings(spec: &mut JobSpec, every: Option<&str>, directory: &Path) {
+    let name = format!("{}.{}", spec.name, time::now_us() / 1_000_000);
+    if let Some(every) = every {
+        set(spec, environment::CHECKPOINT_EVERY, every.as_bytes());
+    }
+    let of_directory = (environment::CHECKPOINT_DIR, directory.as_os_str().as_bytes());
+    for (variable, value) in [of_directory, (environment::CHECKPOINT_NAME, name.as_bytes())] {
+        if !spec.env.iter().any(|(name, _)| name == variable.as_bytes()) {
+            set(spec, variable, value);
+        }
+    }
+}
+
+/// Sets a variable of the ranks' environment.
+pub(crate) fn set(spec: &mut JobSpec, variable: &str, value: &[u8]) {
+    spec.env.retain(|(name, _)| name != variable.as_bytes());
+    spec.env.push((variable.as_bytes().to_vec(), value.to_vec()));
+}
+
+fn checkpoint_interval(text: &str) -> Result<String, String> {
+    let is_time = text
+        .parse::<f64>()
+        .is_ok_and(|seconds| seconds.is_finite() && seconds > 0.0);
+    if is_time || text == "auto" {
+        Ok(text.to_owned())
+    } else {
+        Err("write a number of seconds above 0, or auto".to_owned())
+    }
 }
 
 async fn accepted(link: &mut Link) -> Result<JobId, Failure> {
@@ -249,6 +298,18 @@ mod tests {
         assert_eq!(spec.mpi_settings, [("FI_PROVIDER".to_owned(), String::new())]);
         assert!(parse(&["--mpi", "=x", "a"]).is_err());
         assert!(parse(&["--mpi", "x", "a"]).is_err());
+    }
+
+    #[test]
+    fn checkpoints_are_told_to_the_ranks_and_what_the_user_set_stays() {
+        let mut spec = parse(&["--checkpoint-every", "2.5", "a"]).unwrap();
+        spec.env = vec![(b"PCM_CHECKPOINT_NAME".to_vec(), b"mine".to_vec())];
+        checkpoint_settings(&mut spec, Some("2.5"), Path::new("/c d"));
+        let value = |name: &str| spec.env.iter().find(|(n, _)| n == name.as_bytes()).map(|(_, v)| &v[..]);
+        assert_eq!(value("PCM_CHECKPOINT_EVERY"), Some(&b"2.5"[..]));
+        assert_eq!(value("PCM_CHECKPOINT_DIR"), Some(&b"/c d"[..]));
+        assert_eq!(value("PCM_CHECKPOINT_NAME"), Some(&b"mine"[..]));
+        assert!(parse(&["--checkpoint-every", "often", "a"]).is_err());
     }
 
     #[test]

@@ -77,6 +77,7 @@ impl From<&SessionError> for pcm_result {
             SessionError::Move(_) | SessionError::NotRestored(_) => PCM_ERROR_MOVE,
             SessionError::NoRanks => PCM_ERROR_ARGUMENT,
             SessionError::Channel(_) => PCM_ERROR_CHANNEL,
+            SessionError::Checkpoint(_) => PCM_ERROR_CHECKPOINT,
             SessionError::SecondSession => PCM_ERROR_STARTED,
             SessionError::Defect(_) => PCM_ERROR_INTERNAL,
         }

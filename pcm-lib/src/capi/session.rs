@@ -81,6 +81,23 @@ pub extern "C" fn pcm_iterate() -> pcm_result {
     }
 }
 
+/// Writes a checkpoint of all registered data into files. To be called by every rank at the same iteration, right after
+/// pcm_iterate, before the iteration changes data; returns when it is on disk. It is written below the directory that
+/// PCM_CHECKPOINT_DIR names (default: pcm-checkpoints), which all ranks must share, and survives the program: started
+/// again with PCM_RESTORE set to its directory, on any number of ranks, by mpiexec or pcmctl, the program has the
+/// data back when pcm_start returns. PCM_CHECKPOINT_EVERY, a number of seconds or auto, has pcm_iterate write one
+/// that often, without a call of this function.
+///
+/// Returns PCM_OK, or PCM_ERROR_CHECKPOINT on every rank: then none was written, and the program can go on.
+#[unsafe(no_mangle)]
+pub extern "C" fn pcm_checkpoint() -> pcm_result {
+    match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.checkpoint()))) {
+        Ok(Ok(Ok(_))) => PCM_OK,
+        Ok(Ok(Err(error)) | Err(error)) => failed(&error),
+        Err(_) => defect(),
+    }
+}
+
 /// 1 in a process that joins a job that was running already, also after it has joined; 0 in any other process. Guards
 /// what only the first ranks do: reading input, setting initial values, communicating before pcm_start.
 #[unsafe(no_mangle)]

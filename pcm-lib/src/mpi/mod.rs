@@ -1,6 +1,7 @@
 //! The checked layer over mpi-sys: every return code becomes a `Result`, handles are types of their own. It calls
 //! PMPI, so the library's own traffic is not counted as the application's.
 
+mod bytes;
 mod collective;
 mod communicator;
 mod error;

@@ -3,6 +3,7 @@
 use super::present::NotUsable;
 use crate::{
     channel::ChannelError,
+    file_checkpoint::CheckpointError,
     mpi::MpiError,
     redistribute::MoveError,
     region::{HookFailed, RegionError},
@@ -28,6 +29,8 @@ pub enum SessionError {
     NoRanks,
     /// The daemon cannot be asked.
     Channel(ChannelError),
+    /// A checkpoint was not written or not restored.
+    Checkpoint(CheckpointError),
     /// The program has a session already.
     SecondSession,
     /// A defect of the library.
@@ -52,6 +55,12 @@ impl From<MpiError> for SessionError {
     }
 }
 
+impl From<CheckpointError> for SessionError {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(error)
+    }
+}
+
 impl From<MoveError> for SessionError {
     fn from(error: MoveError) -> Self {
         Self::Move(error)
@@ -72,6 +81,7 @@ impl fmt::Display for SessionError {
             Self::NotRestored(Some(why)) => write!(f, "this process cannot take up its data: {why}; end the program"),
             Self::NoRanks => f.write_str("a job cannot have 0 ranks; ask for 1 or more"),
             Self::Channel(error) => error.fmt(f),
+            Self::Checkpoint(error) => error.fmt(f),
             Self::SecondSession => f.write_str("the program has a session already; a process has one at a time"),
             Self::Defect(text) => write!(f, "a defect of libpcm, please report it: {text}"),
         }

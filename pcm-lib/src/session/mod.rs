@@ -4,6 +4,7 @@
 
 mod departure;
 mod error;
+mod files;
 mod hold;
 mod joint;
 mod meeting;

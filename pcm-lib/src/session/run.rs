@@ -4,12 +4,15 @@
 use super::{
     departure,
     error::SessionError,
+    files::Files,
     hold::{Held, hold},
     joint::Joint,
     part::Part,
     present::{self, NotUsable},
 };
 use crate::{
+    file_checkpoint::CheckpointError,
+    mpi::Communicator,
     region::{HookFailed, RegionError, Registry},
     role::Role,
     start,
@@ -17,6 +20,7 @@ use crate::{
 use std::{
     marker::PhantomData,
     ops::{Deref, Index, IndexMut},
+    path::PathBuf,
 };
 
 impl Deref for Session {
@@ -65,6 +69,7 @@ pub(crate) type ExitHook = Box<dyn FnMut(&mut Session)>;
 pub struct Session {
     registry: Registry,
     life: Life,
+    files: Option<Box<Files>>,
     pub(super) change_hooks: Vec<ChangeHook>,
     pub(super) exit_hooks: Vec<ExitHook>,
     /// MPI, and so the session, belongs to one thread.
@@ -75,7 +80,10 @@ enum Life {
     /// Regions are being registered.
     Registering,
     /// Plain MPI: there is nobody to change anything.
-    Plain,
+    Plain {
+        /// The iteration whose top comes next.
+        iteration: u64,
+    },
     /// Works with a daemon.
     Member(Box<Part>),
     /// To leave, once the exit hooks have run.
@@ -90,6 +98,7 @@ impl Session {
         Ok(Self {
             registry: Registry::new(present::home()?),
             life: Life::Registering,
+            files: None,
             change_hooks: Vec::new(),
             exit_hooks: Vec::new(),
             thread: PhantomData,
@@ -105,7 +114,10 @@ impl Session {
     pub(crate) fn begin(&mut self) -> Result<(), SessionError> {
         self.registry.start()?;
         let Some(started) = start::started().filter(|_| start::failure().is_none()) else {
-            self.life = Life::Plain;
+            self.life = Life::Failed;
+            let (files, iteration) = Files::begin(&mut self.registry, &Communicator::world(), true)?;
+            self.files = Some(Box::new(files));
+            self.life = Life::Plain { iteration };
             return Ok(());
         };
         let (part, told) = Part::begin(started);
@@ -117,6 +129,13 @@ impl Session {
         part.show_registered(&self.registry);
         let waits = !told.is_empty();
         let held = waits.then(|| hold(&mut self.registry, &mut part, told));
+        let is_first = started.role == Role::First;
+        self.life = Life::Failed;
+        let (files, iteration) = Files::begin(&mut self.registry, &part.job, is_first)?;
+        if is_first {
+            part.iteration = iteration;
+        }
+        self.files = Some(Box::new(files));
         self.life = Life::Member(part);
         match held {
             None => Ok(()),
@@ -128,24 +147,81 @@ impl Session {
     /// [`Session::leave`].
     #[inline]
     pub(crate) fn top(&mut self) -> Result<Option<Step>, SessionError> {
-        match &mut self.life {
-            Life::Plain => Ok(Some(Step::Same)),
+        let (step, begun) = match &mut self.life {
+            Life::Plain { iteration } => {
+                *iteration += 1;
+                (Step::Same, *iteration)
+            }
             Life::Member(part) => {
                 if part.begins() {
-                    return Ok(Some(Step::Same));
+                    (Step::Same, part.iteration)
+                } else {
+                    match self.top_held()? {
+                        Some((step, begun)) => (step, begun),
+                        None => return Ok(None),
+                    }
                 }
-                self.top_held()
             }
-            Life::Registering => Err(RegionError::BeforeStart { call: "pcm_iterate" }.into()),
-            Life::Leaving(..) => Ok(None),
-            Life::Failed => Err(SessionError::NotRestored(None)),
+            Life::Registering => return Err(RegionError::BeforeStart { call: "pcm_iterate" }.into()),
+            Life::Leaving(..) => return Ok(None),
+            Life::Failed => return Err(SessionError::NotRestored(None)),
+        };
+        if self.files.as_ref().is_some_and(|files| files.looks.is_now(begun)) || step == Step::Changed {
+            self.look(step, begun)?;
+        }
+        Ok(Some(step))
+    }
+
+    /// All ranks are at the same top and look together whether a checkpoint is due.
+    #[cold]
+    fn look(&mut self, step: Step, begun: u64) -> Result<(), SessionError> {
+        let Some(files) = &mut self.files else {
+            return Ok(());
+        };
+        if step == Step::Changed {
+            files.looks.renew(begun);
+            return Ok(());
+        }
+        match &mut self.life {
+            Life::Plain { .. } => files.look(&mut self.registry, &Communicator::world(), begun)?,
+            Life::Member(part) => {
+                let ticks = part.started.recorder.ticks();
+                let outcome = files.look(&mut self.registry, &part.job, begun);
+                part.held_since(ticks);
+                outcome?;
+            }
+            Life::Registering | Life::Leaving(..) | Life::Failed => {}
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint into files: to be called by every rank after the top of the same iteration, before the
+    /// iteration changes any data. Returns where it is. After an error the program can go on as if it had not called.
+    pub fn checkpoint(&mut self) -> Result<PathBuf, SessionError> {
+        let Some(files) = &mut self.files else {
+            return Err(RegionError::BeforeStart { call: "pcm_checkpoint" }.into());
+        };
+        match &mut self.life {
+            Life::Plain { iteration } => Ok(files.make(&mut self.registry, &Communicator::world(), *iteration)?),
+            Life::Member(part) => {
+                let ticks = part.started.recorder.ticks();
+                let outcome = files.make(&mut self.registry, &part.job, part.iteration);
+                part.held_since(ticks);
+                Ok(outcome?)
+            }
+            Life::Registering | Life::Leaving(..) | Life::Failed => Err(RegionError::BeforeStart { call: "pcm_checkpoint" }.into()),
         }
     }
 
+    /// Why the last checkpoint that was due was not written, until one is.
+    pub fn checkpoint_failure(&self) -> Option<&CheckpointError> {
+        self.files.as_ref()?.failure.as_ref()
+    }
+
     #[cold]
-    fn top_held(&mut self) -> Result<Option<Step>, SessionError> {
+    fn top_held(&mut self) -> Result<Option<(Step, u64)>, SessionError> {
         let Life::Member(part) = &mut self.life else {
-            return Ok(Some(Step::Same));
+            return Ok(Some((Step::Same, 0)));
         };
         let ticks = part.started.recorder.ticks();
         let held = hold(&mut self.registry, part, Vec::new());
@@ -155,11 +231,11 @@ impl Session {
             return Ok(None);
         };
         let Life::Member(part) = &mut self.life else {
-            return Ok(Some(step));
+            return Ok(Some((step, 0)));
         };
         part.iteration += 1;
         let has_arrived = std::mem::take(&mut part.has_arrived);
-        Ok(Some(if has_arrived { Step::Changed } else { step }))
+        Ok(Some((if has_arrived { Step::Changed } else { step }, part.iteration)))
     }
 
     fn settle(&mut self, held: Held) -> Result<Option<Step>, SessionError> {
@@ -168,7 +244,7 @@ impl Session {
             Held::GoesOn { has_changed: false } => Ok(Some(Step::Same)),
             Held::Ends(reason) => departure::end(reason),
             Held::Leaves(joint) => {
-                self.life = match std::mem::replace(&mut self.life, Life::Plain) {
+                self.life = match std::mem::replace(&mut self.life, Life::Failed) {
                     Life::Member(part) => Life::Leaving(part, joint),
                     other => other,
                 };
@@ -179,7 +255,7 @@ impl Session {
 
     /// Ends a process for which [`Session::top`] said `None`.
     pub(crate) fn leave(&mut self) -> Result<(), SessionError> {
-        match std::mem::replace(&mut self.life, Life::Plain) {
+        match std::mem::replace(&mut self.life, Life::Failed) {
             Life::Leaving(mut part, joint) => {
                 departure::leave(&mut self.registry, &mut part, joint.map(|joint| *joint))
             }

@@ -1,0 +1,136 @@
+//! `restart`: runs the program of a checkpoint again, from there, on any number of ranks and on whatever nodes there are.
+
+use super::run::{checkpoint_settings, launch, set};
+use crate::cluster::ClusterDir;
+use crate::failure::Failure;
+use pcm_checkpoint::Checkpoint;
+use pcm_proto::app::environment;
+use pcm_proto::ids::{NodeName, name_check};
+use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+const EXAMPLE: &str = "\
+The program, its arguments and its directory are those of the checkpoint ('pcmctl checkpoints show' prints them).
+
+Example:
+  pcmctl checkpoints
+  pcmctl restart checkpoints/heat-00001200 -n 6";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// The checkpoint's directory
+    checkpoint: PathBuf,
+    /// Ranks to start with [default: as many as made it]
+    #[arg(short = 'n', long = "ranks", value_name = "M", value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+    ranks: Option<u32>,
+    /// The job's name [default: the program's file name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Nodes it may use, as a,b [default: all]
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    nodes: Vec<String>,
+    /// Write a checkpoint this often: seconds, or auto
+    #[arg(long, value_name = "S")]
+    checkpoint_every: Option<String>,
+    /// Begin each line of output with its rank
+    #[arg(long)]
+    label: bool,
+    /// Return when the job runs; its output goes to jobs/ID in the cluster's directory
+    #[arg(long, conflicts_with = "label")]
+    detach: bool,
+    /// With --detach: print one JSON document
+    #[arg(long, requires = "detach")]
+    json: bool,
+}
+
+pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let directory = args.checkpoint.canonicalize();
+    let directory = directory.map_err(|error| Failure::file("open", &args.checkpoint, &error))?;
+    let checkpoint = Checkpoint::open(&directory).map_err(|error| Failure::checkpoint(error.to_string()))?;
+    let mut spec = spec(&args, &checkpoint)?;
+    let beside = directory.parent().unwrap_or(&directory);
+    checkpoint_settings(&mut spec, args.checkpoint_every.as_deref(), beside);
+    let manifest = checkpoint.manifest();
+    let (iteration, ranks) = (manifest.iteration, manifest.ranks);
+    eprintln!(
+        "pcmctl: {} goes on from iteration {iteration} of {}, made by {ranks} ranks, on {}; what came after it is computed, and printed, again",
+        spec.name,
+        directory.display(),
+        spec.size
+    );
+    launch(spec, cluster, args.label, args.json).await
+}
+
+fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
+    let manifest = checkpoint.manifest();
+    let application = &manifest.application;
+    let program = Path::new(&application.program);
+    if application.program.is_empty() {
+        let directory = checkpoint.directory().display();
+        return Err(Failure::checkpoint(format!(
+            "{directory} does not say which program made it: start that with 'pcmctl run' and PCM_RESTORE={directory} in its environment"
+        )));
+    }
+    let file = program.file_name().map(|file| file.to_string_lossy().into_owned());
+    let name = args.name.clone().or(file).filter(|name| name_check(name).is_ok());
+    let nodes = args.nodes.iter().map(|name| {
+        NodeName::new(name)
+            .map_err(|error| Failure::usage(format!("--nodes {name:?}: {error}; 'pcmctl nodes' lists them")))
+    });
+    let env = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
+    let mut spec = JobSpec {
+        name: name.unwrap_or_else(|| "restarted".to_owned()),
+        size: args.ranks.unwrap_or(manifest.ranks),
+        min: 1,
+        max: RANKS_MAX,
+        nodes: nodes.collect::<Result<_, _>>()?,
+        policy: None,
+        world: WorldShape::Job,
+        program: program.as_os_str().as_bytes().to_vec(),
+        args: application
+            .arguments
+            .iter()
+            .map(|word| word.clone().into_bytes())
+            .collect(),
+        env: env.collect(),
+        cwd: PathBuf::from(&application.directory),
+        bind: true,
+        preload: true,
+        mpi_settings: Vec::new(),
+        detached: args.detach,
+    };
+    set(
+        &mut spec,
+        environment::RESTORE,
+        checkpoint.directory().as_os_str().as_bytes(),
+    );
+    Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_restart_runs_what_the_checkpoint_says_on_as_many_ranks_as_asked_for() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pcm-checkpoint/tests/golden/v1");
+        let checkpoint = Checkpoint::open(&golden).unwrap();
+        let args = Line::try_parse_from(["restart", "x", "-n", "5"]).unwrap().args;
+        let spec = spec(&args, &checkpoint).unwrap();
+        assert_eq!((spec.size, spec.name.as_str()), (5, "sample"));
+        assert_eq!(spec.program, b"/opt/sample/bin/sample");
+        assert_eq!(spec.args, [b"--rows".to_vec(), b"7".to_vec()]);
+        assert_eq!(spec.cwd, Path::new("/home/somebody/run 1"));
+        let restore = spec.env.iter().find(|(name, _)| name == b"PCM_RESTORE").unwrap();
+        assert_eq!(restore.1, golden.as_os_str().as_bytes());
+    }
+}

@@ -1,0 +1,175 @@
+//! Checkpoints in files: written by a run, restored on any number of ranks, under plain mpiexec and in a cluster; the
+//! result is that of an undisturbed run, bit for bit.
+
+use std::{
+    fs,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+use tempfile::TempDir;
+use tests::{
+    binaries::{built, mpiexec},
+    cluster::Cluster,
+    heat2d::{Closing, reference_checksum},
+    limited::{self, Outcome},
+};
+
+const PROGRAMS: [&str; 2] = ["heat2d", "heat2d-c"];
+
+/// A run takes about a second; this is for a machine that does much else.
+const LIMIT: Duration = Duration::from_secs(120);
+
+const PLATE: [&str; 6] = ["--rows", "61", "--cols", "83", "--iterations", "400"];
+
+fn run(program: &str, ranks: u32, variables: &[(&str, &Path)]) -> Outcome {
+    let mut command = Command::new(mpiexec());
+    command.args(["-n", &ranks.to_string()]).arg(built(program)).args(PLATE);
+    command.args(["--sleep-us", "1000"]);
+    command.envs(variables.iter().copied());
+    limited::run(&mut command, LIMIT)
+}
+
+/// The complete checkpoints of a directory, oldest first.
+fn checkpoints(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory of checkpoints");
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    found.retain(|path| path.join("SEAL").is_file());
+    found.sort();
+    found
+}
+
+fn finished(outcome: &Outcome, what: &str) -> Closing {
+    assert!(outcome.status.success(), "{what}: {outcome:?}");
+    Closing::read(&outcome.stdout)
+}
+
+fn folder() -> TempDir {
+    let folder = tempfile::Builder::new().prefix("pcm checkpoints ").tempdir();
+    folder.expect("a temporary folder")
+}
+
+#[test]
+fn a_run_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
+    let expected = reference_checksum(61, 83, 400);
+    for program in PROGRAMS {
+        let folder = folder();
+        let every = [
+            ("PCM_CHECKPOINT_DIR", folder.path()),
+            ("PCM_CHECKPOINT_EVERY", Path::new("0.1")),
+        ];
+        let undisturbed = finished(&run(program, 3, &every), program);
+        assert_eq!(
+            undisturbed.checksum, expected,
+            "checkpoints changed the result of {program}"
+        );
+        let made = checkpoints(folder.path());
+        assert_eq!(made.len(), 2, "{program} keeps two checkpoints: {made:?}");
+        for ranks in [1, 2, 3, 5] {
+            let restored = run(program, ranks, &[("PCM_RESTORE", &made[0])]);
+            let closing = finished(&restored, program);
+            assert_eq!(closing.checksum, expected, "{program} from 3 to {ranks} ranks");
+            assert!(
+                closing.seconds < 0.9 * undisturbed.seconds || undisturbed.seconds > 4.0,
+                "{program} computed everything again: {} of {} s",
+                closing.seconds,
+                undisturbed.seconds
+            );
+        }
+    }
+}
+
+#[test]
+fn a_damaged_checkpoint_is_named_and_the_older_one_taken() {
+    let folder = folder();
+    let every = [
+        ("PCM_CHECKPOINT_DIR", folder.path()),
+        ("PCM_CHECKPOINT_EVERY", Path::new("0.1")),
+    ];
+    finished(&run("heat2d-c", 2, &every), "the first run");
+    let made = checkpoints(folder.path());
+    let part = made[1].join("region000-t.rank00001.npy");
+    let file = fs::File::options().write(true).open(&part).expect("the part of rank 1");
+    file.write_all_at(b"damage", 1000).expect("it can be damaged");
+    let refused = run("heat2d-c", 3, &[("PCM_RESTORE", &made[1])]);
+    assert!(
+        !refused.status.success(),
+        "a damaged checkpoint was restored: {refused:?}"
+    );
+    assert!(
+        refused.stderr.contains("is damaged: the block at byte 0"),
+        "{refused:?}"
+    );
+    let both = format!("{}\n{}", made[1].display(), made[0].display());
+    let restored = run("heat2d-c", 3, &[("PCM_RESTORE", Path::new(&both))]);
+    assert_eq!(
+        finished(&restored, "from the older one").checksum,
+        reference_checksum(61, 83, 400)
+    );
+}
+
+#[test]
+fn a_checkpoint_of_another_program_is_refused() {
+    let folder = folder();
+    let every = [
+        ("PCM_CHECKPOINT_DIR", folder.path()),
+        ("PCM_CHECKPOINT_EVERY", Path::new("0.1")),
+    ];
+    finished(&run("heat2d-c", 2, &every), "the first run");
+    let made = checkpoints(folder.path());
+    let mut command = Command::new(mpiexec());
+    command
+        .args(["-n", "2"])
+        .arg(built("heat2d-c"))
+        .args(["--rows", "61", "--cols", "84", "--iterations", "400"]);
+    command.env("PCM_RESTORE", &made[0]);
+    let refused = limited::run(&mut command, LIMIT);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(refused.stderr.contains("the program registers \"t\""), "{refused:?}");
+}
+
+#[test]
+fn in_a_cluster_a_killed_job_is_restarted_from_its_checkpoint_also_after_down_and_up() {
+    let mut cluster = Cluster::up(3);
+    let directory = cluster.files().join("kept");
+    let program = built("heat2d-c");
+    let place = directory.to_str().expect("a path in UTF-8");
+    let program = program.to_str().expect("a path in UTF-8");
+    let started = cluster.run(
+        &[
+            &[
+                "run",
+                "-n",
+                "3",
+                "--checkpoint-every",
+                "0.2",
+                "--checkpoint-dir",
+                place,
+                "--detach",
+                "--name",
+                "plate",
+                "--",
+            ],
+            &[program][..],
+            &PLATE,
+            &["--sleep-us", "10000"],
+        ]
+        .concat(),
+    );
+    assert!(started.status.success(), "{started:?}");
+    tests::wait::until("a checkpoint is there", LIMIT, || {
+        (directory.is_dir() && !checkpoints(&directory).is_empty()).then_some(())
+    });
+    let killed = cluster.run(&["kill", "plate"]);
+    assert!(killed.status.success(), "{killed:?}");
+    assert!(cluster.run(&["down"]).status.success());
+    assert!(cluster.boot(&["--local", "2"]).status.success());
+    let newest = checkpoints(&directory).pop().expect("it is still there");
+    let newest = newest.to_str().expect("a path in UTF-8");
+    let restarted = cluster.run(&["restart", newest, "-n", "2"]);
+    let closing = finished(&restarted, "restart");
+    assert_eq!((closing.checksum, closing.ranks), (reference_checksum(61, 83, 400), 2));
+    assert!(restarted.stderr.contains("goes on from iteration"), "{restarted:?}");
+    cluster.down();
+}
