@@ -209,7 +209,9 @@ impl Session {
                 part.held_since(ticks);
                 Ok(outcome?)
             }
-            Life::Registering | Life::Leaving(..) | Life::Failed => Err(RegionError::BeforeStart { call: "pcm_checkpoint" }.into()),
+            Life::Registering | Life::Leaving(..) | Life::Failed => {
+                Err(RegionError::BeforeStart { call: "pcm_checkpoint" }.into())
+            }
         }
     }
 
