@@ -160,6 +160,11 @@ typedef enum pcm_result {
      * The data of this rank is not what it should be after the ranks changed; end the program.
      */
     PCM_ERROR_MOVE = 41,
+    /**
+     * From pcm_checkpoint: it was not written, all else is as before. From pcm_start: it was not restored, or a variable
+     * PCM_CHECKPOINT_* makes no sense; end the program.
+     */
+    PCM_ERROR_CHECKPOINT = 42,
 } pcm_result;
 
 /**
@@ -449,6 +454,18 @@ enum pcm_result pcm_start(void);
  * it was.
  */
 enum pcm_result pcm_iterate(void);
+
+/**
+ * Writes a checkpoint of all registered data into files. To be called by every rank at the same iteration, right after
+ * pcm_iterate, before the iteration changes data; returns when it is on disk. It is written below the directory that
+ * PCM_CHECKPOINT_DIR names (default: pcm-checkpoints), which all ranks must share, and survives the program: started
+ * again with PCM_RESTORE set to its directory, on any number of ranks, by mpiexec or pcmctl, the program has the
+ * data back when pcm_start returns. PCM_CHECKPOINT_EVERY, a number of seconds or auto, has pcm_iterate write one
+ * that often, without a call of this function.
+ *
+ * Returns PCM_OK, or PCM_ERROR_CHECKPOINT on every rank: then none was written, and the program can go on.
+ */
+enum pcm_result pcm_checkpoint(void);
 
 /**
  * 1 in a process that joins a job that was running already, also after it has joined; 0 in any other process. Guards
