@@ -306,7 +306,7 @@ impl Session {
         }
         match &self.life {
             Life::Member(part) => part.request(ranks).map_err(SessionError::Channel),
-            Life::Registering | Life::Plain | Life::Leaving(..) | Life::Failed => Ok(()),
+            Life::Registering | Life::Plain { .. } | Life::Leaving(..) | Life::Failed => Ok(()),
         }
     }
 
