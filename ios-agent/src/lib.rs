@@ -1,6 +1,7 @@
 //! The agent of a node. It may be killed at any moment and must never matter to a job.
 
 pub mod calibration;
+pub mod cpu_limit;
 pub mod decide;
 pub mod own_node;
 pub mod policy;

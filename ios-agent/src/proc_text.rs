@@ -1,20 +1,41 @@
 //! Reads numbers out of the text of `/proc`. Pure; a line that is not as expected gives nothing.
 
-/// Busy ticks of each CPU in `/proc/stat`: everything but idle and waiting for I/O.
-pub fn cpu_busy_ticks(stat: &str, cpus: &[u32]) -> u64 {
+/// What some CPUs have done, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuTicks {
+    /// Everything but idle, waiting for I/O and niced work.
+    pub busy: u64,
+    /// Work at a lower priority than the usual one: it stands back for what is not niced itself.
+    pub niced: u64,
+}
+
+/// Ticks of some CPUs in `/proc/stat`.
+pub fn cpu_ticks(stat: &str, cpus: &[u32]) -> CpuTicks {
     let lines = stat.lines().filter_map(|line| {
         let (name, rest) = line.split_once(' ')?;
         let cpu: u32 = name.strip_prefix("cpu")?.parse().ok()?;
         cpus.contains(&cpu).then_some(rest)
     });
-    lines.map(busy_of_line).sum()
+    lines
+        .map(ticks_of_line)
+        .fold(CpuTicks::default(), |sum, of_cpu| CpuTicks {
+            busy: sum.busy + of_cpu.busy,
+            niced: sum.niced + of_cpu.niced,
+        })
 }
 
-fn busy_of_line(line: &str) -> u64 {
+fn ticks_of_line(line: &str) -> CpuTicks {
     // user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
-    let fields = line.split_ascii_whitespace().take(8).enumerate();
-    let busy = fields.filter(|(position, _)| !matches!(position, 3 | 4));
-    busy.filter_map(|(_, field)| field.parse::<u64>().ok()).sum()
+    let fields: Vec<u64> = line
+        .split_ascii_whitespace()
+        .take(8)
+        .map(|field| field.parse().unwrap_or(0))
+        .collect();
+    let sum = |positions: &[usize]| positions.iter().filter_map(|position| fields.get(*position)).sum();
+    CpuTicks {
+        busy: sum(&[0, 2, 5, 6, 7]),
+        niced: sum(&[1]),
+    }
 }
 
 /// Ticks a process has used, in user and system mode, from `/proc/PID/stat`.
@@ -22,6 +43,11 @@ pub fn process_ticks(stat: &str) -> Option<u64> {
     // The name in brackets may hold anything; the fields come after the last bracket.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+}
+
+/// How far a process stands back for others, from `/proc/PID/stat`: 0 is usual, 19 the most.
+pub fn niceness(stat: &str) -> Option<i32> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(16)?.parse().ok()
 }
 
 /// Nanoseconds a thread ran and waited for a CPU, from `/proc/PID/schedstat`.
@@ -54,14 +80,15 @@ mod tests {
     fn idle_and_io_wait_are_not_busy_and_other_cpus_do_not_count() {
         let stat =
             "cpu  9 9 9 9\ncpu0 10 1 2 1000 50 3 4 5 0 0\ncpu1 7 0 0 9 9 0 0 0 0 0\ncpu10 99 0 0 0 0 0 0 0\nintr 5\n";
-        assert_eq!(cpu_busy_ticks(stat, &[0]), 25);
-        assert_eq!(cpu_busy_ticks(stat, &[0, 1]), 32);
+        assert_eq!(cpu_ticks(stat, &[0]), CpuTicks { busy: 24, niced: 1 });
+        assert_eq!(cpu_ticks(stat, &[0, 1]), CpuTicks { busy: 31, niced: 1 });
     }
 
     #[test]
     fn a_process_name_with_brackets_does_not_shift_the_fields() {
-        let stat = "17 (a) b) R 1 2 3 4 5 6 7 8 9 10 100 20 0 0";
+        let stat = "17 (a) b) R 1 2 3 4 5 6 7 8 9 10 100 20 0 0 25 5 1 0 777";
         assert_eq!(process_ticks(stat), Some(120));
+        assert_eq!(niceness(stat), Some(5));
         assert_eq!(process_ticks("17 a"), None);
     }
 

@@ -3,6 +3,7 @@
 //! Counters are cut into spans of a few iterations; the median of the last spans is told, so that one that was disturbed
 //! (a pause for a change, a burst of somebody else) says nothing, and a lasting change shows after three spans.
 
+use crate::own_node::share_of_slot;
 use crate::sampling::RankSample;
 use pcm_proto::agent::{JobSample, RankCounters, RankReport};
 use pcm_proto::ids::{Bytes, JobId, ProcessId, Rank};
@@ -46,8 +47,9 @@ pub struct RankWindows {
 }
 
 impl RankWindows {
-    /// Takes in what the pages show now, and the CPU times that go with them. Ranks that are not named are gone.
-    pub fn on_samples(&mut self, at_ns: u64, jobs: &[JobSample], cpu: &BTreeMap<ProcessKey, RankSample>) {
+    /// Takes in what the pages show now, and the CPU times that go with them, on CPUs of this pace. Ranks that are not
+    /// named are gone.
+    pub fn on_samples(&mut self, at_ns: u64, jobs: &[JobSample], cpu: &BTreeMap<ProcessKey, RankSample>, pace: f64) {
         let is_there = |job: JobId, process| {
             let of_job = jobs.iter().filter(|sample| sample.job == job);
             of_job
@@ -65,7 +67,7 @@ impl RankWindows {
                 let cpu = cpu.get(&process).copied().unwrap_or_default();
                 match self.windows.get_mut(&key) {
                     Some(window) if counters.iterations >= window.newest.iterations => {
-                        window.on_sample(at_ns, counters, cpu)
+                        window.on_sample(at_ns, counters, cpu, pace)
                     }
                     _ => {
                         self.windows.insert(key, Window::new(at_ns, counters, cpu));
@@ -96,7 +98,7 @@ impl Window {
         }
     }
 
-    fn on_sample(&mut self, at_ns: u64, counters: &RankCounters, cpu: RankSample) {
+    fn on_sample(&mut self, at_ns: u64, counters: &RankCounters, cpu: RankSample, pace: f64) {
         self.newest = counters.clone();
         let iterations = counters.iterations - self.at_begin.iterations;
         let elapsed_ns = at_ns.saturating_sub(self.began_ns);
@@ -105,7 +107,7 @@ impl Window {
         if !is_enough {
             return;
         }
-        let span = self.span(counters, cpu, iterations as f64);
+        let span = self.span(counters, cpu, iterations as f64, pace);
         if self.spans.len() == SPANS {
             self.spans.pop_front();
         }
@@ -113,7 +115,7 @@ impl Window {
         (self.began_ns, self.at_begin, self.cpu_at_begin) = (at_ns, counters.clone(), cpu);
     }
 
-    fn span(&self, now: &RankCounters, cpu: RankSample, iterations: f64) -> Span {
+    fn span(&self, now: &RankCounters, cpu: RankSample, iterations: f64, pace: f64) -> Span {
         let then = &self.at_begin;
         let ms = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e6 / iterations;
         let run = cpu.run_ns.saturating_sub(self.cpu_at_begin.run_ns) as f64;
@@ -135,7 +137,11 @@ impl Window {
         Span {
             useful_ms: ms(now.useful_ns, then.useful_ns),
             mpi_ms: ms(now.mpi_ns, then.mpi_ns),
-            cpu_share: if run + delay > 0.0 { run / (run + delay) } else { 1.0 },
+            cpu_share: if run + delay > 0.0 {
+                share_of_slot(run / (run + delay), pace)
+            } else {
+                1.0
+            },
             sends: sends.filter(|(_, messages, _)| *messages > 0.0).collect(),
         }
     }
@@ -203,11 +209,11 @@ mod tests {
         let mut windows = RankWindows::default();
         let (mut iterations, mut useful) = (0, 0);
         let cpu = BTreeMap::new();
-        windows.on_samples(0, &[job(vec![counters(0, 0, 0)])], &cpu);
+        windows.on_samples(0, &[job(vec![counters(0, 0, 0)])], &cpu, 1.0);
         for (look, (more, useful_ms)) in spans.iter().enumerate() {
             (iterations, useful) = (iterations + more, useful + more * useful_ms);
             let now = counters(iterations, useful, iterations);
-            windows.on_samples((look as u64 + 1) * 250_000_000, &[job(vec![now])], &cpu);
+            windows.on_samples((look as u64 + 1) * 250_000_000, &[job(vec![now])], &cpu, 1.0);
         }
         windows.reports(&job(vec![counters(0, 0, 0)])).pop()
     }

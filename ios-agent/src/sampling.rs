@@ -1,5 +1,6 @@
-//! Takes samples of the node: counters as they stand now. Reads a handful of small files of `/proc`, nothing else.
+//! Takes samples of the node: counters as they stand now. Reads a handful of small files, nothing else.
 
+use crate::cpu_limit::CpuLimit;
 use crate::proc_text;
 use pcm_proto::keeper::ProcessKey;
 use rustix::time::{ClockId, clock_gettime};
@@ -15,6 +16,8 @@ pub struct RankSample {
     pub run_ns: u64,
     /// Time its main thread was ready but had no CPU.
     pub delay_ns: u64,
+    /// Whether it stands back for others.
+    pub is_niced: bool,
 }
 
 /// Counters of the node.
@@ -22,8 +25,10 @@ pub struct RankSample {
 pub struct Sample {
     /// When, in seconds of a steady clock.
     pub at_s: f64,
-    /// CPU time the node's CPUs were busy, in seconds.
+    /// CPU time the node's CPUs were busy, in seconds, but for niced work; of a limited node, what its group took.
     pub busy_s: f64,
+    /// CPU time of niced work.
+    pub niced_s: f64,
     /// Its ranks.
     pub ranks: BTreeMap<ProcessKey, RankSample>,
     /// Time some task of the machine waited for a CPU.
@@ -48,13 +53,28 @@ fn clock_s(clock: ClockId) -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
-/// Looks at the node with these CPUs and ranks.
-pub fn take(cpus: &[u32], ranks: &[(ProcessKey, u32)]) -> Sample {
+/// Looks at the node with these CPUs and ranks, whose CPU time may be limited.
+pub fn take(cpus: &[u32], limit: Option<&CpuLimit>, ranks: &[(ProcessKey, u32)]) -> Sample {
     let samples = ranks.iter().filter_map(|(key, pid)| Some((*key, rank(*pid)?)));
+    let ranks: BTreeMap<ProcessKey, RankSample> = samples.collect();
+    let (busy_s, niced_s) = match limit {
+        // Where the kernel does not count what a group takes, it is what its ranks take.
+        Some(limit) => (
+            limit
+                .usage_s()
+                .unwrap_or_else(|| ranks.values().map(|rank| rank.used_s).sum()),
+            0.0,
+        ),
+        None => {
+            let cpu = proc_text::cpu_ticks(&read("/proc/stat"), cpus);
+            (cpu.busy as f64 / TICKS_PER_S, cpu.niced as f64 / TICKS_PER_S)
+        }
+    };
     Sample {
         at_s: clock_s(ClockId::Monotonic),
-        busy_s: proc_text::cpu_busy_ticks(&read("/proc/stat"), cpus) as f64 / TICKS_PER_S,
-        ranks: samples.collect(),
+        busy_s,
+        niced_s,
+        ranks,
         cpu_pressure_us: proc_text::pressure_us(&read("/proc/pressure/cpu")).unwrap_or(0),
         memory_pressure_us: proc_text::pressure_us(&read("/proc/pressure/memory")).unwrap_or(0),
         available_bytes: proc_text::available_bytes(&read("/proc/meminfo")).unwrap_or(0),
@@ -63,11 +83,13 @@ pub fn take(cpus: &[u32], ranks: &[(ProcessKey, u32)]) -> Sample {
 }
 
 fn rank(pid: u32) -> Option<RankSample> {
-    let ticks = proc_text::process_ticks(&read(&format!("/proc/{pid}/stat")))?;
+    let stat = read(&format!("/proc/{pid}/stat"));
+    let ticks = proc_text::process_ticks(&stat)?;
     let (run_ns, delay_ns) = proc_text::run_and_delay_ns(&read(&format!("/proc/{pid}/schedstat"))).unwrap_or((0, 0));
     Some(RankSample {
         used_s: ticks as f64 / TICKS_PER_S,
         run_ns,
         delay_ns,
+        is_niced: proc_text::niceness(&stat).is_some_and(|nice| nice > 0),
     })
 }

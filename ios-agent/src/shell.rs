@@ -1,6 +1,7 @@
 //! The agent in its process: looks at the node, asks the daemon what the ranks' pages show, drives the pure agent with
 //! that and carries out its effects. The only part that knows the clock and the link.
 
+use crate::cpu_limit::CpuLimit;
 use crate::decide::tuning::Tuning;
 use crate::own_node::OwnNode;
 use crate::protocol::agent::Agent;
@@ -23,6 +24,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A profile covers this many looks: ticks of 10 ms make shorter times too coarse.
 const LOOKS_PER_PROFILE: usize = 5;
 
+/// A group's limit may be changed at any time, but seldom is.
+const LIMIT_EVERY: Duration = Duration::from_secs(1);
+
 /// The daemon hears at least so often, whatever happens.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
@@ -44,6 +48,8 @@ pub(crate) struct Shell {
     windows: RankWindows,
     cpu: BTreeMap<ProcessKey, RankSample>,
     speed: f64,
+    limit: Option<CpuLimit>,
+    limit_seen: Option<Instant>,
     samples: Vec<Sample>,
     told: Option<(Instant, NodeProfile)>,
     asked: Option<Instant>,
@@ -63,6 +69,8 @@ impl Shell {
             windows: RankWindows::default(),
             cpu: BTreeMap::new(),
             speed: 0.0,
+            limit: None,
+            limit_seen: None,
             samples: Vec::with_capacity(LOOKS_PER_PROFILE + 1),
             told: None,
             asked: None,
@@ -168,7 +176,11 @@ impl Shell {
 
     /// Looks at the node; false when the daemon is gone.
     async fn look(&mut self) -> bool {
-        let sample = sampling::take(&self.node.cpus, &self.ranks);
+        if self.limit_seen.is_none_or(|seen| seen.elapsed() >= LIMIT_EVERY) {
+            self.limit_seen = Some(Instant::now());
+            self.look_for_limit();
+        }
+        let sample = sampling::take(&self.node.cpus, self.limit.as_ref(), &self.ranks);
         self.cpu.clone_from(&sample.ranks);
         self.samples.push(sample);
         if self.samples.len() > LOOKS_PER_PROFILE {
@@ -186,6 +198,17 @@ impl Shell {
         self.carry_out(effects).await && self.ask_for_samples().await
     }
 
+    fn look_for_limit(&mut self) {
+        let limit = CpuLimit::find().filter(|limit| limit.cpus < self.node.cpus.len() as f64);
+        if limit != self.limit {
+            tracing::info!(cpus = ?limit.as_ref().map(|limit| limit.cpus), "the CPU time of this node is limited");
+            self.node.set_limit(limit.as_ref().map(|limit| limit.cpus));
+            // Counters of before were of something else.
+            self.samples.clear();
+            self.limit = limit;
+        }
+    }
+
     /// Asks the daemon about its jobs when it is time to; false when the daemon is gone.
     async fn ask_for_samples(&mut self) -> bool {
         let has_work = self.has_jobs || !self.ranks.is_empty();
@@ -200,7 +223,7 @@ impl Shell {
 
     fn on_samples(&mut self, at_ns: u64, jobs: Vec<JobSample>) -> Vec<Effect> {
         (self.has_jobs, self.is_answered) = (!jobs.is_empty(), true);
-        self.windows.on_samples(at_ns, &jobs, &self.cpu);
+        self.windows.on_samples(at_ns, &jobs, &self.cpu, self.node.pace());
         let own = self.node.resources(self.now_s(), self.ranks.len() as u32);
         let reported = jobs.into_iter().map(|job| {
             let reports = self.windows.reports(&job);

@@ -17,7 +17,11 @@ pub fn profile(before: &Sample, after: &Sample, speed: f64) -> NodeProfile {
             run_delay = run_delay.max(delay / (run + delay));
         }
     }
-    let busy = (after.busy_s - before.busy_s).max(0.0);
+    let mut busy = (after.busy_s - before.busy_s).max(0.0);
+    // Niced work competes only with ranks that are niced, too.
+    if after.ranks.values().any(|rank| rank.is_niced) {
+        busy += (after.niced_s - before.niced_s).max(0.0);
+    }
     let share = |before_us: u64, after_us: u64| (after_us.saturating_sub(before_us) as f64 / 1e6 / seconds).min(1.0);
     NodeProfile {
         speed,
@@ -57,6 +61,7 @@ mod tests {
             used_s,
             run_ns,
             delay_ns,
+            is_niced: false,
         }
     }
 
@@ -75,6 +80,28 @@ mod tests {
         };
         let profile = profile(&before, &after, 1.0);
         assert!((profile.load_by_ranks - 0.9).abs() < 1e-9 && (profile.load_by_others - 0.6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn niced_work_is_load_for_niced_ranks_only() {
+        let between = |is_niced: bool| {
+            let of_rank = RankSample {
+                is_niced,
+                ..rank(5.0, 0, 0)
+            };
+            let before = Sample {
+                ranks: [(key(0), of_rank)].into(),
+                ..Sample::default()
+            };
+            let after = Sample {
+                at_s: 1.0,
+                niced_s: 0.7,
+                ..before.clone()
+            };
+            profile(&before, &after, 1.0).load_by_others
+        };
+        assert_eq!(between(false), 0.0);
+        assert!((between(true) - 0.7).abs() < 1e-9);
     }
 
     #[test]

@@ -22,6 +22,9 @@ Example:
 /// How long the daemons may take to end all jobs and themselves: two grace times of a job and the way down the tree.
 const LEAVE_MAX: Duration = Duration::from_secs(8);
 
+/// How long another change of the cluster may hold this one up.
+const LOCK_MAX: Duration = Duration::from_secs(5);
+
 /// How long a sweep over ssh may take.
 const REMOTE_SWEEP_MAX: Duration = Duration::from_secs(15);
 
@@ -56,7 +59,8 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
             Err(Failure::no_cluster(cluster.path(), ""))
         };
     }
-    let _lock = cluster.lock()?;
+    // A killed `up` may leave a child that has the lock until it has become the daemon.
+    let _lock = cluster.lock_within(LOCK_MAX)?;
     // A `down` that held the lock before us may have removed everything.
     let record = cluster.expect_record()?;
     let asked = ask_daemons(cluster).await;

@@ -194,6 +194,7 @@ impl Daemon {
             Timer::Redial(node) => self.on_redial(&node),
             Timer::Drain => self.drain_next(),
             Timer::Parked => self.on_parked_timer(),
+            Timer::LastWords(key) => self.on_last_words(key),
             Timer::Unneeded(key) => self.on_unneeded_timer(key),
             Timer::Agent => self.start_agent(),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),

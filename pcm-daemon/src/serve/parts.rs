@@ -30,11 +30,18 @@ const COORDINATOR_LOST_AFTER: Duration = Duration::from_secs(10);
 /// Requests and messages of ranks that wait for the loop, per job.
 const RANK_EVENTS_MAX: usize = 256;
 
+/// A process that ended is waited for so long to be heard to its end; one it started may keep its channel open for ever.
+const LAST_WORDS_MAX: Duration = Duration::from_millis(200);
+
 /// A process on this node, as far as the daemon deals with it.
 pub(super) struct Local {
     pub(super) handle: RankHandle,
     /// Whether its last request stands in the journal, so its answer must too.
     is_written: bool,
+    /// Whether its library can say nothing more.
+    is_silent: bool,
+    /// How it ended, while what it said before may still be on its way.
+    ended: Option<ExitStatus>,
 }
 
 /// This node's part of a job.
@@ -62,6 +69,10 @@ impl Part {
             armed_us: None,
         }
     }
+}
+
+fn warn_of_nonsense(key: ProcessKey, reason: &str) {
+    tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
 }
 
 async fn pass_on(mut rank_events: mpsc::Receiver<RankEvent>, events: mpsc::Sender<Event>) {
@@ -218,22 +229,7 @@ impl Daemon {
                 );
                 self.reform_start_failed(job, process, reason);
             }
-            FromKeeper::Exited { key, status } => {
-                if self.parts.contains_key(&key.job) {
-                    self.participate(
-                        key.job,
-                        Input::Exited {
-                            process: key.process,
-                            status,
-                        },
-                    );
-                    self.reform_exited(key.job, key.process, status);
-                    self.forget_if_done(key.job, key.process);
-                } else {
-                    self.keeper.order(DaemonToKeeper::Forget { key });
-                }
-                self.tell_agent_ranks();
-            }
+            FromKeeper::Exited { key, status } => self.on_exited(key, status),
             FromKeeper::Parked(image) => self.on_image(image),
             FromKeeper::NotParked { key, reason } => self.on_no_image(key, reason),
             FromKeeper::JobCleared {
@@ -248,6 +244,43 @@ impl Daemon {
                 self.participate(job, Input::JobCleared);
             }
         }
+    }
+
+    /// A process ended. Its end is told after what it said: a reason must not come behind its consequence.
+    fn on_exited(&mut self, key: ProcessKey, status: ExitStatus) {
+        match self.local_mut(key) {
+            Some(local) if !local.is_silent => {
+                local.ended = Some(status);
+                self.timers.arm(LAST_WORDS_MAX, Timer::LastWords(key));
+            }
+            _ => self.end_process(key, status),
+        }
+    }
+
+    /// What a process that ended had to say was heard, or does not come.
+    pub(super) fn on_last_words(&mut self, key: ProcessKey) {
+        let Some(local) = self.local_mut(key) else { return };
+        local.is_silent = true;
+        if let Some(status) = local.ended.take() {
+            self.end_process(key, status);
+        }
+    }
+
+    fn end_process(&mut self, key: ProcessKey, status: ExitStatus) {
+        if self.parts.contains_key(&key.job) {
+            self.participate(
+                key.job,
+                Input::Exited {
+                    process: key.process,
+                    status,
+                },
+            );
+            self.reform_exited(key.job, key.process, status);
+            self.forget_if_done(key.job, key.process);
+        } else {
+            self.keeper.order(DaemonToKeeper::Forget { key });
+        }
+        self.tell_agent_ranks();
     }
 
     /// Takes over the descriptors of a process.
@@ -269,6 +302,8 @@ impl Daemon {
                     Local {
                         handle,
                         is_written: false,
+                        is_silent: false,
+                        ended: None,
                     },
                 );
                 if part.stdin.is_ended() {
@@ -308,10 +343,13 @@ impl Daemon {
                 message,
                 descriptors,
             } => self.on_app(key, message, descriptors),
-            RankEvent::PmiBroken { key, reason } | RankEvent::AppBroken { key, reason } => {
-                tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
+            RankEvent::PmiBroken { key, reason } => warn_of_nonsense(key, &reason),
+            RankEvent::AppBroken { key, reason } => {
+                warn_of_nonsense(key, &reason);
+                self.on_last_words(key);
             }
-            RankEvent::PmiClosed { .. } | RankEvent::AppClosed { .. } => {}
+            RankEvent::PmiClosed { .. } => {}
+            RankEvent::AppClosed { key } => self.on_last_words(key),
         }
     }
 

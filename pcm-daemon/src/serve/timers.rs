@@ -2,6 +2,7 @@
 //! is still anything to do, so a timer that is out of date does no harm and is never cancelled.
 
 use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::keeper::ProcessKey;
 use pcm_proto::parked::ParkKey;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,6 +18,8 @@ pub(super) enum Timer {
     CoordinatorLost(JobId),
     /// The attached `pcmctl` of a job may have been away for too long.
     Unattended(JobId),
+    /// A process that ended may have nothing more to say.
+    LastWords(ProcessKey),
     /// A reconfiguration of a job wants to go on.
     Reform(JobId, Box<pcm_core::reconfiguration::effects::Timer>),
     /// A question may be unanswered.
