@@ -67,6 +67,8 @@ verbs! {
     Jobs(jobs),
     /// Show the ranks of a job
     Ps(ps),
+    /// Show what ranks have sent each other
+    Messages(messages),
     /// End a job
     Kill(kill),
     /// Send a signal to every rank of a job

@@ -11,3 +11,4 @@ pub mod partition;
 pub mod pmi;
 pub mod reconfiguration;
 pub mod redistribution;
+pub mod stuck;

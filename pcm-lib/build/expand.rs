@@ -128,10 +128,20 @@ fn counted(entry: &Entry, class: usize, number: usize) -> String {
     } else {
         if shape.sent.is_some() {
             before += "    recorder.sent(entered, dest, sent);\n";
+            before += &format!(
+                "    recorder.send_noted(entered, dest, {}, sent, comm_);\n",
+                shape.send_tag
+            );
         }
         if shape.received.is_some() {
             before += "    recorder.received(entered, source, received);\n";
         }
+    }
+    if is_collective(entry) {
+        before += &format!(
+            "    recorder.collective_noted(entered, {number}, peer, bytes, {});\n",
+            shape.over
+        );
     }
     match entry.prototype.name.as_str() {
         "MPI_Start" => before += "    recorder.started(entered, &unsafe { [*request_] });\n",
@@ -156,7 +166,10 @@ fn counted(entry: &Entry, class: usize, number: usize) -> String {
 /// What the names of the arguments say about a call; expressions of Rust.
 struct Shape {
     communicator: String,
+    /// The communicator itself.
+    over: String,
     tag: &'static str,
+    send_tag: &'static str,
     sent: Option<(&'static str, String)>,
     received: Option<(&'static str, String)>,
     root: bool,
@@ -206,7 +219,9 @@ impl Shape {
             (_, _, receive) => receive.unwrap_or_else(zero),
         };
         Self {
-            communicator: communicator.map_or_else(zero, |c| format!("handle::word({})", rust_name(c))),
+            communicator: communicator.map_or_else(zero, |c| format!("recorder.identity({})", rust_name(c))),
+            over: communicator.map(rust_name).unwrap_or_default(),
+            send_tag: if given("sendtag") { "sendtag_" } else { "tag_" },
             tag: ["recvtag", "tag"]
                 .iter()
                 .find(|name| given(name))
@@ -245,6 +260,23 @@ impl Shape {
     }
 }
 
+/// Whether all ranks of the communicator must call it in the same order.
+fn is_collective(entry: &Entry) -> bool {
+    let name = entry.prototype.name.as_str();
+    let is_over_a_communicator = matches!(
+        entry.class.as_str(),
+        "collective" | "communicator" | "topology" | "window" | "file"
+    ) && entry
+        .prototype
+        .arguments
+        .iter()
+        .any(|a| a.base == "MPI_Comm" && a.pointers == 0);
+    let is_otherwise = ["_init", "_group", "Intercomm", "_buffer", "Threadcomm"]
+        .iter()
+        .any(|part| name.contains(part));
+    is_over_a_communicator && !is_otherwise
+}
+
 /// What is remembered or forgotten about handles, before and after the call.
 fn handles(entry: &Entry) -> (String, String) {
     let (mut before, mut after) = (String::new(), String::new());
@@ -263,6 +295,11 @@ fn handles(entry: &Entry) -> (String, String) {
             before += &format!("    if {given} {{ recorder.{kind}_ended(*handle); }}\n");
         } else {
             after += &format!("    if code == 0 && {given} {{ recorder.{kind}_made(*handle); }}\n");
+            // One that is made in the background may not be used, not even asked for its ranks, before it is complete.
+            let is_made_by_now = matches!(entry.class.as_str(), "communicator" | "topology") && !name.contains("idup");
+            if kind == "communicator" && is_made_by_now {
+                after += &format!("    if code == 0 && {given} {{ recorder.communicator_ordered(*handle); }}\n");
+            }
         }
     }
     (before, after)

@@ -6,6 +6,7 @@ use crate::event::{Event, Reconfigured};
 use crate::ids::{JobId, NodeName, ProcessId, Rank};
 use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
 use crate::layout::ModeWanted;
+use crate::look::RankLook;
 use serde::{Deserialize, Serialize};
 
 /// Largest piece of standard input or output in one message.
@@ -72,6 +73,11 @@ pub enum ControlToDaemon {
     Jobs,
     /// The ranks of a job.
     Ps {
+        /// The job.
+        job: JobId,
+    },
+    /// What the ranks of a job do with each other.
+    Look {
         /// The job.
         job: JobId,
     },
@@ -252,6 +258,13 @@ pub enum DaemonToControl {
         status: JobStatus,
         /// Its ranks in order.
         ranks: Vec<RankStatus>,
+    },
+    /// Answer to `Look`.
+    Look {
+        /// The job.
+        status: JobStatus,
+        /// Its ranks in order; one whose node did not answer is missing.
+        ranks: Vec<RankLook>,
     },
     /// Answer to `Events`; more follow when following.
     Events(Vec<Event>),

@@ -12,6 +12,7 @@
 //! | [`Progress`] | rank | at start, at a change of state, `iteration` at each iteration |
 //! | [`Call`], [`Class`], [`Peer`] | rank | at each MPI call |
 //! | [`Name`] | rank | once, before it leaves [`State::Starting`] |
+//! | [`Record`] | rank | at each collective and each send, and when it has a new communicator |
 //!
 //! # The current call
 //!
@@ -34,6 +35,7 @@
 //! translates them to CLOCK_MONOTONIC; the rank writes these three once.
 
 use crate::handshake::PROTOCOL_VERSION;
+use crate::record::Record;
 use std::fmt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
@@ -53,6 +55,8 @@ pub const CLASSES_MAX: usize = 16;
 pub const PEERS_MAX: usize = 1 << 20;
 /// Stored as `peer` or `tag` when the call has none.
 pub const NOT_ONE: i32 = i32::MIN;
+/// Stored as `peer` when the call takes a message from anybody, and as `tag` when it takes any.
+pub const ANY: i32 = -1;
 
 const FUNCTION_BITS: u32 = 16;
 const FUNCTION_MASK: u64 = (1 << FUNCTION_BITS) - 1;
@@ -177,6 +181,8 @@ pub struct Head {
     /// The rank's part.
     pub classes: [Class; CLASSES_MAX],
     names: [Name; FUNCTIONS_MAX],
+    /// The rank's part.
+    pub record: Record,
 }
 
 /// Life cycle of a rank as its page shows it.
@@ -255,7 +261,7 @@ pub struct CallSeen {
     pub tag: Option<i32>,
     /// Bytes it was given to carry.
     pub bytes: u64,
-    /// The communicator's handle; only good for comparing.
+    /// The communicator's identity, see [`crate::record`]; 0 where it has none.
     pub communicator: u64,
     /// CLOCK_MONOTONIC at its beginning.
     pub since_ns: u64,

@@ -14,6 +14,7 @@ use crate::event::Event;
 use crate::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
 use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::ExitStatus;
+use crate::look::RankLook;
 use crate::parked::ParkedMessage;
 use crate::reconfiguration::ReconfigurationMessage;
 use serde::{Deserialize, Serialize};
@@ -405,6 +406,11 @@ pub enum Question {
         /// The job.
         job: JobId,
     },
+    /// What the job's ranks on this node do with their mates.
+    Look {
+        /// The job.
+        job: JobId,
+    },
     /// This node's own events, oldest first, beginning after `since_us`.
     Events {
         /// Only this job's.
@@ -436,6 +442,8 @@ pub enum Answer {
     Jobs(Vec<JobStatus>),
     /// To `Ranks`.
     Ranks(Vec<RankStatus>),
+    /// To `Look`.
+    Look(Vec<RankLook>),
     /// To `Events`.
     Events(Vec<Event>),
     /// To `Control`.

@@ -41,6 +41,11 @@ const PROGRAMS: [Program; 7] = [
         malleable: false,
     },
     Program {
+        name: "pcm-deadlock",
+        source: "tests/programs/deadlock.c",
+        malleable: false,
+    },
+    Program {
         name: "pcm-pingpong",
         source: "pcm-lib/bench/pingpong.c",
         malleable: true,

@@ -14,6 +14,7 @@ pub(crate) mod jobs;
 pub(crate) mod join;
 pub(crate) mod kill;
 pub(crate) mod logs;
+pub(crate) mod messages;
 pub(crate) mod migrate;
 pub(crate) mod nodes;
 pub(crate) mod ping;

@@ -1,29 +1,48 @@
-//! `ps`: the ranks of a job and what each of them does.
+//! `ps`: the ranks of a job and what each of them does, and with `--stuck` why they do not go on.
 
 use super::jobs::state_word;
+use super::messages;
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
 use crate::lookup;
 use crate::output::{self, Align, Table};
+use pcm_core::stuck::{self, Report, rank_list};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{Epoch, JobId};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};
 use serde::Serialize;
+use std::time::Duration;
 
 const EXAMPLE: &str = "\
 Example:
   pcmctl ps 1
-  pcmctl ps heat2d --json";
+  pcmctl ps heat2d --json
+  pcmctl ps 1 --stuck";
+
+/// Between two looks at a job's ranks: a rank that goes on makes or ends a call in that time, or is excused by the one
+/// that computes.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1000);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     /// The job, by number or name
     job: String,
+    /// Say which ranks wait for each other for ever, and why
+    #[arg(long)]
+    stuck: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Serialize)]
+struct Judgement<'a> {
+    job: JobId,
+    name: &'a str,
+    #[serde(flatten)]
+    report: &'a Report,
 }
 
 #[derive(Serialize)]
@@ -39,6 +58,9 @@ struct Document<'a> {
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     let mut link = Link::open(cluster).await?;
     let job = lookup::job(&mut link, &args.job).await?;
+    if args.stuck {
+        return stuck(&mut link, job, args.json).await;
+    }
     let (status, ranks) = match link.ask(ControlToDaemon::Ps { job }, ASK_DEADLINE).await? {
         DaemonToControl::Ps { status, ranks } => (status, ranks),
         other => return Err(Failure::unexpected("Ps", &other)),
@@ -56,6 +78,47 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         output::print(&format!("{}{}", head(&status), table(&ranks)))?;
     }
     Ok(0)
+}
+
+async fn stuck(link: &mut Link, job: JobId, json: bool) -> Result<i32, Failure> {
+    let (_, first) = messages::look(link, job).await?;
+    tokio::time::sleep(BETWEEN_LOOKS).await;
+    let (status, second) = messages::look(link, job).await?;
+    let report = stuck::judge(&first, &second);
+    if json {
+        output::print_json(&Judgement {
+            job,
+            name: &status.name,
+            report: &report,
+        })?;
+    } else {
+        output::print(&format!("{}{}", head(&status), judgement(&report)))?;
+    }
+    Ok(0)
+}
+
+fn judgement(report: &Report) -> String {
+    if report.stuck.is_empty() {
+        let Report { waiting, ranks, .. } = report;
+        let moving = *ranks as usize - waiting.len().min(*ranks as usize);
+        let rest = if waiting.is_empty() {
+            String::new()
+        } else {
+            format!("; waiting for them: {}", rank_list(waiting))
+        };
+        return format!("not stuck: {moving} of {ranks} ranks compute or went on within a second{rest}\n");
+    }
+    let mut text = format!("stuck: {} cannot go on\n", rank_list(&report.stuck));
+    for finding in &report.findings {
+        text += &format!("- {}\n", finding.text);
+    }
+    let named = |rank: &&u32| report.findings.iter().any(|finding| finding.ranks.contains(rank));
+    let behind: Vec<u32> = report.stuck.iter().filter(|rank| !named(rank)).copied().collect();
+    if !behind.is_empty() {
+        text += &format!("- waiting behind them: {}\n", rank_list(&behind));
+    }
+    text += "'pcmctl kill JOB' ends it; 'pcmctl messages JOB' shows what was sent\n";
+    text
 }
 
 fn head(status: &JobStatus) -> String {

@@ -119,6 +119,7 @@ impl Daemon {
             }
             Question::Jobs => Answer::Jobs(self.own_jobs()),
             Question::Ranks { job } => Answer::Ranks(self.own_ranks(job)),
+            Question::Look { job } => Answer::Look(self.own_looks(job)),
             Question::Events { job, since_us } => Answer::Events(self.log.after(since_us, job)),
             Question::Control(request) => {
                 let from = Requester::Peer {

@@ -213,7 +213,8 @@ impl Daemon {
             ControlToDaemon::Signal { job, .. }
             | ControlToDaemon::Kill { job }
             | ControlToDaemon::Reconfigure { job, .. }
-            | ControlToDaemon::Ps { job } => {
+            | ControlToDaemon::Ps { job }
+            | ControlToDaemon::Look { job } => {
                 if !self.jobs.contains_key(job) && self.ended.find(*job).is_none() {
                     let job = *job;
                     return self.find_coordinator(from, job, request);
@@ -271,6 +272,7 @@ impl Daemon {
                 self.answer(from, DaemonToControl::Done);
             }
             ControlToDaemon::Ps { job } => self.gather_ps(from, job),
+            ControlToDaemon::Look { job } => self.gather_looks(from, job),
             ControlToDaemon::Reconfigure {
                 job,
                 change,

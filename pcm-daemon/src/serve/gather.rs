@@ -11,6 +11,7 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl, Refusal};
 use pcm_proto::event::Event;
 use pcm_proto::ids::{Iteration, JobId, NodeName};
 use pcm_proto::job::{JobStatus, RankStatus};
+use pcm_proto::look::RankLook;
 use pcm_proto::peer::{Answer, Question};
 use pcm_proto::refusal;
 use std::collections::BTreeSet;
@@ -35,6 +36,11 @@ pub(super) enum Wanted {
     Ranks {
         status: Box<JobStatus>,
         ranks: Vec<RankStatus>,
+    },
+    /// What the ranks of a job do with each other.
+    Look {
+        status: Box<JobStatus>,
+        ranks: Vec<RankLook>,
     },
     /// Whether a job's ranks can be reconfigured, for the layout that is asked for.
     Steps {
@@ -95,6 +101,7 @@ impl Daemon {
             (Wanted::Ranks { ranks, .. } | Wanted::Steps { ranks, .. }, Some(Answer::Ranks(more))) => {
                 ranks.extend(more)
             }
+            (Wanted::Look { ranks, .. }, Some(Answer::Look(more))) => ranks.extend(more),
             (Wanted::Events { events, .. }, Some(Answer::Events(more))) => events.extend(more),
             (Wanted::Nodes, Some(Answer::Report(report))) => self.on_report(*report),
             (Wanted::Knowing { .. }, Some(Answer::Control(answer))) if !is_unknown(&answer) => {
@@ -140,6 +147,7 @@ impl Daemon {
                 self.answer(from, DaemonToControl::Jobs(jobs));
             }
             Wanted::Ranks { status, ranks } => self.answer_ps(from, *status, ranks),
+            Wanted::Look { status, ranks } => self.answer_looks(from, *status, ranks),
             Wanted::Steps { asked, ranks } => self.on_steps_known(from, &asked, &ranks),
             Wanted::Events { mut events, follower } => {
                 events.sort_by_key(|event| event.time_us);

@@ -20,6 +20,7 @@ mod keeper_orders;
 mod launch;
 mod layout_requests;
 mod logs;
+mod look;
 mod members;
 mod nodes;
 mod output_files;

@@ -4,6 +4,7 @@ mod datatypes;
 mod era;
 mod handle_table;
 pub(crate) mod lifecycle;
+mod order;
 mod place;
 mod ranks;
 pub(crate) mod recorder;

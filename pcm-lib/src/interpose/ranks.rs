@@ -39,6 +39,11 @@ impl Ranks {
         }
     }
 
+    /// All of them in order.
+    pub(super) fn into_list(self) -> Vec<i32> {
+        self.in_job.into_vec()
+    }
+
     /// See the file head.
     pub(super) fn rank_in_job(&self, rank: i32) -> i32 {
         usize::try_from(rank)

@@ -9,9 +9,11 @@
 
 use super::era::Era;
 use super::handle_table::HandleTable;
+use super::order::Order;
 use super::ranks::Ranks;
 use crate::{clock::Clock, mpi::handle};
-use pcm_proto::page::{NOT_ONE, Page};
+use pcm_proto::page::{ANY, NOT_ONE, Page};
+use pcm_proto::record::{CollectiveSeen, JOB, SendSeen};
 use std::cell::Cell;
 use std::os::raw::{c_int, c_void};
 use std::sync::atomic::{
@@ -57,6 +59,7 @@ pub(crate) struct Recorder {
     datatypes: HandleTable,
     persistent: HandleTable,
     era: Era,
+    order: Order,
 }
 
 /// That a call was entered, and how.
@@ -66,6 +69,12 @@ pub(crate) struct Entered(u64);
 impl Entered {
     const NESTED: Self = Self(0);
     const OTHER_THREAD: Self = Self(1);
+
+    /// Whether the page shows the call.
+    #[inline]
+    fn is_shown(self) -> bool {
+        self != Self::NESTED && self != Self::OTHER_THREAD
+    }
 }
 
 struct Persistent {
@@ -98,8 +107,10 @@ impl Recorder {
             datatypes: HandleTable::new(DATATYPES_MAX * 2),
             persistent: HandleTable::new(PERSISTENT_MAX * 2),
             era: Era::new(COMMUNICATORS_MAX * 2),
+            order: Order::new(COMMUNICATORS_MAX * 2),
         };
         recorder.communicator_made(own);
+        recorder.communicator_ordered(own);
         for datatype in super::datatypes::predefined() {
             recorder.datatype_made(datatype);
         }
@@ -185,6 +196,7 @@ impl Recorder {
     pub(crate) fn job_change(&self, communicator: mpi_sys::MPI_Comm) {
         self.job.store(handle::word(communicator), Relaxed);
         self.era.next();
+        self.order.begin_anew(self.page);
         for ranks in self.communicators.values_clear() {
             self.ranks_drop(Some(ranks));
         }
@@ -237,12 +249,12 @@ impl Recorder {
         buffer as u64 == self.in_place
     }
 
-    /// Rank in the job of a rank in `communicator`: [`NOT_ONE`] for wildcards and MPI_PROC_NULL.
+    /// Rank in the job of a rank in `communicator`: [`ANY`] for the wildcard, [`NOT_ONE`] for MPI_PROC_NULL.
     #[inline]
     pub(super) fn peer(&self, communicator: mpi_sys::MPI_Comm, rank: c_int) -> i32 {
         let word = handle::word(communicator);
         if rank < 0 {
-            NOT_ONE
+            no_rank(rank)
         } else if word == self.job.load(Relaxed) {
             rank
         } else {
@@ -330,10 +342,76 @@ impl Recorder {
     /// A receive from a peer is posted.
     #[inline]
     pub(super) fn received(&self, entered: Entered, peer: i32, bytes: u64) {
-        if entered != Entered::NESTED && peer != NOT_ONE {
+        if entered == Entered::NESTED {
+            return;
+        }
+        if peer == ANY {
+            self.add(&self.page.head.record.from_anybody, 1);
+        } else if peer != NOT_ONE {
             let row = self.page.peer(row(peer));
             self.add(&row.messages_received, 1);
             self.add(&row.bytes_received, bytes);
+        }
+    }
+
+    /// What the page calls a communicator.
+    #[inline]
+    pub(super) fn identity(&self, communicator: mpi_sys::MPI_Comm) -> u64 {
+        let word = handle::word(communicator);
+        if word == self.job.load(Relaxed) {
+            JOB
+        } else {
+            self.order.identity(word)
+        }
+    }
+
+    /// A message was begun, for who asks later why nobody took it.
+    #[inline]
+    pub(super) fn send_noted(
+        &self,
+        entered: Entered,
+        peer: i32,
+        tag: c_int,
+        bytes: u64,
+        communicator: mpi_sys::MPI_Comm,
+    ) {
+        if entered.is_shown() && peer >= 0 {
+            self.page.head.record.send_begun(&SendSeen {
+                communicator: self.identity(communicator),
+                peer,
+                tag,
+                bytes,
+            });
+        }
+    }
+
+    /// A collective operation was begun.
+    #[inline]
+    pub(super) fn collective_noted(
+        &self,
+        entered: Entered,
+        function: u16,
+        root: i32,
+        bytes: u64,
+        communicator: mpi_sys::MPI_Comm,
+    ) {
+        if !entered.is_shown() {
+            return;
+        }
+        let word = handle::word(communicator);
+        let next = if word == self.job.load(Relaxed) {
+            Some((JOB, self.order.next_on_job()))
+        } else {
+            self.order.next(word)
+        };
+        if let Some((communicator, sequence)) = next {
+            self.page.head.record.collective_begun(&CollectiveSeen {
+                communicator,
+                sequence,
+                function,
+                root: if root < 0 { NOT_ONE } else { root },
+                bytes,
+            });
         }
     }
 
@@ -357,9 +435,20 @@ impl Recorder {
         }
     }
 
+    /// The ranks of a new communicator can be told.
+    pub(super) fn communicator_ordered(&self, communicator: mpi_sys::MPI_Comm) {
+        // SAFETY: a constant of the MPI library.
+        let null = unsafe { mpi_sys::RSMPI_COMM_NULL };
+        if handle::word(communicator) != handle::word(null) {
+            // SAFETY: MPI is initialised and has just made the communicator.
+            unsafe { self.order.made(communicator, self.job(), &self.page.head.record) };
+        }
+    }
+
     /// The application ends a communicator.
     pub(super) fn communicator_ended(&self, communicator: mpi_sys::MPI_Comm) {
         self.era.ended(communicator);
+        self.order.ended(communicator);
         self.ranks_drop(self.communicators.remove(handle::word(communicator)));
     }
 
@@ -413,6 +502,16 @@ impl Recorder {
                 }
             }
         }
+    }
+}
+
+/// What a number that is no rank means.
+fn no_rank(number: c_int) -> i32 {
+    // SAFETY: a constant of the MPI library.
+    if number == unsafe { mpi_sys::RSMPI_ANY_SOURCE } {
+        ANY
+    } else {
+        NOT_ONE
     }
 }
 

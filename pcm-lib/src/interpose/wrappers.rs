@@ -22,7 +22,6 @@
 )]
 
 use super::recorder;
-use crate::mpi::handle;
 use pcm_proto::page::NOT_ONE;
 use std::os::raw::{c_int, c_void};
 

@@ -1,0 +1,63 @@
+//! Which ranks of a job wait for each other for ever, and why: a judgement on two looks at the job's ranks. Pure.
+//!
+//! A rank *may go on* when it is outside of MPI, began another call between the looks, or is in a call of which it is
+//! not known what it waits for. A rank that waits may go on when one of those it waits for may (all of them, where the
+//! call needs all). What is left when nothing more follows is stuck: nobody outside can release it. So a slow rank
+//! excuses all who wait for it, and doubt always speaks for the job.
+
+mod finding;
+mod view;
+mod waits;
+
+pub use finding::{Finding, Kind, Report, rank_list};
+pub use view::View;
+
+use pcm_proto::look::RankLook;
+use std::collections::BTreeSet;
+use waits::{Need, Wait};
+
+/// Judges a job by two looks at its ranks, the second at least half a second after the first.
+pub fn judge(first: &[RankLook], second: &[RankLook]) -> Report {
+    let view = View::new(first, second);
+    let waits: Vec<(u32, Wait)> = view
+        .held()
+        .filter_map(|rank| waits::of(&view, rank).map(|wait| (rank, wait)))
+        .collect();
+    let stuck = stuck(&view, &waits);
+    let held: Vec<&(u32, Wait)> = waits.iter().filter(|(rank, _)| stuck.contains(rank)).collect();
+    let excused = waits.iter().filter(|(rank, _)| !stuck.contains(rank));
+    Report {
+        findings: finding::explain(&view, &held),
+        stuck: stuck.iter().copied().collect(),
+        waiting: excused.map(|(rank, _)| *rank).collect(),
+        ranks: view.ranks().count() as u32,
+    }
+}
+
+/// The waiting ranks that nobody can release.
+fn stuck(view: &View<'_>, waits: &[(u32, Wait)]) -> BTreeSet<u32> {
+    let mut stuck: BTreeSet<u32> = waits.iter().map(|(rank, _)| *rank).collect();
+    // Each round but the last takes at least one rank out.
+    for _ in 0..=waits.len() {
+        let is_free = |rank: &u32| !stuck.contains(rank) && !view.is_finished(*rank);
+        let released: Vec<u32> = waits
+            .iter()
+            .filter(|(rank, wait)| stuck.contains(rank) && !wait.is_hopeless && may_go_on(wait, &is_free))
+            .map(|(rank, _)| *rank)
+            .collect();
+        if released.is_empty() {
+            break;
+        }
+        for rank in released {
+            stuck.remove(&rank);
+        }
+    }
+    stuck
+}
+
+fn may_go_on(wait: &Wait, is_free: &impl Fn(&u32) -> bool) -> bool {
+    match wait.need {
+        Need::All => wait.of.iter().all(is_free),
+        Need::Any => wait.of.iter().any(is_free),
+    }
+}

@@ -1,0 +1,183 @@
+//! What a job's ranks do with each other, read from the shared pages of this node and gathered from all of a job's nodes.
+
+use super::control::Requester;
+use super::daemon::Daemon;
+use super::gather::Wanted;
+use super::ps::monotonic_ns;
+use pcm_proto::control::DaemonToControl;
+use pcm_proto::ids::{Bytes, JobId, NodeName, ProcessId, Rank};
+use pcm_proto::job::JobStatus;
+use pcm_proto::look::{
+    CallLook, CollectiveLook, CommunicatorLook, PEERS_SHOWN_MAX, PeerLook, RankLook, SendLook, Stage,
+};
+use pcm_proto::page::{NOT_ONE, Page, State};
+use pcm_proto::peer::Question;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// A node that does not answer within this time is left out of the look.
+const LOOK_WITHIN: Duration = Duration::from_secs(1);
+
+impl Daemon {
+    /// One look at each process of the job here.
+    pub(super) fn own_looks(&self, job: JobId) -> Vec<RankLook> {
+        let Some(part) = self.parts.get(&job) else {
+            return Vec::new();
+        };
+        let now_ns = monotonic_ns();
+        let locals = part.locals.iter();
+        let looks = locals.map(|(process, local)| look(*process, &self.own, local.handle.page().page(), now_ns));
+        looks.collect()
+    }
+
+    pub(super) fn gather_looks(&mut self, from: Requester, job: JobId) {
+        let (Some(coordinated), Some(status)) = (self.jobs.get(&job), self.job_status(job)) else {
+            return self.refuse_unknown_job(from, job);
+        };
+        let nodes: Vec<NodeName> = coordinated.state.active_nodes().cloned().collect();
+        let wanted = Wanted::Look {
+            status: Box::new(status),
+            ranks: Vec::new(),
+        };
+        self.gather(from, wanted, &Question::Look { job }, nodes, LOOK_WITHIN);
+    }
+
+    /// The coordinator knows which process is which rank.
+    pub(super) fn answer_looks(&mut self, from: Requester, status: JobStatus, mut seen: Vec<RankLook>) {
+        let Some(coordinated) = self.jobs.get(&status.job) else {
+            return self.refuse_unknown_job(from, status.job);
+        };
+        let ranks = coordinated.state.rank_rows().filter_map(|(rank, process, ..)| {
+            let position = seen.iter().position(|look| look.process == process)?;
+            Some(RankLook {
+                rank,
+                ..seen.swap_remove(position)
+            })
+        });
+        let ranks = ranks.collect();
+        self.answer(from, DaemonToControl::Look { status, ranks });
+    }
+}
+
+fn look(process: ProcessId, node: &NodeName, page: &Page<'_>, now_ns: u64) -> RankLook {
+    let record = &page.head.record;
+    let seen = page.call_seen();
+    let call = seen.map(|seen| CallLook {
+        function: seen.function,
+        peer: seen.peer,
+        tag: seen.tag,
+        bytes: Bytes(seen.bytes),
+        communicator: seen.communicator,
+        since_ms: now_ns.saturating_sub(seen.since_ns) as f64 / 1e6,
+    });
+    let collectives: Vec<CollectiveLook> = record
+        .collectives()
+        .into_iter()
+        .map(|seen| CollectiveLook {
+            communicator: seen.communicator,
+            sequence: seen.sequence,
+            function: page.function_name(usize::from(seen.function)),
+            root: (seen.root != NOT_ONE).then_some(seen.root),
+            bytes: Bytes(seen.bytes),
+        })
+        .collect();
+    let sends = record.sends().into_iter().map(|seen| SendLook {
+        communicator: seen.communicator,
+        peer: seen.peer,
+        tag: seen.tag,
+        bytes: Bytes(seen.bytes),
+    });
+    // Of the communicators only the one that matters now: all of all ranks would fill more than a message.
+    let current = match &call {
+        Some(call) if call.communicator != 0 => Some(call.communicator),
+        _ => collectives.last().map(|last| last.communicator),
+    };
+    let communicators = record.communicators().into_iter();
+    let communicators = communicators.filter(|(identity, _)| Some(*identity) == current);
+    let (peers, peers_left_out) = peers(page);
+    RankLook {
+        rank: Rank(page.head.progress.job_rank.load(Relaxed) as u32),
+        process,
+        node: node.clone(),
+        stage: match page.state() {
+            State::Starting => Stage::Starting,
+            State::Running => Stage::Running,
+            State::Finalizing | State::Done => Stage::Finished,
+        },
+        calls: page.calls(),
+        call,
+        sends: sends.collect(),
+        communicators: communicators
+            .map(|(identity, ranks)| CommunicatorLook { identity, ranks })
+            .collect(),
+        from_anybody: record.from_anybody.load(Relaxed),
+        collectives,
+        peers,
+        peers_left_out,
+    }
+}
+
+fn peers(page: &Page<'_>) -> (Vec<PeerLook>, u32) {
+    let rows = (0..page.peers_max()).filter_map(|rank| {
+        let row = page.peer(rank);
+        let messages_sent = row.messages_sent.load(Relaxed);
+        let receives_posted = row.messages_received.load(Relaxed);
+        (messages_sent != 0 || receives_posted != 0).then(|| PeerLook {
+            peer: rank as u32,
+            messages_sent,
+            bytes_sent: row.bytes_sent.load(Relaxed),
+            receives_posted,
+        })
+    });
+    let mut rows: Vec<PeerLook> = rows.collect();
+    let left_out = rows.len().saturating_sub(PEERS_SHOWN_MAX);
+    if left_out > 0 {
+        rows.sort_by_key(|row| std::cmp::Reverse(row.messages_sent.max(row.receives_posted)));
+        rows.truncate(PEERS_SHOWN_MAX);
+        rows.sort_by_key(|row| row.peer);
+    }
+    (rows, left_out as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rank::page::{PageFile, PageMap};
+    use pcm_proto::record::{CollectiveSeen, JOB};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_look_names_the_call_the_collectives_and_the_busiest_peers() {
+        let file = PageFile::new(PEERS_SHOWN_MAX + 10).unwrap();
+        let map = PageMap::new(file.as_fd()).unwrap();
+        let page = map.page();
+        page.set_function_name(3, "Bcast");
+        page.set_state(State::Running);
+        page.head.record.collective_begun(&CollectiveSeen {
+            communicator: JOB,
+            sequence: 1,
+            function: 3,
+            root: 2,
+            bytes: 8,
+        });
+        page.head.call.enter(3, 2, NOT_ONE, 8, JOB, 0);
+        for rank in 0..PEERS_SHOWN_MAX + 10 {
+            page.peer(rank).messages_sent.store(rank as u64, Relaxed);
+        }
+        let look = look(ProcessId(4), &NodeName::new("n0").unwrap(), page, 1_000_000);
+        assert_eq!(look.stage, Stage::Running);
+        assert_eq!(
+            look.call.as_ref().map(|call| (call.function.as_str(), call.peer)),
+            Some(("Bcast", Some(2)))
+        );
+        assert_eq!(
+            (look.collectives[0].function.as_str(), look.collectives[0].root),
+            ("Bcast", Some(2))
+        );
+        assert_eq!((look.peers.len(), look.peers_left_out), (PEERS_SHOWN_MAX, 9));
+        assert_eq!(
+            look.peers.last().map(|row| row.peer),
+            Some((PEERS_SHOWN_MAX + 9) as u32)
+        );
+    }
+}

@@ -1,0 +1,80 @@
+/* Ranks that wait for each other, one mistake of people's programs per mode: pcm-deadlock MODE. After a healthy beginning
+ * every mode but the last two hangs. Must never know about pcm. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int rank, size;
+
+static void pause_ms(long ms)
+{
+    struct timespec span = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&span, NULL);
+}
+
+/* Messages and collectives that match, so that nothing stands at its beginning. */
+static void work_well(int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        int right = (rank + 1) % size, left = (rank + size - 1) % size, data = i;
+        MPI_Request request;
+        MPI_Irecv(&data, 1, MPI_INT, left, 3, MPI_COMM_WORLD, &request);
+        MPI_Send(&i, 1, MPI_INT, right, 3, MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Allreduce(MPI_IN_PLACE, &data, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Bcast(&data, 1, MPI_INT, i % size, MPI_COMM_WORLD);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    const char *mode = argc > 1 ? argv[1] : "";
+    double value = rank;
+    const int many = 1 << 20;
+    double *data = calloc((size_t)many, sizeof *data);
+    if (data == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    work_well(100);
+    if (strcmp(mode, "cycle") == 0) {
+        MPI_Recv(&value, 1, MPI_DOUBLE, (rank + 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (strcmp(mode, "tag") == 0) {
+        if (rank == 0)
+            MPI_Send(&value, 1, MPI_DOUBLE, 1, 8, MPI_COMM_WORLD);
+        if (rank == 1)
+            MPI_Recv(&value, 1, MPI_DOUBLE, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (strcmp(mode, "collective") == 0) {
+        if (rank == 1)
+            MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    } else if (strcmp(mode, "root") == 0) {
+        MPI_Reduce(rank == 1 ? MPI_IN_PLACE : data, data, many, MPI_DOUBLE, MPI_SUM, rank == 1, MPI_COMM_WORLD);
+    } else if (strcmp(mode, "size") == 0) {
+        MPI_Comm half;
+        MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+        MPI_Bcast(data, rank == 2 ? 1 : many, MPI_DOUBLE, 0, half);
+    } else if (strcmp(mode, "gone") == 0) {
+        if (rank == 1)
+            MPI_Recv(&value, 1, MPI_DOUBLE, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        return MPI_Finalize();
+    } else if (strcmp(mode, "slow") == 0) {
+        /* One computes for long, the others wait for it: directly, in a circle through it, and in a collective. */
+        if (rank == 0)
+            pause_ms(20000);
+        if (rank == 2)
+            MPI_Recv(&value, 1, MPI_DOUBLE, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 0)
+            MPI_Send(&value, 1, MPI_DOUBLE, 2, 7, MPI_COMM_WORLD);
+    } else if (strcmp(mode, "busy") == 0) {
+        for (int i = 0; i < 400; i++) {
+            work_well(10);
+            pause_ms(rank == i % size ? 50 : 0);
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    free(data);
+    return MPI_Finalize();
+}
