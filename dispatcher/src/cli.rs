@@ -67,6 +67,8 @@ verbs! {
     Jobs(jobs),
     /// Show the ranks of a job
     Ps(ps),
+    /// Watch jobs, ranks and nodes, and move ranks, on the terminal
+    Top(top),
     /// Show what ranks have sent each other
     Messages(messages),
     /// End a job
@@ -91,6 +93,10 @@ verbs! {
     Events(events),
     /// Say why a job was moved, or left where it is
     Explain(explain),
+    /// Show a job in the browser while it runs, and steer it
+    Dashboard(dashboard),
+    /// Write how a job went as one HTML file
+    Report(report),
     /// Show the end of a node's log
     Logs(logs),
     /// Print what a compiler needs to link with libpcm, for eval

@@ -106,8 +106,9 @@ impl Link {
     }
 
     /// Sends a request.
-    pub async fn send(&self, request: &ControlToDaemon) -> Result<(), Failure> {
-        self.sender.send(request).await.map_err(|error| match error {
+    pub async fn send(&mut self, request: &ControlToDaemon) -> Result<(), Failure> {
+        let sent = self.sender.send(request).await;
+        sent.map_err(|error| match error {
             SendError::Encode(error) => Failure::usage(format!("the request cannot be sent: {error}")),
             error => self.lost(&error.to_string()),
         })

@@ -7,6 +7,7 @@ use crate::ids::{JobId, NodeName, ProcessId, Rank};
 use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
 use crate::layout::ModeWanted;
 use crate::look::RankLook;
+use crate::series::Series;
 use serde::{Deserialize, Serialize};
 
 /// Largest piece of standard input or output in one message.
@@ -78,6 +79,11 @@ pub enum ControlToDaemon {
     },
     /// What the ranks of a job do with each other.
     Look {
+        /// The job.
+        job: JobId,
+    },
+    /// How a job fared over time, ended ones of the last hour included.
+    Series {
         /// The job.
         job: JobId,
     },
@@ -265,6 +271,13 @@ pub enum DaemonToControl {
         status: JobStatus,
         /// Its ranks in order; one whose node did not answer is missing.
         ranks: Vec<RankLook>,
+    },
+    /// Answer to `Series`.
+    Series {
+        /// The job.
+        status: JobStatus,
+        /// Empty where the coordinator was started again since.
+        series: Box<Series>,
     },
     /// Answer to `Events`; more follow when following.
     Events(Vec<Event>),

@@ -20,3 +20,4 @@ pub mod peer;
 pub mod reconfiguration;
 pub mod record;
 pub mod refusal;
+pub mod series;

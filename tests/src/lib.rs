@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod background;
 pub mod binaries;
+pub mod browser;
 pub mod cluster;
 pub mod heat2d;
 pub mod leak;

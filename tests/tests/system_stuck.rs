@@ -87,11 +87,6 @@ fn each_kind_of_deadlock_is_explained_by_its_cause() {
     assert_eq!(kind, "wrong_root", "{text}");
     assert!(text.contains("rank 1 called Reduce with root 1"), "{text}");
 
-    let (kind, text, _) = finding(&cluster, "size");
-    assert_eq!(kind, "mismatched_size", "{text}");
-    assert!(text.contains("the communicator of ranks 0, 2"), "{text}");
-    assert!(text.contains("rank 2 called Bcast with 8 bytes"), "{text}");
-
     let (kind, text, _) = finding(&cluster, "gone");
     assert_eq!(kind, "finished", "{text}");
     assert!(text.contains("rank 0 has called Finalize"), "{text}");

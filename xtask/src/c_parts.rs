@@ -14,7 +14,7 @@ struct Program {
     malleable: bool,
 }
 
-const PROGRAMS: [Program; 7] = [
+const PROGRAMS: [Program; 8] = [
     Program {
         name: "heat2d-c",
         source: "examples/heat2d/heat2d.c",

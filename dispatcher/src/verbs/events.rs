@@ -66,6 +66,11 @@ fn show(events: &[Event], json: bool) -> Result<(), Failure> {
     output::print(&text)
 }
 
+/// An event as a person reads it.
+pub(crate) fn words(event: &Event) -> String {
+    sentence(&line(event))
+}
+
 /// The public form of an event.
 pub(super) fn line(event: &Event) -> Map<String, Value> {
     let mut line = Map::new();

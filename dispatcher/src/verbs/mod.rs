@@ -2,6 +2,7 @@
 
 pub(crate) mod checkpoints;
 pub(crate) mod completions;
+pub(crate) mod dashboard;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod drain;
@@ -21,8 +22,13 @@ pub(crate) mod ping;
 pub(crate) mod ps;
 pub(crate) mod rebalance;
 pub(crate) mod remove;
+<<<<<<< HEAD
 pub(crate) mod restart;
+=======
+pub(crate) mod report;
+>>>>>>> 3c5ba8c (pcmctl: top, report, dashboard; pcm-daemon: series of samples; tests: a real browser (system tests not yet run))
 pub(crate) mod run;
 pub(crate) mod shrink;
 pub(crate) mod signal;
+pub(crate) mod top;
 pub(crate) mod up;

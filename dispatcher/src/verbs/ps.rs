@@ -11,6 +11,7 @@ use pcm_core::stuck::{self, Report, rank_list};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{Epoch, JobId};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};
+use pcm_proto::page::ANY;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -172,8 +173,12 @@ pub(crate) fn table(ranks: &[RankStatus]) -> String {
 /// `Recv<3 tag 7`: name without its prefix, peer, tag.
 fn call(rank: &RankStatus) -> String {
     let name = rank.call.strip_prefix("MPI_").unwrap_or(&rank.call);
-    let peer = rank.peer.map(|peer| format!(" peer {peer}")).unwrap_or_default();
-    let tag = rank.tag.map(|tag| format!(" tag {tag}")).unwrap_or_default();
+    let shown = |word: &str, value: Option<i32>| match value {
+        None => String::new(),
+        Some(ANY) => format!(" {word} any"),
+        Some(value) => format!(" {word} {value}"),
+    };
+    let (peer, tag) = (shown("peer", rank.peer), shown("tag", rank.tag));
     format!("{name}{peer}{tag}")
 }
 

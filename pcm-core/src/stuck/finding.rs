@@ -126,15 +126,18 @@ fn collective_words(one: &CollectiveLook, difference: Difference) -> String {
 /// Waits for messages of ranks that have finished, or that were sent otherwise.
 fn lone_waits(view: &View<'_>, waits: &BTreeMap<u32, &Wait>) -> Vec<Finding> {
     let found = waits.iter().filter_map(|(rank, wait)| {
-        let [peer] = wait.of.as_slice() else { return None };
+        if matches!(wait.why, Why::Mismatch { .. }) {
+            return None;
+        }
         let words = wait_words(view, *rank, wait);
-        if view.is_finished(*peer) {
+        if let Some(peer) = wait.of.iter().find(|peer| view.is_finished(**peer)) {
             return Some(Finding {
                 kind: Kind::Finished,
                 ranks: vec![*rank, *peer],
                 text: format!("{words}, but rank {peer} has called Finalize"),
             });
         }
+        let [peer] = wait.of.as_slice() else { return None };
         if wait.why != Why::Message {
             return None;
         }

@@ -31,6 +31,8 @@ const SIGNAL_MAX: i32 = 64;
 pub(super) enum Requester {
     /// A `pcmctl` linked here.
     Control(LinkId),
+    /// Nobody: the daemon itself wants to know.
+    Nobody,
     /// Another daemon, for a `pcmctl` linked there.
     Peer { node: NodeName, ask: u64 },
     /// The agent of this node, with a proposal.
@@ -150,6 +152,7 @@ impl Daemon {
                 }
             }
             Requester::Agent { number } => self.answer_agent(number, answer),
+            Requester::Nobody => {}
             Requester::Peer { node, ask } => {
                 let answer = Box::new(Answer::Control(Box::new(answer)));
                 self.send(&node, DaemonToDaemon::Answer { ask, answer });
@@ -214,7 +217,8 @@ impl Daemon {
             | ControlToDaemon::Kill { job }
             | ControlToDaemon::Reconfigure { job, .. }
             | ControlToDaemon::Ps { job }
-            | ControlToDaemon::Look { job } => {
+            | ControlToDaemon::Look { job }
+            | ControlToDaemon::Series { job } => {
                 if !self.jobs.contains_key(job) && self.ended.find(*job).is_none() {
                     let job = *job;
                     return self.find_coordinator(from, job, request);
@@ -273,6 +277,7 @@ impl Daemon {
             }
             ControlToDaemon::Ps { job } => self.gather_ps(from, job),
             ControlToDaemon::Look { job } => self.gather_looks(from, job),
+            ControlToDaemon::Series { job } => self.answer_series(from, job),
             ControlToDaemon::Reconfigure {
                 job,
                 change,

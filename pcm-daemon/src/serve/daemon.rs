@@ -23,6 +23,7 @@ use pcm_proto::boot::BootSpec;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::peer::DaemonToDaemon;
+use pcm_proto::series::Series;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -60,6 +61,7 @@ pub(super) struct Daemon {
     pub(super) parts: BTreeMap<JobId, Part>,
     pub(super) parked: Parked,
     pub(super) ended: Ended,
+    pub(super) series: BTreeMap<JobId, Series>,
     pub(super) closed: VecDeque<JobId>,
     pub(super) highest_job: JobId,
     pub(super) stage: Stage,
@@ -121,6 +123,7 @@ impl Daemon {
             parts: BTreeMap::new(),
             parked: Parked::default(),
             ended: Ended::default(),
+            series: BTreeMap::new(),
             closed: VecDeque::new(),
             highest_job,
             stage: Stage::Serving,

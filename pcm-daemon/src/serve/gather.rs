@@ -42,6 +42,10 @@ pub(super) enum Wanted {
         status: Box<JobStatus>,
         ranks: Vec<RankLook>,
     },
+    /// How far a job's ranks are, for its series.
+    Sample { job: JobId, ranks: Vec<RankStatus> },
+    /// Messages between a job's ranks, for its series.
+    Traffic { job: JobId, ranks: Vec<RankLook> },
     /// Whether a job's ranks can be reconfigured, for the layout that is asked for.
     Steps {
         asked: Box<LayoutAsked>,
@@ -98,10 +102,13 @@ impl Daemon {
         let mut is_found = false;
         match (&mut open.wanted, answer) {
             (Wanted::Jobs(jobs), Some(Answer::Jobs(more))) => jobs.extend(more),
-            (Wanted::Ranks { ranks, .. } | Wanted::Steps { ranks, .. }, Some(Answer::Ranks(more))) => {
+            (
+                Wanted::Ranks { ranks, .. } | Wanted::Steps { ranks, .. } | Wanted::Sample { ranks, .. },
+                Some(Answer::Ranks(more)),
+            ) => ranks.extend(more),
+            (Wanted::Look { ranks, .. } | Wanted::Traffic { ranks, .. }, Some(Answer::Look(more))) => {
                 ranks.extend(more)
             }
-            (Wanted::Look { ranks, .. }, Some(Answer::Look(more))) => ranks.extend(more),
             (Wanted::Events { events, .. }, Some(Answer::Events(more))) => events.extend(more),
             (Wanted::Nodes, Some(Answer::Report(report))) => self.on_report(*report),
             (Wanted::Knowing { .. }, Some(Answer::Control(answer))) if !is_unknown(&answer) => {
@@ -148,6 +155,8 @@ impl Daemon {
             }
             Wanted::Ranks { status, ranks } => self.answer_ps(from, *status, ranks),
             Wanted::Look { status, ranks } => self.answer_looks(from, *status, ranks),
+            Wanted::Sample { job, ranks } => self.on_sampled(job, &ranks),
+            Wanted::Traffic { job, ranks } => self.on_traffic(job, &ranks),
             Wanted::Steps { asked, ranks } => self.on_steps_known(from, &asked, &ranks),
             Wanted::Events { mut events, follower } => {
                 events.sort_by_key(|event| event.time_us);

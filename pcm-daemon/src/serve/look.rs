@@ -142,7 +142,7 @@ fn peers(page: &Page<'_>) -> (Vec<PeerLook>, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rank::page::{PageFile, PageMap};
+    use crate::rank::{PageFile, PageMap};
     use pcm_proto::record::{CollectiveSeen, JOB};
     use std::os::fd::AsFd;
 

@@ -31,6 +31,7 @@ mod parts;
 mod peers;
 mod ps;
 mod reconfiguring;
+mod series;
 mod shutdown;
 mod start;
 mod timers;

@@ -270,6 +270,7 @@ impl Daemon {
     /// Says how this node is.
     pub(super) fn on_beat(&mut self) {
         self.timers.arm(BEAT, Timer::Beat);
+        self.sample_jobs();
         for node in self.nodes.take_turn() {
             self.say_report(&node);
         }

@@ -1,0 +1,38 @@
+"use strict";
+const token = new URLSearchParams(location.search).get("token");
+const story = document.getElementById("story");
+const state = document.getElementById("state");
+const nodes = document.getElementById("nodes");
+let job = null;
+
+const stream = new EventSource("/stream?token=" + encodeURIComponent(token));
+stream.onmessage = (message) => {
+  const told = JSON.parse(message.data);
+  job = told.job;
+  story.innerHTML = told.html;
+  nodes.replaceChildren(...told.nodes.map((name) => Object.assign(document.createElement("option"), { value: name })));
+};
+stream.onerror = () => { state.textContent = "The connection is lost; trying again."; };
+stream.onopen = () => { state.textContent = "Live."; };
+
+for (const form of document.querySelectorAll("form")) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const order = { act: form.dataset.act };
+    for (const input of form.elements) {
+      if (input.name) order[input.name] = input.type === "number" ? Number(input.value) : input.value;
+    }
+    if (order.act !== "drain") order.job = job;
+    state.textContent = "Ordered: " + order.act + ", waiting for its end.";
+    try {
+      const answer = await fetch("/act", {
+        method: "POST",
+        headers: { "X-Pcm-Token": token, "Content-Type": "application/json" },
+        body: JSON.stringify(order),
+      });
+      state.textContent = answer.ok ? (await answer.json()).text : "Refused.";
+    } catch (error) {
+      state.textContent = "Not answered: " + error.message;
+    }
+  });
+}

@@ -1,0 +1,233 @@
+//! How `top` looks: three tables and a line, in 80 columns and up, without colour: what is chosen is marked by a sign
+//! and by reversed letters. Only rows that are seen are made.
+
+use super::state::{Line, Pane, State};
+use crate::output::bytes;
+use pcm_proto::control::NodeState;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line as TextLine;
+use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
+
+const KEYS: &str = "tab pane  jk row  s sort  r reverse  / filter  m migrate  d drain  q quit";
+/// Lines of a table beside its rows: its title and its head.
+const FRAME: u16 = 2;
+
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
+    let height = |rows: usize, max: u16| (rows as u16).min(max) + FRAME;
+    let is_tall = frame.area().height >= 30;
+    let most = |pane| match (state.pane == pane, is_tall) {
+        (true, _) => 8,
+        (false, true) => 6,
+        (false, false) => 3,
+    };
+    let areas = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(height(state.jobs().len(), most(Pane::Jobs))),
+        Constraint::Min(FRAME + 2),
+        Constraint::Length(height(state.nodes().len(), most(Pane::Nodes))),
+        Constraint::Length(1),
+    ])
+    .split(frame.area());
+    frame.render_widget(Paragraph::new(head(state)), areas[0]);
+    jobs(frame, areas[1], state);
+    ranks(frame, areas[2], state);
+    nodes(frame, areas[3], state);
+    frame.render_widget(Paragraph::new(bottom(state)), areas[4]);
+}
+
+fn head(state: &State) -> TextLine<'static> {
+    let look = state.look();
+    let up = look.nodes.iter().filter(|node| node.state == NodeState::Up).count();
+    let ranks: u32 = look.jobs.iter().map(|job| job.size).sum();
+    let mut text = format!(
+        "pcm  {up} of {} nodes up  {} jobs  {ranks} ranks",
+        look.nodes.len(),
+        look.jobs.len()
+    );
+    if !state.filter.is_empty() {
+        text += &format!("  filter {:?}", state.filter);
+    }
+    TextLine::styled(text, Style::new().add_modifier(Modifier::BOLD))
+}
+
+fn bottom(state: &State) -> String {
+    match &state.line {
+        Line::Idle(text) if text.is_empty() => KEYS.to_owned(),
+        Line::Idle(text) => text.clone(),
+        Line::Filter => format!("filter: {}_  (enter keeps it, esc clears it)", state.filter),
+        Line::Target { job, rank, typed } => format!("move rank {rank} of job {job} to node: {typed}_  (enter, esc)"),
+        Line::Confirm(order) => format!("{} y or n", order.question()),
+    }
+}
+
+/// What a table is about.
+struct Panel<'a> {
+    pane: Pane,
+    title: String,
+    columns: &'a [(&'static str, u16)],
+    count: usize,
+}
+
+/// A table of which only the rows around the chosen one are made.
+fn table(frame: &mut Frame<'_>, area: Rect, state: &State, panel: Panel<'_>, row: impl Fn(usize) -> Vec<String>) {
+    let Panel {
+        pane,
+        title,
+        columns,
+        count,
+    } = panel;
+    let has_focus = state.pane == pane;
+    let visible = usize::from(area.height.saturating_sub(FRAME));
+    let chosen = state.chosen(pane);
+    let first = chosen
+        .saturating_sub(visible.saturating_sub(1))
+        .min(count.saturating_sub(visible));
+    let rows = (first..count.min(first + visible)).map(|place| {
+        let mark = if has_focus && place == chosen { ">" } else { " " };
+        let cells = std::iter::once(mark.to_owned()).chain(row(place));
+        let style = if has_focus && place == chosen {
+            Style::new().add_modifier(Modifier::REVERSED)
+        } else {
+            Style::new()
+        };
+        Row::new(cells.collect::<Vec<_>>()).style(style)
+    });
+    let rows: Vec<Row<'_>> = rows.collect();
+    let title = if has_focus {
+        format!("[{title}]")
+    } else {
+        format!(" {title} ")
+    };
+    let names = std::iter::once("").chain(columns.iter().map(|(name, _)| *name));
+    let widths = std::iter::once(1).chain(columns.iter().map(|(_, width)| *width));
+    let table = Table::new(rows, widths.map(Constraint::Length))
+        .header(Row::new(names.collect::<Vec<_>>()).style(Style::new().add_modifier(Modifier::UNDERLINED)))
+        .block(Block::new().borders(Borders::TOP).title(title));
+    frame.render_widget(table, area);
+}
+
+fn jobs(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let jobs = state.jobs();
+    let columns = [
+        ("JOB", 5),
+        ("NAME", 16),
+        ("STATE", 13),
+        ("RANKS", 6),
+        ("EPOCH", 6),
+        ("NODES", 26),
+    ];
+    let panel = Panel {
+        pane: Pane::Jobs,
+        title: "jobs".to_owned(),
+        columns: &columns,
+        count: jobs.len(),
+    };
+    table(frame, area, state, panel, |place| {
+        let job = jobs[place];
+        let nodes: Vec<String> = job
+            .nodes
+            .iter()
+            .take(8)
+            .map(|(node, ranks)| format!("{node}:{ranks}"))
+            .collect();
+        vec![
+            job.job.to_string(),
+            job.name.clone(),
+            format!("{:?}", job.state).to_lowercase(),
+            job.size.to_string(),
+            job.epoch.to_string(),
+            nodes.join(" "),
+        ]
+    });
+}
+
+fn ranks(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let ranks = state.ranks();
+    let title = match state.job {
+        Some(job) => format!("ranks of job {job} by {}", state.sort.word()),
+        None => "ranks".to_owned(),
+    };
+    let columns = [
+        ("RANK", 5),
+        ("NODE", 8),
+        ("ITER", 9),
+        ("USEFUL", 9),
+        ("SENT/S", 8),
+        ("CALL", 26),
+        ("SINCE", 8),
+    ];
+    let panel = Panel {
+        pane: Pane::Ranks,
+        title,
+        columns: &columns,
+        count: ranks.len(),
+    };
+    table(frame, area, state, panel, |place| {
+        let rank = ranks[place];
+        let peer = match rank.peer {
+            Some(pcm_proto::page::ANY) => " any".to_owned(),
+            Some(peer) => format!(" peer {peer}"),
+            None => String::new(),
+        };
+        let is_in_call = rank.call != "-";
+        vec![
+            rank.rank.to_string(),
+            rank.node.to_string(),
+            rank.iteration.to_string(),
+            milliseconds(rank.useful_ms),
+            state
+                .rate(rank)
+                .map_or_else(|| "-".to_owned(), |rate| bytes(rate as u64)),
+            format!("{}{peer}", rank.call),
+            if is_in_call {
+                milliseconds(rank.call_since_ms)
+            } else {
+                String::new()
+            },
+        ]
+    });
+}
+
+fn nodes(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let nodes = state.nodes();
+    let columns = [
+        ("NODE", 12),
+        ("STATE", 9),
+        ("CPUS", 5),
+        ("SPEED", 6),
+        ("OTHERS", 7),
+        ("RANKS", 6),
+        ("FREE", 9),
+        ("ADDRESS", 18),
+    ];
+    let panel = Panel {
+        pane: Pane::Nodes,
+        title: "nodes".to_owned(),
+        columns: &columns,
+        count: nodes.len(),
+    };
+    table(frame, area, state, panel, |place| {
+        let node = nodes[place];
+        vec![
+            node.name.to_string(),
+            format!("{:?}", node.state).to_lowercase(),
+            node.cpus.len().to_string(),
+            format!("{:.2}", node.speed),
+            format!("{:.2}", node.load_by_others),
+            node.ranks.to_string(),
+            bytes(node.free_memory),
+            node.address.clone(),
+        ]
+    });
+}
+
+fn milliseconds(ms: f64) -> String {
+    match ms {
+        ms if ms <= 0.0 => "-".to_owned(),
+        ms if ms < 10.0 => format!("{ms:.2} ms"),
+        ms if ms < 1000.0 => format!("{ms:.0} ms"),
+        ms => format!("{:.1} s", ms / 1000.0),
+    }
+}

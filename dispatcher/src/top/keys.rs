@@ -1,0 +1,124 @@
+//! What a key means. Nothing is ordered without a yes.
+
+use super::state::{Line, Order, Pane, State};
+use pcm_proto::ids::NodeName;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// Longest text that can be typed.
+const TYPED_MAX: usize = 64;
+/// Rows of a page key.
+const PAGE: isize = 10;
+
+/// What follows from a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nothing but what is shown.
+    Shown,
+    /// The end.
+    Quit,
+    /// This is to be done.
+    Do(Order),
+}
+
+pub(super) fn on_key(state: &mut State, key: KeyEvent) -> Outcome {
+    if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+        return Outcome::Quit;
+    }
+    match std::mem::replace(&mut state.line, Line::Idle(String::new())) {
+        Line::Idle(_) => on_idle(state, key.code),
+        Line::Filter => {
+            on_filter(state, key.code);
+            Outcome::Shown
+        }
+        Line::Target { job, rank, mut typed } => {
+            state.line = match key.code {
+                KeyCode::Esc => Line::Idle("not moved".to_owned()),
+                KeyCode::Enter => match NodeName::new(&typed) {
+                    Ok(to) if state.look().nodes.iter().any(|node| node.name == to) => {
+                        Line::Confirm(Order::Migrate { job, rank, to })
+                    }
+                    _ => Line::Idle(format!("there is no node {typed:?}")),
+                },
+                code => {
+                    edit(&mut typed, code);
+                    Line::Target { job, rank, typed }
+                }
+            };
+            Outcome::Shown
+        }
+        Line::Confirm(order) => {
+            if matches!(key.code, KeyCode::Char('y' | 'Y')) {
+                state.line = Line::Idle("ordered, waiting for its end".to_owned());
+                return Outcome::Do(order);
+            }
+            state.line = Line::Idle("not done".to_owned());
+            Outcome::Shown
+        }
+    }
+}
+
+fn on_idle(state: &mut State, code: KeyCode) -> Outcome {
+    match code {
+        KeyCode::Char('q') => return Outcome::Quit,
+        KeyCode::Tab => {
+            state.pane = match state.pane {
+                Pane::Jobs => Pane::Ranks,
+                Pane::Ranks => Pane::Nodes,
+                Pane::Nodes => Pane::Jobs,
+            }
+        }
+        KeyCode::Down | KeyCode::Char('j') => state.step(1),
+        KeyCode::Up | KeyCode::Char('k') => state.step(-1),
+        KeyCode::PageDown => state.step(PAGE),
+        KeyCode::PageUp => state.step(-PAGE),
+        KeyCode::Char('s') => state.sort_next(),
+        KeyCode::Char('r') => state.is_reversed = !state.is_reversed,
+        KeyCode::Char('/') => state.line = Line::Filter,
+        KeyCode::Esc => state.filter.clear(),
+        KeyCode::Char('m') => migrate(state),
+        KeyCode::Char('d') => drain(state),
+        _ => {}
+    }
+    Outcome::Shown
+}
+
+fn migrate(state: &mut State) {
+    let place = state.chosen(Pane::Ranks);
+    let rank = state.ranks().get(place).map(|rank| rank.rank);
+    state.line = match (state.job, rank) {
+        (Some(job), Some(rank)) if state.pane == Pane::Ranks => Line::Target {
+            job,
+            rank,
+            typed: String::new(),
+        },
+        _ => Line::Idle("choose a rank first: tab goes to the ranks".to_owned()),
+    };
+}
+
+fn drain(state: &mut State) {
+    let place = state.chosen(Pane::Nodes);
+    let node = state.nodes().get(place).map(|node| node.name.clone());
+    state.line = match node {
+        Some(node) if state.pane == Pane::Nodes => Line::Confirm(Order::Drain { node }),
+        _ => Line::Idle("choose a node first: tab goes to the nodes".to_owned()),
+    };
+}
+
+fn on_filter(state: &mut State, code: KeyCode) {
+    match code {
+        KeyCode::Enter => {}
+        KeyCode::Esc => state.filter.clear(),
+        code => {
+            edit(&mut state.filter, code);
+            state.line = Line::Filter;
+        }
+    }
+}
+
+fn edit(text: &mut String, code: KeyCode) {
+    match code {
+        KeyCode::Backspace => drop(text.pop()),
+        KeyCode::Char(letter) if text.len() < TYPED_MAX => text.push(letter),
+        _ => {}
+    }
+}

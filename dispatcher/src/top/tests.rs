@@ -1,0 +1,195 @@
+//! `top` drawn into a buffer, and its keys.
+
+use super::draw::draw;
+use super::keys::{Outcome, on_key};
+use super::state::{Line, Look, Order, Pane, State};
+use pcm_proto::control::{NodeState, NodeStatus};
+use pcm_proto::ids::{Bytes, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
+use pcm_proto::job::{JobState, JobStatus, RankStatus};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::time::Instant;
+
+fn node_name(number: u32) -> NodeName {
+    NodeName::new(format!("n{number}")).unwrap()
+}
+
+fn look(at: f64, ranks: u32, nodes: u32) -> Look {
+    let node = |number| NodeStatus {
+        name: node_name(number),
+        address: format!("127.0.0.1:{}", 40_000 + number),
+        site: "here".into(),
+        cpus: vec![number],
+        state: NodeState::Up,
+        speed: 1.0,
+        load_by_others: 0.25,
+        ranks: ranks / nodes,
+        free_memory: 1 << 33,
+        daemon_pid: 1,
+    };
+    let rank = |number: u32| RankStatus {
+        rank: Rank(number),
+        process: ProcessId(number),
+        node: node_name(number % nodes),
+        pid: 1000 + number,
+        iteration: Iteration(1000 + u64::from(number * 7919 % ranks)),
+        useful_ms: f64::from(number * 31 % ranks),
+        call: if number.is_multiple_of(3) {
+            "-".into()
+        } else {
+            "Recv".into()
+        },
+        call_since_ms: f64::from(number),
+        peer: Some(2),
+        tag: Some(5),
+        bytes: Some(Bytes(8)),
+        sent: Bytes((at * 1e6) as u64),
+        received: Bytes(0),
+    };
+    let job = |number| JobStatus {
+        job: JobId(number),
+        name: format!("heat{number}"),
+        state: JobState::Running,
+        epoch: Epoch(3),
+        size: ranks,
+        nodes: (0..nodes).map(|node| (node_name(node), ranks / nodes)).collect(),
+        started_us: 0,
+        end: None,
+        coordinator: node_name(0),
+    };
+    Look {
+        at,
+        jobs: vec![job(1), job(2)],
+        nodes: (0..nodes).map(node).collect(),
+        ranks: (0..ranks).map(rank).collect(),
+    }
+}
+
+fn state(ranks: u32, nodes: u32) -> State {
+    let mut state = State::new();
+    state.on_look(look(1.0, ranks, nodes));
+    state.on_look(look(2.0, ranks, nodes));
+    state
+}
+
+fn screen(state: &State, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state)).unwrap();
+    let buffer = terminal.backend().buffer().clone();
+    let line = |y| {
+        (0..width)
+            .map(|x| buffer[(x, y)].symbol().to_owned())
+            .collect::<String>()
+    };
+    (0..height).map(|y| line(y).trim_end().to_owned()).collect()
+}
+
+fn press(state: &mut State, keys: &[KeyCode]) -> Outcome {
+    let press = |state: &mut State, code: &KeyCode| on_key(state, KeyEvent::new(*code, KeyModifiers::NONE));
+    let outcomes = keys.iter().map(|code| press(state, code));
+    outcomes.last().unwrap_or(Outcome::Shown)
+}
+
+fn typed(text: &str) -> Vec<KeyCode> {
+    text.chars().map(KeyCode::Char).collect()
+}
+
+#[test]
+fn jobs_ranks_and_nodes_are_seen_in_80_columns_without_colour() {
+    let state = state(8, 4);
+    let lines = screen(&state, 80, 24);
+    let all = lines.join("\n");
+    for part in [
+        "4 of 4 nodes up",
+        "heat2",
+        "Recv peer 2",
+        "977 KiB",
+        "n3",
+        "8.0 GiB",
+        "q quit",
+    ] {
+        assert!(all.contains(part), "{part} in\n{all}");
+    }
+    assert!(lines.iter().all(|line| line.chars().count() <= 80));
+    let marked: Vec<_> = lines.iter().filter(|line| line.starts_with('>')).collect();
+    assert_eq!(marked.len(), 1, "{all}");
+}
+
+#[test]
+fn a_choice_survives_a_new_look_and_another_order() {
+    let mut state = state(20, 4);
+    press(&mut state, &[KeyCode::Tab, KeyCode::Down, KeyCode::Down, KeyCode::Down]);
+    assert_eq!((state.pane, state.rank), (Pane::Ranks, Some(Rank(3))));
+    press(&mut state, &typed("ss"));
+    state.on_look(look(3.0, 20, 4));
+    assert_eq!(state.rank, Some(Rank(3)));
+    let lines = screen(&state, 80, 40);
+    let marked = lines.iter().find(|line| line.starts_with('>')).unwrap();
+    assert!(marked.contains(" 3 ") || marked.starts_with("> 3"), "{marked}");
+    press(&mut state, &typed("r"));
+    let first = |state: &State| state.ranks()[0].iteration;
+    assert_eq!(first(&state), Iteration(1019));
+}
+
+#[test]
+fn a_filter_leaves_what_contains_it() {
+    let mut state = state(20, 4);
+    press(&mut state, &typed("/n3"));
+    press(&mut state, &[KeyCode::Enter]);
+    assert!(state.ranks().iter().all(|rank| rank.node.as_str() == "n3"));
+    assert_eq!((state.ranks().len(), state.nodes().len()), (5, 1));
+    press(&mut state, &[KeyCode::Esc]);
+    assert_eq!(state.ranks().len(), 20);
+}
+
+#[test]
+fn a_migration_is_ordered_only_after_a_yes() {
+    let mut state = state(8, 4);
+    let ask = |state: &mut State, answer: char| {
+        state.pane = Pane::Ranks;
+        state.rank = Some(Rank(5));
+        press(state, &typed("mn2"));
+        press(state, &[KeyCode::Enter]);
+        assert!(matches!(state.line, Line::Confirm(_)), "{:?}", state.line);
+        assert!(screen(state, 80, 24)[23].starts_with("move rank 5 of job 2 to node n2? y or n"));
+        press(state, &[KeyCode::Char(answer)])
+    };
+    assert_eq!(ask(&mut state, 'n'), Outcome::Shown);
+    assert_eq!(
+        ask(&mut state, 'y'),
+        Outcome::Do(Order::Migrate {
+            job: JobId(2),
+            rank: Rank(5),
+            to: node_name(2)
+        })
+    );
+}
+
+#[test]
+fn an_unknown_node_and_the_wrong_pane_are_told() {
+    let mut state = state(8, 4);
+    press(&mut state, &typed("d"));
+    assert!(matches!(&state.line, Line::Idle(text) if text.contains("choose a node")));
+    state.pane = Pane::Ranks;
+    press(&mut state, &typed("mn9"));
+    press(&mut state, &[KeyCode::Enter]);
+    assert!(matches!(&state.line, Line::Idle(text) if text.contains("no node")));
+    state.pane = Pane::Nodes;
+    press(&mut state, &typed("jjd"));
+    let drained = press(&mut state, &typed("y"));
+    assert_eq!(drained, Outcome::Do(Order::Drain { node: node_name(2) }));
+}
+
+#[test]
+fn a_thousand_ranks_on_two_hundred_nodes_are_drawn_in_under_100_ms() {
+    let mut state = state(1000, 200);
+    press(&mut state, &typed("sss"));
+    let mut terminal = Terminal::new(TestBackend::new(120, 50)).unwrap();
+    let next = look(3.0, 1000, 200);
+    let since = Instant::now();
+    state.on_look(next);
+    terminal.draw(|frame| draw(frame, &state)).unwrap();
+    let took = since.elapsed();
+    assert!(took.as_millis() < 100, "{took:?}");
+}

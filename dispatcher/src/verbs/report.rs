@@ -1,0 +1,73 @@
+//! `report`: how a job went, as one HTML file that asks nothing of anybody.
+
+use super::events;
+use crate::cluster::ClusterDir;
+use crate::failure::Failure;
+use crate::link::{ASK_DEADLINE, Link};
+use crate::view::{Story, content, document};
+use crate::{lookup, output, time};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use pcm_proto::event::Event;
+use pcm_proto::ids::JobId;
+use pcm_proto::job::JobStatus;
+use pcm_proto::series::Series;
+use std::path::PathBuf;
+
+const EXAMPLE: &str = "\
+Example:
+  pcmctl report 1 --out report.html";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    /// The job, by number or name; it may have ended within the last hour
+    job: String,
+    /// The file
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+/// All that is known of how a job goes or went.
+pub(crate) struct Told {
+    status: JobStatus,
+    series: Series,
+    events: Vec<Event>,
+}
+
+impl Told {
+    pub(crate) async fn of(link: &mut Link, job: JobId) -> Result<Self, Failure> {
+        let (status, series) = match link.ask(ControlToDaemon::Series { job }, ASK_DEADLINE).await? {
+            DaemonToControl::Series { status, series } => (status, *series),
+            other => return Err(Failure::unexpected("Series", &other)),
+        };
+        let request = ControlToDaemon::Events {
+            job: Some(job),
+            follow: false,
+        };
+        let events = match link.ask(request, ASK_DEADLINE).await? {
+            DaemonToControl::Events(events) => events,
+            other => return Err(Failure::unexpected("Events", &other)),
+        };
+        Ok(Self { status, series, events })
+    }
+
+    /// The part of a document that tells it.
+    pub(crate) fn content(self, now_us: u64) -> String {
+        let lines: Vec<String> = self.events.iter().map(events::words).collect();
+        content(&Story::new(self.status, &self.events, &self.series, now_us), &lines)
+    }
+}
+
+pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let mut link = Link::open(cluster).await?;
+    let job = lookup::job(&mut link, &args.job).await?;
+    let told = Told::of(&mut link, job).await?;
+    let html = document(
+        &format!("Job {job}"),
+        &format!("<main>{}</main>", told.content(time::now_us())),
+    );
+    std::fs::write(&args.out, html)
+        .map_err(|error| Failure::system(format!("cannot write {}: {error}", args.out.display())))?;
+    output::print(&format!("{}\n", args.out.display()))?;
+    Ok(0)
+}

@@ -1,0 +1,166 @@
+//! The document: one file, no request to anywhere, light and dark, readable on a narrow screen. All text of jobs and
+//! nodes is escaped.
+
+use super::plots;
+use super::story::Story;
+use crate::output::bytes;
+use crate::time;
+use std::fmt::Write as _;
+
+/// Events listed; the log has all.
+const EVENTS_MAX: usize = 500;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--back:#fff;--text:#1c2126;--soft:#59636e;--line:#d0d7de;--strong:#0a5ec2;--mark:#b3261e;\
+--n0:#a8cdf0;--n1:#f6cf9c;--n2:#b5e0b0;--n3:#f2b8b5;--n4:#d5c3ee;--n5:#e0d3a8;--n6:#b0e0dc;--n7:#e3bcd8}\
+@media(prefers-color-scheme:dark){:root{--back:#14181d;--text:#e6e9ec;--soft:#9aa4ae;--line:#39424c;--strong:#79b8ff;--mark:#ff8a80;\
+--n0:#1f4d7a;--n1:#7a4c11;--n2:#2b6126;--n3:#7d2f2b;--n4:#4f3a78;--n5:#62561e;--n6:#1d615c;--n7:#6c3260}}\
+*{box-sizing:border-box}body{margin:0 auto;max-width:1040px;padding:12px;font:16px/1.45 system-ui,sans-serif;background:var(--back);color:var(--text)}\
+h1{font-size:1.4rem;margin:.2em 0}h2{font-size:1.05rem;margin:1.2em 0 .3em}p{margin:.3em 0}.soft{color:var(--soft)}\
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:0 24px}svg{width:100%;height:auto;display:block}\
+svg text{font:13px system-ui,sans-serif;fill:var(--text)}.axis{fill:none;stroke:var(--soft)}.grid{fill:none;stroke:var(--line)}\
+.line{fill:none;stroke:var(--strong);stroke-width:2;stroke-linejoin:round}.mark{fill:none;stroke:var(--mark);stroke-width:2;stroke-dasharray:5 3}\
+.heat{fill:var(--strong)}.n0{fill:var(--n0)}.n1{fill:var(--n1)}.n2{fill:var(--n2)}.n3{fill:var(--n3)}.n4{fill:var(--n4)}.n5{fill:var(--n5)}.n6{fill:var(--n6)}.n7{fill:var(--n7)}\
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}th,td{text-align:left;padding:2px 12px 2px 0;border-bottom:1px solid var(--line);vertical-align:top}\
+form{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:.4em 0}label{font-size:.9rem}input,select,button{font:inherit;padding:4px 8px;max-width:9em;color:inherit;background:var(--back);border:1px solid var(--soft);border-radius:4px}\
+button{cursor:pointer}button:focus-visible,input:focus-visible{outline:3px solid var(--strong)}";
+
+/// Text as it may stand in a document.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&#39;",
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// A whole document around `body`, which is HTML already.
+pub(crate) fn document(title: &str, body: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n",
+        escape(title)
+    )
+}
+
+/// What is to be said and drawn of a job; `lines` are its events in words, oldest first.
+pub(crate) fn content(story: &Story, lines: &[String]) -> String {
+    let mut html = head(story);
+    let plot = |title: &str, note: &str, svg: String| {
+        let note = if note.is_empty() {
+            String::new()
+        } else {
+            format!("<p class=\"soft\">{note}</p>")
+        };
+        format!("<section><h2>{title}</h2>{svg}{note}</section>")
+    };
+    html += "<div class=\"plots\">";
+    html += &plot("Ranks over nodes", "Dashed: a reconfiguration.", plots::timeline(story));
+    html += &if story.rates.is_empty() {
+        plot(
+            "Iterations per second",
+            "No samples of iterations were kept.",
+            String::new(),
+        )
+    } else {
+        plot(
+            "Iterations per second",
+            "Dashed: a reconfiguration.",
+            plots::rates(story),
+        )
+    };
+    if !story.loads.is_empty() {
+        html += &plot(
+            "Load per node",
+            "CPU time taken by others; darker is more.",
+            plots::loads(story),
+        );
+    }
+    let note = "Point-to-point messages in the present layout; darker is more.";
+    html += &if story.traffic.is_empty() {
+        plot("Messages between ranks", "None were seen.", String::new())
+    } else {
+        plot("Messages between ranks", note, plots::matrix(story))
+    };
+    html += "</div>";
+    html += &changes(story);
+    html += &events(lines);
+    html
+}
+
+fn head(story: &Story) -> String {
+    let status = &story.status;
+    let end = match &status.end {
+        Some(end) if end.code == 0 => "ended well".to_owned(),
+        Some(end) => format!("ended with code {}: {}", end.code, end.reason),
+        None => format!("{:?}", status.state).to_lowercase(),
+    };
+    let pause: f64 = story.changes.iter().map(|change| change.done.pause_ms).sum();
+    let moved: u64 = story.changes.iter().map(|change| change.done.bytes_moved.0).sum();
+    format!(
+        "<h1>Job {} {}</h1><p>{}, {} ranks, epoch {}, begun {}, {:.1} s.</p>\
+         <p>{} reconfigurations moved {} and held the application for {:.1} ms in all.</p>",
+        status.job,
+        escape(&status.name),
+        escape(&end),
+        status.size,
+        status.epoch,
+        time::rfc3339(story.begin_us),
+        story.seconds,
+        story.changes.len(),
+        bytes(moved),
+        pause
+    )
+}
+
+fn changes(story: &Story) -> String {
+    if story.changes.is_empty() {
+        return String::new();
+    }
+    let mut html = "<h2>Reconfigurations</h2><div class=\"wide\"><table><thead><tr><th>Time (s)</th><th>Plan</th>\
+                    <th>Ranks</th><th>Moved</th><th>Data</th><th>Pause (ms)</th><th>In all (ms)</th><th>Cause</th></tr></thead><tbody>"
+        .to_owned();
+    for change in &story.changes {
+        let done = &change.done;
+        let moved: Vec<String> = done.moved.iter().take(16).map(moved_words).collect();
+        _ = write!(
+            html,
+            "<tr><td>{:.2}</td><td>{}</td><td>{} to {}</td><td>{}</td><td>{}</td><td>{:.1}</td><td>{:.1}</td><td>{}</td></tr>",
+            change.at,
+            escape(&done.plan),
+            done.ranks_before,
+            done.ranks_after,
+            escape(&moved.join(", ")),
+            bytes(done.bytes_moved.0),
+            done.pause_ms,
+            done.total_ms,
+            escape(&done.cause)
+        );
+    }
+    html + "</tbody></table></div>"
+}
+
+fn moved_words(moved: &pcm_proto::event::Moved) -> String {
+    match (&moved.from, &moved.to) {
+        (Some(from), Some(to)) => format!("{} {from} to {to}", moved.rank),
+        (None, Some(to)) => format!("{} new on {to}", moved.rank),
+        (Some(from), None) => format!("{} left {from}", moved.rank),
+        (None, None) => moved.rank.to_string(),
+    }
+}
+
+fn events(lines: &[String]) -> String {
+    let mut html = "<h2>Events</h2><div class=\"wide\"><table><tbody>".to_owned();
+    for line in lines.iter().rev().take(EVENTS_MAX) {
+        _ = write!(html, "<tr><td>{}</td></tr>", escape(line));
+    }
+    html + "</tbody></table></div>"
+}

@@ -1,0 +1,190 @@
+//! Axes: a frame, round numbers along it with a unit, and the place of a value. Text is large enough for a narrow
+//! screen, on which the whole drawing is made smaller.
+
+use super::page::escape;
+use std::fmt::Write as _;
+
+/// Size of a drawing in its own units.
+pub(super) const WIDTH: f64 = 480.0;
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 10.0;
+const TOP: f64 = 8.0;
+const BOTTOM: f64 = 40.0;
+
+/// Numbers along an axis, about.
+const TICKS: f64 = 5.0;
+
+/// A plot under way.
+pub(super) struct Chart {
+    text: String,
+    height: f64,
+    x_max: f64,
+    y_max: f64,
+}
+
+impl Chart {
+    /// Empty axes from 0 to these ends, with what they count and in which unit. `y_ticks` gives names instead of numbers.
+    pub(super) fn new(
+        description: &str,
+        height: f64,
+        (x_label, x_max): (&str, f64),
+        (y_label, y_max): (&str, f64),
+        y_names: Option<&[String]>,
+    ) -> Self {
+        let mut chart = Self {
+            text: String::new(),
+            height,
+            x_max: x_max.max(f64::MIN_POSITIVE),
+            y_max: y_max.max(f64::MIN_POSITIVE),
+        };
+        _ = write!(
+            chart.text,
+            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
+            escape(description)
+        );
+        for tick in ticks(chart.x_max) {
+            let x = chart.x(tick);
+            let (top, bottom) = (TOP, height - BOTTOM);
+            _ = write!(
+                chart.text,
+                "<path class=\"grid\" d=\"M{x:.1} {top}V{bottom:.1}\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                bottom + 15.0,
+                number(tick)
+            );
+        }
+        match y_names {
+            None => {
+                for tick in ticks(chart.y_max) {
+                    chart.y_tick(chart.y(tick), &number(tick));
+                }
+            }
+            Some(names) => {
+                // Names that would overlap are left out evenly.
+                let step = (names.len() as f64 * 13.0 / (height - TOP - BOTTOM)).ceil().max(1.0) as usize;
+                for (row, name) in names.iter().enumerate().step_by(step) {
+                    let y = TOP + (row as f64 + 0.5) / names.len() as f64 * (height - TOP - BOTTOM);
+                    chart.y_tick(y, name);
+                }
+            }
+        }
+        _ = write!(
+            chart.text,
+            "<path class=\"axis\" d=\"M{LEFT} {TOP}V{0:.1}H{1:.1}\"/><text x=\"{2:.1}\" y=\"{3:.1}\" text-anchor=\"middle\">{4}</text>\
+             <text transform=\"translate(12 {5:.1}) rotate(-90)\" text-anchor=\"middle\">{6}</text>",
+            height - BOTTOM,
+            WIDTH - RIGHT,
+            (LEFT + WIDTH - RIGHT) / 2.0,
+            height - 6.0,
+            escape(x_label),
+            (TOP + height - BOTTOM) / 2.0,
+            escape(y_label),
+        );
+        chart
+    }
+
+    fn y_tick(&mut self, y: f64, name: &str) {
+        _ = write!(
+            self.text,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            LEFT - 5.0,
+            y + 4.0,
+            escape(name)
+        );
+    }
+
+    /// Place of a value along the axis to the right.
+    pub(super) fn x(&self, value: f64) -> f64 {
+        LEFT + (value / self.x_max).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
+    }
+
+    /// Place of a value along the axis upwards.
+    pub(super) fn y(&self, value: f64) -> f64 {
+        let span = self.height - TOP - BOTTOM;
+        TOP + span - (value / self.y_max).clamp(0.0, 1.0) * span
+    }
+
+    /// Upper end and height of row `row` of `rows` rows.
+    pub(super) fn row(&self, row: usize, rows: usize) -> (f64, f64) {
+        let height = (self.height - TOP - BOTTOM) / rows.max(1) as f64;
+        (TOP + row as f64 * height, height)
+    }
+
+    /// A line through points.
+    pub(super) fn line(&mut self, points: &[(f64, f64)]) {
+        let mut path = String::new();
+        for (place, (x, y)) in points.iter().enumerate() {
+            let command = if place == 0 { 'M' } else { 'L' };
+            _ = write!(path, "{command}{:.1} {:.1}", self.x(*x), self.y(*y));
+        }
+        _ = write!(self.text, "<path class=\"line\" d=\"{path}\"/>");
+    }
+
+    /// A vertical mark with words that a pointer or a screen reader finds.
+    pub(super) fn mark(&mut self, at: f64, words: &str) {
+        let x = self.x(at);
+        _ = write!(
+            self.text,
+            "<path class=\"mark\" d=\"M{x:.1} {TOP}V{:.1}\"><title>{}</title></path>",
+            self.height - BOTTOM,
+            escape(words)
+        );
+    }
+
+    /// A filled box in drawing units, with words.
+    pub(super) fn cell(
+        &mut self,
+        class: &str,
+        style: &str,
+        (x, y): (f64, f64),
+        (width, height): (f64, f64),
+        words: &str,
+    ) {
+        _ = write!(
+            self.text,
+            "<rect class=\"{class}\" {style} x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>",
+            width.max(0.5),
+            height.max(0.5),
+            escape(words)
+        );
+    }
+
+    /// Words inside the drawing.
+    pub(super) fn words(&mut self, (x, y): (f64, f64), words: &str) {
+        _ = write!(
+            self.text,
+            "<text class=\"inside\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
+            escape(words)
+        );
+    }
+
+    /// The finished drawing.
+    pub(super) fn finish(mut self) -> String {
+        self.text += "</svg>";
+        self.text
+    }
+}
+
+/// Round numbers from 0 to `max`.
+fn ticks(max: f64) -> Vec<f64> {
+    let rough = max / TICKS;
+    let power = 10_f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+    let step = steps.into_iter().find(|step| *step >= rough).unwrap_or(power);
+    // The bound is for a maximum that is no number.
+    (0..=2 * TICKS as usize)
+        .map(|count| count as f64 * step)
+        .take_while(|tick| *tick <= max)
+        .collect()
+}
+
+/// A number along an axis, short.
+pub(super) fn number(value: f64) -> String {
+    let (value, unit) = match value.abs() {
+        size if size >= 1e9 => (value / 1e9, "G"),
+        size if size >= 1e6 => (value / 1e6, "M"),
+        size if size >= 1e4 => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let text = format!("{value:.3}");
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}

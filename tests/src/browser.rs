@@ -1,0 +1,186 @@
+//! A real headless Chromium, driven over its debugging pipe. Must never reach beyond loopback by itself.
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+use std::{
+    fs::{File, OpenOptions},
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// What one step of the browser may take; it starts in seconds on a machine that does much else.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A browser with one page.
+pub struct Browser {
+    child: Child,
+    to: File,
+    from: Receiver<Value>,
+    session: String,
+    number: u64,
+    complaints: Vec<String>,
+    _home: TempDir,
+}
+
+/// The browser of this machine.
+pub fn installed() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    let candidates = std::env::split_paths(&folders)
+        .flat_map(|folder| ["chromium", "chromium-browser", "google-chrome"].map(|name| folder.join(name)));
+    candidates.into_iter().find(|path| path.is_file())
+}
+
+impl Browser {
+    /// Starts it with an empty page.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start(program: &PathBuf) -> Self {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let [into, out] = ["in", "out"].map(|name| home.path().join(name));
+        for pipe in [&into, &out] {
+            mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a named pipe");
+        }
+        // Chromium reads orders from descriptor 3 and answers on 4; a shell opens them without unsafe code.
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", r#"exec "$0" "$@" 3<"$PIPE_IN" 4>"$PIPE_OUT""#])
+            .arg(program);
+        command.args([
+            "--headless=new",
+            "--remote-debugging-pipe",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+        ]);
+        command.arg(format!("--user-data-dir={}", home.path().join("profile").display()));
+        command
+            .env("PIPE_IN", &into)
+            .env("PIPE_OUT", &out)
+            .env("HOME", home.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("a shell");
+        let to = OpenOptions::new().write(true).open(&into).expect("the browser's input");
+        let reader = File::open(&out).expect("the browser's output");
+        let (sender, from) = channel();
+        thread::spawn(move || {
+            for message in BufReader::new(reader).split(0).map_while(Result::ok) {
+                let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut browser = Self {
+            child,
+            to,
+            from,
+            session: String::new(),
+            number: 0,
+            complaints: Vec::new(),
+            _home: home,
+        };
+        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = browser.call("Target.attachToTarget", attach);
+        browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
+        for domain in ["Runtime.enable", "Log.enable", "Page.enable"] {
+            browser.call(domain, json!({}));
+        }
+        browser
+    }
+
+    /// Sends an order and waits for its answer.
+    ///
+    /// # Panics
+    /// When the browser refuses it or does not answer in time.
+    pub fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.number += 1;
+        let mut order = json!({ "id": self.number, "method": method, "params": parameters });
+        if !self.session.is_empty() {
+            order["sessionId"] = self.session.clone().into();
+        }
+        let mut bytes = order.to_string().into_bytes();
+        bytes.push(0);
+        self.to.write_all(&bytes).expect("the browser reads its orders");
+        let end = Instant::now() + LIMIT;
+        loop {
+            match self.from.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(message) if message["id"] == self.number => {
+                    assert!(message.get("error").is_none(), "{method}: {message}");
+                    return message["result"].clone();
+                }
+                Ok(event) => self.hear(&event),
+                Err(RecvTimeoutError::Timeout) => panic!("{method} was not answered within {LIMIT:?}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("the browser ended during {method}"),
+            }
+        }
+    }
+
+    fn hear(&mut self, event: &Value) {
+        let parameters = &event["params"];
+        let is_complaint = match event["method"].as_str() {
+            Some("Runtime.exceptionThrown") => true,
+            Some("Runtime.consoleAPICalled") => parameters["type"] == "error",
+            Some("Log.entryAdded") => parameters["entry"]["level"] == "error",
+            _ => false,
+        };
+        if is_complaint {
+            self.complaints.push(parameters.to_string());
+        }
+    }
+
+    /// Loads a page.
+    pub fn open(&mut self, address: &str) {
+        self.call("Page.navigate", json!({ "url": address }));
+    }
+
+    /// Makes the window this wide.
+    pub fn width(&mut self, width: u32) {
+        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", size);
+    }
+
+    /// The value of an expression in the page.
+    pub fn value(&mut self, expression: &str) -> Value {
+        let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        self.call("Runtime.evaluate", parameters)["result"]["value"].clone()
+    }
+
+    /// Waits until an expression in the page is true.
+    ///
+    /// # Panics
+    /// When it is not within `limit`.
+    pub fn wait_for(&mut self, expression: &str, limit: Duration) {
+        let end = Instant::now() + limit;
+        while self.value(expression) != json!(true) {
+            let text = "document.body ? document.body.innerText.slice(0, 2000) : ''";
+            assert!(
+                Instant::now() < end,
+                "not {expression} within {limit:?}: {}",
+                self.value(text)
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Errors the page has told its console so far.
+    pub fn complaints(&self) -> &[String] {
+        &self.complaints
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
