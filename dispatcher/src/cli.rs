@@ -7,12 +7,41 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 
-const EXIT_CODES: &str = "\
-Exit codes: 0 done · 1 the system refused · 2 usage · 3 no cluster · 4 refused · 5 deadline · 6 boot failed ·
-7 link lost · 8 something is broken; 'run' ends with its job's own code. Errors: docs/errors.md
+/// The verbs by what they are for: a line for each would not fit on a screen.
+const HELP: &str = "\
+{about-with-newline}
+{usage-heading} {usage}
 
-Example:
-  pcmctl up --local 4 && pcmctl run -n 4 -- ./heat2d --rows 512 --cols 512 --iterations 200; pcmctl down";
+Cluster
+  up, down               boot a cluster; end all jobs and daemons, leave nothing behind
+  join, grow             take in a node that stands on this machine, nodes of a host file
+  drain, remove          empty a node of its ranks, end an empty node's daemon
+  nodes, ping, doctor    show the nodes, ask whether daemons answer, test this machine for real
+Jobs
+  run                    run a job: forwards input, output, signals and the exit code
+  jobs, ps               show the jobs, the ranks of a job, and what they wait for (ps --stuck)
+  kill, signal           end a job, send a signal to every rank of it
+Change a running job
+  migrate                let one rank go on on another node
+  expand, shrink         let a job go on with more ranks, with fewer
+  rebalance              give ranks shares of the data by the speed of their nodes
+  checkpoints            show checkpoints in files, check them, take arrays out of them
+Look inside
+  top, dashboard         watch and steer on the terminal, in a browser
+  report                 write how a job went as one HTML file
+  events, explain        show what happened, say why a job was moved or left where it is
+  messages, logs         show what ranks have sent each other, the end of a node's log
+Build
+  env, completions       print what a compiler needs to link with libpcm, a shell's completions
+
+Options
+{options}{after-help}";
+
+const AFTER_HELP: &str = "\
+'pcmctl VERB --help' tells more. Exit codes: 0 done, 1 the system refused, 2 usage, 3 no cluster,
+4 refused, 5 deadline, 6 boot failed, 7 link lost, 8 something is broken; 'run' ends with its job's.
+
+Example: pcmctl up --local 4 && pcmctl run -n 4 -- ./heat2d --iterations 200; pcmctl down";
 
 #[derive(Parser)]
 #[command(
@@ -20,7 +49,8 @@ Example:
     version,
     about = "Boots a cluster of node daemons, runs MPI jobs on it, shows and steers them"
 )]
-#[command(after_help = EXIT_CODES, max_term_width = 100, disable_help_subcommand = true)]
+#[command(help_template = HELP, after_help = AFTER_HELP)]
+#[command(max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
     /// The cluster's directory [default: a per-user one]
     #[arg(long, global = true, value_name = "DIR", env = "PCM_CLUSTER", hide_env = true)]
@@ -180,6 +210,19 @@ mod tests {
     fn help_fits_on_one_screen() {
         let text = command().render_help().to_string();
         assert!(text.lines().count() <= 40, "{} lines", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn every_verb_stands_in_the_help() {
+        let words: Vec<&str> = HELP.split(|letter: char| !letter.is_ascii_alphabetic()).collect();
+        for verb in command().get_subcommands() {
+            assert!(
+                words.contains(&verb.get_name()),
+                "{} is missing in HELP",
+                verb.get_name()
+            );
+        }
     }
 
     #[test]

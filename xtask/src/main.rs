@@ -1,6 +1,7 @@
 //! Entry of `cargo xtask`: reads the command line and hands over. Must never depend on MPI.
 
 mod bench;
+mod browser;
 mod c_parts;
 mod clang;
 mod cli;

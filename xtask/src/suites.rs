@@ -2,7 +2,7 @@
 //! test by anything but its runner.
 
 use crate::{
-    compile,
+    browser, compile,
     environment::Environment,
     failure::{Failure, OnPath},
     repository::Repository,
@@ -41,6 +41,9 @@ const OF_TARGETS: [(Suite, &str); 4] = [
     (Suite::Rdma, "rdma_"),
 ];
 
+/// Targets with tests that drive a browser begin so.
+const NEEDS_BROWSER: &str = "system_dashboard";
+
 /// Runs a suite and closes with the counts over all runners.
 pub(crate) fn run(
     repository: &Repository,
@@ -72,6 +75,11 @@ pub(crate) fn run(
         && let Err(failure) = tools::bring(repository)
     {
         println!("programs from PyPI are missing, so their tests cannot run: {failure}");
+    }
+    if targets.iter().any(|name| name.starts_with(NEEDS_BROWSER))
+        && let Err(failure) = browser::bring()
+    {
+        println!("the dashboard's tests in a browser cannot run: {failure}");
     }
     if targets.iter().any(|name| name.starts_with("rdma_"))
         && let Err(failure) = softroce::bring(repository, environment)

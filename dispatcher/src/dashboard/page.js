@@ -4,6 +4,7 @@ const story = document.getElementById("story");
 const state = document.getElementById("state");
 const nodes = document.getElementById("nodes");
 let job = null;
+document.getElementById("steer").open = innerWidth >= 700;
 
 const stream = new EventSource("/stream?token=" + encodeURIComponent(token));
 stream.onmessage = (message) => {

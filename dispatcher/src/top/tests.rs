@@ -182,7 +182,7 @@ fn an_unknown_node_and_the_wrong_pane_are_told() {
 }
 
 #[test]
-fn a_thousand_ranks_on_two_hundred_nodes_are_drawn_in_under_100_ms() {
+fn a_thousand_ranks_on_two_hundred_nodes_are_drawn_in_time() {
     let mut state = state(1000, 200);
     press(&mut state, &typed("sss"));
     let mut terminal = Terminal::new(TestBackend::new(120, 50)).unwrap();
@@ -191,5 +191,5 @@ fn a_thousand_ranks_on_two_hundred_nodes_are_drawn_in_under_100_ms() {
     state.on_look(next);
     terminal.draw(|frame| draw(frame, &state)).unwrap();
     let took = since.elapsed();
-    assert!(took.as_millis() < 100, "{took:?}");
+    assert!(took < crate::view::DRAWN_WITHIN, "{took:?}");
 }

@@ -1,10 +1,9 @@
 //! `report`: how a job went, as one HTML file that asks nothing of anybody.
 
-use super::events;
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
-use crate::view::{Story, content, document};
+use crate::view::{Story, content, document, event_words};
 use crate::{lookup, output, time};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::event::Event;
@@ -53,7 +52,7 @@ impl Told {
 
     /// The part of a document that tells it.
     pub(crate) fn content(self, now_us: u64) -> String {
-        let lines: Vec<String> = self.events.iter().map(events::words).collect();
+        let lines: Vec<String> = self.events.iter().map(event_words).collect();
         content(&Story::new(self.status, &self.events, &self.series, now_us), &lines)
     }
 }

@@ -7,8 +7,8 @@ use crate::output::bytes;
 use crate::time;
 use std::fmt::Write as _;
 
-/// Events listed; the log has all.
-const EVENTS_MAX: usize = 500;
+/// Rows of a list, the newest; the log has all.
+const ROWS_MAX: usize = 500;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--back:#fff;--text:#1c2126;--soft:#59636e;--line:#d0d7de;--strong:#0a5ec2;--mark:#b3261e;\
@@ -21,9 +21,9 @@ h1{font-size:1.4rem;margin:.2em 0}h2{font-size:1.05rem;margin:1.2em 0 .3em}p{mar
 svg text{font:13px system-ui,sans-serif;fill:var(--text)}.axis{fill:none;stroke:var(--soft)}.grid{fill:none;stroke:var(--line)}\
 .line{fill:none;stroke:var(--strong);stroke-width:2;stroke-linejoin:round}.mark{fill:none;stroke:var(--mark);stroke-width:2;stroke-dasharray:5 3}\
 .heat{fill:var(--strong)}.n0{fill:var(--n0)}.n1{fill:var(--n1)}.n2{fill:var(--n2)}.n3{fill:var(--n3)}.n4{fill:var(--n4)}.n5{fill:var(--n5)}.n6{fill:var(--n6)}.n7{fill:var(--n7)}\
-.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}th,td{text-align:left;padding:2px 12px 2px 0;border-bottom:1px solid var(--line);vertical-align:top}\
-form{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:.4em 0}label{font-size:.9rem}input,select,button{font:inherit;padding:4px 8px;max-width:9em;color:inherit;background:var(--back);border:1px solid var(--soft);border-radius:4px}\
-button{cursor:pointer}button:focus-visible,input:focus-visible{outline:3px solid var(--strong)}";
+.wide{overflow-x:auto}.wide td,.wide th{white-space:nowrap}.events td{overflow-wrap:anywhere}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}th,td{text-align:left;padding:2px 12px 2px 0;border-bottom:1px solid var(--line);vertical-align:top}\
+details{border:1px solid var(--line);border-radius:6px;padding:4px 10px;margin:.4em 0}summary{cursor:pointer}.forms{display:flex;flex-wrap:wrap;gap:4px 28px}form{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:.4em 0}label{font-size:.9rem}input,select,button{font:inherit;padding:4px 8px;max-width:9em;color:inherit;background:var(--back);border:1px solid var(--soft);border-radius:4px}\
+button{cursor:pointer}button:focus-visible,input:focus-visible,summary:focus-visible{outline:3px solid var(--strong)}";
 
 /// Text as it may stand in a document.
 pub(crate) fn escape(text: &str) -> String {
@@ -80,11 +80,14 @@ pub(crate) fn content(story: &Story, lines: &[String]) -> String {
     if !story.loads.is_empty() {
         html += &plot(
             "Load per node",
-            "CPU time taken by others; darker is more.",
+            &format!(
+                "CPUs taken by others than the ranks of the node, 0 to {:.2}; darker is more.",
+                plots::load_most(story)
+            ),
             plots::loads(story),
         );
     }
-    let note = "Point-to-point messages in the present layout; darker is more.";
+    let note = "Bytes sent from rank to rank in the present layout; darker is more, pointing at a cell tells how many.";
     html += &if story.traffic.is_empty() {
         plot("Messages between ranks", "None were seen.", String::new())
     } else {
@@ -92,6 +95,7 @@ pub(crate) fn content(story: &Story, lines: &[String]) -> String {
     };
     html += "</div>";
     html += &changes(story);
+    html += &decisions(story);
     html += &events(lines);
     html
 }
@@ -106,14 +110,17 @@ fn head(story: &Story) -> String {
     let pause: f64 = story.changes.iter().map(|change| change.done.pause_ms).sum();
     let moved: u64 = story.changes.iter().map(|change| change.done.bytes_moved.0).sum();
     format!(
-        "<h1>Job {} {}</h1><p>{}, {} ranks, epoch {}, begun {}, {:.1} s.</p>\
+        "<h1>Job {} {}</h1><p>{}, {} ranks, epoch {}, begun {} UTC, {:.1} s.</p>\
          <p>{} reconfigurations moved {} and held the application for {:.1} ms in all.</p>",
         status.job,
         escape(&status.name),
         escape(&end),
         status.size,
         status.epoch,
-        time::rfc3339(story.begin_us),
+        time::rfc3339(story.begin_us)
+            .get(..19)
+            .unwrap_or_default()
+            .replace('T', " "),
         story.seconds,
         story.changes.len(),
         bytes(moved),
@@ -148,6 +155,30 @@ fn changes(story: &Story) -> String {
     html + "</tbody></table></div>"
 }
 
+/// What agents expected of their decisions, and what came of it.
+fn decisions(story: &Story) -> String {
+    if story.decisions.is_empty() {
+        return String::new();
+    }
+    let mut html = "<h2>Decisions</h2><div class=\"wide\"><table><thead><tr><th>Time (s)</th><th>Policy</th><th>Chosen</th>\
+                    <th>Predicted gain (s)</th><th>Cost (s)</th><th>Gained by the last change (s)</th></tr></thead><tbody>"
+        .to_owned();
+    for (at, decision) in story.decisions.iter().rev().take(ROWS_MAX) {
+        let achieved = decision
+            .achieved_gain_s
+            .map_or("-".to_owned(), |gain| format!("{gain:.2}"));
+        _ = write!(
+            html,
+            "<tr><td>{at:.2}</td><td>{}</td><td>{}</td><td>{:.2}</td><td>{:.2}</td><td>{achieved}</td></tr>",
+            escape(&decision.policy),
+            escape(decision.chosen.as_deref().unwrap_or("nothing")),
+            decision.predicted_gain_s,
+            decision.cost_s
+        );
+    }
+    html + "</tbody></table></div>"
+}
+
 fn moved_words(moved: &pcm_proto::event::Moved) -> String {
     match (&moved.from, &moved.to) {
         (Some(from), Some(to)) => format!("{} {from} to {to}", moved.rank),
@@ -158,9 +189,9 @@ fn moved_words(moved: &pcm_proto::event::Moved) -> String {
 }
 
 fn events(lines: &[String]) -> String {
-    let mut html = "<h2>Events</h2><div class=\"wide\"><table><tbody>".to_owned();
-    for line in lines.iter().rev().take(EVENTS_MAX) {
+    let mut html = "<h2>Events</h2><table class=\"events\"><tbody>".to_owned();
+    for line in lines.iter().rev().take(ROWS_MAX) {
         _ = write!(html, "<tr><td>{}</td></tr>", escape(line));
     }
-    html + "</tbody></table></div>"
+    html + "</tbody></table>"
 }

@@ -84,17 +84,22 @@ pub(super) fn rates(story: &Story) -> String {
     chart.finish()
 }
 
+/// The highest load of a node by others, in CPUs.
+pub(super) fn load_most(story: &Story) -> f64 {
+    let values = story.loads.values().flatten().map(|(_, load)| *load);
+    values.fold(0.0, f64::max)
+}
+
 /// CPUs taken by others on each node, darker for more.
 pub(super) fn loads(story: &Story) -> String {
     let rows = story.loads.len();
-    let values = story.loads.values().flatten().map(|(_, load)| *load);
-    let most = values.fold(0.0, f64::max);
+    let most = load_most(story);
     let names: Vec<String> = story.loads.keys().map(ToString::to_string).collect();
     let mut chart = Chart::new(
         &format!("Load by others on {rows} nodes, at most {most:.2} CPUs"),
         (rows as f64 * 20.0).clamp(60.0, 420.0) + 48.0,
         ("time (s)", story.seconds),
-        (&format!("load by others (0 to {most:.2} CPUs)"), rows as f64),
+        ("node", rows as f64),
         Some(&names),
     );
     for (row, (node, points)) in story.loads.iter().enumerate() {
@@ -145,7 +150,7 @@ pub(super) fn matrix(story: &Story) -> String {
         &format!("Bytes between {ranks} ranks, at most {}", bytes(most)),
         360.0,
         ("to rank", f64::from(ranks)),
-        (&format!("from rank (0 to {})", bytes(most)), f64::from(ranks)),
+        ("from rank", f64::from(ranks)),
         Some(&names),
     );
     for ((from, to), (sum, messages)) in &sums {

@@ -1,7 +1,7 @@
 //! What happened to a job in order of time: who was where from when to when, how fast it went, what was changed. Made
 //! of what the event log and the coordinator's samples say, nothing else.
 
-use pcm_proto::event::{Event, EventKind, Reconfigured};
+use pcm_proto::event::{Decision, Event, EventKind, Reconfigured};
 use pcm_proto::ids::NodeName;
 use pcm_proto::job::JobStatus;
 use pcm_proto::series::{Series, Traffic};
@@ -31,6 +31,8 @@ pub(crate) struct Story {
     pub(crate) seconds: f64,
     pub(crate) stays: Vec<Stay>,
     pub(crate) changes: Vec<Change>,
+    /// Second and decision, of those that changed something or know what a change gained.
+    pub(crate) decisions: Vec<(f64, Decision)>,
     /// Second and iterations per second up to it.
     pub(crate) rates: Vec<(f64, f64)>,
     /// By node: second and CPUs taken by others.
@@ -74,7 +76,14 @@ impl Story {
                     .push((second(sample.time_us), *load));
             }
         }
+        let decisions = events.iter().filter_map(|event| match &event.kind {
+            EventKind::Decision(decision) if decision.chosen.is_some() || decision.achieved_gain_s.is_some() => {
+                Some((second(event.time_us), (**decision).clone()))
+            }
+            _ => None,
+        });
         Self {
+            decisions: decisions.collect(),
             stays: stays(events, &changes, seconds),
             rates: rates(series, second),
             traffic: series.traffic.clone(),
@@ -105,38 +114,63 @@ fn stays(events: &[Event], changes: &[Change], seconds: f64) -> Vec<Stay> {
         EventKind::JobAccepted { placement, .. } => Some(placement.clone()),
         _ => None,
     });
-    let mut here: BTreeMap<u32, (NodeName, f64)> = BTreeMap::new();
-    for (rank, node) in (0..).zip(placement.unwrap_or_default()) {
-        here.insert(rank, (node, 0.0));
-    }
+    let mut here: Here = (0..)
+        .zip(placement.unwrap_or_default().into_iter().map(|node| (node, 0.0)))
+        .collect();
     let mut stays = Vec::new();
-    let mut end = |rank: u32, at: f64, here: &mut BTreeMap<u32, (NodeName, f64)>| {
-        if let Some((node, from)) = here.remove(&rank) {
-            let to = at;
-            stays.push(Stay { rank, node, from, to });
-        }
-    };
     for change in changes {
-        for moved in &change.done.moved {
-            end(moved.rank.0, change.at, &mut here);
-            if let Some(to) = &moved.to {
-                here.insert(moved.rank.0, (to.clone(), change.at));
-            }
-        }
-        let gone: Vec<u32> = here.range(change.done.ranks_after..).map(|(rank, _)| *rank).collect();
-        for rank in gone {
-            end(rank, change.at, &mut here);
-        }
+        here = after(here, change, &mut stays);
     }
-    for rank in here.keys().copied().collect::<Vec<_>>() {
-        end(rank, seconds, &mut here);
-    }
-    stays.sort_by(|a, b| {
-        (a.rank, a.from)
-            .partial_cmp(&(b.rank, b.from))
-            .unwrap_or(std::cmp::Ordering::Equal)
-    });
+    stays.extend(here.into_iter().map(|(rank, (node, from))| Stay {
+        rank,
+        node,
+        from,
+        to: seconds,
+    }));
+    stays.sort_by(|a, b| a.rank.cmp(&b.rank).then(a.from.total_cmp(&b.from)));
     stays
+}
+
+/// By rank: its node, and since when.
+type Here = BTreeMap<u32, (NodeName, f64)>;
+
+/// Who is where after a change. It names ranks by their number after it, and those that left by the one before; ranks it
+/// does not name stay where they are and in their order, but newcomers among them shift their numbers.
+fn after(mut here: Here, change: &Change, stays: &mut Vec<Stay>) -> Here {
+    let done = &change.done;
+    let mut end = |rank: u32, (node, from): (NodeName, f64)| {
+        let to = change.at;
+        stays.push(Stay { rank, node, from, to });
+    };
+    let mut next = Here::new();
+    for moved in &done.moved {
+        let rank = moved.rank.0;
+        let before = match (&moved.from, &moved.to) {
+            (Some(_), None) => Some(rank),
+            (Some(_), Some(_)) if done.ranks_before == done.ranks_after => Some(rank),
+            (Some(from), Some(_)) => here.iter().find(|(_, (node, _))| node == from).map(|(rank, _)| *rank),
+            (None, _) => None,
+        };
+        if let Some((before, stay)) = before.and_then(|before| here.remove_entry(&before)) {
+            end(before, stay);
+        }
+        if let Some(to) = &moved.to {
+            next.insert(rank, (to.clone(), change.at));
+        }
+    }
+    let mut free: Vec<u32> = (0..done.ranks_after).filter(|rank| !next.contains_key(rank)).collect();
+    free.reverse();
+    for (before, (node, from)) in here {
+        match free.pop() {
+            Some(rank) if rank == before => drop(next.insert(rank, (node, from))),
+            Some(rank) => {
+                end(before, (node.clone(), from));
+                next.insert(rank, (node, change.at));
+            }
+            None => end(before, (node, from)),
+        }
+    }
+    next
 }
 
 fn rates(series: &Series, second: impl Fn(u64) -> f64) -> Vec<(f64, f64)> {

@@ -12,11 +12,33 @@ use pcm_proto::look::{
 };
 use pcm_proto::page::{NOT_ONE, Page, State};
 use pcm_proto::peer::Question;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// A node that does not answer within this time is left out of the look.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
+
+/// Processes whose last look is kept per node and job; with more, the oldest are forgotten.
+const LAST_LOOKS_MAX: usize = 256;
+
+/// How processes that have ended left their pages: others may wait for them.
+#[derive(Debug, Default)]
+pub(super) struct LastLooks(BTreeMap<ProcessId, RankLook>);
+
+impl LastLooks {
+    pub(super) fn keep(&mut self, process: ProcessId, node: &NodeName, page: &Page<'_>) {
+        let last = RankLook {
+            stage: Stage::Finished,
+            call: None,
+            ..look(process, node, page, monotonic_ns())
+        };
+        self.0.insert(process, last);
+        if self.0.len() > LAST_LOOKS_MAX {
+            self.0.pop_first();
+        }
+    }
+}
 
 impl Daemon {
     /// One look at each process of the job here.
@@ -27,14 +49,14 @@ impl Daemon {
         let now_ns = monotonic_ns();
         let locals = part.locals.iter();
         let looks = locals.map(|(process, local)| look(*process, &self.own, local.handle.page().page(), now_ns));
-        looks.collect()
+        looks.chain(part.last_looks.0.values().cloned()).collect()
     }
 
     pub(super) fn gather_looks(&mut self, from: Requester, job: JobId) {
         let (Some(coordinated), Some(status)) = (self.jobs.get(&job), self.job_status(job)) else {
             return self.refuse_unknown_job(from, job);
         };
-        let nodes: Vec<NodeName> = coordinated.state.active_nodes().cloned().collect();
+        let nodes: Vec<NodeName> = coordinated.state.nodes_with_output().cloned().collect();
         let wanted = Wanted::Look {
             status: Box::new(status),
             ranks: Vec::new(),

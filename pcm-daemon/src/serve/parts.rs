@@ -4,6 +4,7 @@
 use super::daemon::Daemon;
 use super::event::Event;
 use super::journal::Record;
+use super::look::LastLooks;
 use super::part_output::PartOutput;
 use super::part_stdin::PartStdin;
 use super::reconfiguring::Reforming;
@@ -48,6 +49,7 @@ pub(super) struct Local {
 pub(super) struct Part {
     pub(super) state: Participant,
     pub(super) locals: BTreeMap<ProcessId, Local>,
+    pub(super) last_looks: LastLooks,
     pub(super) reforming: Reforming,
     pub(super) output: PartOutput,
     pub(super) stdin: PartStdin,
@@ -62,6 +64,7 @@ impl Part {
         Self {
             state,
             locals: BTreeMap::new(),
+            last_looks: LastLooks::default(),
             reforming,
             output: PartOutput::start(job, events.clone()),
             stdin: PartStdin::default(),
@@ -405,7 +408,11 @@ impl Daemon {
             .processes()
             .get(&process)
             .is_some_and(|local| !local.is_alive());
-        if has_ended && part.output.has_ended(process) && part.locals.remove(&process).is_some() {
+        if has_ended
+            && part.output.has_ended(process)
+            && let Some(local) = part.locals.remove(&process)
+        {
+            part.last_looks.keep(process, &self.own, local.handle.page().page());
             self.keeper.order(DaemonToKeeper::Forget {
                 key: ProcessKey { job, process },
             });
