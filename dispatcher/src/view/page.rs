@@ -81,13 +81,13 @@ pub(crate) fn content(story: &Story, lines: &[String]) -> String {
         html += &plot(
             "Load per node",
             &format!(
-                "CPUs taken by others than the ranks of the node, 0 to {:.2}; darker is more.",
+                "CPUs taken by others than the ranks of the node, 0 to {:.2}; a stronger colour is more.",
                 plots::load_most(story)
             ),
             plots::loads(story),
         );
     }
-    let note = "Bytes sent from rank to rank in the present layout; darker is more, pointing at a cell tells how many.";
+    let note = "Bytes sent from rank to rank in the present layout; a stronger colour is more, pointing at a cell tells how many.";
     html += &if story.traffic.is_empty() {
         plot("Messages between ranks", "None were seen.", String::new())
     } else {
