@@ -22,11 +22,8 @@ pub(crate) mod ping;
 pub(crate) mod ps;
 pub(crate) mod rebalance;
 pub(crate) mod remove;
-<<<<<<< HEAD
-pub(crate) mod restart;
-=======
 pub(crate) mod report;
->>>>>>> 3c5ba8c (pcmctl: top, report, dashboard; pcm-daemon: series of samples; tests: a real browser (system tests not yet run))
+pub(crate) mod restart;
 pub(crate) mod run;
 pub(crate) mod shrink;
 pub(crate) mod signal;

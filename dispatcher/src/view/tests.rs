@@ -132,6 +132,7 @@ fn ranks_behind_a_newcomer_are_counted_on() {
     let mut told = events()[..1].to_vec();
     told.push(reconfigured(2, "expand", 2, 3, vec![moved(1, None, Some(3))]));
     told.push(reconfigured(4, "shrink", 3, 2, vec![moved(0, Some(0), None)]));
+    told.extend(events().pop());
     let story = Story::new(status(2), &told, &Series::default(), 109_000_000);
     let expected = [
         stay(0, 0, 0.0, 4.0),
