@@ -200,8 +200,10 @@ pub enum Answer {
 /// What a voter tells a candidate about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// The attempt it is engaged in, its plan, and whether it has agreed to it.
+    /// The attempt it is engaged in or was left standing by, its plan, and whether it has agreed to it.
     pub engaged: Option<(Attempt, Plan, bool)>,
+    /// Where its ranks stand for that attempt, if they may not go on by themselves.
+    pub ceiling: Option<Iteration>,
     /// The newest decision it knows.
     pub decided: Option<(Attempt, Decision)>,
     /// Set when it has ended its ranks for good.

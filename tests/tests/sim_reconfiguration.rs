@@ -75,7 +75,11 @@ fn a_coordinator_that_commits_early_is_noticed() {
 fn a_daemon_that_forgets_what_it_wrote_is_noticed() {
     assert_noticed_by(
         Plant::DaemonForgetsItsRecord,
-        &["invariant_never_two_layouts", "ensure_liveness"],
+        &[
+            "invariant_never_two_layouts",
+            "invariant_none_dismissed_while_one_is_called",
+            "ensure_liveness",
+        ],
     );
 }
 
@@ -129,6 +133,14 @@ fn newcomers_that_stay_after_an_abort_are_noticed() {
     assert_noticed_by(
         Plant::NewcomersStay,
         &["invariant_no_unknown_process", "ensure_liveness"],
+    );
+}
+
+#[test]
+fn a_daemon_that_forgets_where_its_ranks_stand_is_noticed() {
+    assert_noticed_by(
+        Plant::DaemonForgetsWhereRanksStand,
+        &["invariant_none_dismissed_while_one_is_called"],
     );
 }
 

@@ -104,7 +104,8 @@ impl Reconfigurer {
 
     /// Whether nothing is under way here.
     pub fn is_quiet(&self) -> bool {
-        self.record.engaged.is_none() && self.under_way().is_none() && !self.lease.is_leaderless()
+        let is_free = self.record.engaged.is_none() && self.record.left_standing.is_none();
+        is_free && self.under_way().is_none() && !self.lease.is_leaderless()
     }
 
     /// Messages that were not acted on.
@@ -274,6 +275,9 @@ impl Parts<'_> {
                 decision,
                 stand,
             } => {
+                if *from == step.record.holder {
+                    self.participant.on_sign_of_life();
+                }
                 self.participant.on_decided(step, attempt, decision, stand);
                 self.coordinator.on_fate_known(step);
             }
@@ -440,7 +444,8 @@ impl Parts<'_> {
         if let Some((attempt, decision)) = &standing.decided
             && engaged == Some(*attempt)
         {
-            self.participant.on_decided(step, *attempt, decision.clone(), false);
+            // Whether ranks may go on is for the holder to say, when it has heard of all.
+            self.participant.on_decided(step, *attempt, decision.clone(), true);
         }
     }
 }

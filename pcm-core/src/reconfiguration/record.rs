@@ -4,9 +4,9 @@
 //! daemon, not the machine: ranks die with their machine, and a daemon on a machine that was started anew must not
 //! find a record at all (see the README, "A node that forgot").
 
-use pcm_proto::ids::{Epoch, NodeName, ProcessId, Term, WorldId};
-use pcm_proto::layout::{Layout, Plan};
-use pcm_proto::reconfiguration::{AbortReason, Attempt, Decision, Loss, Reign, Standing, Tally};
+use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, Term, WorldId};
+use pcm_proto::layout::{Layout, ModeWanted, Plan};
+use pcm_proto::reconfiguration::{AbortReason, Attempt, Decision, Loss, Reign, Standing, Tally, WorldPort};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -44,6 +44,11 @@ pub struct Engagement {
     pub plan: Plan,
     /// How far it is.
     pub stage: Stage,
+    /// Where the ranks here stand: written before anybody hears that they do, because others may be called to meet them
+    /// from then on. Only the decision lets them go.
+    pub ceiling: Option<Iteration>,
+    /// The ports that the ranks were called with.
+    pub ports: Vec<WorldPort>,
 }
 
 /// The attempt a coordinator has not closed yet.
@@ -53,6 +58,12 @@ pub struct OpenAttempt {
     pub attempt: Attempt,
     /// What it is to do.
     pub plan: Plan,
+    /// How whoever asked wants it done.
+    pub wanted: ModeWanted,
+    /// Where the ranks stand, from before the first is called until the first is let go.
+    pub ceiling: Option<Iteration>,
+    /// The ports with which they are called, once they are.
+    pub called: Option<Vec<WorldPort>>,
     /// What was decided, once it was.
     pub decision: Option<Decision>,
 }
@@ -85,6 +96,8 @@ pub struct JobRecord {
     pub made_by: Option<Attempt>,
     /// The attempt under way here.
     pub engaged: Option<Engagement>,
+    /// The aborted attempt that has left the ranks here at the ceiling until it is clear whether all come back from MPI.
+    pub left_standing: Option<Engagement>,
     /// The newest decision known here.
     pub decided: Option<(Attempt, Decision)>,
     /// Processes that did not come back from an aborted meeting and still hold data.
@@ -110,6 +123,7 @@ impl JobRecord {
             layout: None,
             made_by: None,
             engaged: None,
+            left_standing: None,
             decided: None,
             stuck: BTreeSet::new(),
             damage: None,
@@ -189,6 +203,7 @@ impl JobRecord {
         };
         self.layout = Some(layout);
         self.made_by = Some(made_by);
+        self.left_standing = None;
         if self.promised < reign {
             let was_mine = self.is_holder() && self.promised == made_by.reign();
             self.promised = reign;
@@ -199,14 +214,25 @@ impl JobRecord {
         }
     }
 
+    /// Whether ranks here stand at a ceiling that may only be lifted when that was decided for all.
+    pub fn holds_ranks(&self) -> bool {
+        self.bound().is_some_and(|bound| bound.ceiling.is_some())
+    }
+
+    /// The attempt under way here, or the one that has left the ranks standing.
+    fn bound(&self) -> Option<&Engagement> {
+        self.engaged.as_ref().or(self.left_standing.as_ref())
+    }
+
     /// What this daemon tells a candidate for the lease.
     pub fn standing(&self) -> Standing {
-        let engaged = self.engaged.as_ref().map(|e| {
+        let engaged = self.bound().map(|e| {
             let agreed = matches!(e.stage, Stage::Agreed { .. });
             (e.attempt, e.plan.clone(), agreed)
         });
         Standing {
             engaged,
+            ceiling: self.bound().and_then(|e| e.ceiling),
             decided: self.decided.clone(),
             lost: self.lost.clone(),
         }

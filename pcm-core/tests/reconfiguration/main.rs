@@ -1,6 +1,7 @@
 //! Scenarios of the reconfiguration protocol: one story each, named after the rule it shows.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod restarts;
 mod table;
 
 use pcm_core::reconfiguration::effects::{Input, Report, Timer};
@@ -300,64 +301,6 @@ fn too_many_worlds_make_it_a_relaunch_or_a_refusal() {
     let layout = table.record("a").layout.clone().unwrap();
     assert_eq!(layout.worlds().len(), 1, "one fresh world");
     assert!(layout.members.iter().all(|m| m.process.0 >= 2), "fresh processes");
-}
-
-#[test]
-fn a_restarted_coordinator_aborts_what_it_had_not_decided() {
-    let mut table = Table::new(&["a", "b"], &[]);
-    table.lost = |_, _, message| is_moved(message);
-    table.request("a", migrate(2, 1, "c"));
-    table.kill_daemon("a");
-    table.restart_daemon("a");
-    assert!(matches!(
-        aborts(&table)[..],
-        [(_, AbortReason::CoordinatorRestarted, false)]
-    ));
-    assert!(everybody_is_free(&table));
-}
-
-#[test]
-fn a_restarted_coordinator_tells_what_it_had_decided() {
-    let mut table = Table::new(&["a", "b"], &[]);
-    table.lost = |_, _, message| is_decided(message);
-    table.request("a", migrate(2, 1, "c"));
-    assert_eq!((table.epoch("a"), table.epoch("b")), (1, 0));
-    table.kill_daemon("a");
-    table.lost = |_, _, _| false;
-    table.restart_daemon("a");
-    assert_eq!((table.epoch("a"), table.epoch("b"), table.epoch("c")), (1, 1, 1));
-    assert_eq!(reconfigured(&table).len(), 1);
-}
-
-#[test]
-fn a_daemon_that_restarts_before_it_has_agreed_withdraws() {
-    let mut table = Table::new(&["a", "b"], &[]);
-    table.silent.insert(ProcessId(0));
-    table.request("a", migrate(2, 1, "c"));
-    assert!(matches!(
-        table.record("c").engaged.as_ref().unwrap().stage,
-        Stage::Agreed { .. }
-    ));
-    table.silent.insert(ProcessId(1));
-    table.kill_daemon("b");
-    let stage = &mut table
-        .records
-        .get_mut(&node("b"))
-        .unwrap()
-        .engaged
-        .as_mut()
-        .unwrap()
-        .stage;
-    *stage = Stage::Called;
-    table.silent.clear();
-    table.restart_daemon("b");
-    assert!(matches!(
-        aborts(&table)[0].1,
-        AbortReason::Failed {
-            failure: Failure::DaemonRestarted,
-            ..
-        }
-    ));
 }
 
 #[test]

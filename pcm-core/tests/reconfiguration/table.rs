@@ -388,7 +388,12 @@ impl Table {
                     ));
                 }
             }
-            ReconfigurationOrder::Repeat => {}
+            ReconfigurationOrder::Repeat => {
+                if let Some(iteration) = self.ceilings.get(&process).copied().filter(|at| at.0 < u64::MAX) {
+                    let port = String::new();
+                    self.say(at, process, ReconfigurationReport::AtCeiling { iteration, port });
+                }
+            }
         }
     }
 }

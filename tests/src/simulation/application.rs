@@ -126,6 +126,9 @@ impl Simulation {
         }
         let Some(side) = &mut own.side else { return };
         let effects = side.on_tick(now);
+        if effects.contains(&RankEffect::Proceed) {
+            self.seen.push(Seen::GoesOnUntold);
+        }
         self.follow(process, effects);
         self.after(TICK_US, Happening::Tick { process, turn });
     }

@@ -8,11 +8,40 @@ use super::scenario::Plant;
 use pcm_core::moment::micros;
 use pcm_core::reconfiguration::effects::{Effect, EndCause, Input, Timer};
 use pcm_core::reconfiguration::reconfigurer::Reconfigurer;
+use pcm_core::reconfiguration::record::JobRecord;
 use pcm_proto::ids::{Iteration, NodeName, ProcessId, Rank};
 use pcm_proto::layout::{Member, Mode};
 use pcm_proto::reconfiguration::{
     Answer, Attempt, Decision, Order, ReconfigurationMessage, ReconfigurationOrder, ReconfigurationReport,
 };
+
+/// Whether somebody is called to a meeting by it.
+fn is_call(effect: &Effect) -> bool {
+    let is_meet = |message: &ReconfigurationMessage| {
+        matches!(
+            message,
+            ReconfigurationMessage::Order {
+                order: Order::Meet { .. },
+                ..
+            }
+        )
+    };
+    match effect {
+        Effect::Send { message, .. } => is_meet(message),
+        Effect::TellApp { order, .. } => matches!(order, ReconfigurationOrder::Meet { .. }),
+        _ => false,
+    }
+}
+
+fn forget_where_ranks_stand(record: &mut JobRecord) {
+    record.left_standing = None;
+    if let Some(engaged) = &mut record.engaged {
+        engaged.ceiling = None;
+    }
+    if let Some(open) = record.coordinator.as_mut().and_then(|own| own.open.as_mut()) {
+        (open.ceiling, open.called) = (None, None);
+    }
+}
 
 impl Simulation {
     pub(super) fn input(&mut self, node: usize, input: Input) {
@@ -27,8 +56,11 @@ impl Simulation {
     }
 
     pub(super) fn carry_out(&mut self, node: usize, effects: Vec<Effect>) {
-        let dies =
-            self.now > 0 && !self.is_healed && !effects.is_empty() && self.random.chance(self.scenario.crash_in_step);
+        let share = match effects.iter().any(is_call) {
+            true => self.scenario.crash_in_call.max(self.scenario.crash_in_step),
+            false => self.scenario.crash_in_step,
+        };
+        let dies = self.now > 0 && !self.is_healed && !effects.is_empty() && self.random.chance(share);
         let survives = if dies {
             self.random.below(effects.len() + 1)
         } else {
@@ -252,6 +284,11 @@ impl Simulation {
             if let Some(own) = &mut record.coordinator {
                 own.open = None;
             }
+        }
+        if self.scenario.plant == Some(Plant::DaemonForgetsWhereRanksStand)
+            && let Some(record) = &mut store
+        {
+            forget_where_ranks_stand(record);
         }
         let Some(record) = store else { return };
         let (name, limits, now) = (self.nodes[node].name.clone(), self.limits.clone(), self.moment());

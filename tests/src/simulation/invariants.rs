@@ -43,6 +43,8 @@ pub(super) enum Seen {
     },
     /// It is out again, in whatever way.
     Leaves { process: ProcessId },
+    /// It has waited at the ceiling for longer than any daemon is away, and goes on without being told.
+    GoesOnUntold,
     /// It goes on in the old layout.
     Returns { process: ProcessId, attempt: Attempt },
     /// A process has its place and data in a new layout, at this iteration.
@@ -68,6 +70,8 @@ pub struct Ledger {
     /// Where the ranks stood when an attempt called them.
     stood_at: BTreeMap<Attempt, u64>,
     inside: BTreeMap<ProcessId, Attempt>,
+    /// Whoever has followed a call and is not out again, also one that hangs in MPI.
+    called: BTreeMap<ProcessId, Attempt>,
     /// Elements taken up, by epoch.
     covered: BTreeMap<u64, BTreeMap<u32, ProcessId>>,
     taken_up: BTreeMap<u64, BTreeSet<ProcessId>>,
@@ -94,7 +98,7 @@ impl Ledger {
     }
 
     pub(super) fn check(&mut self, seen: &Seen) -> Result<(), Violation> {
-        let rules: [(&'static str, Rule); 5] = [
+        let rules: [(&'static str, Rule); 6] = [
             ("invariant_never_two_layouts", invariant_never_two_layouts),
             ("invariant_same_iteration", invariant_same_iteration),
             (
@@ -108,6 +112,10 @@ impl Ledger {
             (
                 "invariant_one_reconfiguration_at_a_time",
                 invariant_one_reconfiguration_at_a_time,
+            ),
+            (
+                "invariant_none_dismissed_while_one_is_called",
+                invariant_none_dismissed_while_one_is_called,
             ),
         ];
         for (rule, check) in rules {
@@ -173,7 +181,7 @@ fn invariant_never_two_layouts(ledger: &mut Ledger, seen: &Seen) -> Result<(), S
                 "process {process} takes up layout {epoch}, which nobody has committed"
             )),
         },
-        Seen::Enters { .. } | Seen::Leaves { .. } => Ok(()),
+        Seen::Enters { .. } | Seen::Leaves { .. } | Seen::GoesOnUntold => Ok(()),
     }
 }
 
@@ -284,4 +292,40 @@ fn invariant_one_reconfiguration_at_a_time(ledger: &mut Ledger, seen: &Seen) -> 
         }
         _ => Ok(()),
     }
+}
+
+/// No rank goes on from the ceiling while another that was called from it has not come back: that one waits inside MPI
+/// for those that have gone.
+fn invariant_none_dismissed_while_one_is_called(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
+    match seen {
+        Seen::Enters { process, attempt, .. } => {
+            ledger.called.insert(*process, *attempt);
+        }
+        Seen::Leaves { process } => {
+            ledger.called.remove(process);
+        }
+        Seen::GoesOnUntold => ledger.called.clear(),
+        Seen::Proceeds {
+            process,
+            epoch,
+            iteration,
+            ..
+        } => {
+            let is_left = |attempt: &Attempt| {
+                let stood_at = ledger.stood_at.get(attempt);
+                attempt.epoch.0 == *epoch && stood_at.is_some_and(|at| iteration >= at)
+            };
+            // One that runs away from its own call is another rule's.
+            if ledger.called.contains_key(process) {
+                return Ok(());
+            }
+            if let Some((mate, attempt)) = ledger.called.iter().find(|(_, attempt)| is_left(attempt)) {
+                return Err(format!(
+                    "process {process} starts iteration {iteration} while process {mate} is called to {attempt}"
+                ));
+            }
+        }
+        Seen::Persisted(_) | Seen::Returns { .. } | Seen::TakesUp { .. } => {}
+    }
+    Ok(())
 }

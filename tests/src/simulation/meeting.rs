@@ -3,7 +3,7 @@
 
 use super::cluster::{Happening, Simulation};
 use super::invariants::Seen;
-use super::process::{Activity, Data, block, digest};
+use super::process::{Activity, Data, Process, block, digest};
 use super::scenario::Plant;
 use pcm_core::reconfiguration::effects::Input;
 use pcm_core::reconfiguration::rank::{RankSide, Seat};
@@ -39,8 +39,14 @@ impl Simulation {
         let Some(place) = seat.transfer_rank(meeting) else {
             return;
         };
+        let processes = &self.processes;
         let present = self.meetings.0.entry(attempt).or_default();
         present.insert(place, process);
+        // Whoever has come back from it is there no more.
+        present.retain(|_, process| {
+            let call = processes.get(process).and_then(|process| process.call.as_ref());
+            call.is_some_and(|call| call.attempt == attempt)
+        });
         let everybody = present.clone();
         self.after(
             ACCEPT_TIMEOUT_US,
@@ -122,11 +128,15 @@ impl Simulation {
 
     pub(super) fn on_meeting_ends(&mut self, process: ProcessId, turn: u32, joined: bool) {
         let now = self.moment();
-        let Some(own) = self
-            .processes
-            .get_mut(&process)
-            .filter(|p| p.is_alive && p.turn == turn && !p.is_stuck)
-        else {
+        let is_current = |p: &&mut Process| p.is_alive && p.turn == turn && !p.is_stuck;
+        if self.processes.get_mut(&process).filter(is_current).is_none() {
+            return;
+        }
+        // A collective call that not all come to need not end by its limit.
+        if !joined && self.random.chance(self.scenario.meet_hangs) {
+            return self.hang(process);
+        }
+        let Some(own) = self.processes.get_mut(&process).filter(is_current) else {
             return;
         };
         let Some(side) = &mut own.side else { return };

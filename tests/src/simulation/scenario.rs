@@ -29,6 +29,8 @@ pub enum Plant {
     NewcomersStay,
     /// Nobody's timers ever end.
     TimersNeverEnd,
+    /// A daemon that is started again does not know that its ranks stand where others may be called to meet them.
+    DaemonForgetsWhereRanksStand,
 }
 
 /// Parameters of one history.
@@ -62,6 +64,8 @@ pub struct Scenario {
     pub partition: f64,
     /// Chance that a daemon dies in the middle of carrying out effects.
     pub crash_in_step: f64,
+    /// The same while it carries out a call to a meeting: it has written that it calls, and told some or none.
+    pub crash_in_call: f64,
     /// Chance that joining fails, and that it then hangs instead of failing.
     pub meet_fails: f64,
     /// See `meet_fails`.
@@ -124,6 +128,11 @@ impl Scenario {
             one_stays_dead: random.chance(0.1),
             worlds_max: if random.chance(0.3) { 3 } else { 90 },
             plant: None,
+            crash_in_call: if calm {
+                0.0
+            } else {
+                one_of(&mut random, &[0.0, 0.05, 0.3])
+            },
         }
     }
 

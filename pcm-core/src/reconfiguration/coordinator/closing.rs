@@ -4,7 +4,7 @@
 use super::super::effects::{Report, Timer};
 use super::super::planning::{Fresh, RelaunchTo, relaunch_of};
 use super::super::step::Step;
-use super::state::{Close, CloseStage, Coordinator, Course, RunStep, State, millis};
+use super::state::{Close, CloseStage, Coordinator, Course, State, millis};
 use crate::moment::Moment;
 use pcm_proto::event::{Moved, Reconfigured};
 use pcm_proto::ids::{Iteration, NodeName, Rank};
@@ -25,11 +25,8 @@ impl Coordinator {
     /// Before the decision, abort is always possible.
     pub(super) fn abort(&mut self, step: &mut Step<'_>, reason: AbortReason) {
         let State::Running(run) = &self.state else { return };
-        let stand = match &run.step {
-            // Ranks are inside MPI. Whether all come back decides what can follow, so none goes on before that is known.
-            RunStep::Meeting { ceiling, .. } if !run.course.follows => Some(*ceiling),
-            _ => None,
-        };
+        // Ranks are inside MPI. Whether all come back decides what can follow, so none goes on before that is known.
+        let stand = Self::holds_ranks(step);
         let (course, phase) = (run.course.clone(), run.step.phase(&run.course));
         self.decide(
             step,
@@ -54,6 +51,7 @@ impl Coordinator {
             && let Some(open) = &mut own.open
         {
             open.decision = Some(decision.clone());
+            open.ceiling = stand;
         }
         let decided_at = step.now;
         let (closed, ended) = (BTreeMap::new(), BTreeSet::new());
@@ -125,24 +123,32 @@ impl Coordinator {
     /// Every rank is back at the ceiling, or will not come back. Either a relaunch follows or they go on.
     fn after_standing(&mut self, step: &mut Step<'_>) {
         let State::Closing(close) = &mut self.state else { return };
-        let has_stuck = close.closed.values().any(|(_, stuck)| !stuck.is_empty());
+        let stuck = close.closed.values().find_map(|(_, stuck)| stuck.first().copied());
         let joins_failed = matches!(&close.decision, Decision::Aborted { reason } if is_failure_to_join(reason));
-        let follow = has_stuck || (close.course.wanted == ModeWanted::Auto && joins_failed);
-        if follow && let Some((plan, fresh)) = close.relaunch(step) {
+        let first = close.course.follows == 0;
+        let follow = stuck.is_some() || (close.course.wanted == ModeWanted::Auto && joins_failed && first);
+        if follow
+            && close.course.follows < FOLLOWERS_MAX
+            && let Some((plan, fresh)) = close.relaunch(step)
+        {
             let (ceiling, wanted, began) = (close.stand, close.course.wanted, close.course.began);
-            let next = self.finish_and_begin(step, plan, fresh);
-            return self.run(step, next, wanted, ceiling, began);
+            let follows = close.course.follows + 1;
+            let next = self.begin(step, plan, fresh, wanted, ceiling);
+            self.report_aborted(step, Some(next));
+            return self.run(step, next, began, follows);
+        }
+        if let Some(process) = stuck {
+            return self.bury(step, Loss::ProcessStuck { process });
         }
         close.stage = CloseStage::Releasing;
         close.stand = None;
         close.closed.clear();
+        if let Some(own) = &mut step.record.change().coordinator
+            && let Some(open) = &mut own.open
+        {
+            open.ceiling = None;
+        }
         close.repeat(step);
-    }
-
-    fn finish_and_begin(&mut self, step: &mut Step<'_>, plan: Plan, fresh: Fresh) -> Attempt {
-        let next = self.begin(step, plan, fresh);
-        self.report_aborted(step, Some(next));
-        next
     }
 
     fn report_aborted(&mut self, step: &mut Step<'_>, followed_by: Option<Attempt>) {
@@ -219,6 +225,9 @@ impl Coordinator {
         }
     }
 }
+
+/// Relaunches tried for ranks that hang in MPI. One is enough unless a daemon is killed or a node is away meanwhile.
+const FOLLOWERS_MAX: u32 = 3;
 
 fn is_failure_to_join(reason: &AbortReason) -> bool {
     match reason {

@@ -11,8 +11,11 @@ use super::state::{Coordinator, Course, Run, RunStep, State};
 use crate::moment::{Moment, micros};
 use pcm_proto::ids::{Iteration, NodeName, ProcessId, WorldId};
 use pcm_proto::layout::{Mode, ModeWanted, Plan, PlanRequest};
-use pcm_proto::reconfiguration::{AbortReason, Answer, Attempt, Failure, Order, Phase, ReconfigurationMessage, Tally};
+use pcm_proto::reconfiguration::{
+    AbortReason, Answer, Attempt, Failure, Order, Phase, ReconfigurationMessage, Tally, WorldPort,
+};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 impl Coordinator {
     /// Somebody asks for a reconfiguration.
@@ -25,9 +28,9 @@ impl Coordinator {
     ) {
         match self.plan(step, request, floor, worlds_met) {
             Ok((plan, fresh)) => {
-                let (attempt, now) = (self.begin(step, plan, fresh), step.now);
+                let (attempt, now) = (self.begin(step, plan, fresh, request.mode, None), step.now);
                 step.report(Report::Accepted { attempt });
-                self.run(step, attempt, request.mode, None, now);
+                self.run(step, attempt, now, 0);
             }
             Err(refused) => step.report(Report::Refused(refused)),
         }
@@ -71,7 +74,14 @@ impl Coordinator {
     }
 
     /// Writes the attempt down; nobody hears of it before that.
-    pub(super) fn begin(&mut self, step: &mut Step<'_>, plan: Plan, fresh: Fresh) -> Attempt {
+    pub(super) fn begin(
+        &mut self,
+        step: &mut Step<'_>,
+        plan: Plan,
+        fresh: Fresh,
+        wanted: ModeWanted,
+        standing: Option<Iteration>,
+    ) -> Attempt {
         let record = step.record.change();
         let own = record
             .coordinator
@@ -88,40 +98,69 @@ impl Coordinator {
         own.open = Some(OpenAttempt {
             attempt,
             plan,
+            wanted,
+            ceiling: standing,
+            called: None,
             decision: None,
         });
         attempt
     }
 
     /// Gives the first order of the attempt just begun.
-    pub(super) fn run(
+    pub(super) fn run(&mut self, step: &mut Step<'_>, attempt: Attempt, began: Moment, follows: u32) {
+        let open = step.record.coordinator.as_ref().and_then(|own| own.open.as_ref());
+        let open = open.expect("the attempt was begun before");
+        let (course, standing) = (Course::of(open, began, follows), open.ceiling);
+        let first = RunStep::Preparing {
+            prepared: BTreeMap::new(),
+            standing,
+        };
+        self.go_on(
+            step,
+            attempt,
+            course,
+            first,
+            (Phase::Preparing, step.limits.prepare_max),
+        );
+    }
+
+    /// The daemon was started again while ranks were called: those who did not hear the call hear it now.
+    pub(super) fn call_again(
+        &mut self,
+        step: &mut Step<'_>,
+        open: &OpenAttempt,
+        ceiling: Iteration,
+        ports: Vec<WorldPort>,
+    ) {
+        let meeting = RunStep::Meeting {
+            ceiling,
+            ports,
+            met: BTreeSet::new(),
+            moved: BTreeMap::new(),
+        };
+        let course = Course::of(open, step.now, 0);
+        self.go_on(
+            step,
+            open.attempt,
+            course,
+            meeting,
+            (Phase::Meeting, step.limits.meet_max),
+        );
+    }
+
+    fn go_on(
         &mut self,
         step: &mut Step<'_>,
         attempt: Attempt,
-        wanted: ModeWanted,
-        standing: Option<Iteration>,
-        began: Moment,
+        mut course: Course,
+        first: RunStep,
+        (phase, at_most): (Phase, Duration),
     ) {
-        let open = step.record.coordinator.as_ref().and_then(|own| own.open.as_ref());
-        let plan = open.expect("the attempt was begun before").plan.clone();
-        let (participants, follows) = (plan.participants(), standing.is_some());
-        let mut course = Course {
-            attempt,
-            plan,
-            participants,
-            wanted,
-            follows,
-            began,
-            phases: Vec::new(),
-        };
-        course.enter(step, Phase::Preparing, step.limits.prepare_max);
+        course.enter(step, phase, at_most);
         let run = Run {
             course,
             repeats: 0,
-            step: RunStep::Preparing {
-                prepared: BTreeMap::new(),
-                standing,
-            },
+            step: first,
         };
         run.broadcast(step);
         self.state = State::Running(Box::new(run));
@@ -153,7 +192,8 @@ impl Coordinator {
                 step.dropped.stale_attempt += 1;
                 let is_lagging = matches!(answer, Answer::Moved { .. } | Answer::Met | Answer::Prepared { .. });
                 if let (Some(decision), true) = (step.record.fate(attempt), is_lagging) {
-                    step.send_decided(from, attempt, decision, false);
+                    let stand = Self::holds_ranks(step).is_some();
+                    step.send_decided(from, attempt, decision, stand);
                 }
             }
         }
@@ -163,7 +203,8 @@ impl Coordinator {
         if let Failure::Busy { with } = &failure
             && let Some(decision) = step.record.fate(*with)
         {
-            step.send_decided(from, *with, decision, false);
+            let stand = Self::holds_ranks(step).is_some();
+            step.send_decided(from, *with, decision, stand);
         }
         self.abort(
             step,
@@ -277,6 +318,12 @@ impl Coordinator {
         };
         let mut ports = std::mem::take(ports);
         ports.extend(stopped.values().flatten().cloned());
+        if let Some(own) = &mut step.record.change().coordinator
+            && let Some(open) = &mut own.open
+        {
+            open.ceiling = Some(*ceiling);
+            open.called = Some(ports.clone());
+        }
         run.step = RunStep::Meeting {
             ceiling: *ceiling,
             ports,

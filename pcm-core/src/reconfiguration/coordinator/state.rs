@@ -2,6 +2,7 @@
 
 use super::super::ceiling::CeilingAgreement;
 use super::super::effects::{Report, Timer};
+use super::super::record::OpenAttempt;
 use super::super::step::Step;
 use crate::moment::{Moment, micros};
 use pcm_proto::ids::{Iteration, NodeName, ProcessId};
@@ -31,8 +32,8 @@ pub(super) struct Course {
     pub(super) plan: Plan,
     pub(super) participants: Vec<NodeName>,
     pub(super) wanted: ModeWanted,
-    /// Whether it is the relaunch after a live attempt that failed.
-    pub(super) follows: bool,
+    /// How many attempts before it left the ranks standing where it begins: it is a relaunch then.
+    pub(super) follows: u32,
     pub(super) began: Moment,
     pub(super) phases: Vec<(Phase, Moment)>,
 }
@@ -105,6 +106,8 @@ pub(super) struct Resolve {
     pub(super) plan: Plan,
     /// Who answered, and whether it had agreed.
     pub(super) answers: BTreeMap<NodeName, bool>,
+    /// Where ranks stand, as far as anybody who answered said.
+    pub(super) stand: Option<Iteration>,
 }
 
 /// The coordinator of one job on one daemon.
@@ -131,6 +134,11 @@ impl Coordinator {
             State::Resolving(resolve) => Some((resolve.attempt, Phase::Closing)),
             State::Idle | State::Burying { .. } => None,
         }
+    }
+
+    /// Whether ranks stand at a ceiling until this coordinator lets them go.
+    pub(super) fn holds_ranks(step: &Step<'_>) -> Option<Iteration> {
+        step.record.coordinator.as_ref()?.open.as_ref()?.ceiling
     }
 
     /// The lease has moved on: whatever is under way is the successor's.
@@ -209,6 +217,19 @@ impl Coordinator {
 }
 
 impl Course {
+    pub(super) fn of(open: &OpenAttempt, began: Moment, follows: u32) -> Self {
+        let plan = open.plan.clone();
+        Self {
+            attempt: open.attempt,
+            participants: plan.participants(),
+            plan,
+            wanted: open.wanted,
+            follows,
+            began,
+            phases: Vec::new(),
+        }
+    }
+
     pub(super) fn enter(&mut self, step: &mut Step<'_>, phase: Phase, at_most: std::time::Duration) {
         let attempt = self.attempt;
         self.phases.push((phase, step.now));

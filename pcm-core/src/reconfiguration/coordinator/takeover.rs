@@ -4,8 +4,8 @@ use super::super::effects::{Report, Timer};
 use super::super::record::OpenAttempt;
 use super::super::step::{Absence, Step};
 use super::state::{Coordinator, Course, Resolve, State};
-use pcm_proto::ids::NodeName;
-use pcm_proto::layout::{ModeWanted, Plan};
+use pcm_proto::ids::{Iteration, NodeName};
+use pcm_proto::layout::{Mode, ModeWanted, Plan};
 use pcm_proto::reconfiguration::{
     AbortReason, Attempt, Decision, LeaseMessage, Loss, Phase, ReconfigurationMessage, Standing, Tally,
 };
@@ -18,19 +18,24 @@ impl Coordinator {
             return self.bury(step, loss);
         }
         let open = step.record.coordinator.as_ref().and_then(|own| own.open.clone());
-        let Some(OpenAttempt {
-            attempt,
-            plan,
-            decision,
-        }) = open
-        else {
+        let Some(mut open) = open else {
+            // It had just taken the lease and did not yet know what its predecessor had decided.
+            let own = step.record.standing();
+            if let Some((attempt, plan, _)) = own.engaged.clone() {
+                self.resolve(step, attempt, plan, &BTreeMap::from([(step.me.clone(), own)]));
+            }
             return;
         };
+        if let (None, Mode::Live, Some(ceiling), Some(ports)) =
+            (&open.decision, open.plan.mode, open.ceiling, open.called.take())
+        {
+            return self.call_again(step, &open, ceiling, ports);
+        }
         // Nothing was decided before it was written down, so an attempt without a decision can still be aborted.
-        let decision = decision.unwrap_or(Decision::Aborted {
+        let decision = open.decision.take().unwrap_or(Decision::Aborted {
             reason: AbortReason::CoordinatorRestarted,
         });
-        self.close_inherited(step, attempt, plan, decision);
+        self.close_inherited(step, open, decision);
     }
 
     /// The lease was won; `answers` come from a majority of the voters, this daemon included.
@@ -65,12 +70,18 @@ impl Coordinator {
         let known = known
             .map(|(_, decision)| decision.clone())
             .or_else(|| step.record.fate(attempt));
+        let stand = answers.values().find_map(|s| stands(s, attempt));
         if let Some(decision) = known {
-            return self.close_inherited(step, attempt, plan, decision);
+            return self.close_inherited(step, inherited(attempt, plan, stand), decision);
         }
         let agreed = |s: &Standing| matches!(&s.engaged, Some((a, _, true)) if *a == attempt);
         let answers = answers.iter().map(|(node, s)| (node.clone(), agreed(s))).collect();
-        let resolve = Resolve { attempt, plan, answers };
+        let resolve = Resolve {
+            attempt,
+            plan,
+            answers,
+            stand,
+        };
         self.state = State::Resolving(Box::new(resolve));
         self.check_resolved(step);
         let (reign, undecided_max) = (step.record.promised, step.limits.undecided_max);
@@ -87,6 +98,7 @@ impl Coordinator {
         };
         let agreed = matches!(&standing.engaged, Some((a, _, true)) if *a == resolve.attempt);
         resolve.answers.insert(from.clone(), agreed);
+        resolve.stand = resolve.stand.or(stands(standing, resolve.attempt));
         self.check_resolved(step);
     }
 
@@ -99,20 +111,20 @@ impl Coordinator {
         let has_refusal = answers.clone().any(|answer| answer == Some(&false));
         let is_complete = answers.all(|answer| answer.is_some());
         if has_refusal || is_complete {
-            let (attempt, plan) = (resolve.attempt, resolve.plan.clone());
+            let open = inherited(resolve.attempt, resolve.plan.clone(), resolve.stand);
             let decision = Decision::Aborted {
                 reason: AbortReason::CoordinatorReplaced,
             };
-            self.close_inherited(step, attempt, plan, decision);
+            self.close_inherited(step, open, decision);
         }
     }
 
     /// Somebody else knew what became of the attempt.
     pub(in super::super) fn on_fate_known(&mut self, step: &mut Step<'_>) {
         let State::Resolving(resolve) = &self.state else { return };
-        let (attempt, plan) = (resolve.attempt, resolve.plan.clone());
-        if let Some(decision) = step.record.fate(attempt) {
-            self.close_inherited(step, attempt, plan, decision);
+        if let Some(decision) = step.record.fate(resolve.attempt) {
+            let open = inherited(resolve.attempt, resolve.plan.clone(), resolve.stand);
+            self.close_inherited(step, open, decision);
         }
     }
 
@@ -123,31 +135,37 @@ impl Coordinator {
         }
     }
 
-    fn close_inherited(&mut self, step: &mut Step<'_>, attempt: Attempt, plan: Plan, decision: Decision) {
+    fn close_inherited(&mut self, step: &mut Step<'_>, open: OpenAttempt, decision: Decision) {
+        let (attempt, course) = (open.attempt, Course::of(&open, step.now, 0));
+        let stand = open.ceiling.filter(|_| decision != Decision::Committed);
         if let Some(own) = &mut step.record.change().coordinator {
-            own.open = Some(OpenAttempt {
-                attempt,
-                plan: plan.clone(),
-                decision: None,
-            });
+            own.open = Some(open);
         }
-        let (participants, wanted, began) = (plan.participants(), ModeWanted::Live, step.now);
-        let phases = Vec::new();
-        let course = Course {
-            attempt,
-            plan,
-            participants,
-            wanted,
-            follows: false,
-            began,
-            phases,
-        };
-        self.decide(step, course, decision, Phase::Closing, None, Tally::default());
+        self.decide(step, course, decision, Phase::Closing, stand, Tally::default());
         let (reign, every) = (step.record.promised, step.limits.resend_every);
         if matches!(self.state, State::Closing(_)) {
             step.arm(Timer::Resend { attempt, reign }, every);
         }
     }
+}
+
+/// An attempt of a predecessor. How it was wanted is not known; as a live one it is followed only by what has to be.
+fn inherited(attempt: Attempt, plan: Plan, ceiling: Option<Iteration>) -> OpenAttempt {
+    let (wanted, called, decision) = (ModeWanted::Live, None, None);
+    OpenAttempt {
+        attempt,
+        plan,
+        wanted,
+        ceiling,
+        called,
+        decision,
+    }
+}
+
+/// Where a voter's ranks stand, for this attempt or one that it follows.
+fn stands(standing: &Standing, attempt: Attempt) -> Option<Iteration> {
+    let (known, ..) = standing.engaged.as_ref()?;
+    standing.ceiling.filter(|_| known.epoch == attempt.epoch)
 }
 
 impl Resolve {

@@ -1,15 +1,13 @@
 //! A participant until it has agreed: prepare, converge, stop, meet. It may still withdraw at every point.
 
 use super::super::effects::{Effect, EndCause};
-use super::super::planning::meet_order;
 use super::super::record::{Engagement, Stage};
 use super::super::step::{Absence, Step};
 use super::work::{Participant, Work};
 use pcm_proto::ids::{Iteration, NodeName, ProcessId, Rank};
 use pcm_proto::layout::{Member, Mode, Plan};
 use pcm_proto::reconfiguration::{
-    AbortReason, Answer, Attempt, Decision, Failure, Order, ReconfigurationOrder, ReconfigurationReport, Tally,
-    WorldPort,
+    AbortReason, Answer, Attempt, Decision, Failure, Order, ReconfigurationOrder, ReconfigurationReport, WorldPort,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +42,7 @@ impl Participant {
                 ceiling,
                 ports,
                 patience_us,
-            } if !is_decided => self.on_meet(step, ceiling, &ports, patience_us),
+            } if !is_decided => self.on_meet(step, ceiling, ports, patience_us),
             Order::Start => self.on_start(step),
             Order::Wait => {}
             _ => step.dropped.unexpected += 1,
@@ -140,11 +138,14 @@ impl Participant {
         let is_ending = plan.old.processes_on(step.me).any(|p| self.finalizing.contains(&p));
         let dead = plan.old.processes_on(step.me).find(|p| self.has_exited(*p));
         let record = step.record.change();
+        record.left_standing = None;
         record.engaged = Some(Engagement {
             attempt,
             coordinator: from.clone(),
             plan,
             stage: Stage::Open,
+            ceiling: standing,
+            ports: Vec::new(),
         });
         self.work = Work::Preparing {
             ready: BTreeMap::new(),
@@ -215,7 +216,7 @@ impl Participant {
 
     fn on_set_ceiling(&mut self, step: &mut Step<'_>, round: u32, ceiling: Iteration) {
         match &self.work {
-            Work::Prepared { .. } => {}
+            Work::Prepared { standing: None, .. } => {}
             Work::Converging { round: known, .. } if *known == round => return self.repeat_answer(step),
             Work::Converging { round: known, .. } if *known < round => {}
             Work::Failed { .. } => return self.repeat_answer(step),
@@ -291,61 +292,16 @@ impl Participant {
     fn check_stopped(&mut self, step: &mut Step<'_>) {
         let Work::Stopping { ceiling } = self.work else { return };
         let Some(engaged) = &step.record.engaged else { return };
-        if self.all_stand(&engaged.plan, step.me, ceiling, step.record) {
-            let (attempt, ports) = (engaged.attempt, self.standing_ports(&engaged.plan));
-            step.answer(attempt, Answer::Stopped { ports });
+        if !self.all_stand(&engaged.plan, step.me, ceiling, step.record) {
+            return;
         }
-    }
-
-    fn on_meet(&mut self, step: &mut Step<'_>, at: Iteration, ports: &[WorldPort], patience_us: u64) {
-        let Some(engaged) = &step.record.engaged else { return };
-        match &self.work {
-            Work::Stopping { ceiling } if *ceiling == at && self.all_stand(&engaged.plan, step.me, at, step.record) => {
-            }
-            Work::Meeting { .. } | Work::Agreed | Work::GivenUp | Work::Failed { .. } => {
-                return self.repeat_answer(step);
-            }
-            _ => {
-                step.dropped.unexpected += 1;
-                return;
-            }
+        let (attempt, ports) = (engaged.attempt, self.standing_ports(&engaged.plan));
+        if engaged.ceiling.is_none()
+            && let Some(engaged) = &mut step.record.change().engaged
+        {
+            engaged.ceiling = Some(ceiling);
         }
-        let (attempt, plan) = (engaged.attempt, engaged.plan.clone());
-        if let Some(engaged) = &mut step.record.change().engaged {
-            engaged.stage = Stage::Called;
-        }
-        self.work = Work::Meeting {
-            met: BTreeSet::new(),
-            moved: BTreeMap::new(),
-        };
-        let meeting = (plan.mode == Mode::Live).then(|| Box::new(meet_order(&plan, ports)));
-        for process in Self::needed_here(&plan, step.me) {
-            match &meeting {
-                Some(meeting) => {
-                    let meeting = meeting.clone();
-                    step.tell(
-                        process,
-                        ReconfigurationOrder::Meet {
-                            attempt,
-                            ceiling: at,
-                            meeting,
-                            patience_us,
-                        },
-                    );
-                }
-                None if step.record.stuck.contains(&process) => step.out.push(Effect::Salvage { process, attempt }),
-                None => step.tell(
-                    process,
-                    ReconfigurationOrder::Park {
-                        attempt,
-                        ceiling: at,
-                        size_after: plan.new.size() as u32,
-                        patience_us,
-                    },
-                ),
-            }
-        }
-        self.check_agreed(step);
+        step.answer(attempt, Answer::Stopped { ports });
     }
 
     /// A process on this node says something.
@@ -447,66 +403,6 @@ impl Participant {
         }
     }
 
-    /// The data of a stuck process was saved, or not.
-    pub(in super::super) fn on_salvaged(
-        &mut self,
-        step: &mut Step<'_>,
-        process: ProcessId,
-        result: Result<Tally, String>,
-    ) {
-        match result {
-            Ok(parked) => self.on_moved(step, process, parked, Tally::default()),
-            Err(reason) => self.fail(step, Failure::NotMoved { process, reason }),
-        }
-    }
-
-    fn on_moved(&mut self, step: &mut Step<'_>, process: ProcessId, sent: Tally, received: Tally) {
-        let Work::Meeting { met, moved } = &mut self.work else {
-            step.dropped.duplicate += 1;
-            return;
-        };
-        met.insert(process);
-        moved.insert(process, (sent, received));
-        self.check_met(step);
-        self.check_agreed(step);
-    }
-
-    fn check_met(&mut self, step: &mut Step<'_>) {
-        let Work::Meeting { met, .. } = &self.work else { return };
-        let Some(engaged) = &step.record.engaged else { return };
-        if Self::needed_here(&engaged.plan, step.me)
-            .iter()
-            .all(|p| met.contains(p))
-        {
-            step.answer(engaged.attempt, Answer::Met);
-        }
-    }
-
-    /// The promise: from here on only the decision counts. It is in the record before anybody hears of it.
-    fn check_agreed(&mut self, step: &mut Step<'_>) {
-        let Work::Meeting { moved, .. } = &self.work else {
-            return;
-        };
-        let Some(engaged) = &step.record.engaged else { return };
-        if !Self::needed_here(&engaged.plan, step.me)
-            .iter()
-            .all(|p| moved.contains_key(p))
-        {
-            return;
-        }
-        let attempt = engaged.attempt;
-        let (sent, received) = moved
-            .values()
-            .fold((Tally::default(), Tally::default()), |(sent, received), one| {
-                (sent.plus(one.0), received.plus(one.1))
-            });
-        if let Some(engaged) = &mut step.record.change().engaged {
-            engaged.stage = Stage::Agreed { sent, received };
-        }
-        self.work = Work::Agreed;
-        step.answer(attempt, Answer::Moved { sent, received });
-    }
-
     /// Makes sure this daemon never agrees to the attempt, and says so.
     pub(super) fn fail(&mut self, step: &mut Step<'_>, failure: Failure) {
         let Some(engaged) = &step.record.engaged else { return };
@@ -521,7 +417,8 @@ impl Participant {
         }
     }
 
-    /// Leaves an attempt that this daemon has not agreed to: it can never be committed then.
+    /// Leaves an attempt that this daemon has not agreed to: it can never be committed then. Ranks that others may have
+    /// been called to meet stay where they are.
     pub(in super::super) fn withdraw(&mut self, step: &mut Step<'_>, failure: Failure) {
         let Some(engaged) = &step.record.engaged else { return };
         if matches!(engaged.stage, Stage::Open | Stage::Called) {
@@ -536,7 +433,7 @@ impl Participant {
                 node: step.me.clone(),
                 failure,
             };
-            self.carry_out(step, Decision::Aborted { reason }, false);
+            self.carry_out(step, Decision::Aborted { reason }, true);
         }
     }
 

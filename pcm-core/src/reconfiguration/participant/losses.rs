@@ -22,19 +22,34 @@ impl Participant {
         if step.record.damage.is_some() {
             step.arm(Timer::Damage, step.limits.ask_every);
         }
+        if let Some(left) = &step.record.left_standing {
+            let attempt = left.attempt;
+            self.arm_patience(step, attempt);
+            return self.look_for_damage(step);
+        }
         let Some(engaged) = &step.record.engaged else {
             self.lift_all(step);
-            return self.look_for_damage(step, false);
+            return self.look_for_damage(step);
         };
-        let attempt = engaged.attempt;
+        let (attempt, mode) = (engaged.attempt, engaged.plan.mode);
         match engaged.stage {
+            Stage::Open if engaged.ceiling.is_some() => {
+                let (ports, standing) = (Vec::new(), engaged.ceiling);
+                self.work = Work::Prepared { ports, standing };
+                self.arm_patience(step, attempt);
+            }
+            Stage::Called if mode == Mode::Live => {
+                self.call_again(step);
+                self.arm_patience(step, attempt);
+            }
+            // What was parked before may be parked again only under another attempt.
             Stage::Open | Stage::Called => self.withdraw(step, Failure::DaemonRestarted),
             Stage::Agreed { .. } => {
                 self.work = Work::Agreed;
                 self.ask_decision(step, attempt, 0);
             }
             Stage::Deciding { starting: true, .. } => self.restart(step),
-            Stage::Deciding { .. } => self.begin_settling(step, false),
+            Stage::Deciding { .. } => self.begin_settling(step),
         }
     }
 
@@ -57,17 +72,12 @@ impl Participant {
 
     /// Nothing was heard from the coordinator for a while, or something was.
     pub(in super::super) fn on_patience(&mut self, step: &mut Step<'_>, attempt: Attempt, heard: u64) {
-        if self.work == (Work::Standing { attempt }) && heard == self.heard {
-            return self.stand_no_more(step);
-        }
-        if self.work == (Work::Standing { attempt }) {
-            return self.arm_patience(step, attempt);
-        }
-        let Some(engaged) = Self::undecided(step.record, attempt) else {
+        let Some(engaged) = Self::to_be_decided(step.record, attempt) else {
             step.dropped.stale_timer += 1;
             return;
         };
-        let has_agreed = matches!(engaged.stage, Stage::Agreed { .. });
+        // An attempt that has left ranks standing is decided; whether they go on is not.
+        let has_agreed = !matches!(engaged.stage, Stage::Open | Stage::Called);
         if heard != self.heard {
             self.arm_patience(step, attempt);
         } else if has_agreed {
@@ -82,9 +92,15 @@ impl Participant {
         step.arm(Timer::Patience { attempt, heard }, patience);
     }
 
-    /// Asks everybody who could know. A daemon that has agreed can do nothing else.
+    /// The attempt that waits for a word of its coordinator: it is undecided, or it has left the ranks here standing.
+    fn to_be_decided(record: &JobRecord, attempt: Attempt) -> Option<&Engagement> {
+        let left = record.left_standing.as_ref().filter(|left| left.attempt == attempt);
+        Self::undecided(record, attempt).or(left)
+    }
+
+    /// Asks everybody who could know. A daemon that has agreed, or whose ranks were left standing, can do nothing else.
     fn ask_decision(&mut self, step: &mut Step<'_>, attempt: Attempt, times: u32) {
-        let Some(engaged) = Self::undecided(step.record, attempt) else {
+        let Some(engaged) = Self::to_be_decided(step.record, attempt) else {
             return;
         };
         for node in engaged.plan.participants() {
@@ -104,29 +120,35 @@ impl Participant {
     }
 
     pub(in super::super) fn on_ask_timer(&mut self, step: &mut Step<'_>, attempt: Attempt, heard: u64, times: u32) {
-        if Self::undecided(step.record, attempt).is_none() {
+        let Some(engaged) = Self::to_be_decided(step.record, attempt) else {
             step.dropped.stale_timer += 1;
             return;
-        }
+        };
+        let has_agreed = matches!(engaged.stage, Stage::Agreed { .. });
         if heard != self.heard {
             return self.arm_patience(step, attempt);
         }
         let asked_for = micros(step.limits.ask_every).saturating_mul(u64::from(times));
-        if asked_for >= micros(step.limits.undecided_max) && self.work != Work::GivenUp {
+        if has_agreed && asked_for >= micros(step.limits.undecided_max) && self.work != Work::GivenUp {
             self.work = Work::GivenUp;
             step.report(Report::EndedHere {
                 loss: Loss::Undecided { attempt },
             });
             self.end_all(step, EndCause::Lost);
         }
-        // Also after the processes are ended: the record must not stay open for ever.
+        // Also after the processes are ended: the record must not stay open for ever. Ranks that were left standing go on
+        // by themselves after `rank_max`.
         self.ask_decision(step, attempt, times);
     }
 
     /// Somebody wants to know what became of an attempt.
     pub(in super::super) fn on_ask_decision(&mut self, step: &mut Step<'_>, from: &NodeName, attempt: Attempt) {
         match step.record.fate(attempt) {
-            Some(decision) => step.send_decided(from, attempt, decision, false),
+            Some(decision) => {
+                // Whoever still holds its own ranks does not know that others may go on, and those of a lost job do not.
+                let stand = step.record.holds_ranks() || step.record.lost.is_some();
+                step.send_decided(from, attempt, decision, stand);
+            }
             None => step.dropped.unexpected += 1,
         }
     }
@@ -140,8 +162,7 @@ impl Participant {
         }
         let died = Failure::ProcessDied { process };
         let Some(engaged) = &step.record.engaged else {
-            let stands = matches!(self.work, Work::Standing { .. });
-            return self.look_for_damage(step, stands);
+            return self.look_for_damage(step);
         };
         let (attempt, stage) = (engaged.attempt, engaged.stage);
         let is_old = engaged.plan.old.member(process).is_some();
@@ -164,7 +185,7 @@ impl Participant {
     }
 
     /// Processes of the layout that are gone, or hang while nothing is coming to save their data, are a loss.
-    pub(super) fn look_for_damage(&mut self, step: &mut Step<'_>, stands: bool) {
+    pub(super) fn look_for_damage(&mut self, step: &mut Step<'_>) {
         if step.record.engaged.is_some() || step.record.damage.is_some() {
             return;
         }
@@ -175,7 +196,7 @@ impl Participant {
         let stuck = step.record.stuck.first().copied();
         if let Some(process) = dead {
             self.damage(step, Loss::ProcessDied { process });
-        } else if let (Some(process), false) = (stuck, stands) {
+        } else if let (Some(process), None) = (stuck, &step.record.left_standing) {
             self.damage(step, Loss::ProcessStuck { process });
         }
     }
@@ -222,6 +243,7 @@ impl Participant {
             let record = step.record.change();
             record.lost = Some(loss.clone());
             record.damage = None;
+            record.left_standing = None;
             record.stuck.clear();
             self.work = Work::Quiet;
             step.report(Report::EndedHere { loss });

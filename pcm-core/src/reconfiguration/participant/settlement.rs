@@ -33,7 +33,9 @@ impl Participant {
                 if known != Some(commits) {
                     step.dropped.impossible += 1;
                 } else {
-                    self.stop_standing_when_settled(step, stand);
+                    if !stand {
+                        self.stand_no_more_when_settled(step);
+                    }
                     self.repeat_answer(step);
                 }
             }
@@ -61,22 +63,26 @@ impl Participant {
             // An order to prepare that is still on its way must find nobody.
             step.record.change().decided = Some((attempt, decision));
         }
-        if self.work == (Work::Standing { attempt }) {
-            self.heard += 1;
-            if !stand {
-                self.stand_no_more(step);
-            }
+        let left_standing = step.record.left_standing.as_ref();
+        if !stand && left_standing.is_some_and(|left| left.attempt <= attempt) {
+            self.stand_no_more(step);
         }
         self.answer_closed(step, attempt);
     }
 
+    /// The holder of the lease knows of what is under way here.
+    pub(in super::super) fn on_sign_of_life(&mut self) {
+        self.heard += 1;
+    }
+
     pub(super) fn answer_closed(&mut self, step: &mut Step<'_>, attempt: Attempt) {
         let known = self.closed.as_ref().filter(|c| c.attempt == attempt);
-        let (held_us, stuck) = known.map_or((0, Vec::new()), |c| (c.held_us, c.stuck.clone()));
+        let held_us = known.map_or(0, |c| c.held_us);
+        let stuck = step.record.stuck.iter().copied().collect();
         step.answer(attempt, Answer::Closed { held_us, stuck });
     }
 
-    /// The only way from an undecided attempt to a decided one.
+    /// The only way from an undecided attempt to a decided one. With `stand` ranks that stand at the ceiling stay there.
     pub(super) fn carry_out(&mut self, step: &mut Step<'_>, decision: Decision, stand: bool) {
         let Some(engaged) = step.record.engaged.clone() else {
             return;
@@ -86,6 +92,7 @@ impl Participant {
             coordinator,
             plan,
             stage,
+            ..
         } = engaged;
         let called = matches!(stage, Stage::Called | Stage::Agreed { .. });
         let commits = decision == Decision::Committed;
@@ -96,20 +103,21 @@ impl Participant {
                 called,
                 starting: false,
             };
+            engaged.ceiling = engaged.ceiling.filter(|_| stand && !commits);
         }
         if commits {
             let epoch = plan.new.epoch;
             record.take_layout(plan.new, attempt, &coordinator);
             step.report(Report::LayoutChanged { epoch });
         }
-        if !stand {
+        if !step.record.holds_ranks() {
             self.standing.clear();
         }
-        self.begin_settling(step, stand);
+        self.begin_settling(step);
     }
 
     /// Tells every process here the decision and waits for what must follow; also after the daemon was restarted.
-    pub(super) fn begin_settling(&mut self, step: &mut Step<'_>, stand: bool) {
+    pub(super) fn begin_settling(&mut self, step: &mut Step<'_>) {
         let Some(Engagement {
             attempt,
             plan,
@@ -139,7 +147,7 @@ impl Participant {
             }
         };
         let hanging: Vec<ProcessId> = stuck.iter().copied().collect();
-        if !stand && (!committed || plan.mode == Mode::Live) {
+        if !step.record.holds_ranks() && (!committed || plan.mode == Mode::Live) {
             for process in old
                 .intersection(&new)
                 .chain(old.iter().filter(|_| !committed))
@@ -187,7 +195,6 @@ impl Participant {
             settle,
             leave,
             held_us: 0,
-            stand,
         };
         let (settle_max, leave_max) = (step.limits.settle_max, step.limits.leave_max);
         step.arm(Timer::Settle { attempt }, settle_max);
@@ -247,27 +254,24 @@ impl Participant {
     }
 
     pub(super) fn check_settled(&mut self, step: &mut Step<'_>) {
-        let Work::Settling {
-            settle, leave, stand, ..
-        } = &self.work
-        else {
+        let Work::Settling { settle, leave, .. } = &self.work else {
             return;
         };
         let Some(engaged) = &step.record.engaged else { return };
         if !settle.is_empty() || !leave.is_empty() {
             return;
         }
-        let (attempt, stand) = (engaged.attempt, *stand);
+        let attempt = engaged.attempt;
         let committed = step.record.fate(attempt) == Some(Decision::Committed);
         let starts_some = engaged.plan.new.processes_on(step.me).next().is_some();
         if committed && engaged.plan.mode == Mode::Relaunch && starts_some {
             self.work = Work::Ended;
             return step.answer(attempt, Answer::Ended);
         }
-        self.close(step, attempt, stand && !committed);
+        self.close(step, attempt);
     }
 
-    fn close(&mut self, step: &mut Step<'_>, attempt: Attempt, stand: bool) {
+    fn close(&mut self, step: &mut Step<'_>, attempt: Attempt) {
         let held_us = match self.work {
             Work::Settling { held_us, .. } => held_us,
             _ => 0,
@@ -275,39 +279,35 @@ impl Participant {
         if step.record.fate(attempt) == Some(Decision::Committed) {
             step.record.change().stuck.clear();
         }
-        let stuck: Vec<ProcessId> = step.record.stuck.iter().copied().collect();
-        step.record.change().engaged = None;
-        self.closed = Some(Closed {
-            attempt,
-            held_us,
-            stuck,
-        });
+        let record = step.record.change();
+        record.left_standing = record.engaged.take().filter(|engaged| engaged.ceiling.is_some());
+        self.closed = Some(Closed { attempt, held_us });
         self.work = Work::Quiet;
-        if stand {
-            self.work = Work::Standing { attempt };
+        if step.record.left_standing.is_some() {
             self.arm_patience(step, attempt);
         }
         self.answer_closed(step, attempt);
-        self.look_for_damage(step, stand);
+        self.look_for_damage(step);
     }
 
-    fn stop_standing_when_settled(&mut self, step: &mut Step<'_>, stand_still: bool) {
-        let Work::Settling { stand, .. } = &mut self.work else {
-            return;
-        };
-        if *stand && !stand_still {
-            *stand = false;
+    /// It was decided that all go on, before they have come back here.
+    fn stand_no_more_when_settled(&mut self, step: &mut Step<'_>) {
+        if step.record.holds_ranks()
+            && let Some(engaged) = &mut step.record.change().engaged
+        {
+            engaged.ceiling = None;
+            self.standing.clear();
             self.lift_all(step);
         }
     }
 
     /// Lets ranks go on that were left at the ceiling for a relaunch that does not come.
     pub(super) fn stand_no_more(&mut self, step: &mut Step<'_>) {
-        if matches!(self.work, Work::Standing { .. }) {
-            self.work = Work::Quiet;
+        if step.record.left_standing.is_some() {
+            step.record.change().left_standing = None;
             self.standing.clear();
             self.lift_all(step);
-            self.look_for_damage(step, false);
+            self.look_for_damage(step);
         }
     }
 
@@ -349,7 +349,7 @@ impl Participant {
         let Some(engaged) = &step.record.engaged else { return };
         if engaged.plan.new.processes_on(step.me).all(|p| ready.contains(&p)) {
             let attempt = engaged.attempt;
-            self.close(step, attempt, false);
+            self.close(step, attempt);
         }
     }
 

@@ -47,14 +47,11 @@ pub(super) enum Work {
         settle: BTreeSet<ProcessId>,
         leave: BTreeSet<ProcessId>,
         held_us: u64,
-        stand: bool,
     },
     /// Relaunch: every old process here has ended.
     Ended,
     /// Relaunch: the new processes start.
     Restarting { ready: BTreeSet<ProcessId> },
-    /// Closed, the ranks left at the ceiling for a relaunch to follow.
-    Standing { attempt: Attempt },
 }
 
 /// How the last attempt was closed here, to be able to say it again.
@@ -62,7 +59,6 @@ pub(super) enum Work {
 pub(super) struct Closed {
     pub(super) attempt: Attempt,
     pub(super) held_us: u64,
-    pub(super) stuck: Vec<ProcessId>,
 }
 
 /// A daemon's part in the reconfigurations of one job.
@@ -75,7 +71,7 @@ pub(in super::super) struct Participant {
     pub(super) exited: BTreeMap<ProcessId, bool>,
     /// Processes that left their loop.
     pub(super) finalizing: BTreeSet<ProcessId>,
-    /// Orders heard, as a sign of the coordinator's life.
+    /// Words of the coordinator heard, as a sign of its life.
     pub(super) heard: u64,
     pub(super) closed: Option<Closed>,
     /// Whether the end of the lost job's processes was ordered and must be confirmed.
