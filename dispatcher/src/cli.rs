@@ -91,6 +91,8 @@ verbs! {
     Remove(remove),
     /// Run a job: forwards input, output, signals and the exit code
     Run(run),
+    /// Make a checkpoint of a job now, in the memory of its nodes
+    Checkpoint(checkpoint),
     /// Run a job from a checkpoint, on any number of ranks
     Restart(restart),
     /// Show the jobs

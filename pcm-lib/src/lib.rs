@@ -10,6 +10,7 @@ mod clock;
 mod dwell;
 mod file_checkpoint;
 mod interpose;
+mod keep;
 pub mod mpi;
 mod orders;
 mod park;

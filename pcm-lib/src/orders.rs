@@ -1,7 +1,10 @@
 //! What the daemon says to this process, read from the channel whoever asks, and the orders among it kept for the
 //! session. Never carries out an order.
 
-use crate::start::{self, StartError, Started};
+use crate::{
+    keep::CheckpointOrders,
+    start::{self, StartError, Started},
+};
 use pcm_proto::{app::DaemonToApp, parked::RestoreAnswer, reconfiguration::ReconfigurationOrder};
 use std::{
     collections::VecDeque,
@@ -22,6 +25,7 @@ pub(crate) struct Orders {
     waiting: Mutex<VecDeque<ReconfigurationOrder>>,
     /// What was said about parked data; only a process that is being restored takes any.
     answers: Mutex<VecDeque<(RestoreAnswer, Option<OwnedFd>)>>,
+    pub(crate) checkpoints: CheckpointOrders,
     /// The doorbell's count when the channel was last found empty.
     heard: AtomicU64,
 }
@@ -72,6 +76,7 @@ impl Started {
                 Ok(Some((DaemonToApp::Restore(answer), file))) => {
                     self.orders.answer_keep(answer, file);
                 }
+                Ok(Some((DaemonToApp::Checkpoint(order), _))) => self.orders.checkpoints.take(&order),
                 Err(error) => {
                     start::failure_keep(StartError::Channel(error));
                     self.orders.heard.store(rung, Relaxed);

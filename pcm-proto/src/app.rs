@@ -4,6 +4,7 @@
 //! The channel is a `SOCK_SEQPACKET` socket pair: one packet, one message, MessagePack. Counters and orders that must
 //! cost nothing travel on the shared page ([`crate::page`]) instead. Nothing here does I/O.
 
+use crate::checkpoint::{CheckpointOrder, RankCheckpoint};
 use crate::frame::EncodeError;
 use crate::parked::{RestoreAnswer, RestoreAsk};
 use crate::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport};
@@ -51,6 +52,9 @@ pub mod environment {
     pub const CHECKPOINT_NAME: &str = "PCM_CHECKPOINT_NAME";
     /// `none` or `lz4`.
     pub const CHECKPOINT_COMPRESSION: &str = "PCM_CHECKPOINT_COMPRESSION";
+    /// `yes`: checkpoints that are due are written into files, too, and not only kept in memory by the daemons. Without
+    /// daemons they always are.
+    pub const CHECKPOINT_FILES: &str = "PCM_CHECKPOINT_FILES";
     /// How many checkpoints of one run are kept.
     pub const CHECKPOINT_KEEP: &str = "PCM_CHECKPOINT_KEEP";
 }
@@ -94,6 +98,8 @@ pub enum AppToDaemon {
         /// What happened, for a person.
         reason: String,
     },
+    /// About checkpoints in memory.
+    Checkpoint(RankCheckpoint),
     /// The application wants the job to have so many ranks. Not answered.
     Resize {
         /// How many.
@@ -117,6 +123,8 @@ pub enum DaemonToApp {
     Reconfiguration(ReconfigurationOrder),
     /// Parked data for a restored rank.
     Restore(RestoreAnswer),
+    /// About checkpoints in memory.
+    Checkpoint(CheckpointOrder),
 }
 
 /// One message as one packet. The other side reads it with [`crate::frame::decode`].

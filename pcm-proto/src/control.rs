@@ -3,7 +3,7 @@
 
 use crate::boot::NodeSpec;
 use crate::event::{Event, Reconfigured};
-use crate::ids::{JobId, NodeName, ProcessId, Rank};
+use crate::ids::{Bytes, Iteration, JobId, NodeName, ProcessId, Rank};
 use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
 use crate::layout::ModeWanted;
 use crate::look::RankLook;
@@ -67,6 +67,11 @@ pub enum ControlToDaemon {
         mode: ModeWanted,
         /// Who or what asks, for the event.
         cause: String,
+    },
+    /// Make a checkpoint of a job now; answered by `Checkpointed` when it is complete.
+    Checkpoint {
+        /// The job.
+        job: JobId,
     },
     /// All nodes this daemon knows.
     Nodes,
@@ -244,6 +249,24 @@ pub enum DaemonToControl {
         /// The bytes.
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
+    },
+    /// Something about the attached job that a person should read now.
+    Notice {
+        /// The job.
+        job: JobId,
+        /// One line.
+        text: String,
+    },
+    /// Answer to `Checkpoint`.
+    Checkpointed {
+        /// The iteration that whoever restores it begins with.
+        iteration: Iteration,
+        /// Number of ranks.
+        ranks: u32,
+        /// Bytes of all ranks.
+        bytes: Bytes,
+        /// Longest time a rank's application was held for it.
+        held_ms: f64,
     },
     /// So much standard input, summed from its beginning, was taken; as much more may be sent.
     StdinTaken {

@@ -1,7 +1,7 @@
 //! Events: what happened, when, to which job and why. They are what `pcmctl events`, the dashboard and the report
 //! are made of, so their JSON form is a public interface: every line has `time`, `job`, `epoch` and `kind`.
 
-use crate::ids::{Bytes, Epoch, JobId, NodeName, Rank};
+use crate::ids::{Bytes, Epoch, Iteration, JobId, NodeName, Rank};
 use crate::layout::Mode;
 use serde::{Deserialize, Serialize};
 
@@ -79,10 +79,52 @@ pub enum EventKind {
         /// Why, where it is not plain success.
         reason: String,
     },
+    /// A checkpoint is complete.
+    CheckpointComplete {
+        /// The iteration that whoever restores it begins with.
+        iteration: Iteration,
+        /// Number of ranks.
+        ranks: u32,
+        /// Bytes of all ranks.
+        bytes: Bytes,
+        /// Longest time a rank's application was held for it.
+        held_ms: f64,
+    },
+    /// A rank or node died and the job is started again, or ends because it cannot be.
+    Crashed {
+        /// What happened.
+        reason: String,
+        /// The furthest iteration begun.
+        reached: Iteration,
+        /// What follows, in words.
+        verdict: String,
+    },
+    /// All ranks run again after a crash.
+    Recovered(Box<Recovered>),
     /// A reconfiguration was committed.
     Reconfigured(Box<Reconfigured>),
     /// An agent decided to move something, or not to.
     Decision(Box<Decision>),
+}
+
+/// How a job came back after a crash.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recovered {
+    /// What had happened.
+    pub cause: String,
+    /// Counts the restarts of the job.
+    pub restart: u32,
+    /// The iteration it went on from.
+    pub from: Iteration,
+    /// Iterations that are computed a second time.
+    pub rolled_back: u64,
+    /// Ranks.
+    pub ranks: u32,
+    /// From the report of the death until the last rank had its data.
+    pub total_ms: f64,
+    /// Time by phase, in the order they were gone through.
+    #[serde(with = "by_name")]
+    pub phases_ms: Vec<(String, f64)>,
 }
 
 /// What an agent decided about a job, in numbers a person understands.

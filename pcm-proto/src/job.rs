@@ -53,6 +53,8 @@ pub struct JobSpec {
     pub mpi_settings: Vec<(String, String)>,
     /// Whether the job goes on without the `pcmctl` that started it.
     pub detached: bool,
+    /// How often it is started again after crashes; 0 ends it with the first.
+    pub restarts_max: u32,
 }
 
 /// Where a job stands. `Running` is all that most users ever see.
@@ -61,6 +63,8 @@ pub struct JobSpec {
 pub enum JobState {
     /// Its processes are being started.
     Starting,
+    /// It crashed and is being started again.
+    Recovering,
     /// Its ranks run.
     Running,
     /// A reconfiguration is under way.

@@ -7,6 +7,7 @@
 //! descriptor is the packet's first. The variable [`KEEPER_FD`] tells the daemon the number of its end.
 
 use crate::boot::BootSpec;
+use crate::checkpoint::BufferKey;
 use crate::ids::{JobId, ProcessId};
 use crate::parked::ParkKey;
 use crate::reconfiguration::Attempt;
@@ -132,6 +133,18 @@ pub enum DaemonToKeeper {
         /// The last attempt whose images are dropped.
         attempt: Attempt,
     },
+    /// Hold this buffer of a checkpoint, whose descriptor comes with the packet, also when its job is ended. Not answered.
+    Keep {
+        /// Which one.
+        key: BufferKey,
+        /// Its length.
+        bytes: u64,
+    },
+    /// Drop these buffers.
+    DropKept {
+        /// Which ones.
+        keys: Vec<BufferKey>,
+    },
     /// The daemon ends on purpose: end every process and the keeper itself.
     Quit,
 }
@@ -166,6 +179,8 @@ pub enum KeeperToDaemon {
         held: u32,
         /// How many `Parked` packets follow these.
         parked: u32,
+        /// How many `Kept` packets follow these.
+        kept: u32,
     },
     /// A process that was there before this daemon.
     Held(HeldProcess),
@@ -191,6 +206,13 @@ pub enum KeeperToDaemon {
     Parked {
         /// Which one.
         key: ParkKey,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A buffer of a checkpoint that was held before this daemon; the packet carries its descriptor.
+    Kept {
+        /// Which one.
+        key: BufferKey,
         /// Its length.
         bytes: u64,
     },

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod app;
 pub mod boot;
 pub mod byte_lists;
+pub mod checkpoint;
 pub mod control;
 pub mod event;
 pub mod frame;

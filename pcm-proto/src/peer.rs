@@ -9,6 +9,7 @@
 //! node. Everything else goes straight between a node and the job's coordinator.
 
 use crate::agent::AgentToAgent;
+use crate::checkpoint::{CheckpointMessage, Restores};
 use crate::control::{ControlToDaemon, DaemonToControl, NodeState, Stream};
 use crate::event::Event;
 use crate::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
@@ -153,6 +154,10 @@ pub struct StartOrder {
     pub layout: Vec<(ProcessId, WorldId)>,
     /// What to start; nothing tells a node of a job that may come to it.
     pub worlds: Vec<WorldStart>,
+    /// How often the job was started again after a crash. A higher number replaces all that was of a lower one.
+    pub restarts: u32,
+    /// Where the processes find their data, when they continue others from a checkpoint in memory.
+    pub restores: Option<Restores>,
 }
 
 /// How far a process came with MPI before it ended.
@@ -371,6 +376,8 @@ pub enum JobMessage {
     Reconfiguration(Box<ReconfigurationMessage>),
     /// Any node of a relaunch to any other: what ranks parked.
     Parked(ParkedMessage),
+    /// Between nodes that hold checkpoints of the job and its coordinator.
+    Checkpoint(Box<CheckpointMessage>),
 }
 
 /// Whole lines of one stream of a process, or the rest of the stream at its end.

@@ -5,6 +5,7 @@ pub mod background;
 pub mod binaries;
 pub mod browser;
 pub mod cluster;
+pub mod crashing;
 pub mod heat2d;
 pub mod leak;
 pub mod limited;

@@ -128,6 +128,7 @@ impl<'a> Attached<'a> {
     ) -> Result<(), Failure> {
         match answer {
             DaemonToControl::JobStarted { .. } | DaemonToControl::Done => {}
+            DaemonToControl::Notice { job, text } => eprintln!("pcmctl: job {job}: {text}"),
             DaemonToControl::StdinTaken { bytes } => {
                 for chunk in self.input.on_taken(bytes) {
                     self.tell(ControlToDaemon::Stdin(chunk)).await;

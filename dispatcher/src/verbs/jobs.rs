@@ -110,6 +110,7 @@ fn table(jobs: &[JobStatus], all: bool) -> String {
 pub(crate) fn state_word(state: &JobState) -> &'static str {
     match state {
         JobState::Starting => "starting",
+        JobState::Recovering => "recovering",
         JobState::Running => "running",
         JobState::Reconfiguring => "reconfiguring",
         JobState::Ending => "ending",

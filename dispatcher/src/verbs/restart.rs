@@ -1,6 +1,6 @@
 //! `restart`: runs the program of a checkpoint again, from there, on any number of ranks and on whatever nodes there are.
 
-use super::run::{checkpoint_settings, launch, set};
+use super::run::{RESTARTS_DEFAULT, checkpoint_settings, launch, set};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use pcm_checkpoint::Checkpoint;
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Nodes it may use, as a,b [default: all]
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     nodes: Vec<String>,
-    /// Write a checkpoint this often: seconds, or auto
+    /// Make a checkpoint this often: seconds, or auto; in memory, and in files beside this one
     #[arg(long, value_name = "S")]
     checkpoint_every: Option<String>,
     /// Begin each line of output with its rank
@@ -52,6 +52,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let mut spec = spec(&args, &checkpoint)?;
     let beside = directory.parent().unwrap_or(&directory);
     checkpoint_settings(&mut spec, args.checkpoint_every.as_deref(), beside);
+    set(&mut spec, environment::CHECKPOINT_FILES, b"yes");
     let manifest = checkpoint.manifest();
     let (iteration, ranks) = (manifest.iteration, manifest.ranks);
     eprintln!(
@@ -100,6 +101,7 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
         preload: true,
         mpi_settings: Vec::new(),
         detached: args.detach,
+        restarts_max: RESTARTS_DEFAULT,
     };
     set(
         &mut spec,

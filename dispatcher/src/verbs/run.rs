@@ -24,6 +24,9 @@ Example:
   pcmctl run -n 2 --max 8 --policy cost --detach --name heat -- ./heat2d --rows 512 --cols 512 --iterations 100000
   pcmctl run -n 4 --checkpoint-every auto -- ./heat2d --rows 4096 --cols 4096 --iterations 100000";
 
+/// Restarts of one job: weeks on nodes that fail daily; a program that crashes in one place is ended much earlier.
+pub(crate) const RESTARTS_DEFAULT: u32 = 100;
+
 /// Name of a job whose program's file name is no name.
 const NAME_DEFAULT: &str = "job";
 
@@ -61,12 +64,16 @@ pub(crate) struct Args {
     /// Do not preload libpcm: a program that is not linked with it cannot be looked into
     #[arg(long)]
     no_preload: bool,
-    /// Write a checkpoint this often: seconds, or auto, which weighs cost against failures
+    /// Make a checkpoint this often, in the memory of two nodes each: seconds, or auto, which weighs cost against failures
     #[arg(long, value_name = "S", value_parser = checkpoint_interval)]
     checkpoint_every: Option<String>,
-    /// Where checkpoints go, which all nodes share [default: 'checkpoints' in the cluster's directory]
+    /// Write them into files there, too; a directory that all nodes share. What the program itself writes goes to
+    /// 'checkpoints' in the cluster's directory otherwise
     #[arg(long, value_name = "DIR")]
     checkpoint_dir: Option<PathBuf>,
+    /// Start the job again after a crash, from its newest checkpoint, this often at most; 0: never
+    #[arg(long, value_name = "N", default_value_t = RESTARTS_DEFAULT)]
+    max_restarts: u32,
     /// Begin each line of output with its rank
     #[arg(long)]
     label: bool,
@@ -110,6 +117,9 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let directory = directory.unwrap_or_else(|| cluster.path().join("checkpoints"));
     let directory = std::path::absolute(&directory).map_err(|error| Failure::file("use", &directory, &error))?;
     checkpoint_settings(&mut spec, args.checkpoint_every.as_deref(), &directory);
+    if args.checkpoint_dir.is_some() {
+        set(&mut spec, environment::CHECKPOINT_FILES, b"yes");
+    }
     launch(spec, cluster, args.label, args.json).await
 }
 
@@ -224,6 +234,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
             .map(|setting| mpi_setting(setting))
             .collect::<Result<_, _>>()?,
         detached: args.detach,
+        restarts_max: args.max_restarts,
     })
 }
 

@@ -228,6 +228,25 @@ impl Catalogue {
         effects
     }
 
+    /// The job goes on from this checkpoint, or from before all: what was made after it will not be complete any more,
+    /// and other data will bear its numbers.
+    pub fn rolled_back_to(&mut self, id: CheckpointId) {
+        self.entries.retain(|known, _| *known <= id);
+    }
+
+    /// A checkpoint that was found not to be restorable is none.
+    pub fn condemned(&mut self, id: CheckpointId) {
+        self.entries.remove(&id);
+    }
+
+    /// Where the parts of a checkpoint are.
+    pub fn copies_of(&self, id: CheckpointId) -> Vec<(Rank, Place)> {
+        self.entries
+            .get(&id)
+            .map(|entry| entry.copies(|_| true))
+            .unwrap_or_default()
+    }
+
     /// What can be restored, newest first.
     pub fn restorable(&self) -> impl Iterator<Item = Restorable> + '_ {
         self.committed().map(|entry| Restorable {

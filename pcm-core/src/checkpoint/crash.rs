@@ -3,10 +3,11 @@
 
 use crate::moment::Moment;
 use pcm_proto::ids::Iteration;
+use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
 /// Limits of one job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyLimits {
     /// Most restarts in the job's life (`--max-restarts`).
     pub restarts_max: u32,
@@ -32,7 +33,7 @@ impl Default for PolicyLimits {
 }
 
 /// Whose fault it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// A rank died by itself or by a signal.
     Rank,
@@ -82,7 +83,7 @@ pub enum Verdict {
 }
 
 /// See the file head. One per job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrashPolicy {
     limits: PolicyLimits,
     restarts: u32,

@@ -1,21 +1,9 @@
 //! One checkpoint of the catalogue: its parts and their copies. Knows nothing of other checkpoints.
 
-use pcm_proto::ids::{Bytes, CheckpointId, Epoch, Iteration, NodeName, Rank};
+pub use pcm_proto::checkpoint::{PartTally, Stamp};
+use pcm_proto::ids::{Bytes, NodeName, Rank};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-
-/// What a checkpoint is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
-    /// Its number.
-    pub id: CheckpointId,
-    /// The layout whose ranks made it.
-    pub epoch: Epoch,
-    /// The iteration whose top all ranks stood at.
-    pub iteration: Iteration,
-    /// Number of ranks, and so of parts.
-    pub ranks: u32,
-}
 
 /// Where a copy of a part is. Ordered by how fast it is had.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,15 +29,6 @@ impl Place {
     pub fn is_memory(&self) -> bool {
         self.node().is_some()
     }
-}
-
-/// What all copies of one part have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartTally {
-    /// Bytes of registered data.
-    pub bytes: Bytes,
-    /// Their checksum.
-    pub checksum: u64,
 }
 
 /// How far a checkpoint has come.

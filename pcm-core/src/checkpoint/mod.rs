@@ -5,6 +5,9 @@ mod catalogue;
 mod crash;
 mod entry;
 mod interval;
+mod lead;
+#[cfg(test)]
+mod lead_tests;
 #[cfg(test)]
 mod properties;
 mod schedule;
@@ -13,4 +16,5 @@ pub use catalogue::{CHECKPOINTS_MAX, Catalogue, Effect, Keep, PartRefused, Resto
 pub use crash::{Crash, CrashPolicy, Fault, PolicyLimits, Verdict};
 pub use entry::{PartTally, Place, Stamp};
 pub use interval::{Measured, best_interval};
+pub use lead::{Filed, Lead, LeadEffect, Part};
 pub use schedule::{Schedule, When};

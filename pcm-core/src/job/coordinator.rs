@@ -4,12 +4,14 @@
 
 use super::ending::{Ending, Failure};
 use super::placement::Share;
+use super::recovering::{Recovering, Recovery, Restarted};
 use super::spawning::Spawning;
 use super::tree;
 use super::worlds;
+use crate::checkpoint::Fault;
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank, WorldId};
-use pcm_proto::job::{JobEnd, JobSpec, JobState, JobStatus};
+use pcm_proto::ids::{Epoch, Iteration, JobId, NodeName, ProcessId, WorldId};
+use pcm_proto::job::{JobEnd, JobSpec};
 use pcm_proto::layout::Layout;
 use pcm_proto::peer::{JobMessage, ProcessEnd, StartOrder, WorldStart};
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,13 @@ pub enum Input {
         /// The layout that counts from now on.
         layout: Layout,
     },
+    /// Another checkpoint is the newest that counts, or none is left.
+    Checkpoint {
+        /// The iteration it goes on from.
+        iteration: Option<Iteration>,
+    },
+    /// What [`Effect::Restart`] asks for, or why it cannot be had now.
+    Restarted(Result<Restarted, String>),
     /// Numbers below these were used by reconfigurations.
     NumbersUsed {
         /// Lowest process number never used.
@@ -95,6 +104,12 @@ pub enum Effect {
         count: u32,
         /// Nodes the application named; empty leaves the choice to us.
         hosts: Vec<String>,
+    },
+    /// Find places and a checkpoint for the ranks of a job that crashed, and answer with [`Input::Restarted`]. Comes
+    /// again while there are none.
+    Restart {
+        /// How many ranks.
+        count: u32,
     },
     /// The job has ended; send [`JobMessage::Close`] to these nodes once its output is delivered.
     Ended {
@@ -174,6 +189,8 @@ pub(super) enum Phase {
     Starting,
     /// All its ranks run, or did.
     Running,
+    /// It crashed and is brought back.
+    Recovering(Recovering),
     /// It is being ended.
     Ending(Ending),
     /// It ended.
@@ -213,6 +230,7 @@ pub struct Coordinator {
     pub(super) enlisting: BTreeMap<NodeName, (u32, u64)>,
     pub(super) spawning: Spawning,
     pub(super) names: BTreeMap<String, String>,
+    pub(super) recovery: Recovery,
 }
 
 impl Coordinator {
@@ -244,6 +262,7 @@ impl Coordinator {
             enlisting: BTreeMap::new(),
             spawning: Spawning::default(),
             names: BTreeMap::new(),
+            recovery: Recovery::new(&spec),
             spec,
         };
         let worlds = worlds::worlds(coordinator.spec.world, shares, ProcessId(0), WorldId(0));
@@ -284,6 +303,8 @@ impl Coordinator {
             }
             Input::Enlist { node } => self.on_enlist(now_us, node, &mut effects),
             Input::LayoutCommitted { layout } => self.on_layout_committed(now_us, layout, &mut effects),
+            Input::Checkpoint { iteration } => self.on_checkpoint(iteration),
+            Input::Restarted(restarted) => self.on_restarted(now_us, restarted, &mut effects),
             Input::NumbersUsed {
                 process_next,
                 world_next,
@@ -308,6 +329,7 @@ impl Coordinator {
         orders
             .chain(self.ending_deadline())
             .chain(self.spawning.deadline())
+            .chain(self.recovering_deadline())
             .min()
     }
 
@@ -320,8 +342,10 @@ impl Coordinator {
         };
         match (&self.phase, self.nodes.get(node)) {
             (_, None | Some(NodeStage::Gone)) | (Phase::Ended(_), _) => effects.push(send(JobMessage::Close)),
-            (Phase::Ending(_), Some(NodeStage::Active)) => effects.push(send(JobMessage::End { grace_ms: 0 })),
-            (Phase::Ending(_), Some(_)) => {}
+            (Phase::Ending(_) | Phase::Recovering(_), Some(NodeStage::Active)) => {
+                effects.push(send(JobMessage::End { grace_ms: 0 }));
+            }
+            (Phase::Ending(_) | Phase::Recovering(_), Some(_)) => {}
             (Phase::Starting | Phase::Running, Some(_)) => {
                 let missing = self
                     .orders
@@ -345,9 +369,13 @@ impl Coordinator {
             // A failure that waits for the codes of its mates ends the job by itself, and knows better why.
             JobMessage::Lost { .. } if self.failure.is_some() => {}
             JobMessage::Lost { reason } => {
-                let grace_ms = self.spec_grace_ms();
-                self.begin_ending(now_us, JobEnd { code: 1, reason }, grace_ms, effects);
+                let end = JobEnd {
+                    code: 1,
+                    reason: reason.clone(),
+                };
+                self.crash(now_us, reason, (end, Fault::Node), effects);
             }
+            JobMessage::Checkpoint(message) => self.on_checkpoint_said(now_us, &message, effects),
             JobMessage::StartRefused {
                 process, code, reason, ..
             } => {
@@ -408,6 +436,8 @@ impl Coordinator {
             is_crowded: self.is_crowded,
             layout: layout.collect(),
             worlds,
+            restarts: self.recovery.restarts,
+            restores: self.recovery.restores.clone().filter(|_| self.order_next == 0),
             tree,
         };
         self.order_next += 1;
@@ -448,6 +478,9 @@ impl Coordinator {
         self.close_order(order);
         if self.phase == Phase::Starting && self.orders.is_empty() && self.failure.is_none() {
             self.phase = Phase::Running;
+            if self.recovery.restarts > 0 {
+                return self.on_restart_started(now_us, effects);
+            }
             let start_ms = now_us.saturating_sub(self.accepted_us) as f64 / 1000.0;
             effects.push(Effect::Note(EventKind::JobStarted { start_ms }));
         }
@@ -473,107 +506,6 @@ impl Coordinator {
     pub(super) fn direct(&self, order: &StartOrder, node: &NodeName) -> JobMessage {
         let tree = vec![self.own.clone(), node.clone()];
         JobMessage::Start(Box::new(StartOrder { tree, ..order.clone() }))
-    }
-
-    /// The rank a process has now.
-    pub fn rank_of(&self, process: ProcessId) -> Option<Rank> {
-        let rank = self.layout.iter().position(|other| *other == process);
-        rank.map(|rank| Rank(rank as u32))
-    }
-
-    /// Whose standard input `pcmctl run` forwards: the first rank's.
-    pub fn stdin_process(&self) -> Option<(ProcessId, &NodeName)> {
-        let process = self.layout.first()?;
-        self.processes.get(process).map(|known| (*process, &known.node))
-    }
-
-    /// Every process with what is known of it.
-    pub fn processes(&self) -> &BTreeMap<ProcessId, Process> {
-        &self.processes
-    }
-
-    /// Nodes that run processes of the job, or may.
-    pub fn active_nodes(&self) -> impl Iterator<Item = &NodeName> {
-        self.nodes
-            .iter()
-            .filter(|(_, stage)| **stage == NodeStage::Active)
-            .map(|(node, _)| node)
-    }
-
-    /// The ranks in order: process, node, process id (0 while not known).
-    pub fn rank_rows(&self) -> impl Iterator<Item = (Rank, ProcessId, NodeName, u32)> + '_ {
-        self.layout.iter().enumerate().filter_map(|(rank, process)| {
-            let known = self.processes.get(process)?;
-            let pid = match known.state {
-                ProcessState::Running { pid } => pid,
-                _ => 0,
-            };
-            Some((Rank(rank as u32), *process, known.node.clone(), pid))
-        })
-    }
-
-    /// Whether the job uses a node, or did.
-    pub fn has_node(&self, node: &NodeName) -> bool {
-        self.nodes.contains_key(node)
-    }
-
-    /// Nodes that may have output of the job.
-    pub fn nodes_with_output(&self) -> impl Iterator<Item = &NodeName> {
-        let may = |stage: &NodeStage| matches!(stage, NodeStage::Active | NodeStage::Emptied);
-        self.nodes
-            .iter()
-            .filter(move |(_, stage)| may(stage))
-            .map(|(node, _)| node)
-    }
-
-    /// How many of its processes are on a node and have not ended.
-    pub fn alive_on(&self, node: &NodeName) -> u32 {
-        self.processes
-            .values()
-            .filter(|process| process.node == *node && !process.is_over())
-            .count() as u32
-    }
-
-    /// What the job was asked to be.
-    pub fn spec(&self) -> &JobSpec {
-        &self.spec
-    }
-
-    /// How it ended, when it has.
-    pub fn end(&self) -> Option<&JobEnd> {
-        match &self.phase {
-            Phase::Ended(end) => Some(end),
-            _ => None,
-        }
-    }
-
-    /// Its present epoch.
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-
-    /// One line of `jobs`.
-    pub fn status(&self) -> JobStatus {
-        let mut nodes: BTreeMap<&NodeName, u32> = BTreeMap::new();
-        for process in self.processes.values().filter(|process| !process.is_over()) {
-            *nodes.entry(&process.node).or_default() += 1;
-        }
-        JobStatus {
-            job: self.job,
-            name: self.spec.name.clone(),
-            state: match self.phase {
-                Phase::Starting => JobState::Starting,
-                Phase::Running => JobState::Running,
-                Phase::Ending(_) => JobState::Ending,
-                Phase::Ended(_) => JobState::Ended,
-            },
-            epoch: self.epoch,
-            size: self.layout.len() as u32,
-            nodes: nodes.into_iter().map(|(node, count)| (node.clone(), count)).collect(),
-            started_us: self.accepted_us,
-            end: self.end().cloned(),
-            coordinator: self.own.clone(),
-        }
     }
 }
 

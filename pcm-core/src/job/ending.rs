@@ -4,6 +4,7 @@
 use super::coordinator::{
     Coordinator, Effect, NodeStage, OpenOrder, Phase, ProcessState, RESEND_US, Role, START_US_MAX,
 };
+use crate::checkpoint::Fault;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId};
 use pcm_proto::job::JobEnd;
@@ -19,7 +20,7 @@ pub(super) const GRACE_MS: u32 = 500;
 const SETTLE_US: u64 = 500_000;
 
 /// A node that has not ended its processes so long after SIGKILL is reported and not waited for.
-const ENDING_US_MAX: u64 = 10_000_000;
+pub(super) const ENDING_US_MAX: u64 = 10_000_000;
 
 /// The first failure, while its mates may still finish by themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +86,9 @@ impl Coordinator {
             }
             return;
         }
+        if matches!(self.phase, Phase::Recovering(_)) {
+            return;
+        }
         self.judge(now_us, end, &node, effects);
     }
 
@@ -92,25 +96,26 @@ impl Coordinator {
     pub(super) fn judge(&mut self, now_us: u64, end: ProcessEnd, node: &NodeName, effects: &mut Vec<Effect>) {
         let who = self.describe(end.process, node);
         let job = self.job;
-        let reason = match (end.status, end.stage) {
+        let (cause, consequence) = match (end.status, end.stage) {
             (ExitStatus::Code(0), MpiStage::Before | MpiStage::After) => return,
-            (ExitStatus::Signal(signal), _) => format!(
-                "{who} was ended by signal {signal} ({}), so the job was ended: {}",
-                signal_name(signal),
-                signal_advice(signal)
+            (ExitStatus::Signal(signal), _) => (
+                format!("{who} was ended by signal {signal} ({})", signal_name(signal)),
+                format!(", so the job was ended: {}", signal_advice(signal)),
             ),
-            (ExitStatus::Code(code), MpiStage::Inside) => format!(
-                "{who} returned code {code} without MPI_Finalize, so the job was ended: look at the last lines of its output"
+            (ExitStatus::Code(code), MpiStage::Inside) => (
+                format!("{who} returned code {code} without MPI_Finalize"),
+                ", so the job was ended: look at the last lines of its output".to_owned(),
             ),
-            (ExitStatus::Code(code), _) => {
-                format!("{who} returned code {code}: look at the last lines of its output, or at `pcmctl events {job}`")
-            }
+            (ExitStatus::Code(code), _) => (
+                format!("{who} returned code {code}"),
+                format!(": look at the last lines of its output, or at `pcmctl events {job}`"),
+            ),
         };
         let code = end.status.shell_code();
         // A code of 0 without MPI_Finalize is a failure all the same.
         let end_of_job = JobEnd {
             code: if code == 0 { 1 } else { code },
-            reason,
+            reason: format!("{cause}{consequence}"),
         };
         let may_settle = matches!(end.status, ExitStatus::Code(_)) && end.stage != MpiStage::Inside;
         if may_settle {
@@ -119,8 +124,10 @@ impl Coordinator {
                 since_us: now_us,
             });
             failure.end.code = failure.end.code.max(end_of_job.code);
-        } else {
+        } else if is_wish(end.status) {
             self.begin_ending(now_us, end_of_job, GRACE_MS, effects);
+        } else {
+            self.crash(now_us, cause, (end_of_job, Fault::Rank), effects);
         }
     }
 
@@ -207,16 +214,18 @@ impl Coordinator {
                 .filter_map(|id| self.rank_of(*id))
                 .map(|rank| rank.to_string())
                 .collect();
-            let reason = format!(
-                "node {node} with ranks {} does not answer any more, so the job was ended: see `pcmctl nodes` and the daemon's log on that node",
-                ranks.join(", ")
-            );
-            self.begin_ending(now_us, JobEnd { code: 1, reason }, GRACE_MS, effects);
+            let cause = format!("node {node} with ranks {} does not answer any more", ranks.join(", "));
+            let reason = format!("{cause}, so the job was ended: see `pcmctl nodes` and the daemon's log on that node");
+            self.crash(now_us, cause, (JobEnd { code: 1, reason }, Fault::Node), effects);
         }
         self.end_when_nothing_is_left(effects);
     }
 
     pub(super) fn on_node_stage(&mut self, node: &NodeName, reached: NodeStage, effects: &mut Vec<Effect>) {
+        // Of a job that is not being ended it can only be said again of what was ended before it came back.
+        if !matches!(self.phase, Phase::Ending(_) | Phase::Recovering(_)) {
+            return;
+        }
         let Some(stage) = self.nodes.get_mut(node) else { return };
         match (*stage, reached) {
             (NodeStage::Active, NodeStage::Emptied | NodeStage::Cleared) | (NodeStage::Emptied, NodeStage::Cleared) => {
@@ -243,7 +252,7 @@ impl Coordinator {
         self.end_when_nothing_is_left(effects);
     }
 
-    fn send_end(&self, grace_ms: u32, effects: &mut Vec<Effect>) {
+    pub(super) fn send_end(&self, grace_ms: u32, effects: &mut Vec<Effect>) {
         for node in self.active_nodes() {
             let message = JobMessage::End { grace_ms };
             effects.push(Effect::Send {
@@ -290,6 +299,7 @@ impl Coordinator {
                     self.send_end(0, effects);
                 }
             }
+            Phase::Recovering(_) => self.recovering_on_time(now_us, effects),
             Phase::Ended(_) => {}
         }
     }
@@ -379,9 +389,14 @@ impl Coordinator {
                 waits.then(|| (ending.since_us + ENDING_US_MAX).min(ending.sent_us + RESEND_US))
             }
             Phase::Starting | Phase::Running => self.failure.as_ref().map(|failure| failure.since_us + SETTLE_US),
-            Phase::Ended(_) => None,
+            Phase::Recovering(_) | Phase::Ended(_) => None,
         }
     }
+}
+
+/// Whether somebody ended the process who wants an end, not a restart: SIGHUP, SIGINT, SIGQUIT, SIGTERM.
+fn is_wish(status: ExitStatus) -> bool {
+    matches!(status, ExitStatus::Signal(1 | 2 | 3 | 15))
 }
 
 /// What a shell reports for a program it cannot start: 127 when it is not there, 126 when it cannot be executed.

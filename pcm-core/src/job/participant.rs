@@ -4,6 +4,7 @@
 
 use super::local_world::LocalWorld;
 use crate::pmi::wire::Request;
+use pcm_proto::checkpoint::Restores;
 use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::ExitStatus;
@@ -231,6 +232,8 @@ pub struct Participant {
     pub(super) world_next: u32,
     pub(super) phase: Phase,
     pub(super) is_closed: bool,
+    pub(super) restarts: u32,
+    pub(super) restores: Option<Restores>,
 }
 
 impl Participant {
@@ -254,6 +257,8 @@ impl Participant {
             world_next: 0,
             phase: Phase::Active,
             is_closed: false,
+            restarts: order.restarts,
+            restores: order.restores.clone(),
         }
     }
 
@@ -416,6 +421,16 @@ impl Participant {
     /// What the job was asked to be.
     pub fn spec(&self) -> &JobSpec {
         &self.spec
+    }
+
+    /// How often the job had been started again when this part began.
+    pub fn restarts(&self) -> u32 {
+        self.restarts
+    }
+
+    /// Where the first processes of this part find their data.
+    pub fn restores(&self) -> Option<&Restores> {
+        self.restores.as_ref()
     }
 
     /// See [`StartOrder::is_crowded`].

@@ -32,6 +32,8 @@ impl Coordinator {
             is_crowded: self.is_crowded,
             layout: Vec::new(),
             worlds: Vec::new(),
+            restarts: self.recovery.restarts,
+            restores: None,
         };
         effects.push(Effect::Send {
             node: node.clone(),

@@ -102,6 +102,9 @@ impl Participant {
     }
 
     pub(super) fn on_start(&mut self, order: &StartOrder, effects: &mut Vec<Effect>) {
+        if order.restarts != self.restarts {
+            return;
+        }
         self.pass_on(order, effects);
         if !self.orders.insert(order.number) {
             effects.extend(self.started(order.number).map(|message| Effect::Send {

@@ -4,9 +4,11 @@
 use pcm_core::job::coordinator::{self, Coordinator};
 use pcm_core::job::participant::{self, LocalState, Participant};
 use pcm_core::job::placement::Share;
+use pcm_core::job::recovering::Restarted;
 use pcm_core::pmi::wire::Request;
+use pcm_proto::checkpoint::{Restores, Stamp};
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, WorldShape};
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::peer::JobMessage;
@@ -35,6 +37,7 @@ pub(crate) fn spec(size: u32, world: WorldShape) -> JobSpec {
         preload: false,
         mpi_settings: Vec::new(),
         detached: false,
+        restarts_max: 100,
     }
 }
 
@@ -66,6 +69,8 @@ pub(crate) struct Cluster {
     pub(crate) refuse: BTreeSet<ProcessId>,
     /// Nodes that neither hear nor say anything.
     pub(crate) cut_off: BTreeSet<NodeName>,
+    /// Nodes that take ranks of a job that is started again.
+    pub(crate) open: BTreeSet<NodeName>,
 }
 
 impl Cluster {
@@ -104,6 +109,7 @@ impl Cluster {
             end: None,
             refuse,
             cut_off: BTreeSet::new(),
+            open: (0..4).map(node).collect(),
         };
         cluster.carry_out(effects);
         cluster
@@ -142,6 +148,10 @@ impl Cluster {
                         shares,
                     });
                 }
+                coordinator::Effect::Restart { count } => {
+                    let restarted = self.places_for(count);
+                    self.coordinate(coordinator::Input::Restarted(restarted));
+                }
                 coordinator::Effect::Ended { end, nodes } => {
                     assert!(self.end.is_none(), "a job ends once");
                     self.end = Some(end);
@@ -151,6 +161,33 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    /// One rank on each node that is not cut off, the rest on the last of them.
+    fn places_for(&self, count: u32) -> Result<Restarted, String> {
+        let is_there = |node: &NodeName| !self.cut_off.contains(node) && self.open.contains(node);
+        let nodes: Vec<NodeName> = (0..4).map(node).filter(is_there).take(count as usize).collect();
+        let last = nodes.len().checked_sub(1).ok_or("no node is there")? as u32;
+        let share = |(place, node)| Share {
+            node,
+            host: 1,
+            count: if place == last { count - last } else { 1 },
+        };
+        Ok(Restarted {
+            shares: (0..).zip(nodes).map(share).collect(),
+            is_crowded: false,
+            from: Iteration(100),
+            restores: Some(Restores {
+                stamp: Stamp {
+                    id: CheckpointId(101),
+                    epoch: Epoch(0),
+                    iteration: Iteration(100),
+                    ranks: count,
+                },
+                sources: vec![vec![node(0)]; count as usize],
+            }),
+            variables: Vec::new(),
+        })
     }
 
     pub(crate) fn participate(&mut self, at: &NodeName, input: participant::Input) {
@@ -256,12 +293,22 @@ impl Cluster {
             | JobMessage::Cleared
             | JobMessage::Spawn(_)
             | JobMessage::Name { .. }
+            | JobMessage::Checkpoint(_)
             | JobMessage::SpawnReady { .. } => {
                 if self.end.is_none() {
                     self.coordinate(coordinator::Input::Said { node: from, message });
                 } else {
                     self.send(to, from, JobMessage::Close);
                 }
+            }
+            JobMessage::Start(order)
+                if self
+                    .parts
+                    .get(to)
+                    .is_some_and(|part| part.restarts() < order.restarts && part.is_emptied()) =>
+            {
+                self.parts.remove(to);
+                self.deliver(from, to, message);
             }
             _ if self.parts.contains_key(to) => self.participate(to, participant::Input::Said { node: from, message }),
             JobMessage::Start(order) if !self.closed.contains(to) => {
@@ -334,13 +381,17 @@ impl Cluster {
             .unwrap_or_default()
     }
 
-    /// The states that a restart of every daemon would find in the journals.
-    pub(crate) fn assert_journals_lead_to_the_same_states(&self) {
+    pub(crate) fn assert_the_coordinator_s_journal_leads_to_the_same_state(&self) {
         let mut replayed = self.first.clone();
         for (now_us, input) in &self.journal {
             replayed.handle(*now_us, input.clone());
         }
         assert_eq!(replayed, self.coordinator);
+    }
+
+    /// The states that a restart of every daemon would find in the journals.
+    pub(crate) fn assert_journals_lead_to_the_same_states(&self) {
+        self.assert_the_coordinator_s_journal_leads_to_the_same_state();
         for (at, (first, journal)) in &self.part_journals {
             let mut replayed = first.clone();
             for (now_us, input) in journal {

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "all of this is test code")]
 
 mod cluster;
+mod crashes;
 mod rules;

@@ -3,8 +3,10 @@
 
 use super::held::{Held, descriptors, null_open, socket_pair};
 use super::images::Images;
+use super::kept::Buffers;
 use super::start::{OWN_PROGRAM, Program, StartError, TARGET_MAX, c_string, env_entry, start};
 use crate::packet::{Letter, letter_receive};
+use pcm_proto::checkpoint::BufferKey;
 use pcm_proto::keeper::{DaemonToKeeper, KEEPER_FD, KeeperToDaemon, ProcessKey};
 use pcm_proto::parked::ParkKey;
 use rustix::net::SocketType;
@@ -56,6 +58,7 @@ pub(super) enum With {
     Nothing,
     Process(ProcessKey),
     Image(ParkKey),
+    Buffer(BufferKey),
 }
 
 /// What the daemon's socket gave.
@@ -113,11 +116,17 @@ impl Daemon {
     }
 
     /// Sends what there is room for.
-    pub(super) fn flush(&mut self, table: &BTreeMap<ProcessKey, Held>, images: &Images) -> io::Result<()> {
+    pub(super) fn flush(
+        &mut self,
+        table: &BTreeMap<ProcessKey, Held>,
+        images: &Images,
+        buffers: &Buffers,
+    ) -> io::Result<()> {
         while let Some(told) = self.queue.front() {
             let descriptors = match told.with {
                 With::Nothing => Vec::new(),
                 With::Process(key) => table.get(&key).map(Held::descriptors).unwrap_or_default(),
+                With::Buffer(key) => buffers.get(key).map(|image| image.file.as_fd()).into_iter().collect(),
                 With::Image(key) => images.get(key).map(|image| image.file.as_fd()).into_iter().collect(),
             };
             match told.letter.send(&self.socket, &descriptors) {

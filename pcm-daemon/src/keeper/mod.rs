@@ -11,6 +11,7 @@ mod clearing;
 mod daemon;
 mod held;
 mod images;
+mod kept;
 mod run;
 mod salvage;
 mod segments;

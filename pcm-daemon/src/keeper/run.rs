@@ -5,6 +5,7 @@ use super::clearing::{Clearing, Scene};
 use super::daemon::{Daemon, Heard, Restarts, With};
 use super::held::Held;
 use super::images::{Image, Images};
+use super::kept::Buffers;
 use super::segments::Footprint;
 use super::signals::Signals;
 use super::strays::Mark;
@@ -43,6 +44,7 @@ struct Keeper {
     start_at: Option<Instant>,
     table: BTreeMap<ProcessKey, Held>,
     images: Images,
+    buffers: Buffers,
     footprints: BTreeMap<JobId, Footprint>,
     clearings: BTreeMap<JobId, Clearing>,
 }
@@ -66,6 +68,7 @@ pub fn run(booted: Booted) -> i32 {
         start_at: Some(Instant::now()),
         table: BTreeMap::new(),
         images: Images::default(),
+        buffers: Buffers::default(),
         footprints: BTreeMap::new(),
         clearings: BTreeMap::new(),
     };
@@ -156,6 +159,8 @@ impl Keeper {
         let held = u32::try_from(self.table.len()).unwrap_or(u32::MAX);
         let images = self.images.list();
         let parked = u32::try_from(images.len()).unwrap_or(u32::MAX);
+        let buffers = self.buffers.list();
+        let kept = u32::try_from(buffers.len()).unwrap_or(u32::MAX);
         let spec = Box::new(self.booted.spec.clone());
         self.tell(
             &KeeperToDaemon::Welcome {
@@ -163,6 +168,7 @@ impl Keeper {
                 restarts: self.restarts.count,
                 held,
                 parked,
+                kept,
             },
             With::Nothing,
         );
@@ -173,6 +179,9 @@ impl Keeper {
         }
         for (key, bytes) in images {
             self.tell(&KeeperToDaemon::Parked { key, bytes }, With::Image(key));
+        }
+        for (key, bytes) in buffers {
+            self.tell(&KeeperToDaemon::Kept { key, bytes }, With::Buffer(key));
         }
     }
 
@@ -202,7 +211,7 @@ impl Keeper {
         let flushed = self
             .daemon
             .as_mut()
-            .map(|daemon| daemon.flush(&self.table, &self.images));
+            .map(|daemon| daemon.flush(&self.table, &self.images, &self.buffers));
         if let Some(Err(error)) = flushed {
             self.daemon_break(&format!("telling it something failed: {error}"));
         }
@@ -264,6 +273,13 @@ impl Keeper {
                 word.iter().for_each(|word| self.tell_of_image(word));
             }
             DaemonToKeeper::DropParked { job, attempt } => self.images.drop_up_to(job, attempt),
+            DaemonToKeeper::Keep { key, bytes } => {
+                let is_held = file.is_some_and(|file| self.buffers.hold(key, Image { file, bytes }));
+                if !is_held {
+                    note(&format!("a buffer of job {} is not held: there are too many", key.job));
+                }
+            }
+            DaemonToKeeper::DropKept { keys } => self.buffers.drop_these(&keys),
             DaemonToKeeper::Quit => self.end_all(0, "the daemon ends on purpose"),
         }
     }

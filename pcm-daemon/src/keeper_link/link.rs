@@ -3,6 +3,7 @@
 use crate::packet::{Letter, letter_receive};
 use crate::watched::watch;
 use pcm_proto::boot::BootSpec;
+use pcm_proto::checkpoint::BufferKey;
 use pcm_proto::ids::JobId;
 use pcm_proto::keeper::{
     DaemonToKeeper, ExitStatus, HELD_DESCRIPTORS, HeldProcess, KEEPER_FD, KeeperToDaemon, ProcessKey, ProcessSpec,
@@ -106,6 +107,19 @@ pub struct Welcome {
     pub held: Vec<Handed>,
     /// The images that were parked before.
     pub parked: Vec<HandedImage>,
+    /// The buffers of checkpoints that were held before.
+    pub kept: Vec<HandedBuffer>,
+}
+
+/// A buffer of a checkpoint.
+#[derive(Debug)]
+pub struct HandedBuffer {
+    /// Which.
+    pub key: BufferKey,
+    /// Its length.
+    pub bytes: u64,
+    /// Its memory file.
+    pub file: OwnedFd,
 }
 
 /// Parked data of a process.
@@ -206,16 +220,17 @@ impl KeeperLink {
 
     /// Waits for the keeper's first words.
     pub async fn welcome(&self) -> Result<Welcome, LinkError> {
-        let (spec, restarts, count, images) = match self.receive_raw().await?.ok_or(LinkError::Closed)? {
+        let (spec, restarts, count, images, buffers) = match self.receive_raw().await?.ok_or(LinkError::Closed)? {
             (
                 KeeperToDaemon::Welcome {
                     spec,
                     restarts,
                     held,
                     parked,
+                    kept,
                 },
                 _,
-            ) => (*spec, restarts, held, parked),
+            ) => (*spec, restarts, held, parked, kept),
             _ => {
                 return Err(LinkError::OutOfOrder {
                     expected: "its welcome",
@@ -244,11 +259,26 @@ impl KeeperLink {
                 }
             }
         }
+        let mut kept = Vec::new();
+        for _ in 0..buffers {
+            match self.receive_raw().await?.ok_or(LinkError::Closed)? {
+                (KeeperToDaemon::Kept { key, bytes }, descriptors) => {
+                    let file = descriptors.into_iter().next();
+                    kept.extend(file.map(|file| HandedBuffer { key, bytes, file }));
+                }
+                _ => {
+                    return Err(LinkError::OutOfOrder {
+                        expected: "a buffer it holds",
+                    });
+                }
+            }
+        }
         Ok(Welcome {
             spec,
             restarts,
             held,
             parked,
+            kept,
         })
     }
 
@@ -280,7 +310,7 @@ impl KeeperLink {
                 segments,
                 left,
             },
-            KeeperToDaemon::Welcome { .. } | KeeperToDaemon::Held(_) => {
+            KeeperToDaemon::Welcome { .. } | KeeperToDaemon::Held(_) | KeeperToDaemon::Kept { .. } => {
                 return Err(LinkError::OutOfOrder {
                     expected: "anything but a second welcome",
                 });
@@ -296,6 +326,11 @@ impl KeeperLink {
     /// Has an image held.
     pub async fn park(&self, key: ParkKey, bytes: u64, file: BorrowedFd<'_>) -> Result<(), LinkError> {
         self.send_raw(&DaemonToKeeper::Park { key, bytes }, &[file]).await
+    }
+
+    /// Has a buffer of a checkpoint held.
+    pub async fn keep(&self, key: BufferKey, bytes: u64, file: BorrowedFd<'_>) -> Result<(), LinkError> {
+        self.send_raw(&DaemonToKeeper::Keep { key, bytes }, &[file]).await
     }
 
     /// Sends any other order.

@@ -7,4 +7,4 @@
 
 mod link;
 
-pub use link::{Ends, FromKeeper, Handed, HandedImage, KeeperLink, LinkError, Welcome};
+pub use link::{Ends, FromKeeper, Handed, HandedBuffer, HandedImage, KeeperLink, LinkError, Welcome};

@@ -217,6 +217,7 @@ impl Daemon {
             | ControlToDaemon::Kill { job }
             | ControlToDaemon::Reconfigure { job, .. }
             | ControlToDaemon::Ps { job }
+            | ControlToDaemon::Checkpoint { job }
             | ControlToDaemon::Look { job }
             | ControlToDaemon::Series { job } => {
                 if !self.jobs.contains_key(job) && self.ended.find(*job).is_none() {
@@ -278,6 +279,7 @@ impl Daemon {
             ControlToDaemon::Ps { job } => self.gather_ps(from, job),
             ControlToDaemon::Look { job } => self.gather_looks(from, job),
             ControlToDaemon::Series { job } => self.answer_series(from, job),
+            ControlToDaemon::Checkpoint { job } => self.on_checkpoint_request(from, job),
             ControlToDaemon::Reconfigure {
                 job,
                 change,

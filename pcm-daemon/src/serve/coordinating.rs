@@ -2,6 +2,7 @@
 //! restart would need.
 
 use super::agent_messages::is_known_policy;
+use super::checkpoints::Leading;
 use super::control::Requester;
 use super::daemon::Daemon;
 use super::event::LinkId;
@@ -51,16 +52,19 @@ pub(super) struct Coordinated {
     pub(super) audience: Audience,
     pub(super) output: JobOutput,
     pub(super) stdin: JobStdin,
+    pub(super) leading: Leading,
     armed_us: Option<u64>,
 }
 
 impl Coordinated {
     pub(super) fn new(state: Coordinator, audience: Audience, output: JobOutput) -> Self {
+        let leading = Leading::new(state.checkpoint());
         Self {
             state,
             audience,
             output,
             stdin: JobStdin::default(),
+            leading,
             armed_us: None,
         }
     }
@@ -167,7 +171,7 @@ impl Daemon {
         placement::place(&views, allowed, count).map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))
     }
 
-    fn is_crowded(&self, spec: &JobSpec, shares: &[Share]) -> bool {
+    pub(super) fn is_crowded(&self, spec: &JobSpec, shares: &[Share]) -> bool {
         let mut ranks: BTreeMap<u64, usize> = BTreeMap::new();
         for share in shares {
             *ranks.entry(share.host).or_default() += share.count as usize;
@@ -219,6 +223,7 @@ impl Daemon {
                         },
                     );
                 }
+                Effect::Restart { count } => self.restart(job, count),
                 Effect::Ended { end, nodes } => return self.on_job_ended(job, &end, &nodes),
             }
         }
@@ -282,11 +287,13 @@ impl Daemon {
             }
             self.pass_stdin(job);
         }
+        self.tell_of_crash(job, &kind);
         self.note(Some(job), epoch, kind);
     }
 
     fn on_job_ended(&mut self, job: JobId, end: &JobEnd, nodes: &[NodeName]) {
         self.finish_output(job);
+        self.drop_checkpoints_of_ended(job);
         let Some(coordinated) = self.jobs.remove(&job) else {
             return;
         };
@@ -321,6 +328,7 @@ impl Daemon {
     pub(super) fn on_job_message(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
         match message {
             JobMessage::Output(piece) => self.on_output_piece(job, node, piece),
+            JobMessage::Checkpoint(message) => self.on_checkpoint_message(job, node, *message),
             JobMessage::StdinTaken { bytes } => self.on_job_stdin_taken(job, bytes),
             JobMessage::Started { .. }
             | JobMessage::StartRefused { .. }
@@ -363,6 +371,7 @@ impl Daemon {
             }
         }
         self.on_parts_linked(node);
+        self.on_checkpoints_linked(node);
     }
 
     /// No link to a node is left.

@@ -11,6 +11,7 @@ use super::event::{Event, LinkId};
 use super::event_log::EventLog;
 use super::journal::{Journal, Record};
 use super::keeper_orders::KeeperOrders;
+use super::kept::KeptParts;
 use super::nodes::Nodes;
 use super::parked::Parked;
 use super::parts::Part;
@@ -60,6 +61,7 @@ pub(super) struct Daemon {
     pub(super) jobs: BTreeMap<JobId, Coordinated>,
     pub(super) parts: BTreeMap<JobId, Part>,
     pub(super) parked: Parked,
+    pub(super) kept: KeptParts,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
     pub(super) closed: VecDeque<JobId>,
@@ -122,6 +124,7 @@ impl Daemon {
             jobs: BTreeMap::new(),
             parts: BTreeMap::new(),
             parked: Parked::default(),
+            kept: KeptParts::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
             closed: VecDeque::new(),
@@ -176,6 +179,7 @@ impl Daemon {
             Event::Rank(event) => self.on_rank(event),
             Event::Printed { job, output } => self.on_printed(job, output),
             Event::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
+            Event::Summed { key, id, tally } => self.on_summed(key, id, tally),
             Event::Boot(fact) => self.on_boot(fact),
             Event::Filed { job, pieces } => self.on_filed(job, pieces),
         }
@@ -198,6 +202,9 @@ impl Daemon {
             Timer::Drain => self.drain_next(),
             Timer::Parked => self.on_parked_timer(),
             Timer::LastWords(key) => self.on_last_words(key),
+            Timer::Copies => self.on_copies_timer(),
+            Timer::Checkpoint(job) => self.on_checkpoint_timer(job),
+            Timer::CheckpointAsked(job, number) => self.on_checkpoint_asked_timer(job, number),
             Timer::Unneeded(key) => self.on_unneeded_timer(key),
             Timer::Agent => self.start_agent(),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
@@ -283,6 +290,7 @@ impl Daemon {
             records.push(Record::Reform { job: *job, record });
             records.extend(part.output.printed_records(*job));
         }
+        records.extend(self.kept.records());
         records
     }
 

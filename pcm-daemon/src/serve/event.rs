@@ -5,8 +5,9 @@ use crate::keeper_link::FromKeeper;
 use crate::rank::{Output, RankEvent};
 use pcm_fabric::Sender;
 use pcm_proto::agent::AgentToDaemon;
+use pcm_proto::checkpoint::{BufferKey, PartTally};
 use pcm_proto::control::ControlToDaemon;
-use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::ids::{CheckpointId, JobId, NodeName};
 use pcm_proto::peer::DaemonToDaemon;
 
 /// One link of this daemon, for as long as the daemon lives.
@@ -60,6 +61,12 @@ pub(super) enum Event {
     Printed { job: JobId, output: Output },
     /// A rank took so much more of its standard input, or never will.
     StdinTaken { job: JobId, bytes: u64 },
+    /// The checksums of a part of a checkpoint were taken or verified.
+    Summed {
+        key: BufferKey,
+        id: CheckpointId,
+        tally: std::io::Result<PartTally>,
+    },
     /// The boot tree has news.
     Boot(BootFact),
     /// Output of a detached job was written to its files.

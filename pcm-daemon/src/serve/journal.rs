@@ -2,9 +2,11 @@
 //! fsync, for it has to survive the process only; a machine that dies has no ranks left. When it has grown, it is
 //! written anew with the present state and renamed into place.
 
+use super::kept::Holding;
 use pcm_core::job::coordinator::{self, Coordinator};
 use pcm_core::job::participant::{self, Participant};
 use pcm_core::reconfiguration::record::JobRecord;
+use pcm_proto::checkpoint::BufferKey;
 use pcm_proto::control::Stream;
 use pcm_proto::frame::{self, Decoder, FrameKind, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::{JobId, ProcessId};
@@ -58,6 +60,10 @@ pub(super) enum Record {
     PartOver { job: JobId },
     /// A job that this daemon coordinated ended, and everybody was told.
     Ended { now_us: u64, status: Box<JobStatus> },
+    /// What a buffer of a checkpoint holds.
+    Kept { key: BufferKey, holds: Box<Holding> },
+    /// A buffer of a checkpoint was dropped.
+    NotKept { key: BufferKey },
     /// Output of a process here that was passed on.
     Printed {
         job: JobId,
@@ -85,6 +91,7 @@ pub(super) struct Past {
     pub(super) coordinators: BTreeMap<JobId, Coordinator>,
     pub(super) parts: BTreeMap<JobId, Participant>,
     pub(super) reforms: BTreeMap<JobId, JobRecord>,
+    pub(super) kept: BTreeMap<BufferKey, Holding>,
     pub(super) ended: Vec<(u64, JobStatus)>,
     pub(super) printed: BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>,
     pub(super) written: BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>,
@@ -119,6 +126,12 @@ impl Past {
             }
             Record::Reform { job, record } => {
                 self.reforms.insert(job, *record);
+            }
+            Record::Kept { key, holds } => {
+                self.kept.insert(key, *holds);
+            }
+            Record::NotKept { key } => {
+                self.kept.remove(&key);
             }
             Record::PartOver { job } => {
                 self.reforms.remove(&job);

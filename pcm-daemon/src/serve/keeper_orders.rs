@@ -3,6 +3,7 @@
 use super::event::Event;
 use crate::keeper_link::KeeperLink;
 use crate::rank::PageFile;
+use pcm_proto::checkpoint::BufferKey;
 use pcm_proto::keeper::{DaemonToKeeper, ProcessSpec};
 use pcm_proto::parked::ParkKey;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,6 +16,7 @@ const ORDERS_MAX: usize = 16 * 1024;
 enum Order {
     Start { spec: Box<ProcessSpec>, page: PageFile },
     Park { key: ParkKey, bytes: u64, file: OwnedFd },
+    Keep { key: BufferKey, bytes: u64, file: OwnedFd },
     Other(DaemonToKeeper),
 }
 
@@ -47,6 +49,11 @@ impl KeeperOrders {
         self.push(Order::Park { key, bytes, file });
     }
 
+    /// Has a buffer of a checkpoint held.
+    pub(super) fn keep(&self, key: BufferKey, bytes: u64, file: OwnedFd) {
+        self.push(Order::Keep { key, bytes, file });
+    }
+
     pub(super) fn order(&self, order: DaemonToKeeper) {
         self.push(Order::Other(order));
     }
@@ -64,6 +71,7 @@ async fn pass_orders(link: Arc<KeeperLink>, mut orders: mpsc::Receiver<Order>, e
         let sent = match order {
             Order::Start { spec, page } => link.start(*spec, page.as_fd()).await,
             Order::Park { key, bytes, file } => link.park(key, bytes, file.as_fd()).await,
+            Order::Keep { key, bytes, file } => link.keep(key, bytes, file.as_fd()).await,
             Order::Other(order) => link.send(&order).await,
         };
         if let Err(error) = sent {

@@ -7,7 +7,7 @@ use crate::rank::program::{ProgramError, program_find};
 use pcm_core::job::participant::{Input, Newcomer};
 use pcm_core::mpi_settings::{Circumstances, settings};
 use pcm_proto::app::environment as names;
-use pcm_proto::ids::{JobId, ProcessId};
+use pcm_proto::ids::{JobId, ProcessId, Rank};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::{ProcessKey, ProcessSpec};
 use pcm_proto::refusal;
@@ -94,6 +94,15 @@ impl Daemon {
         };
         let mut extra = if spec.preload { preload(spec) } else { Vec::new() };
         extra.extend(local.newcomer.iter().flat_map(role_variables));
+        let is_first = local.newcomer.is_none() && !world.start().spawned;
+        if let Some(restores) = part.state.restores().filter(|_| is_first) {
+            extra.extend(role_variables(&Newcomer {
+                epoch: restores.stamp.epoch,
+                rank: Rank(local.world_rank),
+                size: world.size(),
+                is_restored: true,
+            }));
+        }
         Ok(ProcessSpec {
             key: ProcessKey { job, process },
             program,

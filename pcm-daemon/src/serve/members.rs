@@ -110,6 +110,7 @@ impl Daemon {
             name: node.clone(),
             on_purpose,
         });
+        self.on_lead_node_gone(node);
         self.end_on_node(node);
         self.reform_node(&reform::Input::NodeGone { node: node.clone() });
         self.on_asked_node_gone(node);
@@ -137,6 +138,7 @@ impl Daemon {
         missing.dedup();
         for node in missing {
             tracing::warn!(%node, "this node of a job was not seen since the daemon started again");
+            self.on_lead_node_gone(&node);
             self.end_on_node(&node);
             self.reform_node(&reform::Input::NodeGone { node });
         }

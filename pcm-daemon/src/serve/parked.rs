@@ -119,6 +119,9 @@ impl Daemon {
                 return;
             }
         }
+        if matches!(report, ReconfigurationReport::Ready { .. }) && self.relaunch(process.job).is_none() {
+            self.on_checkpoint_taken_up(process, Ok(()));
+        }
         self.reform(
             process.job,
             Input::Report {
@@ -192,7 +195,7 @@ impl Daemon {
     }
 
     /// The relaunch that this node takes part in.
-    fn relaunch(&self, job: JobId) -> Option<(Attempt, &Plan)> {
+    pub(super) fn relaunch(&self, job: JobId) -> Option<(Attempt, &Plan)> {
         let engaged = self.parts.get(&job)?.reforming.record().engaged.as_ref()?;
         (engaged.plan.mode == Mode::Relaunch).then_some((engaged.attempt, &engaged.plan))
     }
@@ -200,8 +203,7 @@ impl Daemon {
     /// A restored rank asks for parked data.
     pub(super) fn on_restore_ask(&mut self, asker: ProcessKey, ask: RestoreAsk) {
         let Some((attempt, plan)) = self.relaunch(asker.job) else {
-            tracing::warn!(job = %asker.job, process = %asker.process, "a rank asks for parked data, but no relaunch is under way");
-            return;
+            return self.on_checkpoint_ask(asker, ask);
         };
         match ask {
             RestoreAsk::Plan => {
@@ -239,7 +241,7 @@ impl Daemon {
         self.hand_image(asker, rank, bytes, file);
     }
 
-    fn hand_image(&mut self, asker: ProcessKey, rank: Rank, bytes: u64, file: io::Result<File>) {
+    pub(super) fn hand_image(&mut self, asker: ProcessKey, rank: Rank, bytes: u64, file: io::Result<File>) {
         match file {
             Ok(file) => {
                 let answer = DaemonToApp::Restore(RestoreAnswer::Image { rank, bytes });
@@ -249,7 +251,7 @@ impl Daemon {
         }
     }
 
-    fn tell_lost(&mut self, asker: ProcessKey, rank: Rank, reason: String) {
+    pub(super) fn tell_lost(&mut self, asker: ProcessKey, rank: Rank, reason: String) {
         tracing::error!(job = %asker.job, process = %asker.process, %rank, reason, "parked data is lost");
         let answer = DaemonToApp::Restore(RestoreAnswer::Lost { rank, reason });
         self.tell_app(asker.job, asker.process, &answer);

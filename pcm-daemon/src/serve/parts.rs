@@ -114,7 +114,10 @@ impl Daemon {
                     let key = ProcessKey { job, process };
                     self.keeper.order(DaemonToKeeper::Signal { key, signal });
                 }
-                Effect::EndJob => self.keeper.order(DaemonToKeeper::EndJob { job }),
+                Effect::EndJob => {
+                    self.say_reached(job);
+                    self.keeper.order(DaemonToKeeper::EndJob { job });
+                }
                 Effect::Answer { process, line } => self.answer_pmi(job, process, &line),
                 Effect::Emptied => self.on_part_emptied(job),
                 Effect::Over => return self.on_part_over(job),
@@ -148,6 +151,11 @@ impl Daemon {
 
     /// Another node, or the coordinator, says something about a job to this node's part of it.
     pub(super) fn on_part_message(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
+        if let JobMessage::Start(order) = &message
+            && !self.makes_way(job, order.restarts)
+        {
+            return;
+        }
         if self.parts.contains_key(&job) {
             return match message {
                 JobMessage::OutputTaken { process, stream, bytes } => {
@@ -203,6 +211,34 @@ impl Daemon {
             message if !self.closed.contains(&job) => self.asks.keep_early(job, node.clone(), message),
             _ => {}
         }
+    }
+
+    /// A job that is started again replaces what it was here before, once that has ended. Whether the order can be carried
+    /// out now; the coordinator repeats it.
+    fn makes_way(&mut self, job: JobId, restarts: u32) -> bool {
+        let known = self.parts.get(&job).map(|part| part.state.restarts());
+        if restarts == 0 || known.is_some_and(|known| known >= restarts) {
+            return true;
+        }
+        self.closed.retain(|closed| *closed != job);
+        let Some(part) = self.parts.get(&job) else { return true };
+        if !part.state.is_emptied() {
+            let node = part.state.coordinator().clone();
+            let message = JobMessage::End { grace_ms: 0 };
+            self.participate(job, Input::Said { node, message });
+            return false;
+        }
+        self.reform_given_up(job);
+        if let Some(part) = self.parts.remove(&job) {
+            for process in part.locals.into_keys() {
+                self.keeper.order(DaemonToKeeper::Forget {
+                    key: ProcessKey { job, process },
+                });
+            }
+        }
+        self.drop_parked_of(job);
+        self.record(&Record::PartOver { job });
+        true
     }
 
     pub(super) fn on_keeper(&mut self, fact: FromKeeper) {
@@ -365,6 +401,10 @@ impl Daemon {
             AppToDaemon::Reconfiguration(report) => self.on_reform_said(key, report),
             AppToDaemon::Parked { attempt, bytes } => self.on_parked(key, attempt, bytes, descriptors),
             AppToDaemon::Restore(ask) => self.on_restore_ask(key, ask),
+            AppToDaemon::Checkpoint(said) => self.on_rank_checkpoint(key, said, descriptors),
+            AppToDaemon::RestoreFailed { reason } if self.relaunch(job).is_none() => {
+                self.on_checkpoint_taken_up(key, Err(reason));
+            }
             AppToDaemon::RestoreFailed { reason } => self.reform(job, reform::Input::StartFailed { process, reason }),
             AppToDaemon::Resize { ranks } => self.on_wish(key, ranks),
             AppToDaemon::Finalizing => self.reform(job, reform::Input::Finalizing { process }),
@@ -428,6 +468,7 @@ impl Daemon {
             });
         }
         self.drop_parked_of(job);
+        self.forget_checkpoints(job, None);
         self.record(&Record::PartOver { job });
         self.close(job);
         self.on_something_ended();

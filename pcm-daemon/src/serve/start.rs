@@ -275,7 +275,11 @@ impl Daemon {
     /// Takes up where an earlier daemon left off, or begins.
     fn begin(&mut self, welcome: Welcome, past: Past) {
         let Welcome {
-            restarts, held, parked, ..
+            restarts,
+            held,
+            parked,
+            kept,
+            ..
         } = welcome;
         let processes = held.len() as u32;
         for (ended_us, status) in past.ended {
@@ -310,6 +314,7 @@ impl Daemon {
         }
         self.take_over(held);
         parked.into_iter().for_each(|image| self.take_over_image(image));
+        self.take_over_buffers(kept, past.kept);
         self.restore_reforms(past.reforms);
         let own = self.own.clone();
         self.on_jobs_linked(&own);

@@ -40,6 +40,12 @@ pub(super) enum Timer {
     Drain,
     /// Blocks of parked data may have been lost.
     Parked,
+    /// Blocks of checkpoints may have been lost.
+    Copies,
+    /// The checkpoints of a job have a deadline.
+    Checkpoint(JobId),
+    /// Somebody's request for a checkpoint of a job may be too old.
+    CheckpointAsked(JobId, u64),
     /// An image should not be needed any more.
     Unneeded(ParkKey),
     /// The agent should be started again.

@@ -12,6 +12,12 @@ use std::time::{Duration, Instant};
 /// Most iterations between two looks.
 const STEP_MAX: u64 = 1 << 20;
 
+/// Without an interval, ranks with a daemon look this often whether somebody wants a checkpoint.
+const LOOK_FOR_WISHES: Duration = Duration::from_secs(1);
+
+/// A checkpoint that is due waits for the one before; it is looked for this often whether that is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 /// See the file head.
 #[derive(Debug)]
 pub(crate) struct Looks {
@@ -25,9 +31,9 @@ pub(crate) struct Looks {
 
 impl Looks {
     /// Looks of a program that begins with this iteration.
-    pub(crate) fn new(settings: &Settings, iteration: u64) -> Self {
+    pub(crate) fn new(settings: &Settings, iteration: u64, has_daemon: bool) -> Self {
         let schedule = Schedule::new(Moment(0), settings.when, 1);
-        let next = if settings.when == When::OnDemand {
+        let next = if settings.when == When::OnDemand && !has_daemon {
             u64::MAX
         } else {
             iteration + 1
@@ -53,18 +59,25 @@ impl Looks {
         }
     }
 
-    /// Whether a checkpoint is to be made now. Collective.
-    pub(crate) fn look(&mut self, job: &Communicator, iteration: u64) -> Result<bool, MpiError> {
+    /// Whether a checkpoint is to be made now, for it is due or wanted, and the last one is over. Collective; what rank 0
+    /// says counts.
+    pub(crate) fn look(
+        &mut self,
+        job: &Communicator,
+        iteration: u64,
+        (is_wanted, is_free): (bool, bool),
+    ) -> Result<bool, MpiError> {
         let now = self.now();
-        let is_due = self.schedule.is_due(now);
+        let is_due = (self.schedule.is_due(now) || is_wanted) && is_free;
         let (then, since) = self.last;
         let done = u32::try_from(iteration.saturating_sub(since))
             .unwrap_or(u32::MAX)
             .max(1);
         let each = now.since(then) / done;
         let left = match self.schedule.next() {
+            _ if !is_free => LOOK_AGAIN,
             Some(next) if !is_due => next.since(now),
-            _ => self.schedule.interval(now).unwrap_or_default(),
+            _ => self.schedule.interval(now).unwrap_or(LOOK_FOR_WISHES),
         };
         self.last = (now, iteration);
         let mut said = [0_u8; 16];

@@ -4,7 +4,8 @@ use super::CheckpointError;
 use pcm_checkpoint::Compression;
 use pcm_core::checkpoint::When;
 use pcm_proto::app::environment::{
-    CHECKPOINT_COMPRESSION, CHECKPOINT_DIR, CHECKPOINT_EVERY, CHECKPOINT_KEEP, CHECKPOINT_NAME, RESTORE,
+    CHECKPOINT_COMPRESSION, CHECKPOINT_DIR, CHECKPOINT_EVERY, CHECKPOINT_FILES, CHECKPOINT_KEEP, CHECKPOINT_NAME,
+    RESTORE,
 };
 use std::{
     env,
@@ -26,7 +27,9 @@ pub(crate) struct Settings {
     pub(crate) restore: Vec<PathBuf>,
     pub(super) directory: PathBuf,
     pub(super) name: String,
-    pub(super) when: When,
+    pub(crate) when: When,
+    /// Whether what is due is written into files, too, where a daemon keeps it in memory.
+    pub(crate) has_files: bool,
     pub(super) compression: Compression,
     pub(crate) keep: usize,
 }
@@ -51,6 +54,7 @@ impl Settings {
                 .map(|name| plain(&name))
                 .unwrap_or_else(program_name),
             when: text(CHECKPOINT_EVERY).map_or(Ok(When::OnDemand), |text| when(&text))?,
+            has_files: text(CHECKPOINT_FILES).map_or(Ok(false), |text| files(&text))?,
             compression: text(CHECKPOINT_COMPRESSION).map_or(Ok(Compression::None), |text| compression(&text))?,
             keep: text(CHECKPOINT_KEEP).map_or(Ok(KEEP_DEFAULT), |text| keep(&text))?,
         })
@@ -71,6 +75,18 @@ fn when(text: &str) -> Result<When, CheckpointError> {
             name: CHECKPOINT_EVERY,
             value: text.to_owned(),
             wanted: "a number of seconds above 0, or auto",
+        }),
+    }
+}
+
+fn files(text: &str) -> Result<bool, CheckpointError> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(CheckpointError::Setting {
+            name: CHECKPOINT_FILES,
+            value: text.to_owned(),
+            wanted: "yes or no",
         }),
     }
 }
@@ -154,6 +170,7 @@ mod tests {
             (CHECKPOINT_EVERY, "often"),
             (CHECKPOINT_KEEP, "0"),
             (CHECKPOINT_COMPRESSION, "gz"),
+            (CHECKPOINT_FILES, "maybe"),
         ] {
             let refused = settings(&[(name, value)]).unwrap_err().to_string();
             assert!(refused.contains(name) && refused.contains(value), "{refused}");

@@ -1,5 +1,6 @@
-//! The image of what this process has registered: written when it is told to park, and described in its own memory
-//! while it stands at a ceiling, so that its keeper can make the image should it hang.
+//! The image of what this process has registered: written when it is told to park, copied into a buffer for a
+//! checkpoint, and described in its own memory while it stands at a ceiling, so that its keeper can make the image should
+//! it hang.
 #![allow(unsafe_code, reason = "reads registered memory by address")]
 
 use super::{ParkError, sums::BlockSums};
@@ -68,6 +69,10 @@ impl Image {
         if let Some(after) = size_after {
             next_layout_check(registry, after)?;
         }
+        Self::described(registry, iteration, size_after)
+    }
+
+    fn described(registry: &mut Registry, iteration: u64, size_after: Option<u32>) -> Result<Self, ParkError> {
         let home = registry.home();
         let descriptions = registry.descriptions();
         let mut layout = Layout::default();
@@ -116,6 +121,29 @@ impl Image {
             parts: layout.parts,
             data_bytes: layout.end,
         })
+    }
+
+    /// Describes what is registered, for ranks of the same number.
+    pub(crate) fn for_checkpoint(registry: &mut Registry, iteration: u64) -> Result<Self, ParkError> {
+        let size = registry.home().size;
+        Self::described(registry, iteration, Some(size))
+    }
+
+    /// Its length.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.preamble(false).image_bytes()
+    }
+
+    /// Copies it; the checksums are left to whoever has the time. `target` has the image's length.
+    pub(crate) fn copy_into(&self, target: &mut [u8]) {
+        let preamble = self.preamble(false);
+        let (begin, data) = target.split_at_mut(preamble.data_at() as usize);
+        begin[..Preamble::BYTES].copy_from_slice(&preamble.encode());
+        begin[preamble.head_at() as usize..][..self.head.len()].copy_from_slice(&self.head);
+        for part in &self.parts {
+            let place = part.place.offset as usize..(part.place.offset + part.place.length) as usize;
+            data[place].copy_from_slice(part.bytes());
+        }
     }
 
     fn preamble(&self, is_summed: bool) -> Preamble {

@@ -115,7 +115,7 @@ impl Session {
         self.registry.start()?;
         let Some(started) = start::started().filter(|_| start::failure().is_none()) else {
             self.life = Life::Failed;
-            let (files, iteration) = Files::begin(&mut self.registry, &Communicator::world(), true)?;
+            let (files, iteration) = Files::begin(&mut self.registry, &Communicator::world(), true, None)?;
             self.files = Some(Box::new(files));
             self.life = Life::Plain { iteration };
             return Ok(());
@@ -131,7 +131,7 @@ impl Session {
         let held = waits.then(|| hold(&mut self.registry, &mut part, told));
         let is_first = started.role == Role::First;
         self.life = Life::Failed;
-        let (files, iteration) = Files::begin(&mut self.registry, &part.job, is_first)?;
+        let (files, iteration) = Files::begin(&mut self.registry, &part.job, is_first, Some(started))?;
         if is_first {
             part.iteration = iteration;
         }
@@ -179,7 +179,7 @@ impl Session {
             return Ok(());
         };
         if step == Step::Changed {
-            files.looks.renew(begun);
+            files.renew(&mut self.registry, begun);
             return Ok(());
         }
         match &mut self.life {

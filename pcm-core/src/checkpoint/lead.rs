@@ -1,0 +1,392 @@
+//! The checkpoints of one job as its coordinator leads them: takes in which part is where, has each part copied to a
+//! partner node, says when ranks may overwrite older parts, and what a restart would begin with. Never holds data.
+//!
+//! ```text
+//!  a rank's part stored … all stored        every part has a copy on a partner, or none can have one
+//!  Gathering ───────────► Complete, Newest, Copy … ─────────────────────────► Settled
+//!      │ not all within MAKE_MAX, or one cannot
+//!      └─► GivenUp
+//! ```
+//!
+//! Ranks make the next checkpoint only after the last was settled or given up, in the buffer that does not hold the
+//! settled one: so at every moment one whole checkpoint is there that nobody is overwriting.
+
+use super::catalogue::{Catalogue, Effect, Keep, PartRefused, Restorable};
+use super::entry::{PartTally, Place, Stamp};
+use crate::moment::Moment;
+use pcm_proto::ids::{Bytes, CheckpointId, Iteration, NodeName, ProcessId, Rank};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// All parts of a checkpoint are there within this time after the first, or it is given up: ranks copy at gigabytes a
+/// second and stand at the same iteration.
+const MAKE_MAX: Duration = Duration::from_secs(15);
+
+/// An order to copy that brought nothing is given again after this time: a link broke, a daemon was started again.
+const COPY_AGAIN: Duration = Duration::from_secs(5);
+
+/// A checkpoint whose copies do not come about in this time counts as settled without: more safety cannot be had.
+const COPY_MAX: Duration = Duration::from_secs(60);
+
+/// Checkpoints in files that are remembered: what a restart tries, newest first.
+const FILED_MAX: usize = 3;
+
+/// A part that was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Of which checkpoint.
+    pub stamp: Stamp,
+    /// Whose.
+    pub rank: Rank,
+    /// Its process.
+    pub process: ProcessId,
+    /// Whether it was copied from another node.
+    pub is_copy: bool,
+    /// What it is.
+    pub tally: PartTally,
+    /// How long the application was held for it, in microseconds.
+    pub held_us: u64,
+}
+
+/// A checkpoint in files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filed {
+    /// The iteration it begins with.
+    pub iteration: Iteration,
+    /// Its directory.
+    pub directory: Vec<u8>,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeadEffect {
+    /// A checkpoint is complete for the first time.
+    Complete {
+        /// Which one.
+        stamp: Stamp,
+        /// Bytes of all parts.
+        bytes: Bytes,
+        /// Longest time a rank was held.
+        held_us: u64,
+    },
+    /// A restart would begin with this iteration now.
+    Newest(Option<Iteration>),
+    /// Have a node hold a copy.
+    Copy {
+        /// The node.
+        to: NodeName,
+        /// Of which checkpoint.
+        stamp: Stamp,
+        /// Whose part.
+        rank: Rank,
+        /// Its process.
+        process: ProcessId,
+        /// Where it is.
+        from: NodeName,
+    },
+    /// Tell the job's nodes that ranks may overwrite the others.
+    Settled(CheckpointId),
+    /// Tell the job's nodes that it will never count.
+    GivenUp(CheckpointId),
+    /// Tell a node that nobody will ask for its copy.
+    Drop {
+        /// The node.
+        node: NodeName,
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Whose part.
+        rank: Rank,
+    },
+}
+
+/// The checkpoint that is neither settled nor given up.
+#[derive(Clone, Debug)]
+struct Making {
+    stamp: Stamp,
+    since: Moment,
+    is_complete: bool,
+    held_us: u64,
+    parts: BTreeMap<Rank, (ProcessId, NodeName)>,
+    /// When copies were last ordered.
+    ordered: Moment,
+}
+
+/// See the file head. One per job.
+#[derive(Clone, Debug)]
+pub struct Lead {
+    catalogue: Catalogue,
+    making: Option<Making>,
+    /// Up to this one all was announced.
+    announced: CheckpointId,
+    newest: Option<Iteration>,
+    filed: VecDeque<Filed>,
+}
+
+impl Lead {
+    /// For a job of which `known` is the newest checkpoint that was announced.
+    pub fn new(known: Option<Iteration>) -> Self {
+        // Two in memory: the older one may lack the copies of the newer.
+        let keep = Keep { memory: 2, files: 0 };
+        Self {
+            catalogue: Catalogue::new(keep),
+            making: None,
+            announced: CheckpointId(known.map_or(0, |iteration| iteration.0 + 1)),
+            newest: known,
+            filed: VecDeque::new(),
+        }
+    }
+
+    /// A node has a part. `partner` names the node that is to hold copies of what another one has.
+    pub fn on_stored(
+        &mut self,
+        now: Moment,
+        node: &NodeName,
+        part: Part,
+        partner: impl Fn(&NodeName) -> Option<NodeName>,
+    ) -> Result<Vec<LeadEffect>, PartRefused> {
+        let Part {
+            stamp, rank, process, ..
+        } = part;
+        let place = if part.is_copy {
+            Place::Partner(node.clone())
+        } else {
+            Place::Own(node.clone())
+        };
+        let effects = self.catalogue.stored(stamp, rank, place, part.tally)?;
+        let is_newer = self.making.as_ref().is_none_or(|making| making.stamp.id < stamp.id);
+        // The last one announced, too: a coordinator that was started again does not know whether it was settled.
+        if is_newer && stamp.id >= self.announced {
+            self.making = Some(Making {
+                stamp,
+                since: now,
+                is_complete: false,
+                held_us: 0,
+                parts: BTreeMap::new(),
+                ordered: now,
+            });
+        }
+        if let Some(making) = self.making.as_mut().filter(|making| making.stamp.id == stamp.id)
+            && !part.is_copy
+        {
+            making.held_us = making.held_us.max(part.held_us);
+            making.parts.insert(rank, (process, node.clone()));
+        }
+        let mut out = Vec::new();
+        self.carry(effects, &mut out);
+        if let Some(making) = &mut self.making
+            && !making.is_complete
+            && self.catalogue.restorable().any(|known| known.stamp == making.stamp)
+        {
+            making.is_complete = true;
+            making.since = now;
+            self.order_copies(now, &partner, &mut out);
+        }
+        self.settle_if_copied(&partner, &mut out);
+        self.say_newest(&mut out);
+        Ok(out)
+    }
+
+    /// A part could not be kept.
+    pub fn on_not_stored(&mut self, id: CheckpointId) -> Vec<LeadEffect> {
+        let mut out = Vec::new();
+        let is_this = |making: &Making| making.stamp.id == id && !making.is_complete;
+        if self.making.as_ref().is_none_or(is_this) {
+            self.give_up(id, &mut out);
+        }
+        out
+    }
+
+    /// A part that was there is no more.
+    pub fn on_overwritten(&mut self, node: &NodeName, id: CheckpointId, rank: Rank, is_copy: bool) -> Vec<LeadEffect> {
+        let place = if is_copy {
+            Place::Partner(node.clone())
+        } else {
+            Place::Own(node.clone())
+        };
+        let mut out = Vec::new();
+        let effects = self.catalogue.damaged(id, rank, &place);
+        self.carry(effects, &mut out);
+        self.say_newest(&mut out);
+        out
+    }
+
+    /// A node is gone with all it had.
+    pub fn on_node_lost(&mut self, node: &NodeName) -> Vec<LeadEffect> {
+        let mut out = Vec::new();
+        let effects = self.catalogue.node_lost(node);
+        self.carry(effects, &mut out);
+        if let Some(making) = self.making.as_ref().filter(|making| !making.is_complete) {
+            let id = making.stamp.id;
+            self.give_up(id, &mut out);
+        }
+        self.say_newest(&mut out);
+        out
+    }
+
+    /// A checkpoint could not be taken up: it is none.
+    pub fn on_not_restored(&mut self, id: CheckpointId) -> Vec<LeadEffect> {
+        let mut out = Vec::new();
+        self.catalogue.condemned(id);
+        self.say_newest(&mut out);
+        out
+    }
+
+    /// All ranks have written a checkpoint into files.
+    pub fn on_filed(&mut self, filed: Filed) -> Vec<LeadEffect> {
+        self.filed.retain(|known| known.directory != filed.directory);
+        self.filed.push_back(filed);
+        if self.filed.len() > FILED_MAX {
+            self.filed.pop_front();
+        }
+        let mut out = Vec::new();
+        self.say_newest(&mut out);
+        out
+    }
+
+    /// The job is started again from this checkpoint, or from files.
+    pub fn on_restart(&mut self, from: Option<CheckpointId>) {
+        let id = from.unwrap_or_default();
+        self.catalogue.rolled_back_to(id);
+        self.announced = id;
+        self.making = None;
+        if from.is_none() {
+            self.newest = self.filed.back().map(|filed| filed.iteration);
+        }
+    }
+
+    /// What the passing of time decides.
+    pub fn on_tick(&mut self, now: Moment, partner: impl Fn(&NodeName) -> Option<NodeName>) -> Vec<LeadEffect> {
+        let mut out = Vec::new();
+        let Some(making) = &self.making else { return out };
+        let (id, age) = (making.stamp.id, now.since(making.since));
+        if !making.is_complete {
+            if age >= MAKE_MAX {
+                self.give_up(id, &mut out);
+            }
+        } else if age >= COPY_MAX {
+            self.settle(&mut out);
+        } else if now.since(making.ordered) >= COPY_AGAIN {
+            self.order_copies(now, &partner, &mut out);
+            self.settle_if_copied(&partner, &mut out);
+        }
+        out
+    }
+
+    /// When [`Self::on_tick`] is due.
+    pub fn deadline(&self) -> Option<Moment> {
+        let making = self.making.as_ref()?;
+        Some(if making.is_complete {
+            making.ordered.plus(COPY_AGAIN).min(making.since.plus(COPY_MAX))
+        } else {
+            making.since.plus(MAKE_MAX)
+        })
+    }
+
+    /// What a restart from memory would begin with.
+    pub fn restorable(&self) -> Option<Restorable> {
+        self.catalogue.newest()
+    }
+
+    /// Checkpoints in files, newest first.
+    pub fn filed(&self) -> impl Iterator<Item = &Filed> {
+        self.filed.iter().rev()
+    }
+
+    /// The iteration that a restart would begin with.
+    pub fn newest(&self) -> Option<Iteration> {
+        self.newest
+    }
+
+    fn carry(&mut self, effects: Vec<Effect>, out: &mut Vec<LeadEffect>) {
+        let mut queue = VecDeque::from(effects);
+        while let Some(effect) = queue.pop_front() {
+            match effect {
+                // The parts are with the keepers, which outlive this daemon: they are the record.
+                Effect::Persist(stamp) => queue.extend(self.catalogue.persisted(stamp.id)),
+                Effect::Announce(stamp) if stamp.id > self.announced => {
+                    self.announced = stamp.id;
+                    let restorable = self.catalogue.restorable().find(|known| known.stamp == stamp);
+                    out.push(LeadEffect::Complete {
+                        stamp,
+                        bytes: restorable.map(|known| known.bytes).unwrap_or_default(),
+                        held_us: self.making.as_ref().map_or(0, |making| making.held_us),
+                    });
+                }
+                Effect::Drop {
+                    id,
+                    rank,
+                    place: Place::Partner(node),
+                } => out.push(LeadEffect::Drop { node, id, rank }),
+                // Ranks overwrite their own buffers.
+                Effect::Announce(_) | Effect::Lost { .. } | Effect::Drop { .. } => {}
+            }
+        }
+    }
+
+    fn say_newest(&mut self, out: &mut Vec<LeadEffect>) {
+        let in_memory = self.catalogue.newest().map(|known| known.stamp.iteration);
+        let newest = in_memory.or_else(|| self.filed.back().map(|filed| filed.iteration));
+        if newest != self.newest {
+            self.newest = newest;
+            out.push(LeadEffect::Newest(newest));
+        }
+    }
+
+    fn order_copies(
+        &mut self,
+        now: Moment,
+        partner: &impl Fn(&NodeName) -> Option<NodeName>,
+        out: &mut Vec<LeadEffect>,
+    ) {
+        let Some(making) = &mut self.making else { return };
+        making.ordered = now;
+        let stamp = making.stamp;
+        let copies = self.catalogue.copies_of(stamp.id);
+        for (rank, (process, from)) in &making.parts {
+            let is_copied = copies
+                .iter()
+                .any(|(known, place)| known == rank && matches!(place, Place::Partner(_)));
+            if let Some(to) = partner(from).filter(|_| !is_copied) {
+                out.push(LeadEffect::Copy {
+                    to,
+                    stamp,
+                    rank: *rank,
+                    process: *process,
+                    from: from.clone(),
+                });
+            }
+        }
+    }
+
+    fn settle_if_copied(&mut self, partner: &impl Fn(&NodeName) -> Option<NodeName>, out: &mut Vec<LeadEffect>) {
+        let Some(making) = self.making.as_ref().filter(|making| making.is_complete) else {
+            return;
+        };
+        let copies = self.catalogue.copies_of(making.stamp.id);
+        let is_safe = |rank: &Rank| {
+            copies
+                .iter()
+                .any(|(known, place)| known == rank && matches!(place, Place::Partner(_)))
+        };
+        let has_partner = |rank: &Rank| making.parts.get(rank).is_some_and(|(_, node)| partner(node).is_some());
+        if (0..making.stamp.ranks)
+            .map(Rank)
+            .all(|rank| is_safe(&rank) || !has_partner(&rank))
+        {
+            self.settle(out);
+        }
+    }
+
+    fn settle(&mut self, out: &mut Vec<LeadEffect>) {
+        if let Some(making) = self.making.take() {
+            out.push(LeadEffect::Settled(making.stamp.id));
+        }
+    }
+
+    fn give_up(&mut self, id: CheckpointId, out: &mut Vec<LeadEffect>) {
+        let effects = self.catalogue.given_up(id);
+        self.carry(effects, out);
+        self.making.take_if(|making| making.stamp.id == id);
+        out.push(LeadEffect::GivenUp(id));
+    }
+}

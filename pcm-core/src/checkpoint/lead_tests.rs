@@ -1,0 +1,211 @@
+//! What must hold for the checkpoints of a job, whatever order things happen in.
+
+use super::*;
+use crate::moment::Moment;
+use pcm_proto::ids::{Bytes, CheckpointId, Epoch, Iteration, NodeName, ProcessId, Rank};
+
+const SECOND: u64 = 1_000_000;
+
+fn node(number: u32) -> NodeName {
+    NodeName::new(format!("n{number}")).unwrap()
+}
+
+fn stamp(iteration: u64) -> Stamp {
+    Stamp {
+        id: CheckpointId(iteration + 1),
+        epoch: Epoch(0),
+        iteration: Iteration(iteration),
+        ranks: 2,
+    }
+}
+
+fn part(iteration: u64, rank: u32, is_copy: bool) -> Part {
+    Part {
+        stamp: stamp(iteration),
+        rank: Rank(rank),
+        process: ProcessId(rank),
+        is_copy,
+        tally: PartTally {
+            bytes: Bytes(10),
+            checksum: u64::from(rank),
+        },
+        held_us: 7 + u64::from(rank),
+    }
+}
+
+/// Rank r runs on node r; the copy of node 0 is on node 1 and the other way round.
+fn partner(of: &NodeName) -> Option<NodeName> {
+    Some(if *of == node(0) { node(1) } else { node(0) })
+}
+
+fn store(lead: &mut Lead, at: u32, part: Part) -> Vec<LeadEffect> {
+    lead.on_stored(Moment(0), &node(at), part, partner).unwrap()
+}
+
+/// A lead whose checkpoint of this iteration is settled.
+fn settled(lead: &mut Lead, iteration: u64) {
+    store(lead, 0, part(iteration, 0, false));
+    store(lead, 1, part(iteration, 1, false));
+    store(lead, 1, part(iteration, 0, true));
+    let effects = store(lead, 0, part(iteration, 1, true));
+    assert!(
+        effects.contains(&LeadEffect::Settled(CheckpointId(iteration + 1))),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn a_checkpoint_counts_when_all_parts_are_there_and_is_settled_when_all_are_copied() {
+    let mut lead = Lead::new(None);
+    assert_eq!(store(&mut lead, 0, part(5, 0, false)), []);
+    let effects = store(&mut lead, 1, part(5, 1, false));
+    let copy = |to, rank, from| LeadEffect::Copy {
+        to: node(to),
+        stamp: stamp(5),
+        rank: Rank(rank),
+        process: ProcessId(rank),
+        from: node(from),
+    };
+    let complete = LeadEffect::Complete {
+        stamp: stamp(5),
+        bytes: Bytes(20),
+        held_us: 8,
+    };
+    let newest = LeadEffect::Newest(Some(Iteration(5)));
+    assert_eq!(effects, [complete, copy(1, 0, 0), copy(0, 1, 1), newest]);
+    assert_eq!(store(&mut lead, 1, part(5, 0, true)), []);
+    assert_eq!(
+        store(&mut lead, 0, part(5, 1, true)),
+        [LeadEffect::Settled(CheckpointId(6))]
+    );
+    assert_eq!(lead.deadline(), None);
+}
+
+#[test]
+fn without_another_node_a_checkpoint_is_settled_at_once() {
+    let mut lead = Lead::new(None);
+    let mut effects = Vec::new();
+    for rank in 0..2 {
+        effects = lead
+            .on_stored(Moment(0), &node(0), part(5, rank, false), |_| None)
+            .unwrap();
+    }
+    assert!(effects.contains(&LeadEffect::Settled(CheckpointId(6))), "{effects:?}");
+}
+
+#[test]
+fn a_lost_node_s_part_comes_from_its_partner() {
+    let mut lead = Lead::new(None);
+    settled(&mut lead, 5);
+    assert_eq!(lead.on_node_lost(&node(0)), []);
+    let restorable = lead.restorable().unwrap();
+    assert_eq!(restorable.stamp, stamp(5));
+    assert_eq!(restorable.sources[0], [Place::Partner(node(1))]);
+    assert_eq!(restorable.sources[1], [Place::Own(node(1))]);
+}
+
+#[test]
+fn a_node_lost_before_the_newer_checkpoint_is_copied_costs_that_one_only() {
+    let mut lead = Lead::new(None);
+    settled(&mut lead, 5);
+    store(&mut lead, 0, part(9, 0, false));
+    store(&mut lead, 1, part(9, 1, false));
+    assert_eq!(lead.newest(), Some(Iteration(9)));
+    let effects = lead.on_node_lost(&node(0));
+    assert!(effects.contains(&LeadEffect::Newest(Some(Iteration(5)))), "{effects:?}");
+    assert_eq!(lead.restorable().unwrap().stamp, stamp(5));
+}
+
+#[test]
+fn a_checkpoint_that_a_rank_does_not_make_is_given_up_and_the_older_stays() {
+    let mut lead = Lead::new(None);
+    settled(&mut lead, 5);
+    store(&mut lead, 0, part(9, 0, false));
+    let due = lead.deadline().unwrap();
+    assert_eq!(lead.on_tick(Moment(due.0 - 1), partner), []);
+    assert_eq!(lead.on_tick(due, partner), [LeadEffect::GivenUp(CheckpointId(10))]);
+    assert_eq!(lead.newest(), Some(Iteration(5)));
+    store(&mut lead, 0, part(12, 0, false));
+    assert_eq!(
+        lead.on_not_stored(CheckpointId(13)),
+        [LeadEffect::GivenUp(CheckpointId(13))]
+    );
+    assert_eq!(lead.deadline(), None);
+}
+
+#[test]
+fn copies_that_do_not_come_are_ordered_again_and_not_waited_for_without_end() {
+    let mut lead = Lead::new(None);
+    store(&mut lead, 0, part(5, 0, false));
+    store(&mut lead, 1, part(5, 1, false));
+    store(&mut lead, 1, part(5, 0, true));
+    let effects = lead.on_tick(Moment(6 * SECOND), partner);
+    assert!(
+        matches!(&effects[..], [LeadEffect::Copy { rank: Rank(1), .. }]),
+        "{effects:?}"
+    );
+    let effects = lead.on_tick(Moment(61 * SECOND), partner);
+    assert_eq!(effects, [LeadEffect::Settled(CheckpointId(6))]);
+}
+
+#[test]
+fn after_a_roll_back_the_same_iterations_make_checkpoints_again() {
+    let mut lead = Lead::new(None);
+    settled(&mut lead, 5);
+    store(&mut lead, 0, part(9, 0, false));
+    lead.on_restart(Some(CheckpointId(6)));
+    let other = |rank, tally| Part {
+        stamp: Stamp {
+            epoch: Epoch(2),
+            ..stamp(9)
+        },
+        tally,
+        ..part(9, rank, false)
+    };
+    let tally = PartTally {
+        bytes: Bytes(10),
+        checksum: 99,
+    };
+    store(&mut lead, 0, other(0, tally));
+    let effects = store(&mut lead, 1, other(1, tally));
+    assert!(effects.contains(&LeadEffect::Newest(Some(Iteration(9)))), "{effects:?}");
+}
+
+#[test]
+fn a_coordinator_that_lost_all_it_knew_learns_it_again_from_the_nodes_and_announces_nothing_twice() {
+    let mut lead = Lead::new(None);
+    settled(&mut lead, 5);
+    let mut again = Lead::new(lead.newest());
+    let mut effects = Vec::new();
+    for (at, part) in [
+        (0, part(5, 0, false)),
+        (1, part(5, 1, false)),
+        (1, part(5, 0, true)),
+        (0, part(5, 1, true)),
+    ] {
+        effects.extend(store(&mut again, at, part));
+    }
+    assert!(
+        !effects
+            .iter()
+            .any(|effect| matches!(effect, LeadEffect::Complete { .. })),
+        "{effects:?}"
+    );
+    assert_eq!(again.restorable(), lead.restorable());
+}
+
+#[test]
+fn without_memory_a_restart_begins_with_files_and_a_condemned_checkpoint_is_none() {
+    let mut lead = Lead::new(None);
+    let filed = Filed {
+        iteration: Iteration(3),
+        directory: b"/c".to_vec(),
+    };
+    lead.on_filed(filed.clone());
+    settled(&mut lead, 5);
+    assert_eq!(
+        lead.on_not_restored(CheckpointId(6)),
+        [LeadEffect::Newest(Some(Iteration(3)))]
+    );
+    assert_eq!((lead.restorable(), lead.filed().next()), (None, Some(&filed)));
+}

@@ -1,0 +1,389 @@
+//! How a job comes back after a crash: what is left of it is ended, the crash policy says whether and when it starts
+//! again, and new processes continue the ranks from the newest checkpoint. Knows that there is a checkpoint and of which
+//! iteration, not where it is.
+
+use super::coordinator::{Coordinator, Effect, NodeStage, Phase, RESEND_US};
+use super::ending::{ENDING_US_MAX, GRACE_MS};
+use super::placement::Share;
+use super::spawning::Spawning;
+use super::worlds;
+use crate::checkpoint::{Crash, CrashPolicy, Fault, PolicyLimits, Verdict};
+use crate::moment::Moment;
+use pcm_proto::checkpoint::{CheckpointMessage, Restores};
+use pcm_proto::event::{EventKind, Recovered};
+use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, WorldId};
+use pcm_proto::job::{JobEnd, JobSpec, WorldShape};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// While there is no place for the ranks it is asked again this often: a node may come back.
+const PLACE_AGAIN_US: u64 = 1_000_000;
+
+/// A job that finds no place, or whose checkpoint nobody offers, is given up after this time.
+const PLACE_US_MAX: u64 = 60_000_000;
+
+/// A layout of a reconfiguration that was under way may have taken the next epoch; this one is above it.
+const EPOCHS_AHEAD: u64 = 2;
+
+/// A job that is being brought back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Recovering {
+    /// How it would end.
+    end: JobEnd,
+    cause: String,
+    fault: Fault,
+    since_us: u64,
+    sent_us: u64,
+    go: Option<Go>,
+}
+
+/// It is to be started again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Go {
+    ended_us: u64,
+    not_before_us: u64,
+    asked_us: Option<u64>,
+    restart: u32,
+    rolled_back: u64,
+}
+
+/// A restart whose ranks do not all run yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Restart {
+    event: Box<RestartEvent>,
+    waiting: BTreeSet<ProcessId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct RestartEvent {
+    cause: String,
+    restart: u32,
+    from: Iteration,
+    rolled_back: u64,
+    since_us: u64,
+    ended_us: u64,
+    ordered_us: u64,
+    started_us: Option<u64>,
+}
+
+/// What the coordinator keeps for crashes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Recovery {
+    policy: CrashPolicy,
+    /// The newest checkpoint that counts.
+    checkpoint: Option<Iteration>,
+    /// The furthest iteration any rank had begun when it was ended.
+    reached: Iteration,
+    pub(super) restarts: u32,
+    pub(super) restores: Option<Restores>,
+    under_way: Option<Restart>,
+}
+
+impl Recovery {
+    pub(super) fn new(spec: &JobSpec) -> Self {
+        let limits = PolicyLimits {
+            restarts_max: spec.restarts_max,
+            ..PolicyLimits::default()
+        };
+        Self {
+            policy: CrashPolicy::new(limits),
+            checkpoint: None,
+            reached: Iteration(0),
+            restarts: 0,
+            restores: None,
+            under_way: None,
+        }
+    }
+}
+
+/// Where the ranks go, and what they begin with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restarted {
+    /// Their nodes.
+    pub shares: Vec<Share>,
+    /// See [`pcm_proto::peer::StartOrder::is_crowded`].
+    pub is_crowded: bool,
+    /// The iteration they begin with.
+    pub from: Iteration,
+    /// The checkpoint in memory; without one they read files.
+    pub restores: Option<Restores>,
+    /// Variables of their environment, which tell of files.
+    pub variables: Vec<(String, Vec<u8>)>,
+}
+
+impl Coordinator {
+    /// The job cannot go on as it is. It is started again where that is possible, and ended otherwise.
+    pub(super) fn crash(
+        &mut self,
+        now_us: u64,
+        cause: String,
+        (end, fault): (JobEnd, Fault),
+        effects: &mut Vec<Effect>,
+    ) {
+        let is_possible = self.recovery.checkpoint.is_some() && self.spec.restarts_max > 0;
+        match self.phase {
+            Phase::Starting | Phase::Running if is_possible => {}
+            Phase::Recovering(_) => return,
+            _ => return self.begin_ending(now_us, end, GRACE_MS, effects),
+        }
+        self.phase = Phase::Recovering(Recovering {
+            end,
+            cause,
+            fault,
+            since_us: now_us,
+            sent_us: now_us,
+            go: None,
+        });
+        self.orders.clear();
+        self.enlisting.clear();
+        self.failure = None;
+        self.recovery.under_way = None;
+        self.send_end(0, effects);
+    }
+
+    /// Another checkpoint is the newest that counts, or none is left.
+    pub(super) fn on_checkpoint(&mut self, iteration: Option<Iteration>) {
+        self.recovery.checkpoint = iteration;
+    }
+
+    /// A process that was started could not take its data up.
+    pub(super) fn on_not_restored(&mut self, now_us: u64, reason: &str, effects: &mut Vec<Effect>) {
+        if self.recovery.under_way.is_none() {
+            return;
+        }
+        let cause = format!("the checkpoint could not be restored: {reason}");
+        let end = JobEnd {
+            code: 1,
+            reason: cause.clone(),
+        };
+        self.crash(now_us, cause, (end, Fault::Node), effects);
+    }
+
+    pub(super) fn on_checkpoint_said(&mut self, now_us: u64, message: &CheckpointMessage, effects: &mut Vec<Effect>) {
+        match message {
+            CheckpointMessage::Reached { iteration } => {
+                self.recovery.reached = self.recovery.reached.max(*iteration);
+            }
+            CheckpointMessage::Restored { process } => {
+                if let Some(restart) = &mut self.recovery.under_way {
+                    restart.waiting.remove(process);
+                }
+                self.note_recovered(now_us, effects);
+            }
+            CheckpointMessage::NotRestored { reason, .. } => self.on_not_restored(now_us, reason, effects),
+            _ => {}
+        }
+    }
+
+    /// All processes of a restart run; those that read files say nothing more.
+    pub(super) fn on_restart_started(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        if let Some(restart) = &mut self.recovery.under_way {
+            restart.event.started_us.get_or_insert(now_us);
+        }
+        self.note_recovered(now_us, effects);
+    }
+
+    fn note_recovered(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        let is_done = |restart: &Restart| restart.waiting.is_empty() && restart.event.started_us.is_some();
+        let Some(Restart { event, .. }) = self.recovery.under_way.take_if(|restart| is_done(restart)) else {
+            return;
+        };
+        let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1000.0;
+        let started_us = event.started_us.unwrap_or(now_us);
+        let phases = [
+            ("ended", ms(event.since_us, event.ended_us)),
+            ("placed", ms(event.ended_us, event.ordered_us)),
+            ("started", ms(event.ordered_us, started_us)),
+            ("restored", ms(started_us, now_us)),
+        ];
+        effects.push(Effect::Note(EventKind::Recovered(Box::new(Recovered {
+            cause: event.cause,
+            restart: event.restart,
+            from: event.from,
+            rolled_back: event.rolled_back,
+            ranks: self.layout.len() as u32,
+            total_ms: ms(event.since_us, now_us),
+            phases_ms: phases.iter().map(|(name, ms)| ((*name).to_owned(), *ms)).collect(),
+        }))));
+    }
+
+    /// What the passing of time decides while it is brought back.
+    pub(super) fn recovering_on_time(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        let is_left = |stage: &NodeStage| matches!(stage, NodeStage::Active | NodeStage::Emptied);
+        let Phase::Recovering(recovering) = &mut self.phase else {
+            return;
+        };
+        if recovering.go.is_none() {
+            if now_us >= recovering.since_us + ENDING_US_MAX {
+                // What does not confirm in time is not waited for; it is told again should it come back.
+                for stage in self.nodes.values_mut().filter(|stage| **stage == NodeStage::Active) {
+                    *stage = NodeStage::Gone;
+                }
+            }
+            if self.nodes.values().any(is_left) {
+                if now_us >= recovering.sent_us + RESEND_US {
+                    recovering.sent_us = now_us;
+                    self.send_end(0, effects);
+                }
+                return;
+            }
+            self.decide(now_us, effects);
+        }
+        self.ask_for_places(now_us, effects);
+    }
+
+    /// Nothing runs any more: what follows?
+    fn decide(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        let Phase::Recovering(recovering) = &mut self.phase else {
+            return;
+        };
+        let reached = self.recovery.reached;
+        let verdict = self.recovery.policy.on_crash(
+            Moment(now_us),
+            Crash {
+                fault: recovering.fault,
+                reached,
+                checkpoint: self.recovery.checkpoint,
+            },
+        );
+        effects.push(Effect::Note(EventKind::Crashed {
+            reason: recovering.cause.clone(),
+            reached,
+            verdict: verdict.to_string(),
+        }));
+        if let Verdict::Restart {
+            not_before,
+            restart,
+            rolled_back,
+            ..
+        } = verdict
+        {
+            recovering.go = Some(Go {
+                ended_us: now_us,
+                not_before_us: not_before.0,
+                asked_us: None,
+                restart,
+                rolled_back,
+            });
+            return;
+        }
+        let JobEnd { code, reason } = recovering.end.clone();
+        let reason = format!("{reason}; it was not started again: {verdict}");
+        self.begin_ending(now_us, JobEnd { code, reason }, 0, effects);
+    }
+
+    fn ask_for_places(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        let count = self.layout.len() as u32;
+        let Phase::Recovering(Recovering { go: Some(go), .. }) = &mut self.phase else {
+            return;
+        };
+        let is_due = go
+            .asked_us
+            .map_or(go.not_before_us, |asked_us| asked_us + PLACE_AGAIN_US)
+            <= now_us;
+        if is_due {
+            go.asked_us = Some(now_us);
+            effects.push(Effect::Restart { count });
+        }
+    }
+
+    /// The ranks have places and a checkpoint, or not.
+    pub(super) fn on_restarted(
+        &mut self,
+        now_us: u64,
+        restarted: Result<Restarted, String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Phase::Recovering(Recovering {
+            go: Some(go),
+            cause,
+            since_us,
+            end,
+            ..
+        }) = &self.phase
+        else {
+            return;
+        };
+        let restarted = match restarted {
+            Ok(restarted) => restarted,
+            Err(_) if now_us < since_us + PLACE_US_MAX => return,
+            Err(why) => {
+                let reason = format!("{}; it was not started again: {why}", end.reason);
+                let code = end.code;
+                return self.begin_ending(now_us, JobEnd { code, reason }, 0, effects);
+            }
+        };
+        let event = RestartEvent {
+            cause: cause.clone(),
+            restart: go.restart,
+            from: restarted.from,
+            rolled_back: go.rolled_back,
+            since_us: *since_us,
+            ended_us: go.ended_us,
+            ordered_us: now_us,
+            started_us: None,
+        };
+        self.relaunch(now_us, restarted, event, effects);
+    }
+
+    /// New processes take the places of all ranks. What was of the old ones is forgotten.
+    fn relaunch(&mut self, now_us: u64, restarted: Restarted, event: RestartEvent, effects: &mut Vec<Effect>) {
+        let (process, world) = (ProcessId(self.process_next), WorldId(self.world_next));
+        let worlds = worlds::worlds(WorldShape::Job, &restarted.shares, process, world);
+        let ranks = worlds.iter().flat_map(worlds::ranks_of);
+        self.layout = ranks.map(|(process, _)| process).collect();
+        self.epoch = Epoch(self.epoch.0 + EPOCHS_AHEAD);
+        self.processes.clear();
+        self.names.clear();
+        self.spawning = Spawning::default();
+        self.worlds_met = worlds.len() as u32;
+        self.order_next = 0;
+        self.is_crowded = restarted.is_crowded;
+        for (name, value) in restarted.variables {
+            self.spec.env.retain(|(known, _)| known != name.as_bytes());
+            self.spec.env.push((name.into_bytes(), value));
+        }
+        let waiting = if restarted.restores.is_some() {
+            self.layout.iter().copied().collect()
+        } else {
+            BTreeSet::new()
+        };
+        self.recovery.under_way = Some(Restart {
+            event: Box::new(event),
+            waiting,
+        });
+        self.recovery.restarts += 1;
+        self.recovery.restores = restarted.restores;
+        self.recovery.reached = Iteration(0);
+        self.nodes.insert(self.own.clone(), NodeStage::Active);
+        self.phase = Phase::Starting;
+        self.order_worlds(worlds, super::coordinator::Role::Member, now_us, effects);
+    }
+
+    pub(super) fn recovering_deadline(&self) -> Option<u64> {
+        let Phase::Recovering(recovering) = &self.phase else {
+            return None;
+        };
+        Some(match &recovering.go {
+            None => (recovering.since_us + ENDING_US_MAX).min(recovering.sent_us + RESEND_US),
+            Some(go) => go
+                .asked_us
+                .map_or(go.not_before_us, |asked_us| asked_us + PLACE_AGAIN_US),
+        })
+    }
+
+    /// The iteration of the newest checkpoint that counts.
+    pub fn checkpoint(&self) -> Option<Iteration> {
+        self.recovery.checkpoint
+    }
+
+    /// How often the job was started again.
+    pub fn restarts(&self) -> u32 {
+        self.recovery.restarts
+    }
+
+    /// Nodes that were lost or given up.
+    pub fn is_gone(&self, node: &NodeName) -> bool {
+        self.nodes.get(node) == Some(&NodeStage::Gone)
+    }
+}

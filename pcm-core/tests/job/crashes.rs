@@ -1,0 +1,181 @@
+//! What must hold for a job that crashes and has a checkpoint.
+
+use crate::cluster::{Cluster, node};
+use pcm_core::job::coordinator::Input;
+use pcm_proto::checkpoint::CheckpointMessage;
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{Epoch, Iteration, ProcessId};
+use pcm_proto::job::{JobState, WorldShape};
+use pcm_proto::keeper::ExitStatus;
+use pcm_proto::peer::JobMessage;
+
+const SECOND: u64 = 1_000_000;
+
+/// A job that runs and has a checkpoint at iteration 100.
+fn running(counts: &[u32]) -> Cluster {
+    let mut cluster = Cluster::accept(counts, WorldShape::Job);
+    cluster.settle();
+    let iteration = Some(Iteration(100));
+    cluster.coordinate(Input::Checkpoint { iteration });
+    cluster
+}
+
+fn say(cluster: &mut Cluster, at: usize, message: CheckpointMessage) {
+    cluster.coordinate(Input::Said {
+        node: node(at),
+        message: JobMessage::Checkpoint(Box::new(message)),
+    });
+}
+
+fn reached(cluster: &mut Cluster, iteration: u64) {
+    let iteration = Iteration(iteration);
+    say(cluster, 0, CheckpointMessage::Reached { iteration });
+}
+
+fn living(cluster: &Cluster) -> Vec<ProcessId> {
+    cluster.running.keys().copied().collect()
+}
+
+#[test]
+fn a_crashed_job_goes_on_with_other_processes_in_a_later_epoch() {
+    let mut cluster = running(&[1, 1, 2]);
+    let before = living(&cluster);
+    reached(&mut cluster, 130);
+    cluster.exit(ProcessId(2), ExitStatus::Signal(9));
+    cluster.settle();
+    let after = living(&cluster);
+    assert_eq!(after.len(), 4, "{:?}", cluster.end);
+    assert!(after.iter().all(|process| !before.contains(process)));
+    assert_eq!(cluster.coordinator.status().state, JobState::Running);
+    assert!(cluster.coordinator.epoch() > Epoch(0));
+    assert_eq!(cluster.coordinator.restarts(), 1);
+    let restores = cluster.parts[&node(1)]
+        .restores()
+        .map(|restores| restores.stamp.iteration);
+    assert_eq!(restores, Some(Iteration(100)));
+    for process in after {
+        let is_told = |cluster: &Cluster| matches!(cluster.notes.last(), Some(EventKind::Recovered(_)));
+        assert!(!is_told(&cluster));
+        say(&mut cluster, 0, CheckpointMessage::Restored { process });
+    }
+    let Some(EventKind::Recovered(recovered)) = cluster.notes.last() else {
+        panic!("{:?}", cluster.notes);
+    };
+    assert_eq!(
+        (recovered.from, recovered.rolled_back, recovered.restart),
+        (Iteration(100), 30, 1)
+    );
+    cluster.coordinate(Input::End {
+        code: 0,
+        reason: String::new(),
+    });
+    cluster.settle();
+    assert!(cluster.end.is_some());
+    cluster.assert_nothing_is_left();
+}
+
+#[test]
+fn a_lost_node_s_ranks_go_on_elsewhere() {
+    let mut cluster = running(&[1, 1, 2]);
+    cluster.cut_off.insert(node(2));
+    for process in [ProcessId(2), ProcessId(3)] {
+        cluster.running.remove(&process);
+    }
+    cluster.coordinate(Input::NodeGone { node: node(2) });
+    cluster.settle();
+    assert_eq!(living(&cluster).len(), 4, "{:?}", cluster.end);
+    assert!(cluster.running.values().all(|at| *at != node(2)));
+}
+
+#[test]
+fn a_job_waits_for_a_node_that_takes_its_ranks_and_not_for_ever() {
+    let mut cluster = running(&[1, 1]);
+    cluster.open.clear();
+    cluster.exit(ProcessId(1), ExitStatus::Signal(11));
+    cluster.settle();
+    assert_eq!(cluster.coordinator.status().state, JobState::Recovering);
+    cluster.pass(20 * SECOND);
+    assert!(cluster.end.is_none() && living(&cluster).is_empty());
+    cluster.open.insert(node(1));
+    cluster.pass(2 * SECOND);
+    cluster.settle();
+    assert_eq!(living(&cluster).len(), 2);
+    cluster.open.clear();
+    cluster.exit(living(&cluster)[0], ExitStatus::Signal(11));
+    cluster.settle();
+    for _ in 0..70 {
+        cluster.pass(SECOND);
+        cluster.settle();
+    }
+    let end = cluster.end.clone().expect("it is given up");
+    assert!(end.code == 139 && end.reason.contains("no node is there"), "{end:?}");
+    cluster.assert_nothing_is_left();
+}
+
+#[test]
+fn a_program_that_crashes_in_the_same_place_ends_clearly() {
+    let mut cluster = running(&[2, 1]);
+    for _ in 0..3 {
+        assert!(cluster.end.is_none());
+        reached(&mut cluster, 130);
+        cluster.exit(living(&cluster)[0], ExitStatus::Signal(11));
+        cluster.settle();
+        cluster.pass(40 * SECOND);
+        cluster.settle();
+    }
+    let end = cluster.end.clone().expect("it is ended");
+    assert!(end.reason.contains("without getting beyond iteration 130"), "{end:?}");
+    cluster.assert_nothing_is_left();
+}
+
+#[test]
+fn who_sends_sigterm_or_has_no_checkpoint_gets_an_end() {
+    let mut cluster = running(&[1, 1]);
+    cluster.exit(ProcessId(1), ExitStatus::Signal(15));
+    cluster.settle();
+    assert_eq!(cluster.end.as_ref().map(|end| end.code), Some(143));
+    let mut cluster = running(&[1, 1]);
+    cluster.coordinate(Input::Checkpoint { iteration: None });
+    cluster.exit(ProcessId(1), ExitStatus::Signal(9));
+    cluster.settle();
+    assert_eq!(cluster.end.as_ref().map(|end| end.code), Some(137));
+}
+
+#[test]
+fn a_crash_while_it_comes_back_is_another_crash() {
+    let mut cluster = running(&[1, 1]);
+    cluster.exit(ProcessId(1), ExitStatus::Signal(9));
+    cluster.settle();
+    let id = cluster.parts[&node(0)]
+        .restores()
+        .map(|restores| restores.stamp.id)
+        .unwrap();
+    let reason = "a block has another checksum".to_owned();
+    say(&mut cluster, 0, CheckpointMessage::NotRestored { id, reason });
+    cluster.settle();
+    cluster.pass(SECOND);
+    cluster.settle();
+    assert_eq!((cluster.coordinator.restarts(), living(&cluster).len()), (2, 2));
+}
+
+#[test]
+fn lost_words_and_restarted_daemons_do_not_keep_it_from_coming_back() {
+    for lost in 0..12 {
+        let mut cluster = running(&[1, 1, 1]);
+        cluster.exit(ProcessId(1), ExitStatus::Signal(9));
+        let mut count = 0;
+        cluster.settle_losing(|from, to, _| {
+            count += 1;
+            from != to && count == lost
+        });
+        for _ in 0..5 {
+            cluster.relink();
+            cluster.settle();
+            cluster.pass(2 * SECOND);
+            cluster.settle();
+        }
+        assert_eq!(living(&cluster).len(), 3, "message {lost}: {:?}", cluster.end);
+        assert_eq!(cluster.coordinator.status().state, JobState::Running, "message {lost}");
+        cluster.assert_the_coordinator_s_journal_leads_to_the_same_state();
+    }
+}

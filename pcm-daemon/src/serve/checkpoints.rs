@@ -1,0 +1,381 @@
+//! The checkpoints of the jobs coordinated here: feeds [`Lead`] with what nodes say, carries out what it decides, and
+//! finds places and data when a job is to be started again. Never holds data: [`super::kept`] does, on each node.
+
+use super::control::Requester;
+use super::daemon::Daemon;
+use super::timers::Timer;
+use pcm_core::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable};
+use pcm_core::job::coordinator::Input;
+use pcm_core::job::recovering::Restarted;
+use pcm_core::moment::Moment;
+use pcm_proto::app::environment;
+use pcm_proto::checkpoint::{CheckpointMessage, Restores};
+use pcm_proto::control::{DaemonToControl, NodeState, Refusal};
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{Iteration, JobId, NodeName};
+use pcm_proto::refusal;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// A checkpoint that somebody asks for is complete within this time, unless the program does not get to an iteration.
+const ASKED_WITHIN: Duration = Duration::from_secs(60);
+
+/// The checkpoints of one job, at its coordinator.
+#[derive(Debug)]
+pub(super) struct Leading {
+    lead: Lead,
+    /// Who waits for a checkpoint, and the number of the request.
+    asking: Vec<(u64, Requester)>,
+    asked: u64,
+    armed: Option<Moment>,
+    /// Nodes that were told to hold something.
+    holders: BTreeSet<NodeName>,
+}
+
+impl Leading {
+    /// For a job of which this is the newest checkpoint.
+    pub(super) fn new(known: Option<Iteration>) -> Self {
+        Self {
+            lead: Lead::new(known),
+            asking: Vec::new(),
+            asked: 0,
+            armed: None,
+            holders: BTreeSet::new(),
+        }
+    }
+}
+
+/// What names the partner of a node.
+#[derive(Debug)]
+struct Partners {
+    /// Nodes that may hold copies, in order, each with its site and host.
+    nodes: Vec<(NodeName, String, u64)>,
+}
+
+impl Partners {
+    /// The next node after this one: of another site if there is one, else of another host, else any other.
+    fn of(&self, node: &NodeName) -> Option<NodeName> {
+        let own = self.nodes.iter().position(|(name, ..)| name == node);
+        let (site, host) = own.map_or(("", 0), |own| (self.nodes[own].1.as_str(), self.nodes[own].2));
+        let after = own.map_or(0, |own| own + 1);
+        let others = self.nodes[after..].iter().chain(&self.nodes[..after]);
+        let others: Vec<_> = others.filter(|(name, ..)| name != node).collect();
+        let elsewhere = others.iter().find(|(_, other, _)| other != site);
+        let beside = others.iter().find(|(_, _, other)| *other != host);
+        let any = elsewhere.or(beside).or(others.first());
+        any.map(|(name, ..)| name.clone())
+    }
+}
+
+impl Daemon {
+    fn partners(&self) -> Partners {
+        let reports = self.nodes.others().chain([self.nodes.own().clone()]);
+        let open = reports.filter(|report| report.state == NodeState::Up);
+        let mut nodes: Vec<_> = open.map(|report| (report.node, report.site, report.host)).collect();
+        nodes.sort();
+        Partners { nodes }
+    }
+
+    /// A node says something about a checkpoint to the job's coordinator; or to a node that holds some.
+    pub(super) fn on_checkpoint_message(&mut self, job: JobId, node: &NodeName, message: CheckpointMessage) {
+        let now = Moment(self.clock.now_us());
+        let partners = self.partners();
+        match message {
+            CheckpointMessage::Stored {
+                stamp,
+                rank,
+                process,
+                is_copy,
+                tally,
+                held_us,
+            } => {
+                let part = Part {
+                    stamp,
+                    rank,
+                    process,
+                    is_copy,
+                    tally,
+                    held_us,
+                };
+                let Some(coordinated) = self.jobs.get_mut(&job) else {
+                    // The job is over.
+                    return self.say_checkpoint(node, job, CheckpointMessage::Forget { but: None });
+                };
+                coordinated.leading.holders.insert(node.clone());
+                let stored = coordinated
+                    .leading
+                    .lead
+                    .on_stored(now, node, part, |node| partners.of(node));
+                match stored {
+                    Ok(effects) => self.carry_out_lead(job, effects),
+                    Err(error) => tracing::info!(%job, %node, %error, "a part of a checkpoint is not taken"),
+                }
+            }
+            CheckpointMessage::NotStored { id, reason } => {
+                tracing::warn!(%job, %node, checkpoint = %id, reason, "a checkpoint is given up");
+                self.lead(job, |lead| lead.on_not_stored(id));
+            }
+            CheckpointMessage::Overwritten { id, rank, is_copy } => {
+                self.lead(job, |lead| lead.on_overwritten(node, id, rank, is_copy));
+            }
+            CheckpointMessage::Filed { iteration, directory } => {
+                self.lead(job, |lead| lead.on_filed(Filed { iteration, directory }));
+            }
+            CheckpointMessage::NotRestored { id, .. } => {
+                self.lead(job, |lead| lead.on_not_restored(id));
+                self.pass_on_to_coordinator(job, node, message);
+            }
+            CheckpointMessage::Reached { .. } | CheckpointMessage::Restored { .. } => {
+                self.pass_on_to_coordinator(job, node, message);
+            }
+            message => self.on_kept_message(job, node, message),
+        }
+    }
+
+    fn pass_on_to_coordinator(&mut self, job: JobId, node: &NodeName, message: CheckpointMessage) {
+        let input = Input::Said {
+            node: node.clone(),
+            message: pcm_proto::peer::JobMessage::Checkpoint(Box::new(message)),
+        };
+        self.coordinate(job, input);
+    }
+
+    fn lead(&mut self, job: JobId, act: impl FnOnce(&mut Lead) -> Vec<LeadEffect>) {
+        if let Some(coordinated) = self.jobs.get_mut(&job) {
+            let effects = act(&mut coordinated.leading.lead);
+            self.carry_out_lead(job, effects);
+        }
+    }
+
+    /// A node is gone: what it held is lost. Before the jobs hear of it.
+    pub(super) fn on_lead_node_gone(&mut self, node: &NodeName) {
+        for job in self.jobs.keys().copied().collect::<Vec<_>>() {
+            self.lead(job, |lead| lead.on_node_lost(node));
+        }
+        self.on_checkpoints_node_gone(node);
+    }
+
+    fn carry_out_lead(&mut self, job: JobId, effects: Vec<LeadEffect>) {
+        for effect in effects {
+            match effect {
+                LeadEffect::Complete { stamp, bytes, held_us } => {
+                    let held_ms = held_us as f64 / 1000.0;
+                    let (iteration, ranks) = (stamp.iteration, stamp.ranks);
+                    let epoch = self.jobs.get(&job).map(|job| job.state.epoch()).unwrap_or_default();
+                    let complete = EventKind::CheckpointComplete {
+                        iteration,
+                        ranks,
+                        bytes,
+                        held_ms,
+                    };
+                    self.note(Some(job), epoch, complete);
+                    let asking = self
+                        .jobs
+                        .get_mut(&job)
+                        .map(|job| std::mem::take(&mut job.leading.asking));
+                    for (_, from) in asking.into_iter().flatten() {
+                        let answer = DaemonToControl::Checkpointed {
+                            iteration,
+                            ranks,
+                            bytes,
+                            held_ms,
+                        };
+                        self.answer(from, answer);
+                    }
+                }
+                LeadEffect::Newest(iteration) => self.coordinate(job, Input::Checkpoint { iteration }),
+                LeadEffect::Copy {
+                    to,
+                    stamp,
+                    rank,
+                    process,
+                    from,
+                } => {
+                    if let Some(coordinated) = self.jobs.get_mut(&job) {
+                        coordinated.leading.holders.insert(to.clone());
+                    }
+                    let copy = CheckpointMessage::Copy {
+                        stamp,
+                        rank,
+                        process,
+                        from,
+                    };
+                    self.say_checkpoint(&to, job, copy);
+                }
+                LeadEffect::Settled(id) => self.say_to_holders(job, &CheckpointMessage::Settled { id }),
+                LeadEffect::GivenUp(id) => self.say_to_holders(job, &CheckpointMessage::GivenUp { id }),
+                LeadEffect::Drop { node, id, rank } => {
+                    self.say_checkpoint(&node, job, CheckpointMessage::Drop { id, rank });
+                }
+            }
+        }
+        self.arm_lead(job);
+    }
+
+    fn say_to_holders(&mut self, job: JobId, message: &CheckpointMessage) {
+        let Some(coordinated) = self.jobs.get(&job) else { return };
+        let active = coordinated.state.active_nodes().cloned();
+        let nodes: BTreeSet<NodeName> = active.chain(coordinated.leading.holders.iter().cloned()).collect();
+        for node in nodes {
+            self.say_checkpoint(&node, job, message.clone());
+        }
+    }
+
+    /// The job is over: nobody needs its checkpoints in memory.
+    pub(super) fn drop_checkpoints_of_ended(&mut self, job: JobId) {
+        self.say_to_holders(job, &CheckpointMessage::Forget { but: None });
+    }
+
+    fn arm_lead(&mut self, job: JobId) {
+        let now = Moment(self.clock.now_us());
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let deadline = coordinated.leading.lead.deadline();
+        if deadline != coordinated.leading.armed {
+            coordinated.leading.armed = deadline;
+            if let Some(deadline) = deadline {
+                self.timers.arm(deadline.since(now), Timer::Checkpoint(job));
+            }
+        }
+    }
+
+    pub(super) fn on_checkpoint_timer(&mut self, job: JobId) {
+        let now = Moment(self.clock.now_us());
+        let partners = self.partners();
+        if let Some(coordinated) = self.jobs.get_mut(&job) {
+            coordinated.leading.armed = None;
+        }
+        self.lead(job, |lead| lead.on_tick(now, |node| partners.of(node)));
+        self.arm_lead(job);
+    }
+
+    /// Somebody wants a checkpoint now.
+    pub(super) fn on_checkpoint_request(&mut self, from: Requester, job: JobId) {
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return self.refuse_unknown_job(from, job);
+        };
+        let leading = &mut coordinated.leading;
+        leading.asked += 1;
+        leading.asking.push((leading.asked, from));
+        let number = leading.asked;
+        let first = coordinated.state.rank_rows().next().map(|(_, _, node, _)| node);
+        if let Some(node) = first {
+            self.say_checkpoint(&node, job, CheckpointMessage::Make);
+        }
+        self.timers.arm(ASKED_WITHIN, Timer::CheckpointAsked(job, number));
+    }
+
+    pub(super) fn on_checkpoint_asked_timer(&mut self, job: JobId, number: u64) {
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let asking = &mut coordinated.leading.asking;
+        let late = asking.extract_if(.., |(known, _)| *known == number);
+        let late: Vec<Requester> = late.map(|(_, from)| from).collect();
+        for from in late {
+            let message = format!(
+                "job {job} made no checkpoint within {} s: does its program register data with libpcm and call \
+                 pcm_iterate? See `pcmctl events {job}`",
+                ASKED_WITHIN.as_secs()
+            );
+            self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::DEADLINE, message)));
+        }
+    }
+
+    /// A job that crashed is to be started again: where, and from what.
+    pub(super) fn restart(&mut self, job: JobId, count: u32) {
+        let restarted = self.restarted(job, count);
+        let from = restarted.as_ref().ok().map(|restarted| {
+            let restores = restarted.restores.as_ref();
+            restores.map(|restores| restores.stamp.id)
+        });
+        if let (Some(from), Some(coordinated)) = (from, self.jobs.get_mut(&job)) {
+            coordinated.leading.lead.on_restart(from);
+            let but = from;
+            self.say_to_holders(job, &CheckpointMessage::Forget { but });
+        }
+        self.coordinate(job, Input::Restarted(restarted));
+    }
+
+    fn restarted(&self, job: JobId, count: u32) -> Result<Restarted, String> {
+        let coordinated = self.jobs.get(&job).ok_or("the job is over")?;
+        let spec = coordinated.state.spec();
+        let shares = self.place(&spec.nodes, count).map_err(|refusal| refusal.message)?;
+        let is_crowded = self.is_crowded(spec, &shares);
+        let lead = &coordinated.leading.lead;
+        if let Some(Restorable { stamp, sources, .. }) = lead.restorable() {
+            let nodes = |places: Vec<pcm_core::checkpoint::Place>| {
+                let nodes = places.iter().filter_map(|place| place.node().cloned());
+                nodes.collect()
+            };
+            return Ok(Restarted {
+                shares,
+                is_crowded,
+                from: stamp.iteration,
+                restores: Some(Restores {
+                    stamp,
+                    sources: sources.into_iter().map(nodes).collect(),
+                }),
+                variables: Vec::new(),
+            });
+        }
+        let newest = lead.filed().next().ok_or("no checkpoint is left")?;
+        let directories: Vec<&[u8]> = lead.filed().map(|filed| &filed.directory[..]).collect();
+        Ok(Restarted {
+            shares,
+            is_crowded,
+            from: newest.iteration,
+            restores: None,
+            variables: vec![(environment::RESTORE.to_owned(), directories.join(&b'\n'))],
+        })
+    }
+
+    /// A person who is attached reads what happened, and that output will be repeated.
+    pub(super) fn tell_of_crash(&mut self, job: JobId, kind: &EventKind) {
+        let text = match kind {
+            EventKind::Crashed { reason, verdict, .. } => format!("{reason}; {verdict}"),
+            EventKind::Recovered(recovered) => format!(
+                "all {} ranks run again, from iteration {} on, after {:.1} s",
+                recovered.ranks,
+                recovered.from,
+                recovered.total_ms / 1000.0
+            ),
+            _ => return,
+        };
+        if let Some(link) = self.controls.attached_to(job) {
+            self.answer(Requester::Control(link), DaemonToControl::Notice { job, text });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partners(nodes: &[(&str, &str, u64)]) -> Partners {
+        let node = |(name, site, host): &(&str, &str, u64)| (NodeName::new(*name).unwrap(), (*site).to_owned(), *host);
+        Partners {
+            nodes: nodes.iter().map(node).collect(),
+        }
+    }
+
+    fn of(partners: &Partners, node: &str) -> Option<String> {
+        let partner = partners.of(&NodeName::new(node).unwrap());
+        partner.map(|node| node.as_str().to_owned())
+    }
+
+    #[test]
+    fn a_partner_is_as_far_away_as_there_is_one() {
+        let sites = partners(&[("a", "x", 1), ("b", "x", 2), ("c", "y", 3)]);
+        assert_eq!(of(&sites, "a").as_deref(), Some("c"));
+        assert_eq!(of(&sites, "c").as_deref(), Some("a"));
+        let hosts = partners(&[("a", "", 1), ("b", "", 1), ("c", "", 2)]);
+        assert_eq!(of(&hosts, "a").as_deref(), Some("c"));
+        let alike = partners(&[("a", "", 1), ("b", "", 1), ("c", "", 1)]);
+        assert_eq!(of(&alike, "a").as_deref(), Some("b"));
+        assert_eq!(of(&alike, "c").as_deref(), Some("a"));
+        assert_eq!(of(&partners(&[("a", "", 1)]), "a"), None);
+        assert_eq!(of(&alike, "unknown").as_deref(), Some("a"));
+    }
+}

@@ -1,0 +1,469 @@
+//! Checkpoints in the memory of this node: buffers that ranks of this node filled and copies of those of other nodes. Has
+//! the keeper hold them, takes their checksums, gives them to restored ranks, copies them to and from other nodes, and
+//! tells the job's coordinator. Decides nothing about what counts: [`super::checkpoints`] does, at the coordinator.
+
+use super::daemon::Daemon;
+use super::event::Event;
+use super::fetch::Fetch;
+use super::image_sums;
+use super::journal::Record;
+use crate::keeper_link::HandedBuffer;
+use pcm_proto::app::DaemonToApp;
+use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, CheckpointOrder, PartTally, RankCheckpoint, Stamp};
+use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
+use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
+use pcm_proto::page::CEILING_NONE;
+use pcm_proto::parked::IMAGE_BYTES_MAX;
+use pcm_proto::peer::JobMessage;
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A part of a checkpoint: which job's, which checkpoint's, whose.
+pub(super) type PartKey = (JobId, CheckpointId, Rank);
+
+/// What a buffer holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Holding {
+    pub(super) stamp: Stamp,
+    pub(super) rank: Rank,
+    /// Known when the checksums are taken.
+    pub(super) tally: Option<PartTally>,
+    pub(super) held_us: u64,
+    /// The node whose daemon coordinates the job.
+    pub(super) coordinator: NodeName,
+}
+
+#[derive(Debug)]
+pub(super) struct Buffer {
+    pub(super) file: Arc<File>,
+    pub(super) bytes: u64,
+    pub(super) holds: Option<Holding>,
+}
+
+/// A part on its way from another node.
+#[derive(Debug)]
+pub(super) struct Copying {
+    pub(super) fetch: Fetch,
+    /// Set when it is to be held here, not only for ranks that wait.
+    pub(super) copy: Option<(Stamp, ProcessId, NodeName)>,
+    /// Where else it can be had.
+    pub(super) others: VecDeque<NodeName>,
+}
+
+/// A copy that is ordered and not begun.
+pub(super) type Ordered = (PartKey, Stamp, ProcessId, NodeName, NodeName);
+
+/// All checkpoints this daemon deals with.
+#[derive(Debug, Default)]
+pub(super) struct KeptParts {
+    pub(super) buffers: BTreeMap<BufferKey, Buffer>,
+    pub(super) parts: BTreeMap<PartKey, BufferKey>,
+    pub(super) copying: BTreeMap<PartKey, Copying>,
+    pub(super) queue: VecDeque<Ordered>,
+    /// Copies that were ever made here.
+    pub(super) copies: u32,
+    pub(super) is_timer_armed: bool,
+}
+
+impl KeptParts {
+    /// What a successor has to know.
+    pub(super) fn records(&self) -> Vec<Record> {
+        let known = self.buffers.iter().filter_map(|(key, buffer)| {
+            let holds = buffer.holds.clone().filter(|holds| holds.tally.is_some())?;
+            Some(Record::Kept {
+                key: *key,
+                holds: Box::new(holds),
+            })
+        });
+        known.collect()
+    }
+
+    /// A part that is whole here.
+    pub(super) fn part(&self, key: PartKey) -> Option<&Buffer> {
+        self.buffers.get(self.parts.get(&key)?)
+    }
+
+    /// Forgets what a buffer holds; what that was, if it counted.
+    fn empty(&mut self, key: BufferKey) -> Option<Holding> {
+        let holds = self.buffers.get_mut(&key)?.holds.take()?;
+        let part = (key.job, holds.stamp.id, holds.rank);
+        let counted = self.parts.get(&part) == Some(&key);
+        if counted {
+            self.parts.remove(&part);
+        }
+        counted.then_some(holds)
+    }
+}
+
+impl Daemon {
+    /// The daemon started again: takes over what the keeper holds, as far as it is known what it is.
+    pub(super) fn take_over_buffers(&mut self, held: Vec<HandedBuffer>, mut known: BTreeMap<BufferKey, Holding>) {
+        let mut unknown = Vec::new();
+        for HandedBuffer { key, bytes, file } in held {
+            let file = File::from(file);
+            let holds = known.remove(&key);
+            // A rank may have begun to overwrite it, or have done so, since that was written down.
+            let holds = holds.filter(|holds| image_sums::stated_tally(&file, bytes) == holds.tally);
+            if holds.is_none() && !self.parts.contains_key(&key.job) {
+                unknown.push(key);
+                continue;
+            }
+            if let Some(holds) = &holds {
+                self.kept.parts.insert((key.job, holds.stamp.id, holds.rank), key);
+            }
+            self.kept.copies = self.kept.copies.max(if key.is_copy { key.number + 1 } else { 0 });
+            let file = Arc::new(file);
+            self.kept.buffers.insert(key, Buffer { file, bytes, holds });
+        }
+        if !unknown.is_empty() {
+            self.keeper.order(DaemonToKeeper::DropKept { keys: unknown });
+        }
+    }
+
+    /// A rank says something about a checkpoint.
+    pub(super) fn on_rank_checkpoint(&mut self, from: ProcessKey, said: RankCheckpoint, files: Vec<OwnedFd>) {
+        let Some(part) = self.parts.get(&from.job).filter(|part| !part.state.is_ending()) else {
+            return;
+        };
+        let coordinator = part.state.coordinator().clone();
+        match said {
+            RankCheckpoint::Kept {
+                buffer,
+                id,
+                iteration,
+                rank,
+                ranks,
+                bytes,
+                held_us,
+            } => {
+                let epoch = part.reforming.layout().map_or(Epoch(0), |layout| layout.epoch);
+                let stamp = Stamp {
+                    id,
+                    epoch,
+                    iteration,
+                    ranks,
+                };
+                let holds = Holding {
+                    stamp,
+                    rank,
+                    tally: None,
+                    held_us,
+                    coordinator,
+                };
+                self.on_kept(from, buffer, (bytes, holds), files);
+            }
+            RankCheckpoint::NotKept { id, reason } => {
+                self.say_checkpoint(&coordinator, from.job, CheckpointMessage::NotStored { id, reason });
+            }
+            RankCheckpoint::Filed { iteration, directory } => {
+                let filed = CheckpointMessage::Filed { iteration, directory };
+                self.say_checkpoint(&coordinator, from.job, filed);
+            }
+        }
+    }
+
+    fn on_kept(&mut self, from: ProcessKey, number: u32, (bytes, holds): (u64, Holding), files: Vec<OwnedFd>) {
+        let key = BufferKey {
+            job: from.job,
+            process: from.process,
+            number,
+            is_copy: false,
+        };
+        if let Some(file) = files.into_iter().next().filter(|file| is_buffer(file, bytes))
+            && let Ok(ours) = file.try_clone()
+        {
+            self.keeper.keep(key, bytes, file);
+            let file = Arc::new(File::from(ours));
+            let holds = None;
+            self.kept.buffers.insert(key, Buffer { file, bytes, holds });
+        }
+        self.overwritten(key);
+        let Some(buffer) = self.kept.buffers.get_mut(&key).filter(|buffer| buffer.bytes == bytes) else {
+            let reason = "a rank did not hand over the memory it speaks of".to_owned();
+            let (id, coordinator) = (holds.stamp.id, holds.coordinator);
+            return self.say_checkpoint(&coordinator, key.job, CheckpointMessage::NotStored { id, reason });
+        };
+        let id = holds.stamp.id;
+        buffer.holds = Some(holds);
+        let file = Arc::clone(&buffer.file);
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            let work = tokio::task::spawn_blocking(move || image_sums::complete(&file, bytes));
+            let tally = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+            let _ = events.send(Event::Summed { key, id, tally }).await;
+        });
+    }
+
+    /// What a buffer held is gone: whoever counts on it is told.
+    fn overwritten(&mut self, key: BufferKey) {
+        if let Some(holds) = self.kept.empty(key) {
+            let gone = CheckpointMessage::Overwritten {
+                id: holds.stamp.id,
+                rank: holds.rank,
+                is_copy: key.is_copy,
+            };
+            self.say_checkpoint(&holds.coordinator, key.job, gone);
+        }
+    }
+
+    /// The checksums of a buffer, or of a copy, are there.
+    pub(super) fn on_summed(&mut self, key: BufferKey, id: CheckpointId, tally: io::Result<PartTally>) {
+        let Some(holds) = self
+            .kept
+            .buffers
+            .get_mut(&key)
+            .and_then(|buffer| buffer.holds.as_mut())
+            .filter(|holds| holds.stamp.id == id)
+        else {
+            return;
+        };
+        match tally {
+            Ok(tally) => {
+                holds.tally = Some(tally);
+                let holds = holds.clone();
+                self.kept.parts.insert((key.job, id, holds.rank), key);
+                let record = Box::new(holds.clone());
+                self.record(&Record::Kept { key, holds: record });
+                self.say_stored(key, &holds);
+            }
+            Err(error) => {
+                tracing::warn!(job = %key.job, process = %key.process, %error, "a part of a checkpoint is no good");
+                let (coordinator, is_copy) = (holds.coordinator.clone(), key.is_copy);
+                let reason = format!("the part of process {}: {error}", key.process);
+                self.kept.empty(key);
+                if is_copy {
+                    self.drop_buffers(vec![key]);
+                } else {
+                    self.say_checkpoint(&coordinator, key.job, CheckpointMessage::NotStored { id, reason });
+                }
+            }
+        }
+    }
+
+    pub(super) fn say_stored(&mut self, key: BufferKey, holds: &Holding) {
+        let Some(tally) = holds.tally else { return };
+        let stored = CheckpointMessage::Stored {
+            stamp: holds.stamp,
+            rank: holds.rank,
+            process: key.process,
+            is_copy: key.is_copy,
+            tally,
+            held_us: holds.held_us,
+        };
+        self.say_checkpoint(&holds.coordinator.clone(), key.job, stored);
+    }
+
+    pub(super) fn say_checkpoint(&mut self, node: &NodeName, job: JobId, message: CheckpointMessage) {
+        self.send_job(node, job, JobMessage::Checkpoint(Box::new(message)));
+    }
+
+    /// A node is linked (again): it may coordinate jobs whose checkpoints are here.
+    pub(super) fn on_checkpoints_linked(&mut self, node: &NodeName) {
+        let known: Vec<(BufferKey, Holding)> = self
+            .kept
+            .buffers
+            .iter()
+            .filter_map(|(key, buffer)| Some((*key, buffer.holds.clone()?)))
+            .filter(|(_, holds)| holds.coordinator == *node)
+            .collect();
+        for (key, holds) in known {
+            self.say_stored(key, &holds);
+        }
+    }
+
+    /// A node is gone: jobs that it coordinated will not ask for their copies.
+    pub(super) fn on_checkpoints_node_gone(&mut self, node: &NodeName) {
+        let is_orphan = |(key, buffer): &(&BufferKey, &Buffer)| {
+            let coordinator = buffer.holds.as_ref().map(|holds| &holds.coordinator);
+            key.is_copy && coordinator == Some(node)
+        };
+        let orphans = self.kept.buffers.iter().filter(is_orphan).map(|(key, _)| *key);
+        let orphans = orphans.collect();
+        self.drop_buffers(orphans);
+        self.kept.queue.retain(|(_, _, _, from, _)| from != node);
+        let stopped: Vec<PartKey> = self
+            .kept
+            .copying
+            .iter()
+            .filter(|(_, copying)| copying.fetch.node == *node)
+            .map(|(key, _)| *key)
+            .collect();
+        for key in stopped {
+            self.on_part_gone(key, &format!("node {node} is gone"));
+        }
+    }
+
+    fn drop_buffers(&mut self, keys: Vec<BufferKey>) {
+        if keys.is_empty() {
+            return;
+        }
+        for key in &keys {
+            self.kept.empty(*key);
+            self.kept.buffers.remove(key);
+            self.record(&Record::NotKept { key: *key });
+        }
+        self.keeper.order(DaemonToKeeper::DropKept { keys });
+    }
+
+    /// The coordinator of a job, or a node that holds or wants a copy, says something.
+    pub(super) fn on_kept_message(&mut self, job: JobId, node: &NodeName, message: CheckpointMessage) {
+        match message {
+            CheckpointMessage::Settled { id } => self.on_checkpoint_settled(job, id),
+            CheckpointMessage::GivenUp { id } => {
+                let copies = |key: &BufferKey, holds: Option<&Holding>| {
+                    key.is_copy && holds.is_some_and(|holds| holds.stamp.id == id)
+                };
+                self.drop_of_job(job, copies);
+                self.tell_ranks(job, &CheckpointOrder::GivenUp { id });
+            }
+            CheckpointMessage::Forget { but } => self.forget_checkpoints(job, but),
+            CheckpointMessage::Drop { id, rank } => self.drop_of_job(job, |key, holds| {
+                key.is_copy && holds.is_some_and(|holds| holds.stamp.id == id && holds.rank == rank)
+            }),
+            CheckpointMessage::Make => self.tell_first_rank(job),
+            CheckpointMessage::Copy {
+                stamp,
+                rank,
+                process,
+                from,
+            } => {
+                let key = (job, stamp.id, rank);
+                self.on_copy_ordered((key, stamp, process, from, node.clone()));
+            }
+            CheckpointMessage::Want { id, rank, block } => {
+                let answer = self.kept_block((job, id, rank), block);
+                let gone = |reason| CheckpointMessage::Gone { id, rank, reason };
+                self.say_checkpoint(node, job, answer.unwrap_or_else(gone));
+            }
+            CheckpointMessage::Block {
+                id,
+                rank,
+                block,
+                image_bytes,
+                checksum,
+                bytes,
+            } => self.on_kept_block((job, id, rank), node, (block, image_bytes, checksum), &bytes),
+            CheckpointMessage::Gone { id, rank, reason } => {
+                let key = (job, id, rank);
+                if self
+                    .kept
+                    .copying
+                    .get(&key)
+                    .is_some_and(|copying| copying.fetch.node == *node)
+                {
+                    self.on_part_gone(key, &reason);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Older copies are not needed, nor what ended processes left, nor buffers that living ones replaced.
+    fn on_checkpoint_settled(&mut self, job: JobId, id: CheckpointId) {
+        let mut newest: BTreeMap<ProcessId, u32> = BTreeMap::new();
+        for key in self.kept.buffers.keys().filter(|key| key.job == job && !key.is_copy) {
+            let known = newest.entry(key.process).or_default();
+            *known = key.number.max(*known);
+        }
+        let is_alive = |daemon: &Self, process: ProcessId| {
+            let part = daemon.parts.get(&job);
+            part.and_then(|part| part.state.processes().get(&process))
+                .is_some_and(|local| local.is_alive())
+        };
+        let alive: Vec<ProcessId> = newest
+            .keys()
+            .copied()
+            .filter(|process| is_alive(self, *process))
+            .collect();
+        self.drop_of_job(job, |key, holds| {
+            let held = holds.map(|holds| holds.stamp.id);
+            if key.is_copy {
+                return held.is_none_or(|held| held < id);
+            }
+            let is_in_use = alive.contains(&key.process) && key.number + 1 >= newest[&key.process];
+            held != Some(id) && !is_in_use
+        });
+        self.tell_ranks(job, &CheckpointOrder::Settled { id });
+    }
+
+    /// Drops all of a job but one checkpoint.
+    pub(super) fn forget_checkpoints(&mut self, job: JobId, but: Option<CheckpointId>) {
+        self.kept.queue.retain(|((of, _, _), ..)| *of != job);
+        self.kept.copying.retain(|(of, _, _), _| *of != job);
+        self.drop_of_job(job, |_, holds| {
+            but.is_none() || holds.is_none_or(|holds| Some(holds.stamp.id) != but)
+        });
+        self.start_copies();
+    }
+
+    fn drop_of_job(&mut self, job: JobId, is_over: impl Fn(&BufferKey, Option<&Holding>) -> bool) {
+        let of_job = self.kept.buffers.iter().filter(|(key, _)| key.job == job);
+        let over = of_job.filter(|(key, buffer)| is_over(key, buffer.holds.as_ref()));
+        let over = over.map(|(key, _)| *key).collect();
+        self.drop_buffers(over);
+    }
+
+    fn tell_ranks(&mut self, job: JobId, order: &CheckpointOrder) {
+        let Some(part) = self.parts.get(&job) else { return };
+        for process in part.locals.keys().copied().collect::<Vec<_>>() {
+            self.tell_app(job, process, &DaemonToApp::Checkpoint(order.clone()));
+        }
+    }
+
+    fn tell_first_rank(&mut self, job: JobId) {
+        let layout = self.parts.get(&job).and_then(|part| part.reforming.layout());
+        let first = layout
+            .and_then(|layout| layout.members.first())
+            .map(|member| member.process);
+        if let Some(process) = first {
+            self.tell_app(job, process, &DaemonToApp::Checkpoint(CheckpointOrder::Make));
+        }
+    }
+
+    /// The ranks of a job are about to be ended: how far they had come.
+    pub(super) fn say_reached(&mut self, job: JobId) {
+        let Some(part) = self.parts.get(&job) else { return };
+        let begun = part.locals.values().map(|local| {
+            let progress = &local.handle.page().page().head.progress;
+            progress.iteration.load(Relaxed)
+        });
+        // What a page shows is the iteration begun, plus one; past its last one a rank shows no number.
+        let Some(begun) = begun.filter(|begun| *begun != CEILING_NONE && *begun > 0).max() else {
+            return;
+        };
+        let coordinator = part.state.coordinator().clone();
+        let iteration = Iteration(begun - 1);
+        self.say_checkpoint(&coordinator, job, CheckpointMessage::Reached { iteration });
+    }
+
+    /// A process that continues another has its data, or cannot get it.
+    pub(super) fn on_checkpoint_taken_up(&mut self, process: ProcessKey, outcome: Result<(), String>) {
+        let Some(part) = self.parts.get(&process.job) else {
+            return;
+        };
+        let Some(id) = part.state.restores().map(|restores| restores.stamp.id) else {
+            return;
+        };
+        let coordinator = part.state.coordinator().clone();
+        let said = match outcome {
+            Ok(()) => CheckpointMessage::Restored {
+                process: process.process,
+            },
+            Err(reason) => CheckpointMessage::NotRestored { id, reason },
+        };
+        self.say_checkpoint(&coordinator, process.job, said);
+    }
+}
+
+/// Whether a file is as long as it is said to be and cannot become shorter under a reader.
+fn is_buffer(file: &OwnedFd, bytes: u64) -> bool {
+    let is_sealed = fcntl_get_seals(file.as_fd()).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
+    let length = fstat(file).ok().and_then(|stat| u64::try_from(stat.st_size).ok());
+    is_sealed && bytes > 0 && bytes <= IMAGE_BYTES_MAX && length == Some(bytes)
+}

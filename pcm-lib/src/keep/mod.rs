@@ -1,0 +1,8 @@
+//! Checkpoints in memory, from the rank's side: its registered data is copied into memory files that its daemon and
+//! keeper hold too. Which of them may be overwritten the daemon says. Never waits for anybody.
+
+mod buffers;
+mod orders;
+
+pub(crate) use buffers::{Buffers, Kept};
+pub(crate) use orders::CheckpointOrders;

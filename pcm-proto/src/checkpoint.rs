@@ -1,0 +1,265 @@
+//! Checkpoints that are kept in memory, and what follows a crash: what ranks, daemons and keepers say about them.
+//! Nothing here does I/O.
+//!
+//! Each rank copies its registered data into one of two memory files of its own, *buffers*, in the form of an image
+//! ([`crate::parked`]). The keeper holds the buffers, so they outlive the rank and the daemon; a *copy* of a buffer's
+//! contents may be held on another node. The job's coordinator knows what is where (`pcm-core/src/checkpoint`).
+
+use crate::ids::{Bytes, CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
+use serde::{Deserialize, Serialize};
+
+/// What a checkpoint is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Its number.
+    pub id: CheckpointId,
+    /// The layout whose ranks made it.
+    pub epoch: Epoch,
+    /// The iteration whose top all ranks stood at.
+    pub iteration: Iteration,
+    /// Number of ranks, and so of parts.
+    pub ranks: u32,
+}
+
+/// What all copies of one part have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartTally {
+    /// Bytes of registered data.
+    pub bytes: Bytes,
+    /// Their checksum.
+    pub checksum: u64,
+}
+
+/// Names a memory file with a part, on the node that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BufferKey {
+    /// The job.
+    pub job: JobId,
+    /// The process whose data it is.
+    pub process: ProcessId,
+    /// Counts the buffers that the process made; of a copy, those that were copied here.
+    pub number: u32,
+    /// Whether it was copied from another node.
+    pub is_copy: bool,
+}
+
+/// What a rank tells its daemon about checkpoints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RankCheckpoint {
+    /// Its data is in this buffer. The packet carries the memory file when the buffer is new.
+    Kept {
+        /// The buffer's number.
+        buffer: u32,
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// The iteration that whoever restores it begins with.
+        iteration: Iteration,
+        /// The process's rank.
+        rank: Rank,
+        /// Number of ranks.
+        ranks: u32,
+        /// Bytes of the image.
+        bytes: u64,
+        /// How long the application was held, in microseconds.
+        held_us: u64,
+    },
+    /// It could not keep its data.
+    NotKept {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// What happened, for a person.
+        reason: String,
+    },
+    /// All ranks have written a checkpoint into files. Said by rank 0.
+    Filed {
+        /// The iteration that whoever restores it begins with.
+        iteration: Iteration,
+        /// Its directory, as bytes of a path.
+        #[serde(with = "serde_bytes")]
+        directory: Vec<u8>,
+    },
+}
+
+/// What a daemon tells a rank about checkpoints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CheckpointOrder {
+    /// This checkpoint is safe: what the rank keeps of others may be overwritten.
+    Settled {
+        /// Which one.
+        id: CheckpointId,
+    },
+    /// This checkpoint will never count: what the rank keeps of it may be overwritten.
+    GivenUp {
+        /// Which one.
+        id: CheckpointId,
+    },
+    /// Somebody wants a checkpoint. Said to rank 0.
+    Make,
+}
+
+/// Where a new set of processes finds its data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restores {
+    /// The checkpoint.
+    pub stamp: Stamp,
+    /// By old rank: nodes that hold its part, nearest first.
+    pub sources: Vec<Vec<NodeName>>,
+}
+
+/// What daemons tell each other about the checkpoints of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CheckpointMessage {
+    /// Node to coordinator: a part is here, whole, with checksums.
+    Stored {
+        /// Of which checkpoint.
+        stamp: Stamp,
+        /// Whose.
+        rank: Rank,
+        /// Its process.
+        process: ProcessId,
+        /// Whether it was copied from another node.
+        is_copy: bool,
+        /// What it is.
+        tally: PartTally,
+        /// How long the application was held for it, in microseconds; 0 for a copy.
+        held_us: u64,
+    },
+    /// Node to coordinator: a part could not be kept.
+    NotStored {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Why, for a person.
+        reason: String,
+    },
+    /// Node to coordinator: a part that was here is overwritten or dropped.
+    Overwritten {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Whose.
+        rank: Rank,
+        /// Whether it was a copy from another node.
+        is_copy: bool,
+    },
+    /// Coordinator to node: hold a copy of this part.
+    Copy {
+        /// Of which checkpoint.
+        stamp: Stamp,
+        /// Whose.
+        rank: Rank,
+        /// Its process.
+        process: ProcessId,
+        /// Where it is.
+        from: NodeName,
+    },
+    /// Coordinator to the job's nodes: ranks may overwrite what they keep of others.
+    Settled {
+        /// Which one is safe.
+        id: CheckpointId,
+    },
+    /// Coordinator to the job's nodes: it will never count.
+    GivenUp {
+        /// Which one.
+        id: CheckpointId,
+    },
+    /// Coordinator to node: nobody will ask for this copy.
+    Drop {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Whose.
+        rank: Rank,
+    },
+    /// Coordinator to node: drop all of the job but this checkpoint.
+    Forget {
+        /// The one that is still needed.
+        but: Option<CheckpointId>,
+    },
+    /// Node to coordinator: before the job was ended here its ranks had begun these many iterations.
+    Reached {
+        /// The furthest iteration begun.
+        iteration: Iteration,
+    },
+    /// Node to coordinator: a restored process has its data and runs.
+    Restored {
+        /// Which.
+        process: ProcessId,
+    },
+    /// Node to coordinator: a process cannot take the checkpoint up.
+    NotRestored {
+        /// Which checkpoint.
+        id: CheckpointId,
+        /// What happened, for a person.
+        reason: String,
+    },
+    /// Node to coordinator: a checkpoint was written into files.
+    Filed {
+        /// The iteration that whoever restores it begins with.
+        iteration: Iteration,
+        /// Its directory, as bytes of a path.
+        #[serde(with = "serde_bytes")]
+        directory: Vec<u8>,
+    },
+    /// Coordinator to the node of rank 0: somebody wants a checkpoint.
+    Make,
+    /// Node to node: send this block of a part.
+    Want {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Whose.
+        rank: Rank,
+        /// Which block.
+        block: u64,
+    },
+    /// Node to node: a block; empty when it lies beyond the image's end.
+    Block {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Whose.
+        rank: Rank,
+        /// Which block.
+        block: u64,
+        /// Bytes of the whole image.
+        image_bytes: u64,
+        /// CRC-64/NVME of the bytes.
+        checksum: u64,
+        /// The bytes.
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// Node to node: it is not here.
+    Gone {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Whose.
+        rank: Rank,
+        /// Why, for a person.
+        reason: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::{AppToDaemon, DaemonToApp, packet_encode};
+    use crate::frame::decode;
+
+    #[test]
+    fn the_bytes_of_messages_are_those_of_this_version() {
+        let kept = AppToDaemon::Checkpoint(RankCheckpoint::Kept {
+            buffer: 1,
+            id: CheckpointId(8),
+            iteration: Iteration(7),
+            rank: Rank(2),
+            ranks: 4,
+            bytes: 100,
+            held_us: 5,
+        });
+        let bytes = b"\x81\xaaCheckpoint\x81\xa4Kept\x97\x01\x08\x07\x02\x04\x64\x05";
+        assert_eq!(packet_encode(&kept).unwrap(), bytes);
+        assert_eq!(decode::<AppToDaemon>(bytes).unwrap(), kept);
+        let settled = DaemonToApp::Checkpoint(CheckpointOrder::Settled { id: CheckpointId(8) });
+        assert_eq!(
+            packet_encode(&settled).unwrap(),
+            b"\x81\xaaCheckpoint\x81\xa7Settled\x91\x08"
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! A heat2d with checkpoints whose parts a test kills: started beside the test, watched through events, held against the
+//! checksum of an undisturbed computation. Must never choose what is killed.
+
+use crate::{
+    background::Background,
+    binaries::built,
+    cluster::{Cluster, LIMIT},
+    heat2d::{Closing, reference_checksum},
+    limited::Outcome,
+    processes, wait,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::time::Duration;
+
+const ROWS: usize = 60;
+const COLS: usize = 40;
+
+/// How long a job may go on after what the test did to it, on a machine that does much else.
+const END_LIMIT: Duration = Duration::from_secs(180);
+
+/// Name of the job.
+pub const JOB: &str = "plate";
+
+/// The program.
+pub const PROGRAM: &str = "heat2d-c";
+
+/// A job, the only one of that name that runs.
+pub struct Crashing<'a> {
+    cluster: &'a Cluster,
+    job: Background,
+    number: u64,
+    iterations: u64,
+}
+
+impl<'a> Crashing<'a> {
+    /// Starts it on four ranks with these options of `run`; each iteration takes about `sleep_us`.
+    pub fn start(cluster: &'a Cluster, options: &[&str], (iterations, sleep_us): (u64, u32)) -> Self {
+        let before = last_job(cluster);
+        let mut command = cluster.pcmctl(&["run", "-n", "4", "--name", JOB]);
+        command.args(options).arg("--").arg(built(PROGRAM));
+        command.args(["--rows", &ROWS.to_string(), "--cols", &COLS.to_string()]);
+        command.args([
+            "--iterations",
+            &iterations.to_string(),
+            "--sleep-us",
+            &sleep_us.to_string(),
+        ]);
+        let job = Background::start(&mut command);
+        let number = wait::until("the job to be known", LIMIT, || {
+            let number = last_job(cluster);
+            (number > before).then_some(number)
+        });
+        Self {
+            cluster,
+            job,
+            number,
+            iterations,
+        }
+    }
+
+    /// Its events of one kind so far.
+    pub fn events(&self, kind: &str) -> Vec<Value> {
+        let told = self.cluster.run(&["events", &self.number.to_string(), "--json"]);
+        let lines = told.stdout.lines().filter_map(|line| serde_json::from_str(line).ok());
+        lines.filter(|event: &Value| event["kind"] == kind).collect()
+    }
+
+    /// Waits until there are so many events of a kind.
+    ///
+    /// # Panics
+    /// When they do not come.
+    pub fn wait_for(&self, kind: &str, count: usize) {
+        let found = wait::within(END_LIMIT, || (self.events(kind).len() >= count).then_some(()));
+        assert!(
+            found.is_some(),
+            "no {count} events {kind}: {} {} {}",
+            self.job.stdout(),
+            self.job.stderr(),
+            self.cluster.logs()
+        );
+    }
+
+    /// The processes of its ranks in the order of ranks.
+    pub fn ranks(&self) -> Vec<u32> {
+        let status = self.cluster.run(&["ps", &self.number.to_string(), "--json"]);
+        let document: Value = serde_json::from_str(&status.stdout).unwrap_or_default();
+        let rows = document["ranks"].as_array().cloned().unwrap_or_default();
+        let pids = rows.iter().filter_map(|row| u32::try_from(row["pid"].as_u64()?).ok());
+        pids.filter(|pid| *pid != 0).collect()
+    }
+
+    /// Kills a rank; false where there is none now.
+    pub fn kill_rank(&self, rank: usize) -> bool {
+        let ranks = self.ranks();
+        ranks.get(rank).is_some_and(|pid| processes::send(*pid, Signal::KILL))
+    }
+
+    /// Waits for its end and sees that the result is right.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub fn ends_right(self) -> Outcome {
+        let (cluster, iterations) = (self.cluster, self.iterations);
+        let outcome = self.job.end(END_LIMIT);
+        assert!(outcome.status.success(), "{outcome:?}\n{}", cluster.logs());
+        let closing = Closing::read(&outcome.stdout);
+        assert_eq!(
+            closing.checksum,
+            reference_checksum(ROWS, COLS, iterations),
+            "{outcome:?}"
+        );
+        assert_eq!((closing.iterations, closing.ranks), (iterations, 4));
+        outcome
+    }
+
+    /// Waits for its end.
+    pub fn end(self) -> Outcome {
+        self.job.end(END_LIMIT)
+    }
+}
+
+fn last_job(cluster: &Cluster) -> u64 {
+    let told = cluster.run(&["jobs", "--json"]);
+    let jobs: Value = serde_json::from_str(&told.stdout).unwrap_or_default();
+    let numbers = jobs
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|job| job["job"].as_u64());
+    numbers.max().unwrap_or(0)
+}
+
+/// Kills a node: its keeper, its daemon and, by the keeper's death, its ranks.
+pub fn kill_node(cluster: &Cluster, node: &str) {
+    let daemon = cluster.daemon_pid(node);
+    let keeper = processes::parent(daemon);
+    processes::send(keeper, Signal::KILL);
+    processes::send(daemon, Signal::KILL);
+}

@@ -1,0 +1,132 @@
+//! kill -9 of ranks, daemons and whole nodes under a job with checkpoints in memory: it goes on by itself, its result is
+//! that of an undisturbed run bit for bit, and nothing is left.
+
+use rustix::process::Signal;
+use tests::{
+    cluster::Cluster,
+    crashing::{Crashing, kill_node},
+    processes,
+};
+
+/// Long enough for a few checkpoints and restarts.
+const LENGTH: (u64, u32) = (1500, 3000);
+
+const EVERY: [&str; 2] = ["--checkpoint-every", "0.3"];
+
+#[test]
+fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else() {
+    let cluster = Cluster::up(3);
+    let job = Crashing::start(&cluster, &EVERY, LENGTH);
+    job.wait_for("checkpoint_complete", 2);
+    assert!(job.kill_rank(2));
+    job.wait_for("recovered", 1);
+    let recovered = job.events("recovered").remove(0);
+    let crashed = job.events("crashed").remove(0);
+    let (from, reached) = (recovered["from"].as_u64(), crashed["reached"].as_u64());
+    assert!(from > Some(0) && from <= reached, "{crashed} {recovered}");
+    assert_eq!(recovered["ranks"], 4, "{recovered}");
+    let outcome = job.ends_right();
+    let told = &outcome.stderr;
+    assert!(told.contains("restart 1 from the checkpoint at iteration"), "{told}");
+    assert!(told.contains("what they print is printed again"), "{told}");
+    cluster.down();
+}
+
+#[test]
+fn ranks_killed_one_after_the_other_cost_no_more() {
+    let cluster = Cluster::up(2);
+    let job = Crashing::start(&cluster, &EVERY, LENGTH);
+    for (round, rank) in [0, 3, 1].into_iter().enumerate() {
+        let made = job.events("checkpoint_complete").len();
+        job.wait_for("checkpoint_complete", made + 1);
+        assert!(job.kill_rank(rank));
+        job.wait_for("recovered", round + 1);
+    }
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn a_killed_node_s_ranks_go_on_elsewhere_from_the_copies_of_their_data() {
+    let cluster = Cluster::up(3);
+    let job = Crashing::start(&cluster, &EVERY, LENGTH);
+    job.wait_for("checkpoint_complete", 2);
+    kill_node(&cluster, "n2");
+    job.wait_for("recovered", 1);
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn a_daemon_that_was_killed_still_has_its_checkpoints() {
+    let cluster = Cluster::up(2);
+    let job = Crashing::start(&cluster, &EVERY, LENGTH);
+    job.wait_for("checkpoint_complete", 2);
+    // n0 coordinates the job.
+    for node in ["n1", "n0"] {
+        let (daemon, restarted) = (cluster.daemon_pid(node), job.events("recovered").len());
+        processes::send(daemon, Signal::KILL);
+        tests::wait::until("another daemon", tests::cluster::LIMIT, || {
+            let nodes: serde_json::Value = serde_json::from_str(&cluster.run(&["nodes", "--json"]).stdout).ok()?;
+            let status = nodes.as_array()?.iter().find(|status| status["name"] == node)?.clone();
+            let is_back = status["state"] == "up" && status["daemon_pid"] != daemon && status["daemon_pid"] != 0;
+            is_back.then_some(())
+        });
+        assert!(job.kill_rank(3));
+        job.wait_for("recovered", restarted + 1);
+    }
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn a_job_is_started_again_as_often_as_it_may_and_says_why_it_ends() {
+    let cluster = Cluster::up(2);
+    let options = ["--checkpoint-every", "0.3", "--max-restarts", "1"];
+    let job = Crashing::start(&cluster, &options, LENGTH);
+    for _ in 0..2 {
+        let made = job.events("checkpoint_complete").len();
+        job.wait_for("checkpoint_complete", made + 1);
+        assert!(job.kill_rank(1));
+    }
+    let outcome = job.end();
+    assert_eq!(outcome.status.code(), Some(137), "{outcome:?}");
+    let told = &outcome.stderr;
+    assert!(told.contains("the job was started again 1 times"), "{told}");
+    cluster.down();
+}
+
+#[test]
+fn without_checkpoints_or_restarts_a_crash_is_the_end() {
+    let cluster = Cluster::up(2);
+    for options in [&[][..], &["--checkpoint-every", "0.3", "--max-restarts", "0"]] {
+        let job = Crashing::start(&cluster, options, LENGTH);
+        tests::wait::until("its ranks", tests::cluster::LIMIT, || {
+            (job.ranks().len() == 4).then_some(())
+        });
+        if !options.is_empty() {
+            job.wait_for("checkpoint_complete", 1);
+        }
+        assert!(job.kill_rank(1));
+        let outcome = job.end();
+        assert_eq!(outcome.status.code(), Some(137), "{outcome:?}");
+    }
+    cluster.down();
+}
+
+#[test]
+fn a_checkpoint_is_made_when_somebody_asks() {
+    let cluster = Cluster::up(2);
+    let job = Crashing::start(&cluster, &[], LENGTH);
+    tests::wait::until("its ranks", tests::cluster::LIMIT, || {
+        (job.ranks().len() == 4).then_some(())
+    });
+    let made = cluster.json(&["checkpoint", tests::crashing::JOB]);
+    assert_eq!(made["ranks"], 4, "{made}");
+    assert!(made["bytes"].as_u64() >= Some(60 * 40 * 8), "{made}");
+    assert!(job.kill_rank(0));
+    job.wait_for("recovered", 1);
+    assert_eq!(job.events("recovered")[0]["from"], made["iteration"]);
+    job.ends_right();
+    cluster.down();
+}
