@@ -84,7 +84,8 @@ impl Clock {
     }
 }
 
-fn monotonic_ns() -> u64 {
+/// Nanoseconds of CLOCK_MONOTONIC.
+pub(crate) fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64)
         .wrapping_mul(1_000_000_000)

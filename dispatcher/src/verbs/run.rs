@@ -54,6 +54,10 @@ pub(crate) struct Args {
     /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
     mpi: Vec<String>,
+    /// How blocking MPI calls wait: spin burns the CPU, adaptive gives it away while others want it, sleep always
+    /// [default: adaptive where ranks outnumber CPUs, else spin]
+    #[arg(long, value_name = "MANNER")]
+    wait: Option<Wait>,
     /// What the ranks start as: one MPI world, one on each node, or one each; they are joined within MPI_Init, so
     /// that MPI_COMM_WORLD is all of them in any case
     #[arg(long, value_name = "SHAPE", default_value = "job")]
@@ -101,6 +105,24 @@ enum World {
     Rank,
 }
 
+/// What [`environment::WAIT`] may say.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Wait {
+    Spin,
+    Adaptive,
+    Sleep,
+}
+
+impl Wait {
+    fn word(self) -> &'static [u8] {
+        match self {
+            Self::Spin => b"spin",
+            Self::Adaptive => b"adaptive",
+            Self::Sleep => b"sleep",
+        }
+    }
+}
+
 impl From<World> for WorldShape {
     fn from(world: World) -> Self {
         match world {
@@ -119,6 +141,9 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     checkpoint_settings(&mut spec, args.checkpoint_every.as_deref(), &directory);
     if args.checkpoint_dir.is_some() {
         set(&mut spec, environment::CHECKPOINT_FILES, b"yes");
+    }
+    if let Some(wait) = args.wait {
+        set(&mut spec, environment::WAIT, wait.word());
     }
     launch(spec, cluster, args.label, args.json).await
 }

@@ -9,4 +9,5 @@ mod place;
 mod ranks;
 pub(crate) mod recorder;
 pub(crate) mod refusal;
+pub(crate) mod waiting;
 pub(crate) mod wrappers;
