@@ -61,6 +61,13 @@ impl<'a> OwnCluster<'a> {
         })
     }
 
+    /// Its id, which all its processes bear in their environment.
+    pub(crate) fn id(&self) -> Option<String> {
+        let record = fs::read(self.folder.join("cluster.json")).ok()?;
+        let record: serde_json::Value = serde_json::from_slice(&record).ok()?;
+        record["id"].as_str().map(str::to_owned)
+    }
+
     /// `pcmctl` on this cluster.
     pub(crate) fn pcmctl(&self, arguments: &[&str]) -> Command {
         let mut command = self.environment.command(self.environment.release.join("pcmctl"));

@@ -6,6 +6,7 @@ mod fabric;
 mod interleave;
 mod iteration;
 mod launch;
+mod limited_nodes;
 mod overhead;
 mod reconfigure;
 mod record;
@@ -14,6 +15,7 @@ mod samples;
 mod spawn;
 mod table;
 mod trial;
+mod waiting;
 mod watched;
 
 pub(crate) use registry::Options;

@@ -32,7 +32,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
             command.args(options).arg("--").arg(context.program(program));
             command.args(PLATE).args(["--iterations", &iterations.to_string()]);
             let output = trial::run(BENCH.name, command, LIMIT)?.stdout;
-            Ok(figure(&output, "heat2d: ", "seconds")? * 1e6 / f64::from(iterations))
+            Ok(figure(BENCH.name, &output, "heat2d: ", "seconds")? * 1e6 / f64::from(iterations))
         })
     };
     let mut series = interleave::rounds(
@@ -50,6 +50,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
         let mut command = cluster.pcmctl(&["run", "-n", "2", "--no-preload", "--"]);
         command.arg(context.program("pcm-pingpong")).arg(blocks);
         figure(
+            BENCH.name,
             &trial::run(BENCH.name, command, LIMIT)?.stdout,
             "pingpong: ",
             "difference_ns",
@@ -84,8 +85,8 @@ fn run(context: &Context) -> Result<Report, Failure> {
     })
 }
 
-/// The figure after `name` in the line that begins so.
-fn figure(output: &str, line: &str, name: &str) -> Result<f64, Failure> {
+/// The figure after `name` in the line of a bench's program that begins so.
+pub(super) fn figure(bench: &'static str, output: &str, line: &str, name: &str) -> Result<f64, Failure> {
     let found = output.lines().find(|text| text.starts_with(line));
     let value = found.and_then(|text| {
         text.split_whitespace()
@@ -95,7 +96,7 @@ fn figure(output: &str, line: &str, name: &str) -> Result<f64, Failure> {
             .ok()
     });
     value.ok_or_else(|| Failure::Bench {
-        name: BENCH.name,
+        name: bench,
         problem: format!("no {name} after {line:?} in {output:?}"),
     })
 }
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn figures_are_read_by_name_from_their_line() {
         let output = "x\npingpong: blocks 3 interposed_ns 5.5 plain_ns 4 difference_ns 1.25\n";
-        assert_eq!(figure(output, "pingpong: ", "difference_ns").ok(), Some(1.25));
-        assert!(figure(output, "heat2d: ", "seconds").is_err());
+        assert_eq!(figure("x", output, "pingpong: ", "difference_ns").ok(), Some(1.25));
+        assert!(figure("x", output, "heat2d: ", "seconds").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
-use super::{fabric, iteration, launch, overhead, reconfigure, record, spawn, table};
+use super::{fabric, iteration, launch, overhead, reconfigure, record, spawn, table, waiting};
 use crate::{compile, environment::Environment, failure::Failure, repository::Repository, setup};
 use std::path::PathBuf;
 
@@ -14,6 +14,7 @@ const BENCHES: &[Bench] = &[
     overhead::BENCH,
     reconfigure::BENCH,
     spawn::BENCH,
+    waiting::BENCH,
 ];
 
 /// One thing that can be measured.
