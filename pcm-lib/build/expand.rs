@@ -138,7 +138,22 @@ fn polite(entry: &Entry, declared: &BTreeMap<String, Prototype>) -> String {
                 *flag = c_int::from(unsafe { outcount_.as_ref() }.is_none_or(|count| *count != 0));\n        code\n    })"
             .to_owned();
     }
-    let may_wait = matches!(entry.class.as_str(), "send" | "receive" | "exchange" | "collective");
+    // Made of its halves: MPICH's form of the whole does not tell whom it received from. The other exchange would
+    // need a buffer of ours.
+    if entry.class == "exchange" {
+        let large = match name.as_str() {
+            "MPI_Sendrecv" => "",
+            "MPI_Sendrecv_c" => "_c",
+            _ => return String::new(),
+        };
+        return format!(
+            "waiting::exchange(\n        \
+             |request| unsafe {{ PMPI_Irecv{large}(recvbuf_, recvcount_, recvtype_, source_, recvtag_, comm_, request) }},\n        \
+             |request| unsafe {{ PMPI_Isend{large}(sendbuf_, sendcount_, sendtype_, dest_, sendtag_, comm_, request) }},\n        \
+             status_)"
+        );
+    }
+    let may_wait = matches!(entry.class.as_str(), "send" | "receive" | "collective");
     // These two end without the other side.
     if !may_wait || name.starts_with("MPI_Bsend") || name.starts_with("MPI_Rsend") {
         return String::new();

@@ -177,6 +177,36 @@ pub(super) unsafe fn finish(mut request: mpi_sys::MPI_Request, status: *mut mpi_
     until(|flag| unsafe { mpi_sys::PMPI_Test(&mut request, flag, status) })
 }
 
+/// A receive and a send at once: as `MPI_Sendrecv`. Each closure begins one of them.
+pub(super) fn exchange(
+    receive: impl FnOnce(*mut mpi_sys::MPI_Request) -> c_int,
+    send: impl FnOnce(*mut mpi_sys::MPI_Request) -> c_int,
+    status: *mut mpi_sys::MPI_Status,
+) -> c_int {
+    // SAFETY: constants of the MPI library.
+    let (null, ignored) = unsafe { (mpi_sys::RSMPI_REQUEST_NULL, mpi_sys::RSMPI_STATUS_IGNORE) };
+    let (mut received, mut sent) = (null, null);
+    let code = receive(&mut received);
+    if code != 0 {
+        return code;
+    }
+    let code = send(&mut sent);
+    if code != 0 {
+        // SAFETY: a receive of ours that nobody waits for.
+        unsafe {
+            mpi_sys::PMPI_Cancel(&mut received);
+            mpi_sys::PMPI_Request_free(&mut received);
+        }
+        return code;
+    }
+    // SAFETY: two requests of ours, and the caller's status, which is MPI's to check.
+    unsafe {
+        let of_receive = finish(received, status);
+        let of_send = finish(sent, ignored);
+        if of_receive != 0 { of_receive } else { of_send }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
