@@ -28,9 +28,10 @@ Change a running job
   checkpoints, restart   show checkpoints in files, check them, start a job from one
 Look inside
   top, dashboard         watch and steer on the terminal, in a browser
-  report                 write how a job went as one HTML file
+  report, trace          write how a job went as one HTML file, each call it makes for Perfetto
   events, explain        show what happened, say why a job was moved or left where it is
-  messages, logs         show what ranks have sent each other, the end of a node's log
+  messages, metrics      show what ranks have sent each other, numbers for Prometheus
+  logs                   show the end of a node's logs
 Build
   env, completions       print what a compiler needs to link with libpcm, a shell's completions
 
@@ -103,6 +104,8 @@ verbs! {
     Top(top),
     /// Show what ranks have sent each other
     Messages(messages),
+    /// Print numbers for Prometheus
+    Metrics(metrics),
     /// End a job
     Kill(kill),
     /// Send a signal to every rank of a job
@@ -129,6 +132,8 @@ verbs! {
     Dashboard(dashboard),
     /// Write how a job went as one HTML file
     Report(report),
+    /// Record every MPI call of a job for a while, for Perfetto or Chrome
+    Trace(trace),
     /// Show the end of a node's log
     Logs(logs),
     /// Print what a compiler needs to link with libpcm, for eval
@@ -173,7 +178,7 @@ fn report_usage(error: &clap::Error, words: impl Iterator<Item = String>) -> i32
         let _ = error.print();
         return 0;
     }
-    eprintln!("pcmctl: {} [usage]", one_line(error, words));
+    eprintln!("pcmctl: {}", Failure::usage(one_line(error, words)));
     Exit::Usage as i32
 }
 

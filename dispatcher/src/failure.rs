@@ -183,7 +183,8 @@ impl From<Refusal> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [{}]", self.message, self.code)
+        // Code and heading of its section on the page are the same.
+        write!(f, "{} [{code}] (docs/errors.md#{code})", self.message, code = self.code)
     }
 }
 
@@ -207,6 +208,12 @@ mod tests {
         {
             assert!(known.contains(&section), "{section} is not a code");
         }
+    }
+
+    #[test]
+    fn a_message_names_its_code_and_where_it_is_explained() {
+        let shown = Failure::usage("no").to_string();
+        assert_eq!(shown, "no [usage] (docs/errors.md#usage)");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
 use crate::layout::ModeWanted;
 use crate::look::RankLook;
 use crate::series::Series;
+use crate::trace::TraceChunk;
 use serde::{Deserialize, Serialize};
 
 /// Largest piece of standard input or output in one message.
@@ -92,6 +93,15 @@ pub enum ControlToDaemon {
         /// The job.
         job: JobId,
     },
+    /// Record the calls of a job's ranks for a few seconds more, and tell what was recorded since the last time.
+    Trace {
+        /// The job.
+        job: JobId,
+        /// Where to go on, by process; of others what is recorded from now on is told the next time.
+        after: Vec<(ProcessId, u64)>,
+        /// Whether recording ends with this.
+        is_last: bool,
+    },
     /// Events of the whole cluster, oldest first.
     Events {
         /// Only this job's.
@@ -120,13 +130,25 @@ pub enum ControlToDaemon {
     },
     /// End all jobs and daemons.
     Down,
-    /// The last lines of a node's log.
+    /// The last lines of one of a node's logs.
     Logs {
         /// The node; this daemon's when absent.
         node: Option<NodeName>,
+        /// Which log.
+        of: LogOf,
         /// How many lines, newest last.
         lines: u32,
     },
+}
+
+/// Whose log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogOf {
+    /// The daemon's, and its keeper's.
+    Daemon,
+    /// The agent's.
+    Agent,
 }
 
 /// What to change about a job's layout.
@@ -302,6 +324,8 @@ pub enum DaemonToControl {
         /// Empty where the coordinator was started again since.
         series: Box<Series>,
     },
+    /// Answer to `Trace`, by process; one whose node did not answer is missing.
+    Trace(Vec<TraceChunk>),
     /// Answer to `Events`; more follow when following.
     Events(Vec<Event>),
     /// Answer to `Ping`.

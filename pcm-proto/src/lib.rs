@@ -22,3 +22,4 @@ pub mod reconfiguration;
 pub mod record;
 pub mod refusal;
 pub mod series;
+pub mod trace;

@@ -13,6 +13,7 @@
 //! | [`Call`], [`Class`], [`Peer`] | rank | at each MPI call |
 //! | [`Name`] | rank | once, before it leaves [`State::Starting`] |
 //! | [`Record`] | rank | at each collective and each send, and when it has a new communicator |
+//! | [`Ring`] | rank, but for `until` | at each call and iteration, while the job is traced |
 //!
 //! # The current call
 //!
@@ -36,6 +37,7 @@
 
 use crate::handshake::PROTOCOL_VERSION;
 use crate::record::Record;
+use crate::trace::{Entry, ITERATION, Ring, TraceEntry};
 use std::fmt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
@@ -183,6 +185,8 @@ pub struct Head {
     names: [Name; FUNCTIONS_MAX],
     /// The rank's part.
     pub record: Record,
+    /// The rank's part, but for `until`.
+    pub trace: Ring,
 }
 
 /// Life cycle of a rank as its page shows it.
@@ -428,19 +432,65 @@ impl<'a> Page<'a> {
             return None;
         }
         let one = |value: i32| (value != NOT_ONE).then_some(value);
-        let progress = &self.head.progress;
-        let ticks = since.wrapping_sub(progress.ticks_at.load(Relaxed));
         Some(CallSeen {
             function: self.function_name(function),
             peer: one((peer_tag >> 32) as u32 as i32),
             tag: one(peer_tag as u32 as i32),
             bytes,
             communicator,
-            since_ns: progress
-                .monotonic_ns
-                .load(Relaxed)
-                .wrapping_add(self.ticks_as_ns(ticks)),
+            since_ns: self.ticks_as_monotonic_ns(since),
         })
+    }
+
+    /// For the daemon: the rank records until this moment of CLOCK_MONOTONIC; 0 ends it now. Does nothing before the rank
+    /// has said how its ticks translate.
+    pub fn trace_until(&self, monotonic_ns: u64) {
+        let progress = &self.head.progress;
+        let scale = u128::from(progress.scale.load(Relaxed));
+        let after = monotonic_ns.saturating_sub(progress.monotonic_ns.load(Relaxed));
+        let until = match (u128::from(after) << 32).checked_div(scale) {
+            Some(ticks) if monotonic_ns != 0 => progress.ticks_at.load(Relaxed).wrapping_add(ticks as u64),
+            _ => 0,
+        };
+        self.head.trace.until.store(until, Relaxed);
+    }
+
+    /// An entry of the trace, in the node's time.
+    pub fn trace_entry(&self, entry: &Entry) -> TraceEntry {
+        TraceEntry {
+            begin_ns: self.ticks_as_monotonic_ns(entry.begin),
+            ns: self.ticks_as_ns(entry.ticks),
+            function: entry.function,
+            peer: (entry.peer_tag >> 32) as u32 as i32,
+            tag: entry.peer_tag as u32 as i32,
+            bytes: entry.bytes,
+        }
+    }
+
+    /// For the rank: an iteration begins, or it was held in the library since `begin`.
+    pub fn trace_mark(&self, function: u16, begin: u64, now: u64, number: u64) {
+        if self.head.trace.is_on(now) {
+            self.head.trace.write(&Entry {
+                begin,
+                ticks: if function == ITERATION {
+                    0
+                } else {
+                    now.wrapping_sub(begin)
+                },
+                function,
+                peer_tag: peer_tag(NOT_ONE, NOT_ONE),
+                bytes: number,
+            });
+        }
+    }
+
+    fn ticks_as_monotonic_ns(&self, ticks: u64) -> u64 {
+        let progress = &self.head.progress;
+        let passed = ticks.wrapping_sub(progress.ticks_at.load(Relaxed));
+        progress
+            .monotonic_ns
+            .load(Relaxed)
+            .wrapping_add(self.ticks_as_ns(passed))
     }
 
     fn ticks_as_ns(&self, ticks: u64) -> u64 {
@@ -454,8 +504,7 @@ impl Call {
     #[inline]
     pub fn enter(&self, function: u16, peer: i32, tag: i32, bytes: u64, communicator: u64, since: u64) {
         let calls = (self.word.load(Relaxed) >> FUNCTION_BITS) + 1;
-        self.peer_tag
-            .store(u64::from(peer as u32) << 32 | u64::from(tag as u32), Relaxed);
+        self.peer_tag.store(peer_tag(peer, tag), Relaxed);
         self.bytes.store(bytes, Relaxed);
         self.communicator.store(communicator, Relaxed);
         self.since.store(since, Relaxed);
@@ -470,11 +519,28 @@ impl Call {
         fence(Release);
     }
 
+    /// For the rank: the call it is in as an entry of the trace, at its end.
+    #[inline]
+    pub fn trace_entry(&self, begin: u64, ticks: u64) -> Entry {
+        Entry {
+            begin,
+            ticks,
+            function: (self.word.load(Relaxed) & FUNCTION_MASK) as u16,
+            peer_tag: self.peer_tag.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+        }
+    }
+
     /// For the rank: whether it is in a function already.
     #[inline]
     pub fn is_inside(&self) -> bool {
         self.word.load(Relaxed) & FUNCTION_MASK != 0
     }
+}
+
+#[inline]
+fn peer_tag(peer: i32, tag: i32) -> u64 {
+    u64::from(peer as u32) << 32 | u64::from(tag as u32)
 }
 
 fn name_store(slot: &[AtomicU64], name: &str) {
@@ -558,6 +624,35 @@ mod tests {
         assert_eq!((seen.communicator, seen.since_ns), (0x44, 5_120));
         page.head.call.leave(40);
         assert_eq!((page.call_seen(), page.calls(), page.mpi_ns()), (None, 1, 80));
+    }
+
+    #[test]
+    fn a_traced_call_is_told_in_the_time_of_the_node_and_recording_ends_by_itself() {
+        let mut memory = memory(1);
+        let page = Page::create(aligned(&mut memory), 1).unwrap();
+        page.trace_until(9_000);
+        assert!(
+            !page.head.trace.is_wanted(),
+            "the rank has not said how its ticks translate"
+        );
+        page.head.progress.monotonic_ns.store(5_000, Relaxed);
+        page.head.progress.ticks_at.store(100, Relaxed);
+        page.head.progress.scale.store(2 << 32, Relaxed);
+        page.trace_until(5_400);
+        assert!(page.head.trace.is_on(299) && !page.head.trace.is_on(300));
+        page.head.call.enter(7, 3, -1, 64, 0x44, 160);
+        page.head.trace.write(&page.head.call.trace_entry(160, 40));
+        page.trace_mark(ITERATION, 210, 210, 12);
+        page.trace_mark(ITERATION, 300, 300, 13);
+        let entries = page.head.trace.read(0, 10).entries;
+        assert_eq!(entries.len(), 2);
+        let call = page.trace_entry(&entries[0]);
+        assert_eq!((call.begin_ns, call.ns, call.function, call.bytes), (5_120, 80, 7, 64));
+        assert_eq!((call.peer(), call.tag()), (Some(3), Some(-1)));
+        let mark = page.trace_entry(&entries[1]);
+        assert_eq!((mark.begin_ns, mark.ns, mark.peer(), mark.bytes), (5_220, 0, None, 12));
+        page.trace_until(0);
+        assert!(!page.head.trace.is_wanted());
     }
 
     #[test]

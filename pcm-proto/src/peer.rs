@@ -18,6 +18,7 @@ use crate::keeper::ExitStatus;
 use crate::look::RankLook;
 use crate::parked::ParkedMessage;
 use crate::reconfiguration::ReconfigurationMessage;
+use crate::trace::TraceChunk;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -418,6 +419,17 @@ pub enum Question {
         /// The job.
         job: JobId,
     },
+    /// What the job's ranks on this node recorded of their calls; see [`ControlToDaemon::Trace`].
+    Trace {
+        /// The job.
+        job: JobId,
+        /// Where to go on, by process.
+        after: Vec<(ProcessId, u64)>,
+        /// Whether recording ends with this.
+        is_last: bool,
+        /// Entries the answer may have.
+        entries_max: u32,
+    },
     /// This node's own events, oldest first, beginning after `since_us`.
     Events {
         /// Only this job's.
@@ -451,6 +463,8 @@ pub enum Answer {
     Ranks(Vec<RankStatus>),
     /// To `Look`.
     Look(Vec<RankLook>),
+    /// To `Trace`.
+    Trace(Vec<TraceChunk>),
     /// To `Events`.
     Events(Vec<Event>),
     /// To `Control`.

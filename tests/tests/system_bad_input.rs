@@ -27,7 +27,7 @@ fn assert_error(outcome: &Outcome, exit: i32, code: &str, words: &[&str]) {
         .collect();
     assert_eq!(lines.len(), 1, "one line of error is wanted: {outcome:?}");
     assert!(
-        lines[0].ends_with(&format!("[{code}]")),
+        lines[0].ends_with(&format!("[{code}] (docs/errors.md#{code})")),
         "{code} is wanted: {outcome:?}"
     );
     for word in words {

@@ -1,10 +1,17 @@
 //! The dashboard in a real browser, and the report of a job.
 
+use pcm_proto::{
+    event::{Event, EventKind, Moved, Reconfigured},
+    ids::{Bytes, Epoch, JobId, NodeName, Rank},
+    job::{JobState, JobStatus},
+    layout::Mode,
+    series::{Sample, Series, Traffic},
+};
 use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tests::{
     background::Background,
@@ -139,6 +146,152 @@ fn the_page_shows_a_migration_within_a_second_and_its_button_migrates() {
     assert_eq!(overflow, 0, "wider than a narrow screen");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
     drop((browser, serving));
+    assert!(cluster.run(&["kill", "plate"]).status.success());
+    running.end(LIMIT);
+    cluster.down();
+}
+
+/// What `report --recording` writes of a job with so many ranks and nodes that has run for a while and goes on.
+fn recording(ranks: u32, nodes: u32) -> String {
+    let node = |number: u32| NodeName::new(format!("n{}", number % nodes)).expect("a name");
+    let now_us = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("a time after 1970")
+        .as_micros() as u64;
+    let begin_us = now_us - 512_000_000;
+    let event = |second: u64, kind: EventKind| Event {
+        time_us: begin_us + second * 1_000_000,
+        job: Some(JobId(1)),
+        epoch: Epoch(second),
+        node: node(0),
+        kind,
+    };
+    let moved = |rank: u32| Moved {
+        rank: Rank(rank),
+        from: Some(node(rank)),
+        to: Some(node(rank + 1)),
+    };
+    let reconfigured = |number: u32| {
+        EventKind::Reconfigured(Box::new(Reconfigured {
+            plan: "migrate".to_owned(),
+            cause: "simulated".to_owned(),
+            ranks_before: ranks,
+            ranks_after: ranks,
+            moved: (0..4).map(|place| moved((number * 4 + place) % ranks)).collect(),
+            bytes_moved: Bytes(1 << 20),
+            pause_ms: 12.5,
+            mode: Mode::Live,
+            total_ms: 50.0,
+            phases_ms: vec![("preparing".to_owned(), 40.0), ("moving".to_owned(), 10.0)],
+        }))
+    };
+    let accepted = EventKind::JobAccepted {
+        name: "large".to_owned(),
+        placement: (0..ranks).map(node).collect(),
+    };
+    let changes = (1..100).map(|number| event(u64::from(number) * 5, reconfigured(number)));
+    let events: Vec<Event> = std::iter::once(event(0, accepted)).chain(changes).collect();
+    let sample = |second: u64| Sample {
+        time_us: begin_us + second * 1_000_000,
+        iteration: second * 100 + second % 7,
+        ranks,
+        loads: (0..nodes)
+            .map(|number| (node(number), f64::from((number * 7 + second as u32) % 20) / 10.0))
+            .collect(),
+    };
+    let series = Series {
+        samples: (0..512).map(sample).collect(),
+        thinning: 1,
+        taken: 512,
+        traffic: (0..ranks)
+            .flat_map(|from| [1, 31, ranks - 1].map(|step| (from, (from + step) % ranks)))
+            .map(|(from, to)| Traffic {
+                from,
+                to,
+                messages: 9,
+                bytes: u64::from(from + to),
+            })
+            .collect(),
+    };
+    let status = JobStatus {
+        job: JobId(1),
+        name: "large".to_owned(),
+        state: JobState::Running,
+        epoch: Epoch(100),
+        size: ranks,
+        nodes: Vec::new(),
+        started_us: begin_us,
+        end: None,
+        coordinator: node(0),
+    };
+    serde_json::json!({ "status": status, "series": series, "events": events }).to_string()
+}
+
+#[test]
+fn a_thousand_ranks_on_two_hundred_nodes_are_shown_within_a_second_and_updated_within_a_tenth() {
+    let Some(program) = installed() else {
+        return skip::cannot_run("no Chromium in PATH");
+    };
+    let cluster = Cluster::place();
+    fs::write(cluster.files().join("large.json"), recording(1000, 200)).expect("a recording");
+    let mut serving = Background::start(&mut cluster.pcmctl(&["dashboard", "--recording", "large.json"]));
+    serving.wait_for("\n", LIMIT);
+    let mut browser = Browser::start(&program);
+    browser.open(serving.stdout().trim());
+    browser.wait_for("performance.getEntriesByName('shown').length === 1", LIMIT);
+    let first = browser.value("performance.getEntriesByName('shown')[0].startTime");
+    // The time runs on, so the page is told something new again and again. Each update is timed until it is painted.
+    browser.value(
+        "window.times = []; const show_as_before = show;\
+         window.show = (html) => { const since = performance.now(); show_as_before(html);\
+         requestAnimationFrame(() => setTimeout(() => times.push(performance.now() - since))); }; 0",
+    );
+    browser.wait_for("times.length >= 9", LIMIT);
+    let times: Vec<f64> = serde_json::from_value(browser.value("times")).expect("numbers");
+    println!("first shown after {first} ms, updated in {times:?} ms");
+    assert_eq!(browser.value("document.querySelectorAll('#story svg').length"), 4);
+    assert!(first.as_f64().expect("a number") < 1000.0, "{first} ms");
+    // Whatever else this machine does only adds to it.
+    let least = times.iter().copied().fold(f64::MAX, f64::min);
+    assert!(least < 100.0, "{times:?}");
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+}
+
+#[test]
+fn metrics_are_served_to_who_knows_the_token() {
+    let cluster = Cluster::up(2);
+    let running = heat2d(&cluster);
+    let (serving, address) = dashboard(&cluster);
+    let token = address.split("token=").nth(1).expect("a token");
+    let said = answer(
+        &address,
+        &format!("GET /metrics HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer {token}\r\n\r\n"),
+    );
+    assert!(
+        said.starts_with("HTTP/1.1 200 ") && said.contains("text/plain; version=0.0.4"),
+        "{said}"
+    );
+    let printed = cluster.run(&["metrics"]).stdout;
+    for text in [said, printed] {
+        let iterations = text
+            .lines()
+            .find_map(|line| line.strip_prefix(r#"pcm_job_iterations{job_id="1",job_name="plate"} "#));
+        let iterations: u64 = iterations.expect("the job's iterations").parse().expect("a number");
+        assert!(iterations > 5, "{text}");
+        assert!(
+            text.contains(r#"pcm_node_up{node="n1""#) && text.contains(r#"pcm_rank_sent_bytes{job_id="1",rank="1""#),
+            "{text}"
+        );
+    }
+    let said = answer(
+        &address,
+        "GET /metrics HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer x\r\n\r\n",
+    );
+    assert!(
+        said.starts_with("HTTP/1.1 403 ") && said.ends_with("\r\n\r\n"),
+        "{said}"
+    );
+    drop(serving);
     assert!(cluster.run(&["kill", "plate"]).status.success());
     running.end(LIMIT);
     cluster.down();

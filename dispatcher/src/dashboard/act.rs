@@ -1,8 +1,7 @@
 //! What the buttons of the page ask for, as requests to a daemon.
 
-use crate::cluster::ClusterDir;
+use super::teller::Source;
 use crate::failure::Failure;
-use crate::link::Link;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::ids::{JobId, NodeName, Rank};
 use pcm_proto::layout::ModeWanted;
@@ -53,12 +52,12 @@ impl Act {
 }
 
 /// Carries out the order in `body`; what goes wrong is told, not raised.
-pub(super) async fn carry_out(cluster: &ClusterDir, body: &[u8]) -> Outcome {
+pub(super) async fn carry_out(source: &Source, body: &[u8]) -> Outcome {
     let done = async {
         let act: Act = serde_json::from_slice(body)
             .map_err(|error| Failure::usage(format!("the page sent an order that is not understood: {error}")))?;
         let request = act.request()?;
-        Link::open(cluster).await?.ask(request, DONE_WITHIN).await
+        source.link().await?.ask(request, DONE_WITHIN).await
     };
     let (is_done, text) = match done.await {
         Ok(DaemonToControl::Reconfigured(done)) => (

@@ -22,6 +22,7 @@ pub(super) struct Request {
 pub(super) enum Wanted {
     Page,
     Stream,
+    Metrics,
     Act,
 }
 
@@ -83,11 +84,14 @@ impl Request {
         let wanted = match (self.method.as_str(), self.path.as_str()) {
             ("GET", "/") => Wanted::Page,
             ("GET", "/stream") => Wanted::Stream,
+            ("GET", "/metrics") => Wanted::Metrics,
             ("POST", "/act") => Wanted::Act,
             _ => return Err(Refused::NotFound),
         };
+        let bearer = || header("authorization").and_then(|words| words.strip_prefix("Bearer "));
         let given = match wanted {
             Wanted::Act => header("x-pcm-token"),
+            Wanted::Metrics => self.query_token.as_deref().or_else(bearer),
             _ => self.query_token.as_deref(),
         };
         if !given.is_some_and(|given| is_same(given, token)) {
@@ -119,6 +123,12 @@ pub(super) fn answer(kind: &str, nonce: &str, body: &str) -> String {
 /// The beginning of a stream of events.
 pub(super) fn stream() -> String {
     format!("{}\r\n", head("200 OK", "text/event-stream", ""))
+}
+
+/// An answer to who was admitted, when the cluster says nothing.
+pub(super) fn unavailable(reason: &str) -> String {
+    let head = head("503 Service Unavailable", "text/plain", "");
+    format!("{head}Content-Length: {}\r\n\r\n{reason}", reason.len())
 }
 
 /// An answer that says nothing.
@@ -156,12 +166,25 @@ mod tests {
         let host = "Host: 127.0.0.1:4000";
         assert_eq!(ask("GET /?token=secret HTTP/1.1", &[host]), Ok(Wanted::Page));
         assert_eq!(ask("GET /stream?token=secret HTTP/1.1", &[host]), Ok(Wanted::Stream));
+        let bearer = |token: &str| {
+            ask(
+                "GET /metrics HTTP/1.1",
+                &[host, &format!("Authorization: Bearer {token}")],
+            )
+        };
+        assert_eq!(bearer("secret"), Ok(Wanted::Metrics));
+        assert_eq!(bearer("Secret"), Err(Refused::Forbidden));
+        assert_eq!(
+            ask("GET /?token=x HTTP/1.1", &[host, "Authorization: Bearer secret"]),
+            Err(Refused::Forbidden)
+        );
         for wrong in [
             "/",
             "/?token=",
             "/?token=secre",
             "/?token=secret1",
             "/stream?token=Secret",
+            "/metrics",
         ] {
             assert_eq!(
                 ask(&format!("GET {wrong} HTTP/1.1"), &[host]),

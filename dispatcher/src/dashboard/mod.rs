@@ -7,3 +7,4 @@ mod serve;
 mod teller;
 
 pub(crate) use serve::serve;
+pub(crate) use teller::Source;

@@ -10,9 +10,29 @@ const stream = new EventSource("/stream?token=" + encodeURIComponent(token));
 stream.onmessage = (message) => {
   const told = JSON.parse(message.data);
   job = told.job;
-  story.innerHTML = told.html;
+  show(told.html);
   nodes.replaceChildren(...told.nodes.map((name) => Object.assign(document.createElement("option"), { value: name })));
 };
+// Only what has changed is replaced, so that what is read, pointed at or marked stays.
+function show(html) {
+  const next = document.createElement("template");
+  next.innerHTML = html;
+  merge(story, next.content);
+  if (performance.getEntriesByName("shown").length === 0) performance.mark("shown");
+}
+
+function merge(old, next) {
+  const before = [...old.children];
+  const after = [...next.children];
+  after.forEach((element, place) => {
+    const was = before[place];
+    if (!was) old.append(element);
+    else if (was.className === "plots" && element.className === "plots") merge(was, element);
+    else if (!was.isEqualNode(element)) was.replaceWith(element);
+  });
+  before.slice(after.length).forEach((element) => element.remove());
+}
+
 stream.onerror = () => { state.textContent = "The connection is lost; trying again."; };
 stream.onopen = () => { state.textContent = "Live."; };
 

@@ -2,11 +2,9 @@
 
 use super::act;
 use super::http::{self, HEAD_BYTES_MAX, Refused, Request, Wanted};
-use super::teller;
-use crate::cluster::ClusterDir;
+use super::teller::{self, Source};
 use crate::failure::Failure;
 use crate::view::document;
-use pcm_proto::ids::JobId;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -37,7 +35,7 @@ const CONTROLS: &str = "\
 </div></details><main id=\"story\"><p>Asking the cluster.</p></main>";
 
 struct Shared {
-    cluster: ClusterDir,
+    source: Source,
     token: String,
     authority: String,
     told: watch::Receiver<Arc<str>>,
@@ -45,8 +43,7 @@ struct Shared {
 
 /// Serves the page until the process ends; `ready` is told its address with the token.
 pub(crate) async fn serve(
-    cluster: &ClusterDir,
-    job: Option<JobId>,
+    source: Source,
     port: u16,
     ready: impl FnOnce(&str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -56,12 +53,12 @@ pub(crate) async fn serve(
     let authority = listener.local_addr().map_err(cannot)?.to_string();
     let (tell, told) = watch::channel(Arc::from("{}"));
     let shared = Arc::new(Shared {
-        cluster: cluster.clone(),
+        source: source.clone(),
         token: random(16)?,
         authority,
         told,
     });
-    tokio::spawn(teller::tell(cluster.clone(), job, tell));
+    tokio::spawn(teller::tell(source, tell));
     ready(&format!("http://{}/?token={}", shared.authority, shared.token))?;
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -103,9 +100,16 @@ async fn converse(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
             write(&mut stream, &http::answer("text/html", &nonce, &document("pcm", &body))).await
         }
         Ok((Wanted::Act, body)) => {
-            let outcome = act::carry_out(&shared.cluster, &body).await;
+            let outcome = act::carry_out(&shared.source, &body).await;
             let text = serde_json::to_string(&outcome).unwrap_or_default();
             write(&mut stream, &http::answer("application/json", "", &text)).await
+        }
+        Ok((Wanted::Metrics, _)) => {
+            let answer = match shared.source.metrics().await {
+                Ok(text) => http::answer("text/plain; version=0.0.4", "", &text),
+                Err(failure) => http::unavailable(&failure.message),
+            };
+            write(&mut stream, &answer).await
         }
         Ok((Wanted::Stream, _)) => stream_to(&mut stream, shared.told.clone()).await,
     }

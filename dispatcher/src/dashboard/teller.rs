@@ -6,17 +6,44 @@ use crate::failure::Failure;
 use crate::link::{self, ASK_DEADLINE, Link};
 use crate::verbs::report::Told;
 use crate::view::escape;
-use crate::{lookup, time};
+use crate::{lookup, metrics, time};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::JobId;
 use pcm_proto::job::JobState;
 use serde::Serialize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
 /// A migration is to be seen within a second of its event.
 const EVERY: Duration = Duration::from_millis(400);
+/// Who comes is to see something at once.
+const NEWCOMERS_EVERY: Duration = Duration::from_millis(20);
+
+/// Where the page has it from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// A cluster; of no job in particular the newest that runs.
+    Live { cluster: ClusterDir, job: Option<JobId> },
+    /// A file that `report` wrote.
+    Recording(PathBuf),
+}
+
+impl Source {
+    pub(super) async fn link(&self) -> Result<Link, Failure> {
+        match self {
+            Self::Live { cluster, .. } => Link::open(cluster).await,
+            Self::Recording(_) => Err(Failure::usage(
+                "this page shows a recording: steer the job itself with 'pcmctl dashboard' or the other verbs",
+            )),
+        }
+    }
+
+    pub(super) async fn metrics(&self) -> Result<String, Failure> {
+        metrics::gather(&mut self.link().await?).await
+    }
+}
 
 /// What the page is sent.
 #[derive(Debug, Serialize)]
@@ -26,13 +53,18 @@ struct Telling {
     html: String,
 }
 
-/// Tells of `wanted`, or of the newest running job, until nobody can hear it any more.
-pub(super) async fn tell(cluster: ClusterDir, wanted: Option<JobId>, told: watch::Sender<Arc<str>>) {
+/// Tells until nobody can hear it any more.
+pub(super) async fn tell(source: Source, told: watch::Sender<Arc<str>>) {
     let mut link = None;
     while !told.is_closed() {
         // Nobody looks: nobody is asked.
-        if told.receiver_count() > 1 {
-            let text = match look(&cluster, &mut link, wanted).await {
+        let is_watched = told.receiver_count() > 1;
+        if is_watched {
+            let look = match &source {
+                Source::Live { job, .. } => look(&source, &mut link, *job).await,
+                Source::Recording(path) => Told::read(path).map(recorded),
+            };
+            let text = match look {
                 Ok(telling) => telling,
                 Err(failure) => {
                     if link::is_lost(&failure) {
@@ -54,14 +86,22 @@ pub(super) async fn tell(cluster: ClusterDir, wanted: Option<JobId>, told: watch
                 is_new
             });
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(if is_watched { EVERY } else { NEWCOMERS_EVERY }).await;
     }
 }
 
-async fn look(cluster: &ClusterDir, link: &mut Option<Link>, wanted: Option<JobId>) -> Result<Telling, Failure> {
+fn recorded(told: Told) -> Telling {
+    Telling {
+        job: Some(told.job().0),
+        nodes: Vec::new(),
+        html: told.content(time::now_us()),
+    }
+}
+
+async fn look(source: &Source, link: &mut Option<Link>, wanted: Option<JobId>) -> Result<Telling, Failure> {
     let link = match link {
         Some(link) => link,
-        None => link.insert(Link::open(cluster).await?),
+        None => link.insert(source.link().await?),
     };
     let nodes = match link.ask(ControlToDaemon::Nodes, ASK_DEADLINE).await? {
         DaemonToControl::Nodes(nodes) => nodes,

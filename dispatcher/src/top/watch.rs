@@ -11,6 +11,7 @@ use crate::lookup;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::ids::JobId;
 use pcm_proto::layout::ModeWanted;
+use pcm_proto::refusal::{JOB_ENDED, UNKNOWN_JOB};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use std::sync::Arc;
@@ -148,7 +149,7 @@ async fn look(link: &mut Link, job: Option<JobId>, since: Instant) -> Result<Loo
             Ok(DaemonToControl::Ps { ranks, .. }) => ranks,
             Ok(other) => return Err(Failure::unexpected("Ps", &other)),
             // It ended a moment ago.
-            Err(failure) if failure.code == pcm_proto::refusal::UNKNOWN_JOB => Vec::new(),
+            Err(failure) if [JOB_ENDED, UNKNOWN_JOB].contains(&failure.code.as_str()) => Vec::new(),
             Err(failure) => return Err(failure),
         },
         None => Vec::new(),

@@ -10,7 +10,8 @@ use pcm_proto::event::Event;
 use pcm_proto::ids::JobId;
 use pcm_proto::job::JobStatus;
 use pcm_proto::series::Series;
-use std::path::PathBuf;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
 Example:
@@ -24,9 +25,13 @@ pub(crate) struct Args {
     /// The file
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// Write what the report is made of, too, as JSON; 'pcmctl dashboard --recording' shows it
+    #[arg(long, value_name = "FILE")]
+    recording: Option<PathBuf>,
 }
 
 /// All that is known of how a job goes or went.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Told {
     status: JobStatus,
     series: Series,
@@ -50,6 +55,25 @@ impl Told {
         Ok(Self { status, series, events })
     }
 
+    /// What `report --recording` wrote.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
+        serde_json::from_str(&text).map_err(|error| {
+            let advice = "give a file that 'pcmctl report --recording' of this version wrote";
+            Failure::usage(format!("{} is no recording ({error}): {advice}", path.display()))
+        })
+    }
+
+    fn write(&self, path: &Path) -> Result<(), Failure> {
+        let text = serde_json::to_string(self).map_err(|error| Failure::system(format!("the recording: {error}")))?;
+        std::fs::write(path, text).map_err(|error| Failure::file("write", path, &error))
+    }
+
+    /// Its job.
+    pub(crate) fn job(&self) -> JobId {
+        self.status.job
+    }
+
     /// The part of a document that tells it.
     pub(crate) fn content(self, now_us: u64) -> String {
         let lines: Vec<String> = self.events.iter().map(event_words).collect();
@@ -61,12 +85,14 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let mut link = Link::open(cluster).await?;
     let job = lookup::job(&mut link, &args.job).await?;
     let told = Told::of(&mut link, job).await?;
+    if let Some(path) = &args.recording {
+        told.write(path)?;
+    }
     let html = document(
         &format!("Job {job}"),
         &format!("<main>{}</main>", told.content(time::now_us())),
     );
-    std::fs::write(&args.out, html)
-        .map_err(|error| Failure::system(format!("cannot write {}: {error}", args.out.display())))?;
+    std::fs::write(&args.out, html).map_err(|error| Failure::file("write", &args.out, &error))?;
     output::print(&format!("{}\n", args.out.display()))?;
     Ok(0)
 }

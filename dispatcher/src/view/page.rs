@@ -87,7 +87,7 @@ pub(crate) fn content(story: &Story, lines: &[String]) -> String {
             plots::loads(story),
         );
     }
-    let note = "Bytes sent from rank to rank in the present layout; a stronger colour is more, pointing at a cell tells how many.";
+    let note = "Bytes sent from rank to rank in the present layout; a stronger colour is more, where there are few cells, pointing at one tells how many.";
     html += &if story.traffic.is_empty() {
         plot("Messages between ranks", "None were seen.", String::new())
     } else {

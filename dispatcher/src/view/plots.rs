@@ -3,6 +3,7 @@
 use super::story::{Change, Story};
 use super::svg::{Chart, number};
 use crate::output::bytes;
+use pcm_proto::ids::NodeName;
 use std::collections::BTreeMap;
 
 /// Colours there are; nodes beyond share them, and their names stand beside.
@@ -11,6 +12,10 @@ const COLOURS: usize = 8;
 const CELLS_MAX: usize = 64;
 /// Columns of the load; more samples than that are put together.
 const COLUMNS_MAX: usize = 128;
+/// Rows of the load; with more nodes a row stands for several, and shows the highest load of them.
+const ROWS_MAX: usize = 64;
+/// Cells of a plot that a pointer finds words at; with more the plot has no words, and is drawn in no time.
+const WORDED_MAX: usize = 1024;
 
 /// Words for a reconfiguration.
 pub(super) fn change_words(change: &Change) -> String {
@@ -45,18 +50,17 @@ pub(super) fn timeline(story: &Story) -> String {
         let colour = nodes.iter().position(|node| **node == stay.node).unwrap_or(0) % COLOURS;
         let (y, height) = chart.row(stay.rank as usize, ranks);
         let (from, to) = (chart.x(stay.from), chart.x(stay.to));
+        let gap = (height * 0.1).min(2.0);
+        let (class, place, size) = (format!("n{colour}"), (from, y + gap), (to - from, height - 2.0 * gap));
+        if story.stays.len() > WORDED_MAX / 4 {
+            chart.plain_cell(&class, "", place, size);
+            continue;
+        }
         let words = format!(
             "rank {} on {} from {:.1} to {:.1} s",
             stay.rank, stay.node, stay.from, stay.to
         );
-        let gap = (height * 0.1).min(2.0);
-        chart.cell(
-            &format!("n{colour}"),
-            "",
-            (from, y + gap),
-            (to - from, height - 2.0 * gap),
-            &words,
-        );
+        chart.cell(&class, "", place, size, &words);
         if height >= 13.0 && to - from > 8.0 * stay.node.as_str().len() as f64 + 6.0 {
             chart.words((from + 4.0, y + height / 2.0 + 4.0), stay.node.as_str());
         }
@@ -90,39 +94,71 @@ pub(super) fn load_most(story: &Story) -> f64 {
     values.fold(0.0, f64::max)
 }
 
-/// CPUs taken by others on each node, darker for more.
+/// CPUs taken by others on each node, stronger for more.
 pub(super) fn loads(story: &Story) -> String {
-    let rows = story.loads.len();
+    let nodes: Vec<(&NodeName, &Vec<(f64, f64)>)> = story.loads.iter().collect();
+    let together = nodes.len().div_ceil(ROWS_MAX).max(1);
+    let groups: Vec<_> = nodes.chunks(together).collect();
+    let rows = groups.len();
     let most = load_most(story);
-    let names: Vec<String> = story.loads.keys().map(ToString::to_string).collect();
+    let names: Vec<String> = groups.iter().map(|group| group_name(group)).collect();
     let mut chart = Chart::new(
-        &format!("Load by others on {rows} nodes, at most {most:.2} CPUs"),
+        &format!("Load by others on {} nodes, at most {most:.2} CPUs", nodes.len()),
         (rows as f64 * 20.0).clamp(60.0, 420.0) + 48.0,
         ("time (s)", story.seconds),
         ("node", rows as f64),
         Some(&names),
     );
-    for (row, (node, points)) in story.loads.iter().enumerate() {
+    let samples = nodes.iter().map(|(_, points)| points.len()).max().unwrap_or(0);
+    let has_words = rows * samples.min(COLUMNS_MAX) <= WORDED_MAX;
+    for (row, (group, name)) in groups.iter().zip(&names).enumerate() {
         let (y, height) = chart.row(row, rows);
-        let together = points.len().div_ceil(COLUMNS_MAX).max(1);
-        for (place, piece) in points.chunks(together).enumerate() {
-            let from = points
-                .get((place * together).wrapping_sub(1))
-                .map_or(piece[0].0, |before| before.0);
-            let to = piece.last().map_or(from, |last| last.0);
-            let load = piece.iter().map(|(_, load)| *load).fold(0.0, f64::max);
-            let style = shade(load, most);
-            let (x, width) = (chart.x(from), chart.x(to) - chart.x(from));
-            chart.cell(
-                "heat",
-                &style,
-                (x, y + 1.0),
-                (width, height - 2.0),
-                &format!("{node} at {to:.1} s: {load:.2} CPUs"),
-            );
+        for (from, to, load) in columns(group) {
+            let place = (chart.x(from), y + height * 0.05);
+            let size = (chart.x(to) - chart.x(from), height * 0.9);
+            if has_words {
+                let words = format!("{name} at {to:.1} s: {load:.2} CPUs");
+                chart.cell("heat", &shade(load, most), place, size, &words);
+            } else {
+                chart.plain_cell("heat", &coarse_shade(load, most), place, size);
+            }
         }
     }
     chart.finish()
+}
+
+fn group_name(group: &[(&NodeName, &Vec<(f64, f64)>)]) -> String {
+    match group {
+        [] => String::new(),
+        [(only, _)] => only.to_string(),
+        [(first, _), .., (last, _)] => format!("{first} to {last}"),
+    }
+}
+
+/// From when to when, and the highest load of any of the nodes; equal neighbours are one.
+fn columns(group: &[(&NodeName, &Vec<(f64, f64)>)]) -> Vec<(f64, f64, f64)> {
+    let Some((_, times)) = group.iter().max_by_key(|(_, points)| points.len()) else {
+        return Vec::new();
+    };
+    let together = times.len().div_ceil(COLUMNS_MAX).max(1);
+    let mut from = times.first().map_or(0.0, |first| first.0);
+    let mut after = f64::NEG_INFINITY;
+    let mut columns: Vec<(f64, f64, f64)> = Vec::new();
+    for piece in times.chunks(together) {
+        let to = piece.last().map_or(from, |last| last.0);
+        // Nodes that came later have fewer samples, so they are put together by time.
+        let of_piece = group.iter().flat_map(|(_, points)| {
+            let begin = points.partition_point(|(at, _)| *at <= after);
+            points[begin..].iter().take_while(|(at, _)| *at <= to)
+        });
+        let load = of_piece.map(|(_, load)| *load).fold(0.0, f64::max);
+        match columns.last_mut() {
+            Some(last) if (last.2 - load).abs() < 0.005 => last.1 = to,
+            _ => columns.push((from, to, load)),
+        }
+        (from, after) = (to, to);
+    }
+    columns
 }
 
 /// Bytes from every rank to every rank.
@@ -156,21 +192,25 @@ pub(super) fn matrix(story: &Story) -> String {
     for ((from, to), (sum, messages)) in &sums {
         let (y, height) = chart.row(*from, cells);
         let (left, right) = (chart.x((to * together) as f64), chart.x(((to + 1) * together) as f64));
+        let (share, place, size) = ((*sum as f64, most as f64), (left, y), (right - left, height));
+        if sums.len() > WORDED_MAX {
+            chart.plain_cell("heat", &coarse_shade(share.0, share.1), place, size);
+            continue;
+        }
         let words = format!(
             "{} to {}: {messages} messages, {}",
             label(*from),
             label(*to),
             bytes(*sum)
         );
-        chart.cell(
-            "heat",
-            &shade(*sum as f64, most as f64),
-            (left, y),
-            (right - left, height),
-            &words,
-        );
+        chart.cell("heat", &shade(share.0, share.1), place, size, &words);
     }
     chart.finish()
+}
+
+/// Of few kinds, so that many cells are few elements.
+fn coarse_shade(value: f64, most: f64) -> String {
+    shade((value / most.max(f64::MIN_POSITIVE) * 16.0).ceil(), 16.0)
 }
 
 fn shade(value: f64, most: f64) -> String {

@@ -2,6 +2,7 @@
 //! screen, on which the whole drawing is made smaller.
 
 use super::page::escape;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Size of a drawing in its own units.
@@ -20,6 +21,8 @@ pub(super) struct Chart {
     height: f64,
     x_max: f64,
     y_max: f64,
+    /// Boxes without words, by their look: one element each, for a browser slows down with elements.
+    boxes: BTreeMap<String, String>,
 }
 
 impl Chart {
@@ -36,6 +39,7 @@ impl Chart {
             height,
             x_max: x_max.max(f64::MIN_POSITIVE),
             y_max: y_max.max(f64::MIN_POSITIVE),
+            boxes: BTreeMap::new(),
         };
         _ = write!(
             chart.text,
@@ -121,6 +125,7 @@ impl Chart {
 
     /// A vertical mark with words that a pointer or a screen reader finds.
     pub(super) fn mark(&mut self, at: f64, words: &str) {
+        self.boxes_out();
         let x = self.x(at);
         _ = write!(
             self.text,
@@ -148,6 +153,20 @@ impl Chart {
         );
     }
 
+    /// As [`Chart::cell`], one of too many to have words.
+    pub(super) fn plain_cell(&mut self, class: &str, style: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+        let look = format!("class=\"{class}\" {style}");
+        let path = self.boxes.entry(look).or_default();
+        let (width, height) = (width.max(0.5), height.max(0.3));
+        _ = write!(path, "M{x:.1} {y:.1}h{width:.1}v{height:.1}h-{width:.1}z");
+    }
+
+    fn boxes_out(&mut self) {
+        for (look, path) in std::mem::take(&mut self.boxes) {
+            _ = write!(self.text, "<path {look} d=\"{path}\"/>");
+        }
+    }
+
     /// Words inside the drawing.
     pub(super) fn words(&mut self, (x, y): (f64, f64), words: &str) {
         _ = write!(
@@ -159,6 +178,7 @@ impl Chart {
 
     /// The finished drawing.
     pub(super) fn finish(mut self) -> String {
+        self.boxes_out();
         self.text += "</svg>";
         self.text
     }

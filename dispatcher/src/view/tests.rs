@@ -177,6 +177,15 @@ fn a_job_without_samples_or_messages_still_has_a_report() {
 }
 
 #[test]
+fn nodes_beyond_the_rows_share_them_and_the_highest_load_is_shown() {
+    let story = Story::new(status(1), &events(), &series(9, 200), 0);
+    let html = content(&story, &[]);
+    assert!(html.contains(">n0 to n101<"), "names are in order of the alphabet");
+    assert!(html.contains("0 to 19.90"), "{html}");
+    assert!(html.matches("class=\"heat\"").count() < 40);
+}
+
+#[test]
 fn a_thousand_ranks_on_two_hundred_nodes_are_drawn_in_time() {
     let mut told = events();
     told[0] = event(

@@ -7,6 +7,7 @@ use super::event::{Event, LinkId};
 use super::timers::Timer;
 use pcm_fabric::{Link, LocalAddress, RecvError, Sender};
 use pcm_proto::agent::{AgentToDaemon, DaemonToAgent, TUNING_FILE, TUNING_VARIABLE};
+use pcm_proto::control::LogOf;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, NodeName};
 use pcm_proto::keeper::ProcessKey;
@@ -54,7 +55,7 @@ impl Daemon {
             return;
         };
         let mut command = Command::new(program);
-        let log = super::logs::node_dir(&self.spec.cluster_dir, &self.own).join("agent.log");
+        let log = super::logs::path(&self.spec.cluster_dir, &self.own, LogOf::Agent);
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log);
         command.args([self.spec.cluster_id.as_str(), self.own.as_str()]);
         command

@@ -120,6 +120,12 @@ impl Daemon {
             Question::Jobs => Answer::Jobs(self.own_jobs()),
             Question::Ranks { job } => Answer::Ranks(self.own_ranks(job)),
             Question::Look { job } => Answer::Look(self.own_looks(job)),
+            Question::Trace {
+                job,
+                after,
+                is_last,
+                entries_max,
+            } => Answer::Trace(self.own_traces(job, &after, is_last, entries_max)),
             Question::Events { job, since_us } => Answer::Events(self.log.after(since_us, job)),
             Question::Control(request) => {
                 let from = Requester::Peer {

@@ -219,6 +219,7 @@ impl Daemon {
             | ControlToDaemon::Ps { job }
             | ControlToDaemon::Checkpoint { job }
             | ControlToDaemon::Look { job }
+            | ControlToDaemon::Trace { job, .. }
             | ControlToDaemon::Series { job } => {
                 if !self.jobs.contains_key(job) && self.ended.find(*job).is_none() {
                     let job = *job;
@@ -280,6 +281,7 @@ impl Daemon {
             ControlToDaemon::Look { job } => self.gather_looks(from, job),
             ControlToDaemon::Series { job } => self.answer_series(from, job),
             ControlToDaemon::Checkpoint { job } => self.on_checkpoint_request(from, job),
+            ControlToDaemon::Trace { job, after, is_last } => self.gather_traces(from, job, after, is_last),
             ControlToDaemon::Reconfigure {
                 job,
                 change,
@@ -308,8 +310,8 @@ impl Daemon {
                     },
                 );
             }
-            ControlToDaemon::Logs { lines, .. } => {
-                let log = super::logs::last_lines(&self.spec.cluster_dir, &self.own, lines);
+            ControlToDaemon::Logs { of, lines, .. } => {
+                let log = super::logs::last_lines(&super::logs::path(&self.spec.cluster_dir, &self.own, of), lines);
                 self.answer(from, DaemonToControl::Logs(log));
             }
             ControlToDaemon::Join(spec) => self.on_join(from, spec),

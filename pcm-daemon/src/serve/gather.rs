@@ -14,6 +14,7 @@ use pcm_proto::job::{JobStatus, RankStatus};
 use pcm_proto::look::RankLook;
 use pcm_proto::peer::{Answer, Question};
 use pcm_proto::refusal;
+use pcm_proto::trace::TraceChunk;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub(super) enum Wanted {
         status: Box<JobStatus>,
         ranks: Vec<RankLook>,
     },
+    /// What a job's ranks recorded of their calls.
+    Trace(Vec<TraceChunk>),
     /// How far a job's ranks are, for its series.
     Sample { job: JobId, ranks: Vec<RankStatus> },
     /// Messages between a job's ranks, for its series.
@@ -109,6 +112,7 @@ impl Daemon {
             (Wanted::Look { ranks, .. } | Wanted::Traffic { ranks, .. }, Some(Answer::Look(more))) => {
                 ranks.extend(more)
             }
+            (Wanted::Trace(chunks), Some(Answer::Trace(more))) => chunks.extend(more),
             (Wanted::Events { events, .. }, Some(Answer::Events(more))) => events.extend(more),
             (Wanted::Nodes, Some(Answer::Report(report))) => self.on_report(*report),
             (Wanted::Knowing { .. }, Some(Answer::Control(answer))) if !is_unknown(&answer) => {
@@ -155,6 +159,7 @@ impl Daemon {
             }
             Wanted::Ranks { status, ranks } => self.answer_ps(from, *status, ranks),
             Wanted::Look { status, ranks } => self.answer_looks(from, *status, ranks),
+            Wanted::Trace(chunks) => self.answer(from, DaemonToControl::Trace(chunks)),
             Wanted::Sample { job, ranks } => self.on_sampled(job, &ranks),
             Wanted::Traffic { job, ranks } => self.on_traffic(job, &ranks),
             Wanted::Steps { asked, ranks } => self.on_steps_known(from, &asked, &ranks),

@@ -39,6 +39,7 @@ mod series;
 mod shutdown;
 mod start;
 mod timers;
+mod traces;
 mod wishes;
 
 pub use start::run;

@@ -271,6 +271,7 @@ impl Daemon {
     pub(super) fn on_beat(&mut self) {
         self.timers.arm(BEAT, Timer::Beat);
         self.sample_jobs();
+        self.rotate_logs();
         for node in self.nodes.take_turn() {
             self.say_report(&node);
         }

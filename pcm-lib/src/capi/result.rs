@@ -90,4 +90,24 @@ mod tests {
         assert_eq!(boundary(|| panic!("planted")), PCM_ERROR_INTERNAL);
         assert_eq!(boundary(|| PCM_OK), PCM_OK);
     }
+
+    #[test]
+    fn every_error_stands_on_the_page_of_errors_with_its_number() {
+        let page = include_str!("../../../docs/errors.md");
+        let own = include_str!("result.rs").lines();
+        let codes: Vec<(&str, &str)> = own
+            .filter_map(|line| {
+                line.strip_prefix("    PCM_ERROR_")?
+                    .strip_suffix(',')?
+                    .split_once(" = ")
+            })
+            .collect();
+        assert!(codes.len() > 10, "{codes:?}");
+        for (name, number) in codes {
+            assert!(
+                page.contains(&format!("\n| `PCM_ERROR_{name}` | {number} |")),
+                "PCM_ERROR_{name}"
+            );
+        }
+    }
 }

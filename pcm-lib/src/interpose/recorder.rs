@@ -322,7 +322,12 @@ impl Recorder {
             return;
         }
         if entered != Entered::OTHER_THREAD {
-            self.page.head.call.leave(self.clock.ticks().wrapping_sub(entered.0));
+            let (head, now) = (self.page.head, self.clock.ticks());
+            let ticks = now.wrapping_sub(entered.0);
+            if head.trace.is_on(now) {
+                head.trace.write(&head.call.trace_entry(entered.0, ticks));
+            }
+            head.call.leave(ticks);
         }
         if self.has_many_threads {
             IS_INSIDE.set(false);

@@ -22,6 +22,7 @@ use pcm_proto::{
     ids::{Iteration, Rank, WorldId},
     page::CEILING_NONE,
     reconfiguration::{Attempt, Phase, ReconfigurationOrder, ReconfigurationReport},
+    trace::{HELD, ITERATION},
 };
 use std::{
     sync::atomic::Ordering::{Relaxed, SeqCst},
@@ -111,7 +112,7 @@ impl Part {
         let ceiling = head.orders.ceiling.load(SeqCst);
         let begins = self.iteration < ceiling && !self.started.has_rung() && !self.has_arrived;
         if begins {
-            self.iteration += 1;
+            self.begin_iteration();
         }
         begins
     }
@@ -131,9 +132,23 @@ impl Part {
         head.progress.iteration.store(self.iteration + 1, SeqCst);
     }
 
+    /// The iteration whose top comes next begins.
+    #[inline]
+    pub(super) fn begin_iteration(&mut self) {
+        let recorder = self.started.recorder;
+        if recorder.page().head.trace.is_wanted() {
+            let now = recorder.ticks();
+            recorder.page().trace_mark(ITERATION, now, now, self.iteration);
+        }
+        self.iteration += 1;
+    }
+
     /// Time that the library took of the program is not the program's.
     pub(super) fn held_since(&mut self, ticks: u64) {
-        let passed = self.started.recorder.ticks().wrapping_sub(ticks);
+        let recorder = self.started.recorder;
+        let now = recorder.ticks();
+        let passed = now.wrapping_sub(ticks);
+        recorder.page().trace_mark(HELD, ticks, now, self.iteration);
         if let Some((begun, _)) = &mut self.loop_begun {
             *begun = begun.wrapping_add(passed);
         }

@@ -235,7 +235,7 @@ impl Session {
         let Life::Member(part) = &mut self.life else {
             return Ok(Some((step, 0)));
         };
-        part.iteration += 1;
+        part.begin_iteration();
         let has_arrived = std::mem::take(&mut part.has_arrived);
         Ok(Some((if has_arrived { Step::Changed } else { step }, part.iteration)))
     }

@@ -17,6 +17,7 @@ mod table;
 mod trial;
 mod waiting;
 mod watched;
+mod watching;
 
 pub(crate) use registry::Options;
 

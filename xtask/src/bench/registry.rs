@@ -1,6 +1,6 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
-use super::{fabric, iteration, launch, overhead, reconfigure, record, spawn, table, waiting};
+use super::{fabric, iteration, launch, overhead, reconfigure, record, spawn, table, waiting, watching};
 use crate::{compile, environment::Environment, failure::Failure, repository::Repository, setup};
 use std::path::PathBuf;
 
@@ -15,6 +15,7 @@ const BENCHES: &[Bench] = &[
     reconfigure::BENCH,
     spawn::BENCH,
     waiting::BENCH,
+    watching::BENCH,
 ];
 
 /// One thing that can be measured.

@@ -1,0 +1,277 @@
+//! The exposition format of Prometheus, version 0.0.4. Pure.
+
+use pcm_proto::control::{NodeState, NodeStatus};
+use pcm_proto::event::Reconfigured;
+use pcm_proto::job::{JobStatus, RankStatus};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// What the numbers are made of.
+pub(super) struct Seen {
+    pub(super) nodes: Vec<NodeStatus>,
+    /// Those that run.
+    pub(super) jobs: Vec<JobSeen>,
+}
+
+/// One job.
+pub(super) struct JobSeen {
+    pub(super) status: JobStatus,
+    pub(super) ranks: Vec<RankStatus>,
+    pub(super) changes: Vec<Reconfigured>,
+}
+
+type Labels<'a> = [(&'a str, &'a str)];
+
+/// See the file head.
+pub(super) fn write(seen: &Seen) -> String {
+    let mut text = String::new();
+    nodes(&mut text, &seen.nodes);
+    jobs(&mut text, &seen.jobs);
+    ranks(&mut text, &seen.jobs);
+    text
+}
+
+fn nodes(text: &mut String, nodes: &[NodeStatus]) {
+    let mut each = |name: &str, help: &str, value: fn(&NodeStatus) -> f64| {
+        head(text, name, "gauge", help);
+        for node in nodes {
+            sample(
+                text,
+                name,
+                &[("node", node.name.as_str()), ("site", &node.site)],
+                value(node),
+            );
+        }
+    };
+    each("pcm_node_up", "1 when the node answers and takes ranks.", |node| {
+        f64::from(u8::from(node.state == NodeState::Up))
+    });
+    each("pcm_node_cpus", "CPUs of the node.", |node| node.cpus.len() as f64);
+    each(
+        "pcm_node_speed",
+        "Speed relative to a fixed calibration loop.",
+        |node| node.speed,
+    );
+    each(
+        "pcm_node_load_by_others_cpus",
+        "CPUs taken by others than its ranks.",
+        |node| node.load_by_others,
+    );
+    each("pcm_node_ranks", "Ranks the node runs.", |node| f64::from(node.ranks));
+    each("pcm_node_free_memory_bytes", "Free memory.", |node| {
+        node.free_memory as f64
+    });
+}
+
+fn jobs(text: &mut String, jobs: &[JobSeen]) {
+    let labels = |job: &JobSeen| [job.status.job.to_string(), job.status.name.clone()];
+    let mut each = |name: &str, kind: &str, help: &str, value: &dyn Fn(&JobSeen) -> f64| {
+        head(text, name, kind, help);
+        for job in jobs {
+            let [number, title] = labels(job);
+            sample(text, name, &[("job_id", &number), ("job_name", &title)], value(job));
+        }
+    };
+    each("pcm_job_ranks", "gauge", "Ranks of the job.", &|job| {
+        f64::from(job.status.size)
+    });
+    each(
+        "pcm_job_epoch",
+        "counter",
+        "Layouts the job had before this one.",
+        &|job| job.status.epoch.0 as f64,
+    );
+    each(
+        "pcm_job_iterations",
+        "counter",
+        "Iterations all its ranks have begun.",
+        &|job| job.ranks.iter().map(|rank| rank.iteration.0).min().unwrap_or(0) as f64,
+    );
+    let sum = |job: &JobSeen, of: fn(&Reconfigured) -> f64| job.changes.iter().map(of).sum::<f64>();
+    each(
+        "pcm_job_pause_seconds_total",
+        "counter",
+        "Time reconfigurations held the application, the longest of its ranks each.",
+        &|job| sum(job, |done| done.pause_ms / 1000.0),
+    );
+    each(
+        "pcm_job_moved_bytes_total",
+        "counter",
+        "Bytes of data moved by reconfigurations.",
+        &|job| sum(job, |done| done.bytes_moved.0 as f64),
+    );
+    let name = "pcm_job_reconfigurations_total";
+    head(text, name, "counter", "Reconfigurations that were committed, by plan.");
+    for job in jobs {
+        let [number, title] = labels(job);
+        let mut plans: BTreeMap<&str, u32> = BTreeMap::new();
+        for done in &job.changes {
+            *plans.entry(&done.plan).or_default() += 1;
+        }
+        for (plan, count) in plans {
+            let labels = [
+                ("job_id", number.as_str()),
+                ("job_name", title.as_str()),
+                ("plan", plan),
+            ];
+            sample(text, name, &labels, f64::from(count));
+        }
+    }
+}
+
+fn ranks(text: &mut String, jobs: &[JobSeen]) {
+    let mut each = |name: &str, kind: &str, help: &str, value: fn(&RankStatus) -> f64| {
+        head(text, name, kind, help);
+        for job in jobs {
+            let number = job.status.job.to_string();
+            for row in &job.ranks {
+                let rank = row.rank.to_string();
+                let labels = [
+                    ("job_id", number.as_str()),
+                    ("rank", &rank),
+                    ("node", row.node.as_str()),
+                ];
+                sample(text, name, &labels, value(row));
+            }
+        }
+    };
+    each(
+        "pcm_rank_iterations",
+        "counter",
+        "Iterations the rank has begun.",
+        |row| row.iteration.0 as f64,
+    );
+    each(
+        "pcm_rank_useful_seconds",
+        "gauge",
+        "Time outside of MPI, mean of an iteration.",
+        |row| row.useful_ms / 1000.0,
+    );
+    each("pcm_rank_sent_bytes", "counter", "Bytes sent point to point.", |row| {
+        row.sent.0 as f64
+    });
+    each(
+        "pcm_rank_call_seconds",
+        "gauge",
+        "How long the present MPI call lasts.",
+        |row| row.call_since_ms / 1000.0,
+    );
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a string does not fail.
+    _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+}
+
+fn sample(text: &mut String, name: &str, labels: &Labels<'_>, value: f64) {
+    let labels = labels
+        .iter()
+        .map(|(label, value)| format!("{label}=\"{}\"", escape(value)));
+    _ = writeln!(text, "{name}{{{}}} {value}", labels.collect::<Vec<_>>().join(","));
+}
+
+fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_proto::ids::{Bytes, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
+    use pcm_proto::job::JobState;
+    use pcm_proto::layout::Mode;
+
+    fn seen() -> Seen {
+        let name = || NodeName::new("n0").unwrap();
+        let node = NodeStatus {
+            name: name(),
+            address: String::new(),
+            site: "here".to_owned(),
+            cpus: vec![0, 1],
+            state: NodeState::Up,
+            speed: 1.5,
+            load_by_others: 0.25,
+            ranks: 1,
+            free_memory: 4096,
+            daemon_pid: 0,
+        };
+        let rank = RankStatus {
+            rank: Rank(0),
+            process: ProcessId(1),
+            node: name(),
+            pid: 12,
+            iteration: Iteration(77),
+            useful_ms: 2.0,
+            call: "Recv".to_owned(),
+            call_since_ms: 500.0,
+            peer: None,
+            tag: None,
+            bytes: None,
+            sent: Bytes(10),
+            received: Bytes(0),
+        };
+        let done = Reconfigured {
+            plan: "migrate".to_owned(),
+            cause: String::new(),
+            ranks_before: 1,
+            ranks_after: 1,
+            moved: Vec::new(),
+            bytes_moved: Bytes(100),
+            pause_ms: 250.0,
+            mode: Mode::Live,
+            total_ms: 300.0,
+            phases_ms: Vec::new(),
+        };
+        let status = JobStatus {
+            job: JobId(3),
+            name: "a \"b\"\\".to_owned(),
+            state: JobState::Running,
+            epoch: Epoch(2),
+            size: 1,
+            nodes: Vec::new(),
+            started_us: 0,
+            end: None,
+            coordinator: name(),
+        };
+        Seen {
+            nodes: vec![node],
+            jobs: vec![JobSeen {
+                status,
+                ranks: vec![rank],
+                changes: vec![done.clone(), done],
+            }],
+        }
+    }
+
+    #[test]
+    fn every_number_stands_under_its_head_with_escaped_labels() {
+        let text = write(&seen());
+        for line in [
+            r#"pcm_node_up{node="n0",site="here"} 1"#,
+            r#"pcm_node_load_by_others_cpus{node="n0",site="here"} 0.25"#,
+            r#"pcm_job_iterations{job_id="3",job_name="a \"b\"\\"} 77"#,
+            r#"pcm_job_reconfigurations_total{job_id="3",job_name="a \"b\"\\",plan="migrate"} 2"#,
+            r#"pcm_job_pause_seconds_total{job_id="3",job_name="a \"b\"\\"} 0.5"#,
+            r#"pcm_rank_call_seconds{job_id="3",rank="0",node="n0"} 0.5"#,
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{line} is missing in {text}");
+        }
+        let mut declared = "";
+        for line in text.lines() {
+            match line.strip_prefix("# TYPE ") {
+                Some(rest) => declared = rest.split(' ').next().unwrap(),
+                None if line.starts_with('#') => {}
+                None => assert!(line.starts_with(&format!("{declared}{{")), "{line} under {declared}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_cluster_without_jobs_has_numbers_of_its_nodes() {
+        let text = write(&Seen {
+            jobs: Vec::new(),
+            ..seen()
+        });
+        assert!(text.contains("pcm_node_up{") && !text.contains("job_id"));
+    }
+}

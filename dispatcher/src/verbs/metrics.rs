@@ -1,0 +1,22 @@
+//! `metrics`: the numbers of this moment for Prometheus.
+
+use crate::cluster::ClusterDir;
+use crate::failure::Failure;
+use crate::link::Link;
+use crate::{metrics, output};
+
+const EXAMPLE: &str = "\
+The page of 'pcmctl dashboard' serves the same under /metrics, to whoever has its token.
+
+Example:
+  pcmctl metrics > /var/lib/node_exporter/pcm.prom";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(_: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let mut link = Link::open(cluster).await?;
+    output::print(&metrics::gather(&mut link).await?)?;
+    Ok(0)
+}

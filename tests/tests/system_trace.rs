@@ -1,0 +1,189 @@
+//! Traces of running jobs: what is in them, that they end, and that they end what they began.
+
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{collections::BTreeMap, fs};
+use tests::{
+    background::Background,
+    binaries::built,
+    cluster::{Cluster, LIMIT},
+    wait,
+};
+
+fn heat2d(cluster: &Cluster) -> Background {
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0,n1", "--name", "plate", "--"]);
+    command.arg(built("heat2d-c"));
+    let options = [
+        "--rows",
+        "64",
+        "--cols",
+        "64",
+        "--iterations",
+        "1000000",
+        "--sleep-us",
+        "1000",
+    ];
+    let running = Background::start(command.args(options));
+    wait::until("the job runs", LIMIT, || {
+        let outcome = cluster.run(&["ps", "plate", "--json"]);
+        let document: Value = serde_json::from_str(&outcome.stdout).ok()?;
+        let rows = document["ranks"].as_array()?;
+        let is_counting = rows.len() == 2 && rows.iter().all(|rank| rank["iteration"].as_u64() > Some(5));
+        is_counting.then_some(())
+    });
+    running
+}
+
+/// The events of a trace that has ended.
+fn events(cluster: &Cluster, file: &str) -> Vec<Value> {
+    let text = fs::read_to_string(cluster.files().join(file)).expect("the trace");
+    let document: Value = serde_json::from_str(&text).expect("a JSON document");
+    document["traceEvents"].as_array().expect("a list of events").clone()
+}
+
+fn number(event: &Value, field: &str) -> f64 {
+    event[field].as_f64().unwrap_or_else(|| panic!("no {field} in {event}"))
+}
+
+/// Begins and ends of the slices of a name.
+fn spans(events: &[Value], name: &str) -> Vec<(f64, f64)> {
+    let named = events
+        .iter()
+        .filter(|event| event["name"] == name && event["ph"] == "X");
+    named
+        .map(|event| (number(event, "ts"), number(event, "ts") + number(event, "dur")))
+        .collect()
+}
+
+/// A viewer can draw a line only when of two slices on it one lies within the other or behind it.
+fn assert_slices_nest(events: &[Value]) {
+    let mut lines: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for event in events.iter().filter(|event| event["ph"] == "X") {
+        let line = format!("{} {}", event["pid"], event["tid"]);
+        let begin = number(event, "ts");
+        lines
+            .entry(line)
+            .or_default()
+            .push((begin, begin + number(event, "dur")));
+    }
+    for (line, mut slices) in lines {
+        slices.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        let mut open: Vec<(f64, f64)> = Vec::new();
+        for slice in slices {
+            // What stands in the file is rounded to a nanosecond.
+            open.retain(|outer| outer.1 > slice.0 + 0.002);
+            if let Some(outer) = open.last() {
+                assert!(
+                    slice.1 <= outer.1 + 0.002,
+                    "line {line}: {slice:?} crosses the end of {outer:?}"
+                );
+            }
+            open.push(slice);
+        }
+    }
+}
+
+#[test]
+fn a_trace_has_iterations_calls_load_and_the_phases_of_a_migration() {
+    let cluster = Cluster::up(3);
+    let running = heat2d(&cluster);
+    let tracing =
+        Background::start(&mut cluster.pcmctl(&["trace", "plate", "--out", "t.json", "--seconds", "60", "--json"]));
+    wait::until("the trace has begun", LIMIT, || {
+        cluster.files().join("t.json").is_file().then_some(())
+    });
+    let moved = cluster.run(&["migrate", "plate", "--rank", "1", "--to", "n2", "--json"]);
+    assert!(moved.status.success(), "{moved:?}");
+    // The newcomer's calls are recorded from the next asking on.
+    let beyond = iteration(&cluster) + 1500;
+    wait::until("the job went on", LIMIT, || {
+        (iteration(&cluster) > beyond).then_some(())
+    });
+    tracing.signal(Signal::INT);
+    let outcome = tracing.end(LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let summary: Value = serde_json::from_str(&outcome.stdout).expect("a JSON document");
+    assert_eq!(
+        (&summary["reconfigurations"], &summary["lost"]),
+        (&1.into(), &0.into()),
+        "{summary}"
+    );
+    assert!(summary["calls"].as_u64() > Some(100), "{summary}");
+
+    let events = events(&cluster, "t.json");
+    assert_slices_nest(&events);
+    let calls: Vec<&Value> = events.iter().filter(|event| event["name"] == "MPI_Sendrecv").collect();
+    assert!(
+        calls
+            .iter()
+            .any(|call| call["args"]["peer"] == 1 && number(&call["args"], "bytes") > 0.0)
+    );
+    let migrate = spans(&events, "migrate");
+    assert_eq!(migrate.len(), 1);
+    for phase in ["preparing", "converging", "meeting", "moving"] {
+        let of_phase = spans(&events, phase);
+        assert_eq!(of_phase.len(), 1, "{phase}");
+        assert!(
+            of_phase[0].0 >= migrate[0].0 - 0.01 && of_phase[0].1 <= migrate[0].1 + 0.01,
+            "{phase}"
+        );
+    }
+    // Both ranks were held at the top of an iteration while it went on, and each process has iterations of its own.
+    let held = spans(&events, "held by libpcm");
+    assert!(
+        held.iter().any(|held| held.0 < migrate[0].1 && held.1 > migrate[0].0),
+        "{held:?} {migrate:?}"
+    );
+    let iterating = events.iter().filter(|event| event["name"] == "iteration");
+    let lines: BTreeMap<String, usize> = iterating.fold(BTreeMap::new(), |mut lines, event| {
+        *lines.entry(event["tid"].to_string()).or_default() += 1;
+        lines
+    });
+    assert!(lines.len() == 3 && lines.values().all(|count| *count > 10), "{lines:?}");
+    let is_load = |event: &&Value| event["ph"] == "C" && event["name"] == "load by others";
+    assert!(events.iter().filter(is_load).count() >= 3);
+
+    assert!(cluster.run(&["kill", "plate"]).status.success());
+    running.end(LIMIT);
+    cluster.down();
+}
+
+fn iteration(cluster: &Cluster) -> u64 {
+    let ps = cluster.json(&["ps", "plate"]);
+    let rows = ps["ranks"].as_array().expect("ranks");
+    rows.iter()
+        .filter_map(|rank| rank["iteration"].as_u64())
+        .min()
+        .expect("an iteration")
+}
+
+#[test]
+fn a_trace_ends_with_its_job_or_at_its_limit_and_the_file_is_whole() {
+    let cluster = Cluster::up(2);
+    let running = heat2d(&cluster);
+    let outcome = cluster.run(&["trace", "plate", "--out", "short.json", "--entries-max", "50"]);
+    assert!(
+        outcome.status.success() && outcome.stdout.contains("0 entries lost"),
+        "{outcome:?}"
+    );
+    assert!(!events(&cluster, "short.json").is_empty());
+    let tracing = Background::start(&mut cluster.pcmctl(&["trace", "plate", "--out", "end.json", "--seconds", "600"]));
+    wait::until("the trace has begun", LIMIT, || {
+        cluster.files().join("end.json").is_file().then_some(())
+    });
+    assert!(cluster.run(&["kill", "plate"]).status.success());
+    let outcome = tracing.end(LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let ended = events(&cluster, "end.json");
+    assert!(ended.iter().any(|event| event["name"] == "job_ended"));
+    assert_slices_nest(&ended);
+    running.end(LIMIT);
+
+    let refused = cluster.run(&["trace", "plate", "--out", "none.json"]);
+    assert!(
+        !refused.status.success() && refused.stderr.contains("[job_ended]"),
+        "{refused:?}"
+    );
+    assert!(!cluster.files().join("none.json").exists());
+    cluster.down();
+}

@@ -1,0 +1,254 @@
+//! Bench `watching`: what it costs a job to be looked at. One job of heat2d in C; its iterations per second are counted in
+//! windows that alternate: unwatched; under `top`, an open dashboard and metrics every second; with every MPI call traced.
+//! The watchers run on the CPUs of the job, which is the worst place for them.
+
+use super::{
+    interleave::{self, Variant},
+    registry::{Bench, Context, Report},
+    samples::Ratio,
+    trial,
+};
+use crate::{failure::Failure, own_cluster::OwnCluster};
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+pub(super) const BENCH: Bench = Bench {
+    name: "watching",
+    about: "iterations per second of a job under top, dashboard and metrics, and while traced, against unwatched",
+    run,
+};
+
+const JOB: &str = "watched";
+
+/// About 10,000 MPI calls a second and rank on a machine of 2020; the figure of this one is printed.
+const PLATE: [&str; 4] = ["--rows", "340", "--cols", "340"];
+
+/// Any answer of `pcmctl` comes far sooner.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn run(context: &Context) -> Result<Report, Failure> {
+    let cluster = OwnCluster::up(&context.environment, 1)?;
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--name", JOB, "--"]);
+    command.arg(context.program("heat2d-c")).args(PLATE);
+    let job = Running::start(command.args(["--iterations", "2000000000"]))?;
+    let begin = Instant::now();
+    while iteration(&cluster).is_err() {
+        if begin.elapsed() > LIMIT {
+            return Err(problem(format!("no iteration of {JOB} in {LIMIT:?}")));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    let window = Duration::from_secs(if context.quick { 2 } else { 6 });
+    let trace = std::env::temp_dir().join(format!("pcm-xtask-{}.trace.json", std::process::id()));
+    let mut calls_per_second = 0.0;
+    let series = interleave::rounds(
+        &mut [
+            Variant::new("unwatched", || rate(&cluster, window)),
+            Variant::new("top, dashboard, metrics", || {
+                let _watchers = Watchers::start(&cluster)?;
+                rate(&cluster, window)
+            }),
+            Variant::new("traced", || {
+                let mut command = cluster.pcmctl(&["trace", JOB, "--json", "--seconds"]);
+                command.arg((window + Duration::from_secs(1)).as_secs().to_string());
+                let mut tracing = Running::start(command.arg("--out").arg(&trace).stdout(Stdio::piped()))?;
+                let rate = rate(&cluster, window)?;
+                calls_per_second = tracing.calls_per_second()? / 2.0;
+                Ok(rate)
+            }),
+        ],
+        context.rounds(),
+        "it/s",
+    );
+    // Its file may not have come to be.
+    let _ = std::fs::remove_file(&trace);
+    drop(job);
+    let series = series?;
+    let (watched, traced) = (series[1].paired_ratio(&series[0]), series[2].paired_ratio(&series[0]));
+    cluster.down()?;
+    let ratio = |name: &str, value, target| Ratio {
+        name: name.into(),
+        value,
+        target: Some(target),
+    };
+    Ok(Report {
+        series,
+        ratios: vec![
+            ratio("under top, dashboard and metrics / unwatched", watched, ">= 0.995"),
+            ratio("traced / unwatched", traced, ">= 0.97"),
+        ],
+        remarks: vec![
+            format!("heat2d, two ranks, windows of {window:?} of one job; medians of paired ratios"),
+            format!("traced: {calls_per_second:.0} MPI calls a second and rank; the watchers share the job's CPUs"),
+        ],
+    })
+}
+
+fn problem(problem: String) -> Failure {
+    Failure::Bench {
+        name: BENCH.name,
+        problem,
+    }
+}
+
+/// The iteration all ranks have begun.
+fn iteration(cluster: &OwnCluster<'_>) -> Result<u64, Failure> {
+    let mut command = cluster.pcmctl(&["ps", JOB, "--json"]);
+    let said = trial::run(
+        BENCH.name,
+        {
+            command.stderr(Stdio::null());
+            command
+        },
+        LIMIT,
+    )?
+    .stdout;
+    let document: Value = serde_json::from_str(&said).unwrap_or_default();
+    let rows = document["ranks"].as_array().map_or(&[][..], Vec::as_slice);
+    let least = rows.iter().filter_map(|row| row["iteration"].as_u64()).min();
+    least
+        .filter(|least| *least > 10)
+        .ok_or_else(|| problem(format!("no iterations in {said:?}")))
+}
+
+/// Iterations per second over a window.
+fn rate(cluster: &OwnCluster<'_>, window: Duration) -> Result<f64, Failure> {
+    let moment = || -> Result<(u64, Instant), Failure> {
+        let iteration = iteration(cluster)?;
+        Ok((iteration, Instant::now()))
+    };
+    let (first, since) = moment()?;
+    thread::sleep(window);
+    let (last, until) = moment()?;
+    Ok(last.saturating_sub(first) as f64 / (until - since).as_secs_f64())
+}
+
+/// A program that ends with this value.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Result<Self, Failure> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+        child.map(Self).map_err(|source| Failure::Start { program, source })
+    }
+
+    /// Waits for a trace to end by itself.
+    fn calls_per_second(&mut self) -> Result<f64, Failure> {
+        let mut said = String::new();
+        if let Some(mut out) = self.0.stdout.take() {
+            out.read_to_string(&mut said)
+                .map_err(|error| problem(error.to_string()))?;
+        }
+        let summary: Value = serde_json::from_str(&said).unwrap_or_default();
+        match (summary["calls"].as_f64(), summary["seconds"].as_f64()) {
+            (Some(calls), Some(seconds)) if calls > 0.0 => Ok(calls / seconds),
+            _ => Err(problem(format!("the trace recorded nothing: {said:?}"))),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// All that looks at the job at once.
+struct Watchers {
+    _programs: Vec<Running>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Watchers {
+    fn start(cluster: &OwnCluster<'_>) -> Result<Self, Failure> {
+        let mut serving = Running::start(cluster.pcmctl(&["dashboard", JOB]).stdout(Stdio::piped()))?;
+        let mut address = String::new();
+        if let Some(out) = serving.0.stdout.take() {
+            // Its first line is its only one.
+            let read = BufReader::new(out).read_line(&mut address);
+            read.map_err(|error| problem(format!("the dashboard: {error}")))?;
+        }
+        let (authority, query) = address
+            .trim()
+            .strip_prefix("http://")
+            .and_then(|rest| rest.split_once('/'))
+            .map(|(authority, query)| (authority.to_owned(), query.to_owned()))
+            .ok_or_else(|| problem(format!("the dashboard said {address:?}")))?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        for (path, every) in [("/stream", None), ("/metrics", Some(Duration::from_secs(1)))] {
+            let request = format!("GET {path}{query} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
+            let (authority, is_over) = (authority.clone(), Arc::clone(&is_over));
+            thread::spawn(move || {
+                while !is_over.load(Relaxed) {
+                    read_all(&authority, &request, &is_over);
+                    thread::sleep(every.unwrap_or(Duration::from_millis(100)));
+                }
+            });
+        }
+        // `top` wants a terminal; `script` of util-linux makes one.
+        let top = cluster.pcmctl(&["top"]);
+        let words: Vec<String> = std::iter::once(top.get_program())
+            .chain(top.get_args())
+            .map(|word| format!("'{}'", word.to_string_lossy()))
+            .collect();
+        let mut script = Command::new("script");
+        script
+            .args(["-qec", &words.join(" "), "/dev/null"])
+            .stdout(Stdio::null());
+        script.env("TERM", "xterm");
+        for (name, value) in top.get_envs() {
+            if let Some(value) = value {
+                script.env(name, value);
+            }
+        }
+        let top = Running::start(&mut script)?;
+        Ok(Self {
+            _programs: vec![serving, top],
+            is_over,
+        })
+    }
+}
+
+impl Drop for Watchers {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+    }
+}
+
+/// Reads an answer until its end or until it is to stop, as a browser would.
+fn read_all(authority: &str, request: &str, is_over: &AtomicBool) {
+    let Ok(mut stream) = TcpStream::connect(authority) else {
+        return;
+    };
+    if stream.set_read_timeout(Some(Duration::from_millis(500))).is_err()
+        || stream.write_all(request.as_bytes()).is_err()
+    {
+        return;
+    }
+    let mut piece = [0; 65536];
+    while !is_over.load(Relaxed) {
+        match stream.read(&mut piece) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+                ) => {}
+            Err(_) => return,
+        }
+    }
+}
