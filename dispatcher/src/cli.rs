@@ -25,7 +25,8 @@ Change a running job
   migrate                let one rank go on on another node
   expand, shrink         let a job go on with more ranks, with fewer
   rebalance              give ranks shares of the data by the speed of their nodes
-  checkpoints, restart   show checkpoints in files, check them, start a job from one
+  checkpoint, restart    make a checkpoint of a job now, run a job from one
+  checkpoints            show checkpoints in files, check them, take arrays out of them
 Look inside
   top, dashboard         watch and steer on the terminal, in a browser
   report, trace          write how a job went as one HTML file, each call it makes for Perfetto

@@ -89,8 +89,10 @@ fn a_trace_has_iterations_calls_load_and_the_phases_of_a_migration() {
     let running = heat2d(&cluster);
     let tracing =
         Background::start(&mut cluster.pcmctl(&["trace", "plate", "--out", "t.json", "--seconds", "60", "--json"]));
-    wait::until("the trace has begun", LIMIT, || {
-        cluster.files().join("t.json").is_file().then_some(())
+    // What a rank recorded before it leaves must have been fetched.
+    wait::until("calls were fetched", LIMIT, || {
+        let file = fs::metadata(cluster.files().join("t.json")).ok()?;
+        (file.len() > 30_000).then_some(())
     });
     let moved = cluster.run(&["migrate", "plate", "--rank", "1", "--to", "n2", "--json"]);
     assert!(moved.status.success(), "{moved:?}");
