@@ -111,7 +111,7 @@ impl Place {
             } else {
                 Port::elsewhere()
             };
-            joined = merged(joined, true, |own| own.connect(&port, 0, left()))?;
+            joined = merged(joined, true, left(), |own, limit| own.connect(&port, 0, limit))?;
         }
         let holds_port = self.own == 0 && is_first;
         let port = if holds_port { Port::open()? } else { Port::elsewhere() };
@@ -119,7 +119,7 @@ impl Place {
             if holds_port {
                 port.publish(&name(world))?;
             }
-            joined = merged(joined, false, |own| own.accept(&port, 0, left()))?;
+            joined = merged(joined, false, left(), |own, limit| own.accept(&port, 0, limit))?;
             if holds_port {
                 port.withdraw(&name(world))?;
             }
@@ -134,9 +134,11 @@ impl Place {
 fn merged(
     own: Communicator,
     is_high: bool,
-    meet: impl FnOnce(&Communicator) -> Result<mpi::InterCommunicator, MpiError>,
+    limit: Duration,
+    meet: impl FnOnce(&Communicator, Duration) -> Result<mpi::InterCommunicator, MpiError>,
 ) -> Result<Communicator, MpiError> {
-    let between = meet(&own)?;
+    let between = meet(&own, limit)?;
+    between.greet(is_high, limit)?;
     let merged = between.merge(is_high)?;
     between.disconnect()?;
     own.disconnect()?;

@@ -5,6 +5,7 @@ mod bytes;
 mod collective;
 mod communicator;
 mod error;
+mod greeting;
 pub mod handle;
 mod info;
 mod phase;

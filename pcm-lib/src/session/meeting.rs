@@ -81,6 +81,7 @@ pub(super) fn meet(attendant: &Attendant<'_>, order: &MeetOrder) -> Result<Meeti
             let group = whole.as_ref().unwrap_or(attendant.own);
             group.connect(&port.ok_or_else(no_port)?, 0, JOIN_LIMIT)?
         };
+        between.greet(!is_own, JOIN_LIMIT)?;
         let merged = between.merge(is_own)?;
         links.push(Link::Between(between));
         links.extend(whole.replace(merged).map(Link::Whole));

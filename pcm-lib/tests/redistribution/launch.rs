@@ -30,6 +30,9 @@ pub(crate) fn under_mpi(test: &str, ranks: u32, program: fn()) {
         .env(AS_RANK, "1")
         // Ranks outnumber CPUs.
         .env("MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE", "0")
+        // As daemons set it; without, processes of one launch have no ports.
+        .env("MPIR_CVAR_CH4_NETMOD", "ofi")
+        .env("FI_PROVIDER", "tcp")
         .stdin(Stdio::null())
         .stdout(said.try_clone().unwrap())
         .stderr(said.try_clone().unwrap())

@@ -6,6 +6,7 @@ mod abort;
 mod contents;
 mod control;
 mod damage;
+mod greeting;
 mod job;
 mod launch;
 mod memory;
