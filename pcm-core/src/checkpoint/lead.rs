@@ -119,6 +119,8 @@ pub struct Lead {
     /// Up to this one all was announced.
     announced: CheckpointId,
     newest: Option<Iteration>,
+    /// Whether `newest` is only known from before, and the nodes have not said yet where its parts are.
+    is_learning: bool,
     filed: VecDeque<Filed>,
 }
 
@@ -132,6 +134,7 @@ impl Lead {
             making: None,
             announced: CheckpointId(known.map_or(0, |iteration| iteration.0 + 1)),
             newest: known,
+            is_learning: known.is_some(),
             filed: VecDeque::new(),
         }
     }
@@ -325,6 +328,10 @@ impl Lead {
 
     fn say_newest(&mut self, out: &mut Vec<LeadEffect>) {
         let in_memory = self.catalogue.newest().map(|known| known.stamp.iteration);
+        self.is_learning &= in_memory.is_none();
+        if self.is_learning {
+            return;
+        }
         let newest = in_memory.or_else(|| self.filed.back().map(|filed| filed.iteration));
         if newest != self.newest {
             self.newest = newest;

@@ -176,13 +176,13 @@ fn a_coordinator_that_lost_all_it_knew_learns_it_again_from_the_nodes_and_announ
     let mut lead = Lead::new(None);
     settled(&mut lead, 5);
     let mut again = Lead::new(lead.newest());
-    let mut effects = Vec::new();
-    for (at, part) in [
-        (0, part(5, 0, false)),
-        (1, part(5, 1, false)),
-        (1, part(5, 0, true)),
-        (0, part(5, 1, true)),
-    ] {
+    let mut effects = store(&mut again, 0, part(5, 0, false));
+    assert_eq!(
+        again.newest(),
+        Some(Iteration(5)),
+        "what was announced does not vanish while nodes are heard"
+    );
+    for (at, part) in [(1, part(5, 1, false)), (1, part(5, 0, true)), (0, part(5, 1, true))] {
         effects.extend(store(&mut again, at, part));
     }
     assert!(

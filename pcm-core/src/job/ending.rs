@@ -127,7 +127,13 @@ impl Coordinator {
         } else if is_wish(end.status) {
             self.begin_ending(now_us, end_of_job, GRACE_MS, effects);
         } else {
-            self.crash(now_us, cause, (end_of_job, Fault::Rank), effects);
+            // A program does not send itself SIGKILL: somebody did, or the memory of the node ran out.
+            let fault = if end.status == ExitStatus::Signal(9) {
+                Fault::Node
+            } else {
+                Fault::Rank
+            };
+            self.crash(now_us, cause, (end_of_job, fault), effects);
         }
     }
 
@@ -162,6 +168,14 @@ impl Coordinator {
             return;
         }
         let reason = format!("{} was not started ({code}): {reason}", self.describe(process, &node));
+        if self.restarts() > 0 {
+            // It could be started before: the node is in trouble, or still busy with what was ended there.
+            let end = JobEnd {
+                code: refusal_exit_code(code),
+                reason: reason.clone(),
+            };
+            return self.crash(now_us, reason, (end, Fault::Node), effects);
+        }
         self.begin_ending(
             now_us,
             JobEnd {
@@ -369,7 +383,11 @@ impl Coordinator {
                     names.join(", "),
                     START_US_MAX / 1_000_000
                 );
-                self.begin_ending(now_us, JobEnd { code: 1, reason }, GRACE_MS, effects);
+                let end = JobEnd {
+                    code: 1,
+                    reason: reason.clone(),
+                };
+                self.crash(now_us, reason, (end, Fault::Node), effects);
                 return;
             }
             for node in waiting {
