@@ -5,6 +5,7 @@ pub mod build_flags;
 pub mod cli;
 pub mod cluster;
 pub mod compiler;
+mod courtesy;
 pub mod cpus;
 mod dashboard;
 mod doctor;

@@ -3,6 +3,7 @@
 use super::act;
 use super::http::{self, HEAD_BYTES_MAX, Refused, Request, Wanted};
 use super::teller::{self, Source};
+use crate::courtesy;
 use crate::failure::Failure;
 use crate::view::document;
 use std::io;
@@ -47,6 +48,7 @@ pub(crate) async fn serve(
     port: u16,
     ready: impl FnOnce(&str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    courtesy::give_way();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let cannot = |error: io::Error| Failure::system(format!("cannot listen on {address}: {error}"));
     let listener = TcpListener::bind(address).await.map_err(cannot)?;

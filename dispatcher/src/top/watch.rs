@@ -7,7 +7,7 @@ use super::state::{Line, Look, Order, State};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
-use crate::lookup;
+use crate::{courtesy, lookup};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::ids::JobId;
 use pcm_proto::layout::ModeWanted;
@@ -35,6 +35,7 @@ enum News {
 
 /// Watches until the person has seen enough.
 pub(crate) async fn watch(cluster: &ClusterDir, every: Duration) -> Result<(), Failure> {
+    courtesy::give_way();
     // An early failure is told on a terminal that was not touched.
     let link = Link::open(cluster).await?;
     let (news, mut heard) = mpsc::channel(KEYS_MAX);

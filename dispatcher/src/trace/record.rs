@@ -5,7 +5,7 @@ use super::writer::{Counts, Writer};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
-use crate::{lookup, time};
+use crate::{courtesy, lookup, time};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{JobId, ProcessId};
 use pcm_proto::refusal::{JOB_ENDED, UNKNOWN_JOB};
@@ -41,6 +41,7 @@ pub(crate) struct Summary {
 
 /// Records until a limit, a signal or the job's end.
 pub(crate) async fn record(cluster: &ClusterDir, wanted: &Wanted) -> Result<Summary, Failure> {
+    courtesy::give_way();
     let mut link = Link::open(cluster).await?;
     let job = lookup::job(&mut link, &wanted.job).await?;
     let cannot = |error: std::io::Error| Failure::file("write", &wanted.out, &error);

@@ -7,7 +7,7 @@ use pcm_proto::event::{Event, EventKind, Reconfigured};
 use pcm_proto::ids::{NodeName, ProcessId, Rank};
 use pcm_proto::page::ANY;
 use pcm_proto::trace::{HELD, ITERATION, TraceChunk, TraceEntry};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -47,14 +47,14 @@ struct Node {
     offset_ns: Option<i64>,
 }
 
-/// One stretch of time on a line.
+/// One stretch of time on a line. Name and arguments are JSON already: there are tens of thousands a second.
 struct Slice<'a> {
     line: (u32, u32),
     name: &'a str,
     category: &'a str,
     begin_ns: i64,
     ns: i64,
-    arguments: Value,
+    arguments: String,
 }
 
 impl<W: Write> Writer<W> {
@@ -100,7 +100,7 @@ impl<W: Write> Writer<W> {
         let names: BTreeMap<u16, String> = chunk
             .names
             .iter()
-            .map(|(function, name)| (*function, format!("MPI_{name}")))
+            .map(|(function, name)| (*function, quoted(&format!("MPI_{name}"))))
             .collect();
         for entry in &chunk.entries {
             let begin_ns = entry.begin_ns as i64 + offset_ns - self.origin_ns;
@@ -125,17 +125,21 @@ impl<W: Write> Writer<W> {
                 self.counts.iterations += 1;
                 return self.slice(&Slice {
                     line,
-                    name: "iteration",
+                    name: "\"iteration\"",
                     category: "iteration",
                     begin_ns: began_ns,
                     ns: begin_ns - began_ns,
-                    arguments: json!({ "number": number }),
+                    arguments: format!("{{\"number\":{number}}}"),
                 });
             }
-            HELD => ("held by libpcm", "reconfiguration", json!({ "iteration": entry.bytes })),
+            HELD => (
+                "\"held by libpcm\"",
+                "reconfiguration",
+                format!("{{\"iteration\":{}}}", entry.bytes),
+            ),
             function => {
                 self.counts.calls += 1;
-                let name = names.get(&function).map_or("MPI call", String::as_str);
+                let name = names.get(&function).map_or("\"MPI call\"", String::as_str);
                 (name, "mpi", call_arguments(entry))
             }
         };
@@ -193,7 +197,7 @@ impl<W: Write> Writer<W> {
         let line = (JOB, RECONFIGURATIONS);
         self.slice(&Slice {
             line,
-            name: &done.plan,
+            name: &quoted(&done.plan),
             category: "reconfiguration",
             begin_ns,
             ns: whole,
@@ -201,17 +205,18 @@ impl<W: Write> Writer<W> {
                 "cause": done.cause, "ranks_before": done.ranks_before, "ranks_after": done.ranks_after,
                 "moved": done.moved.len(), "bytes_moved": done.bytes_moved.0, "pause_ms": done.pause_ms,
                 "total_ms": done.total_ms,
-            }),
+            })
+            .to_string(),
         })?;
         for (phase, ms) in &done.phases_ms {
             let ns = nanos(*ms);
             self.slice(&Slice {
                 line,
-                name: phase,
+                name: &quoted(phase),
                 category: "phase",
                 begin_ns,
                 ns,
-                arguments: json!({}),
+                arguments: "{}".to_owned(),
             })?;
             begin_ns += ns;
         }
@@ -248,11 +253,20 @@ impl<W: Write> Writer<W> {
     fn slice(&mut self, slice: &Slice<'_>) -> io::Result<()> {
         let begin_ns = slice.begin_ns.max(0);
         let ns = (slice.begin_ns + slice.ns - begin_ns).max(0);
-        let (at, long) = (self.micros(begin_ns), self.micros(ns));
-        self.event(&json!({
-            "ph": "X", "pid": slice.line.0, "tid": slice.line.1, "name": slice.name, "cat": slice.category,
-            "ts": at, "dur": long, "args": slice.arguments,
-        }))
+        self.separate()?;
+        write!(
+            self.out,
+            "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"name\":{},\"cat\":\"{}\",\"ts\":{}.{:03},\"dur\":{}.{:03},\"args\":{}}}",
+            slice.line.0,
+            slice.line.1,
+            slice.name,
+            slice.category,
+            begin_ns / 1000,
+            begin_ns % 1000,
+            ns / 1000,
+            ns % 1000,
+            slice.arguments
+        )
     }
 
     fn micros(&self, ns: i64) -> f64 {
@@ -260,25 +274,29 @@ impl<W: Write> Writer<W> {
     }
 
     fn event(&mut self, event: &Value) -> io::Result<()> {
+        self.separate()?;
+        serde_json::to_writer(&mut self.out, event).map_err(io::Error::from)
+    }
+
+    fn separate(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.has_events, true) {
             self.out.write_all(b",\n")?;
         }
-        serde_json::to_writer(&mut self.out, event).map_err(io::Error::from)
+        Ok(())
     }
 }
 
-fn call_arguments(entry: &TraceEntry) -> Value {
-    let any = |number: i32| match number {
-        ANY => json!("any"),
-        number => json!(number),
+/// A text as JSON has it.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn call_arguments(entry: &TraceEntry) -> String {
+    let any = |name: &str, number: i32| match number {
+        ANY => format!(",\"{name}\":\"any\""),
+        number => format!(",\"{name}\":{number}"),
     };
-    let mut arguments = Map::new();
-    arguments.insert("bytes".into(), entry.bytes.into());
-    if let Some(peer) = entry.peer() {
-        arguments.insert("peer".into(), any(peer));
-    }
-    if let Some(tag) = entry.tag() {
-        arguments.insert("tag".into(), any(tag));
-    }
-    Value::Object(arguments)
+    let peer = entry.peer().map(|peer| any("peer", peer)).unwrap_or_default();
+    let tag = entry.tag().map(|tag| any("tag", tag)).unwrap_or_default();
+    format!("{{\"bytes\":{}{peer}{tag}}}", entry.bytes)
 }

@@ -3,7 +3,7 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::{metrics, output};
+use crate::{courtesy, metrics, output};
 
 const EXAMPLE: &str = "\
 The page of 'pcmctl dashboard' serves the same under /metrics, to whoever has its token.
@@ -16,6 +16,7 @@ Example:
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    courtesy::give_way();
     let mut link = Link::open(cluster).await?;
     output::print(&metrics::gather(&mut link).await?)?;
     Ok(0)
