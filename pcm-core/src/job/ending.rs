@@ -19,6 +19,9 @@ pub(super) const GRACE_MS: u32 = 500;
 /// codes is known; all of them are about to end anyway.
 const SETTLE_US: u64 = 500_000;
 
+/// Codes above this, and below zero, are error codes of MPI's own and not of a program.
+const ABORT_CODE_MAX: i32 = 0xffff;
+
 /// A node that has not ended its processes so long after SIGKILL is reported and not waited for.
 pub(super) const ENDING_US_MAX: u64 = 10_000_000;
 
@@ -205,9 +208,18 @@ impl Coordinator {
             format!(", saying {message:?}")
         };
         let reason = format!("{who} called MPI_Abort with code {code}{said}");
+        let is_of_mpi = !(0..=ABORT_CODE_MAX).contains(&code);
         // A shell sees eight bits; an abort is never a success.
         let code = if code & 0xff == 0 { 1 } else { code & 0xff };
-        self.begin_ending(now_us, JobEnd { code, reason }, 0, effects);
+        let end = JobEnd {
+            code,
+            reason: reason.clone(),
+        };
+        if is_of_mpi {
+            // MPI met an error it cannot return, such as a mate that was killed: nobody asked for an end.
+            return self.crash(now_us, reason, (end, Fault::Rank), effects);
+        }
+        self.begin_ending(now_us, end, 0, effects);
     }
 
     pub(super) fn on_node_gone(&mut self, now_us: u64, node: &NodeName, effects: &mut Vec<Effect>) {

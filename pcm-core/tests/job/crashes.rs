@@ -142,6 +142,22 @@ fn who_sends_sigterm_or_has_no_checkpoint_gets_an_end() {
 }
 
 #[test]
+fn mpi_that_gives_up_is_a_crash_and_a_program_that_aborts_is_an_end() {
+    for (code, comes_back) in [(807_062_543, true), (3, false)] {
+        let mut cluster = running(&[1, 1]);
+        let process = ProcessId(1);
+        let message = "abort".to_owned();
+        cluster.coordinate(Input::Said {
+            node: node(1),
+            message: JobMessage::Aborted { process, code, message },
+        });
+        cluster.settle();
+        assert_eq!(cluster.end.is_none(), comes_back, "{:?}", cluster.end);
+        assert_eq!(living(&cluster).len(), if comes_back { 2 } else { 0 });
+    }
+}
+
+#[test]
 fn a_crash_while_it_comes_back_is_another_crash() {
     let mut cluster = running(&[1, 1]);
     cluster.exit(ProcessId(1), ExitStatus::Signal(9));
