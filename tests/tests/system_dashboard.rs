@@ -141,6 +141,12 @@ fn the_page_shows_a_migration_within_a_second_and_its_button_migrates() {
         (&"n3".into(), &"n2".into())
     );
 
+    browser.value("document.querySelector('form[data-act=checkpoint] button').click()");
+    browser.wait_for(
+        "document.querySelector('#state').innerText.startsWith('checkpoint at iteration')",
+        LIMIT,
+    );
+
     browser.width(380);
     let overflow = browser.value("document.documentElement.scrollWidth - document.documentElement.clientWidth");
     assert_eq!(overflow, 0, "wider than a narrow screen");

@@ -2,6 +2,7 @@
 
 use super::teller::Source;
 use crate::failure::Failure;
+use crate::output::bytes;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::ids::{JobId, NodeName, Rank};
 use pcm_proto::layout::ModeWanted;
@@ -19,6 +20,7 @@ pub(super) enum Act {
     Expand { job: u64, to: u32 },
     Shrink { job: u64, to: u32 },
     Drain { node: String },
+    Checkpoint { job: u64 },
 }
 
 /// How it went, for the page.
@@ -35,6 +37,7 @@ impl Act {
             Self::Migrate { job, rank, to } => (job, LayoutChange::Migrate(vec![(Rank(rank), node(&to)?)])),
             Self::Expand { job, to } => (job, LayoutChange::Expand { to, nodes: Vec::new() }),
             Self::Shrink { job, to } => (job, LayoutChange::Shrink { to }),
+            Self::Checkpoint { job } => return Ok(ControlToDaemon::Checkpoint { job: JobId(job) }),
             Self::Drain { node: name } => {
                 return Ok(ControlToDaemon::Drain {
                     node: node(&name)?,
@@ -70,6 +73,18 @@ pub(super) async fn carry_out(source: &Source, body: &[u8]) -> Outcome {
                 done.total_ms
             ),
         ),
+        Ok(DaemonToControl::Checkpointed {
+            iteration,
+            bytes: size,
+            held_ms,
+            ..
+        }) => (
+            true,
+            format!(
+                "checkpoint at iteration {iteration}, {}, the program was held {held_ms:.1} ms",
+                bytes(size.0)
+            ),
+        ),
         Ok(_) => (true, "done".to_owned()),
         Err(failure) => (false, failure.message),
     };
@@ -92,6 +107,10 @@ mod tests {
         assert!(matches!(
             request(r#"{"act":"drain","node":"n1"}"#),
             ControlToDaemon::Drain { .. }
+        ));
+        assert!(matches!(
+            request(r#"{"act":"checkpoint","job":3}"#),
+            ControlToDaemon::Checkpoint { job: JobId(3) }
         ));
         assert!(serde_json::from_str::<Act>(r#"{"act":"kill","job":3}"#).is_err());
     }

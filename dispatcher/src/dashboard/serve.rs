@@ -33,6 +33,7 @@ const CONTROLS: &str = "\
 <form data-act=\"expand\"><label>More ranks<br><input name=\"to\" type=\"number\" min=\"1\" required></label><button>Expand</button></form>\
 <form data-act=\"shrink\"><label>Fewer ranks<br><input name=\"to\" type=\"number\" min=\"1\" required></label><button>Shrink</button></form>\
 <form data-act=\"drain\"><label>Node<br><input name=\"node\" list=\"nodes\" required autocomplete=\"off\"></label><button>Drain</button></form>\
+<form data-act=\"checkpoint\"><button>Checkpoint</button></form>\
 </div></details><main id=\"story\"><p>Asking the cluster.</p></main>";
 
 struct Shared {

@@ -10,7 +10,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line as TextLine;
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
 
-const KEYS: &str = "tab pane  jk row  s sort  r reverse  / filter  m migrate  d drain  q quit";
+const KEYS: &str = "tab pane  jk row  s sort  r reverse  / filter  m move  d drain  c save  q quit";
 /// Lines of a table beside its rows: its title and its head.
 const FRAME: u16 = 2;
 

@@ -77,6 +77,12 @@ fn on_idle(state: &mut State, code: KeyCode) -> Outcome {
         KeyCode::Esc => state.filter.clear(),
         KeyCode::Char('m') => migrate(state),
         KeyCode::Char('d') => drain(state),
+        KeyCode::Char('c') => {
+            state.line = match state.job {
+                Some(job) => Line::Confirm(Order::Checkpoint { job }),
+                None => Line::Idle("no job runs".to_owned()),
+            }
+        }
         _ => {}
     }
     Outcome::Shown

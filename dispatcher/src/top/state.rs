@@ -64,12 +64,14 @@ impl Sort {
 pub(super) enum Order {
     Migrate { job: JobId, rank: Rank, to: NodeName },
     Drain { node: NodeName },
+    Checkpoint { job: JobId },
 }
 
 impl Order {
     pub(super) fn question(&self) -> String {
         match self {
             Self::Migrate { job, rank, to } => format!("move rank {rank} of job {job} to node {to}?"),
+            Self::Checkpoint { job } => format!("make a checkpoint of job {job}?"),
             Self::Drain { node } => format!("move every rank off node {node} and give it no new ones?"),
         }
     }

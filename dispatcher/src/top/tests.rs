@@ -179,6 +179,9 @@ fn an_unknown_node_and_the_wrong_pane_are_told() {
     press(&mut state, &typed("jjd"));
     let drained = press(&mut state, &typed("y"));
     assert_eq!(drained, Outcome::Do(Order::Drain { node: node_name(2) }));
+    let made = press(&mut state, &typed("cy"));
+    assert_eq!(made, Outcome::Do(Order::Checkpoint { job: JobId(2) }));
+    assert_eq!(press(&mut state, &typed("cn")), Outcome::Shown);
 }
 
 #[test]

@@ -177,6 +177,7 @@ async fn order_once(cluster: &ClusterDir, order: Order) -> Result<String, Failur
             mode: ModeWanted::Auto,
             cause: "pcmctl top".to_owned(),
         },
+        Order::Checkpoint { job } => ControlToDaemon::Checkpoint { job },
         Order::Drain { node } => ControlToDaemon::Drain {
             node,
             deadline_ms: None,
@@ -189,6 +190,9 @@ async fn order_once(cluster: &ClusterDir, order: Order) -> Result<String, Failur
             done.moved.len(),
             done.pause_ms,
             done.total_ms
+        )),
+        DaemonToControl::Checkpointed { iteration, held_ms, .. } => Ok(format!(
+            "checkpoint at iteration {iteration}, the program was held {held_ms:.1} ms"
         )),
         _ => Ok("done".to_owned()),
     }
