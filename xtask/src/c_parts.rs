@@ -14,7 +14,7 @@ struct Program {
     malleable: bool,
 }
 
-const PROGRAMS: [Program; 8] = [
+const PROGRAMS: [Program; 9] = [
     Program {
         name: "heat2d-c",
         source: "examples/heat2d/heat2d.c",
@@ -48,6 +48,11 @@ const PROGRAMS: [Program; 8] = [
     Program {
         name: "pcm-pingpong",
         source: "pcm-lib/bench/pingpong.c",
+        malleable: true,
+    },
+    Program {
+        name: "pcm-keeping",
+        source: "pcm-lib/bench/keeping.c",
         malleable: true,
     },
     Program {

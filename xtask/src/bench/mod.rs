@@ -2,6 +2,8 @@
 //!
 //! To add one: write `NAME.rs` with `pub(super) const BENCH: Bench`, and name it in `registry::BENCHES`.
 
+mod checkpoint;
+mod events;
 mod fabric;
 mod interleave;
 mod iteration;
@@ -10,6 +12,7 @@ mod limited_nodes;
 mod overhead;
 mod reconfigure;
 mod record;
+mod recovery;
 pub(crate) mod registry;
 mod samples;
 mod spawn;

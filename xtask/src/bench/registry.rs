@@ -1,6 +1,8 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
-use super::{fabric, iteration, launch, overhead, reconfigure, record, spawn, table, waiting, watching};
+use super::{
+    checkpoint, fabric, iteration, launch, overhead, reconfigure, record, recovery, spawn, table, waiting, watching,
+};
 use crate::{compile, environment::Environment, failure::Failure, repository::Repository, setup};
 use std::path::PathBuf;
 
@@ -8,11 +10,13 @@ pub(super) use super::samples::Report;
 
 /// The benches, in the order `list` shows them.
 const BENCHES: &[Bench] = &[
+    checkpoint::BENCH,
     fabric::BENCH,
     iteration::BENCH,
     launch::BENCH,
     overhead::BENCH,
     reconfigure::BENCH,
+    recovery::BENCH,
     spawn::BENCH,
     waiting::BENCH,
     watching::BENCH,
