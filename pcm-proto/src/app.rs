@@ -52,6 +52,8 @@ pub mod environment {
     pub const CHECKPOINT_DIR: &str = "PCM_CHECKPOINT_DIR";
     /// What the names of checkpoints begin with; default: the program's name.
     pub const CHECKPOINT_NAME: &str = "PCM_CHECKPOINT_NAME";
+    /// How often the job was started again after crashes; from the daemon.
+    pub const RESTARTS: &str = "PCM_RESTARTS";
     /// `none` or `lz4`.
     pub const CHECKPOINT_COMPRESSION: &str = "PCM_CHECKPOINT_COMPRESSION";
     /// `yes`: checkpoints that are due are written into files, too, and not only kept in memory by the daemons. Without

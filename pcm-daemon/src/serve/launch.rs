@@ -94,6 +94,9 @@ impl Daemon {
         };
         let mut extra = if spec.preload { preload(spec) } else { Vec::new() };
         extra.extend(local.newcomer.iter().flat_map(role_variables));
+        if part.state.restarts() > 0 {
+            extra.push((names::RESTARTS.to_owned(), part.state.restarts().to_string()));
+        }
         let is_first = local.newcomer.is_none() && !world.start().spawned;
         if let Some(restores) = part.state.restores().filter(|_| is_first) {
             extra.extend(role_variables(&Newcomer {

@@ -32,7 +32,8 @@ pub(crate) struct Looks {
 impl Looks {
     /// Looks of a program that begins with this iteration.
     pub(crate) fn new(settings: &Settings, iteration: u64, has_daemon: bool) -> Self {
-        let schedule = Schedule::new(Moment(0), settings.when, 1);
+        let mut schedule = Schedule::new(Moment(0), settings.when, 1);
+        (0..settings.failures).for_each(|_| schedule.on_failure(Moment(0)));
         let next = if settings.when == When::OnDemand && !has_daemon {
             u64::MAX
         } else {
@@ -57,6 +58,8 @@ impl Looks {
         if self.next != u64::MAX {
             self.next = iteration + 1;
         }
+        // Who took over data did not do the iterations before: they tell nothing of how long one takes.
+        self.last = (self.now(), iteration);
     }
 
     /// Whether a checkpoint is to be made now, for it is due or wanted, and the last one is over. Collective; what rank 0
@@ -115,6 +118,14 @@ fn step(left: Duration, each: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn iterations_of_others_do_not_count_for_how_long_one_takes() {
+        let settings = Settings::of(|_| None).unwrap();
+        let mut looks = Looks::new(&settings, 0, true);
+        looks.renew(5000);
+        assert_eq!((looks.next, looks.last.1), (5001, 5000));
+    }
 
     #[test]
     fn looks_are_few_and_the_last_is_near_the_moment() {

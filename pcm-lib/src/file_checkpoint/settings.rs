@@ -5,7 +5,7 @@ use pcm_checkpoint::Compression;
 use pcm_core::checkpoint::When;
 use pcm_proto::app::environment::{
     CHECKPOINT_COMPRESSION, CHECKPOINT_DIR, CHECKPOINT_EVERY, CHECKPOINT_FILES, CHECKPOINT_KEEP, CHECKPOINT_NAME,
-    RESTORE,
+    RESTARTS, RESTORE,
 };
 use std::{
     env,
@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(super) directory: PathBuf,
     pub(super) name: String,
     pub(crate) when: When,
+    /// Failures of the job so far.
+    pub(super) failures: u32,
     /// Whether what is due is written into files, too, where a daemon keeps it in memory.
     pub(crate) has_files: bool,
     pub(super) compression: Compression,
@@ -40,7 +42,7 @@ impl Settings {
         Self::of(|name| env::var_os(name).filter(|value| !value.is_empty()))
     }
 
-    fn of(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, CheckpointError> {
+    pub(super) fn of(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, CheckpointError> {
         let text = |name| value(name).map(|value| value.to_string_lossy().into_owned());
         let restore = text(RESTORE).unwrap_or_default();
         Ok(Self {
@@ -54,6 +56,8 @@ impl Settings {
                 .map(|name| plain(&name))
                 .unwrap_or_else(program_name),
             when: text(CHECKPOINT_EVERY).map_or(Ok(When::OnDemand), |text| when(&text))?,
+            // What the daemon wrote is a number.
+            failures: text(RESTARTS).and_then(|text| text.parse().ok()).unwrap_or(0),
             has_files: text(CHECKPOINT_FILES).map_or(Ok(false), |text| files(&text))?,
             compression: text(CHECKPOINT_COMPRESSION).map_or(Ok(Compression::None), |text| compression(&text))?,
             keep: text(CHECKPOINT_KEEP).map_or(Ok(KEEP_DEFAULT), |text| keep(&text))?,
