@@ -35,7 +35,17 @@ pub struct Crashing<'a> {
 
 impl<'a> Crashing<'a> {
     /// Starts it on four ranks with these options of `run`; each iteration takes about `sleep_us`.
-    pub fn start(cluster: &'a Cluster, options: &[&str], (iterations, sleep_us): (u64, u32)) -> Self {
+    pub fn start(cluster: &'a Cluster, options: &[&str], length: (u64, u32)) -> Self {
+        Self::start_with(cluster, options, length, &[])
+    }
+
+    /// The same, with these variables in the environment of its ranks.
+    pub fn start_with(
+        cluster: &'a Cluster,
+        options: &[&str],
+        (iterations, sleep_us): (u64, u32),
+        variables: &[(&str, &str)],
+    ) -> Self {
         let before = last_job(cluster);
         let mut command = cluster.pcmctl(&["run", "-n", "4", "--name", JOB]);
         command.args(options).arg("--").arg(built(PROGRAM));
@@ -46,6 +56,7 @@ impl<'a> Crashing<'a> {
             "--sleep-us",
             &sleep_us.to_string(),
         ]);
+        command.envs(variables.iter().copied());
         let job = Background::start(&mut command);
         let number = wait::until("the job to be known", LIMIT, || {
             let number = last_job(cluster);

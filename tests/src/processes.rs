@@ -42,6 +42,11 @@ pub fn parent(pid: u32) -> u32 {
     rest.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
+/// The processes that this one started.
+pub fn children(pid: u32) -> Vec<u32> {
+    all().filter(|child| parent(*child) == pid).collect()
+}
+
 /// Sends a signal; false when there is no such process.
 pub fn send(pid: u32, signal: Signal) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);

@@ -130,3 +130,19 @@ fn a_checkpoint_is_made_when_somebody_asks() {
     job.ends_right();
     cluster.down();
 }
+
+#[test]
+fn a_job_that_cannot_leave_a_node_in_time_goes_on_elsewhere_from_a_fresh_checkpoint() {
+    let cluster = Cluster::up(3);
+    let job = Crashing::start_with(&cluster, &[], LENGTH, &[("PCM_HOLD", "converging:20000")]);
+    tests::wait::until("its ranks", tests::cluster::LIMIT, || {
+        (job.ranks().len() == 4).then_some(())
+    });
+    let drained = cluster.run(&["drain", "n2", "--deadline", "8"]);
+    assert!(drained.status.success(), "{drained:?}\n{}", cluster.logs());
+    job.wait_for("recovered", 1);
+    let told = job.events("crashed").remove(0).to_string();
+    assert!(told.contains("node n2 is taken away"), "{told}");
+    job.ends_right();
+    cluster.down();
+}

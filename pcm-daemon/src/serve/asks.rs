@@ -30,6 +30,8 @@ pub(super) enum Purpose {
     Forward { from: Requester },
     /// A job is to leave this node.
     Drain { job: JobId },
+    /// A job is to make a checkpoint before it leaves this node.
+    DrainCheckpoint { job: JobId },
     /// A program wants another number of ranks.
     Wish { job: JobId },
     /// One of many answers.
@@ -186,6 +188,9 @@ impl Daemon {
             }
             (Purpose::Forward { from }, Answer::Control(answer)) => self.answer(from, *answer),
             (Purpose::Drain { job }, Answer::Control(answer)) => self.on_drain_answer(job, Some(*answer)),
+            (Purpose::DrainCheckpoint { job }, Answer::Control(answer)) => {
+                self.on_drain_checkpoint(job, Some(*answer));
+            }
             (Purpose::Wish { job }, Answer::Control(answer)) => Self::on_wish_answer(job, Some(*answer)),
             (Purpose::Gather(gather), answer) => self.on_gathered(gather, node, Some(answer)),
             (purpose, _) => self.on_no_answer(node, purpose),
@@ -225,6 +230,7 @@ impl Daemon {
                 }
             }
             Purpose::Drain { job } => self.on_drain_answer(job, None),
+            Purpose::DrainCheckpoint { job } => self.on_drain_checkpoint(job, None),
             Purpose::Wish { job } => Self::on_wish_answer(job, None),
             Purpose::Gather(gather) => self.on_gathered(gather, node, None),
         }

@@ -1,4 +1,5 @@
-//! Empties this node: it takes no new ranks, and each job moves its ranks elsewhere, one job after the other.
+//! Empties this node: it takes no new ranks, and each job moves its ranks elsewhere, one job after the other. With a
+//! deadline each job makes a checkpoint first, and one that has not left in time is started again elsewhere from that.
 
 use super::asks::Purpose;
 use super::control::Requester;
@@ -7,8 +8,9 @@ use super::timers::Timer;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange, Refusal};
 use pcm_proto::ids::JobId;
 use pcm_proto::layout::ModeWanted;
-use pcm_proto::peer::Question;
+use pcm_proto::peer::{JobMessage, Question};
 use pcm_proto::refusal;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// A node is empty within this time unless somebody says otherwise; each job needs a second or two.
@@ -17,11 +19,21 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(300);
 /// Pause before a job that is being reconfigured is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
 
+/// Ranks that were left when the deadline came are ended, and their job is told, within this time.
+const FORCED_WITHIN: Duration = Duration::from_secs(15);
+
 /// Somebody waits for the node to be empty.
 #[derive(Debug)]
 pub(super) struct Draining {
     from: Requester,
     until: Instant,
+    /// Whether the node is going to be taken away then.
+    has_deadline: bool,
+    /// Jobs that were asked for a checkpoint, and those that made one.
+    asked: BTreeSet<JobId>,
+    safe: BTreeSet<JobId>,
+    /// Whether the deadline came, and the jobs that were left were told so.
+    is_forced: bool,
 }
 
 impl Daemon {
@@ -38,15 +50,27 @@ impl Daemon {
         self.drain = Some(Draining {
             from,
             until: Instant::now() + within,
+            has_deadline: deadline_ms.is_some(),
+            asked: BTreeSet::new(),
+            safe: BTreeSet::new(),
+            is_forced: false,
         });
         self.drain_next();
     }
 
     /// Asks the next job to leave; without one the node is empty.
     pub(super) fn drain_next(&mut self) {
-        let Some(Draining { until, .. }) = &self.drain else {
+        let Some(Draining {
+            until,
+            has_deadline,
+            asked,
+            is_forced,
+            ..
+        }) = &mut self.drain
+        else {
             return;
         };
+        let is_forced = *is_forced;
         let left = until.saturating_duration_since(Instant::now());
         let busy = self
             .parts
@@ -57,6 +81,13 @@ impl Daemon {
         };
         if left.is_zero() {
             return self.drain_failed(job, "there was no time left for it", refusal::DEADLINE);
+        }
+        if is_forced {
+            return self.timers.arm(ASK_AGAIN, Timer::Drain);
+        }
+        if *has_deadline && asked.insert(job) {
+            let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job }));
+            return self.ask(&coordinator, question, Purpose::DrainCheckpoint { job }, left / 2);
         }
         let request = ControlToDaemon::Reconfigure {
             job,
@@ -70,6 +101,33 @@ impl Daemon {
             Purpose::Drain { job },
             left,
         );
+    }
+
+    /// A job made a checkpoint before it leaves, or cannot.
+    pub(super) fn on_drain_checkpoint(&mut self, job: JobId, answer: Option<DaemonToControl>) {
+        if let (Some(draining), Some(DaemonToControl::Checkpointed { .. })) = (&mut self.drain, answer) {
+            draining.safe.insert(job);
+        }
+        self.drain_next();
+    }
+
+    /// Jobs that have a checkpoint go on elsewhere from there; whether there are any.
+    fn force_out(&mut self) -> bool {
+        let Some(draining) = &mut self.drain else { return false };
+        if draining.is_forced || draining.safe.is_empty() {
+            return false;
+        }
+        draining.is_forced = true;
+        draining.until = Instant::now() + FORCED_WITHIN;
+        for job in draining.safe.clone() {
+            let coordinator = self.parts.get(&job).map(|part| part.state.coordinator().clone());
+            if let Some(coordinator) = coordinator {
+                let reason = format!("node {} is taken away, and its ranks did not move in time", self.own);
+                self.send_job(&coordinator, job, JobMessage::Lost { reason });
+            }
+        }
+        self.timers.arm(ASK_AGAIN, Timer::Drain);
+        true
     }
 
     /// A job left the node, or says why not.
@@ -90,6 +148,9 @@ impl Daemon {
     }
 
     fn drain_failed(&mut self, job: JobId, why: &str, code: &str) {
+        if code == refusal::DEADLINE && self.force_out() {
+            return;
+        }
         let ranks = self.report().ranks;
         self.set_draining(false);
         let message = format!(
