@@ -110,6 +110,7 @@ mod tests {
             ranks_after: 2,
             moved: vec![moved(1, None, node("n1")), moved(0, node("n0"), None)],
             bytes_moved: Bytes(2048),
+            bytes_ahead: Bytes(0),
             pause_ms: 1.25,
             mode: layout::Mode::Relaunch,
             total_ms: 40.0,

@@ -3,6 +3,7 @@
 //! meaning "the job's communicator". In any other process it passes every call through. It never prints, never ends
 //! the process (but for a rank that is ordered to leave), never installs a signal handler, and does nothing before `MPI_Init`.
 
+mod ahead;
 mod assembly;
 mod capi;
 mod channel;

@@ -95,7 +95,16 @@ pub enum AppToDaemon {
         /// Bytes of the image.
         bytes: u64,
     },
-    /// A restored rank asks for parked data.
+    /// The constant data that others need of this rank can be copied out of its memory while it computes on.
+    Ahead {
+        /// For which attempt.
+        attempt: Attempt,
+        /// Address of the table of [`crate::parked::Stretch`]es.
+        table: u64,
+        /// Its entries.
+        stretches: u32,
+    },
+    /// A restored rank asks for parked data; or, before a meeting, one that needs constant data of others.
     Restore(RestoreAsk),
     /// A restored rank cannot take its data up; the relaunch has failed.
     RestoreFailed {

@@ -161,6 +161,8 @@ pub struct Reconfigured {
     pub moved: Vec<Moved>,
     /// Bytes that went from one process to another, or were parked.
     pub bytes_moved: Bytes,
+    /// Those of them that travelled ahead, while the ranks still iterated.
+    pub bytes_ahead: Bytes,
     /// Longest time any rank's application code was held; of a relaunch, from the meeting point until all ranks run.
     pub pause_ms: f64,
     /// How it was carried out.

@@ -119,7 +119,8 @@ pub struct Progress {
     pub registered_bytes: AtomicU64,
     /// The iteration its loop ends at, as it declared; 0 when it never did.
     pub iterations_declared: AtomicU64,
-    unused: [AtomicU64; 1],
+    /// Those of `registered_bytes` that are of constant arrays, which can travel ahead of a meeting.
+    pub constant_bytes: AtomicU64,
 }
 
 /// The call a rank is in, and the sum over all its calls.

@@ -90,7 +90,8 @@ pub struct BlockRun {
 /// What a restored rank asks its daemon. May be repeated; each is answered when the answer is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestoreAsk {
-    /// What the relaunch changes.
+    /// What the relaunch changes. Before a meeting the answer is
+    /// [`crate::reconfiguration::ReconfigurationOrder::Ahead`].
     Plan,
     /// These blocks of what an old rank parked; those beyond its end are left out.
     Blocks {
@@ -115,6 +116,8 @@ pub enum RestoreAnswer {
     },
     /// To `Blocks`: they are in the memory file that comes with this packet, where they were in the image.
     Image {
+        /// For which attempt it was parked; none of a checkpoint.
+        attempt: Option<Attempt>,
         /// The old rank.
         rank: Rank,
         /// Bytes of the image.
@@ -122,6 +125,8 @@ pub enum RestoreAnswer {
     },
     /// To `Blocks`: there is no such image any more, or it cannot be had.
     Lost {
+        /// For which attempt it was asked for; none of a checkpoint.
+        attempt: Option<Attempt>,
         /// The old rank.
         rank: Rank,
         /// What happened, for a person.

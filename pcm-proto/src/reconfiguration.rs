@@ -89,6 +89,8 @@ pub struct Tally {
     pub bytes: Bytes,
     /// Wrapping sum of the chunks' checksums.
     pub checksum: u64,
+    /// Number of bytes that had travelled ahead of the meeting, not counted in `bytes`.
+    pub ahead: Bytes,
 }
 
 impl Tally {
@@ -98,6 +100,7 @@ impl Tally {
         Self {
             bytes: Bytes(self.bytes.0.wrapping_add(other.bytes.0)),
             checksum: self.checksum.wrapping_add(other.checksum),
+            ahead: Bytes(self.ahead.0.wrapping_add(other.ahead.0)),
         }
     }
 }
@@ -368,6 +371,13 @@ pub enum ReconfigurationOrder {
         /// How long to wait for the decision once done.
         patience_us: u64,
     },
+    /// This is planned: constant data may travel now, while the rank iterates on.
+    Ahead {
+        /// Which attempt.
+        attempt: Attempt,
+        /// The meeting to come, without ports.
+        meeting: Box<MeetOrder>,
+    },
     /// The daemon was started again and may not have heard the last report: repeat it.
     Repeat,
     /// What became of the attempt.
@@ -388,6 +398,11 @@ pub enum ReconfigurationReport {
     Ready {
         /// The port its world opened; empty when it opened none.
         port: String,
+    },
+    /// The rank has the constant data it needs, or does without it until the meeting; its own can be had.
+    Ahead {
+        /// Which attempt.
+        attempt: Attempt,
     },
     /// The rank waits at the ceiling and has not started this iteration.
     AtCeiling {
@@ -498,8 +513,9 @@ mod tests {
         let part = Tally {
             bytes: Bytes(4),
             checksum: u64::MAX,
+            ahead: Bytes(3),
         };
         let sum = part.plus(part);
-        assert_eq!((sum.bytes, sum.checksum), (Bytes(8), u64::MAX - 1));
+        assert_eq!((sum.bytes, sum.checksum, sum.ahead), (Bytes(8), u64::MAX - 1, Bytes(6)));
     }
 }

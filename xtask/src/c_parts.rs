@@ -36,6 +36,11 @@ const PROGRAMS: [Program; 9] = [
         malleable: true,
     },
     Program {
+        name: "pcm-constant",
+        source: "tests/programs/constant.c",
+        malleable: true,
+    },
+    Program {
         name: "pcm-trial",
         source: "tests/programs/trial.c",
         malleable: false,

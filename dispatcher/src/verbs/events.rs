@@ -149,6 +149,7 @@ mod tests {
             ranks_after: 4,
             moved: Vec::new(),
             bytes_moved: Bytes(8),
+            bytes_ahead: Bytes(0),
             pause_ms: 1.0,
             mode: Mode::Live,
             total_ms: 2.0,

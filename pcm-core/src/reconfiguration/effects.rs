@@ -143,6 +143,11 @@ pub enum Timer {
         /// Orders heard when it was armed.
         heard: u64,
     },
+    /// Participant: what travels ahead of the meeting has had its time.
+    Ahead {
+        /// Which attempt.
+        attempt: Attempt,
+    },
     /// Participant: ask again what was decided.
     AskDecision {
         /// Which attempt.
@@ -257,7 +262,15 @@ pub enum Effect {
         /// For which attempt.
         attempt: Attempt,
     },
-    /// Drop the data parked here for a relaunch.
+    /// Tell a process to have its constant data copied and to take that of others, while it computes on. It reports
+    /// [`ReconfigurationReport::Ahead`]; the driver does so for one that has no constant data.
+    SendAhead {
+        /// Which process.
+        process: ProcessId,
+        /// For which attempt.
+        attempt: Attempt,
+    },
+    /// Drop the data parked here for a relaunch, or sent ahead of a meeting.
     DropParked {
         /// Of which attempt.
         attempt: Attempt,

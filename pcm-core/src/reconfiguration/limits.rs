@@ -7,6 +7,9 @@ use std::time::Duration;
 pub struct Limits {
     /// For newcomers to start and initialise. MPI_Init takes 30–140 ms; a loaded node and a cold program file much more.
     pub prepare_max: Duration,
+    /// For constant data to travel ahead of the meeting; what has not come by then travels at the meeting. Below
+    /// `prepare_max`. At 500 MB/s of a link it is enough for 10 GB.
+    pub ahead_max: Duration,
     /// For all ranks to stand at the ceiling. Must exceed a long iteration.
     pub converge_max: Duration,
     /// For accept, connect and merge. Takes 0.3–20 ms for each world.
@@ -52,6 +55,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             prepare_max: Duration::from_secs(30),
+            ahead_max: Duration::from_secs(20),
             converge_max: Duration::from_secs(120),
             meet_max: Duration::from_secs(10),
             move_max: Duration::from_secs(120),

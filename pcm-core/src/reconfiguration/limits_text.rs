@@ -60,6 +60,7 @@ impl Limits {
     fn time_mut(&mut self, name: &str) -> Option<&mut Duration> {
         Some(match name {
             "prepare_max" => &mut self.prepare_max,
+            "ahead_max" => &mut self.ahead_max,
             "converge_max" => &mut self.converge_max,
             "meet_max" => &mut self.meet_max,
             "move_max" => &mut self.move_max,

@@ -10,6 +10,7 @@ mod limits_text;
 pub use limits_text::LimitsError;
 mod participant;
 mod planning;
+pub use planning::meet_order;
 pub mod rank;
 pub mod reconfigurer;
 pub mod record;

@@ -214,7 +214,7 @@ fn finish(request: &PlanRequest, ground: &Ground<'_>, mode: Mode, members: Vec<M
 }
 
 /// The call to the meeting, the same for every process of the plan.
-pub(super) fn meet_order(plan: &Plan, ports: &[WorldPort]) -> MeetOrder {
+pub fn meet_order(plan: &Plan, ports: &[WorldPort]) -> MeetOrder {
     let port_of = |world: WorldId| {
         let found = ports.iter().find(|p| p.world == world);
         found.map(|p| p.port.clone()).unwrap_or_default()

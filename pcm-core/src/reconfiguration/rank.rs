@@ -239,6 +239,8 @@ impl RankSide {
             }
             ReconfigurationOrder::Decided { attempt, committed, .. } => self.on_decided(now, attempt, committed),
             ReconfigurationOrder::Repeat => self.on_repeat(),
+            // The library's own affair: it changes nothing about who may do what.
+            ReconfigurationOrder::Ahead { .. } => Vec::new(),
         };
         if matches!(self.state, State::Called { .. }) {
             // A newcomer holds the program up from here on, when all stand.

@@ -245,6 +245,7 @@ impl Parts<'_> {
             Timer::Resend { .. } | Timer::Unresolved { .. } => step.dropped.stale_timer += 1,
             Timer::NodeLost { node, absence } => self.coordinator.on_node_lost(step, node, absence),
             Timer::Patience { attempt, heard } => self.participant.on_patience(step, attempt, heard),
+            Timer::Ahead { attempt } => self.participant.on_ahead_timer(step, attempt),
             Timer::AskDecision { attempt, heard, times } => self.participant.on_ask_timer(step, attempt, heard, times),
             Timer::Settle { attempt } => self.participant.on_settle_timer(step, attempt),
             Timer::Leave { attempt } => self.participant.on_leave_timer(step, attempt),

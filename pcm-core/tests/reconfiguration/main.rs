@@ -95,6 +95,28 @@ fn a_migration_commits_and_says_what_it_moved_and_cost() {
 }
 
 #[test]
+fn preparing_waits_for_what_travels_ahead_and_not_for_ever() {
+    let mut table = Table::new(&["a", "b"], &[]);
+    table.late.insert(ProcessId(0));
+    table.request("a", migrate(2, 1, "c"));
+    table.pass(table.limits.ahead_max / 2);
+    assert!(table.ceilings.is_empty(), "nobody is stopped yet");
+    table.pass(table.limits.ahead_max);
+    assert!(everybody_is_free(&table));
+    assert_eq!(reconfigured(&table).len(), 1);
+}
+
+#[test]
+fn ranks_of_a_relaunch_send_nothing_ahead() {
+    let mut table = Table::new(&["a", "b"], &[]);
+    table.late.extend([ProcessId(0), ProcessId(1)]);
+    let mut relaunch = migrate(2, 1, "c");
+    relaunch.mode = pcm_proto::layout::ModeWanted::Relaunch;
+    table.request("a", relaunch);
+    assert_eq!(reconfigured(&table).len(), 1);
+}
+
+#[test]
 fn a_second_request_is_refused_and_names_the_first() {
     let mut table = Table::new(&["a", "b"], &[]);
     table.lost = |_, _, message| is_moved(message);
@@ -205,6 +227,7 @@ fn a_leaver_that_dies_after_its_data_has_moved_is_not_missed() {
     let tally = pcm_proto::reconfiguration::Tally {
         bytes: pcm_proto::ids::Bytes(8),
         checksum: 7,
+        ahead: pcm_proto::ids::Bytes(0),
     };
     let report = pcm_proto::reconfiguration::ReconfigurationReport::Moved {
         attempt,
@@ -473,6 +496,7 @@ fn a_timer_of_something_that_is_over_is_ignored() {
             reign: attempt.reign(),
         },
         Timer::Patience { attempt, heard: 1 },
+        Timer::Ahead { attempt },
         Timer::Settle { attempt },
         Timer::Leave { attempt },
         Timer::Candidate { reign: attempt.reign() },
@@ -484,7 +508,7 @@ fn a_timer_of_something_that_is_over_is_ignored() {
         table.input("a", Input::Timer(timer));
     }
     assert_eq!((table.records.clone(), table.reports.len()), (records, reports));
-    assert_eq!(table.daemons[&node("a")].dropped().stale_timer, 7);
+    assert_eq!(table.daemons[&node("a")].dropped().stale_timer, 8);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use pcm_core::reconfiguration::reconfigurer::Reconfigurer;
 use pcm_core::reconfiguration::record::JobRecord;
 use pcm_proto::ids::{Bytes, Epoch, Iteration, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::layout::{Layout, Member, ModeWanted, PlanKind, PlanRequest, Seat};
-use pcm_proto::reconfiguration::{ReconfigurationMessage, ReconfigurationOrder, ReconfigurationReport, Tally};
+use pcm_proto::reconfiguration::{Attempt, ReconfigurationMessage, ReconfigurationOrder, ReconfigurationReport, Tally};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Where the ranks are when nobody stops them.
@@ -49,6 +49,8 @@ pub(crate) struct Table {
     pub(crate) ended_by_force: Vec<ProcessId>,
     /// Processes that do not answer a call any more.
     pub(crate) silent: BTreeSet<ProcessId>,
+    /// Processes that do not come to take what travels ahead of a meeting.
+    pub(crate) late: BTreeSet<ProcessId>,
     /// Processes that report more than they received.
     pub(crate) liars: BTreeSet<ProcessId>,
     /// Processes that cannot be started.
@@ -91,6 +93,7 @@ impl Table {
             ceilings: BTreeMap::new(),
             ended_by_force: Vec::new(),
             silent: BTreeSet::new(),
+            late: BTreeSet::new(),
             liars: BTreeSet::new(),
             unstartable: BTreeSet::new(),
             lost: |_, _, _| false,
@@ -248,6 +251,7 @@ impl Table {
                     let result = Ok(Tally {
                         bytes: Bytes(8),
                         checksum: 1,
+                        ahead: Bytes(0),
                     });
                     self.queue.push_back((at.clone(), Input::Salvaged { process, result }));
                 }
@@ -264,6 +268,7 @@ impl Table {
                 }
                 Effect::ArmTimer { timer, after } => self.timers.push((at.clone(), timer, self.now.plus(after))),
                 Effect::Report(report) => self.reports.push(report),
+                Effect::SendAhead { process, attempt } => self.send_ahead(at, process, attempt),
                 Effect::DropParked { .. } => {}
             }
         }
@@ -319,6 +324,12 @@ impl Table {
         self.queue.push_back((at.clone(), Input::Report { process, report }));
     }
 
+    fn send_ahead(&mut self, at: &NodeName, process: ProcessId, attempt: Attempt) {
+        if self.alive.contains_key(&process) && !self.late.contains(&process) {
+            self.say(at, process, ReconfigurationReport::Ahead { attempt });
+        }
+    }
+
     fn obey(&mut self, at: &NodeName, process: ProcessId, order: ReconfigurationOrder) {
         if !self.alive.contains_key(&process) || self.silent.contains(&process) {
             return;
@@ -330,10 +341,12 @@ impl Table {
                 let sent = Tally {
                     bytes: Bytes(8),
                     checksum: 7,
+                    ahead: Bytes(0),
                 };
                 let received = Tally {
                     bytes: Bytes(8),
                     checksum: 7 + lies,
+                    ahead: Bytes(0),
                 };
                 self.say(
                     at,
@@ -350,6 +363,7 @@ impl Table {
                     Tally {
                         bytes: Bytes(8),
                         checksum: 7,
+                        ahead: Bytes(0),
                     },
                     Tally::default(),
                 );

@@ -222,7 +222,8 @@ impl Daemon {
         let outcome = match answer {
             DaemonToControl::Reconfigured(done) => ProposalOutcome::Done {
                 pause_ms: done.pause_ms,
-                bytes_moved: done.bytes_moved,
+                // What travelled ahead held nobody up.
+                bytes_moved: Bytes(done.bytes_moved.0.saturating_sub(done.bytes_ahead.0)),
                 total_ms: done.total_ms,
             },
             DaemonToControl::Refused(Refusal { code, message }) => ProposalOutcome::Refused { code, message },

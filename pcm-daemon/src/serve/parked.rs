@@ -5,14 +5,14 @@ use super::daemon::Daemon;
 use super::fetch::{ASK_AGAIN, Fetch, Unfit, block_checksum};
 use super::timers::Timer;
 use crate::keeper_link::HandedImage;
-use pcm_core::reconfiguration::effects::Input;
+use pcm_core::reconfiguration::{effects::Input, meet_order};
 use pcm_proto::app::DaemonToApp;
-use pcm_proto::ids::{Bytes, JobId, NodeName, Rank};
+use pcm_proto::ids::{Bytes, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::layout::{Mode, Plan};
 use pcm_proto::parked::{BLOCK_BYTES, BlockRun, IMAGE_BYTES_MAX, ParkKey, ParkedMessage, RestoreAnswer, RestoreAsk};
 use pcm_proto::peer::JobMessage;
-use pcm_proto::reconfiguration::{Attempt, ReconfigurationReport, Tally};
+use pcm_proto::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport, Tally};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -20,7 +20,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
 /// The order to drop an image may be lost with a link. Whoever could need it has it by then or is given up: the limits of
@@ -34,6 +34,18 @@ struct Image {
     bytes: u64,
 }
 
+/// Who waits for one image at most: every process of a job, and one block for each node.
+const WANTING_MAX: usize = 8192;
+
+/// Who waits for an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanting {
+    /// A process here, for the image of this old rank.
+    Process(ProcessKey, Rank),
+    /// Another node, for this block.
+    Node(NodeName, u64),
+}
+
 /// All parked data this daemon deals with.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
@@ -42,6 +54,8 @@ pub(super) struct Parked {
     awaited: BTreeMap<ParkKey, Option<ReconfigurationReport>>,
     /// Being copied out of processes that hang.
     salvaged: BTreeSet<ParkKey>,
+    /// Of live attempts: who waits for an image that is still to come.
+    wanted: BTreeMap<ParkKey, Vec<Wanting>>,
     fetches: BTreeMap<ParkKey, Fetch>,
     is_timer_armed: bool,
 }
@@ -57,6 +71,7 @@ impl Parked {
         self.images.retain(|key, _| !is_over(key));
         self.awaited.retain(|key, _| !is_over(key));
         self.salvaged.retain(|key| !is_over(key));
+        self.wanted.retain(|key, _| !is_over(key));
         self.fetches.retain(|key, _| !is_over(key));
     }
 }
@@ -70,10 +85,7 @@ impl Daemon {
 
     /// An image whose release was lost must not be held until the job ends.
     pub(super) fn on_unneeded_timer(&mut self, key: ParkKey) {
-        if self
-            .relaunch(key.job)
-            .is_some_and(|(attempt, _)| attempt == key.attempt)
-        {
+        if self.engaged(key.job).is_some_and(|(attempt, _)| attempt == key.attempt) {
             self.timers.arm(NEEDED_MAX, Timer::Unneeded(key));
         } else if self.parked.images.contains_key(&key) {
             tracing::warn!(job = %key.job, attempt = %key.attempt, "parked data was never released and is dropped");
@@ -89,9 +101,9 @@ impl Daemon {
             process: process.process,
         };
         let file = descriptors.into_iter().next().filter(|file| is_image(file, bytes));
-        let is_called = self
-            .relaunch(key.job)
-            .is_some_and(|(known, plan)| known == attempt && plan.old.member(key.process).is_some());
+        let is_called = self.engaged(key.job).is_some_and(|(known, plan)| {
+            known == attempt && plan.mode == Mode::Relaunch && plan.old.member(key.process).is_some()
+        });
         match file {
             Some(file) if is_called => {
                 self.parked.awaited.insert(key, None);
@@ -104,6 +116,37 @@ impl Daemon {
                 "what it handed over is no sealed memory file of the stated length".to_owned(),
             ),
         }
+    }
+
+    /// What others need of a rank's constant data can be copied while it computes on.
+    pub(super) fn on_ahead(&mut self, process: ProcessKey, attempt: Attempt, table: u64, stretches: u32) {
+        let key = ParkKey {
+            job: process.job,
+            attempt,
+            process: process.process,
+        };
+        let is_planned = self.engaged(key.job).is_some_and(|(known, plan)| {
+            known == attempt && plan.mode == Mode::Live && plan.old.member(key.process).is_some()
+        });
+        if is_planned {
+            self.keeper.order(DaemonToKeeper::Salvage { key, table, stretches });
+        }
+    }
+
+    /// Tells a process what is planned, so that constant data can travel ahead of the meeting.
+    pub(super) fn tell_plan_ahead(&mut self, job: JobId, process: ProcessId) {
+        let Some((attempt, plan)) = self.engaged(job).filter(|(_, plan)| plan.mode == Mode::Live) else {
+            return;
+        };
+        let meeting = Box::new(meet_order(plan, &[]));
+        let order = ReconfigurationOrder::Ahead { attempt, meeting };
+        self.tell_app(job, process, &DaemonToApp::Reconfiguration(order));
+    }
+
+    /// Whether a process has constant data that could travel ahead.
+    pub(super) fn has_constant_data(&self, job: JobId, process: ProcessId) -> bool {
+        let local = self.parts.get(&job).and_then(|part| part.locals.get(&process));
+        local.is_some_and(|local| local.handle.page().page().head.progress.constant_bytes.load(Relaxed) > 0)
     }
 
     /// A rank says something about a reconfiguration. That its data is parked is true only when the keeper holds it.
@@ -142,9 +185,15 @@ impl Daemon {
         if self.parked.salvaged.remove(&key) {
             let result = Ok(Tally {
                 bytes: Bytes(bytes),
-                checksum: 0,
+                ..Tally::default()
             });
             self.reform(key.job, Input::Salvaged { process, result });
+        }
+        for wanting in self.parked.wanted.remove(&key).unwrap_or_default() {
+            match wanting {
+                Wanting::Process(asker, rank) => self.give_image(asker, rank, key),
+                Wanting::Node(node, block) => self.give_block(&node, key, block),
+            }
         }
     }
 
@@ -157,6 +206,13 @@ impl Daemon {
         } else if self.parked.salvaged.remove(&key) {
             let result = Err(reason);
             self.reform(key.job, Input::Salvaged { process, result });
+        } else {
+            for wanting in self.parked.wanted.remove(&key).unwrap_or_default() {
+                match wanting {
+                    Wanting::Process(asker, rank) => self.tell_lost(asker, rank, Some(key.attempt), reason.clone()),
+                    Wanting::Node(node, _) => self.tell_gone(&node, key, reason.clone()),
+                }
+            }
         }
     }
 
@@ -194,18 +250,24 @@ impl Daemon {
         self.parked.forget(|key| key.job == job);
     }
 
-    /// The relaunch that this node takes part in.
-    pub(super) fn relaunch(&self, job: JobId) -> Option<(Attempt, &Plan)> {
-        let engaged = self.parts.get(&job)?.reforming.record().engaged.as_ref()?;
-        (engaged.plan.mode == Mode::Relaunch).then_some((engaged.attempt, &engaged.plan))
+    /// Whether a relaunch of the job is under way here.
+    pub(super) fn is_relaunching(&self, job: JobId) -> bool {
+        self.engaged(job).is_some_and(|(_, plan)| plan.mode == Mode::Relaunch)
     }
 
-    /// A restored rank asks for parked data.
+    /// The reconfiguration that this node takes part in.
+    fn engaged(&self, job: JobId) -> Option<(Attempt, &Plan)> {
+        let engaged = self.parts.get(&job)?.reforming.record().engaged.as_ref()?;
+        Some((engaged.attempt, &engaged.plan))
+    }
+
+    /// A restored rank asks for parked data, or one before a meeting for what travels ahead.
     pub(super) fn on_restore_ask(&mut self, asker: ProcessKey, ask: RestoreAsk) {
-        let Some((attempt, plan)) = self.relaunch(asker.job) else {
+        let Some((attempt, plan)) = self.engaged(asker.job) else {
             return self.on_checkpoint_ask(asker, ask);
         };
         match ask {
+            RestoreAsk::Plan if plan.mode == Mode::Live => self.tell_plan_ahead(asker.job, asker.process),
             RestoreAsk::Plan => {
                 let answer = RestoreAnswer::Plan {
                     old_size: plan.old.size() as u32,
@@ -216,7 +278,7 @@ impl Daemon {
             }
             RestoreAsk::Blocks { rank, runs } => {
                 let Some(member) = plan.old.members.get(rank.0 as usize).cloned() else {
-                    return self.tell_lost(asker, rank, format!("there was no rank {rank}"));
+                    return self.tell_lost(asker, rank, Some(attempt), format!("there was no rank {rank}"));
                 };
                 let key = ParkKey {
                     job: asker.job,
@@ -234,26 +296,43 @@ impl Daemon {
 
     fn give_image(&mut self, asker: ProcessKey, rank: Rank, key: ParkKey) {
         let Some(image) = self.parked.images.get(&key) else {
+            if self.is_to_come(key) {
+                return self.want(key, Wanting::Process(asker, rank));
+            }
             let reason = format!("node {} does not hold the data of rank {rank} any more", self.own);
-            return self.tell_lost(asker, rank, reason);
+            return self.tell_lost(asker, rank, Some(key.attempt), reason);
         };
         let (bytes, file) = (image.bytes, image.file.try_clone());
-        self.hand_image(asker, rank, bytes, file);
+        self.hand_image(asker, rank, Some(key.attempt), (bytes, file));
     }
 
-    pub(super) fn hand_image(&mut self, asker: ProcessKey, rank: Rank, bytes: u64, file: io::Result<File>) {
-        match file {
-            Ok(file) => {
-                let answer = DaemonToApp::Restore(RestoreAnswer::Image { rank, bytes });
-                self.tell_app_with(asker.job, asker.process, &answer, &[file.as_fd()]);
-            }
-            Err(error) => self.tell_lost(asker, rank, error.to_string()),
+    /// Whether an image may still come: in a relaunch all are there before anybody asks.
+    fn is_to_come(&self, key: ParkKey) -> bool {
+        self.engaged(key.job)
+            .is_some_and(|(attempt, plan)| attempt == key.attempt && plan.mode == Mode::Live)
+    }
+
+    fn want(&mut self, key: ParkKey, wanting: Wanting) {
+        let all = self.parked.wanted.entry(key).or_default();
+        if all.len() < WANTING_MAX && !all.contains(&wanting) {
+            all.push(wanting);
         }
     }
 
-    pub(super) fn tell_lost(&mut self, asker: ProcessKey, rank: Rank, reason: String) {
-        tracing::error!(job = %asker.job, process = %asker.process, %rank, reason, "parked data is lost");
-        let answer = DaemonToApp::Restore(RestoreAnswer::Lost { rank, reason });
+    pub(super) fn hand_image(&mut self, asker: ProcessKey, rank: Rank, attempt: Option<Attempt>, image: (u64, io::Result<File>)) {
+        let (bytes, file) = image;
+        match file {
+            Ok(file) => {
+                let answer = DaemonToApp::Restore(RestoreAnswer::Image { attempt, rank, bytes });
+                self.tell_app_with(asker.job, asker.process, &answer, &[file.as_fd()]);
+            }
+            Err(error) => self.tell_lost(asker, rank, attempt, error.to_string()),
+        }
+    }
+
+    pub(super) fn tell_lost(&mut self, asker: ProcessKey, rank: Rank, attempt: Option<Attempt>, reason: String) {
+        tracing::error!(job = %asker.job, process = %asker.process, %rank, reason, "data of another rank cannot be had");
+        let answer = DaemonToApp::Restore(RestoreAnswer::Lost { attempt, rank, reason });
         self.tell_app(asker.job, asker.process, &answer);
     }
 
@@ -261,7 +340,9 @@ impl Daemon {
         if let Entry::Vacant(place) = self.parked.fetches.entry(key) {
             match Fetch::new(node) {
                 Ok(fetch) => place.insert(fetch),
-                Err(error) => return self.tell_lost(asker, rank, format!("no memory for a copy: {error}")),
+                Err(error) => {
+                    return self.tell_lost(asker, rank, Some(key.attempt), format!("no memory for a copy: {error}"));
+                }
             };
         }
         let is_taken = self
@@ -270,7 +351,7 @@ impl Daemon {
             .get_mut(&key)
             .is_some_and(|fetch| fetch.want(asker.process, rank, runs));
         if !is_taken {
-            return self.tell_lost(asker, rank, "too many ranks wait for it".to_owned());
+            return self.tell_lost(asker, rank, Some(key.attempt), "too many ranks wait for it".to_owned());
         }
         self.fetch_on(key);
     }
@@ -285,7 +366,7 @@ impl Daemon {
         let files: Vec<io::Result<File>> = served.iter().map(|_| fetch.file.try_clone()).collect();
         for ((process, rank, bytes), file) in served.into_iter().zip(files) {
             let asker = ProcessKey { job: key.job, process };
-            self.hand_image(asker, rank, bytes, file);
+            self.hand_image(asker, rank, Some(key.attempt), (bytes, file));
         }
         for block in ask {
             let want = ParkedMessage::Want {
@@ -317,13 +398,7 @@ impl Daemon {
                 process,
                 block,
             } => {
-                let key = ParkKey { job, attempt, process };
-                let answer = self.block(key, block).unwrap_or_else(|reason| ParkedMessage::Gone {
-                    attempt,
-                    process,
-                    reason,
-                });
-                self.send_job(node, job, JobMessage::Parked(answer));
+                self.give_block(node, ParkKey { job, attempt, process }, block);
             }
             ParkedMessage::Block {
                 attempt,
@@ -347,6 +422,25 @@ impl Daemon {
                 }
             }
         }
+    }
+
+    fn give_block(&mut self, node: &NodeName, key: ParkKey, block: u64) {
+        if !self.parked.images.contains_key(&key) && self.is_to_come(key) {
+            return self.want(key, Wanting::Node(node.clone(), block));
+        }
+        match self.block(key, block) {
+            Ok(answer) => self.send_job(node, key.job, JobMessage::Parked(answer)),
+            Err(reason) => self.tell_gone(node, key, reason),
+        }
+    }
+
+    fn tell_gone(&mut self, node: &NodeName, key: ParkKey, reason: String) {
+        let gone = ParkedMessage::Gone {
+            attempt: key.attempt,
+            process: key.process,
+            reason,
+        };
+        self.send_job(node, key.job, JobMessage::Parked(gone));
     }
 
     fn block(&self, key: ParkKey, block: u64) -> Result<ParkedMessage, String> {
@@ -395,7 +489,12 @@ impl Daemon {
             return;
         };
         for (process, rank) in fetch.take_waiting() {
-            self.tell_lost(ProcessKey { job: key.job, process }, rank, reason.to_owned());
+            self.tell_lost(
+                ProcessKey { job: key.job, process },
+                rank,
+                Some(key.attempt),
+                reason.to_owned(),
+            );
         }
     }
 }

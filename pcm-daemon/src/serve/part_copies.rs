@@ -105,7 +105,7 @@ impl Daemon {
                 .get(&key)
                 .map(|copying| copying.fetch.file.try_clone());
             if let Some(file) = file {
-                self.hand_image(ProcessKey { job, process: asker }, rank, bytes, file);
+                self.hand_image(ProcessKey { job, process: asker }, rank, None, (bytes, file));
             }
         }
         for block in ask {
@@ -222,7 +222,7 @@ impl Daemon {
             None => {
                 for process in waiting.into_iter().filter(|asker| *asker != OURSELVES) {
                     let asker = ProcessKey { job, process };
-                    self.tell_lost(asker, rank, reason.to_owned());
+                    self.tell_lost(asker, rank, None, reason.to_owned());
                 }
             }
         }
@@ -252,13 +252,13 @@ impl Daemon {
                 let key = (asker.job, restores.stamp.id, rank);
                 if let Some(buffer) = self.kept.part(key) {
                     let (bytes, file) = (buffer.bytes, buffer.file.try_clone());
-                    return self.hand_image(asker, rank, bytes, file);
+                    return self.hand_image(asker, rank, None, (bytes, file));
                 }
                 let sources = restores.sources.get(rank.0 as usize).cloned().unwrap_or_default();
                 let mut sources: VecDeque<NodeName> = sources.into_iter().filter(|node| *node != self.own).collect();
                 match sources.pop_front() {
                     Some(from) => self.fetch_part(key, (from, sources), (asker.process, runs), None),
-                    None => self.tell_lost(asker, rank, format!("no node holds the part of rank {rank}")),
+                    None => self.tell_lost(asker, rank, None, format!("no node holds the part of rank {rank}")),
                 }
             }
         }

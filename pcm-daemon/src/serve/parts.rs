@@ -400,9 +400,14 @@ impl Daemon {
             AppToDaemon::Aborting { code } => self.participate(job, Input::Aborting { process, code }),
             AppToDaemon::Reconfiguration(report) => self.on_reform_said(key, report),
             AppToDaemon::Parked { attempt, bytes } => self.on_parked(key, attempt, bytes, descriptors),
+            AppToDaemon::Ahead {
+                attempt,
+                table,
+                stretches,
+            } => self.on_ahead(key, attempt, table, stretches),
             AppToDaemon::Restore(ask) => self.on_restore_ask(key, ask),
             AppToDaemon::Checkpoint(said) => self.on_rank_checkpoint(key, said, descriptors),
-            AppToDaemon::RestoreFailed { reason } if self.relaunch(job).is_none() => {
+            AppToDaemon::RestoreFailed { reason } if !self.is_relaunching(job) => {
                 self.on_checkpoint_taken_up(key, Err(reason));
             }
             AppToDaemon::RestoreFailed { reason } => self.reform(job, reform::Input::StartFailed { process, reason }),

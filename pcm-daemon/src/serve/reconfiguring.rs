@@ -20,7 +20,7 @@ use pcm_proto::layout::{Layout, Member};
 use pcm_proto::page::CEILING_NONE;
 use pcm_proto::parked::ParkKey;
 use pcm_proto::peer::{JobMessage, MpiStage, StartOrder};
-use pcm_proto::reconfiguration::{Attempt, Order, ReconfigurationMessage};
+use pcm_proto::reconfiguration::{Attempt, Order, ReconfigurationMessage, ReconfigurationReport};
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -176,6 +176,13 @@ impl Daemon {
                     self.tell_app(job, process, &DaemonToApp::Reconfiguration(order));
                 }
                 Effect::Salvage { process, attempt } => self.salvage(ParkKey { job, attempt, process }),
+                Effect::SendAhead { process, .. } if self.has_constant_data(job, process) => {
+                    self.tell_plan_ahead(job, process);
+                }
+                Effect::SendAhead { process, attempt } => {
+                    let report = ReconfigurationReport::Ahead { attempt };
+                    inputs.push_back(Input::Report { process, report });
+                }
                 Effect::DropParked { attempt } => self.drop_parked(job, attempt),
                 Effect::EndProcess { process, cause } => {
                     let grace_ms = if cause == EndCause::Lost { LOST_GRACE_MS } else { 0 };

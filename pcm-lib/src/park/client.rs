@@ -7,6 +7,7 @@ use pcm_proto::{
     app::AppToDaemon,
     ids::Rank,
     parked::{RestoreAnswer, RestoreAsk},
+    reconfiguration::Attempt,
 };
 use std::{
     fs::File,
@@ -27,6 +28,8 @@ const ENDED_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct Client {
     started: &'static Started,
     deadline: Instant,
+    /// Answers about other attempts are late ones.
+    attempt: Option<Attempt>,
 }
 
 impl Client {
@@ -34,6 +37,16 @@ impl Client {
         Self {
             started,
             deadline: Instant::now() + ANSWERED_WITHIN,
+            attempt: None,
+        }
+    }
+
+    /// For what travels ahead of the meeting of an attempt.
+    pub(crate) fn ahead(started: &'static Started, attempt: Attempt, deadline: Instant) -> Self {
+        Self {
+            started,
+            deadline,
+            attempt: Some(attempt),
         }
     }
 
@@ -78,9 +91,11 @@ impl Client {
 impl Source for Client {
     fn blocks(&mut self, rank: Rank, blocks: &BlockSet) -> Result<File, RestoreError> {
         let runs = blocks.runs().collect();
+        let wanted = self.attempt;
+        let is_it = |of: Rank, attempt: Option<Attempt>| of == rank && (wanted.is_none() || wanted == attempt);
         self.ask(&RestoreAsk::Blocks { rank, runs }, |answer, file| match answer {
-            RestoreAnswer::Image { rank: of, .. } if of == rank => file.map(Ok),
-            RestoreAnswer::Lost { rank: of, reason } if of == rank => {
+            RestoreAnswer::Image { attempt, rank, .. } if is_it(rank, attempt) => file.map(Ok),
+            RestoreAnswer::Lost { attempt, rank, reason } if is_it(rank, attempt) => {
                 Some(Err(RestoreError::Lost { rank: rank.0, reason }))
             }
             _ => None,

@@ -53,6 +53,10 @@ impl fmt::Display for ParkError {
 /// Why a process could not take up its data. It must not go on.
 #[derive(Debug)]
 pub(crate) enum RestoreError {
+    /// It has been asked for and is not here yet.
+    Awaited,
+    /// No process of the plan is this one.
+    NoSuchPlan,
     /// The daemon said nothing for too long.
     NoAnswer { asked: String },
     /// The data of an old rank cannot be had.
@@ -104,6 +108,8 @@ impl From<RegionError> for RestoreError {
 impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Awaited => f.write_str("parked data is still on its way"),
+            Self::NoSuchPlan => f.write_str("the plan does not name the processes it is for; this is a defect"),
             Self::NoAnswer { asked } => write!(f, "the daemon did not answer when it was asked for {asked}"),
             Self::Lost { rank, reason } => write!(f, "the data of rank {rank} cannot be had: {reason}"),
             Self::Map(error) => write!(f, "parked data cannot be mapped: {error}"),

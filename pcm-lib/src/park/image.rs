@@ -188,6 +188,7 @@ impl Image {
         let tally = Tally {
             bytes: Bytes(self.data_bytes),
             checksum: sums.iter().fold(0, |sum, one| sum.wrapping_add(*one)),
+            ahead: Bytes(0),
         };
         Ok((file.into(), preamble.image_bytes(), tally))
     }

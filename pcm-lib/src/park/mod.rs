@@ -11,7 +11,8 @@ mod sums;
 pub(crate) use client::{Client, failed};
 pub(crate) use error::{ParkError, RestoreError};
 pub(crate) use image::{Image, Published};
-pub(crate) use restore::restore;
+pub(crate) use opened::{Opened, Source};
+pub(crate) use restore::{check_registrations, restore};
 
 #[cfg(test)]
 mod tests;

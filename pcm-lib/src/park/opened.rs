@@ -19,7 +19,7 @@ pub(crate) trait Source {
 
 /// See the file head.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(crate) struct Opened {
     rank: Rank,
     map: Mmap,
     preamble: Preamble,
@@ -28,7 +28,7 @@ pub(super) struct Opened {
 
 impl Opened {
     /// Gets the beginning of an image.
-    pub(super) fn new(source: &mut dyn Source, rank: Rank) -> Result<Self, RestoreError> {
+    pub(crate) fn new(source: &mut dyn Source, rank: Rank) -> Result<Self, RestoreError> {
         let map = fetch(source, rank, FIRST_BLOCKS)?;
         let preamble = Preamble::decode(&map).map_err(RestoreError::Preamble)?;
         let beginning = preamble.data_at().div_ceil(BLOCK_BYTES);
@@ -58,7 +58,7 @@ impl Opened {
     }
 
     /// Gets these bytes of the data too, and verifies the blocks they lie in.
-    pub(super) fn get(&mut self, source: &mut dyn Source, places: &[Place]) -> Result<(), RestoreError> {
+    pub(crate) fn get(&mut self, source: &mut dyn Source, places: &[Place]) -> Result<(), RestoreError> {
         let begin = self.preamble.data_at();
         let ranges = places
             .iter()
@@ -95,21 +95,21 @@ impl Opened {
     }
 
     /// Bytes of the data, which were got before.
-    pub(super) fn bytes(&self, place: Place) -> Result<&[u8], RestoreError> {
+    pub(crate) fn bytes(&self, place: Place) -> Result<&[u8], RestoreError> {
         let begin = self.preamble.data_at().saturating_add(place.offset);
         let bytes = range(begin, place.length).and_then(|range| self.map.get(range));
         bytes.ok_or_else(|| self.damaged("a region lies beyond its end"))
     }
 
     /// Parked contents of a region.
-    pub(super) fn contents(&self, region: usize) -> Result<&pcm_core::parked::Contents, RestoreError> {
+    pub(crate) fn contents(&self, region: usize) -> Result<&pcm_core::parked::Contents, RestoreError> {
         let region = self.head.regions.get(region);
         region
             .map(|region| &region.contents)
             .ok_or_else(|| self.damaged("a region is missing"))
     }
 
-    pub(super) fn damaged(&self, what: &str) -> RestoreError {
+    pub(crate) fn damaged(&self, what: &str) -> RestoreError {
         RestoreError::Damaged {
             rank: self.rank.0,
             what: what.to_owned(),

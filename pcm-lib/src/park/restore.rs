@@ -93,7 +93,7 @@ pub(crate) fn restore(
     Ok(iteration)
 }
 
-fn check_registrations(registry: &Registry, first: &Opened) -> Result<(), RestoreError> {
+pub(crate) fn check_registrations(registry: &Registry, first: &Opened) -> Result<(), RestoreError> {
     let own = registry.descriptions();
     let parked = &first.head.regions;
     let same = |n: usize| match (own.get(n), parked.get(n)) {

@@ -8,10 +8,13 @@ use super::{
     local_copy::LocalCopies,
     next_layout::NextLayout,
 };
-use crate::region::{
-    ArrayRegion, Registry,
-    memory::{Capacity, MemoryError, Storage},
-    storage_for,
+use crate::{
+    ahead::Taken,
+    region::{
+        ArrayRegion, Registry,
+        memory::{Capacity, MemoryError, Storage},
+        storage_for,
+    },
 };
 use pcm_core::{
     partition::{ArraySpec, Partition},
@@ -31,6 +34,8 @@ pub(super) struct ArrayMove {
     rank_after: Option<u32>,
     target: Target,
     copies: LocalCopies,
+    /// Copies from images of constant data that came before the meeting.
+    arrived: Vec<LocalCopies>,
     /// Halo cells of the old storage on which something arrives.
     saved: Vec<u8>,
 }
@@ -132,6 +137,7 @@ impl ArrayMove {
             rank_after: new,
             target,
             copies: LocalCopies::none(),
+            arrived: Vec::new(),
             saved: Vec::new(),
         };
         let old_first = array.storage().pointer();
@@ -179,7 +185,36 @@ impl ArrayMove {
     /// Copies some bytes of what stays here but changes its place; says whether there was anything to copy.
     pub(super) fn copy_step(&mut self, bytes: u64) -> bool {
         // SAFETY: the old cells are live and do not change, the new storage is this move's own.
-        unsafe { self.copies.step(bytes) }
+        if unsafe { self.copies.step(bytes) } {
+            return true;
+        }
+        while let Some(copies) = self.arrived.last_mut() {
+            // SAFETY: as above; images live as long as the move, which holds them.
+            if unsafe { copies.step(bytes) } {
+                return true;
+            }
+            self.arrived.pop();
+        }
+        false
+    }
+
+    /// Nothing of this array travels: what comes is in images, and is copied from there by [`Self::copy_step`]. Returns
+    /// the bytes that left this process and those that came.
+    pub(super) fn takes_from(&mut self, taken: &Taken) -> (u64, u64) {
+        let Some(plan) = &self.plan else {
+            return (0, 0);
+        };
+        let total = |transfers: &[Transfer]| transfers.iter().map(Transfer::bytes).sum();
+        let is_placed = taken.is_placed(self.id) && matches!(self.target, Target::InPlace { .. });
+        if let Some(first) = self.first_after().filter(|_| !is_placed) {
+            let from = |transfer: &Transfer| {
+                let image = taken.storage_of(self.id, transfer.id().from);
+                let image = image.expect("all that this process needs was taken, or it had said otherwise");
+                LocalCopies::new(image, first, transfer.pieces().iter().copied())
+            };
+            self.arrived = plan.receives().iter().map(from).collect();
+        }
+        (total(plan.sends()), total(plan.receives()))
     }
 
     /// The new part becomes the array.

@@ -248,6 +248,7 @@ impl Inbound {
             self.received = self.received.plus(Tally {
                 bytes: Bytes(arrived.header.length),
                 checksum: arrived.checksum,
+                ahead: Bytes(0),
             });
         }
         Ok(())

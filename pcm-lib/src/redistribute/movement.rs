@@ -10,15 +10,16 @@ use super::{
     outbound::Outbound,
     parcel_move::ParcelMove,
     statement::{Statement, Stating},
-    vote::Vote,
+    vote::{Verdict, Voice, Vote},
 };
 use crate::{
+    ahead::Taken,
     mpi::Communicator,
     region::{Kind, Registry},
 };
 use pcm_core::redistribution::RankChange;
 use pcm_proto::{
-    ids::{ProcessId, RegionId},
+    ids::{Bytes, ProcessId, RegionId},
     reconfiguration::Tally,
 };
 use std::{
@@ -63,6 +64,11 @@ pub struct Movement {
     token: u64,
     arrays: Vec<ArrayMove>,
     parcels: Vec<ParcelMove>,
+    /// Constant data that came before the meeting.
+    ahead: Option<Taken>,
+    /// Bytes of it that left and came, once all processes have said that they have theirs.
+    sent_ahead: u64,
+    received_ahead: u64,
     stage: Stage,
 }
 
@@ -102,8 +108,19 @@ impl Movement {
             token,
             arrays: Vec::new(),
             parcels: Vec::new(),
+            ahead: None,
+            sent_ahead: 0,
+            received_ahead: 0,
             stage: Stage::Stating(Stating::begin(registry, transfer, rank, limits)?),
         })
+    }
+
+    /// With constant data that this process took before the meeting. If every process has what it needs, none of it
+    /// travels now.
+    #[must_use]
+    pub(crate) fn with_ahead(mut self, taken: Option<Taken>) -> Self {
+        self.ahead = taken;
+        self
     }
 
     /// Goes on until everything has moved or the time is up. After an error the move can only be aborted.
@@ -195,21 +212,26 @@ impl Movement {
                     Err(error) => Err(error),
                 };
                 let planned = statement.and_then(|statement| self.plan(registry, &statement));
-                let vote = Vote::begin(transfer, self.rank, planned.is_ok())?;
+                let voice = match &planned {
+                    Err(_) => Voice::Against,
+                    Ok(()) if self.has_all(registry) => Voice::HasAll,
+                    Ok(()) => Voice::For,
+                };
+                let vote = Vote::begin(transfer, self.rank, voice)?;
                 self.stage = Stage::Voting(vote, planned.err());
                 Ok(true)
             }
             Stage::Voting(vote, failure) => {
-                let Some(against) = vote.test()? else {
+                let Some(verdict) = vote.test()? else {
                     return Ok(false);
                 };
                 if let Some(error) = failure.take() {
                     return Err(error);
                 }
-                if let Some(rank) = against {
+                if let Verdict::Against(rank) = verdict {
                     return Err(MoveError::Elsewhere { rank });
                 }
-                self.stage = Stage::Moving(Box::new(self.exchange(registry)));
+                self.stage = Stage::Moving(Box::new(self.exchange(registry, verdict)));
                 Ok(true)
             }
             Stage::Moving(exchange) => {
@@ -264,14 +286,27 @@ impl Movement {
         Ok(())
     }
 
+    /// Whether this process needs no constant data of others at the meeting.
+    fn has_all(&self, registry: &Registry) -> bool {
+        let is_good = |taken: &Taken| taken.is_good(registry);
+        !registry.has_constant() || self.ahead.as_ref().is_some_and(is_good)
+    }
+
     /// The streams to and from each process: nearest first, arrays before opaque data, the same order at both ends.
-    fn exchange(&mut self, registry: &Registry) -> Exchange {
+    fn exchange(&mut self, registry: &Registry, verdict: Verdict) -> Exchange {
         let (mut leaving, mut coming) = (Vec::new(), Vec::new());
         let firsts: BTreeMap<RegionId, NonNull<u8>> = registry
             .storages()
             .map(|(id, storage)| (id, storage.pointer()))
             .collect();
-        for array in &self.arrays {
+        for array in &mut self.arrays {
+            let is_constant = registry.array_by_id(array.id()).form().is_constant;
+            if let (Verdict::HaveAll, true, Some(taken)) = (verdict, is_constant, &self.ahead) {
+                let (sent, received) = array.takes_from(taken);
+                self.sent_ahead += sent;
+                self.received_ahead += received;
+                continue;
+            }
             let (out, into) = array.legs(firsts[&array.id()]);
             leaving.extend(out);
             coming.extend(into);
@@ -295,7 +330,8 @@ impl Movement {
         let Stage::Moving(exchange) = std::mem::replace(&mut self.stage, Stage::Failed(None)) else {
             return Ok(());
         };
-        let (sent, received) = exchange.tallies();
+        let (mut sent, mut received) = exchange.tallies();
+        (sent.ahead, received.ahead) = (Bytes(self.sent_ahead), Bytes(self.received_ahead));
         for (leg, mut bytes) in exchange.into_inbound().into_parcels() {
             self.parcels.iter_mut().any(|parcel| parcel.take(&leg, &mut bytes));
         }
@@ -340,7 +376,7 @@ impl Movement {
         match &mut self.stage {
             Stage::Stating(stating) => match stating.test(transfer) {
                 Ok(None) | Err(MoveError::Mpi(_)) => (1, false),
-                Ok(Some(_)) | Err(_) => match Vote::begin(transfer, self.rank, false) {
+                Ok(Some(_)) | Err(_) => match Vote::begin(transfer, self.rank, Voice::Against) {
                     Ok(vote) => {
                         self.stage = Stage::Voting(vote, None);
                         (1, true)
@@ -349,9 +385,9 @@ impl Movement {
                 },
             },
             Stage::Voting(vote, _) => match vote.test() {
-                Ok(Some(Some(_))) => (0, false),
-                Ok(Some(None)) => {
-                    let mut exchange = Box::new(self.exchange(registry));
+                Ok(Some(Verdict::Against(_))) => (0, false),
+                Ok(Some(verdict)) => {
+                    let mut exchange = Box::new(self.exchange(registry, verdict));
                     _ = exchange.stop(transfer);
                     self.stage = Stage::Moving(exchange);
                     (1, true)

@@ -29,7 +29,7 @@ impl From<&MeetOrder> for NextLayout {
 
 impl NextLayout {
     /// The old and new ranks of a transfer communicator with so many ranks.
-    pub(super) fn change(&self, transfer_size: u32) -> Result<RankChange, MoveError> {
+    pub(crate) fn change(&self, transfer_size: u32) -> Result<RankChange, MoveError> {
         let named = self
             .order
             .iter()
@@ -49,7 +49,7 @@ impl NextLayout {
     }
 
     /// The shares of the new ranks.
-    pub(super) fn shares(&self) -> Shares<'_> {
+    pub(crate) fn shares(&self) -> Shares<'_> {
         Shares {
             ranks: self.order.len() as u32,
             weights: &self.weights,

@@ -181,6 +181,7 @@ impl OutStream {
         *sent = sent.plus(Tally {
             bytes: Bytes(header.length),
             checksum,
+            ahead: Bytes(0),
         });
         if let Some(chunks) = &mut self.chunks {
             chunks.next();

@@ -5,8 +5,32 @@
 use super::MoveError;
 use crate::mpi::{Communicator, Request};
 
-/// Nobody is against.
-const NOBODY: u64 = u64::MAX;
+/// For it, and has all constant data that it needs.
+const HAS_ALL: u64 = u64::MAX;
+/// For it, but constant data must still travel.
+const FOR: u64 = u64::MAX - 1;
+
+/// What a process says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Voice {
+    /// It cannot take part.
+    Against,
+    /// It takes part.
+    For,
+    /// It takes part, and needs no constant data any more.
+    HasAll,
+}
+
+/// What all said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// This rank, the lowest of those, cannot take part.
+    Against(u32),
+    /// All take part.
+    For,
+    /// All take part, and nobody needs constant data any more.
+    HaveAll,
+}
 
 /// A vote under way.
 #[derive(Debug)]
@@ -18,9 +42,13 @@ pub(super) struct Vote {
 }
 
 impl Vote {
-    pub(super) fn begin(transfer: &Communicator, rank: u32, is_for: bool) -> Result<Self, MoveError> {
-        let own = vec![if is_for { NOBODY } else { u64::from(rank) }];
-        let mut least = vec![NOBODY];
+    pub(super) fn begin(transfer: &Communicator, rank: u32, voice: Voice) -> Result<Self, MoveError> {
+        let own = vec![match voice {
+            Voice::Against => u64::from(rank),
+            Voice::For => FOR,
+            Voice::HasAll => HAS_ALL,
+        }];
+        let mut least = vec![HAS_ALL];
         // SAFETY: both numbers stay where they are; they are forgotten if the request is not complete.
         let request = unsafe { transfer.iallreduce_min(&own[0], &mut least[0])? };
         Ok(Self {
@@ -30,14 +58,16 @@ impl Vote {
         })
     }
 
-    /// Once all have voted: the lowest rank that is against, if any.
-    pub(super) fn test(&mut self) -> Result<Option<Option<u32>>, MoveError> {
+    /// Once all have voted, the verdict.
+    pub(super) fn test(&mut self) -> Result<Option<Verdict>, MoveError> {
         if self.outcome.is_none() && self.request.test()?.is_some() {
             self.outcome = Some(self.numbers[1][0]);
         }
-        Ok(self
-            .outcome
-            .map(|least| u32::try_from(least).ok().filter(|_| least != NOBODY)))
+        Ok(self.outcome.map(|least| match u32::try_from(least) {
+            Ok(rank) => Verdict::Against(rank),
+            Err(_) if least == HAS_ALL => Verdict::HaveAll,
+            Err(_) => Verdict::For,
+        }))
     }
 
     /// Leaves the memory of a vote that is not over to MPI, which may still write to it.

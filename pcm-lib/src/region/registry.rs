@@ -68,6 +68,8 @@ pub struct Registry {
     regions: Vec<Region>,
     is_started: bool,
     capacity: Capacity,
+    /// How often constant arrays changed places.
+    constant_swaps: u64,
 }
 
 impl Registry {
@@ -78,6 +80,7 @@ impl Registry {
             regions: Vec::new(),
             is_started: false,
             capacity: Capacity::shared_by(home.ranks_here),
+            constant_swaps: 0,
         }
     }
 
@@ -155,7 +158,10 @@ impl Registry {
             return Ok(());
         };
         match (&mut a.kind, &mut b.kind) {
-            (Kind::Array(a), Kind::Array(b)) if a.is_like(b) => a.swap_storage(b),
+            (Kind::Array(a), Kind::Array(b)) if a.is_like(b) => {
+                self.constant_swaps += u64::from(a.form().is_constant);
+                a.swap_storage(b);
+            }
             (Kind::Array(_), Kind::Array(_)) => {
                 return Err(RegionError::SwapDiffers {
                     one: one.to_owned(),
@@ -286,6 +292,26 @@ impl Registry {
             Kind::Custom(_) => 0,
         });
         bytes.map(|bytes| bytes as u64).sum()
+    }
+
+    /// Bytes of constant arrays.
+    pub fn constant_bytes(&self) -> u64 {
+        let constant = self.regions.iter().filter_map(|region| match &region.kind {
+            Kind::Array(array) if array.form().is_constant => Some(array.storage().length() as u64),
+            _ => None,
+        });
+        constant.sum()
+    }
+
+    /// Whether there are constant arrays, with contents here or not.
+    pub(crate) fn has_constant(&self) -> bool {
+        let is_constant = |region: &Region| matches!(&region.kind, Kind::Array(array) if array.form().is_constant);
+        self.regions.iter().any(is_constant)
+    }
+
+    /// How often constant arrays have changed places.
+    pub(crate) fn constant_swaps(&self) -> u64 {
+        self.constant_swaps
     }
 
     /// The storages of all arrays, in order: what must be saved of this process beside its values.

@@ -79,6 +79,9 @@ pub(super) fn hold(registry: &mut Registry, part: &mut Part, first: Vec<RankEffe
             }
         }
         effects.extend(part.look());
+        if part.is_newcomer_of().is_none() {
+            part.early(registry);
+        }
         if effects.is_empty() {
             effects.extend(work_or_rest(registry, part));
         }
@@ -103,7 +106,8 @@ fn join(registry: &Registry, part: &mut Part, order: &MeetOrder) -> Vec<RankEffe
     let outcome = met.as_ref().map(|_| ()).map_err(ToString::to_string);
     let mut effects = part.side.on_met(part.now(), outcome);
     if let Ok(meeting) = met {
-        match Joint::begin(registry, meeting, order, attempt) {
+        let taken = part.early.take().and_then(|early| early.into_taken(attempt));
+        match Joint::begin(registry, meeting, order, attempt, taken) {
             Ok(joint) => part.joint = Some(joint),
             Err(error) => effects.extend(part.side.on_moved(part.now(), Err(error.to_string()))),
         }

@@ -3,6 +3,7 @@
 
 use super::meeting::Meeting;
 use crate::{
+    ahead::Taken,
     mpi::{Communicator, MpiError},
     redistribute::{Limits, MoveError, Movement, NextLayout, Progress},
     region::Registry,
@@ -30,16 +31,18 @@ pub(super) struct Joint {
 }
 
 impl Joint {
-    /// Begins to move what is registered.
+    /// Begins to move what is registered, but for what was `taken` before.
     pub(super) fn begin(
         registry: &Registry,
         meeting: Meeting,
         order: &MeetOrder,
         attempt: Attempt,
+        taken: Option<Taken>,
     ) -> Result<Self, MoveError> {
         let limits = Limits::default();
         let next = NextLayout::from(order);
         let movement = Movement::begin(registry, &meeting.transfer, next, token(attempt), limits)?;
+        let movement = movement.with_ahead(taken);
         Ok(Self {
             meeting,
             movement,

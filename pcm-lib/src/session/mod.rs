@@ -3,6 +3,7 @@
 //! over [`crate::mpi`], moves data by [`crate::redistribute`].
 
 mod departure;
+mod early;
 mod error;
 mod files;
 mod hold;

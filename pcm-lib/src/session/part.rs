@@ -1,7 +1,7 @@
 //! A process's part in a job that daemons run: what it announces, what it hears, where its reconfiguration stands.
 //! Carries nothing out; `hold.rs` does.
 
-use super::joint::Joint;
+use super::{early::Early, joint::Joint};
 use crate::{
     channel::ChannelError,
     mpi::{Communicator, Port},
@@ -21,7 +21,7 @@ use pcm_proto::{
     app::AppToDaemon,
     ids::{Iteration, Rank, WorldId},
     page::CEILING_NONE,
-    reconfiguration::{Attempt, Phase, ReconfigurationOrder, ReconfigurationReport},
+    reconfiguration::{Attempt, MeetOrder, Phase, ReconfigurationOrder, ReconfigurationReport},
     trace::{HELD, ITERATION},
 };
 use std::{
@@ -49,6 +49,9 @@ pub(super) struct Part {
     /// The attempt it was called to last, and the iteration at which all meet.
     pub(super) called: Option<(Attempt, Iteration)>,
     pub(super) joint: Option<Joint>,
+    /// What is planned and was not looked at yet: constant data may travel.
+    pub(super) planned: Option<(Attempt, Box<MeetOrder>)>,
+    pub(super) early: Option<Early>,
     /// The size of the layout for which it was told to park.
     pub(super) parks_for: Option<u32>,
     /// Its data as its keeper would find it.
@@ -93,6 +96,8 @@ impl Part {
             port,
             called: None,
             joint: None,
+            planned: None,
+            early: None,
             parks_for: None,
             published: None,
             iteration: 0,
@@ -167,6 +172,13 @@ impl Part {
             if let ReconfigurationOrder::Park { size_after, .. } = &order {
                 self.parks_for = Some(*size_after);
             }
+            let order = match order {
+                ReconfigurationOrder::Ahead { attempt, meeting } => {
+                    self.planned = Some((attempt, meeting));
+                    continue;
+                }
+                order => order,
+            };
             effects.extend(self.side.on_order(self.now(), order));
         }
         if effects.is_empty() {
@@ -232,6 +244,7 @@ impl Part {
     pub(super) fn show_registered(&self, registry: &Registry) {
         let progress = &self.started.recorder.page().head.progress;
         progress.registered_bytes.store(registry.registered_bytes(), Relaxed);
+        progress.constant_bytes.store(registry.constant_bytes(), Relaxed);
     }
 
     pub(super) fn now(&self) -> Moment {

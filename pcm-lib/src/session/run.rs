@@ -120,13 +120,14 @@ impl Session {
             self.life = Life::Plain { iteration };
             return Ok(());
         };
-        let (part, told) = Part::begin(started);
+        let (part, mut told) = Part::begin(started);
         let mut part = Box::new(part);
         if let Role::Restored(planned) = started.role {
             self.life = Life::Failed;
             part.restore(&mut self.registry, planned)?;
         }
         part.show_registered(&self.registry);
+        told.extend(part.early_as_newcomer(&mut self.registry));
         let waits = !told.is_empty();
         let held = waits.then(|| hold(&mut self.registry, &mut part, told));
         let is_first = started.role == Role::First;

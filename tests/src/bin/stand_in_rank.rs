@@ -40,6 +40,7 @@ const RESTORED_WITHIN: Duration = Duration::from_secs(30);
 const NOTHING: Tally = Tally {
     bytes: pcm_proto::ids::Bytes(0),
     checksum: 0,
+    ahead: pcm_proto::ids::Bytes(0),
 };
 
 struct StandIn {
@@ -304,7 +305,7 @@ impl StandIn {
                 }
                 RankEffect::Park => {
                     let bytes = pcm_proto::ids::Bytes(self.park());
-                    let parked = Tally { bytes, checksum: 0 };
+                    let parked = Tally { bytes, ..NOTHING };
                     let effects = self.side.on_moved(self.now(), Ok((parked, NOTHING)));
                     self.effects.extend(effects);
                 }

@@ -124,6 +124,15 @@ impl Simulation {
                     },
                 );
             }
+            Effect::SendAhead { process, attempt } => {
+                // One that is not told, or computes for long, does not answer in time.
+                let is_late = !self.is_healed && self.random.chance(self.scenario.ahead_fails);
+                if !is_late {
+                    let delay = self.random.between(100, 30_000);
+                    let report = ReconfigurationReport::Ahead { attempt };
+                    self.after(delay, Happening::Report { process, report });
+                }
+            }
             Effect::DropParked { attempt } => {
                 self.nodes[node].parked.remove(&attempt);
             }

@@ -208,6 +208,7 @@ impl Simulation {
             let piece = Tally {
                 bytes: Bytes(8),
                 checksum: digest(index, value),
+                ahead: Bytes(0),
             };
             if from == Some(process) && to != from {
                 sent = sent.plus(piece);
@@ -260,6 +261,7 @@ impl Simulation {
         let pieces = elements.iter().map(|(i, v)| Tally {
             bytes: Bytes(8),
             checksum: digest(*i, *v),
+            ahead: Bytes(0),
         });
         let tally = pieces.fold(Tally::default(), Tally::plus);
         let parked = self.nodes[node]

@@ -74,6 +74,8 @@ pub struct Scenario {
     pub damage: f64,
     /// Chance that a process does not start.
     pub start_fails: f64,
+    /// Chance that a rank does not say in time that it has what travels ahead of a meeting.
+    pub ahead_fails: f64,
     /// Chance that a leaver does not leave by itself.
     pub leaver_hangs: f64,
     /// Typical time between two requests in microseconds.
@@ -122,6 +124,7 @@ impl Scenario {
             meet_hangs: one_of(&mut random, &[0.0, 0.3]),
             damage: one_of(&mut random, &[0.0, 0.0, 0.05]),
             start_fails: one_of(&mut random, &[0.0, 0.0, 0.05]),
+            ahead_fails: one_of(&mut random, &[0.0, 0.0, 0.05]),
             leaver_hangs: one_of(&mut random, &[0.0, 0.1]),
             request_every_us: random.between(100_000, 900_000),
             heal_at_us: random.between(2_000_000, 7_000_000),
@@ -141,6 +144,7 @@ impl Scenario {
         let ms = Duration::from_millis;
         Limits {
             prepare_max: ms(1000),
+            ahead_max: ms(300),
             converge_max: ms(2000),
             meet_max: ms(500),
             move_max: ms(800),

@@ -7,7 +7,7 @@ use super::super::step::Step;
 use super::state::{Close, CloseStage, Coordinator, Course, State, millis};
 use crate::moment::Moment;
 use pcm_proto::event::{Moved, Reconfigured};
-use pcm_proto::ids::{Iteration, NodeName, Rank};
+use pcm_proto::ids::{Bytes, Iteration, NodeName, Rank};
 use pcm_proto::layout::{Mode, ModeWanted, Plan};
 use pcm_proto::reconfiguration::{
     AbortReason, Answer, Attempt, Decision, Failure, Loss, Order, Phase, ReconfigurationMessage, Tally,
@@ -316,7 +316,8 @@ impl Close {
             ranks_before: plan.old.size() as u32,
             ranks_after: plan.new.size() as u32,
             moved: moved(plan),
-            bytes_moved: self.moved.bytes,
+            bytes_moved: Bytes(self.moved.bytes.0.saturating_add(self.moved.ahead.0)),
+            bytes_ahead: self.moved.ahead,
             pause_ms,
             mode: plan.mode,
             total_ms: millis(until.since(self.course.began)),

@@ -135,6 +135,7 @@ impl Participant {
         if plan.mode == Mode::Live {
             self.start_worlds(step, attempt, &plan, false);
         }
+        let ahead = self.send_ahead(step, attempt, &plan);
         let is_ending = plan.old.processes_on(step.me).any(|p| self.finalizing.contains(&p));
         let dead = plan.old.processes_on(step.me).find(|p| self.has_exited(*p));
         let record = step.record.change();
@@ -149,6 +150,7 @@ impl Participant {
         });
         self.work = Work::Preparing {
             ready: BTreeMap::new(),
+            ahead,
             standing,
         };
         self.heard += 1;
@@ -185,10 +187,13 @@ impl Participant {
         }
     }
 
-    fn check_prepared(&mut self, step: &mut Step<'_>) {
-        let Work::Preparing { ready, standing } = &self.work else {
+    pub(super) fn check_prepared(&mut self, step: &mut Step<'_>) {
+        let Work::Preparing { ready, ahead, standing } = &self.work else {
             return;
         };
+        if !ahead.is_empty() {
+            return;
+        }
         let Some(engaged) = &step.record.engaged else { return };
         let live = engaged.plan.mode == Mode::Live;
         let newcomers: Vec<&Member> = engaged
@@ -313,6 +318,7 @@ impl Participant {
     ) {
         match report {
             ReconfigurationReport::Ready { port } => self.on_ready(step, process, port),
+            ReconfigurationReport::Ahead { attempt } => self.on_ahead(step, process, attempt),
             ReconfigurationReport::AtCeiling { iteration, port } => {
                 self.standing.insert(process, (iteration, port));
                 self.check_stopped(step);

@@ -279,6 +279,10 @@ impl Participant {
         if step.record.fate(attempt) == Some(Decision::Committed) {
             step.record.change().stuck.clear();
         }
+        if step.record.engaged.as_ref().is_some_and(|e| e.plan.mode == Mode::Live) {
+            // What travelled ahead of the meeting. A relaunch is released by its coordinator.
+            step.out.push(Effect::DropParked { attempt });
+        }
         let record = step.record.change();
         record.left_standing = record.engaged.take().filter(|engaged| engaged.ceiling.is_some());
         self.closed = Some(Closed { attempt, held_us });

@@ -13,9 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) enum Work {
     /// Nothing.
     Quiet,
-    /// Waiting for newcomers to be initialised.
+    /// Waiting for newcomers to be initialised, and for what travels ahead to the old ranks here.
     Preparing {
         ready: BTreeMap<ProcessId, String>,
+        ahead: BTreeSet<ProcessId>,
         standing: Option<Iteration>,
     },
     /// They are.
