@@ -101,7 +101,10 @@ fn a_rank_that_checks_before_it_announces_spoils_attempts_but_breaks_no_rule() {
 fn a_rank_that_goes_on_after_agreeing_is_noticed() {
     assert_noticed_by(
         Plant::RankGoesOnAfterAgreeing,
-        &["invariant_no_rank_past_a_committed_ceiling"],
+        &[
+            "invariant_no_rank_past_a_committed_ceiling",
+            "invariant_never_two_layouts",
+        ],
     );
 }
 

@@ -114,13 +114,22 @@ fn change_at_random(job: &Malleable<'_>, random: &mut Random, round: u32) -> ser
 }
 
 #[test]
-fn fifty_random_changes_keep_the_result_and_leave_nothing() {
+fn fifty_random_changes_of_a_c_program_keep_the_result_and_leave_nothing() {
+    fifty_random_changes("heat2d-c");
+}
+
+#[test]
+fn fifty_random_changes_of_a_rust_program_keep_the_result_and_leave_nothing() {
+    fifty_random_changes("heat2d");
+}
+
+fn fifty_random_changes(program: &str) {
     let seed = std::env::var("PCM_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or(u64::from(std::process::id()));
     println!("seed {seed}: PCM_TEST_SEED={seed} replays the changes");
     let mut random = Random::new(seed);
     let cluster = Cluster::up(4);
-    let job = Malleable::start(&cluster, "heat2d-c", 3, 20_000, 300);
+    let job = Malleable::start(&cluster, program, 3, 20_000, 300);
     let mut closing = Vec::new();
     let mut measured = None;
     for round in 1..=50 {

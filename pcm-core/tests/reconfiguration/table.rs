@@ -408,6 +408,7 @@ impl Table {
                     self.say(at, process, ReconfigurationReport::AtCeiling { iteration, port });
                 }
             }
+            ReconfigurationOrder::Ahead { .. } => {}
         }
     }
 }

@@ -64,7 +64,8 @@ pub(crate) fn library_folder() -> PathBuf {
 /// Compiles a program of `tests/programs`.
 pub(crate) fn compile(folder: &Path, source: &str, with: With) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = folder.join(format!("{}-{with:?}", source.trim_end_matches(".c")));
+    let name = Path::new(source).file_stem().unwrap();
+    let program = folder.join(format!("{}-{with:?}", name.to_string_lossy()));
     let libraries = library_folder();
     let mut compiler = Command::new(env::var_os("MPICC").unwrap_or_else(|| "mpicc".into()));
     compiler
