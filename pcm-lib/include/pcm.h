@@ -59,7 +59,8 @@
 #define PCM_STALE_HALO PCM_OPTION(PCM_OPTION_STALE_HALO, 0, 0, (const void *)0)
 
 /* PCM_SCRATCH: the contents mean nothing when an iteration begins; the array is resized, but nothing moves.
- * PCM_CONSTANT: the contents do not change after pcm_start. */
+ * PCM_CONSTANT: the contents do not change after pcm_start. They travel before the ranks stop, while they iterate; what
+ * the program writes to it after pcm_start may be lost when the ranks change. */
 #define PCM_SCRATCH PCM_OPTION(PCM_OPTION_SCRATCH, 0, 0, (const void *)0)
 #define PCM_CONSTANT PCM_OPTION(PCM_OPTION_CONSTANT, 0, 0, (const void *)0)
 
