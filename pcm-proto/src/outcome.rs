@@ -91,6 +91,11 @@ pub enum AbortReason {
         /// Sum over all receivers.
         received: Tally,
     },
+    /// The ranks could not be stopped before their loops end, as they declared.
+    EndsFirst {
+        /// Iterations left after those that had begun.
+        left: u64,
+    },
     /// The ranks kept outrunning the ceiling.
     NoCeiling {
         /// Rounds tried.
@@ -185,6 +190,16 @@ impl fmt::Display for AbortReason {
                     f,
                     "{} bytes were sent and {} received, or not the same ones",
                     sent.bytes, received.bytes
+                )
+            }
+            Self::EndsFirst { left: 0 } => write!(f, "the job ends with the iteration it is in"),
+            Self::EndsFirst { left: 1 } => {
+                write!(f, "the job ends in 1 iteration, too soon for its ranks to stop before")
+            }
+            Self::EndsFirst { left } => {
+                write!(
+                    f,
+                    "the job ends in {left} iterations, too soon for its ranks to stop before"
                 )
             }
             Self::NoCeiling { rounds } => write!(f, "the ranks outran {rounds} ceilings"),

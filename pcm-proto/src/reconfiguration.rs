@@ -169,6 +169,8 @@ pub enum Answer {
         round: u32,
         /// The most iterations any rank here has announced as started; the ceiling holds if this is not above it.
         started: Iteration,
+        /// The iteration at which their loops end, as far as any has declared it.
+        ends: Option<Iteration>,
     },
     /// Every rank here stands at the ceiling.
     Stopped {

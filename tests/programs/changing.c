@@ -107,6 +107,8 @@ int main(int argc, char **argv)
     pcm_on_change(on_change, &failure);
     pcm_on_exit(on_exit_say, NULL);
     pcm_start();
+    if (is("ends"))
+        pcm_remaining(iterations - iteration);
     for (; iteration < iterations; iteration++) {
         int result = pcm_iterate();
         if (result == PCM_CHANGED)
@@ -118,7 +120,7 @@ int main(int argc, char **argv)
             if (rank == 0 && pcm_request(4) != PCM_OK)
                 say("request", 1);
         }
-        struct timespec time = {.tv_sec = 0, .tv_nsec = sleep_us * 1000};
+        struct timespec time = {.tv_sec = sleep_us / 1000000, .tv_nsec = sleep_us % 1000000 * 1000};
         nanosleep(&time, NULL);
         int one = 1, sum = 0, size = 0;
         MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -39,6 +39,31 @@ fn moved_well(what: &str) -> String {
 }
 
 #[test]
+fn a_change_that_comes_in_the_last_iteration_is_refused_and_says_why() {
+    let cluster = Cluster::up(2);
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0", "--"]);
+    command.arg(built("pcm-changing")).args(["ends", "2", "4000000"]);
+    let job = Background::start(&mut command);
+    wait::until("the last iteration", LIMIT, || {
+        let status = cluster.run(&["ps", "1", "--json"]);
+        let document: serde_json::Value = serde_json::from_str(&status.stdout).ok()?;
+        let ranks = document["ranks"].as_array()?;
+        (ranks.len() == 2 && ranks.iter().all(|rank| rank["iteration"] == 2)).then_some(())
+    });
+    let change = cluster.run(&["migrate", "1", "--rank", "1", "--to", "n1"]);
+    assert!(
+        !change.status.success() && change.stderr.contains("the job ends with the iteration it is in"),
+        "{change:?}"
+    );
+    let outcome = job.end(LIMIT);
+    assert!(
+        outcome.status.success() && outcome.stdout.contains("ends: done"),
+        "{outcome:?}"
+    );
+    cluster.down();
+}
+
+#[test]
 fn a_stale_communicator_is_an_mpi_error_that_names_it() {
     let said = moved_well("stale");
     let line = said

@@ -25,6 +25,11 @@ pub enum Agreement {
     Agreed(Iteration),
     /// A rank has left its loop.
     Ending,
+    /// No ceiling lies before the declared end of the loops; so many iterations are left.
+    EndsFirst {
+        /// After those that have begun.
+        left: u64,
+    },
     /// The ranks outran as many ceilings as are tried.
     Exhausted,
 }
@@ -35,6 +40,8 @@ pub struct CeilingAgreement {
     round: u32,
     ceiling: Iteration,
     farthest: u64,
+    /// The end of the loops, as declared in the answers of this round.
+    ends: Option<Iteration>,
     missing: BTreeSet<NodeName>,
     answers: BTreeMap<NodeName, u64>,
     rounds_max: u32,
@@ -47,6 +54,7 @@ impl CeilingAgreement {
             round: 0,
             ceiling: CEILING_NONE,
             farthest: 0,
+            ends: None,
             missing: hosts.into_iter().collect(),
             answers: BTreeMap::new(),
             rounds_max,
@@ -61,6 +69,13 @@ impl CeilingAgreement {
     /// Rounds begun after round 0.
     pub fn rounds(&self) -> u32 {
         self.round
+    }
+
+    /// Takes what a host's ranks declared about their end, to be called before its answer of that round is taken.
+    pub fn declare(&mut self, round: u32, ends: Option<Iteration>) {
+        if round == self.round {
+            self.ends = self.ends.max(ends);
+        }
     }
 
     /// Takes one host's answer: the most iterations any of its ranks had announced.
@@ -96,6 +111,13 @@ impl CeilingAgreement {
         self.round += 1;
         self.farthest = farthest;
         self.ceiling = Iteration(farthest.saturating_add(margin).min(u64::MAX - 1));
+        // Ranks that went on beyond the end they declared have none.
+        let ends = self.ends.take().filter(|ends| farthest <= ends.0);
+        if let Some(ends) = ends.filter(|ends| self.ceiling >= *ends) {
+            return Agreement::EndsFirst {
+                left: ends.0 - farthest,
+            };
+        }
         self.missing = std::mem::take(&mut self.answers).into_keys().collect();
         Agreement::Raised
     }
@@ -153,6 +175,27 @@ mod tests {
     fn a_rank_that_left_its_loop_ends_the_search() {
         let mut search = CeilingAgreement::new([node("a")], 8);
         assert_eq!(search.on_answer(&node("a"), 0, STARTED_NO_MORE), Agreement::Ending);
+    }
+
+    #[test]
+    fn a_ceiling_beyond_the_declared_end_is_not_tried() {
+        let outcome = |ends: Option<u64>| {
+            let mut search = CeilingAgreement::new([node("a")], 8);
+            search.declare(0, ends.map(Iteration));
+            search.on_answer(&node("a"), 0, Iteration(5))
+        };
+        assert_eq!(outcome(Some(5)), Agreement::EndsFirst { left: 0 });
+        assert_eq!(outcome(Some(6)), Agreement::EndsFirst { left: 1 });
+        assert_eq!(outcome(Some(7)), Agreement::Raised);
+        assert_eq!(outcome(Some(4)), Agreement::Raised, "the ranks are beyond it already");
+        assert_eq!(outcome(None), Agreement::Raised);
+    }
+
+    #[test]
+    fn what_was_declared_in_another_round_does_not_count() {
+        let mut search = CeilingAgreement::new([node("a")], 8);
+        search.declare(1, Some(Iteration(6)));
+        assert_eq!(search.on_answer(&node("a"), 0, Iteration(5)), Agreement::Raised);
     }
 
     #[test]

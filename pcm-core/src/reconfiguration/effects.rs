@@ -52,6 +52,8 @@ pub enum Input {
         ceiling: Iteration,
         /// The iterations its page announced as started when read afterwards.
         started: Iteration,
+        /// The iteration at which its loop ends, if it declared one.
+        ends: Option<Iteration>,
     },
     /// The answer to [`Effect::Salvage`].
     Salvaged {

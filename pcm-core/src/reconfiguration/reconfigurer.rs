@@ -194,8 +194,10 @@ impl Parts<'_> {
                 process,
                 ceiling,
                 started,
+                ends,
             } => {
-                self.participant.on_ceiling_written(step, process, ceiling, started);
+                self.participant
+                    .on_ceiling_written(step, process, ceiling, (started, ends));
             }
             Input::Salvaged { process, result } => self.participant.on_salvaged(step, process, result),
             Input::StartFailed { process, reason } => self.participant.on_start_failed(step, process, reason),

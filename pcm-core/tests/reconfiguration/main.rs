@@ -9,13 +9,13 @@ use pcm_core::reconfiguration::limits::Limits;
 use pcm_core::reconfiguration::record::Stage;
 use pcm_core::reconfiguration::refusal::{PlanError, Refused};
 use pcm_proto::event::Reconfigured;
-use pcm_proto::ids::{Epoch, NodeName, ProcessId, Rank, Term};
+use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, Rank, Term};
 use pcm_proto::layout::{ModeWanted, PlanKind, Seat};
 use pcm_proto::reconfiguration::{
     AbortReason, Answer, Attempt, Decision, Failure, LeaseMessage, Loss, Order, Phase, ReconfigurationMessage, Reign,
 };
 use std::time::Duration;
-use table::{Table, migrate, node};
+use table::{STARTED, Table, migrate, node};
 
 fn reconfigured(table: &Table) -> Vec<&Reconfigured> {
     let events = table.reports.iter().filter_map(|report| match report {
@@ -104,6 +104,23 @@ fn preparing_waits_for_what_travels_ahead_and_not_for_ever() {
     table.pass(table.limits.ahead_max);
     assert!(everybody_is_free(&table));
     assert_eq!(reconfigured(&table).len(), 1);
+}
+
+#[test]
+fn a_change_that_comes_too_late_is_given_up_and_says_when_the_job_ends() {
+    for (ends, left) in [(STARTED.0, Some(0)), (STARTED.0 + 1, Some(1)), (STARTED.0 + 2, None)] {
+        let mut table = Table::new(&["a", "b"], &[]);
+        table.ends = Some(Iteration(ends));
+        table.request("a", migrate(2, 1, "c"));
+        assert!(everybody_is_free(&table));
+        let expected = left.map(|left| (Phase::Converging, AbortReason::EndsFirst { left }));
+        let seen = aborts(&table);
+        let seen = seen.first().map(|(phase, reason, _)| (*phase, (*reason).clone()));
+        assert_eq!(
+            (seen, reconfigured(&table).len()),
+            (expected.clone(), usize::from(expected.is_none()))
+        );
+    }
 }
 
 #[test]

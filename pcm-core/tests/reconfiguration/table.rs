@@ -49,6 +49,8 @@ pub(crate) struct Table {
     pub(crate) ended_by_force: Vec<ProcessId>,
     /// Processes that do not answer a call any more.
     pub(crate) silent: BTreeSet<ProcessId>,
+    /// The end of the ranks' loops, if they declare one.
+    pub(crate) ends: Option<Iteration>,
     /// Processes that do not come to take what travels ahead of a meeting.
     pub(crate) late: BTreeSet<ProcessId>,
     /// Processes that report more than they received.
@@ -93,6 +95,7 @@ impl Table {
             ceilings: BTreeMap::new(),
             ended_by_force: Vec::new(),
             silent: BTreeSet::new(),
+            ends: None,
             late: BTreeSet::new(),
             liars: BTreeSet::new(),
             unstartable: BTreeSet::new(),
@@ -306,6 +309,7 @@ impl Table {
                 process,
                 ceiling,
                 started,
+                ends: self.ends,
             },
         ));
         if ceiling.0 < u64::MAX {

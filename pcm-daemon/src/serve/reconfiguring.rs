@@ -24,6 +24,7 @@ use pcm_proto::reconfiguration::{Attempt, Order, ReconfigurationMessage, Reconfi
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Steps that follow from one input within this daemon: each rank's ceiling is written and read. More is a loop.
 const STEPS_MAX: usize = 100_000;
@@ -161,11 +162,12 @@ impl Daemon {
                     self.start_newcomers(job, world, &members, &layout, restored);
                 }
                 Effect::SetCeiling { process, ceiling } => {
-                    if let Some(started) = self.set_ceiling(job, process, ceiling.0) {
+                    if let Some((started, ends)) = self.set_ceiling(job, process, ceiling.0) {
                         inputs.push_back(Input::CeilingWritten {
                             process,
                             ceiling,
                             started: Iteration(started),
+                            ends,
                         });
                     }
                 }
@@ -256,13 +258,15 @@ impl Daemon {
         self.participate(job, input);
     }
 
-    /// Writes a ceiling and reads how far the rank has come; `None` when it is not there.
-    fn set_ceiling(&mut self, job: JobId, process: ProcessId, ceiling: u64) -> Option<u64> {
+    /// Writes a ceiling and reads how far the rank has come, and where its loop ends if it said so; `None` when it is not
+    /// there.
+    fn set_ceiling(&mut self, job: JobId, process: ProcessId, ceiling: u64) -> Option<(u64, Option<Iteration>)> {
         let local = self.parts.get(&job)?.locals.get(&process)?;
         let page = local.handle.page().page();
         let started = page.set_ceiling(ceiling);
         page.ring();
-        Some(started)
+        let declared = page.head.progress.iterations_declared.load(Relaxed);
+        Some((started, (declared > 0).then_some(Iteration(declared))))
     }
 
     pub(super) fn tell_app(&mut self, job: JobId, process: ProcessId, message: &DaemonToApp) {

@@ -103,6 +103,7 @@ impl Simulation {
                     process,
                     ceiling,
                     started,
+                    ends: Some(Iteration(self.scenario.iterations)),
                 });
             }
             Effect::LiftCeiling { process } => {

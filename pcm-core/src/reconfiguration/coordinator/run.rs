@@ -225,7 +225,8 @@ impl Coordinator {
                     self.after_preparing(step);
                 }
             }
-            (RunStep::Converging { agreement, .. }, Answer::CeilingSet { round, started }) => {
+            (RunStep::Converging { agreement, .. }, Answer::CeilingSet { round, started, ends }) => {
+                agreement.declare(round, ends);
                 let outcome = agreement.on_answer(from, round, started);
                 self.after_ceiling(step, outcome);
             }
@@ -294,6 +295,7 @@ impl Coordinator {
                 };
                 run.broadcast(step);
             }
+            Agreement::EndsFirst { left } => self.abort(step, AbortReason::EndsFirst { left }),
             Agreement::Exhausted => {
                 let rounds = agreement.rounds();
                 self.abort(step, AbortReason::NoCeiling { rounds });

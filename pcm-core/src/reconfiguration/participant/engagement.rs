@@ -238,6 +238,7 @@ impl Participant {
             round,
             ceiling,
             started: BTreeMap::new(),
+            ends: None,
         };
         for process in here {
             step.out.push(Effect::SetCeiling { process, ceiling });
@@ -251,11 +252,14 @@ impl Participant {
         step: &mut Step<'_>,
         process: ProcessId,
         at: Iteration,
-        so_far: Iteration,
+        (so_far, ends_at): (Iteration, Option<Iteration>),
     ) {
         match &mut self.work {
-            Work::Converging { ceiling, started, .. } if *ceiling == at => {
+            Work::Converging {
+                ceiling, started, ends, ..
+            } if *ceiling == at => {
                 started.insert(process, so_far);
+                *ends = (*ends).max(ends_at);
                 self.check_ceiling(step);
             }
             _ => step.dropped.unexpected += 1,
@@ -263,7 +267,10 @@ impl Participant {
     }
 
     fn check_ceiling(&mut self, step: &mut Step<'_>) {
-        let Work::Converging { round, started, .. } = &self.work else {
+        let Work::Converging {
+            round, started, ends, ..
+        } = &self.work
+        else {
             return;
         };
         let Some(engaged) = &step.record.engaged else { return };
@@ -272,8 +279,8 @@ impl Participant {
             .iter()
             .all(|p| started.contains_key(p))
         {
-            let (round, started) = (*round, started.values().copied().max().unwrap_or_default());
-            step.answer(engaged.attempt, Answer::CeilingSet { round, started });
+            let (round, started, ends) = (*round, started.values().copied().max().unwrap_or_default(), *ends);
+            step.answer(engaged.attempt, Answer::CeilingSet { round, started, ends });
         }
     }
 

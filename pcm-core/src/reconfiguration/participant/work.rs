@@ -29,6 +29,8 @@ pub(super) enum Work {
         round: u32,
         ceiling: Iteration,
         started: BTreeMap<ProcessId, Iteration>,
+        /// The end of their loops, as far as any declared it.
+        ends: Option<Iteration>,
     },
     /// The ceiling is final.
     Stopping { ceiling: Iteration },
@@ -115,13 +117,14 @@ impl Participant {
         let (attempt, me) = (engaged.attempt, step.me);
         let answer = match &self.work {
             Work::Prepared { ports, .. } => Some(Answer::Prepared { ports: ports.clone() }),
-            Work::Converging { round, started, .. }
-                if self.old_here(&engaged.plan, me).iter().all(|p| started.contains_key(p)) =>
-            {
+            Work::Converging {
+                round, started, ends, ..
+            } if self.old_here(&engaged.plan, me).iter().all(|p| started.contains_key(p)) => {
                 let farthest = started.values().copied().max().unwrap_or_default();
                 Some(Answer::CeilingSet {
                     round: *round,
                     started: farthest,
+                    ends: *ends,
                 })
             }
             Work::Stopping { ceiling } if self.all_stand(&engaged.plan, me, *ceiling, step.record) => {
