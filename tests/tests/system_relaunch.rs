@@ -2,8 +2,6 @@
 //! is parked where, and what is left of it.
 
 use rustix::process::Signal;
-use serde_json::Value;
-use std::time::Duration;
 use tests::{
     background::Background,
     cluster::{Cluster, LIMIT},
@@ -110,63 +108,6 @@ fn before_too_many_worlds_are_met_the_job_is_consolidated_into_one() {
 }
 
 #[test]
-fn a_daemon_killed_while_data_is_parked_finds_it_with_its_keeper() {
-    let cluster = Cluster::up(3);
-    let job = job(&cluster, "3", &["3000", "2000"]);
-    for (round, node) in ["n1", "n2", "n0"].into_iter().enumerate() {
-        let asked = Background::start(&mut cluster.pcmctl(&[
-            "expand",
-            "1",
-            "--to",
-            &(4 + round).to_string(),
-            "--mode",
-            "relaunch",
-        ]));
-        let daemon = cluster.daemon_pid(node);
-        wait::until("data to be parked", LIMIT, || {
-            (parked::images(daemon) > 0).then_some(())
-        });
-        processes::send(daemon, Signal::KILL);
-        let _ = asked.end(LIMIT);
-        wait::until("one layout with every rank alive", LIMIT, || {
-            // A daemon that is being started again answers a moment later.
-            let ps = cluster.run(&["ps", "1", "--json"]);
-            let ps: Value = serde_json::from_str(&ps.stdout).ok()?;
-            let rows = ps["ranks"].as_array()?;
-            let all = rows
-                .iter()
-                .all(|row| row["pid"].as_u64() > Some(0) && row["iteration"].as_u64() > Some(0));
-            (ps["state"] == "running" && rows.len() >= 3 && all).then_some(())
-        });
-    }
-    let outcome = job.end(LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    cluster.down();
-}
-
-#[test]
-fn a_daemon_killed_while_its_ranks_are_restored_gives_them_their_data_when_it_is_back() {
-    let cluster = Cluster::up(3);
-    let job = job(&cluster, "3", &["2000", "2000"]);
-    let daemon = cluster.daemon_pid("n1");
-    let asked = Background::start(&mut cluster.pcmctl(&["expand", "1", "--to", "6", "--mode", "relaunch", "--json"]));
-    wait::until("a restored rank of the node", LIMIT, || {
-        let restored = processes::with_variable("PCM_ROLE", "restored");
-        let here = restored
-            .into_iter()
-            .any(|pid| processes::parent(pid) == processes::parent(daemon));
-        here.then_some(())
-    });
-    processes::send(daemon, Signal::KILL);
-    let outcome = asked.end(LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    assert_eq!(places(&cluster).len(), 6);
-    expect_nothing_parked(&cluster);
-    expect_success(&job.end(LIMIT), 6);
-    cluster.down();
-}
-
-#[test]
 fn ranks_that_cannot_take_their_data_up_end_the_job_with_their_reason() {
     let cluster = Cluster::up(3);
     let job = job(&cluster, "3", &["100000", "2000", "refuse"]);
@@ -203,43 +144,5 @@ fn a_restored_rank_that_dies_before_it_runs_ends_the_job_and_nothing_hangs() {
         "{outcome:?}"
     );
     expect_nothing_parked(&cluster);
-    cluster.down();
-}
-
-#[test]
-fn a_node_is_drained_of_a_running_job() {
-    let cluster = Cluster::up(3);
-    let job = job(&cluster, "3", &["2500", "2000"]);
-    let outcome = cluster.run(&["drain", "n1"]);
-    assert!(outcome.status.success(), "{outcome:?}");
-    assert!(!places(&cluster).contains(&"n1".to_owned()));
-    let events = cluster.run(&["events", "1", "--json"]);
-    let moved: Vec<Value> = events
-        .stdout
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|event| event["kind"] == "reconfigured")
-        .collect();
-    assert_eq!(moved.len(), 1, "{events:?}");
-    for field in [
-        "time",
-        "job",
-        "epoch",
-        "plan",
-        "cause",
-        "ranks_before",
-        "ranks_after",
-        "moved",
-        "bytes_moved",
-        "pause_ms",
-        "total_ms",
-        "phases_ms",
-        "mode",
-    ] {
-        assert!(!moved[0][field].is_null(), "{field}: {}", moved[0]);
-    }
-    assert!(moved[0]["cause"].as_str().expect("a cause").contains("drain"));
-    let outcome = job.end(LIMIT + Duration::from_secs(10));
-    assert!(outcome.status.success(), "{outcome:?}");
     cluster.down();
 }

@@ -1,6 +1,7 @@
 //! Relaunches of heat2d: real ranks park their arrays and values, the new set takes them up over MPI and goes on, and the
 //! plate ends with the same bits.
 
+use rustix::process::Signal;
 use serde_json::Value;
 use std::time::Duration;
 use tests::{
@@ -54,14 +55,20 @@ fn sized_program(
 }
 
 fn expect_same_bits(job: Background, iterations: u64, ranks: u32) {
+    assert_eq!(expect_bits(job, iterations), ranks);
+}
+
+/// Waits for the end of a job, which must be the right one; the number of ranks it ended with.
+fn expect_bits(job: Background, iterations: u64) -> u32 {
     let outcome = job.end(LIMIT + Duration::from_secs(60));
     assert!(outcome.status.success(), "{outcome:?}");
     let closing = Closing::read(&outcome.stdout);
     assert_eq!(
-        (closing.ranks, closing.checksum),
-        (ranks, reference_checksum(ROWS, COLUMNS, iterations)),
+        closing.checksum,
+        reference_checksum(ROWS, COLUMNS, iterations),
         "{outcome:?}"
     );
+    closing.ranks
 }
 
 #[test]
@@ -174,7 +181,7 @@ fn a_rank_that_does_not_come_to_the_meeting_costs_a_relaunch_and_no_data() {
     let [newcomer] = newcomers[..] else {
         panic!("one newcomer is wanted: {newcomers:?}");
     };
-    assert!(processes::send(newcomer, rustix::process::Signal::STOP));
+    assert!(processes::send(newcomer, Signal::STOP));
     let outcome = asked.end(LIMIT);
     assert!(outcome.status.success(), "{outcome:?}");
     let done: Value = serde_json::from_str(&outcome.stdout).expect("one document");
@@ -186,6 +193,105 @@ fn a_rank_that_does_not_come_to_the_meeting_costs_a_relaunch_and_no_data() {
     let salvaged = log(&cluster).contains("its data is salvaged");
     assert!(salvaged, "the rank of n0 waits in MPI for longer than it may");
     expect_same_bits(job, iterations, 2);
+    cluster.down();
+}
+
+#[test]
+fn a_daemon_killed_while_data_is_parked_finds_it_with_its_keeper() {
+    let cluster = Cluster::up(3);
+    let iterations = 4000;
+    let job = program(&cluster, "3", iterations, 2000);
+    for (round, node) in ["n1", "n2", "n0"].into_iter().enumerate() {
+        let asked = Background::start(&mut cluster.pcmctl(&[
+            "expand",
+            "1",
+            "--to",
+            &(4 + round).to_string(),
+            "--mode",
+            "relaunch",
+        ]));
+        let daemon = cluster.daemon_pid(node);
+        wait::until("data to be parked", LIMIT, || {
+            (parked::images(daemon) > 0).then_some(())
+        });
+        processes::send(daemon, Signal::KILL);
+        let _ = asked.end(LIMIT);
+        wait::until("one layout with every rank alive", LIMIT, || {
+            // A daemon that is being started again answers a moment later.
+            let ps = cluster.run(&["ps", "1", "--json"]);
+            let ps: Value = serde_json::from_str(&ps.stdout).ok()?;
+            let rows = ps["ranks"].as_array()?;
+            let all = rows
+                .iter()
+                .all(|row| row["pid"].as_u64() > Some(0) && row["iteration"].as_u64() > Some(0));
+            (ps["state"] == "running" && rows.len() >= 3 && all).then_some(())
+        });
+    }
+    // Which of the three changes were carried out depends on the moment of each kill.
+    expect_bits(job, iterations);
+    cluster.down();
+}
+
+#[test]
+fn a_daemon_killed_while_its_ranks_are_restored_gives_them_their_data_when_it_is_back() {
+    let cluster = Cluster::up(3);
+    let iterations = 3000;
+    let job = program(&cluster, "3", iterations, 2000);
+    let daemon = cluster.daemon_pid("n1");
+    let asked = Background::start(&mut cluster.pcmctl(&["expand", "1", "--to", "6", "--mode", "relaunch", "--json"]));
+    wait::until("a restored rank of the node", LIMIT, || {
+        let restored = processes::with_variable("PCM_ROLE", "restored");
+        let here = restored
+            .into_iter()
+            .any(|pid| processes::parent(pid) == processes::parent(daemon));
+        here.then_some(())
+    });
+    processes::send(daemon, Signal::KILL);
+    let outcome = asked.end(LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    parked::expect_none(&cluster, &["n0", "n1", "n2"]);
+    expect_same_bits(job, iterations, 6);
+    cluster.down();
+}
+
+#[test]
+fn a_node_is_drained_of_a_running_job() {
+    let cluster = Cluster::up(3);
+    let iterations = 2500;
+    let job = program(&cluster, "3", iterations, 2000);
+    let outcome = cluster.run(&["drain", "n1"]);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let ps = cluster.json(&["ps", "1"]);
+    let rows = ps["ranks"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["node"] != "n1"), "{ps}");
+    let events = cluster.run(&["events", "1", "--json"]);
+    let moved: Vec<Value> = events
+        .stdout
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|event| event["kind"] == "reconfigured")
+        .collect();
+    assert_eq!(moved.len(), 1, "{events:?}");
+    for field in [
+        "time",
+        "job",
+        "epoch",
+        "plan",
+        "cause",
+        "ranks_before",
+        "ranks_after",
+        "moved",
+        "bytes_moved",
+        "bytes_ahead",
+        "pause_ms",
+        "total_ms",
+        "phases_ms",
+        "mode",
+    ] {
+        assert!(!moved[0][field].is_null(), "{field}: {}", moved[0]);
+    }
+    assert!(moved[0]["cause"].as_str().expect("a cause").contains("drain"));
+    expect_same_bits(job, iterations, 3);
     cluster.down();
 }
 
