@@ -162,7 +162,7 @@ impl Daemon {
                 return;
             }
         }
-        if matches!(report, ReconfigurationReport::Ready { .. }) && self.relaunch(process.job).is_none() {
+        if matches!(report, ReconfigurationReport::Ready { .. }) && !self.is_relaunching(process.job) {
             self.on_checkpoint_taken_up(process, Ok(()));
         }
         self.reform(
@@ -319,7 +319,13 @@ impl Daemon {
         }
     }
 
-    pub(super) fn hand_image(&mut self, asker: ProcessKey, rank: Rank, attempt: Option<Attempt>, image: (u64, io::Result<File>)) {
+    pub(super) fn hand_image(
+        &mut self,
+        asker: ProcessKey,
+        rank: Rank,
+        attempt: Option<Attempt>,
+        image: (u64, io::Result<File>),
+    ) {
         let (bytes, file) = image;
         match file {
             Ok(file) => {
