@@ -38,6 +38,11 @@ enum Taking {
 }
 
 impl Early {
+    /// Whether it is of this attempt.
+    pub(super) fn is_of(&self, attempt: Attempt) -> bool {
+        self.trip.attempt == attempt
+    }
+
     /// What was taken for this attempt.
     pub(super) fn into_taken(self, attempt: Attempt) -> Option<Taken> {
         match self.taking {

@@ -172,6 +172,10 @@ impl Part {
             if let ReconfigurationOrder::Park { size_after, .. } = &order {
                 self.parks_for = Some(*size_after);
             }
+            if let ReconfigurationOrder::Decided { attempt, .. } = &order {
+                // What was taken for it and not used is of no use to another.
+                self.early.take_if(|early| early.is_of(*attempt));
+            }
             let order = match order {
                 ReconfigurationOrder::Ahead { attempt, meeting } => {
                     self.planned = Some((attempt, meeting));
