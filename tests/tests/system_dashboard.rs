@@ -185,6 +185,7 @@ fn recording(ranks: u32, nodes: u32) -> String {
             ranks_after: ranks,
             moved: (0..4).map(|place| moved((number * 4 + place) % ranks)).collect(),
             bytes_moved: Bytes(1 << 20),
+            bytes_ahead: pcm_proto::ids::Bytes(0),
             pause_ms: 12.5,
             mode: Mode::Live,
             total_ms: 50.0,

@@ -217,6 +217,7 @@ mod tests {
             ranks_after: 1,
             moved: Vec::new(),
             bytes_moved: Bytes(100),
+            bytes_ahead: Bytes(0),
             pause_ms: 250.0,
             mode: Mode::Live,
             total_ms: 300.0,

@@ -119,6 +119,7 @@ fn phases_follow_each_other_within_their_reconfiguration() {
         ranks_after: 2,
         moved: Vec::new(),
         bytes_moved: Bytes(9),
+        bytes_ahead: Bytes(0),
         pause_ms: 3.0,
         mode: Mode::Live,
         total_ms: 8.0,

@@ -33,6 +33,7 @@ fn reconfigured(second: u64, plan: &str, before: u32, after: u32, moved: Vec<Mov
             ranks_after: after,
             moved,
             bytes_moved: Bytes(4096),
+            bytes_ahead: Bytes(0),
             pause_ms: 12.5,
             mode: Mode::Live,
             total_ms: 50.0,
