@@ -14,7 +14,7 @@ struct Program {
     malleable: bool,
 }
 
-const PROGRAMS: [Program; 9] = [
+const PROGRAMS: &[Program] = &[
     Program {
         name: "heat2d-c",
         source: "examples/heat2d/heat2d.c",
@@ -72,7 +72,7 @@ const FLAGS: [&str; 5] = ["-std=c11", "-O3", "-Wall", "-Wextra", "-ffp-contract=
 
 /// Builds each C program beside the Rust ones.
 pub(crate) fn build(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
-    for program in &PROGRAMS {
+    for program in PROGRAMS {
         let finished = environment.release.join(program.name);
         // A running job keeps its program: the new one takes the name when it is complete.
         let fresh = environment.release.join(format!(".{}-{}", program.name, process::id()));
@@ -100,7 +100,7 @@ pub(crate) fn build(repository: &Repository, environment: &Environment) -> Resul
 
 /// Compiles without output, warnings denied.
 pub(crate) fn lint(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
-    for program in &PROGRAMS {
+    for program in PROGRAMS {
         let mut compiler = compiler(repository, environment, program);
         compiler.args(["-Werror", "-Wconversion", "-fsyntax-only"]);
         must(compiler, "mend the C source named above")?;
