@@ -156,9 +156,9 @@ fn time_us(event: &Value) -> Option<i64> {
     let mut parts = clock.trim_end_matches('Z').splitn(3, ':');
     let (hours, minutes): (i64, i64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     let seconds: f64 = parts.next()?.parse().ok()?;
-    let today_us = now_us().rem_euclid(86_400_000_000);
-    let at = (hours * 60 + minutes) * 60_000_000 + (seconds * 1e6) as i64;
-    Some(now_us() - today_us + at)
+    let now_us = now_us();
+    let at = (hours * 60 + minutes) * 60_000_000 + (seconds * 1e6).round() as i64;
+    Some(now_us - now_us.rem_euclid(86_400_000_000) + at)
 }
 
 #[cfg(test)]
