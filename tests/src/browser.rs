@@ -65,7 +65,8 @@ impl Browser {
         command
             .env("PIPE_IN", &into)
             .env("PIPE_OUT", &out)
-            .env("HOME", home.path());
+            .env("HOME", home.path())
+            .env("TMPDIR", home.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("a shell");
         let to = OpenOptions::new().write(true).open(&into).expect("the browser's input");
