@@ -1,7 +1,6 @@
-//! Which variables of the MPI library, and of libpcm beneath it, are set for a job, and why. The user's word is stronger than ours: a variable in
+//! Which variables of the MPI library are set for a job, and why. The user's word is stronger than ours: a variable in
 //! the environment of `run` stays as it is, and one named on the command line beats both.
 
-use pcm_proto::app::environment;
 use serde::{Deserialize, Serialize};
 
 /// Who decided a value.
@@ -71,18 +70,11 @@ const WITH_UCX: [Given; 1] = [Given {
     why: "keeps port names short enough for MPI_Open_port",
 }];
 
-const OVERSUBSCRIBED: [Given; 2] = [
-    Given {
-        name: "MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE",
-        value: "0",
-        why: "ranks outnumber CPUs: collectives that spin in shared memory take milliseconds there",
-    },
-    Given {
-        name: environment::WAIT,
-        value: "adaptive",
-        why: "ranks outnumber CPUs: a rank that waits leaves its CPU to one that computes",
-    },
-];
+const OVERSUBSCRIBED: [Given; 1] = [Given {
+    name: "MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE",
+    value: "0",
+    why: "ranks outnumber CPUs: collectives that spin in shared memory take milliseconds there",
+}];
 
 /// The settings of a job. `environment` is the user's, `options` are `NAME=VALUE` of the command line; an empty value
 /// there leaves the variable unset.

@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Polled for so long where the CPU is shared: what comes sooner is not worth giving the CPU away.
-const POLL_NS: u64 = 1_000;
+const POLL_NS: u64 = 500;
 
 /// Then the CPU is given to whoever wants it, up to this time: ranks that wait for each other pass it on in microseconds.
 const YIELD_NS: u64 = 300_000;
 
 /// Somebody who takes the CPU for longer than this computes. After a pause we have it back sooner than after our turn.
-const YIELD_DEAR_NS: u64 = 150_000;
+const YIELD_DEAR_NS: u64 = 2_000_000;
 
 /// So long after that nothing is given away any more, pauses are made instead.
-const DEAR_NS: u64 = 100_000_000;
+const DEAR_NS: u64 = 20_000_000;
 
 /// A pause is this part of the time waited so far, so that no wait becomes longer by more than that.
 const PAUSE_PART: u64 = 4;
