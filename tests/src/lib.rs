@@ -11,6 +11,7 @@ pub mod leak;
 pub mod limited;
 pub mod malleable;
 pub mod parked;
+pub mod plate;
 pub mod processes;
 pub mod shared_memory;
 pub mod simulation;

@@ -50,6 +50,18 @@ fn folder() -> TempDir {
     folder.expect("a temporary folder")
 }
 
+/// A run of two ranks that wrote checkpoints, and those, oldest first.
+fn made() -> (TempDir, Vec<PathBuf>) {
+    let folder = folder();
+    let every = [
+        ("PCM_CHECKPOINT_DIR", folder.path()),
+        ("PCM_CHECKPOINT_EVERY", Path::new("0.1")),
+    ];
+    finished(&run("heat2d-c", 2, &every), "the first run");
+    let made = checkpoints(folder.path());
+    (folder, made)
+}
+
 #[test]
 fn a_run_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
     let expected = reference_checksum(61, 83, 400);
@@ -82,13 +94,7 @@ fn a_run_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
 
 #[test]
 fn a_damaged_checkpoint_is_named_and_the_older_one_taken() {
-    let folder = folder();
-    let every = [
-        ("PCM_CHECKPOINT_DIR", folder.path()),
-        ("PCM_CHECKPOINT_EVERY", Path::new("0.1")),
-    ];
-    finished(&run("heat2d-c", 2, &every), "the first run");
-    let made = checkpoints(folder.path());
+    let (_folder, made) = made();
     let part = made[1].join("region000-t.rank00001.npy");
     let file = fs::File::options().write(true).open(&part).expect("the part of rank 1");
     file.write_all_at(b"damage", 1000).expect("it can be damaged");
@@ -111,13 +117,7 @@ fn a_damaged_checkpoint_is_named_and_the_older_one_taken() {
 
 #[test]
 fn a_checkpoint_of_another_program_is_refused() {
-    let folder = folder();
-    let every = [
-        ("PCM_CHECKPOINT_DIR", folder.path()),
-        ("PCM_CHECKPOINT_EVERY", Path::new("0.1")),
-    ];
-    finished(&run("heat2d-c", 2, &every), "the first run");
-    let made = checkpoints(folder.path());
+    let (_folder, made) = made();
     let mut command = Command::new(mpiexec());
     command
         .args(["-n", "2"])

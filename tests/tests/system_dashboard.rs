@@ -15,37 +15,10 @@ use std::{
 };
 use tests::{
     background::Background,
-    binaries::built,
     browser::{Browser, installed},
     cluster::{Cluster, LIMIT},
-    skip, wait,
+    plate, skip, wait,
 };
-
-fn heat2d(cluster: &Cluster) -> Background {
-    let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0,n1", "--name", "plate", "--"]);
-    command.arg(built("heat2d-c"));
-    command.args([
-        "--rows",
-        "64",
-        "--cols",
-        "64",
-        "--iterations",
-        "1000000",
-        "--sleep-us",
-        "2000",
-    ]);
-    let running = Background::start(&mut command);
-    wait::until("the job runs", LIMIT, || {
-        let outcome = cluster.run(&["ps", "plate", "--json"]);
-        let document: serde_json::Value = serde_json::from_str(&outcome.stdout).ok()?;
-        let is_counting = document["ranks"]
-            .as_array()?
-            .iter()
-            .all(|rank| rank["iteration"].as_u64() > Some(5));
-        (document["state"] == "running" && is_counting).then_some(())
-    });
-    running
-}
 
 fn dashboard(cluster: &Cluster) -> (Background, String) {
     let mut serving = Background::start(&mut cluster.pcmctl(&["dashboard"]));
@@ -114,7 +87,7 @@ fn the_page_shows_a_migration_within_a_second_and_its_button_migrates() {
         return skip::cannot_run("no Chromium in PATH");
     };
     let cluster = Cluster::up(4);
-    let running = heat2d(&cluster);
+    let running = plate::iterating(&cluster, 2000);
     let (serving, address) = dashboard(&cluster);
     let mut browser = Browser::start(&program);
     browser.open(&address);
@@ -267,7 +240,7 @@ fn a_thousand_ranks_on_two_hundred_nodes_are_shown_within_a_second_and_updated_w
 #[test]
 fn metrics_are_served_to_who_knows_the_token() {
     let cluster = Cluster::up(2);
-    let running = heat2d(&cluster);
+    let running = plate::iterating(&cluster, 2000);
     let (serving, address) = dashboard(&cluster);
     let token = address.split("token=").nth(1).expect("a token");
     let said = answer(
@@ -307,7 +280,7 @@ fn metrics_are_served_to_who_knows_the_token() {
 #[test]
 fn a_report_is_written_of_a_job_that_has_ended() {
     let cluster = Cluster::up(3);
-    let running = heat2d(&cluster);
+    let running = plate::iterating(&cluster, 2000);
     assert!(
         cluster
             .run(&["migrate", "plate", "--rank", "1", "--to", "n2"])

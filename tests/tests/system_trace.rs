@@ -5,34 +5,9 @@ use serde_json::Value;
 use std::{collections::BTreeMap, fs};
 use tests::{
     background::Background,
-    binaries::built,
     cluster::{Cluster, LIMIT},
-    wait,
+    plate, wait,
 };
-
-fn heat2d(cluster: &Cluster) -> Background {
-    let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0,n1", "--name", "plate", "--"]);
-    command.arg(built("heat2d-c"));
-    let options = [
-        "--rows",
-        "64",
-        "--cols",
-        "64",
-        "--iterations",
-        "1000000",
-        "--sleep-us",
-        "1000",
-    ];
-    let running = Background::start(command.args(options));
-    wait::until("the job runs", LIMIT, || {
-        let outcome = cluster.run(&["ps", "plate", "--json"]);
-        let document: Value = serde_json::from_str(&outcome.stdout).ok()?;
-        let rows = document["ranks"].as_array()?;
-        let is_counting = rows.len() == 2 && rows.iter().all(|rank| rank["iteration"].as_u64() > Some(5));
-        is_counting.then_some(())
-    });
-    running
-}
 
 /// The events of a trace that has ended.
 fn events(cluster: &Cluster, file: &str) -> Vec<Value> {
@@ -86,7 +61,7 @@ fn assert_slices_nest(events: &[Value]) {
 #[test]
 fn a_trace_has_iterations_calls_load_and_the_phases_of_a_migration() {
     let cluster = Cluster::up(3);
-    let running = heat2d(&cluster);
+    let running = plate::iterating(&cluster, 1000);
     let tracing =
         Background::start(&mut cluster.pcmctl(&["trace", "plate", "--out", "t.json", "--seconds", "60", "--json"]));
     // What a rank recorded before it leaves must have been fetched.
@@ -162,7 +137,7 @@ fn iteration(cluster: &Cluster) -> u64 {
 #[test]
 fn a_trace_ends_with_its_job_or_at_its_limit_and_the_file_is_whole() {
     let cluster = Cluster::up(2);
-    let running = heat2d(&cluster);
+    let running = plate::iterating(&cluster, 1000);
     let outcome = cluster.run(&["trace", "plate", "--out", "short.json", "--entries-max", "50"]);
     assert!(
         outcome.status.success() && outcome.stdout.contains("0 entries lost"),

@@ -26,10 +26,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
                 .args(["--rows", "1024", "--cols", "1024"]);
             command.args(["--iterations", &iterations.to_string()]);
             let outcome = trial::run(BENCH.name, command, Duration::from_secs(120))?;
-            let seconds = seconds(&outcome.stdout).ok_or_else(|| Failure::Bench {
-                name: BENCH.name,
-                problem: format!("no closing line in {:?} after {:?}", outcome.stdout, outcome.took),
-            })?;
+            let seconds = trial::figure(BENCH.name, &outcome.stdout, "heat2d: iterations ", "seconds")?;
             Ok(seconds * 1e6 / f64::from(iterations))
         })
     };
@@ -48,26 +45,4 @@ fn run(context: &Context) -> Result<Report, Failure> {
         ratios: vec![ratio],
         remarks: vec!["1024 x 1024 cells, two ranks".into()],
     })
-}
-
-/// The figure after `seconds` in heat2d's closing line.
-fn seconds(output: &str) -> Option<f64> {
-    let line = output.lines().find(|line| line.starts_with("heat2d: iterations "))?;
-    line.split_whitespace()
-        .skip_while(|word| *word != "seconds")
-        .nth(1)?
-        .parse()
-        .ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_is_read_from_the_closing_line() {
-        let output = "noise\nheat2d: iterations 5 ranks 2 seconds 1.250000 checksum 0123456789abcdef\n";
-        assert_eq!(seconds(output), Some(1.25));
-        assert_eq!(seconds("heat2d: rows missing"), None);
-    }
 }

@@ -32,7 +32,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
             command.args(options).arg("--").arg(context.program(program));
             command.args(PLATE).args(["--iterations", &iterations.to_string()]);
             let output = trial::run(BENCH.name, command, LIMIT)?.stdout;
-            Ok(figure(BENCH.name, &output, "heat2d: ", "seconds")? * 1e6 / f64::from(iterations))
+            Ok(trial::figure(BENCH.name, &output, "heat2d: ", "seconds")? * 1e6 / f64::from(iterations))
         })
     };
     let mut series = interleave::rounds(
@@ -49,7 +49,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
     let call = Variant::new("one call, difference", || {
         let mut command = cluster.pcmctl(&["run", "-n", "2", "--no-preload", "--"]);
         command.arg(context.program("pcm-pingpong")).arg(blocks);
-        figure(
+        trial::figure(
             BENCH.name,
             &trial::run(BENCH.name, command, LIMIT)?.stdout,
             "pingpong: ",
@@ -83,32 +83,4 @@ fn run(context: &Context) -> Result<Report, Failure> {
             "ping-pong: 1 byte, two ranks, blocks through MPI_ and PMPI_ alternate within one run".into(),
         ],
     })
-}
-
-/// The figure after `name` in the line of a bench's program that begins so.
-pub(super) fn figure(bench: &'static str, output: &str, line: &str, name: &str) -> Result<f64, Failure> {
-    let found = output.lines().find(|text| text.starts_with(line));
-    let value = found.and_then(|text| {
-        text.split_whitespace()
-            .skip_while(|word| *word != name)
-            .nth(1)?
-            .parse()
-            .ok()
-    });
-    value.ok_or_else(|| Failure::Bench {
-        name: bench,
-        problem: format!("no {name} after {line:?} in {output:?}"),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_read_by_name_from_their_line() {
-        let output = "x\npingpong: blocks 3 interposed_ns 5.5 plain_ns 4 difference_ns 1.25\n";
-        assert_eq!(figure("x", output, "pingpong: ", "difference_ns").ok(), Some(1.25));
-        assert!(figure("x", output, "heat2d: ", "seconds").is_err());
-    }
 }

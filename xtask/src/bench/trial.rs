@@ -11,10 +11,9 @@ use std::{
 /// Often enough to see an end soon, seldom enough not to disturb the ranks on two cores.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// What a run said and how long it took from start to end.
+/// What a run said.
 pub(super) struct Outcome {
     pub(super) stdout: String,
-    pub(super) took: Duration,
 }
 
 /// Runs to a successful end within the deadline, or ends it and says so.
@@ -51,10 +50,9 @@ pub(super) fn run(bench: &'static str, mut command: Command, deadline: Duration)
             None => thread::sleep(LOOK_EVERY),
         }
     };
-    let took = started.elapsed();
     let stdout = reader.join().unwrap_or_default();
     if status.success() {
-        Ok(Outcome { stdout, took })
+        Ok(Outcome { stdout })
     } else {
         Err(Failure::Ended {
             program,
@@ -62,6 +60,22 @@ pub(super) fn run(bench: &'static str, mut command: Command, deadline: Duration)
             advice: "its messages are above".into(),
         })
     }
+}
+
+/// The figure after `name` in the line of a bench's program that begins so.
+pub(super) fn figure(bench: &'static str, output: &str, line: &str, name: &str) -> Result<f64, Failure> {
+    let found = output.lines().find(|text| text.starts_with(line));
+    let value = found.and_then(|text| {
+        text.split_whitespace()
+            .skip_while(|word| *word != name)
+            .nth(1)?
+            .parse()
+            .ok()
+    });
+    value.ok_or_else(|| Failure::Bench {
+        name: bench,
+        problem: format!("no {name} after {line:?} in {output:?}"),
+    })
 }
 
 #[cfg(test)]
@@ -91,5 +105,20 @@ mod tests {
             run("x", shell("echo yes"), Duration::from_secs(30)).unwrap().stdout,
             "yes\n"
         );
+    }
+
+    #[test]
+    fn figures_are_read_by_name_from_their_line() {
+        let output = "x\npingpong: blocks 3 interposed_ns 5.5 plain_ns 4 difference_ns 1.25\n";
+        assert_eq!(figure("x", output, "pingpong: ", "difference_ns").ok(), Some(1.25));
+        assert!(figure("x", output, "heat2d: ", "seconds").is_err());
+    }
+
+    #[test]
+    fn the_time_is_read_from_the_closing_line_of_heat2d() {
+        let output = "noise\nheat2d: iterations 5 ranks 2 seconds 1.250000 checksum 0123456789abcdef\n";
+        let seconds = |output| figure("x", output, "heat2d: iterations ", "seconds").ok();
+        assert_eq!(seconds(output), Some(1.25));
+        assert_eq!(seconds("heat2d: rows missing"), None);
     }
 }

@@ -4,7 +4,6 @@
 use super::{
     interleave::{self, Variant},
     limited_nodes::LimitedNodes,
-    overhead,
     registry::{Bench, Context, Report},
     samples::Ratio,
     trial,
@@ -96,7 +95,7 @@ fn compare(context: &Context, cluster: &OwnCluster<'_>, case: &Case, report: &mu
                 &iterations.to_string(),
             ]);
             let output = trial::run(BENCH.name, command, LIMIT)?.stdout;
-            Ok(f64::from(iterations) / overhead::figure(BENCH.name, &output, "heat2d: ", "seconds")?)
+            Ok(f64::from(iterations) / trial::figure(BENCH.name, &output, "heat2d: ", "seconds")?)
         })
     };
     let series = interleave::rounds(&mut [variant("spin"), variant("adaptive")], context.rounds(), "it/s")?;
