@@ -15,4 +15,5 @@ pub mod rank;
 pub mod reconfigurer;
 pub mod record;
 pub mod refusal;
+pub mod seat;
 mod step;

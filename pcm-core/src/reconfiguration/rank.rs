@@ -6,44 +6,12 @@
 //! may return to the old layout at any time, because nothing can be committed without its word.
 
 use super::limits::Limits;
+use super::seat::Seat;
 use crate::moment::{Moment, micros};
 use pcm_proto::ids::{Iteration, Rank, WorldId};
 use pcm_proto::layout::Mode;
 use pcm_proto::reconfiguration::{Attempt, MeetOrder, ReconfigurationOrder, ReconfigurationReport, Tally};
 use std::time::Duration;
-
-/// Where a process finds itself in the transfer communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat {
-    /// It has this rank in the present layout.
-    Member(Rank),
-    /// It is a newcomer with this rank in its own world.
-    Newcomer {
-        /// The world.
-        world: WorldId,
-        /// Its rank there.
-        rank: u32,
-    },
-}
-
-impl Seat {
-    /// Its rank in the transfer communicator, if the meeting knows it.
-    pub fn transfer_rank(self, meeting: &MeetOrder) -> Option<u32> {
-        match self {
-            Self::Member(rank) => (rank.0 < meeting.old_size).then_some(rank.0),
-            Self::Newcomer { world, rank } => {
-                let mut first = meeting.old_size;
-                for known in &meeting.worlds {
-                    if known.world == world {
-                        return (rank < known.size).then_some(first + rank);
-                    }
-                    first += known.size;
-                }
-                None
-            }
-        }
-    }
-}
 
 /// Life of a process as far as reconfigurations go.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What is planned, as this process sees it before the meeting.
 
 use crate::redistribute::NextLayout;
-use pcm_core::reconfiguration::rank::Seat;
+use pcm_core::reconfiguration::seat::Seat;
 use pcm_proto::{
     ids::ProcessId,
     reconfiguration::{Attempt, MeetOrder},

@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{mpi::Communicator, redistribute::Progress, region::Registry};
 use cpu_turns::ShortTurns;
-use pcm_core::reconfiguration::rank::{EndReason, RankEffect, Seat};
+use pcm_core::reconfiguration::rank::{EndReason, RankEffect};
+use pcm_core::reconfiguration::seat::Seat;
 use pcm_proto::{
     ids::Rank,
     reconfiguration::{MeetOrder, Phase, ReconfigurationReport, Tally},

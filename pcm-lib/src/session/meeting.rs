@@ -3,7 +3,7 @@
 //! join has a limit. Never moves data, never decides.
 
 use crate::mpi::{Communicator, ErrorsReturned, InterCommunicator, MpiError, Port};
-use pcm_core::reconfiguration::rank::Seat;
+use pcm_core::reconfiguration::seat::Seat;
 use pcm_proto::reconfiguration::MeetOrder;
 use std::{fmt, time::Duration};
 

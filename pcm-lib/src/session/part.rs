@@ -14,7 +14,8 @@ use pcm_core::{
     moment::Moment,
     reconfiguration::{
         limits::Limits,
-        rank::{RankEffect, RankSide, Seat},
+        rank::{RankEffect, RankSide},
+        seat::Seat,
     },
 };
 use pcm_proto::{
