@@ -5,7 +5,8 @@ use std::{
     fs,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{self, Command},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
 use tempfile::TempDir;
@@ -14,6 +15,7 @@ use tests::{
     cluster::Cluster,
     heat2d::{Closing, reference_checksum},
     limited::{self, Outcome},
+    shared_memory::OwnSharedMemory,
 };
 
 const PROGRAMS: [&str; 2] = ["heat2d", "heat2d-c"];
@@ -24,8 +26,18 @@ const LIMIT: Duration = Duration::from_secs(120);
 const PLATE: [&str; 6] = ["--rows", "61", "--cols", "83", "--iterations", "400"];
 
 fn run(program: &str, ranks: u32, variables: &[(&str, &Path)]) -> Outcome {
-    let mut command = Command::new(mpiexec());
-    command.args(["-n", &ranks.to_string()]).arg(built(program)).args(PLATE);
+    run_plate(program, ranks, &PLATE, variables)
+}
+
+/// Plain MPI leaves its shared memory behind when a program aborts, so the run has its own where that can be.
+fn run_plate(program: &str, ranks: u32, plate: &[&str], variables: &[(&str, &Path)]) -> Outcome {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let mark = format!("{}-plain-{}", process::id(), RUNS.fetch_add(1, Relaxed));
+    let own = OwnSharedMemory::new(&mark);
+    let mut command = own
+        .as_ref()
+        .map_or_else(|| Command::new(mpiexec()), |own| own.command(&mpiexec()));
+    command.args(["-n", &ranks.to_string()]).arg(built(program)).args(plate);
     command.args(["--sleep-us", "1000"]);
     command.envs(variables.iter().copied());
     limited::run(&mut command, LIMIT)
@@ -118,13 +130,8 @@ fn a_damaged_checkpoint_is_named_and_the_older_one_taken() {
 #[test]
 fn a_checkpoint_of_another_program_is_refused() {
     let (_folder, made) = made();
-    let mut command = Command::new(mpiexec());
-    command
-        .args(["-n", "2"])
-        .arg(built("heat2d-c"))
-        .args(["--rows", "61", "--cols", "84", "--iterations", "400"]);
-    command.env("PCM_RESTORE", &made[0]);
-    let refused = limited::run(&mut command, LIMIT);
+    let another = ["--rows", "61", "--cols", "84", "--iterations", "400"];
+    let refused = run_plate("heat2d-c", 2, &another, &[("PCM_RESTORE", &made[0])]);
     assert!(!refused.status.success(), "{refused:?}");
     assert!(refused.stderr.contains("the program registers \"t\""), "{refused:?}");
 }
