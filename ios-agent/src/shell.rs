@@ -205,6 +205,7 @@ impl Shell {
             self.node.set_limit(limit.as_ref().map(|limit| limit.cpus));
             // Counters of before were of something else.
             self.samples.clear();
+            self.windows = RankWindows::default();
             self.limit = limit;
         }
     }

@@ -1,5 +1,6 @@
 //! What the test targets `sim_*`, `system_*` and `fault_*` share. Must never hold a test's own logic.
 
+pub mod adapting;
 pub mod agents;
 pub mod background;
 pub mod binaries;
@@ -10,6 +11,7 @@ pub mod heat2d;
 pub mod leak;
 pub mod limited;
 pub mod malleable;
+pub mod own_share;
 pub mod parked;
 pub mod plate;
 pub mod processes;

@@ -2,8 +2,8 @@
 //! one before and not repeat what failed. Says why, also when nothing changes. Pure; time is an argument.
 
 use super::budget::Budget;
-use super::learning::Learning;
-use super::proposal::{Direction, Kind, Priced, Proposal};
+use super::learning::{Learning, Shown};
+use super::proposal::{Change, Direction, Kind, Priced, Proposal};
 use super::tuning::{CostTuning, JudgeTuning};
 use super::view::View;
 use pcm_proto::event::Decision;
@@ -57,14 +57,14 @@ pub struct Judge {
     tuning: JudgeTuning,
     learning: Learning,
     budget: Budget,
-    held: BTreeMap<(Kind, usize), u32>,
+    held: BTreeMap<(Kind, bool, usize), u32>,
     patience: f64,
     patient_since_s: f64,
     last: Option<(f64, f64)>,
     born_s: f64,
     quiet_until_s: f64,
     cool_down_s: f64,
-    saved_ms: Option<f64>,
+    shown: Option<Shown>,
     gained_s: f64,
     iterations: Option<u64>,
     told: Option<(f64, Option<No>)>,
@@ -85,7 +85,7 @@ impl Judge {
             born_s: now_s,
             quiet_until_s: now_s + tuning.settle_s,
             cool_down_s: tuning.cool_down_s,
-            saved_ms: None,
+            shown: None,
             gained_s: 0.0,
             iterations: None,
             told: None,
@@ -101,7 +101,7 @@ impl Judge {
     pub fn observe(&mut self, now_s: f64, view: &View, iterations: u64) {
         let new = iterations.saturating_sub(self.iterations.unwrap_or(iterations));
         self.iterations = Some(iterations);
-        if let Some(saved_ms) = self.saved_ms {
+        if let Some(Shown { saved_ms, .. }) = self.shown {
             let gained_s = saved_ms * new as f64 / 1e3;
             self.gained_s += gained_s;
             self.budget.gain(gained_s);
@@ -110,7 +110,9 @@ impl Judge {
             .learning
             .observe(now_s, &self.tuning, view.iteration_ms, view.ranks.len());
         if let Some(shown) = shown {
-            self.saved_ms = Some(shown.saved_ms);
+            self.shown = Some(shown);
+            // What came of a prediction is news by itself.
+            self.told = None;
             if let Some((_, expected_ms)) = &mut self.last {
                 *expected_ms = view.iteration_ms;
             }
@@ -134,9 +136,9 @@ impl Judge {
         self.last = None;
     }
 
-    /// Looks in a row that a change of a kind must be good for.
-    fn holds(&self, kind: Kind) -> u32 {
-        let factor = if kind == Kind::Weights { WEIGHTS_HOLD } else { 1 };
+    /// Looks in a row that a change must be good for.
+    fn holds(&self, change: &Change) -> u32 {
+        let factor = if change.is_sharing() { WEIGHTS_HOLD } else { 1 };
         (f64::from(self.tuning.holds * factor) * self.patience) as u32
     }
 
@@ -239,7 +241,7 @@ impl Judge {
             return Some(No::Budget);
         }
         let held = self.held.get(&priced.proposal.change.subject()).copied().unwrap_or(0);
-        (held < self.holds(priced.proposal.change.kind())).then_some(No::Holding)
+        (held < self.holds(&priced.proposal.change)).then_some(No::Holding)
     }
 
     /// The chosen change was carried out.
@@ -248,7 +250,7 @@ impl Judge {
         self.learning.on_cost(pause_ms, bytes);
         self.budget.spend(pause_ms / 1e3);
         self.learning.begin(now_s, direction, priced, size_before);
-        self.saved_ms = None;
+        self.shown = None;
         self.held.clear();
         self.last = (!priced.proposal.is_forced).then_some((now_s, priced.proposal.then_ms));
         self.quiet_until_s = now_s + self.cool_down_s;
@@ -263,7 +265,7 @@ impl Judge {
 
     /// Somebody else changed the job: what was measured before does not count.
     pub fn on_changed_by_others(&mut self, now_s: f64) {
-        self.saved_ms = None;
+        self.shown = None;
         self.last = None;
         self.held.clear();
         self.quiet_until_s = self.quiet_until_s.max(now_s + self.tuning.settle_s);
@@ -296,11 +298,22 @@ impl Judge {
             chosen: chosen.map(|priced| priced.proposal.change.words(view)),
             predicted_gain_s: shown.map_or(0.0, |priced| priced.gain_s),
             cost_s: shown.map_or(0.0, |priced| priced.cost_s),
-            achieved_gain_s: self.saved_ms.map(|_| self.gained_s),
+            achieved_gain_s: self.shown.map(|_| self.gained_s),
             considered: considered
                 .map(|priced| (priced.proposal.change.words(view), priced.net_s()))
                 .collect(),
-            reason: self.reason(view, shown, if chosen.is_some() { None } else { no }),
+            reason: self.reason(view, shown, if chosen.is_some() { None } else { no }) + &self.outcome(),
+        })
+    }
+
+    /// What became of the change before.
+    fn outcome(&self) -> String {
+        self.shown.map_or_else(String::new, |shown| {
+            format!(
+                "; the change before saves {:.2} ms per iteration, {:.0} % of its prediction",
+                shown.saved_ms,
+                shown.achieved * 100.0
+            )
         })
     }
 
@@ -341,7 +354,7 @@ impl Judge {
                 tuning.spend * 100.0
             ),
             Some(No::Holding) => {
-                let looks = self.holds(priced.proposal.change.kind());
+                let looks = self.holds(&priced.proposal.change);
                 format!("not done yet, it must hold for {looks} looks: {numbers}")
             }
         }

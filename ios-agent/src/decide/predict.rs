@@ -2,10 +2,17 @@
 //! is measured beyond that is communication; both are carried over to the new places. Pure.
 
 use super::tuning::{LinkTuning, Tuning};
-use super::view::View;
+use super::view::{RankView, View};
 
 /// A node counts with at least this share of a CPU: a crowded one is slow, not infinitely slow.
 const SHARE_MIN: f64 = 0.02;
+
+/// A rank that gets at least this part of a CPU lacks none: what is missing is the measuring and the system's own work.
+const SHARE_WHOLE: f64 = 0.85;
+
+/// Time in MPI is taken to become shorter or longer by this factor at most, whatever shares of CPUs say: a rank that
+/// polls gives its turns away, so that it seems to get less than it would take.
+const MPI_FACTOR_MAX: f64 = 4.0;
 
 /// A view with what predicting needs of the tuning.
 #[derive(Clone, Copy, Debug)]
@@ -39,34 +46,70 @@ impl<'a> Model<'a> {
         rank.useful_ms * self.view.nodes[rank.node].speed * rank.cpu_share.clamp(SHARE_MIN, 1.0)
     }
 
+    /// Ranks of all jobs on each node when those of this one are placed so.
+    fn crowds_after(&self, places: &[usize]) -> Vec<f64> {
+        let mut crowds: Vec<f64> = self.view.nodes.iter().map(|node| f64::from(node.ranks)).collect();
+        self.view.ranks.iter().for_each(|rank| crowds[rank.node] -= 1.0);
+        places.iter().for_each(|node| crowds[*node] += 1.0);
+        crowds
+    }
+
     /// Time each rank computes when they are placed so.
     pub fn useful_after(&self, places: &[usize]) -> Vec<f64> {
         let view = self.view;
-        let count = |nodes: &mut dyn Iterator<Item = usize>| {
-            let mut counts = vec![0.0; view.nodes.len()];
-            nodes.for_each(|node| counts[node] += 1.0);
-            counts
-        };
-        let before: Vec<f64> = count(&mut view.ranks.iter().map(|rank| rank.node));
-        let after: Vec<f64> = count(&mut places.iter().copied());
-        let ranks_after = |node: usize| f64::from(view.nodes[node].ranks) - before[node] + after[node];
+        let crowds = self.crowds_after(places);
+        let is_same = |node: usize| f64::from(view.nodes[node].ranks) == crowds[node];
         let useful = view.ranks.iter().zip(places).enumerate().map(|(index, (rank, to))| {
             if view.share_cpus(rank.node, *to) {
-                if before[rank.node] == after[rank.node] || rank.node != *to {
+                if is_same(rank.node) || rank.node != *to {
                     return rank.useful_ms;
                 }
                 let share_now = self.share(*to, f64::from(view.nodes[*to].ranks));
-                return rank.useful_ms * share_now / self.share(*to, ranks_after(*to));
+                return rank.useful_ms * share_now / self.share(*to, crowds[*to]);
             }
-            self.work(index) / (view.nodes[*to].speed.max(1e-6) * self.share(*to, ranks_after(*to)))
+            self.work(index) / (view.nodes[*to].speed.max(1e-6) * self.share(*to, crowds[*to]))
         });
         useful.collect()
     }
 
     /// Time of an iteration when the ranks are placed so.
     pub fn after(&self, places: &[usize]) -> f64 {
+        largest(&self.useful_after(places)) + self.mpi_after(places)
+    }
+
+    /// Time in MPI when the ranks are placed so: on other links; and as all wait for a message until its sender and its
+    /// receiver have a CPU, the rank that lacks it most makes it longer.
+    fn mpi_after(&self, places: &[usize]) -> f64 {
         let links = self.link_ms(places) - self.link_ms(&self.view.places());
-        largest(&self.useful_after(places)) + (self.mpi_ms() + links).max(0.0)
+        let now = smallest(self.view.ranks.iter().map(|rank| whole(rank.cpu_share)));
+        let then = smallest(self.shares_after(places).into_iter());
+        let factor = (now / then).clamp(1.0 / MPI_FACTOR_MAX, MPI_FACTOR_MAX);
+        (self.mpi_ms() * factor + links).max(0.0)
+    }
+
+    /// The share of a CPU that each rank gets when they are placed so.
+    fn shares_after(&self, places: &[usize]) -> Vec<f64> {
+        let view = self.view;
+        let crowds = self.crowds_after(places);
+        let share = |(rank, to): (&RankView, &usize)| {
+            whole(if view.share_cpus(rank.node, *to) {
+                rank.cpu_share
+            } else {
+                self.share(*to, crowds[*to])
+            })
+        };
+        view.ranks.iter().zip(places).map(share).collect()
+    }
+
+    /// How long each rank holds up an iteration: by computing, and by not having a CPU when messages come.
+    pub fn strain_after(&self, places: &[usize]) -> Vec<f64> {
+        let mpi_ms = self.mpi_ms();
+        let shares = self.shares_after(places).into_iter();
+        let useful = self.useful_after(places).into_iter();
+        let strain = useful.zip(shares);
+        strain
+            .map(|(useful, share)| useful + mpi_ms * (1.0 / share).min(MPI_FACTOR_MAX))
+            .collect()
     }
 
     /// What the slowest rank waits for in MPI now: no rank's computing hides it.
@@ -96,8 +139,7 @@ impl<'a> Model<'a> {
         let speeds = (0..places.len()).map(|rank| self.work(rank) / useful[rank].max(1e-9));
         let speeds: Vec<f64> = speeds.collect();
         let work: f64 = (0..places.len()).map(|rank| self.work(rank)).sum();
-        let links = self.link_ms(places) - self.link_ms(&self.view.places());
-        let then = work / speeds.iter().sum::<f64>().max(1e-9) + (self.mpi_ms() + links).max(0.0);
+        let then = work / speeds.iter().sum::<f64>().max(1e-9) + self.mpi_after(places);
         (then, speeds)
     }
 
@@ -127,6 +169,18 @@ impl<'a> Model<'a> {
             (links.far_us, links.far_megabytes_per_s)
         }
     }
+}
+
+fn whole(share: f64) -> f64 {
+    if share >= SHARE_WHOLE {
+        1.0
+    } else {
+        share.max(SHARE_MIN)
+    }
+}
+
+fn smallest(shares: impl Iterator<Item = f64>) -> f64 {
+    shares.fold(1.0, f64::min)
 }
 
 /// The largest of some times.

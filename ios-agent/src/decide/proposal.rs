@@ -81,8 +81,13 @@ impl Change {
         }
     }
 
+    /// Whether it gives the ranks other shares of the data.
+    pub fn is_sharing(&self) -> bool {
+        matches!(self, Self::Arrange(..))
+    }
+
     /// What it is about: while that stays the same from look to look, the change is the same, wherever it leads.
-    pub fn subject(&self) -> (Kind, usize) {
+    pub fn subject(&self) -> (Kind, bool, usize) {
         let rank = match self {
             Self::Migrate(moves) => moves.first().map(|(rank, _)| *rank),
             Self::Expand(_) => None,
@@ -92,7 +97,7 @@ impl Change {
                 None => (0..weights.len()).min_by(|a, b| weights[*a].total_cmp(&weights[*b])),
             },
         };
-        (self.kind(), rank.unwrap_or(0))
+        (self.kind(), self.is_sharing(), rank.unwrap_or(0))
     }
 
     /// How many ranks come to each node.

@@ -44,9 +44,9 @@ pub fn relieve(
     let start = time(&places);
     let mut best: Option<(Vec<usize>, f64)> = None;
     for _ in 0..MOVES_MAX.min(view.ranks.len()) {
-        let useful = model.useful_after(&places);
-        let slowest = (0..useful.len()).max_by(|a, b| useful[*a].total_cmp(&useful[*b]))?;
-        let Some(next) = best_place(model, may, time, &places, slowest, useful[slowest]) else {
+        let strain = model.strain_after(&places);
+        let slowest = (0..strain.len()).max_by(|a, b| strain[*a].total_cmp(&strain[*b]))?;
+        let Some(next) = best_place(model, may, time, &places, slowest, strain[slowest]) else {
             break;
         };
         places[slowest] = next;
@@ -64,7 +64,7 @@ fn best_place(
     time: &dyn Fn(&[usize]) -> f64,
     places: &[usize],
     rank: usize,
-    useful: f64,
+    strain: f64,
 ) -> Option<usize> {
     let view = model.view;
     let start = time(places);
@@ -81,9 +81,9 @@ fn best_place(
             continue;
         }
         trial[rank] = node;
-        let then = model.useful_after(&trial)[rank];
+        let then = model.strain_after(&trial)[rank];
         let whole = time(&trial);
-        if then > useful * (1.0 - STEP_MIN) || whole > start * (1.0 + 1e-9) {
+        if then > strain * (1.0 - STEP_MIN) || whole > start * (1.0 + 1e-9) {
             continue;
         }
         let key = (whole, then);

@@ -23,6 +23,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// An agent that lived so long had come up.
 const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 
+/// An agent says something every second. One that has said nothing for so long is stopped, stuck or kept from the CPU
+/// for good; a new one costs nothing.
+const SILENT_MAX: Duration = Duration::from_secs(15);
+
 /// The agent as the daemon sees it.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
@@ -30,6 +34,7 @@ pub(super) struct Agent {
     /// Dropping it ends the process.
     process: Option<oneshot::Sender<()>>,
     began: Option<Instant>,
+    heard: Option<Instant>,
     pause: Duration,
     speed: f64,
     pub(super) talk: Talk,
@@ -74,6 +79,8 @@ impl Daemon {
         };
         let (process, stop) = oneshot::channel::<()>();
         self.agent.process = Some(process);
+        self.agent.heard = self.agent.began;
+        self.timers.arm(SILENT_MAX, Timer::AgentSilent);
         let events = self.events.clone();
         tokio::spawn(async move {
             let status = tokio::select! {
@@ -85,8 +92,20 @@ impl Daemon {
         });
     }
 
+    /// Looks whether the agent still says something.
+    pub(super) fn on_agent_silence(&mut self) {
+        let Some(heard) = self.agent.heard.filter(|_| self.agent.process.is_some()) else {
+            return;
+        };
+        match SILENT_MAX.checked_sub(heard.elapsed()) {
+            Some(left) if !left.is_zero() => self.timers.arm(left, Timer::AgentSilent),
+            _ => self.on_agent_ended(&format!("it has said nothing for {} s", SILENT_MAX.as_secs())),
+        }
+    }
+
     pub(super) fn on_agent_ended(&mut self, reason: &str) {
         self.agent.process = None;
+        self.agent.link = None;
         let was_healthy = self.agent.began.is_some_and(|began| began.elapsed() > HEALTHY_AFTER);
         self.agent.pause = if was_healthy {
             PAUSE_MIN
@@ -127,6 +146,7 @@ impl Daemon {
         if self.agent.link.as_ref().is_none_or(|(known, _)| *known != link) {
             return;
         }
+        self.agent.heard = Some(Instant::now());
         match message {
             AgentToDaemon::Ready { pid } => tracing::info!(pid, "the agent is there"),
             AgentToDaemon::Profile(profile) => {
@@ -157,9 +177,16 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_agent_lost(&mut self, link: LinkId) {
-        if self.agent.link.as_ref().is_some_and(|(known, _)| *known == link) {
-            self.agent.link = None;
+    /// The link is gone. A process that is still there without it is of no use.
+    pub(super) fn on_agent_lost(&mut self, link: LinkId, nonsense: Option<String>) {
+        if self.agent.link.as_ref().is_none_or(|(known, _)| *known != link) {
+            return;
+        }
+        self.agent.link = None;
+        if let Some(nonsense) = nonsense
+            && self.agent.process.is_some()
+        {
+            self.on_agent_ended(&format!("it is not understood: {nonsense}"));
         }
     }
 
@@ -183,16 +210,16 @@ pub(super) async fn listen_to_agent(link: Link, id: LinkId, events: &mpsc::Sende
     if events.send(Event::AgentLinked { link: id, sender }).await.is_err() {
         return;
     }
-    loop {
+    let nonsense = loop {
         match receiver.recv::<AgentToDaemon>().await {
             Ok(message) => {
                 if events.send(Event::AgentSaid { link: id, message }).await.is_err() {
                     return;
                 }
             }
-            Err(RecvError::Message(error)) => tracing::warn!(%error, "the agent is not understood"),
-            Err(_) => break,
+            Err(RecvError::Closed | RecvError::Ended(_)) => break None,
+            Err(error) => break Some(error.to_string()),
         }
-    }
-    let _ = events.send(Event::AgentLost { link: id }).await;
+    };
+    let _ = events.send(Event::AgentLost { link: id, nonsense }).await;
 }

@@ -174,7 +174,7 @@ impl Daemon {
             Event::ControlLost { link, in_order } => self.on_control_lost(link, in_order),
             Event::AgentLinked { link, sender } => self.on_agent_linked(link, sender),
             Event::AgentSaid { link, message } => self.on_agent_said(link, message),
-            Event::AgentLost { link } => self.on_agent_lost(link),
+            Event::AgentLost { link, nonsense } => self.on_agent_lost(link, nonsense),
             Event::AgentEnded { reason } => self.on_agent_ended(&reason),
             Event::Rank(event) => self.on_rank(event),
             Event::Printed { job, output } => self.on_printed(job, output),
@@ -207,6 +207,7 @@ impl Daemon {
             Timer::CheckpointAsked(job, number) => self.on_checkpoint_asked_timer(job, number),
             Timer::Unneeded(key) => self.on_unneeded_timer(key),
             Timer::Agent => self.start_agent(),
+            Timer::AgentSilent => self.on_agent_silence(),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
         }
     }

@@ -51,8 +51,8 @@ pub(super) enum Event {
     AgentLinked { link: LinkId, sender: Sender },
     /// It says something.
     AgentSaid { link: LinkId, message: AgentToDaemon },
-    /// Its link ended.
-    AgentLost { link: LinkId },
+    /// Its link ended; the reason where what came on it could not be understood.
+    AgentLost { link: LinkId, nonsense: Option<String> },
     /// Its process ended.
     AgentEnded { reason: String },
     /// A rank says something.

@@ -50,6 +50,8 @@ pub(super) enum Timer {
     Unneeded(ParkKey),
     /// The agent should be started again.
     Agent,
+    /// The agent may have fallen silent.
+    AgentSilent,
     /// Output pipes of a job that has ended should be closed by now.
     OutputEnd(JobId),
 }

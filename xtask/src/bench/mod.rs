@@ -8,7 +8,6 @@ mod fabric;
 mod interleave;
 mod iteration;
 mod launch;
-mod limited_nodes;
 mod overhead;
 mod reconfigure;
 mod record;

@@ -3,12 +3,12 @@
 
 use super::{
     interleave::{self, Variant},
-    limited_nodes::LimitedNodes,
     registry::{Bench, Context, Report},
     samples::Ratio,
     trial,
 };
 use crate::{failure::Failure, own_cluster::OwnCluster};
+use limited_nodes::{LimitedNodes, Share};
 use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {
@@ -20,8 +20,11 @@ pub(super) const BENCH: Bench = Bench {
 /// Polling ranks on a fifth of a CPU need a hundred times what polite ones need.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// CPU time of a limited node, and its period, in microseconds.
-const SHARE: (u32, u32) = (2_000, 10_000);
+/// CPU time of a limited node.
+const SHARE: Share = Share {
+    quota_us: 2_000,
+    period_us: 10_000,
+};
 
 /// What is run, where, and how it must turn out.
 struct Case {
@@ -64,7 +67,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
     }
     one.down()?;
     let four = OwnCluster::up(&context.environment, 4)?;
-    match LimitedNodes::limit(&four, SHARE) {
+    match LimitedNodes::limit(&four.id().unwrap_or_default(), SHARE) {
         Ok(_limited) => compare(context, &four, &LIMITED, &mut report)?,
         Err(reason) => report.remarks.push(format!("{}: not measured, {reason}", LIMITED.name)),
     }

@@ -1,0 +1,81 @@
+//! Gives the virtual nodes of a running cluster a share of a CPU each. Finds their daemons by their environment; must
+//! never touch a process of another cluster.
+
+use crate::{
+    Share,
+    groups::{self, Groups},
+    place::Place,
+};
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+/// The nodes of a cluster, limited while it lives.
+#[derive(Debug)]
+pub struct LimitedNodes {
+    groups: Groups,
+    cluster: String,
+    folders: BTreeMap<String, Vec<PathBuf>>,
+}
+
+impl LimitedNodes {
+    /// Puts the daemons of each node of the cluster with this id, and so all they start, under a limit.
+    ///
+    /// # Errors
+    /// A sentence on why it cannot be done here.
+    pub fn limit(cluster: &str, share: Share) -> Result<Self, String> {
+        Self::limit_each(cluster, |_| share)
+    }
+
+    /// The same with a share by the node's name.
+    ///
+    /// # Errors
+    /// A sentence on why it cannot be done here.
+    pub fn limit_each(cluster: &str, share: impl Fn(&str) -> Share) -> Result<Self, String> {
+        let mut limited = Self {
+            groups: Groups::make()?,
+            cluster: cluster.to_owned(),
+            folders: BTreeMap::new(),
+        };
+        limited.limit_new(share)?;
+        if limited.folders.is_empty() {
+            return Err("no daemon of the cluster was found".to_owned());
+        }
+        Ok(limited)
+    }
+
+    /// Limits nodes that have joined since.
+    ///
+    /// # Errors
+    /// A sentence on why it cannot be done.
+    pub fn limit_new(&mut self, share: impl Fn(&str) -> Share) -> Result<(), String> {
+        for (pid, node) in daemons(&self.cluster) {
+            let folders = self.groups.member(&node, share(&node))?;
+            groups::put(pid, &folders)?;
+            self.folders.insert(node, folders);
+        }
+        Ok(())
+    }
+
+    /// Where what shall run on a node is put; `cpu` is the one the node has.
+    pub fn place(&self, node: &str, cpu: u32) -> Place {
+        Place {
+            groups: self.folders.get(node).cloned().unwrap_or_default(),
+            cpu,
+        }
+    }
+}
+
+/// Process id and node of every daemon, keeper and agent of the cluster: they bear its id in their environment.
+fn daemons(cluster: &str) -> Vec<(u32, String)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let environment = fs::read(entry.path().join("environ")).ok()?;
+        let value = |name: &str| {
+            let mut words = environment.split(|byte| *byte == 0);
+            let prefix = format!("{name}=");
+            words.find_map(|word| std::str::from_utf8(word).ok()?.strip_prefix(&prefix).map(str::to_owned))
+        };
+        (value("PCM_CLUSTER_ID")? == cluster).then(|| value("PCM_NODE").map(|node| (pid, node)))?
+    });
+    found.collect()
+}

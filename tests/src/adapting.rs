@@ -1,0 +1,144 @@
+//! A heat2d whose agents decide: where its ranks are, what was decided, whether it goes on. Must never change it itself.
+
+use crate::{
+    background::Background,
+    binaries::built,
+    cluster::{Cluster, LIMIT},
+    wait,
+};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Agents need two or three seconds; this is for a machine that does much else.
+pub const DECIDED: Duration = Duration::from_secs(60);
+
+/// The first job of a cluster.
+pub struct Adapting<'a> {
+    cluster: &'a Cluster,
+    job: Background,
+}
+
+impl<'a> Adapting<'a> {
+    /// Starts heat2d with these options of `run` and waits until it iterates. It does not end by itself.
+    ///
+    /// # Panics
+    /// When its ranks do not come to iterate.
+    pub fn start(cluster: &'a Cluster, options: &[&str]) -> Self {
+        Self::start_program(
+            cluster,
+            options,
+            "heat2d-c",
+            &["--rows", "2000", "--cols", "1500", "--iterations", "100000000"],
+        )
+    }
+
+    /// The same with another program.
+    ///
+    /// # Panics
+    /// When its ranks do not come to iterate.
+    pub fn start_program(cluster: &'a Cluster, options: &[&str], program: &str, arguments: &[&str]) -> Self {
+        let mut command = cluster.pcmctl(&["run"]);
+        command.args(options).arg("--").arg(built(program)).args(arguments);
+        let job = Background::start(&mut command);
+        cluster.wait_until_ranks_iterate();
+        Self { cluster, job }
+    }
+
+    fn ranks(&self) -> Option<Vec<Value>> {
+        let outcome = self.cluster.run(&["ps", "1", "--json"]);
+        let ps: Value = serde_json::from_str(&outcome.stdout).ok()?;
+        ps["ranks"].as_array().cloned()
+    }
+
+    /// The nodes of its ranks, by rank; nothing while that is not known.
+    pub fn places(&self) -> Option<Vec<String>> {
+        let ranks = self.ranks()?;
+        let places = ranks.iter().map(|rank| rank["node"].as_str().map(str::to_owned));
+        places
+            .collect::<Option<Vec<String>>>()
+            .filter(|places| !places.is_empty())
+    }
+
+    /// Waits until the places are as wanted.
+    ///
+    /// # Panics
+    /// When they do not become so; with what the agents thought.
+    pub fn wait_until(&self, what: &str, is_wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
+        let found = wait::within(DECIDED, || self.places().filter(|places| is_wanted(places)));
+        found.unwrap_or_else(|| {
+            panic!(
+                "waited in vain for {what}: {:?}\n{}\n{}",
+                self.places(),
+                self.explained(),
+                self.cluster.logs()
+            )
+        })
+    }
+
+    /// Sees that the places stay for so long.
+    ///
+    /// # Panics
+    /// When they change.
+    pub fn stays(&self, time: Duration) {
+        let before = wait::within(LIMIT, || self.places());
+        let moved = wait::within(time, || self.places().filter(|now| Some(now) != before.as_ref()));
+        assert_eq!(
+            moved,
+            None,
+            "it was {before:?}\n{}\n{}",
+            self.explained(),
+            self.cluster.logs()
+        );
+    }
+
+    /// What `explain` says.
+    pub fn explained(&self) -> String {
+        self.cluster.run(&["explain", "1"]).stdout
+    }
+
+    /// Events of a kind.
+    pub fn events(&self, kind: &str) -> Vec<Value> {
+        let told = self.cluster.run(&["events", "--json"]).stdout;
+        let events = told.lines().filter_map(|line| serde_json::from_str(line).ok());
+        events.filter(|event: &Value| event["kind"] == kind).collect()
+    }
+
+    /// The iteration all ranks have begun.
+    fn iteration(&self) -> Option<u64> {
+        let ranks = self.ranks()?;
+        ranks.iter().filter_map(|rank| rank["iteration"].as_u64()).min()
+    }
+
+    /// Sees that the ranks iterate.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn goes_on(&self) {
+        let before = wait::within(LIMIT, || self.iteration()).unwrap_or(0);
+        wait::until("the ranks to go on", LIMIT, || {
+            (self.iteration()? > before + 2).then_some(())
+        });
+    }
+
+    /// Iterations in a second, over so long.
+    ///
+    /// # Panics
+    /// When the ranks are not known.
+    pub fn pace(&self, time: Duration) -> f64 {
+        let look = || wait::until("the ranks to be known", LIMIT, || self.iteration());
+        let (began, before) = (Instant::now(), look());
+        let over = wait::within(time, || None::<()>);
+        debug_assert!(over.is_none());
+        (look() - before) as f64 / began.elapsed().as_secs_f64()
+    }
+
+    /// Ends it.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn end(self) {
+        let outcome = self.cluster.run(&["kill", "1"]);
+        assert!(outcome.status.success(), "{outcome:?}");
+        self.job.end(LIMIT);
+    }
+}
