@@ -4,15 +4,12 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::steer::{self, DONE_WITHIN};
 use crate::{lookup, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::event::Reconfigured;
-use pcm_proto::layout::{self, ModeWanted};
+use pcm_proto::layout::ModeWanted;
 use std::fmt::Write as _;
-use std::time::Duration;
-
-/// All deadlines of a reconfiguration together; the daemon gives up before.
-const DONE_WITHIN: Duration = Duration::from_secs(420);
 
 /// How it is to be carried out.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -62,20 +59,7 @@ pub(crate) async fn change(options: &Options, change: LayoutChange, cluster: &Cl
 }
 
 fn text(done: &Reconfigured) -> String {
-    let mut text = format!(
-        "{}{}: {} to {} ranks, {} moved, {} of data, pause {:.1} ms, {:.1} ms in all\n",
-        done.plan,
-        match done.mode {
-            layout::Mode::Live => "",
-            layout::Mode::Relaunch => " by relaunch",
-        },
-        done.ranks_before,
-        done.ranks_after,
-        done.moved.len(),
-        output::bytes(done.bytes_moved.0),
-        done.pause_ms,
-        done.total_ms
-    );
+    let mut text = format!("{}\n", steer::change_words(done));
     for moved in &done.moved {
         let place = |node: &Option<_>| node.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
         let _ = writeln!(
@@ -94,6 +78,7 @@ mod tests {
     use super::*;
     use pcm_proto::event::Moved;
     use pcm_proto::ids::{Bytes, NodeName, Rank};
+    use pcm_proto::layout;
 
     #[test]
     fn a_newcomer_comes_from_nowhere_and_a_leaver_goes_there() {

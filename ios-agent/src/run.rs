@@ -36,11 +36,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
         eprintln!("{USAGE}");
         return 2;
     };
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_env_filter(log_filter())
-        .init();
+    node_log::begin();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = runtime.map(|runtime| runtime.block_on(serve(cluster, node)));
     match outcome {
@@ -54,11 +50,6 @@ pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
             1
         }
     }
-}
-
-/// The daemon's variable, which names parts of the agent too.
-fn log_filter() -> tracing_subscriber::EnvFilter {
-    tracing_subscriber::EnvFilter::try_from_env("PCM_LOG").unwrap_or_else(|_| "info".into())
 }
 
 async fn serve(cluster: &str, node: NodeName) -> Result<(), LocalConnectError> {

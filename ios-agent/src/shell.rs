@@ -9,6 +9,7 @@ use crate::protocol::effects::Effect;
 use crate::rank_window::RankWindows;
 use crate::sampling::{self, RankSample, Sample};
 use crate::{calibration, window};
+use node_log::Shortened;
 use pcm_core::moment::Moment;
 use pcm_fabric::Link;
 use pcm_proto::agent::{AgentToDaemon, DaemonToAgent, JobSample, NodeProfile};
@@ -120,9 +121,17 @@ impl Shell {
     /// Handles a message; false when the daemon is gone.
     async fn on_message(&mut self, message: DaemonToAgent) -> bool {
         let now = self.now();
+        tracing::debug!(message = %Shortened(&message));
         let effects = match message {
             DaemonToAgent::Welcome { node, cpus, speed } => {
                 self.on_welcome(node, cpus, speed);
+                Vec::new()
+            }
+            DaemonToAgent::Levels(text) => {
+                match node_log::Levels::at_start().with(&text) {
+                    Ok(levels) => drop(node_log::write_from_now_on(&levels)),
+                    Err(error) => tracing::warn!(%error, "the levels stay as they are"),
+                }
                 Vec::new()
             }
             DaemonToAgent::Ranks(ranks) => {

@@ -176,6 +176,7 @@ fn restore(directory: &Path, spec: &ArraySpec, ranks: u32) -> Result<(), Box<dyn
             (&after, rank),
             HaloFill::Filled,
             &mut storage,
+            &mut |_| {},
         )?;
     }
     Ok(())

@@ -32,7 +32,11 @@ pub enum RestoreError {
     },
 }
 
-/// Fills `storage`, the local storage of position `rank` of `after`, from an array of a checkpoint.
+/// Bytes between two words about how far it is: a fraction of a second of any disk.
+const STEP_BYTES: usize = 16 << 20;
+
+/// Fills `storage`, the local storage of position `rank` of `after`, from an array of a checkpoint. `read` is told how many
+/// bytes came with each step.
 pub fn array_fill(
     checkpoint: &Checkpoint,
     region: &RegionRecord,
@@ -40,6 +44,7 @@ pub fn array_fill(
     (after, rank): (&Partition, u32),
     halo: HaloFill,
     storage: &mut [u8],
+    read: &mut dyn FnMut(u64),
 ) -> Result<(), RestoreError> {
     let (expected, found) = (after.local_bytes(rank), storage.len() as u64);
     if expected != found {
@@ -48,12 +53,23 @@ pub fn array_fill(
     if *after == array.partition {
         // The same division: the part as it was, halo and all.
         let mut part = checkpoint.part(region, &region.parts[rank as usize])?;
-        return Ok(part.read(0, storage)?);
+        return Ok(in_steps(&mut part, 0, storage, read)?);
     }
     for_each_run::<RestoreError>(checkpoint, region, array, (after, rank), halo, |part, run| {
         let into = &mut storage[run.target as usize..(run.target + run.length) as usize];
-        Ok(part.read(run.source, into)?)
+        Ok(in_steps(part, run.source, into, read)?)
     })
+}
+
+/// Reads a run and tells how many bytes came with each step.
+fn in_steps(part: &mut PartReader, source: u64, into: &mut [u8], read: &mut dyn FnMut(u64)) -> Result<(), Damage> {
+    let mut at = source;
+    for step in into.chunks_mut(STEP_BYTES) {
+        part.read(at, step)?;
+        at += step.len() as u64;
+        read(step.len() as u64);
+    }
+    Ok(())
 }
 
 /// Calls `each` for every run of bytes that goes from a part to the local storage of position `rank` of `after`.

@@ -33,6 +33,7 @@ fn filled(checkpoint: &Checkpoint, name: &str, spec: &ArraySpec, ranks: u32, ran
     let (region, record) = array(checkpoint, name);
     let after = Partition::new(spec, ranks).unwrap();
     let mut storage = vec![0xee; after.local_bytes(rank) as usize];
+    let mut told = 0;
     array_fill(
         checkpoint,
         region,
@@ -40,8 +41,13 @@ fn filled(checkpoint: &Checkpoint, name: &str, spec: &ArraySpec, ranks: u32, ran
         (&after, rank),
         HaloFill::Filled,
         &mut storage,
+        &mut |bytes| told += bytes,
     )
     .unwrap();
+    assert!(
+        told <= storage.len() as u64 && (told > 0 || storage.is_empty()),
+        "{told}"
+    );
     storage
 }
 
@@ -160,7 +166,15 @@ fn damaged_truncated_and_missing_parts_are_named_and_never_handed_out() {
         let (region, record) = array(&checkpoint, "dealt");
         let after = Partition::new(&sample::dealt(), 1).unwrap();
         let mut storage = vec![0; after.local_bytes(0) as usize];
-        let refused = array_fill(&checkpoint, region, record, (&after, 0), HaloFill::Filled, &mut storage);
+        let refused = array_fill(
+            &checkpoint,
+            region,
+            record,
+            (&after, 0),
+            HaloFill::Filled,
+            &mut storage,
+            &mut |_| {},
+        );
         assert!(refused.unwrap_err().to_string().contains("is damaged"));
     }
 }

@@ -77,6 +77,8 @@ pub enum DaemonToAgent {
         /// The speed an earlier agent of this daemon measured; 0 asks for a calibration.
         speed: f64,
     },
+    /// The levels of its log from now on, above those it began with.
+    Levels(String),
     /// The ranks the node runs from now on, with their process ids.
     Ranks(Vec<(ProcessKey, u32)>),
     /// Answer to `Sample`.

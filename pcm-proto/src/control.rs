@@ -139,6 +139,15 @@ pub enum ControlToDaemon {
         /// How many lines, newest last.
         lines: u32,
     },
+    /// Write one of a node's logs with other levels from now on; answered by `Logs` with all levels.
+    LogLevels {
+        /// The node; this daemon's when absent.
+        node: Option<NodeName>,
+        /// Which log.
+        of: LogOf,
+        /// Levels by part, as `pcm_daemon::serve=debug`; `default` takes back what was said before.
+        levels: String,
+    },
 }
 
 /// Whose log.

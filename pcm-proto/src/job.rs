@@ -122,6 +122,14 @@ pub struct RankStatus {
     pub iteration: Iteration,
     /// Useful time of the last iterations, per iteration, outside MPI.
     pub useful_ms: f64,
+    /// Time inside MPI, per iteration; of a rank that counts none, all of it.
+    pub wait_ms: f64,
+    /// Memory it has resident, shared memory included; 0 when not known.
+    pub memory: Bytes,
+    /// The iteration its loop ends at, where it said so.
+    pub iterations_declared: Option<Iteration>,
+    /// Bytes it has taken from checkpoint files.
+    pub restored: Bytes,
     /// The MPI call it is in, or `-` when it computes.
     pub call: String,
     /// For how long.

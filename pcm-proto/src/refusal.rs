@@ -55,6 +55,8 @@ codes! {
     ABORTED = "aborted";
     /// The signal is not one a job can be sent.
     BAD_SIGNAL = "bad_signal";
+    /// The levels of a log make no sense.
+    BAD_LEVELS = "bad_levels";
     /// The job is attached to another `pcmctl`.
     ALREADY_ATTACHED = "already_attached";
     /// The daemon cannot do this yet, or this MPI cannot.

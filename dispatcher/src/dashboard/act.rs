@@ -2,15 +2,9 @@
 
 use super::teller::Source;
 use crate::failure::Failure;
-use crate::output::bytes;
-use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
+use crate::steer::{DONE_WITHIN, Order, outcome_words};
 use pcm_proto::ids::{JobId, NodeName, Rank};
-use pcm_proto::layout::ModeWanted;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
-
-/// A daemon gives a reconfiguration up before.
-const DONE_WITHIN: Duration = Duration::from_secs(420);
 
 /// One order.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -31,25 +25,18 @@ pub(super) struct Outcome {
 }
 
 impl Act {
-    fn request(self) -> Result<ControlToDaemon, Failure> {
+    fn order(self) -> Result<Order, Failure> {
         let node = |name: &str| NodeName::new(name).map_err(|error| Failure::usage(format!("node {name:?}: {error}")));
-        let (job, change) = match self {
-            Self::Migrate { job, rank, to } => (job, LayoutChange::Migrate(vec![(Rank(rank), node(&to)?)])),
-            Self::Expand { job, to } => (job, LayoutChange::Expand { to, nodes: Vec::new() }),
-            Self::Shrink { job, to } => (job, LayoutChange::Shrink { to }),
-            Self::Checkpoint { job } => return Ok(ControlToDaemon::Checkpoint { job: JobId(job) }),
-            Self::Drain { node: name } => {
-                return Ok(ControlToDaemon::Drain {
-                    node: node(&name)?,
-                    deadline_ms: None,
-                });
-            }
-        };
-        Ok(ControlToDaemon::Reconfigure {
-            job: JobId(job),
-            change,
-            mode: ModeWanted::Auto,
-            cause: "dashboard".to_owned(),
+        Ok(match self {
+            Self::Migrate { job, rank, to } => Order::Migrate {
+                job: JobId(job),
+                rank: Rank(rank),
+                to: node(&to)?,
+            },
+            Self::Expand { job, to } => Order::Expand { job: JobId(job), to },
+            Self::Shrink { job, to } => Order::Shrink { job: JobId(job), to },
+            Self::Drain { node: name } => Order::Drain { node: node(&name)? },
+            Self::Checkpoint { job } => Order::Checkpoint { job: JobId(job) },
         })
     }
 }
@@ -59,33 +46,11 @@ pub(super) async fn carry_out(source: &Source, body: &[u8]) -> Outcome {
     let done = async {
         let act: Act = serde_json::from_slice(body)
             .map_err(|error| Failure::usage(format!("the page sent an order that is not understood: {error}")))?;
-        let request = act.request()?;
+        let request = act.order()?.request("dashboard");
         source.link().await?.ask(request, DONE_WITHIN).await
     };
     let (is_done, text) = match done.await {
-        Ok(DaemonToControl::Reconfigured(done)) => (
-            true,
-            format!(
-                "{}: {} ranks moved, pause {:.1} ms, {:.1} ms in all",
-                done.plan,
-                done.moved.len(),
-                done.pause_ms,
-                done.total_ms
-            ),
-        ),
-        Ok(DaemonToControl::Checkpointed {
-            iteration,
-            bytes: size,
-            held_ms,
-            ..
-        }) => (
-            true,
-            format!(
-                "checkpoint at iteration {iteration}, {}, the program was held {held_ms:.1} ms",
-                bytes(size.0)
-            ),
-        ),
-        Ok(_) => (true, "done".to_owned()),
+        Ok(answer) => (true, outcome_words(&answer)),
         Err(failure) => (false, failure.message),
     };
     Outcome { is_done, text }
@@ -96,22 +61,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_button_becomes_its_request() {
-        let request = |text: &str| serde_json::from_str::<Act>(text).unwrap().request().unwrap();
-        let migrate = request(r#"{"act":"migrate","job":3,"rank":1,"to":"n2"}"#);
-        let ControlToDaemon::Reconfigure { job, change, .. } = migrate else {
-            panic!("{migrate:?}");
-        };
-        let to = NodeName::new("n2").unwrap();
-        assert_eq!((job, change), (JobId(3), LayoutChange::Migrate(vec![(Rank(1), to)])));
-        assert!(matches!(
-            request(r#"{"act":"drain","node":"n1"}"#),
-            ControlToDaemon::Drain { .. }
-        ));
-        assert!(matches!(
-            request(r#"{"act":"checkpoint","job":3}"#),
-            ControlToDaemon::Checkpoint { job: JobId(3) }
-        ));
+    fn every_button_becomes_its_order() {
+        let order = |text: &str| serde_json::from_str::<Act>(text).unwrap().order().unwrap();
+        let (job, node) = (JobId(3), |name: &str| NodeName::new(name).unwrap());
+        let (rank, to) = (Rank(1), node("n2"));
+        let migrate = order(r#"{"act":"migrate","job":3,"rank":1,"to":"n2"}"#);
+        assert_eq!(migrate, Order::Migrate { job, rank, to });
+        let expand = order(r#"{"act":"expand","job":3,"to":5}"#);
+        assert_eq!(expand, Order::Expand { job, to: 5 });
+        let shrink = order(r#"{"act":"shrink","job":3,"to":2}"#);
+        assert_eq!(shrink, Order::Shrink { job, to: 2 });
+        let drain = order(r#"{"act":"drain","node":"n1"}"#);
+        assert_eq!(drain, Order::Drain { node: node("n1") });
+        let checkpoint = order(r#"{"act":"checkpoint","job":3}"#);
+        assert_eq!(checkpoint, Order::Checkpoint { job });
         assert!(serde_json::from_str::<Act>(r#"{"act":"kill","job":3}"#).is_err());
     }
 }

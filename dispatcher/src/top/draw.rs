@@ -1,8 +1,9 @@
 //! How `top` looks: three tables and a line, in 80 columns and up, without colour: what is chosen is marked by a sign
 //! and by reversed letters. Only rows that are seen are made.
 
-use super::state::{Line, Pane, State};
+use super::state::{Asked, Line, Pane, State};
 use crate::output::bytes;
+use crate::rank_words;
 use pcm_proto::control::NodeState;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -10,7 +11,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line as TextLine;
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
 
-const KEYS: &str = "tab pane  jk row  s sort  r reverse  / filter  m move  d drain  c save  q quit";
+const KEYS: &str = "tab pane jk row s sort r turn / filter | m move n ranks d drain c save | q quit";
 /// Lines of a table beside its rows: its title and its head.
 const FRAME: u16 = 2;
 
@@ -57,7 +58,10 @@ fn bottom(state: &State) -> String {
         Line::Idle(text) if text.is_empty() => KEYS.to_owned(),
         Line::Idle(text) => text.clone(),
         Line::Filter => format!("filter: {}_  (enter keeps it, esc clears it)", state.filter),
-        Line::Target { job, rank, typed } => format!("move rank {rank} of job {job} to node: {typed}_  (enter, esc)"),
+        Line::Ask { asked, typed } => match asked {
+            Asked::Target { job, rank } => format!("move rank {rank} of job {job} to node: {typed}_  (enter, esc)"),
+            Asked::Size { job, now } => format!("job {job} has {now} ranks; it is to have: {typed}_  (enter, esc)"),
+        },
         Line::Confirm(order) => format!("{} y or n", order.question()),
     }
 }
@@ -66,6 +70,7 @@ fn bottom(state: &State) -> String {
 struct Panel<'a> {
     pane: Pane,
     title: String,
+    /// Names and widths; a width of 0 is what is left.
     columns: &'a [(&'static str, u16)],
     count: usize,
 }
@@ -101,8 +106,12 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &State, panel: Panel<'_>, row
         format!(" {title} ")
     };
     let names = std::iter::once("").chain(columns.iter().map(|(name, _)| *name));
-    let widths = std::iter::once(1).chain(columns.iter().map(|(_, width)| *width));
-    let table = Table::new(rows, widths.map(Constraint::Length))
+    let width = |(_, width): &(&str, u16)| match width {
+        0 => Constraint::Fill(1),
+        width => Constraint::Length(*width),
+    };
+    let widths = std::iter::once(Constraint::Length(1)).chain(columns.iter().map(width));
+    let table = Table::new(rows, widths)
         .header(Row::new(names.collect::<Vec<_>>()).style(Style::new().add_modifier(Modifier::UNDERLINED)))
         .block(Block::new().borders(Borders::TOP).title(title));
     frame.render_widget(table, area);
@@ -149,14 +158,18 @@ fn ranks(frame: &mut Frame<'_>, area: Rect, state: &State) {
         Some(job) => format!("ranks of job {job} by {}", state.sort.word()),
         None => "ranks".to_owned(),
     };
+    // Where there is room, nodes have longer names.
+    let node_width = if area.width >= 100 { 16 } else { 5 };
     let columns = [
-        ("RANK", 5),
-        ("NODE", 8),
-        ("ITER", 9),
-        ("USEFUL", 9),
-        ("SENT/S", 8),
-        ("CALL", 26),
-        ("SINCE", 8),
+        ("RANK", 4),
+        ("NODE", node_width),
+        ("ITER", 7),
+        ("USE ms", 6),
+        ("MPI ms", 6),
+        ("SENT/s", 7),
+        ("MEMORY", 7),
+        (rank_words::CALL_HEAD, 0),
+        ("SINCE", 7),
     ];
     let panel = Panel {
         pane: Pane::Ranks,
@@ -166,28 +179,29 @@ fn ranks(frame: &mut Frame<'_>, area: Rect, state: &State) {
     };
     table(frame, area, state, panel, |place| {
         let rank = ranks[place];
-        let peer = match rank.peer {
-            Some(pcm_proto::page::ANY) => " any".to_owned(),
-            Some(peer) => format!(" peer {peer}"),
-            None => String::new(),
-        };
-        let is_in_call = rank.call != "-";
         vec![
             rank.rank.to_string(),
             rank.node.to_string(),
-            rank.iteration.to_string(),
-            milliseconds(rank.useful_ms),
+            short(rank.iteration.0),
+            rank_words::milliseconds(rank.useful_ms),
+            rank_words::milliseconds(rank.wait_ms),
             state
                 .rate(rank)
                 .map_or_else(|| "-".to_owned(), |rate| bytes(rate as u64)),
-            format!("{}{peer}", rank.call),
-            if is_in_call {
-                milliseconds(rank.call_since_ms)
-            } else {
-                String::new()
-            },
+            rank_words::memory(rank),
+            rank_words::call(rank),
+            rank_words::since(rank),
         ]
     });
+}
+
+/// A number that must not be cut: what has more than seven digits is rounded.
+fn short(number: u64) -> String {
+    match number {
+        0..10_000_000 => number.to_string(),
+        10_000_000..10_000_000_000 => format!("{:.1}M", number as f64 / 1e6),
+        _ => format!("{:.1}G", number as f64 / 1e9),
+    }
 }
 
 fn nodes(frame: &mut Frame<'_>, area: Rect, state: &State) {
@@ -221,13 +235,4 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, state: &State) {
             node.address.clone(),
         ]
     });
-}
-
-fn milliseconds(ms: f64) -> String {
-    match ms {
-        ms if ms <= 0.0 => "-".to_owned(),
-        ms if ms < 10.0 => format!("{ms:.2} ms"),
-        ms if ms < 1000.0 => format!("{ms:.0} ms"),
-        ms => format!("{:.1} s", ms / 1000.0),
-    }
 }

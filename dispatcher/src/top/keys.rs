@@ -1,6 +1,7 @@
 //! What a key means. Nothing is ordered without a yes.
 
-use super::state::{Line, Order, Pane, State};
+use super::state::{Asked, Line, Pane, State};
+use crate::steer::Order;
 use pcm_proto::ids::NodeName;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -30,18 +31,13 @@ pub(super) fn on_key(state: &mut State, key: KeyEvent) -> Outcome {
             on_filter(state, key.code);
             Outcome::Shown
         }
-        Line::Target { job, rank, mut typed } => {
+        Line::Ask { asked, mut typed } => {
             state.line = match key.code {
-                KeyCode::Esc => Line::Idle("not moved".to_owned()),
-                KeyCode::Enter => match NodeName::new(&typed) {
-                    Ok(to) if state.look().nodes.iter().any(|node| node.name == to) => {
-                        Line::Confirm(Order::Migrate { job, rank, to })
-                    }
-                    _ => Line::Idle(format!("there is no node {typed:?}")),
-                },
+                KeyCode::Esc => Line::Idle("not done".to_owned()),
+                KeyCode::Enter => answered(state, asked, &typed),
                 code => {
                     edit(&mut typed, code);
-                    Line::Target { job, rank, typed }
+                    Line::Ask { asked, typed }
                 }
             };
             Outcome::Shown
@@ -76,6 +72,7 @@ fn on_idle(state: &mut State, code: KeyCode) -> Outcome {
         KeyCode::Char('/') => state.line = Line::Filter,
         KeyCode::Esc => state.filter.clear(),
         KeyCode::Char('m') => migrate(state),
+        KeyCode::Char('n') => resize(state),
         KeyCode::Char('d') => drain(state),
         KeyCode::Char('c') => {
             state.line = match state.job {
@@ -88,13 +85,40 @@ fn on_idle(state: &mut State, code: KeyCode) -> Outcome {
     Outcome::Shown
 }
 
+/// The order that a typed answer makes whole, to be confirmed.
+fn answered(state: &State, asked: Asked, typed: &str) -> Line {
+    let order = match asked {
+        Asked::Target { job, rank } => match NodeName::new(typed) {
+            Ok(to) if state.look().nodes.iter().any(|node| node.name == to) => Ok(Order::Migrate { job, rank, to }),
+            _ => Err(format!("there is no node {typed:?}")),
+        },
+        Asked::Size { job, now } => match typed.parse::<u32>() {
+            Ok(to) if to > now => Ok(Order::Expand { job, to }),
+            Ok(to) if (1..now).contains(&to) => Ok(Order::Shrink { job, to }),
+            Ok(to) if to == now => Err(format!("job {job} has {now} ranks already")),
+            _ => Err(format!("{typed:?} is no number of ranks")),
+        },
+    };
+    order.map_or_else(Line::Idle, Line::Confirm)
+}
+
+fn resize(state: &mut State) {
+    let size = state.look().jobs.iter().find(|job| Some(job.job) == state.job);
+    state.line = match size.map(|job| (job.job, job.size)) {
+        Some((job, now)) => Line::Ask {
+            asked: Asked::Size { job, now },
+            typed: String::new(),
+        },
+        None => Line::Idle("no job runs".to_owned()),
+    };
+}
+
 fn migrate(state: &mut State) {
     let place = state.chosen(Pane::Ranks);
     let rank = state.ranks().get(place).map(|rank| rank.rank);
     state.line = match (state.job, rank) {
-        (Some(job), Some(rank)) if state.pane == Pane::Ranks => Line::Target {
-            job,
-            rank,
+        (Some(job), Some(rank)) if state.pane == Pane::Ranks => Line::Ask {
+            asked: Asked::Target { job, rank },
             typed: String::new(),
         },
         _ => Line::Idle("choose a rank first: tab goes to the ranks".to_owned()),

@@ -1,6 +1,7 @@
 //! What `top` shows and what is chosen in it. Rows are remembered by what they are, not by where they stand, so a
 //! choice survives every new look. Knows no terminal.
 
+use crate::steer::Order;
 use pcm_proto::control::NodeStatus;
 use pcm_proto::ids::{JobId, NodeName, Rank};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};
@@ -33,17 +34,21 @@ pub(super) enum Sort {
     Node,
     Iteration,
     Useful,
+    Wait,
     Rate,
+    Memory,
     Since,
 }
 
 impl Sort {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::Rank,
         Self::Node,
         Self::Iteration,
         Self::Useful,
+        Self::Wait,
         Self::Rate,
+        Self::Memory,
         Self::Since,
     ];
 
@@ -53,26 +58,10 @@ impl Sort {
             Self::Node => "node",
             Self::Iteration => "iteration",
             Self::Useful => "useful time",
+            Self::Wait => "time in MPI",
+            Self::Memory => "memory",
             Self::Rate => "bytes sent per second",
             Self::Since => "time in call",
-        }
-    }
-}
-
-/// What a person may order; each is confirmed first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Migrate { job: JobId, rank: Rank, to: NodeName },
-    Drain { node: NodeName },
-    Checkpoint { job: JobId },
-}
-
-impl Order {
-    pub(super) fn question(&self) -> String {
-        match self {
-            Self::Migrate { job, rank, to } => format!("move rank {rank} of job {job} to node {to}?"),
-            Self::Checkpoint { job } => format!("make a checkpoint of job {job}?"),
-            Self::Drain { node } => format!("move every rank off node {node} and give it no new ones?"),
         }
     }
 }
@@ -84,10 +73,19 @@ pub(super) enum Line {
     Idle(String),
     /// A filter is typed.
     Filter,
-    /// The name of a node is typed for this rank.
-    Target { job: JobId, rank: Rank, typed: String },
+    /// The answer to a question is typed.
+    Ask { asked: Asked, typed: String },
     /// Yes or no.
     Confirm(Order),
+}
+
+/// What is to be typed before an order is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The node that this rank is to go on on.
+    Target { job: JobId, rank: Rank },
+    /// How many ranks the job is to have.
+    Size { job: JobId, now: u32 },
 }
 
 /// See the file head.
@@ -175,6 +173,8 @@ impl State {
             Sort::Node => a.node.cmp(&b.node),
             Sort::Iteration => a.iteration.cmp(&b.iteration),
             Sort::Useful => b.useful_ms.total_cmp(&a.useful_ms),
+            Sort::Wait => b.wait_ms.total_cmp(&a.wait_ms),
+            Sort::Memory => b.memory.cmp(&a.memory),
             Sort::Rate => {
                 let rate = |rank| self.rate(rank).unwrap_or(0.0);
                 rate(b).total_cmp(&rate(a))

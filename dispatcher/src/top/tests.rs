@@ -2,7 +2,8 @@
 
 use super::draw::draw;
 use super::keys::{Outcome, on_key};
-use super::state::{Line, Look, Order, Pane, State};
+use super::state::{Line, Look, Pane, State};
+use crate::steer::Order;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::ids::{Bytes, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};
@@ -35,6 +36,10 @@ fn look(at: f64, ranks: u32, nodes: u32) -> Look {
         pid: 1000 + number,
         iteration: Iteration(1000 + u64::from(number * 7919 % ranks)),
         useful_ms: f64::from(number * 31 % ranks),
+        wait_ms: 1.5,
+        memory: Bytes(300 << 20),
+        iterations_declared: None,
+        restored: Bytes(0),
         call: if number.is_multiple_of(3) {
             "-".into()
         } else {
@@ -103,8 +108,10 @@ fn jobs_ranks_and_nodes_are_seen_in_80_columns_without_colour() {
     for part in [
         "4 of 4 nodes up",
         "heat2",
-        "Recv peer 2",
+        "Recv 2 #5 8 B",
         "977 KiB",
+        "300 MiB",
+        "1.50",
         "n3",
         "8.0 GiB",
         "q quit",
@@ -164,6 +171,63 @@ fn a_migration_is_ordered_only_after_a_yes() {
             to: node_name(2)
         })
     );
+}
+
+#[test]
+fn a_job_grows_and_shrinks_only_after_a_yes() {
+    let mut state = state(8, 4);
+    press(&mut state, &typed("n9"));
+    assert!(screen(&state, 80, 24)[23].starts_with("job 2 has 8 ranks; it is to have: 9_"));
+    press(&mut state, &[KeyCode::Enter]);
+    let job = JobId(2);
+    assert_eq!(
+        press(&mut state, &typed("y")),
+        Outcome::Do(Order::Expand { job, to: 9 })
+    );
+    press(&mut state, &typed("n3"));
+    press(&mut state, &[KeyCode::Enter]);
+    assert!(screen(&state, 80, 24)[23].starts_with("let job 2 shrink to 3 ranks? y or n"));
+    assert_eq!(
+        press(&mut state, &typed("y")),
+        Outcome::Do(Order::Shrink { job, to: 3 })
+    );
+    for (answer, told) in [
+        ("8", "8 ranks already"),
+        ("0", "no number of ranks"),
+        ("x", "no number of ranks"),
+    ] {
+        press(&mut state, &typed("n"));
+        press(&mut state, &typed(answer));
+        press(&mut state, &[KeyCode::Enter]);
+        assert!(
+            matches!(&state.line, Line::Idle(text) if text.contains(told)),
+            "{answer}: {:?}",
+            state.line
+        );
+    }
+}
+
+#[test]
+fn numbers_and_keys_are_never_cut_in_80_columns_and_nothing_has_a_colour() {
+    let mut state = state(8, 4);
+    let mut large = look(3.0, 8, 4);
+    for rank in &mut large.ranks {
+        rank.iteration = Iteration(123_456_789);
+        rank.call = "MPI_Sendrecv".into();
+        rank.bytes = Some(Bytes(1 << 20));
+        rank.call_since_ms = 5_999_000.0;
+        (rank.useful_ms, rank.wait_ms) = (123_456.0, 99.95);
+    }
+    state.on_look(large);
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    terminal.draw(|frame| draw(frame, &state)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let plain = ratatui::style::Color::Reset;
+    assert!(buffer.content().iter().all(|cell| cell.fg == plain && cell.bg == plain));
+    let all = screen(&state, 80, 24).join("\n");
+    for part in ["123.5M", "Sendrecv 2 #5 1.0 MiB", "99m59s", "123456", "100 ", "q quit"] {
+        assert!(all.contains(part), "{part} in\n{all}");
+    }
 }
 
 #[test]

@@ -3,14 +3,14 @@
 
 use super::draw::draw;
 use super::keys::{Outcome, on_key};
-use super::state::{Line, Look, Order, State};
+use super::state::{Line, Look, State};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
+use crate::steer::{DONE_WITHIN, Order, outcome_words};
 use crate::{courtesy, lookup};
-use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::JobId;
-use pcm_proto::layout::ModeWanted;
 use pcm_proto::refusal::{JOB_ENDED, UNKNOWN_JOB};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
@@ -23,9 +23,6 @@ use tokio::sync::mpsc;
 const KEY_POLL: Duration = Duration::from_millis(100);
 /// Keys that may wait; a person types slower.
 const KEYS_MAX: usize = 64;
-/// An order ends or is given up by its daemon before.
-const ORDER_WITHIN: Duration = Duration::from_secs(420);
-
 enum News {
     Key(KeyEvent),
     Resized,
@@ -170,30 +167,6 @@ async fn carry_out(cluster: ClusterDir, order: Order, news: mpsc::Sender<News>) 
 
 async fn order_once(cluster: &ClusterDir, order: Order) -> Result<String, Failure> {
     let mut link = Link::open(cluster).await?;
-    let request = match order {
-        Order::Migrate { job, rank, to } => ControlToDaemon::Reconfigure {
-            job,
-            change: LayoutChange::Migrate(vec![(rank, to)]),
-            mode: ModeWanted::Auto,
-            cause: "pcmctl top".to_owned(),
-        },
-        Order::Checkpoint { job } => ControlToDaemon::Checkpoint { job },
-        Order::Drain { node } => ControlToDaemon::Drain {
-            node,
-            deadline_ms: None,
-        },
-    };
-    match link.ask(request, ORDER_WITHIN).await? {
-        DaemonToControl::Reconfigured(done) => Ok(format!(
-            "{}: {} moved, pause {:.1} ms, {:.1} ms in all",
-            done.plan,
-            done.moved.len(),
-            done.pause_ms,
-            done.total_ms
-        )),
-        DaemonToControl::Checkpointed { iteration, held_ms, .. } => Ok(format!(
-            "checkpoint at iteration {iteration}, the program was held {held_ms:.1} ms"
-        )),
-        _ => Ok("done".to_owned()),
-    }
+    let answer = link.ask(order.request("pcmctl top"), DONE_WITHIN).await?;
+    Ok(outcome_words(&answer))
 }

@@ -3,7 +3,7 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::{lookup, output};
+use crate::{lookup, output, steer};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use std::time::Duration;
 
@@ -39,15 +39,9 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         } if args.json => output::print_json(&serde_json::json!({
             "job": job, "iteration": iteration, "ranks": ranks, "bytes": bytes, "held_ms": held_ms
         }))?,
-        DaemonToControl::Checkpointed {
-            iteration,
-            ranks,
-            bytes,
-            held_ms,
-        } => output::print(&format!(
-            "job {job}: checkpoint at iteration {iteration}, {ranks} ranks, {:.1} MiB, the program was held {held_ms:.1} ms\n",
-            bytes.0 as f64 / f64::from(1 << 20)
-        ))?,
+        made @ DaemonToControl::Checkpointed { .. } => {
+            output::print(&format!("job {job}: {}\n", steer::outcome_words(&made)))?;
+        }
         other => return Err(Failure::unexpected("Checkpoint", &other)),
     }
     Ok(0)

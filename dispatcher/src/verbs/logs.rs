@@ -1,21 +1,25 @@
-//! `logs`: the end of one of a node's logs.
+//! `logs`: the end of one of a node's logs, and what is written into it from now on.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
 use crate::output;
-use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf, NodeState};
 use pcm_proto::ids::NodeName;
 
 const EXAMPLE: &str = "\
+Levels are off, error, warn, info, debug, trace; for everything, or by part: pcm_daemon, pcm_core, pcm_fabric, ios_agent and
+what is below them. They hold until the process is started again, which begins with PCM_LOG as it was for 'pcmctl up'.
+
 Example:
   pcmctl logs n1 --lines 50
-  PCM_LOG=info,pcm_daemon::serve::reconfiguring=debug pcmctl up --local 4    logs one part in detail";
+  pcmctl logs n1 --level pcm_daemon::serve::reconfiguring=debug
+  pcmctl logs --agent --level default        back to the first levels, on every node";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The node [default: the one that answers first]
+    /// The node [default: the one that answers first; with --level every node]
     node: Option<String>,
     /// The log of the node's agent instead of its daemon's
     #[arg(long)]
@@ -23,25 +27,52 @@ pub(crate) struct Args {
     /// How many lines, newest last
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     lines: u32,
+    /// Write with these levels from now on, as PART=LEVEL,…; 'default' takes back what was said before
+    #[arg(long, value_name = "LEVELS", conflicts_with = "lines")]
+    level: Option<String>,
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     let node = args.node.as_deref().map(NodeName::new).transpose();
     let node = node.map_err(|error| Failure::usage(format!("node name: {error}")))?;
+    let of = if args.agent { LogOf::Agent } else { LogOf::Daemon };
     let mut link = Link::open(cluster).await?;
-    match link
-        .ask(
-            ControlToDaemon::Logs {
-                node,
-                of: if args.agent { LogOf::Agent } else { LogOf::Daemon },
-                lines: args.lines,
-            },
-            ASK_DEADLINE,
-        )
-        .await?
-    {
-        DaemonToControl::Logs(text) => output::print(&text)?,
-        other => return Err(Failure::unexpected("Logs", &other)),
+    let Some(levels) = args.level else {
+        let lines = args.lines;
+        let text = asked(&mut link, ControlToDaemon::Logs { node, of, lines }).await?;
+        output::print(&text)?;
+        return Ok(0);
+    };
+    let nodes = match node {
+        Some(node) => vec![node],
+        None => nodes_up(&mut link).await?,
+    };
+    for node in nodes {
+        let request = ControlToDaemon::LogLevels {
+            node: Some(node.clone()),
+            of,
+            levels: levels.clone(),
+        };
+        let all = asked(&mut link, request).await?;
+        output::print(&format!("{node}: {all}\n"))?;
     }
     Ok(0)
+}
+
+async fn asked(link: &mut Link, request: ControlToDaemon) -> Result<String, Failure> {
+    match link.ask(request, ASK_DEADLINE).await? {
+        DaemonToControl::Logs(text) => Ok(text),
+        other => Err(Failure::unexpected("Logs", &other)),
+    }
+}
+
+async fn nodes_up(link: &mut Link) -> Result<Vec<NodeName>, Failure> {
+    match link.ask(ControlToDaemon::Nodes, ASK_DEADLINE).await? {
+        DaemonToControl::Nodes(nodes) => {
+            let answers = |state| matches!(state, NodeState::Up | NodeState::Draining);
+            let nodes = nodes.into_iter().filter(|node| answers(node.state));
+            Ok(nodes.map(|node| node.name).collect())
+        }
+        other => Err(Failure::unexpected("Nodes", &other)),
+    }
 }

@@ -16,6 +16,7 @@ pub(crate) mod jobs;
 pub(crate) mod join;
 pub(crate) mod kill;
 pub(crate) mod logs;
+pub(crate) mod man;
 pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod migrate;

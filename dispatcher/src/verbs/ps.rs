@@ -5,17 +5,19 @@ use super::messages;
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
-use crate::lookup;
 use crate::output::{self, Align, Table};
+use crate::{lookup, rank_words};
 use pcm_core::stuck::{self, Report, rank_list};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{Epoch, JobId};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};
-use pcm_proto::page::ANY;
 use serde::Serialize;
 use std::time::Duration;
 
 const EXAMPLE: &str = "\
+USE and MPI are milliseconds outside and inside MPI per iteration. 'pcmctl messages' shows what was sent, 'pcmctl top' how
+much a second.
+
 Example:
   pcmctl ps 1
   pcmctl ps heat2d --json
@@ -146,9 +148,10 @@ pub(crate) fn table(ranks: &[RankStatus]) -> String {
         ("NODE", Align::Left),
         ("PID", Align::Right),
         ("ITER", Align::Right),
-        ("USEFUL", Align::Right),
-        ("SENT", Align::Right),
-        ("CALL", Align::Left),
+        ("USE ms", Align::Right),
+        ("MPI ms", Align::Right),
+        ("MEMORY", Align::Right),
+        (rank_words::CALL_HEAD, Align::Left),
         ("SINCE", Align::Right),
     ]);
     for rank in ranks {
@@ -157,70 +160,35 @@ pub(crate) fn table(ranks: &[RankStatus]) -> String {
             rank.node.to_string(),
             rank.pid.to_string(),
             rank.iteration.to_string(),
-            milliseconds(rank.useful_ms),
-            output::bytes(rank.sent.0),
-            call(rank),
-            if rank.call == "-" {
-                String::new()
-            } else {
-                milliseconds(rank.call_since_ms)
-            },
+            rank_words::milliseconds(rank.useful_ms),
+            rank_words::milliseconds(rank.wait_ms),
+            rank_words::memory(rank),
+            rank_words::call(rank),
+            rank_words::since(rank),
         ]);
     }
     table.render()
 }
 
-/// `Recv<3 tag 7`: name without its prefix, peer, tag.
-fn call(rank: &RankStatus) -> String {
-    let name = rank.call.strip_prefix("MPI_").unwrap_or(&rank.call);
-    let shown = |word: &str, value: Option<i32>| match value {
-        None => String::new(),
-        Some(ANY) => format!(" {word} any"),
-        Some(value) => format!(" {word} {value}"),
-    };
-    let (peer, tag) = (shown("peer", rank.peer), shown("tag", rank.tag));
-    format!("{name}{peer}{tag}")
-}
-
-fn milliseconds(ms: f64) -> String {
-    match ms {
-        ms if ms <= 0.0 => "-".to_owned(),
-        ms if ms < 10.0 => format!("{ms:.2} ms"),
-        ms if ms < 1000.0 => format!("{ms:.0} ms"),
-        ms => format!("{:.1} s", ms / 1000.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_proto::ids::{Bytes, Iteration, NodeName, ProcessId, Rank};
-
-    fn rank() -> RankStatus {
-        RankStatus {
-            rank: Rank(1),
-            process: ProcessId(1),
-            node: NodeName::new("n0").unwrap(),
-            pid: 4_194_304,
-            iteration: Iteration(123_456),
-            useful_ms: 12.5,
-            call: "MPI_Neighbor_alltoallw".into(),
-            call_since_ms: 5321.0,
-            peer: Some(1000),
-            tag: Some(32_767),
-            bytes: None,
-            sent: Bytes(123_456_789),
-            received: Bytes(1),
-        }
-    }
+    use crate::rank_words::tests::rank;
+    use pcm_proto::ids::Bytes;
 
     #[test]
     fn the_widest_line_fits_in_100_columns_and_a_usual_one_in_80() {
-        let long = table(&[rank()]);
+        let long = table(&[RankStatus {
+            pid: 4_194_304,
+            call: "MPI_Neighbor_alltoallw".into(),
+            peer: Some(1000),
+            tag: Some(32_767),
+            bytes: Some(Bytes(1 << 30)),
+            ..rank()
+        }]);
         assert!(long.lines().all(|line| line.chars().count() <= 100), "{long}");
         let usual = table(&[RankStatus {
-            call: "MPI_Waitall".into(),
-            peer: None,
+            peer: Some(2),
             ..rank()
         }]);
         assert!(usual.lines().all(|line| line.chars().count() <= 80), "{usual}");
@@ -250,6 +218,8 @@ mod tests {
             "call",
             "call_since_ms",
             "peer",
+            "wait_ms",
+            "memory",
         ] {
             assert!(value["ranks"][0].get(field).is_some(), "{field}");
         }

@@ -7,7 +7,8 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 const EXAMPLE: &str = "\
-Keys: tab pane · arrows or j k row · s sort · r reverse · / filter · m migrate a rank · d drain a node · q quit
+Keys: tab pane · arrows or j k row · s sort · r reverse · / filter · m migrate a rank · n number of
+ranks · d drain a node · c checkpoint · q quit. Every order is confirmed with y; without colour in any case.
 
 Example:
   pcmctl top

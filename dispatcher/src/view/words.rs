@@ -1,6 +1,6 @@
 //! Events as a person reads them, one line each. What has no sentence here is shown as `pcmctl events` shows it.
 
-use crate::output::bytes;
+use crate::steer::change_words;
 use crate::time;
 use crate::verbs::events;
 use pcm_proto::event::{Decision, Event, EventKind, Reconfigured};
@@ -35,18 +35,8 @@ fn placement_words(placement: &[NodeName]) -> String {
 
 fn reconfigured(done: &Reconfigured) -> String {
     let phases = done.phases_ms.iter().map(|(phase, ms)| format!("{phase} {ms:.1}"));
-    format!(
-        "{}: {} to {} ranks, {} moved, {} of data, pause {:.1} ms, {:.1} ms in all ({}), asked by {}",
-        done.plan,
-        done.ranks_before,
-        done.ranks_after,
-        done.moved.len(),
-        bytes(done.bytes_moved.0),
-        done.pause_ms,
-        done.total_ms,
-        phases.collect::<Vec<_>>().join(", "),
-        done.cause
-    )
+    let phases = phases.collect::<Vec<_>>().join(", ");
+    format!("{} ({phases}), asked by {}", change_words(done), done.cause)
 }
 
 fn decided(decision: &Decision) -> String {

@@ -139,6 +139,7 @@ impl Daemon {
         }
         self.agent.link = Some((link, sender));
         self.agent.talk = Talk::default();
+        self.tell_agent_levels();
         self.tell_agent_ranks();
     }
 

@@ -264,7 +264,7 @@ pub(super) struct Wish {
 
 impl Agent {
     /// Tells the agent, if there is one that listens.
-    fn tell(&self, message: &DaemonToAgent) {
+    pub(super) fn tell(&self, message: &DaemonToAgent) {
         if let Some(sender) = self.sender()
             && let Err(error) = sender.try_send(message)
         {

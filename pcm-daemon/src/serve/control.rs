@@ -6,6 +6,7 @@ use super::daemon::Daemon;
 use super::event::LinkId;
 use super::gather::Wanted;
 use super::layout_requests::LayoutAsked;
+use node_log::Shortened;
 use pcm_core::job::coordinator::Input;
 use pcm_fabric::Sender;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeState, Refusal};
@@ -166,6 +167,7 @@ impl Daemon {
 
     pub(super) fn on_control_said(&mut self, link: LinkId, request: ControlToDaemon) {
         let from = Requester::Control(link);
+        tracing::debug!(?link, request = %Shortened(&request));
         match request {
             ControlToDaemon::Run(spec) => self.on_run(from, *spec),
             ControlToDaemon::Attach { job, received } => self.on_attach(from, job, received),
@@ -227,7 +229,9 @@ impl Daemon {
                 }
                 None
             }
-            ControlToDaemon::Ping { node } | ControlToDaemon::Logs { node, .. } => node.clone(),
+            ControlToDaemon::Ping { node }
+            | ControlToDaemon::Logs { node, .. }
+            | ControlToDaemon::LogLevels { node, .. } => node.clone(),
             ControlToDaemon::Drain { node, .. } | ControlToDaemon::Remove { node } => Some(node.clone()),
             _ => None,
         };
@@ -313,6 +317,13 @@ impl Daemon {
             ControlToDaemon::Logs { of, lines, .. } => {
                 let log = super::logs::last_lines(&super::logs::path(&self.spec.cluster_dir, &self.own, of), lines);
                 self.answer(from, DaemonToControl::Logs(log));
+            }
+            ControlToDaemon::LogLevels { of, levels, .. } => {
+                let answer = match self.change_levels(of, &levels) {
+                    Ok(levels) => DaemonToControl::Logs(levels),
+                    Err(error) => DaemonToControl::Refused(Refusal::new(refusal::BAD_LEVELS, error.to_string())),
+                };
+                self.answer(from, answer);
             }
             ControlToDaemon::Join(spec) => self.on_join(from, spec),
             ControlToDaemon::Drain { deadline_ms, .. } => self.on_drain(from, deadline_ms),

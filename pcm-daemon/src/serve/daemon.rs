@@ -12,6 +12,7 @@ use super::event_log::EventLog;
 use super::journal::{Journal, Record};
 use super::keeper_orders::KeeperOrders;
 use super::kept::KeptParts;
+use super::logs::LogLevels;
 use super::nodes::Nodes;
 use super::parked::Parked;
 use super::parts::Part;
@@ -57,6 +58,7 @@ pub(super) struct Daemon {
     pub(super) asks: Asks,
     pub(super) boot: Boot,
     pub(super) agent: Agent,
+    pub(super) log_levels: LogLevels,
     pub(super) drain: Option<Draining>,
     pub(super) jobs: BTreeMap<JobId, Coordinated>,
     pub(super) parts: BTreeMap<JobId, Part>,
@@ -120,6 +122,7 @@ impl Daemon {
             asks: Asks::default(),
             boot: Boot::default(),
             agent: Agent::default(),
+            log_levels: LogLevels::default(),
             drain: None,
             jobs: BTreeMap::new(),
             parts: BTreeMap::new(),

@@ -2,6 +2,8 @@
 //! keeper, one of the agent; both only append, so a log can be emptied under them.
 
 use super::daemon::Daemon;
+use node_log::{BadLevels, Levels};
+use pcm_proto::agent::DaemonToAgent;
 use pcm_proto::control::LogOf;
 use pcm_proto::ids::NodeName;
 use std::fs::File;
@@ -27,7 +29,38 @@ pub(super) fn path(cluster_dir: &Path, node: &NodeName, of: LogOf) -> PathBuf {
     })
 }
 
+/// What was said at run time about the levels of this node's logs; a process that is started anew begins as at first,
+/// but the agent is told again.
+#[derive(Debug, Default)]
+pub(super) struct LogLevels {
+    daemon: Option<Levels>,
+    agent: Option<Levels>,
+}
+
 impl Daemon {
+    /// Writes a log with other levels from now on; answers with all of them.
+    pub(super) fn change_levels(&mut self, of: LogOf, text: &str) -> Result<String, BadLevels> {
+        let now = match of {
+            LogOf::Daemon => &mut self.log_levels.daemon,
+            LogOf::Agent => &mut self.log_levels.agent,
+        };
+        let levels = now.clone().unwrap_or_else(Levels::at_start).with(text)?;
+        *now = Some(levels.clone());
+        match of {
+            LogOf::Daemon => drop(node_log::write_from_now_on(&levels)),
+            LogOf::Agent => self.tell_agent_levels(),
+        }
+        tracing::info!(?of, levels = levels.text(), "the levels of a log were changed");
+        Ok(levels.text().to_owned())
+    }
+
+    /// The agent is told what was said of its log, if anything was.
+    pub(super) fn tell_agent_levels(&self) {
+        if let Some(levels) = &self.log_levels.agent {
+            self.agent.tell(&DaemonToAgent::Levels(levels.text().to_owned()));
+        }
+    }
+
     /// Puts logs aside that have grown too long.
     pub(super) fn rotate_logs(&self) {
         for of in [LogOf::Daemon, LogOf::Agent] {

@@ -15,8 +15,10 @@ impl Daemon {
         let now_ns = monotonic_ns();
         let rows = part.locals.iter().map(|(process, local)| {
             let page = local.handle.page().page();
-            let iteration = page.head.progress.iteration.load(Relaxed);
-            let useful_ns = page.head.progress.useful_ns.load(Relaxed);
+            let progress = &page.head.progress;
+            let iteration = progress.iteration.load(Relaxed);
+            let per_iteration_ms = |ns: u64| ns as f64 / 1e6 / iteration.max(1) as f64;
+            let declared = progress.iterations_declared.load(Relaxed);
             let call = page.call_seen();
             let since_ns = call.as_ref().map_or(0, |call| now_ns.saturating_sub(call.since_ns));
             let (sent, received) = traffic(page);
@@ -26,7 +28,11 @@ impl Daemon {
                 node: self.own.clone(),
                 pid: local.handle.pid(),
                 iteration: Iteration(iteration),
-                useful_ms: useful_ns as f64 / 1e6 / iteration.max(1) as f64,
+                useful_ms: per_iteration_ms(progress.useful_ns.load(Relaxed)),
+                wait_ms: per_iteration_ms(page.mpi_ns()),
+                memory: Bytes(resident(local.handle.pid()).unwrap_or(0)),
+                iterations_declared: (declared != 0).then_some(Iteration(declared)),
+                restored: Bytes(progress.restored_bytes.load(Relaxed)),
                 call: call
                     .as_ref()
                     .map_or_else(|| "-".to_owned(), |call| call.function.clone()),
@@ -40,6 +46,14 @@ impl Daemon {
         });
         rows.collect()
     }
+}
+
+/// Bytes of memory a process has resident.
+fn resident(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 fn traffic(page: &Page<'_>) -> (u64, u64) {
@@ -56,4 +70,16 @@ fn traffic(page: &Page<'_>) -> (u64, u64) {
 pub(super) fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_memory_and_one_that_is_gone_has_none() {
+        let own = resident(std::process::id()).unwrap();
+        assert!((1 << 16..1 << 40).contains(&own), "{own}");
+        assert_eq!(resident(u32::MAX), None);
+    }
 }

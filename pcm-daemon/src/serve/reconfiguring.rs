@@ -5,6 +5,7 @@ use super::control::Requester;
 use super::daemon::Daemon;
 use super::journal::Record;
 use super::timers::Timer;
+use node_log::Shortened;
 use pcm_core::job::{coordinator, participant, worlds};
 use pcm_core::moment::Moment;
 use pcm_core::reconfiguration::effects::{Effect, EndCause, Input, Report};
@@ -132,6 +133,7 @@ impl Daemon {
             if part.state.is_ending() {
                 return self.reform_given_up(job);
             }
+            tracing::debug!(%job, input = %Shortened(&input));
             let effects = part.reforming.machine.on_input(now, input);
             self.carry_out_reform(job, effects, &mut inputs);
         }
@@ -149,6 +151,7 @@ impl Daemon {
 
     fn carry_out_reform(&mut self, job: JobId, effects: Vec<Effect>, inputs: &mut VecDeque<Input>) {
         for effect in effects {
+            tracing::debug!(%job, effect = %Shortened(&effect));
             match effect {
                 Effect::Persist(record) => self.persist_reform(job, record),
                 Effect::Send { to, message } => self.send_reform(job, to, message),

@@ -40,11 +40,7 @@ const LIMITS_VARIABLE: &str = "PCM_LIMITS";
 
 /// Runs the daemon until it has to end; the exit code, as the keeper understands it.
 pub fn run() -> i32 {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_env_filter(log_filter())
-        .init();
+    node_log::begin();
     // Ranks that share the CPU may only be spinning while they wait for what the daemon says.
     let _turns = cpu_turns::ShortTurns::begin();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -59,10 +55,6 @@ pub fn run() -> i32 {
     // Tasks that still hold something are not waited for.
     runtime.shutdown_background();
     code
-}
-
-fn log_filter() -> tracing_subscriber::EnvFilter {
-    tracing_subscriber::EnvFilter::try_from_env("PCM_LOG").unwrap_or_else(|_| "info".into())
 }
 
 /// A daemon that cannot even begin tells whoever booted it, and need not be tried again.

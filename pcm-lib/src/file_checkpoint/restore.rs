@@ -15,11 +15,12 @@ pub(crate) fn restore(
     registry: &mut Registry,
     job: &Communicator,
     directories: &[PathBuf],
+    read: &mut dyn FnMut(u64),
 ) -> Result<u64, CheckpointError> {
     let (rank, size) = (job.rank()?, job.size()?);
     let mut problems = Vec::new();
     for directory in directories {
-        let read = fill(registry, directory, rank, size);
+        let read = fill(registry, directory, (rank, size), read);
         let all = agree::collect(job, read)?;
         let outcome = all.map(|all| {
             let iterations = all?;
@@ -42,7 +43,12 @@ pub(crate) fn restore(
     Err(CheckpointError::Restore { problem })
 }
 
-fn fill(registry: &mut Registry, directory: &Path, rank: u32, size: u32) -> Result<u64, String> {
+fn fill(
+    registry: &mut Registry,
+    directory: &Path,
+    (rank, size): (u32, u32),
+    read: &mut dyn FnMut(u64),
+) -> Result<u64, String> {
     let checkpoint = Checkpoint::open(directory).map_err(|error| error.to_string())?;
     let manifest = checkpoint.manifest();
     check(registry, &checkpoint)?;
@@ -55,7 +61,7 @@ fn fill(registry: &mut Registry, directory: &Path, rank: u32, size: u32) -> Resu
         };
         match &mut region.kind {
             Kind::Array(array) if array.form().is_scratch => {}
-            Kind::Array(array) => array_restore(&checkpoint, record, array)?,
+            Kind::Array(array) => array_restore(&checkpoint, record, array, read)?,
             Kind::Value(value) => take(&name, value.bytes_mut(), &raw(0)?)?,
             Kind::PerRank(per_rank) => {
                 let bytes = per_rank_after(&name, per_rank, (manifest.ranks, size, rank), raw)?;
@@ -98,7 +104,12 @@ fn check(registry: &Registry, checkpoint: &Checkpoint) -> Result<(), String> {
     Ok(())
 }
 
-fn array_restore(checkpoint: &Checkpoint, record: &RegionRecord, array: &mut ArrayRegion) -> Result<(), String> {
+fn array_restore(
+    checkpoint: &Checkpoint,
+    record: &RegionRecord,
+    array: &mut ArrayRegion,
+    read: &mut dyn FnMut(u64),
+) -> Result<(), String> {
     let Contents::Array(known) = &record.contents else {
         return Err(format!(
             "{:?} is no array in {}",
@@ -119,7 +130,7 @@ fn array_restore(checkpoint: &Checkpoint, record: &RegionRecord, array: &mut Arr
         std::slice::from_raw_parts_mut(storage.pointer().as_ptr(), storage.length())
     };
     let after = (array.partition(), array.rank());
-    array_fill(checkpoint, record, known, after, array.form().halo, storage)
+    array_fill(checkpoint, record, known, after, array.form().halo, storage, read)
         .map_err(|error| format!("{:?}: {error}", record.name))
 }
 

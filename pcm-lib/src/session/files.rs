@@ -19,6 +19,7 @@ use std::{
     collections::VecDeque,
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::PathBuf,
+    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
@@ -51,7 +52,9 @@ impl Files {
     ) -> Result<(Self, u64), CheckpointError> {
         let settings = Settings::read()?;
         let iteration = if is_first && !settings.restore.is_empty() {
-            restore(registry, job, &settings.restore)?
+            restore(registry, job, &settings.restore, &mut |bytes| {
+                show_restored(started, bytes)
+            })?
         } else {
             0
         };
@@ -184,6 +187,14 @@ impl Memory {
     /// A daemon that cannot be told knows nothing of the checkpoint, and gives it up in time.
     fn tell(&self, said: RankCheckpoint) {
         _ = self.started.channel.send(&AppToDaemon::Checkpoint(said));
+    }
+}
+
+/// Says on the page how far restoring has come.
+fn show_restored(started: Option<&'static Started>, bytes: u64) {
+    if let Some(started) = started {
+        let progress = &started.recorder.page().head.progress;
+        progress.restored_bytes.fetch_add(bytes, Relaxed);
     }
 }
 

@@ -86,6 +86,9 @@ pub struct Progress {
     pub iterations_declared: AtomicU64,
     /// Those of `registered_bytes` that are of constant arrays, which can travel ahead of a meeting.
     pub constant_bytes: AtomicU64,
+    /// Bytes it has taken from checkpoint files.
+    pub restored_bytes: AtomicU64,
+    unused: [AtomicU64; 7],
 }
 
 /// The call a rank is in, and the sum over all its calls.

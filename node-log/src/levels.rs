@@ -1,0 +1,121 @@
+//! Levels as they are typed: `info,pcm_daemon::serve=debug`. A part without a level of its own has the general one.
+
+use std::fmt;
+use tracing_subscriber::EnvFilter;
+
+/// Names the variable with the levels a process begins with.
+const VARIABLE: &str = "PCM_LOG";
+
+/// Levels where nobody says anything.
+const USUAL: &str = "info";
+
+/// The word that takes back what was said at run time.
+const WORD_BACK: &str = "default";
+
+/// Longest text of levels: what is added again and again comes to an end.
+const TEXT_MAX: usize = 512;
+
+/// Checked levels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levels(String);
+
+/// Why a text is no levels; nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLevels {
+    given: String,
+    problem: String,
+}
+
+impl fmt::Display for BadLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} names no levels ({}): write LEVEL or PART=LEVEL, more of them with commas, as pcm_daemon::serve=debug; \
+             levels are off, error, warn, info, debug, trace",
+            self.given, self.problem
+        )
+    }
+}
+
+impl std::error::Error for BadLevels {}
+
+impl Levels {
+    /// The levels this process begins with; what makes no sense in the environment is passed over.
+    pub fn at_start() -> Self {
+        let said = std::env::var(VARIABLE).unwrap_or_default();
+        Self(USUAL.to_owned()).with(&said).unwrap_or(Self(USUAL.to_owned()))
+    }
+
+    /// These levels and, above them, those in `text`; the word `default` goes back to the ones of the start.
+    pub fn with(&self, text: &str) -> Result<Self, BadLevels> {
+        let text = text.trim();
+        if text == WORD_BACK {
+            return Ok(Self::at_start());
+        }
+        let bad = |problem: String| BadLevels {
+            given: text.chars().take(80).collect(),
+            problem,
+        };
+        let mut all: Vec<(&str, &str)> = self.0.split(',').map(divided).collect();
+        for piece in text.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
+            let (part, level) = divided(piece);
+            if !["off", "error", "warn", "info", "debug", "trace"].contains(&level) {
+                return Err(bad(format!("{level:?} is no level")));
+            }
+            all.retain(|(known, _)| *known != part);
+            all.push((part, level));
+        }
+        let pieces = all.into_iter().map(|(part, level)| match part {
+            "" => level.to_owned(),
+            part => format!("{part}={level}"),
+        });
+        let whole = pieces.collect::<Vec<_>>().join(",");
+        if whole.len() > TEXT_MAX {
+            return Err(bad(format!(
+                "with what was said before it is longer than {TEXT_MAX} letters"
+            )));
+        }
+        EnvFilter::try_new(&whole).map_err(|error| bad(error.to_string()))?;
+        Ok(Self(whole))
+    }
+
+    /// As they can be typed.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Part and level of one piece; the general level has no part.
+fn divided(piece: &str) -> (&str, &str) {
+    piece.split_once('=').unwrap_or(("", piece))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> Levels {
+        Levels(USUAL.to_owned())
+    }
+
+    #[test]
+    fn what_is_said_later_stands_above_what_was_said_before() {
+        let levels = info().with("pcm_daemon=debug, ios_agent=trace").unwrap();
+        assert_eq!(levels.text(), "info,pcm_daemon=debug,ios_agent=trace");
+        let levels = levels.with("pcm_daemon=warn").unwrap();
+        assert_eq!(levels.text(), "info,ios_agent=trace,pcm_daemon=warn");
+        let levels = levels.with("error").unwrap();
+        assert_eq!(levels.text(), "ios_agent=trace,pcm_daemon=warn,error");
+        assert_eq!(levels.with("default").unwrap(), Levels::at_start());
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_to_write_instead() {
+        for text in ["loud", "pcm_daemon=", "pcm_daemon=5x", "=debug=", "a b=info c"] {
+            let error = info().with(text).unwrap_err().to_string();
+            assert!(error.contains("write LEVEL"), "{text}: {error}");
+        }
+        let long: Vec<String> = (0..100).map(|n| format!("part_{n}=debug")).collect();
+        assert!(info().with(&long.join(",")).is_err());
+    }
+}

@@ -1,0 +1,47 @@
+//! The one writer of a process. Must be begun once, before anything is to be written.
+
+use crate::levels::Levels;
+use std::sync::OnceLock;
+use tracing_subscriber::EnvFilter;
+
+type Change = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
+
+static CHANGE: OnceLock<Change> = OnceLock::new();
+
+/// Writes to standard error from now on, with the levels of the environment.
+pub fn begin() {
+    let writing = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_env_filter(filter(&Levels::at_start()))
+        .with_filter_reloading();
+    let handle = writing.reload_handle();
+    writing.init();
+    // A second beginning would have panicked above.
+    _ = CHANGE.set(Box::new(move |filter| handle.reload(filter).is_ok()));
+}
+
+/// Writes with these levels from now on; false where nothing was begun.
+pub fn write_from_now_on(levels: &Levels) -> bool {
+    CHANGE.get().is_some_and(|change| change(filter(levels)))
+}
+
+fn filter(levels: &Levels) -> EnvFilter {
+    EnvFilter::new(levels.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_change_while_the_process_runs() {
+        let levels = |text: &str| Levels::at_start().with(text).unwrap();
+        assert!(!write_from_now_on(&levels("warn")), "nothing writes yet");
+        begin();
+        let is_written = || tracing::enabled!(target: "pcm_daemon", tracing::Level::DEBUG);
+        assert!(write_from_now_on(&levels("warn")) && !is_written());
+        assert!(write_from_now_on(&levels("warn,pcm_daemon=debug")) && is_written());
+        assert!(write_from_now_on(&levels("warn,pcm_daemon=error")) && !is_written());
+    }
+}

@@ -1,0 +1,75 @@
+//! Logs of daemons and agents: what is written into them is changed while they run.
+
+use tests::{
+    cluster::{Cluster, LIMIT},
+    wait,
+};
+
+/// The last lines of a log.
+fn log(cluster: &Cluster, arguments: &[&str]) -> String {
+    let outcome = cluster.run(&[&["logs"], arguments, &["--lines", "1000"]].concat());
+    assert!(outcome.status.success(), "{outcome:?}");
+    outcome.stdout
+}
+
+fn level(cluster: &Cluster, arguments: &[&str]) -> String {
+    let outcome = cluster.run(&[&["logs"], arguments].concat());
+    assert!(outcome.status.success(), "{outcome:?}");
+    outcome.stdout
+}
+
+#[test]
+fn the_level_of_one_part_on_one_node_changes_while_its_daemon_runs() {
+    let cluster = Cluster::up(2);
+    let is_detailed = |node: &str| log(&cluster, &[node]).contains("DEBUG pcm_daemon::serve::control");
+    assert!(!is_detailed("n1"), "{}", log(&cluster, &["n1"]));
+    let all = level(&cluster, &["n1", "--level", "pcm_daemon::serve::control=debug"]);
+    assert_eq!(all, "n1: info,pcm_daemon::serve::control=debug\n");
+    // The answering daemon may be either; n1 hears some of the requests.
+    wait::until("a request stands in the log of n1", LIMIT, || {
+        assert!(cluster.run(&["ping", "n1"]).status.success());
+        is_detailed("n1").then_some(())
+    });
+    assert!(!is_detailed("n0"), "only n1 was to change");
+    assert!(
+        !log(&cluster, &["n1"]).contains("DEBUG pcm_fabric"),
+        "only one part was to change"
+    );
+
+    assert_eq!(level(&cluster, &["--level", "default"]), "n0: info\nn1: info\n");
+    let before = log(&cluster, &["n1"]).matches(" DEBUG ").count();
+    for _ in 0..5 {
+        assert!(cluster.run(&["ping", "n1"]).status.success());
+    }
+    assert_eq!(log(&cluster, &["n1"]).matches(" DEBUG ").count(), before);
+
+    let refused = cluster.run(&["logs", "n1", "--level", "pcm_daemon=loud"]);
+    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+    assert!(refused.stderr.contains("[bad_levels]"), "{refused:?}");
+    cluster.down();
+}
+
+#[test]
+fn an_agent_that_is_started_again_keeps_the_levels_it_was_told() {
+    let cluster = Cluster::up(1);
+    let details = || log(&cluster, &["n0", "--agent"]).matches("DEBUG ios_agent").count();
+    assert_eq!(details(), 0);
+    level(&cluster, &["n0", "--agent", "--level", "ios_agent=debug"]);
+    wait::until("the agent writes details", LIMIT, || (details() > 0).then_some(()));
+    let pid = || {
+        let log = log(&cluster, &["n0"]);
+        let said = log.lines().rev().find(|line| line.contains("the agent is there"))?;
+        said.split("pid=").nth(1)?.trim().parse::<i32>().ok()
+    };
+    let first = pid().expect("the agent's process");
+    let first = rustix::process::Pid::from_raw(first).expect("a process id");
+    rustix::process::kill_process(first, rustix::process::Signal::KILL).expect("the agent is killed");
+    wait::until("another agent is there", LIMIT, || {
+        pid().filter(|pid| *pid != first.as_raw_nonzero().get()).map(|_| ())
+    });
+    let before = details();
+    wait::until("the new agent writes details", LIMIT, || {
+        (details() > before).then_some(())
+    });
+    cluster.down();
+}
