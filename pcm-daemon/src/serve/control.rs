@@ -267,6 +267,7 @@ impl Daemon {
 
     /// Requests this daemon is the right one for.
     pub(super) fn on_local_request(&mut self, from: Requester, request: ControlToDaemon) {
+        tracing::debug!(?from, request = %Shortened(&request), "answered here");
         match request {
             ControlToDaemon::Signal { job, signal } => self.on_signal_request(from, job, signal),
             ControlToDaemon::Kill { job } => {
