@@ -19,4 +19,5 @@ pub mod shared_memory;
 pub mod simulation;
 pub mod skip;
 pub mod stand_in_data;
+pub mod trace_format;
 pub mod wait;
