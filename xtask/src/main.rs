@@ -12,6 +12,7 @@ mod failure;
 mod lint;
 mod mpi;
 mod own_cluster;
+mod progress;
 mod repository;
 mod setup;
 mod softroce;

@@ -6,6 +6,7 @@
 use crate::failure::{Failure, OnPath};
 use std::{
     env, fs,
+    io::IsTerminal,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -23,12 +24,15 @@ pub(crate) fn install(requirement: &str, prefix: &Path) -> Result<(), Failure> {
     let mut pip = pip(prefix)?;
     pip.args([
         "download",
-        "--quiet",
         "--disable-pip-version-check",
         "--no-deps",
         "--only-binary=:all:",
-        "--dest",
     ]);
+    // On a terminal pip shows a bar with rate and remaining time; elsewhere nothing of the kind.
+    if !std::io::stdout().is_terminal() {
+        pip.arg("--quiet");
+    }
+    pip.arg("--dest");
     pip.arg(&downloads).arg(requirement);
     expect_success(
         pip,

@@ -1,7 +1,7 @@
 //! Runs variants alternately, so that a slow minute of the machine hits all of them. Must never drop a sample.
 
 use super::samples::Samples;
-use crate::failure::Failure;
+use crate::{failure::Failure, progress::Progress};
 
 /// One way of doing what is compared.
 pub(super) struct Variant<'a> {
@@ -28,6 +28,7 @@ pub(super) fn rounds(variants: &mut [Variant<'_>], rounds: usize, unit: &'static
         .iter()
         .map(|variant| Samples::new(&variant.name, unit))
         .collect();
+    let mut progress = Progress::begin("rounds");
     for round in 0..rounds {
         let forward = 0..variants.len();
         let order: Vec<usize> = if round % 2 == 0 {
@@ -38,9 +39,9 @@ pub(super) fn rounds(variants: &mut [Variant<'_>], rounds: usize, unit: &'static
         for index in order {
             series[index].push((variants[index].measure)()?);
         }
-        eprint!("\rround {} of {rounds}", round + 1);
+        progress.at(round as u64 + 1, rounds as u64);
     }
-    eprintln!();
+    progress.clear();
     Ok(series)
 }
 

@@ -5,13 +5,13 @@ use super::{
     acts::{Acts, News},
     interrupt::Interrupt,
     pace::{Pace, Part},
-    progress::Progress,
     show::heading,
 };
 use crate::{
     environment::Environment,
     failure::{Failure, OnPath},
     own_cluster::OwnCluster,
+    progress::Progress,
 };
 use std::{
     io::{BufRead, BufReader, Read},
@@ -68,7 +68,7 @@ fn follow(
     iterations: u64,
     interrupt: &Interrupt,
 ) -> Result<Vec<Part>, Failure> {
-    let (mut progress, mut pace, mut acts) = (Progress::begin(), Pace::default(), Acts::new());
+    let (mut progress, mut pace, mut acts) = (Progress::begin("iterations"), Pace::default(), Acts::new());
     let begun = Instant::now();
     let mut done = 0;
     pace.mark(Duration::ZERO, "3 ranks on 3 nodes");

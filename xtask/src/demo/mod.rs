@@ -4,7 +4,6 @@ mod acts;
 mod interrupt;
 mod job;
 mod pace;
-mod progress;
 mod show;
 mod story;
 
