@@ -20,7 +20,7 @@ Cluster  up, down              boot a cluster; end it, leave nothing behind
          drain, remove         empty a node of its ranks; end its daemon
          nodes, ping, doctor   show nodes; do they answer; test this machine
 Jobs     run, restart          run a job; run one from a checkpoint
-         jobs, ps              show jobs; the ranks of one, why it hangs (--stuck)
+         jobs, ps              jobs; the ranks of one; why it hangs (--stuck)
          kill, signal          end a job; send its ranks a signal
 Change   migrate, rebalance    move a rank; share data out by speed of the nodes
          expand, shrink        go on with more ranks, with fewer

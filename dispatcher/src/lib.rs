@@ -16,6 +16,7 @@ pub mod link;
 pub mod lookup;
 mod metrics;
 pub mod output;
+mod progress;
 mod rank_words;
 mod run;
 pub mod signals;

@@ -4,7 +4,7 @@
 use crate::output::bytes;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::event::Reconfigured;
-use pcm_proto::ids::{JobId, NodeName, Rank};
+use pcm_proto::ids::{Bytes, Iteration, JobId, NodeName, Rank};
 use pcm_proto::layout::{Mode, ModeWanted};
 use std::time::Duration;
 
@@ -65,12 +65,17 @@ pub(crate) fn outcome_words(answer: &DaemonToControl) -> String {
             ranks,
             bytes: size,
             held_ms,
-        } => format!(
-            "checkpoint at iteration {iteration}, {ranks} ranks, {}, the program was held {held_ms:.1} ms",
-            bytes(size.0)
-        ),
+        } => checkpoint_words(*iteration, *ranks, *size, *held_ms),
         _ => "done".to_owned(),
     }
+}
+
+/// What a checkpoint is and cost, in one line.
+pub(crate) fn checkpoint_words(iteration: Iteration, ranks: u32, size: Bytes, held_ms: f64) -> String {
+    format!(
+        "checkpoint at iteration {iteration}, {ranks} ranks, {}, the program was held {held_ms:.1} ms",
+        bytes(size.0)
+    )
 }
 
 /// What a change of layout did and cost, in one line.
@@ -94,7 +99,6 @@ pub(crate) fn change_words(done: &Reconfigured) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_proto::ids::{Bytes, Iteration};
 
     #[test]
     fn every_order_becomes_its_request_and_names_what_it_is_about() {

@@ -3,14 +3,17 @@
 
 use super::input::Input;
 use super::signals::{SIGHUP, SIGINT, Signals};
+use super::watching::{self, Wanted};
 use super::writer::{Piece, Writer, Written};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{Link, is_lost};
+use crate::progress::ProgressLine;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, Stream};
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::JobEnd;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -39,6 +42,7 @@ pub(crate) struct Attached<'a> {
     input: Input,
     writer: Writer,
     written: mpsc::Receiver<Written>,
+    line: Arc<ProgressLine>,
     signals: Signals,
     /// Where each stream stands, so that none of it comes twice after a lost link.
     received: BTreeMap<(ProcessId, bool), u64>,
@@ -59,9 +63,19 @@ enum Happening {
 
 impl<'a> Attached<'a> {
     /// Takes over a link on which the job was accepted.
-    pub(crate) fn new(cluster: &'a ClusterDir, link: Link, job: JobId, label: bool) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        cluster: &'a ClusterDir,
+        link: Link,
+        job: JobId,
+        label: bool,
+        wanted: Wanted,
+    ) -> Result<Self, Failure> {
         let signals = Signals::watch()?;
-        let (writer, written) = Writer::start(label);
+        let line = Arc::new(ProgressLine::new());
+        let (writer, written) = Writer::start(label, Arc::clone(&line));
+        if line.is_shown() && !wanted.is_nothing() {
+            tokio::spawn(watching::tell(cluster.clone(), job, Arc::clone(&line), wanted));
+        }
         Ok(Self {
             cluster,
             coordinator: link.node().clone(),
@@ -70,6 +84,7 @@ impl<'a> Attached<'a> {
             input: Input::start(),
             writer,
             written,
+            line,
             signals,
             received: BTreeMap::new(),
             asked_to_end: 0,
@@ -104,6 +119,7 @@ impl<'a> Attached<'a> {
             }
         };
         drop(room);
+        self.line.close();
         self.conclude(end).await
     }
 
@@ -128,7 +144,7 @@ impl<'a> Attached<'a> {
     ) -> Result<(), Failure> {
         match answer {
             DaemonToControl::JobStarted { .. } | DaemonToControl::Done => {}
-            DaemonToControl::Notice { job, text } => eprintln!("pcmctl: job {job}: {text}"),
+            DaemonToControl::Notice { job, text } => self.line.beside(|| eprintln!("pcmctl: job {job}: {text}")),
             DaemonToControl::StdinTaken { bytes } => {
                 for chunk in self.input.on_taken(bytes) {
                     self.tell(ControlToDaemon::Stdin(chunk)).await;

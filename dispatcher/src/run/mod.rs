@@ -3,4 +3,5 @@
 pub(crate) mod attached;
 pub(crate) mod input;
 pub(crate) mod signals;
+pub(crate) mod watching;
 pub(crate) mod writer;

@@ -1,9 +1,11 @@
 //! Writes the ranks' output to standard output and standard error: whole lines, never two ranks in one line. Runs on a
 //! thread of its own, so that a paused reader does not keep signals and the link from being heard.
 
+use crate::progress::ProgressLine;
 use pcm_proto::control::{ControlToDaemon, Stream};
 use pcm_proto::ids::{ProcessId, Rank};
 use std::io::{ErrorKind, Write};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Pieces of output that wait for the writer; the daemon's window bounds their bytes.
@@ -38,10 +40,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts the thread; what it has written comes out of the receiver, whose end is the thread's.
-    pub(crate) fn start(label: bool) -> (Self, mpsc::Receiver<Written>) {
+    pub(crate) fn start(label: bool, line: Arc<ProgressLine>) -> (Self, mpsc::Receiver<Written>) {
         let (queue, pieces) = mpsc::channel(PIECES_MAX);
         let (report, written) = mpsc::channel(PIECES_MAX);
-        std::thread::spawn(move || write_all(pieces, &report, label));
+        std::thread::spawn(move || write_all(pieces, &report, label, &line));
         (Self { queue }, written)
     }
 
@@ -51,13 +53,13 @@ impl Writer {
     }
 }
 
-fn write_all(mut pieces: mpsc::Receiver<Piece>, report: &mpsc::Sender<Written>, label: bool) {
+fn write_all(mut pieces: mpsc::Receiver<Piece>, report: &mpsc::Sender<Written>, label: bool, line: &ProgressLine) {
     let (mut stdout, mut stderr) = (Lines::new(label), Lines::new(label));
     while let Some(piece) = pieces.blocking_recv() {
-        let outcome = match piece.stream {
+        let outcome = line.beside(|| match piece.stream {
             Stream::Stdout => write(&mut std::io::stdout().lock(), &stdout.render(piece.rank, &piece.bytes)),
             Stream::Stderr => write(&mut std::io::stderr().lock(), &stderr.render(piece.rank, &piece.bytes)),
-        };
+        });
         let is_last = outcome.is_err();
         let written = match outcome {
             Ok(()) => Written::Taken(ControlToDaemon::OutputTaken {

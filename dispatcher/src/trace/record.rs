@@ -5,13 +5,14 @@ use super::writer::{Counts, Writer};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
+use crate::progress::ProgressLine;
 use crate::{courtesy, lookup, time};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{JobId, ProcessId};
 use pcm_proto::refusal::{JOB_ENDED, UNKNOWN_JOB};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write as _};
+use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
@@ -54,6 +55,7 @@ pub(crate) async fn record(cluster: &ClusterDir, wanted: &Wanted) -> Result<Summ
     let file = File::create(&wanted.out).map_err(cannot)?;
     let mut writer =
         Writer::new(BufWriter::new(file), &format!("job {job} {}", wanted.job), origin_us).map_err(cannot)?;
+    let line = ProgressLine::new();
     let mut nodes_due = Duration::ZERO;
     let mut is_last = false;
     while !is_last {
@@ -85,7 +87,7 @@ pub(crate) async fn record(cluster: &ClusterDir, wanted: &Wanted) -> Result<Summ
             if let DaemonToControl::Nodes(nodes) = link.ask(ControlToDaemon::Nodes, ASK_DEADLINE).await? {
                 writer.nodes(&nodes, time::now_us()).map_err(cannot)?;
             }
-            show_progress(since.elapsed(), writer.counts);
+            line.show(&recording(since.elapsed(), writer.counts));
         }
     }
     let seconds = since.elapsed().as_secs_f64();
@@ -102,7 +104,7 @@ pub(crate) async fn record(cluster: &ClusterDir, wanted: &Wanted) -> Result<Summ
         other => return Err(Failure::unexpected("Events", &other)),
     }
     let counts = writer.finish().map_err(cannot)?;
-    clear_progress();
+    line.close();
     Ok(Summary { job, counts, seconds })
 }
 
@@ -127,18 +129,6 @@ async fn ask(
     }
 }
 
-fn show_progress(elapsed: Duration, counts: Counts) {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let text = format!("\rrecording: {} s, {} calls ", elapsed.as_secs(), counts.calls);
-        // A terminal that went away is no reason to stop.
-        _ = terminal.write_all(text.as_bytes());
-    }
-}
-
-fn clear_progress() {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        _ = terminal.write_all(b"\r\x1b[K");
-    }
+fn recording(elapsed: Duration, counts: Counts) -> String {
+    format!("recording: {} s, {} calls", elapsed.as_secs(), counts.calls)
 }

@@ -4,9 +4,10 @@ use super::events;
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
+use crate::steer::change_words;
 use crate::{lookup, output, time};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
-use pcm_proto::event::{Decision, Event, EventKind, Reconfigured};
+use pcm_proto::event::{Decision, Event, EventKind, Reconfigured, Recovered};
 use serde_json::Value;
 
 const EXAMPLE: &str = "\
@@ -61,41 +62,71 @@ fn paragraph(event: &Event) -> Option<String> {
     match &event.kind {
         EventKind::Decision(decision) => Some(decision_text(clock, decision)),
         EventKind::Reconfigured(done) => Some(change_text(clock, done)),
+        EventKind::Crashed { reason, verdict, .. } => Some(crash_text(clock, reason, verdict)),
+        EventKind::Recovered(back) => Some(recovery_text(clock, back)),
         _ => None,
     }
 }
 
 fn decision_text(clock: &str, decision: &Decision) -> String {
-    let what = decision.chosen.as_deref().unwrap_or("left as it is");
-    let mut text = format!(
-        "{clock}  {} decided: {what}\n          {}\n",
-        decision.policy, decision.reason
-    );
+    let policy = &decision.policy;
+    let mut text = match &decision.chosen {
+        Some(chosen) => format!(
+            "{clock}  Policy {policy} chose to {chosen}: it was to save {:.1} s of run time and cost {:.2} s.\n",
+            decision.predicted_gain_s, decision.cost_s
+        ),
+        None => format!("{clock}  Policy {policy} left the job as it is.\n"),
+    };
+    text += &format!("          {}.\n", sentence(&decision.reason));
     if let Some(achieved) = decision.achieved_gain_s {
-        text.push_str(&format!(
-            "          the change before has brought {achieved:.1} s so far\n"
-        ));
+        text += &format!("          The change before it has saved {achieved:.1} s so far.\n");
     }
     let others = decision
         .considered
         .iter()
-        .filter(|(words, _)| Some(words) != decision.chosen.as_ref());
-    for (words, net_s) in others {
-        text.push_str(&format!("          considered: {words} ({net_s:+.1} s)\n"));
+        .filter(|(words, _)| Some(words) != decision.chosen.as_ref())
+        .map(|(words, net_s)| format!("{words} ({net_s:+.1} s net)"));
+    let others: Vec<String> = others.collect();
+    if !others.is_empty() {
+        text += &format!("          It also considered: {}.\n", others.join("; "));
     }
     text
 }
 
+/// Begins with a capital letter.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 fn change_text(clock: &str, done: &Reconfigured) -> String {
     format!(
-        "{clock}  changed: {} from {} to {} ranks, held {:.0} ms, {} bytes moved\n          because {}\n",
-        done.plan, done.ranks_before, done.ranks_after, done.pause_ms, done.bytes_moved, done.cause
+        "{clock}  The job was changed: {}. Asked for by {}.\n",
+        change_words(done),
+        done.cause
+    )
+}
+
+fn crash_text(clock: &str, reason: &str, verdict: &str) -> String {
+    format!("{clock}  The job crashed: {reason}. {}.\n", sentence(verdict))
+}
+
+fn recovery_text(clock: &str, back: &Recovered) -> String {
+    format!(
+        "{clock}  It runs again on {} ranks, {:.1} s after that, from iteration {}; {} iterations are computed twice.\n",
+        back.ranks,
+        back.total_ms / 1000.0,
+        back.from,
+        back.rolled_back
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcm_proto::ids::Iteration;
 
     #[test]
     fn a_decision_says_what_was_chosen_why_and_what_else_there_was() {
@@ -113,11 +144,38 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "12:00:00  cost decided: left as it is",
-                "not done, it saves too little",
-                "the change before has brought 2.0 s so far",
-                "considered: migrate rank 1 from a to b (+0.5 s)"
+                "12:00:00  Policy cost left the job as it is.",
+                "Not done, it saves too little.",
+                "The change before it has saved 2.0 s so far.",
+                "It also considered: migrate rank 1 from a to b (+0.5 s net)."
             ]
+        );
+        let chosen = Some("migrate rank 1 from a to b".to_owned());
+        let text = decision_text("12:00:00", &Decision { chosen, ..decision });
+        let first = "12:00:00  Policy cost chose to migrate rank 1 from a to b: it was to save 1.0 s of run time and cost 0.50 s.\n";
+        assert!(text.starts_with(first) && !text.contains("considered"), "{text}");
+    }
+
+    #[test]
+    fn a_crash_and_its_end_are_sentences() {
+        let crash = crash_text("12:00:00", "rank 1 was ended by signal 9", "it is started again");
+        assert_eq!(
+            crash,
+            "12:00:00  The job crashed: rank 1 was ended by signal 9. It is started again.\n"
+        );
+        let back = Recovered {
+            cause: String::new(),
+            restart: 1,
+            from: Iteration(40),
+            rolled_back: 3,
+            ranks: 4,
+            total_ms: 512.0,
+            phases_ms: Vec::new(),
+        };
+        let text = recovery_text("12:00:01", &back);
+        assert!(
+            text.contains("on 4 ranks, 0.5 s after that, from iteration 40; 3 iterations"),
+            "{text}"
         );
     }
 }

@@ -1,8 +1,9 @@
 //! `restart`: runs the program of a checkpoint again, from there, on any number of ranks and on whatever nodes there are.
 
-use super::run::{RESTARTS_DEFAULT, checkpoint_settings, launch, set};
+use super::run::{RESTARTS_DEFAULT, Shown, checkpoint_settings, launch, set};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
+use crate::run::watching::Wanted;
 use pcm_checkpoint::Checkpoint;
 use pcm_proto::app::environment;
 use pcm_proto::ids::{NodeName, name_check};
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Begin each line of output with its rank
     #[arg(long)]
     label: bool,
+    /// Show on the terminal how far the job is, also after its data is restored
+    #[arg(long, conflicts_with = "detach")]
+    progress: bool,
     /// Return when the job runs; its output goes to jobs/ID in the cluster's directory
     #[arg(long, conflicts_with = "label")]
     detach: bool,
@@ -61,7 +65,15 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         directory.display(),
         spec.size
     );
-    launch(spec, cluster, args.label, args.json).await
+    let shown = Shown {
+        label: args.label,
+        json: args.json,
+        progress: Wanted {
+            iterations: args.progress,
+            restoring: Some(manifest.data_bytes()),
+        },
+    };
+    launch(spec, cluster, shown).await
 }
 
 fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {

@@ -4,6 +4,7 @@ use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::run::attached::{self, Attached};
+use crate::run::watching::Wanted;
 use crate::{output, time};
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::app::environment;
@@ -20,6 +21,7 @@ ranks; 128 + N where signal N ended one.
 
 Example:
   pcmctl run -n 4 -- ./heat2d --rows 512 --cols 512 --iterations 1000
+  pcmctl run -n 2 --progress -- ./heat2d --rows 512 --cols 512 --iterations 100000
   pcmctl run -n 2 --nodes n0,n1 --label -- hostname
   pcmctl run -n 2 --max 8 --policy cost --detach --name heat -- ./heat2d --rows 512 --cols 512 --iterations 100000
   pcmctl run -n 4 --checkpoint-every auto -- ./heat2d --rows 4096 --cols 4096 --iterations 100000";
@@ -81,6 +83,9 @@ pub(crate) struct Args {
     /// Begin each line of output with its rank
     #[arg(long)]
     label: bool,
+    /// Show on the terminal how far the slowest rank is, how fast it goes and how long it will take
+    #[arg(long, conflicts_with = "detach")]
+    progress: bool,
     /// Return when the job runs; its output goes to jobs/ID in the cluster's directory
     #[arg(long, conflicts_with = "label")]
     detach: bool,
@@ -145,20 +150,39 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     if let Some(wait) = args.wait {
         set(&mut spec, environment::WAIT, wait.word());
     }
-    launch(spec, cluster, args.label, args.json).await
+    let shown = Shown {
+        label: args.label,
+        json: args.json,
+        progress: Wanted {
+            iterations: args.progress,
+            restoring: None,
+        },
+    };
+    launch(spec, cluster, shown).await
+}
+
+/// What a person sees of a job that is run.
+pub(crate) struct Shown {
+    /// Lines of output begin with their rank.
+    pub(crate) label: bool,
+    /// The number of a detached job is a JSON document.
+    pub(crate) json: bool,
+    pub(crate) progress: Wanted,
 }
 
 /// Runs a job, and stays with it unless it is detached.
-pub(crate) async fn launch(spec: JobSpec, cluster: &ClusterDir, label: bool, json: bool) -> Result<i32, Failure> {
+pub(crate) async fn launch(spec: JobSpec, cluster: &ClusterDir, shown: Shown) -> Result<i32, Failure> {
     let detach = spec.detached;
     let mut link = Link::open(cluster).await?;
     link.send(&ControlToDaemon::Run(Box::new(spec))).await?;
     let job = accepted(&mut link).await?;
     if !detach {
-        return Attached::new(cluster, link, job, label)?.until_end().await;
+        return Attached::new(cluster, link, job, shown.label, shown.progress)?
+            .until_end()
+            .await;
     }
     started(&mut link, job).await?;
-    if json {
+    if shown.json {
         output::print_json(&serde_json::json!({ "job": job }))?;
     } else {
         let dir = cluster.path().join("jobs").join(job.to_string());

@@ -5,6 +5,7 @@ use super::plots;
 use super::story::Story;
 use crate::output::bytes;
 use crate::time;
+use pcm_proto::event::Recovered;
 use std::fmt::Write as _;
 
 /// Rows of a list, the newest; the log has all.
@@ -20,7 +21,7 @@ h1{font-size:1.4rem;margin:.2em 0}h2{font-size:1.05rem;margin:1.2em 0 .3em}p{mar
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:0 24px}svg{width:100%;height:auto;display:block}\
 svg text{font:13px system-ui,sans-serif;fill:var(--text)}.axis{fill:none;stroke:var(--soft)}.grid{fill:none;stroke:var(--line)}\
 .line{fill:none;stroke:var(--strong);stroke-width:2;stroke-linejoin:round}.mark{fill:none;stroke:var(--mark);stroke-width:2;stroke-dasharray:5 3}\
-.heat{fill:var(--strong)}.n0{fill:var(--n0)}.n1{fill:var(--n1)}.n2{fill:var(--n2)}.n3{fill:var(--n3)}.n4{fill:var(--n4)}.n5{fill:var(--n5)}.n6{fill:var(--n6)}.n7{fill:var(--n7)}\
+.crash{fill:none;stroke:var(--mark);stroke-width:2}.kept{fill:var(--soft)}.predicted{fill:var(--line);stroke:var(--soft)}.achieved,.heat{fill:var(--strong)}.n0{fill:var(--n0)}.n1{fill:var(--n1)}.n2{fill:var(--n2)}.n3{fill:var(--n3)}.n4{fill:var(--n4)}.n5{fill:var(--n5)}.n6{fill:var(--n6)}.n7{fill:var(--n7)}\
 .wide{overflow-x:auto}.wide td,.wide th{white-space:nowrap}.events td{overflow-wrap:anywhere}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}th,td{text-align:left;padding:2px 12px 2px 0;border-bottom:1px solid var(--line);vertical-align:top}\
 details{border:1px solid var(--line);border-radius:6px;padding:4px 10px;margin:.4em 0}summary{cursor:pointer}.forms{display:flex;flex-wrap:wrap;gap:4px 28px}form{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:.4em 0}label{font-size:.9rem}input,select,button{font:inherit;padding:4px 8px;max-width:9em;color:inherit;background:var(--back);border:1px solid var(--soft);border-radius:4px}\
 button{cursor:pointer}button:focus-visible,input:focus-visible,summary:focus-visible{outline:3px solid var(--strong)}";
@@ -73,10 +74,17 @@ pub(crate) fn content(story: &Story, lines: &[String]) -> String {
     } else {
         plot(
             "Iterations per second",
-            "Dashed: a reconfiguration.",
+            "Dashed: a reconfiguration. Ticks at the foot: checkpoints. Solid red: a crash.",
             plots::rates(story),
         )
     };
+    if !story.choices.is_empty() {
+        html += &plot(
+            "Predicted and achieved gain",
+            "Each change that agents chose: upper bar predicted, lower bar achieved so far.",
+            plots::gains(&story.choices),
+        );
+    }
     if !story.loads.is_empty() {
         html += &plot(
             "Load per node",
@@ -95,7 +103,9 @@ pub(crate) fn content(story: &Story, lines: &[String]) -> String {
     };
     html += "</div>";
     html += &changes(story);
-    html += &decisions(story);
+    html += &choices(story);
+    html += &checkpoints(story);
+    html += &crashes(story);
     html += &events(lines);
     html
 }
@@ -132,51 +142,123 @@ fn changes(story: &Story) -> String {
     if story.changes.is_empty() {
         return String::new();
     }
-    let mut html = "<h2>Reconfigurations</h2><div class=\"wide\"><table><thead><tr><th>Time (s)</th><th>Plan</th>\
-                    <th>Ranks</th><th>Moved</th><th>Data</th><th>Pause (ms)</th><th>In all (ms)</th><th>Cause</th></tr></thead><tbody>"
-        .to_owned();
-    for change in &story.changes {
+    let heads = [
+        "Time (s)",
+        "Plan",
+        "Ranks",
+        "Moved",
+        "Data",
+        "Pause (ms)",
+        "In all (ms)",
+        "Cause",
+    ];
+    let rows = story.changes.iter().map(|change| {
         let done = &change.done;
         let moved: Vec<String> = done.moved.iter().take(16).map(moved_words).collect();
-        _ = write!(
-            html,
-            "<tr><td>{:.2}</td><td>{}</td><td>{} to {}</td><td>{}</td><td>{}</td><td>{:.1}</td><td>{:.1}</td><td>{}</td></tr>",
-            change.at,
-            escape(&done.plan),
-            done.ranks_before,
-            done.ranks_after,
-            escape(&moved.join(", ")),
+        vec![
+            format!("{:.2}", change.at),
+            done.plan.clone(),
+            format!("{} to {}", done.ranks_before, done.ranks_after),
+            moved.join(", "),
             bytes(done.bytes_moved.0),
-            done.pause_ms,
-            done.total_ms,
-            escape(&done.cause)
-        );
-    }
-    html + "</tbody></table></div>"
+            format!("{:.1}", done.pause_ms),
+            format!("{:.1}", done.total_ms),
+            done.cause.clone(),
+        ]
+    });
+    format!("<h2>Reconfigurations</h2>{}", table(&heads, rows))
 }
 
-/// What agents expected of their decisions, and what came of it.
-fn decisions(story: &Story) -> String {
-    if story.decisions.is_empty() {
+/// Rows of a table, the newest first.
+fn table(heads: &[&str], rows: impl DoubleEndedIterator<Item = Vec<String>>) -> String {
+    let cells = |tag: &str, cells: &mut dyn Iterator<Item = String>| {
+        let cells: String = cells.map(|cell| format!("<{tag}>{cell}</{tag}>")).collect();
+        format!("<tr>{cells}</tr>")
+    };
+    let head = cells("th", &mut heads.iter().map(|head| (*head).to_owned()));
+    let rows = rows.rev().take(ROWS_MAX);
+    let rows: String = rows
+        .map(|row| cells("td", &mut row.iter().map(|cell| escape(cell))))
+        .collect();
+    format!("<div class=\"wide\"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>")
+}
+
+/// What agents expected of the changes they chose, and what came of it.
+fn choices(story: &Story) -> String {
+    if story.choices.is_empty() {
         return String::new();
     }
-    let mut html = "<h2>Decisions</h2><div class=\"wide\"><table><thead><tr><th>Time (s)</th><th>Policy</th><th>Chosen</th>\
-                    <th>Predicted gain (s)</th><th>Cost (s)</th><th>Gained by the last change (s)</th></tr></thead><tbody>"
-        .to_owned();
-    for (at, decision) in story.decisions.iter().rev().take(ROWS_MAX) {
-        let achieved = decision
-            .achieved_gain_s
-            .map_or("-".to_owned(), |gain| format!("{gain:.2}"));
-        _ = write!(
-            html,
-            "<tr><td>{at:.2}</td><td>{}</td><td>{}</td><td>{:.2}</td><td>{:.2}</td><td>{achieved}</td></tr>",
-            escape(&decision.policy),
-            escape(decision.chosen.as_deref().unwrap_or("nothing")),
-            decision.predicted_gain_s,
-            decision.cost_s
-        );
+    let heads = [
+        "Time (s)",
+        "Policy",
+        "Chosen",
+        "Predicted gain (s)",
+        "Cost (s)",
+        "Achieved so far (s)",
+    ];
+    let rows = story.choices.iter().map(|choice| {
+        let achieved = choice.achieved_s.map_or("-".to_owned(), |gain| format!("{gain:.2}"));
+        vec![
+            format!("{:.2}", choice.at),
+            choice.policy.clone(),
+            choice.chosen.clone(),
+            format!("{:.2}", choice.predicted_s),
+            format!("{:.2}", choice.cost_s),
+            achieved,
+        ]
+    });
+    format!("<h2>Decisions</h2>{}", table(&heads, rows))
+}
+
+/// What could be gone back to, and what was.
+fn checkpoints(story: &Story) -> String {
+    let Some(newest) = story.checkpoints.last() else {
+        return String::new();
+    };
+    let held = story.checkpoints.iter().map(|made| made.held_ms).fold(0.0, f64::max);
+    let heads = ["Time (s)", "Iteration", "Ranks", "Data", "Held (ms)"];
+    let rows = story.checkpoints.iter().map(|made| {
+        vec![
+            format!("{:.2}", made.at),
+            made.iteration.to_string(),
+            made.ranks.to_string(),
+            bytes(made.bytes),
+            format!("{:.1}", made.held_ms),
+        ]
+    });
+    format!(
+        "<h2>Checkpoints</h2><p>{} made; the newest begins with iteration {}. The program was held for {held:.1} ms at most.</p>\
+         <details><summary>All</summary>{}</details>",
+        story.checkpoints.len(),
+        newest.iteration,
+        table(&heads, rows)
+    )
+}
+
+fn crashes(story: &Story) -> String {
+    if story.crashes.is_empty() {
+        return String::new();
     }
-    html + "</tbody></table></div>"
+    let heads = [
+        "Time (s)",
+        "What happened",
+        "What followed",
+        "Begun again with",
+        "Done twice",
+        "Away (ms)",
+    ];
+    let rows = story.crashes.iter().map(|crash| {
+        let back = |words: fn(&Recovered) -> String| crash.back.as_ref().map_or("-".to_owned(), words);
+        vec![
+            format!("{:.2}", crash.at),
+            crash.reason.clone(),
+            crash.verdict.clone(),
+            back(|back| format!("iteration {}", back.from)),
+            back(|back| format!("{} iterations", back.rolled_back)),
+            back(|back| format!("{:.0}", back.total_ms)),
+        ]
+    });
+    format!("<h2>Crashes</h2>{}", table(&heads, rows))
 }
 
 fn moved_words(moved: &pcm_proto::event::Moved) -> String {

@@ -1,6 +1,6 @@
 //! The plots of a job's story.
 
-use super::story::{Change, Story};
+use super::story::{Change, Choice, Story};
 use super::svg::{Chart, number};
 use crate::output::bytes;
 use pcm_proto::ids::NodeName;
@@ -82,8 +82,52 @@ pub(super) fn rates(story: &Story) -> String {
         None,
     );
     chart.line(&story.rates);
+    for checkpoint in &story.checkpoints {
+        let foot = (chart.x(checkpoint.at), chart.y(0.0) - 7.0);
+        chart.plain_cell("kept", "", foot, (1.5, 7.0));
+    }
+    for crash in &story.crashes {
+        chart.crash(crash.at, &format!("crash at {:.1} s: {}", crash.at, crash.reason));
+    }
     for change in &story.changes {
         chart.mark(change.at, &change_words(change));
+    }
+    chart.finish()
+}
+
+/// Choices along the gain that is shown of each, the newest; more make no bar that can be told from the next.
+const CHOICES_MAX: usize = 24;
+
+/// What each change that agents chose was to gain, and what it has gained.
+pub(super) fn gains(choices: &[Choice]) -> String {
+    let shown = &choices[choices.len().saturating_sub(CHOICES_MAX)..];
+    let most = shown
+        .iter()
+        .map(|choice| choice.predicted_s.max(choice.achieved_s.unwrap_or(0.0)))
+        .fold(0.0, f64::max);
+    let names: Vec<String> = shown.iter().map(|choice| format!("{:.0} s", choice.at)).collect();
+    let rows = shown.len().max(1);
+    let mut chart = Chart::new(
+        &format!("Predicted and achieved gain of {} changes", shown.len()),
+        (rows as f64 * 30.0).clamp(60.0, 420.0) + 48.0,
+        ("gain (s of run time)", (most * 1.05).max(0.1)),
+        ("change at", rows as f64),
+        Some(&names),
+    );
+    for (row, choice) in shown.iter().enumerate() {
+        let (y, height) = chart.row(row, rows);
+        let bar = |value: f64| chart.x(value) - chart.x(0.0);
+        let (left, half) = (chart.x(0.0), height * 0.4);
+        let (predicted, achieved) = (bar(choice.predicted_s), choice.achieved_s.map(bar));
+        let words = format!(
+            "{}: {:.1} s predicted, {:.1} s cost",
+            choice.chosen, choice.predicted_s, choice.cost_s
+        );
+        chart.cell("predicted", "", (left, y + height * 0.1), (predicted, half), &words);
+        if let (Some(width), Some(gain)) = (achieved, choice.achieved_s) {
+            let words = format!("{}: {gain:.1} s achieved", choice.chosen);
+            chart.cell("achieved", "", (left, y + height * 0.5), (width, half), &words);
+        }
     }
     chart.finish()
 }

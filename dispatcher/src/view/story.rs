@@ -1,7 +1,7 @@
 //! What happened to a job in order of time: who was where from when to when, how fast it went, what was changed. Made
 //! of what the event log and the coordinator's samples say, nothing else.
 
-use pcm_proto::event::{Decision, Event, EventKind, Reconfigured};
+use pcm_proto::event::{Event, EventKind, Reconfigured, Recovered};
 use pcm_proto::ids::NodeName;
 use pcm_proto::job::JobStatus;
 use pcm_proto::series::{Series, Traffic};
@@ -23,6 +23,38 @@ pub(crate) struct Change {
     pub(crate) done: Reconfigured,
 }
 
+/// A change that an agent chose, and what came of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    pub(crate) at: f64,
+    pub(crate) policy: String,
+    pub(crate) chosen: String,
+    /// Seconds it was to gain, its cost not taken off.
+    pub(crate) predicted_s: f64,
+    pub(crate) cost_s: f64,
+    /// Seconds it has gained by the last time anybody looked, before the next change; nothing while nobody has.
+    pub(crate) achieved_s: Option<f64>,
+}
+
+/// A checkpoint that is complete.
+#[derive(Clone, Debug)]
+pub(crate) struct Checkpoint {
+    pub(crate) at: f64,
+    pub(crate) iteration: u64,
+    pub(crate) ranks: u32,
+    pub(crate) bytes: u64,
+    pub(crate) held_ms: f64,
+}
+
+/// A crash, and how the job came back, where it did.
+#[derive(Clone, Debug)]
+pub(crate) struct Crash {
+    pub(crate) at: f64,
+    pub(crate) reason: String,
+    pub(crate) verdict: String,
+    pub(crate) back: Option<Recovered>,
+}
+
 /// See the file head.
 #[derive(Clone, Debug)]
 pub(crate) struct Story {
@@ -31,8 +63,9 @@ pub(crate) struct Story {
     pub(crate) seconds: f64,
     pub(crate) stays: Vec<Stay>,
     pub(crate) changes: Vec<Change>,
-    /// Second and decision, of those that changed something or know what a change gained.
-    pub(crate) decisions: Vec<(f64, Decision)>,
+    pub(crate) choices: Vec<Choice>,
+    pub(crate) checkpoints: Vec<Checkpoint>,
+    pub(crate) crashes: Vec<Crash>,
     /// Second and iterations per second up to it.
     pub(crate) rates: Vec<(f64, f64)>,
     /// By node: second and CPUs taken by others.
@@ -76,14 +109,10 @@ impl Story {
                     .push((second(sample.time_us), *load));
             }
         }
-        let decisions = events.iter().filter_map(|event| match &event.kind {
-            EventKind::Decision(decision) if decision.chosen.is_some() || decision.achieved_gain_s.is_some() => {
-                Some((second(event.time_us), (**decision).clone()))
-            }
-            _ => None,
-        });
         Self {
-            decisions: decisions.collect(),
+            choices: choices(events, second),
+            checkpoints: checkpoints(events, second),
+            crashes: crashes(events, second),
             stays: stays(events, &changes, seconds),
             rates: rates(series, second),
             traffic: series.traffic.clone(),
@@ -107,6 +136,70 @@ impl Story {
         nodes.dedup();
         nodes
     }
+}
+
+fn choices(events: &[Event], second: impl Fn(u64) -> f64) -> Vec<Choice> {
+    let mut choices: Vec<Choice> = Vec::new();
+    for event in events {
+        let EventKind::Decision(decision) = &event.kind else {
+            continue;
+        };
+        // A decision tells what the change before it has gained so far, also when it chooses the next one.
+        if let (Some(last), Some(achieved_s)) = (choices.last_mut(), decision.achieved_gain_s) {
+            last.achieved_s = Some(achieved_s);
+        }
+        if let Some(chosen) = &decision.chosen {
+            choices.push(Choice {
+                at: second(event.time_us),
+                policy: decision.policy.clone(),
+                chosen: chosen.clone(),
+                predicted_s: decision.predicted_gain_s,
+                cost_s: decision.cost_s,
+                achieved_s: None,
+            });
+        }
+    }
+    choices
+}
+
+fn checkpoints(events: &[Event], second: impl Fn(u64) -> f64) -> Vec<Checkpoint> {
+    let made = events.iter().filter_map(|event| match &event.kind {
+        EventKind::CheckpointComplete {
+            iteration,
+            ranks,
+            bytes,
+            held_ms,
+        } => Some(Checkpoint {
+            at: second(event.time_us),
+            iteration: iteration.0,
+            ranks: *ranks,
+            bytes: bytes.0,
+            held_ms: *held_ms,
+        }),
+        _ => None,
+    });
+    made.collect()
+}
+
+fn crashes(events: &[Event], second: impl Fn(u64) -> f64) -> Vec<Crash> {
+    let mut crashes: Vec<Crash> = Vec::new();
+    for event in events {
+        match &event.kind {
+            EventKind::Crashed { reason, verdict, .. } => crashes.push(Crash {
+                at: second(event.time_us),
+                reason: reason.clone(),
+                verdict: verdict.clone(),
+                back: None,
+            }),
+            EventKind::Recovered(back) => {
+                if let Some(last) = crashes.last_mut() {
+                    last.back = Some((**back).clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    crashes
 }
 
 fn stays(events: &[Event], changes: &[Change], seconds: f64) -> Vec<Stay> {

@@ -125,14 +125,23 @@ impl Chart {
 
     /// A vertical mark with words that a pointer or a screen reader finds.
     pub(super) fn mark(&mut self, at: f64, words: &str) {
+        self.upright("mark", at, words);
+    }
+
+    fn upright(&mut self, class: &str, at: f64, words: &str) {
         self.boxes_out();
         let x = self.x(at);
         _ = write!(
             self.text,
-            "<path class=\"mark\" d=\"M{x:.1} {TOP}V{:.1}\"><title>{}</title></path>",
+            "<path class=\"{class}\" d=\"M{x:.1} {TOP}V{:.1}\"><title>{}</title></path>",
             self.height - BOTTOM,
             escape(words)
         );
+    }
+
+    /// As [`Chart::mark`], of something that went wrong.
+    pub(super) fn crash(&mut self, at: f64, words: &str) {
+        self.upright("crash", at, words);
     }
 
     /// A filled box in drawing units, with words.

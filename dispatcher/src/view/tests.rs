@@ -2,8 +2,8 @@
 
 use super::story::{Stay, Story};
 use super::{content, document};
-use pcm_proto::event::{Event, EventKind, Moved, Reconfigured};
-use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, Rank};
+use pcm_proto::event::{Decision, Event, EventKind, Moved, Reconfigured, Recovered};
+use pcm_proto::ids::{Bytes, Epoch, Iteration, JobId, NodeName, Rank};
 use pcm_proto::job::{JobEnd, JobState, JobStatus};
 use pcm_proto::layout::Mode;
 use pcm_proto::series::{Sample, Series, Traffic};
@@ -167,6 +167,86 @@ fn a_report_is_one_file_with_labelled_plots_and_no_foreign_markup() {
     assert_eq!(html.matches("<svg").count(), html.matches("</svg>").count());
     for foreign in ["http:", "https:", "<script", "src=", "@import", "url("] {
         assert!(!html.contains(foreign), "{foreign}");
+    }
+}
+
+fn decision(second: u64, chosen: Option<&str>, achieved_gain_s: Option<f64>) -> Event {
+    event(
+        second,
+        EventKind::Decision(Box::new(Decision {
+            policy: "cost".to_owned(),
+            chosen: chosen.map(str::to_owned),
+            predicted_gain_s: 4.0,
+            cost_s: 0.5,
+            achieved_gain_s,
+            considered: Vec::new(),
+            reason: "because".to_owned(),
+        })),
+    )
+}
+
+#[test]
+fn what_a_change_has_gained_stands_beside_what_it_was_to_gain() {
+    let told = [
+        decision(1, Some("migrate rank 1"), None),
+        decision(3, None, Some(1.5)),
+        decision(5, Some("migrate rank 2"), Some(3.25)),
+    ];
+    let story = Story::new(status(2), &told, &Series::default(), 0);
+    let gains: Vec<_> = story
+        .choices
+        .iter()
+        .map(|choice| (choice.at, choice.achieved_s))
+        .collect();
+    assert_eq!(gains, [(1.0, Some(3.25)), (5.0, None)]);
+    let html = content(&story, &[]);
+    for part in [
+        "migrate rank 1: 4.0 s predicted",
+        "migrate rank 1: 3.2 s achieved",
+        "gain (s of run time)",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    assert!(!html.contains("migrate rank 2: 0.0 s achieved"), "not known yet");
+}
+
+#[test]
+fn checkpoints_and_crashes_have_their_place_and_their_numbers() {
+    let made = |second: u64, iteration: u64| {
+        event(
+            second,
+            EventKind::CheckpointComplete {
+                iteration: Iteration(iteration),
+                ranks: 2,
+                bytes: Bytes(4096),
+                held_ms: 0.25,
+            },
+        )
+    };
+    let crashed = EventKind::Crashed {
+        reason: "rank 1 was ended by signal 9".to_owned(),
+        reached: Iteration(33),
+        verdict: "it goes on from iteration 30".to_owned(),
+    };
+    let back = EventKind::Recovered(Box::new(Recovered {
+        cause: String::new(),
+        restart: 1,
+        from: Iteration(30),
+        rolled_back: 3,
+        ranks: 2,
+        total_ms: 480.0,
+        phases_ms: Vec::new(),
+    }));
+    let told = [made(2, 20), made(3, 30), event(4, crashed), event(5, back)];
+    let html = content(&Story::new(status(2), &told, &series(9, 2), 0), &[]);
+    for part in [
+        "2 made; the newest begins with iteration 30",
+        "<td>4.0 KiB</td><td>0.2</td>",
+        "crash at 4.0 s: rank 1 was ended by signal 9",
+        "<td>iteration 30</td><td>3 iterations</td><td>480</td>",
+        "class=\"kept\"",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Events as a person reads them, one line each. What has no sentence here is shown as `pcmctl events` shows it.
 
-use crate::steer::change_words;
+use crate::steer::{change_words, checkpoint_words};
 use crate::time;
 use crate::verbs::events;
 use pcm_proto::event::{Decision, Event, EventKind, Reconfigured};
@@ -18,6 +18,17 @@ pub(crate) fn event_words(event: &Event) -> String {
         EventKind::JobEnded { code, reason } => format!("the job ended with code {code}: {reason}"),
         EventKind::Reconfigured(done) => reconfigured(done),
         EventKind::Decision(decision) => decided(decision),
+        EventKind::CheckpointComplete {
+            iteration,
+            ranks,
+            bytes: size,
+            held_ms,
+        } => checkpoint_words(*iteration, *ranks, *size, *held_ms),
+        EventKind::Crashed { reason, verdict, .. } => format!("crashed: {reason}; {verdict}"),
+        EventKind::Recovered(back) => format!(
+            "{} ranks run again after {:.0} ms, from iteration {}; {} iterations are done twice",
+            back.ranks, back.total_ms, back.from, back.rolled_back
+        ),
         _ => return events::words(event),
     };
     let at = time::rfc3339(event.time_us);
