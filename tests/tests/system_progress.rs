@@ -51,10 +51,13 @@ fn a_run_tells_how_far_it_is_on_a_terminal_and_nowhere_else() {
         seen.stdout.contains("\riteration ") && seen.stdout.contains(" a second"),
         "{seen:?}"
     );
-    let last = seen.stdout.lines().last().unwrap_or_default();
     assert!(
-        last.contains("heat2d: iterations 1500"),
-        "the line was taken away: {seen:?}"
+        seen.stdout.contains("\u{1b}[Kheat2d: iterations 1500"),
+        "output has lines of its own: {seen:?}"
+    );
+    assert!(
+        seen.stdout.ends_with("\r\u{1b}[K"),
+        "the line was not taken away: {seen:?}"
     );
 
     let mut piped: Command = cluster.command(&words[0]);
