@@ -299,6 +299,11 @@ pub enum DaemonToControl {
         /// Longest time a rank's application was held for it.
         held_ms: f64,
     },
+    /// The attached job has another coordinator: attach there.
+    LedBy {
+        /// Its node.
+        node: NodeName,
+    },
     /// So much standard input, summed from its beginning, was taken; as much more may be sent.
     StdinTaken {
         /// All bytes taken so far.

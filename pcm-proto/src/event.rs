@@ -99,6 +99,13 @@ pub enum EventKind {
         /// What follows, in words.
         verdict: String,
     },
+    /// The coordinator's node was lost; another leads the job.
+    Inherited {
+        /// The node that is lost.
+        from: NodeName,
+        /// The node that leads now.
+        name: NodeName,
+    },
     /// All ranks run again after a crash.
     Recovered(Box<Recovered>),
     /// A reconfiguration was committed.

@@ -379,6 +379,25 @@ pub enum JobMessage {
     Parked(ParkedMessage),
     /// Between nodes that hold checkpoints of the job and its coordinator.
     Checkpoint(Box<CheckpointMessage>),
+    /// Coordinator to its heirs: what the first of them that lives needs to lead the job when the coordinator's node is
+    /// lost. Replaces what it said before.
+    Will {
+        /// The heirs in order.
+        heirs: Vec<NodeName>,
+        /// Only `pcm-core::job` looks inside.
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// Coordinator to a node that is no heir any more, or whose job is over.
+    WillVoid,
+    /// Heir to coordinator, on a new link: is the will still good?
+    WillHeld,
+    /// New coordinator to all nodes: it leads the job in place of one whose node was lost. What runs of the job is ended,
+    /// and what is held for it is reported here.
+    Led {
+        /// Counts the coordinators the job has had before this one; the higher one is right.
+        reign: u32,
+    },
 }
 
 /// Whole lines of one stream of a process, or the rest of the stream at its end.

@@ -92,6 +92,19 @@ impl<'a> Crashing<'a> {
         );
     }
 
+    /// The node whose daemon coordinates it.
+    ///
+    /// # Panics
+    /// When nobody says.
+    pub fn coordinator(&self) -> String {
+        wait::until("the job's coordinator", LIMIT, || {
+            let told = self.cluster.run(&["jobs", "--json"]);
+            let jobs: Value = serde_json::from_str(&told.stdout).ok()?;
+            let job = jobs.as_array()?.iter().find(|job| job["job"] == self.number)?.clone();
+            job["coordinator"].as_str().map(str::to_owned)
+        })
+    }
+
     /// The processes of its ranks in the order of ranks.
     pub fn ranks(&self) -> Vec<u32> {
         let status = self.cluster.run(&["ps", &self.number.to_string(), "--json"]);

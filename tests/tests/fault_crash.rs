@@ -58,6 +58,53 @@ fn a_killed_node_s_ranks_go_on_elsewhere_from_the_copies_of_their_data() {
 }
 
 #[test]
+fn a_job_whose_coordinator_s_node_is_killed_is_led_by_another() {
+    let cluster = Cluster::up(4);
+    let job = Crashing::start(&cluster, &EVERY, LENGTH);
+    job.wait_for("checkpoint_complete", 2);
+    let coordinator = job.coordinator();
+    kill_node(&cluster, &coordinator);
+    job.wait_for("recovered", 1);
+    let inherited = job.events("inherited").remove(0);
+    assert_eq!(inherited["from"], coordinator.as_str(), "{inherited}");
+    assert!(job.events("recovered")[0]["from"].as_u64() > Some(0));
+    // The heir has heirs.
+    let made = job.events("checkpoint_complete").len();
+    job.wait_for("checkpoint_complete", made + 1);
+    let heir = job.coordinator();
+    assert_ne!(heir, coordinator);
+    kill_node(&cluster, &heir);
+    job.wait_for("inherited", 1);
+    let outcome = job.ends_right();
+    let told = &outcome.stderr;
+    assert!(
+        told.contains(&format!("node {coordinator}, which coordinated the job")),
+        "{told}"
+    );
+    assert!(told.contains("what they print is printed again"), "{told}");
+    cluster.down();
+}
+
+#[test]
+fn a_job_without_checkpoints_ends_clearly_with_its_coordinator_s_node() {
+    let cluster = Cluster::up(3);
+    let job = Crashing::start(&cluster, &[], LENGTH);
+    tests::wait::until("its ranks", tests::cluster::LIMIT, || {
+        (job.ranks().len() == 4).then_some(())
+    });
+    let coordinator = job.coordinator();
+    kill_node(&cluster, &coordinator);
+    let outcome = job.end();
+    assert_eq!(outcome.status.code(), Some(1), "{outcome:?}");
+    let told = &outcome.stderr;
+    assert!(
+        told.contains(&format!("node {coordinator}, which coordinated the job")),
+        "{told}"
+    );
+    cluster.down();
+}
+
+#[test]
 fn a_daemon_that_was_killed_still_has_its_checkpoints() {
     let cluster = Cluster::up(2);
     let job = Crashing::start(&cluster, &EVERY, LENGTH);
@@ -144,5 +191,28 @@ fn a_job_that_cannot_leave_a_node_in_time_goes_on_elsewhere_from_a_fresh_checkpo
     let told = job.events("crashed").remove(0).to_string();
     assert!(told.contains("node n2 is taken away"), "{told}");
     job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn a_daemon_that_is_given_notice_brings_its_ranks_elsewhere_and_ends() {
+    let cluster = Cluster::up(3);
+    let job = Crashing::start(&cluster, &[], LENGTH);
+    tests::wait::until("its ranks", tests::cluster::LIMIT, || {
+        (job.ranks().len() == 4).then_some(())
+    });
+    let elsewhere = ["n0", "n1", "n2"].into_iter().find(|node| *node != job.coordinator());
+    let coordinator = job.coordinator();
+    // One that runs ranks, by its daemon; then the one that coordinates the job as well, by its keeper.
+    for (node, is_keeper) in [(elsewhere.expect("another node"), false), (&coordinator, true)] {
+        let daemon = cluster.daemon_pid(node);
+        let keeper = processes::parent(daemon);
+        processes::send(if is_keeper { keeper } else { daemon }, Signal::TERM);
+        tests::wait::until("the end of the node", tests::cluster::LIMIT, || {
+            (!processes::is_alive(daemon) && !processes::is_alive(keeper)).then_some(())
+        });
+    }
+    let outcome = job.ends_right();
+    assert!(!outcome.stderr.contains("pcm_"), "{outcome:?}");
     cluster.down();
 }

@@ -8,10 +8,12 @@ use super::writer::{Piece, Writer, Written};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{Link, is_lost};
+use crate::lookup;
 use crate::progress::ProgressLine;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, Stream};
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::JobEnd;
+use pcm_proto::refusal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +25,9 @@ pub(crate) const START_MAX: Duration = Duration::from_secs(30);
 
 /// How long a lost daemon may take to come back: the keeper's first back-offs and the reading of its journal.
 const BACK_MAX: Duration = Duration::from_secs(10);
+
+/// The same where its node is lost but others answer: they have to notice, and one of them takes its jobs over.
+const ELSEWHERE_MAX: Duration = Duration::from_secs(30);
 
 /// Between two attempts to reach it.
 const BACK_PAUSE: Duration = Duration::from_millis(50);
@@ -99,6 +104,13 @@ impl<'a> Attached<'a> {
         let end = loop {
             match self.next_happening(room.is_none()).await {
                 Happening::Answer(Ok(DaemonToControl::JobEnded(end))) => break end,
+                Happening::Answer(Ok(DaemonToControl::LedBy { node })) => {
+                    self.coordinator = node;
+                    let moved = Failure::link("the job has another coordinator".to_owned());
+                    if let Some(end) = self.attach_again(moved).await? {
+                        break end;
+                    }
+                }
                 Happening::Answer(Ok(answer)) => self.on_answer(answer, &mut room).await?,
                 Happening::Answer(Err(failure)) if is_lost(&failure) => {
                     if let Some(end) = self.attach_again(failure).await? {
@@ -241,9 +253,10 @@ impl<'a> Attached<'a> {
 
     /// Makes the link again; returns the job's end where it ended meanwhile.
     async fn attach_again(&mut self, lost: Failure) -> Result<Option<JobEnd>, Failure> {
-        let deadline = Instant::now() + BACK_MAX;
+        let begun = Instant::now();
+        let mut others_answer = false;
         self.input.hold();
-        while Instant::now() < deadline {
+        while begun.elapsed() < if others_answer { ELSEWHERE_MAX } else { BACK_MAX } {
             tokio::select! {
                 () = tokio::time::sleep(BACK_PAUSE) => {}
                 signal = self.signals.next() => if Signals::asks_to_end(signal) {
@@ -255,21 +268,45 @@ impl<'a> Attached<'a> {
                 Ok(Some(DaemonToControl::JobAccepted { .. })) => return Ok(None),
                 Ok(Some(DaemonToControl::JobEnded(end))) => return Ok(Some(end)),
                 Ok(Some(other)) => return Err(Failure::unexpected("Attach", &other)),
-                Ok(None) => {}
+                Ok(None) => others_answer = true,
                 Err(failure) if is_lost(&failure) => {}
+                // It ended under another coordinator, which tells how.
+                Err(failure) if failure.code == refusal::JOB_ENDED => {
+                    return self.end_elsewhere().await?.ok_or(failure).map(Some);
+                }
                 Err(failure) => return Err(failure),
             }
         }
         Err(lost)
     }
 
-    /// Asks the job's coordinator once to take this process back; `None` where it does not listen yet.
-    async fn attach(&mut self) -> Result<Option<DaemonToControl>, Failure> {
-        let Ok(mut link) = Link::open_preferring(self.cluster, Some(&self.coordinator)).await else {
+    /// How the job ended, as the cluster remembers it.
+    async fn end_elsewhere(&self) -> Result<Option<JobEnd>, Failure> {
+        let mut link = Link::open_preferring(self.cluster, Some(&self.coordinator)).await?;
+        let known = lookup::jobs(&mut link).await?;
+        Ok(known
+            .into_iter()
+            .find(|job| job.job == self.job)
+            .and_then(|job| job.end))
+    }
+
+    /// Asks another daemon who leads the job now; its end where it has ended.
+    async fn ask_elsewhere(&mut self, link: &mut Link) -> Result<Option<DaemonToControl>, Failure> {
+        let known = lookup::jobs(link).await?;
+        let Some(status) = known.into_iter().find(|job| job.job == self.job) else {
             return Ok(None);
         };
+        self.coordinator = status.coordinator;
+        Ok(status.end.map(DaemonToControl::JobEnded))
+    }
+
+    /// Asks the job's coordinator once to take this process back; `None` where others answer, but no coordinator yet.
+    async fn attach(&mut self) -> Result<Option<DaemonToControl>, Failure> {
+        let mut link = Link::open_preferring(self.cluster, Some(&self.coordinator))
+            .await
+            .map_err(|failure| Failure::link(failure.message))?;
         if *link.node() != self.coordinator {
-            return Ok(None);
+            return self.ask_elsewhere(&mut link).await;
         }
         let stream = |is_stderr| if is_stderr { Stream::Stderr } else { Stream::Stdout };
         let received = self.received.iter();

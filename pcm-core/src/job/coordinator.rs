@@ -231,6 +231,8 @@ pub struct Coordinator {
     pub(super) spawning: Spawning,
     pub(super) names: BTreeMap<String, String>,
     pub(super) recovery: Recovery,
+    /// Counts the coordinators before this one, whose nodes were lost.
+    pub(super) reign: u32,
 }
 
 impl Coordinator {
@@ -263,6 +265,7 @@ impl Coordinator {
             spawning: Spawning::default(),
             names: BTreeMap::new(),
             recovery: Recovery::new(&spec),
+            reign: 0,
             spec,
         };
         let worlds = worlds::worlds(coordinator.spec.world, shares, ProcessId(0), WorldId(0));

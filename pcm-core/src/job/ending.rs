@@ -278,6 +278,18 @@ impl Coordinator {
         self.end_when_nothing_is_left(effects);
     }
 
+    /// How a job that is being ended, or has, ends.
+    pub(super) fn decided_end(&self) -> JobEnd {
+        match &self.phase {
+            Phase::Ending(ending) => ending.end.clone(),
+            Phase::Ended(end) => end.clone(),
+            _ => JobEnd {
+                code: 1,
+                reason: String::new(),
+            },
+        }
+    }
+
     pub(super) fn send_end(&self, grace_ms: u32, effects: &mut Vec<Effect>) {
         for node in self.active_nodes() {
             let message = JobMessage::End { grace_ms };

@@ -5,6 +5,7 @@ mod clearing;
 pub mod coordinator;
 pub mod ended;
 mod ending;
+pub mod inheriting;
 pub mod local_world;
 mod names;
 pub mod participant;

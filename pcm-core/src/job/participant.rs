@@ -234,6 +234,8 @@ pub struct Participant {
     pub(super) is_closed: bool,
     pub(super) restarts: u32,
     pub(super) restores: Option<Restores>,
+    /// Of the coordinator, as far as it was said.
+    pub(super) reign: u32,
 }
 
 impl Participant {
@@ -259,6 +261,7 @@ impl Participant {
             is_closed: false,
             restarts: order.restarts,
             restores: order.restores.clone(),
+            reign: 0,
         }
     }
 
@@ -344,6 +347,7 @@ impl Participant {
                     _ => self.begin_ending(now_us, 0, effects),
                 }
             }
+            JobMessage::Led { reign } => self.on_led(now_us, node, reign, effects),
             JobMessage::Barrier {
                 world,
                 generation,
@@ -384,6 +388,19 @@ impl Participant {
                 self.phase == Phase::Active && world.0 >= self.world_next
             }
             _ => false,
+        }
+    }
+
+    /// Another node leads the job, which goes on from a checkpoint: what runs here belongs to the past.
+    fn on_led(&mut self, now_us: u64, node: &NodeName, reign: u32, effects: &mut Vec<Effect>) {
+        if reign <= self.reign {
+            return;
+        }
+        self.reign = reign;
+        if self.coordinator != *node {
+            self.coordinator = node.clone();
+            effects.extend(self.on_linked(node));
+            self.begin_ending(now_us, 0, effects);
         }
     }
 

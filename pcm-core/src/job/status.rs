@@ -78,6 +78,11 @@ impl Coordinator {
         }
     }
 
+    /// Counts the coordinators before this one, whose nodes were lost.
+    pub fn reign(&self) -> u32 {
+        self.reign
+    }
+
     /// Its present epoch.
     pub fn epoch(&self) -> Epoch {
         self.epoch

@@ -4,4 +4,5 @@
 
 mod cluster;
 mod crashes;
+mod inheriting;
 mod rules;

@@ -22,6 +22,9 @@ const ORDERS_MAX: usize = 64;
 /// How long a daemon that said `Quit` has for its own end.
 const FAREWELL_MAX: Duration = Duration::from_secs(3);
 
+/// A daemon that was given notice has ended after this time, its longest grace included.
+const NOTICE_MAX: Duration = Duration::from_secs(150);
+
 #[derive(Debug)]
 enum Mode {
     /// A daemon runs or will be started.
@@ -42,6 +45,8 @@ struct Keeper {
     daemon: Option<Daemon>,
     restarts: Restarts,
     start_at: Option<Instant>,
+    /// After a notice: when everything ends, whatever the daemon still does.
+    notice_until: Option<Instant>,
     table: BTreeMap<ProcessKey, Held>,
     images: Images,
     buffers: Buffers,
@@ -66,6 +71,7 @@ pub fn run(booted: Booted) -> i32 {
         daemon: None,
         restarts: Restarts::default(),
         start_at: Some(Instant::now()),
+        notice_until: None,
         table: BTreeMap::new(),
         images: Images::default(),
         buffers: Buffers::default(),
@@ -88,6 +94,9 @@ impl Keeper {
         if self.start_at.is_some_and(|at| at <= Instant::now()) {
             self.daemon_start();
         }
+        if self.notice_until.is_some_and(|at| at <= Instant::now()) {
+            self.end_all(0, "the daemon did not leave in time after a notice");
+        }
         self.clearings_step();
         if let Some(word) = self.images.salvages_step() {
             self.tell_of_image(&word);
@@ -105,6 +114,9 @@ impl Keeper {
             if heard.end {
                 self.end_all(0, "a signal asked for it");
             }
+            if heard.notice {
+                self.on_notice();
+            }
         }
         if has_order {
             self.orders_take();
@@ -112,17 +124,29 @@ impl Keeper {
         None
     }
 
+    /// The daemon brings the node's work elsewhere and then ends, and the keeper with it. Who cannot wait says it twice.
+    fn on_notice(&mut self) {
+        match &self.daemon {
+            Some(daemon) if self.notice_until.is_none() => {
+                note("a signal says that the node will be taken away");
+                self.notice_until = Some(Instant::now() + NOTICE_MAX);
+                let _ = kill_process(daemon.pid, Signal::TERM);
+            }
+            _ => self.end_all(0, "a signal asked for it"),
+        }
+    }
+
     fn wait_for_something(&self) -> (bool, bool) {
         let timers = self
             .start_at
             .into_iter()
             .chain(self.clearings.values().map(|clearing| clearing.next));
-        let farewell = match self.mode {
-            Mode::Ending { farewell, .. } => farewell,
-            Mode::Keeping => None,
+        let (farewell, notice) = match self.mode {
+            Mode::Ending { farewell, .. } => (farewell, None),
+            Mode::Keeping => (None, self.notice_until),
         };
         let at_once = self.images.is_salvaging().then(Instant::now);
-        let timeout = timers.chain(farewell).chain(at_once).min().map(|at| {
+        let timeout = timers.chain(farewell).chain(notice).chain(at_once).min().map(|at| {
             let left = at.saturating_duration_since(Instant::now()) + Duration::from_micros(100);
             Timespec {
                 tv_sec: left.as_secs().cast_signed(),
@@ -405,6 +429,9 @@ impl Keeper {
         }
         let status = exit_status(status);
         note(&format!("daemon {} ended: {status:?}", daemon.pid));
+        if self.notice_until.is_some() {
+            return self.end_all(0, "the daemon ended after a notice");
+        }
         if status == ExitStatus::Code(DAEMON_EXIT_FINAL) {
             return self.end_all(DAEMON_EXIT_FINAL, "the daemon asks not to be started again");
         }

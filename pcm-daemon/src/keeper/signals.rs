@@ -9,8 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 pub(super) struct Heard {
     /// A child ended (or several).
     pub(super) child: bool,
-    /// SIGTERM or SIGINT.
+    /// SIGINT: end now.
     pub(super) end: bool,
+    /// SIGTERM: the node will be taken away.
+    pub(super) notice: bool,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,8 @@ impl Signals {
             // The signal's number is the record's first field.
             match i32::from_ne_bytes([record[0], record[1], record[2], record[3]]) {
                 libc::SIGCHLD => heard.child = true,
-                libc::SIGTERM | libc::SIGINT => heard.end = true,
+                libc::SIGINT => heard.end = true,
+                libc::SIGTERM => heard.notice = true,
                 _ => {}
             }
         }

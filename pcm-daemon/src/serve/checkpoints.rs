@@ -2,6 +2,7 @@
 //! finds places and data when a job is to be started again. Never holds data: [`super::kept`] does, on each node.
 
 use super::control::Requester;
+use super::coordinating::Audience;
 use super::daemon::Daemon;
 use super::timers::Timer;
 use pcm_core::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable};
@@ -20,6 +21,12 @@ use std::time::Duration;
 /// A checkpoint that somebody asks for is complete within this time, unless the program does not get to an iteration.
 const ASKED_WITHIN: Duration = Duration::from_secs(60);
 
+/// Lines kept for a reader that is away: a crash and its end, twice.
+const UNTOLD_MAX: usize = 4;
+
+/// An heir has heard within this time what nodes hold; they say so as soon as they are linked.
+const LEARNS_WITHIN: Duration = Duration::from_secs(5);
+
 /// The checkpoints of one job, at its coordinator.
 #[derive(Debug)]
 pub(super) struct Leading {
@@ -28,6 +35,8 @@ pub(super) struct Leading {
     asking: Vec<(u64, Requester)>,
     asked: u64,
     armed: Option<Moment>,
+    /// An heir waits until then for nodes to say what they hold, when the checkpoint it knows of is not among that.
+    learns_until: Option<Moment>,
     /// Nodes that were told to hold something.
     holders: BTreeSet<NodeName>,
 }
@@ -40,8 +49,31 @@ impl Leading {
             asking: Vec::new(),
             asked: 0,
             armed: None,
+            learns_until: None,
             holders: BTreeSet::new(),
         }
+    }
+
+    /// For a job that is taken over, with the checkpoints in files that its coordinator knew of.
+    pub(super) fn inherited(known: Option<Iteration>, filed: Vec<Filed>, now: Moment) -> Self {
+        let mut leading = Self::new(known);
+        for one in filed {
+            leading.lead.on_filed(one);
+        }
+        leading.learns_until = Some(now.plus(LEARNS_WITHIN));
+        leading
+    }
+
+    /// Whether somebody waits for a checkpoint.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.asking.is_empty()
+    }
+
+    /// Checkpoints in files, oldest first.
+    pub(super) fn filed(&self) -> Vec<Filed> {
+        let mut filed: Vec<Filed> = self.lead.filed().cloned().collect();
+        filed.reverse();
+        filed
     }
 }
 
@@ -55,15 +87,18 @@ struct Partners {
 impl Partners {
     /// The next node after this one: of another site if there is one, else of another host, else any other.
     fn of(&self, node: &NodeName) -> Option<NodeName> {
+        self.ring(node).into_iter().next()
+    }
+
+    /// All others, those of other sites first, then those of other hosts.
+    fn ring(&self, node: &NodeName) -> Vec<NodeName> {
         let own = self.nodes.iter().position(|(name, ..)| name == node);
         let (site, host) = own.map_or(("", 0), |own| (self.nodes[own].1.as_str(), self.nodes[own].2));
         let after = own.map_or(0, |own| own + 1);
         let others = self.nodes[after..].iter().chain(&self.nodes[..after]);
-        let others: Vec<_> = others.filter(|(name, ..)| name != node).collect();
-        let elsewhere = others.iter().find(|(_, other, _)| other != site);
-        let beside = others.iter().find(|(_, _, other)| *other != host);
-        let any = elsewhere.or(beside).or(others.first());
-        any.map(|(name, ..)| name.clone())
+        let mut others: Vec<_> = others.filter(|(name, ..)| name != node).collect();
+        others.sort_by_key(|(_, other, number)| (other == site, *number == host));
+        others.into_iter().map(|(name, ..)| name.clone()).collect()
     }
 }
 
@@ -74,6 +109,13 @@ impl Daemon {
         let mut nodes: Vec<_> = open.map(|report| (report.node, report.site, report.host)).collect();
         nodes.sort();
         Partners { nodes }
+    }
+
+    /// Nodes that would lead a job of this one, the first that lives: such as hold copies of its checkpoints.
+    pub(super) fn heirs(&self, count: usize) -> Vec<NodeName> {
+        let mut ring = self.partners().ring(&self.own);
+        ring.truncate(count);
+        ring
     }
 
     /// A node says something about a checkpoint to the job's coordinator; or to a node that holds some.
@@ -120,6 +162,7 @@ impl Daemon {
             }
             CheckpointMessage::Filed { iteration, directory } => {
                 self.lead(job, |lead| lead.on_filed(Filed { iteration, directory }));
+                self.leave_will(job);
             }
             CheckpointMessage::NotRestored { id, .. } => {
                 self.lead(job, |lead| lead.on_not_restored(id));
@@ -300,6 +343,15 @@ impl Daemon {
 
     fn restarted(&self, job: JobId, count: u32) -> Result<Restarted, String> {
         let coordinated = self.jobs.get(&job).ok_or("the job is over")?;
+        if self.is_cut_off() {
+            return Err("most nodes of the cluster cannot be reached from its coordinator's".to_owned());
+        }
+        let known = coordinated.state.checkpoint();
+        let held = coordinated.leading.lead.restorable().map(|known| known.stamp.iteration);
+        let is_learning = |until: Moment| Moment(self.clock.now_us()) < until && held < known;
+        if coordinated.leading.learns_until.is_some_and(is_learning) {
+            return Err("its nodes have not all said which checkpoints they hold".to_owned());
+        }
         let spec = coordinated.state.spec();
         let shares = self.place(&spec.nodes, count).map_err(|refusal| refusal.message)?;
         let is_crowded = self.is_crowded(spec, &shares);
@@ -345,6 +397,11 @@ impl Daemon {
         };
         if let Some(link) = self.controls.attached_to(job) {
             self.answer(Requester::Control(link), DaemonToControl::Notice { job, text });
+        } else if let Some(coordinated) = self.jobs.get_mut(&job)
+            && coordinated.audience == Audience::Awaited
+            && coordinated.untold.len() < UNTOLD_MAX
+        {
+            coordinated.untold.push(text);
         }
     }
 }

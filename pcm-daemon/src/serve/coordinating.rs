@@ -10,6 +10,7 @@ use super::job_output::JobOutput;
 use super::job_stdin::JobStdin;
 use super::journal::Record;
 use super::timers::Timer;
+use super::wills::Willed;
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
 use pcm_core::job::placement::{self, Share};
 use pcm_core::job::worlds::WORLDS_MAX;
@@ -53,6 +54,9 @@ pub(super) struct Coordinated {
     pub(super) output: JobOutput,
     pub(super) stdin: JobStdin,
     pub(super) leading: Leading,
+    pub(super) willed: Willed,
+    /// What an awaited reader will want to know.
+    pub(super) untold: Vec<String>,
     armed_us: Option<u64>,
 }
 
@@ -65,6 +69,8 @@ impl Coordinated {
             output,
             stdin: JobStdin::default(),
             leading,
+            willed: Willed::default(),
+            untold: Vec::new(),
             armed_us: None,
         }
     }
@@ -155,6 +161,7 @@ impl Daemon {
         }
         self.answer(from, DaemonToControl::JobAccepted { job });
         self.carry_out(job, effects);
+        self.leave_will(job);
     }
 
     pub(super) fn place(&self, allowed: &[NodeName], count: u32) -> Result<Vec<Share>, Refusal> {
@@ -198,11 +205,16 @@ impl Daemon {
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return;
         };
+        let before = coordinated.state.gist();
         let effects = coordinated.state.handle(now_us, input);
+        let is_other = coordinated.state.gist() != before;
         self.carry_out(job, effects);
+        if is_other {
+            self.leave_will(job);
+        }
     }
 
-    fn carry_out(&mut self, job: JobId, effects: Vec<Effect>) {
+    pub(super) fn carry_out(&mut self, job: JobId, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Send { node, message } => self.send_job(&node, job, message),
@@ -294,6 +306,7 @@ impl Daemon {
     fn on_job_ended(&mut self, job: JobId, end: &JobEnd, nodes: &[NodeName]) {
         self.finish_output(job);
         self.drop_checkpoints_of_ended(job);
+        self.void_will(job);
         let Some(coordinated) = self.jobs.remove(&job) else {
             return;
         };
@@ -329,6 +342,10 @@ impl Daemon {
         match message {
             JobMessage::Output(piece) => self.on_output_piece(job, node, piece),
             JobMessage::Checkpoint(message) => self.on_checkpoint_message(job, node, *message),
+            JobMessage::Will { heirs, bytes } => self.on_will(job, node, heirs, bytes),
+            JobMessage::WillVoid => self.on_will_void(job, node),
+            JobMessage::WillHeld => self.on_will_held(job, node),
+            JobMessage::Led { reign } => self.on_led(job, node, reign),
             JobMessage::StdinTaken { bytes } => self.on_job_stdin_taken(job, bytes),
             JobMessage::Started { .. }
             | JobMessage::StartRefused { .. }
@@ -360,6 +377,7 @@ impl Daemon {
 
     /// A node is linked (again): says what it may have missed of the jobs coordinated here and of those it coordinates.
     pub(super) fn on_jobs_linked(&mut self, node: &NodeName) {
+        self.on_wills_linked(node);
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
             let Some(coordinated) = self.jobs.get(&job) else {
                 continue;
@@ -401,7 +419,11 @@ impl Daemon {
         coordinated.audience = Audience::Attached(link);
         coordinated.output.attach(received);
         self.controls.attach(link, job);
-        self.answer(from, DaemonToControl::JobAccepted { job });
+        let untold = std::mem::take(&mut coordinated.untold);
+        self.answer(from.clone(), DaemonToControl::JobAccepted { job });
+        for text in untold {
+            self.answer(from.clone(), DaemonToControl::Notice { job, text });
+        }
         self.ask_output(job, None);
         self.pump_output(job);
     }

@@ -14,11 +14,13 @@ use super::keeper_orders::KeeperOrders;
 use super::kept::KeptParts;
 use super::logs::LogLevels;
 use super::nodes::Nodes;
+use super::notice::Notice;
 use super::parked::Parked;
 use super::parts::Part;
 use super::peers::Peers;
 use super::shutdown::Stage;
 use super::timers::{Clock, Timer, Timers};
+use super::wills::Wills;
 use pcm_core::job::ended::Ended;
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_proto::boot::BootSpec;
@@ -60,10 +62,12 @@ pub(super) struct Daemon {
     pub(super) agent: Agent,
     pub(super) log_levels: LogLevels,
     pub(super) drain: Option<Draining>,
+    pub(super) notice: Option<Notice>,
     pub(super) jobs: BTreeMap<JobId, Coordinated>,
     pub(super) parts: BTreeMap<JobId, Part>,
     pub(super) parked: Parked,
     pub(super) kept: KeptParts,
+    pub(super) wills: Wills,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
     pub(super) closed: VecDeque<JobId>,
@@ -124,10 +128,12 @@ impl Daemon {
             agent: Agent::default(),
             log_levels: LogLevels::default(),
             drain: None,
+            notice: None,
             jobs: BTreeMap::new(),
             parts: BTreeMap::new(),
             parked: Parked::default(),
             kept: KeptParts::default(),
+            wills: Wills::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
             closed: VecDeque::new(),
@@ -183,6 +189,7 @@ impl Daemon {
             Event::Printed { job, output } => self.on_printed(job, output),
             Event::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
             Event::Summed { key, id, tally } => self.on_summed(key, id, tally),
+            Event::Notice => self.on_notice(),
             Event::Boot(fact) => self.on_boot(fact),
             Event::Filed { job, pieces } => self.on_filed(job, pieces),
         }
@@ -203,6 +210,7 @@ impl Daemon {
             Timer::Settled => self.on_settled(),
             Timer::Redial(node) => self.on_redial(&node),
             Timer::Drain => self.drain_next(),
+            Timer::Leave => self.leave_when_safe(),
             Timer::Parked => self.on_parked_timer(),
             Timer::LastWords(key) => self.on_last_words(key),
             Timer::Copies => self.on_copies_timer(),
@@ -211,6 +219,8 @@ impl Daemon {
             Timer::Unneeded(key) => self.on_unneeded_timer(key),
             Timer::Agent => self.start_agent(),
             Timer::AgentSilent => self.on_agent_silence(),
+            Timer::Wills => self.open_wills(),
+            Timer::Orphans(node) => self.on_orphans_timer(&node),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
         }
     }

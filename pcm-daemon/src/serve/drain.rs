@@ -46,6 +46,11 @@ impl Daemon {
             );
         }
         self.set_draining(true);
+        self.empty(from, deadline_ms);
+    }
+
+    /// Begins to empty a node that takes no new ranks.
+    pub(super) fn empty(&mut self, from: Requester, deadline_ms: Option<u64>) {
         let within = deadline_ms.map_or(DRAIN_WITHIN, Duration::from_millis);
         self.drain = Some(Draining {
             from,
@@ -148,8 +153,12 @@ impl Daemon {
     }
 
     fn drain_failed(&mut self, job: JobId, why: &str, code: &str) {
-        if code == refusal::DEADLINE && self.force_out() {
+        if (code == refusal::DEADLINE || self.notice.is_some()) && self.force_out() {
             return;
+        }
+        if self.notice.is_some() {
+            tracing::warn!(%job, why, "ranks are left on a node that is taken away");
+            return self.end_drain(DaemonToControl::Done);
         }
         let ranks = self.report().ranks;
         self.set_draining(false);
@@ -160,9 +169,23 @@ impl Daemon {
         self.end_drain(DaemonToControl::Refused(Refusal::new(code, message)));
     }
 
+    /// Somebody else needs the node empty now.
+    pub(super) fn drain_cancelled(&mut self) {
+        if let Some(Draining { from, .. }) = self.drain.take() {
+            let message = format!("node {} is taken away: it ends as soon as it is empty", self.own);
+            self.answer(
+                from,
+                DaemonToControl::Refused(Refusal::new(refusal::NODE_BUSY, message)),
+            );
+        }
+    }
+
     fn end_drain(&mut self, answer: DaemonToControl) {
         if let Some(Draining { from, .. }) = self.drain.take() {
             self.answer(from, answer);
+        }
+        if self.notice.is_some() {
+            self.hand_over();
         }
     }
 }

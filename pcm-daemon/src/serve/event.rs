@@ -67,6 +67,8 @@ pub(super) enum Event {
         id: CheckpointId,
         tally: std::io::Result<PartTally>,
     },
+    /// SIGTERM: the node will be taken away.
+    Notice,
     /// The boot tree has news.
     Boot(BootFact),
     /// Output of a detached job was written to its files.

@@ -58,6 +58,8 @@ pub(super) enum Record {
     Reform { job: JobId, record: Box<JobRecord> },
     /// This node's part of a job is over.
     PartOver { job: JobId },
+    /// Another daemon leads this job.
+    Abdicated { job: JobId },
     /// A job that this daemon coordinated ended, and everybody was told.
     Ended { now_us: u64, status: Box<JobStatus> },
     /// What a buffer of a checkpoint holds.
@@ -137,6 +139,10 @@ impl Past {
                 self.reforms.remove(&job);
                 self.parts.remove(&job);
                 self.printed.remove(&job);
+            }
+            Record::Abdicated { job } => {
+                self.coordinators.remove(&job);
+                self.written.remove(&job);
             }
             Record::Ended { now_us, status } => {
                 self.coordinators.remove(&status.job);

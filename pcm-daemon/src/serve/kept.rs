@@ -7,6 +7,7 @@ use super::event::Event;
 use super::fetch::Fetch;
 use super::image_sums;
 use super::journal::Record;
+use super::timers::Timer;
 use crate::keeper_link::HandedBuffer;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, CheckpointOrder, PartTally, RankCheckpoint, Stamp};
@@ -23,6 +24,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// An heir claims what was held for a coordinator whose node is gone long before this, or nobody does.
+const ORPHANS_AFTER: Duration = Duration::from_secs(30);
 
 /// A part of a checkpoint: which job's, which checkpoint's, whose.
 pub(super) type PartKey = (JobId, CheckpointId, Rank);
@@ -277,8 +282,11 @@ impl Daemon {
         }
     }
 
-    /// A node is gone: jobs that it coordinated will not ask for their copies.
-    pub(super) fn on_checkpoints_node_gone(&mut self, node: &NodeName) {
+    /// Copies ordered by a node that is gone, and that no heir of it claimed, are of no use.
+    pub(super) fn on_orphans_timer(&mut self, node: &NodeName) {
+        if self.nodes.is_live(node) {
+            return;
+        }
         let is_orphan = |(key, buffer): &(&BufferKey, &Buffer)| {
             let coordinator = buffer.holds.as_ref().map(|holds| &holds.coordinator);
             key.is_copy && coordinator == Some(node)
@@ -286,6 +294,31 @@ impl Daemon {
         let orphans = self.kept.buffers.iter().filter(is_orphan).map(|(key, _)| *key);
         let orphans = orphans.collect();
         self.drop_buffers(orphans);
+    }
+
+    /// Another daemon leads a job: it is told what is held here for it.
+    pub(super) fn report_holdings_to(&mut self, job: JobId, node: &NodeName) {
+        let of_job = self.kept.buffers.iter_mut().filter(|(key, _)| key.job == job);
+        let mut held = Vec::new();
+        for (key, buffer) in of_job {
+            if let Some(holds) = &mut buffer.holds {
+                holds.coordinator = node.clone();
+                held.push((*key, holds.clone()));
+            }
+        }
+        for (key, holds) in held {
+            if holds.tally.is_some() {
+                let record = Box::new(holds.clone());
+                self.record(&Record::Kept { key, holds: record });
+            }
+            self.say_stored(key, &holds);
+        }
+        self.kept.queue.retain(|((of, _, _), ..)| *of != job);
+    }
+
+    /// A node is gone, and what was to be copied from it.
+    pub(super) fn on_checkpoints_node_gone(&mut self, node: &NodeName) {
+        self.timers.arm(ORPHANS_AFTER, Timer::Orphans(node.clone()));
         self.kept.queue.retain(|(_, _, _, from, _)| from != node);
         let stopped: Vec<PartKey> = self
             .kept

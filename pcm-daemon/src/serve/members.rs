@@ -95,6 +95,7 @@ impl Daemon {
         }
         self.say_report(node);
         self.boot_node_heard(node);
+        self.leave_wills();
     }
 
     /// What every daemon sees is noted by the first of them only.
@@ -115,6 +116,7 @@ impl Daemon {
         self.reform_node(&reform::Input::NodeGone { node: node.clone() });
         self.on_asked_node_gone(node);
         self.peers.drop_links(node);
+        self.on_wills_node_gone(node, on_purpose);
     }
 
     fn end_on_node(&mut self, node: &NodeName) {

@@ -26,6 +26,7 @@ mod logs;
 mod look;
 mod members;
 mod nodes;
+mod notice;
 mod output_files;
 mod parked;
 mod part_copies;
@@ -40,6 +41,7 @@ mod shutdown;
 mod start;
 mod timers;
 mod traces;
+mod wills;
 mod wishes;
 
 pub use start::run;

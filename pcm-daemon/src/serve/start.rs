@@ -13,6 +13,7 @@ use super::keeper_orders::KeeperOrders;
 use super::logs::node_dir;
 use super::members::SETTLED_AFTER;
 use super::nodes::Nodes;
+use super::notice::hear_notice;
 use super::parts::Part;
 use super::peers::{Peers, listen};
 use super::reconfiguring::Reforming;
@@ -137,6 +138,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     if past.keeper_since_us.is_none() {
         daemon.record(&Record::KeeperSince(daemon.nodes.own().keeper_since_us));
     }
+    hear_notice(events.clone())?;
     tokio::spawn(accept(listener, Arc::clone(&links), events.clone()));
     tokio::spawn(accept_local(local, links, events));
     daemon.begin(welcome, past);

@@ -38,6 +38,8 @@ pub(super) enum Timer {
     Redial(NodeName),
     /// The next job should leave the node.
     Drain,
+    /// A node that was given notice may be ready to leave.
+    Leave,
     /// Blocks of parked data may have been lost.
     Parked,
     /// Blocks of checkpoints may have been lost.
@@ -48,6 +50,10 @@ pub(super) enum Timer {
     CheckpointAsked(JobId, u64),
     /// An image should not be needed any more.
     Unneeded(ParkKey),
+    /// A job whose coordinator is gone may be ours to lead.
+    Wills,
+    /// Copies that a node's daemon had ordered may be of no use.
+    Orphans(NodeName),
     /// The agent should be started again.
     Agent,
     /// The agent may have fallen silent.

@@ -1,0 +1,86 @@
+//! How a job outlives the node of its coordinator: what the coordinator tells its heirs beforehand, and how an heir takes
+//! the job over. What runs of the job is ended and started again from the newest checkpoint, as after any crash; a job
+//! without one is brought to a clear end. Knows nothing of who the heirs are.
+
+use super::coordinator::{Coordinator, Effect, NodeStage, Phase};
+use super::ending::GRACE_MS;
+use crate::checkpoint::Fault;
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{Epoch, Iteration, NodeName};
+use pcm_proto::job::JobEnd;
+use pcm_proto::peer::JobMessage;
+
+/// A will is older than the coordinator's last orders: numbers above it may be in use already. No job comes near these
+/// numbers of processes and worlds between two wills.
+const PROCESSES_AHEAD: u32 = 100_000;
+const WORLDS_AHEAD: u32 = 10_000;
+
+/// What makes a new will worth its bytes: when this is the same, an heir would do the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gist {
+    epoch: Epoch,
+    restarts: u32,
+    checkpoint: Option<Iteration>,
+    nodes: usize,
+    stage: u8,
+}
+
+impl Coordinator {
+    /// See [`Gist`].
+    pub fn gist(&self) -> Gist {
+        Gist {
+            epoch: self.epoch,
+            restarts: self.recovery.restarts,
+            checkpoint: self.checkpoint(),
+            nodes: self.nodes.len(),
+            stage: match self.phase {
+                Phase::Starting => 0,
+                Phase::Running => 1,
+                Phase::Recovering(_) => 2,
+                Phase::Ending(_) => 3,
+                Phase::Ended(_) => 4,
+            },
+        }
+    }
+
+    /// The job as `own` leads it from now on, `lost` being the node that did before.
+    pub fn inherit(mut self, own: NodeName, lost: &NodeName, now_us: u64) -> (Self, Vec<Effect>) {
+        self.own = own;
+        self.reign += 1;
+        self.process_next = self.process_next.saturating_add(PROCESSES_AHEAD);
+        self.world_next = self.world_next.saturating_add(WORLDS_AHEAD);
+        let mut effects = vec![Effect::Note(EventKind::Inherited {
+            from: lost.clone(),
+            name: self.own.clone(),
+        })];
+        if let Some(stage) = self.nodes.get_mut(lost) {
+            *stage = NodeStage::Gone;
+        }
+        if matches!(self.phase, Phase::Ending(_) | Phase::Ended(_)) {
+            self.ending_again(now_us, &mut effects);
+            return (self, effects);
+        }
+        // A restart that was under way is begun anew.
+        self.phase = Phase::Running;
+        let cause = format!("node {lost}, which coordinated the job, does not answer any more");
+        let reason = format!("{cause}: see `pcmctl nodes` and the daemon's log on that node");
+        self.crash(now_us, cause, (JobEnd { code: 1, reason }, Fault::Node), &mut effects);
+        self.on_time(now_us, &mut effects);
+        (self, effects)
+    }
+
+    /// What the new coordinator says to every node.
+    pub fn claim(&self) -> JobMessage {
+        JobMessage::Led { reign: self.reign }
+    }
+
+    /// The end that was decided is carried out by another.
+    fn ending_again(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        let (Phase::Ending(_) | Phase::Ended(_)) = &self.phase else {
+            return;
+        };
+        let end = self.decided_end();
+        self.phase = Phase::Running;
+        self.begin_ending(now_us, end, GRACE_MS, effects);
+    }
+}

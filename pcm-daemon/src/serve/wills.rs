@@ -1,0 +1,273 @@
+//! Jobs outlive the node of their coordinator: each coordinator leaves a will with its heirs, and the first heir that
+//! lives opens it when that node is taken for dead. An heir says so to every node; who hears it ends what runs of the job
+//! and reports what it holds. Where two lead one job, the later one is right and the other lets go. Decides nothing about
+//! the job itself: `pcm-core/src/job/inheriting.rs` does.
+
+use super::checkpoints::Leading;
+use super::coordinating::{Audience, Coordinated};
+use super::daemon::Daemon;
+use super::job_output::JobOutput;
+use super::journal::Record;
+use super::timers::Timer;
+use pcm_core::checkpoint::Filed;
+use pcm_core::job::coordinator::Coordinator;
+use pcm_core::moment::Moment;
+use pcm_proto::control::DaemonToControl;
+use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
+use pcm_proto::ids::{Iteration, JobId, NodeName};
+use pcm_proto::peer::JobMessage;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Heirs of a job: it goes on when its coordinator's node and one of these are lost at once.
+const HEIRS: usize = 2;
+
+/// A `pcmctl` finds its job's new coordinator within this time: it asks the cluster all the while.
+const RETURN_AFTER_LOSS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Nodes that are lost within this time are taken to be lost for one reason: they died together, or this one is cut off.
+const ONE_REASON_WITHIN: Duration = Duration::from_secs(5);
+
+/// An heir that may not open its will now looks again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Losses that are remembered; more nodes than that do not fail in seconds, or nothing can be done about it.
+const LOSSES_MAX: usize = 1024;
+
+/// What the coordinator told its heirs last.
+#[derive(Debug, Default)]
+pub(super) struct Willed {
+    heirs: Vec<NodeName>,
+}
+
+#[derive(Debug)]
+struct Will {
+    from: NodeName,
+    heirs: Vec<NodeName>,
+    bytes: Vec<u8>,
+}
+
+/// Wills that other nodes left here, and the losses of late.
+#[derive(Debug, Default)]
+pub(super) struct Wills {
+    held: BTreeMap<JobId, Will>,
+    losses: VecDeque<(Instant, NodeName)>,
+    /// Nodes that were lost at one time and were more than stayed.
+    majority: BTreeSet<NodeName>,
+}
+
+type Content = (Coordinator, Vec<(Iteration, Vec<u8>)>);
+
+fn content(bytes: &[u8]) -> Option<Content> {
+    frame::decode(bytes.get(HEADER_LENGTH..)?).ok()
+}
+
+impl Daemon {
+    /// Tells a job's heirs what they need to know.
+    pub(super) fn leave_will(&mut self, job: JobId) {
+        let heirs = self.heirs(HEIRS);
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let before = std::mem::replace(&mut coordinated.willed.heirs, heirs.clone());
+        for node in before.iter().filter(|node| !heirs.contains(node)) {
+            self.send_job(node, job, JobMessage::WillVoid);
+        }
+        for node in heirs {
+            self.send_will(job, &node);
+        }
+    }
+
+    /// The cluster has changed, and who inherits with it.
+    pub(super) fn leave_wills(&mut self) {
+        let heirs = self.heirs(HEIRS);
+        let others = self.jobs.iter().filter(|(_, job)| job.willed.heirs != heirs);
+        for job in others.map(|(job, _)| *job).collect::<Vec<_>>() {
+            self.leave_will(job);
+        }
+    }
+
+    fn send_will(&mut self, job: JobId, node: &NodeName) {
+        let Some(coordinated) = self.jobs.get(&job) else { return };
+        let filed = coordinated.leading.filed().into_iter();
+        let filed: Vec<(Iteration, Vec<u8>)> = filed.map(|one| (one.iteration, one.directory)).collect();
+        let heirs = coordinated.willed.heirs.clone();
+        let mut bytes = Vec::new();
+        let content = (&coordinated.state, filed);
+        if let Err(error) = frame::encode(FrameKind::Message, &content, PAYLOAD_LENGTH_MAX / 2, &mut bytes) {
+            tracing::warn!(%job, %error, "the job would not outlive this node");
+            return;
+        }
+        self.send_job(node, job, JobMessage::Will { heirs, bytes });
+    }
+
+    /// The job is over: nobody inherits it.
+    pub(super) fn void_will(&mut self, job: JobId) {
+        let heirs = self.jobs.get_mut(&job).map(|job| std::mem::take(&mut job.willed.heirs));
+        for node in heirs.into_iter().flatten() {
+            self.send_job(&node, job, JobMessage::WillVoid);
+        }
+    }
+
+    pub(super) fn on_will(&mut self, job: JobId, from: &NodeName, heirs: Vec<NodeName>, bytes: Vec<u8>) {
+        self.heard_of(job);
+        if let Some(coordinated) = self.jobs.get(&job) {
+            let claim = coordinated.state.claim();
+            return self.send_job(from, job, claim);
+        }
+        let from = from.clone();
+        self.wills.held.insert(job, Will { from, heirs, bytes });
+    }
+
+    pub(super) fn on_will_void(&mut self, job: JobId, from: &NodeName) {
+        if self.wills.held.get(&job).is_some_and(|will| will.from == *from) {
+            self.wills.held.remove(&job);
+        }
+    }
+
+    pub(super) fn on_will_held(&mut self, job: JobId, heir: &NodeName) {
+        let is_heir = self.jobs.get(&job).is_some_and(|job| job.willed.heirs.contains(heir));
+        if !is_heir {
+            self.send_job(heir, job, JobMessage::WillVoid);
+        }
+    }
+
+    /// A node is linked (again): wills between it and this node are renewed, and it hears who leads what.
+    pub(super) fn on_wills_linked(&mut self, node: &NodeName) {
+        let held = self.wills.held.iter().filter(|(_, will)| will.from == *node);
+        for job in held.map(|(job, _)| *job).collect::<Vec<_>>() {
+            self.send_job(node, job, JobMessage::WillHeld);
+        }
+        for job in self.jobs.keys().copied().collect::<Vec<_>>() {
+            let Some(coordinated) = self.jobs.get(&job) else {
+                continue;
+            };
+            let is_heir = coordinated.willed.heirs.contains(node);
+            if coordinated.state.reign() > 0 {
+                let claim = coordinated.state.claim();
+                self.send_job(node, job, claim);
+            }
+            if is_heir {
+                self.send_will(job, node);
+            }
+        }
+    }
+
+    /// A node is gone: its jobs may be ours now, and jobs here may need other heirs.
+    pub(super) fn on_wills_node_gone(&mut self, node: &NodeName, on_purpose: bool) {
+        if !on_purpose {
+            self.note_loss(node);
+        }
+        self.leave_wills();
+        self.open_wills();
+    }
+
+    fn note_loss(&mut self, node: &NodeName) {
+        let losses = &mut self.wills.losses;
+        losses.push_back((Instant::now(), node.clone()));
+        losses.retain(|(at, _)| at.elapsed() < ONE_REASON_WITHIN);
+        if losses.len() > LOSSES_MAX {
+            losses.pop_front();
+        }
+        let lost: BTreeSet<NodeName> = losses.iter().map(|(_, node)| node.clone()).collect();
+        if lost.len() > self.nodes.others().count() + 1 {
+            self.wills.majority.extend(lost);
+        }
+    }
+
+    /// Whether most of the cluster went out of reach at one time and is not back: others may go on with its jobs.
+    pub(super) fn is_cut_off(&self) -> bool {
+        let lost = self.wills.majority.iter().filter(|node| !self.nodes.is_live(node));
+        lost.count() > self.nodes.others().count() + 1
+    }
+
+    /// Takes over the jobs whose coordinator's node is gone, and every heir before this one with it.
+    pub(super) fn open_wills(&mut self) {
+        let mine = self.wills.held.iter().filter(|(_, will)| {
+            let mut before = will.heirs.iter().take_while(|heir| **heir != self.own);
+            !self.nodes.is_live(&will.from) && !before.any(|heir| self.nodes.is_live(heir))
+        });
+        let mine: Vec<JobId> = mine.map(|(job, _)| *job).collect();
+        if mine.is_empty() {
+            return;
+        }
+        if self.is_cut_off() || self.is_going_down() {
+            tracing::warn!("this node sees too little of the cluster to take over its jobs");
+            return self.timers.arm(LOOK_AGAIN, Timer::Wills);
+        }
+        for job in mine {
+            if let Some(will) = self.wills.held.remove(&job) {
+                self.inherit(job, &will);
+            }
+        }
+    }
+
+    fn inherit(&mut self, job: JobId, will: &Will) {
+        let Some((state, filed)) = content(&will.bytes) else {
+            tracing::error!(%job, from = %will.from, "the will of a coordinator cannot be read: the job is lost");
+            return;
+        };
+        let now_us = self.clock.now_us();
+        let (state, effects) = state.inherit(self.own.clone(), &will.from, now_us);
+        self.record(&Record::Coordinator {
+            job,
+            state: Box::new(state.clone()),
+        });
+        let filed = filed
+            .into_iter()
+            .map(|(iteration, directory)| Filed { iteration, directory });
+        let leading = Leading::inherited(state.checkpoint(), filed.collect(), Moment(now_us));
+        let (is_detached, claim) = (state.spec().detached, state.claim());
+        let output = if is_detached {
+            JobOutput::to_files(&self.spec.cluster_dir, job, BTreeMap::new(), self.events.clone())
+        } else {
+            JobOutput::to_absent_control()
+        };
+        let mut coordinated = Coordinated::new(state, Audience::Detached, output);
+        coordinated.leading = leading;
+        self.jobs.insert(job, coordinated);
+        if !is_detached {
+            self.await_audience(job, RETURN_AFTER_LOSS_WITHIN);
+        }
+        let nodes: Vec<NodeName> = self.nodes.others().map(|report| report.node).collect();
+        for node in nodes.into_iter().chain([self.own.clone()]) {
+            self.send_job(&node, job, claim.clone());
+        }
+        self.carry_out(job, effects);
+        self.leave_will(job);
+    }
+
+    /// Another daemon leads this job in place of one that it takes for lost.
+    pub(super) fn on_led(&mut self, job: JobId, node: &NodeName, reign: u32) {
+        if let Some(coordinated) = self.jobs.get(&job) {
+            let own = (coordinated.state.reign(), std::cmp::Reverse(&self.own));
+            if own > (reign, std::cmp::Reverse(node)) {
+                let claim = coordinated.state.claim();
+                return self.send_job(node, job, claim);
+            }
+            if *node != self.own {
+                self.abdicate(job, node);
+            }
+        }
+        self.wills.held.remove(&job);
+        self.report_holdings_to(job, node);
+        if self.parts.contains_key(&job) {
+            self.on_part_message(job, node, JobMessage::Led { reign });
+        }
+    }
+
+    /// This node was taken for lost, and another leads its job.
+    fn abdicate(&mut self, job: JobId, to: &NodeName) {
+        tracing::warn!(%job, node = %to, "another node leads the job: this one was taken for lost");
+        self.jobs.remove(&job);
+        self.record(&Record::Abdicated { job });
+        if let Some(link) = self.controls.attached_to(job) {
+            let node = to.clone();
+            self.answer(
+                super::control::Requester::Control(link),
+                DaemonToControl::LedBy { node },
+            );
+            self.controls.detach(link);
+        }
+    }
+}
