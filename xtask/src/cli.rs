@@ -1,7 +1,7 @@
 //! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
 
 use crate::{
-    bench, compile, demo, environment::Environment, failure::Failure, lint, repository::Repository, setup, suites,
+    bench, compile, demo, environment::Environment, failure::Failure, fuzz, lint, repository::Repository, setup, suites,
 };
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -52,6 +52,18 @@ enum Verb {
         #[arg(long)]
         filter: Option<String>,
     },
+    /// Give the decoders of what comes from outside any bytes at all, for a while.
+    #[command(
+        after_help = "Example: cargo xtask fuzz datagram --seconds 3600\n\nNeeds a C++ compiler for libFuzzer. An input that breaks something is \
+                            kept in target/fuzz/findings."
+    )]
+    Fuzz {
+        /// One of fuzz/fuzz_targets; without it each of them.
+        name: Option<String>,
+        /// How long each runs.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
     /// Format, clippy and documentation checks with the environment the MPI crates need.
     #[command(after_help = "Example: cargo xtask lint")]
     Lint,
@@ -84,6 +96,7 @@ impl Cli {
             Verb::Test { suite, filter } => {
                 suites::run(&repository, &setup::run(&repository)?, suite, filter.as_deref())?;
             }
+            Verb::Fuzz { name, seconds } => fuzz::run(&repository, name.as_deref(), seconds)?,
             Verb::Lint => lint::run(&repository, &setup::run(&repository)?)?,
             Verb::Bench { name, quick, json } => {
                 bench::registry::run(&repository, &name, bench::Options { quick, json })?;

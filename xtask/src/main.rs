@@ -9,6 +9,7 @@ mod compile;
 mod demo;
 mod environment;
 mod failure;
+mod fuzz;
 mod lint;
 mod mpi;
 mod own_cluster;
