@@ -138,6 +138,28 @@ impl<'a> Crashing<'a> {
         outcome
     }
 
+    /// Waits for its end, which is right, or a failure that gives one of these reasons. Whether it was right.
+    ///
+    /// # Panics
+    /// When it is neither.
+    pub fn ends_right_or_says(self, reasons: &[&str]) -> bool {
+        let (cluster, iterations) = (self.cluster, self.iterations);
+        let outcome = self.job.end(END_LIMIT);
+        if !outcome.status.success() {
+            let is_told = reasons.iter().any(|reason| outcome.stderr.contains(reason));
+            assert!(is_told, "{outcome:?}\n{}", cluster.logs());
+            return false;
+        }
+        let checksum = reference_checksum(ROWS, COLS, iterations);
+        assert_eq!(Closing::read(&outcome.stdout).checksum, checksum, "{outcome:?}");
+        true
+    }
+
+    /// The checksum of a whole undisturbed run.
+    pub fn expected_checksum(iterations: u64) -> String {
+        reference_checksum(ROWS, COLS, iterations)
+    }
+
     /// Waits for its end.
     pub fn end(self) -> Outcome {
         self.job.end(END_LIMIT)

@@ -20,7 +20,14 @@ const NAMESPACES: [&[&str]; 2] = [
     ],
 ];
 
-const SCRIPT: &str = "mount --bind \"$0\" /dev/shm && exec \"$@\"";
+/// Names a folder that becomes a disk of [`SMALL_DISK_BYTES`] for what is started there.
+pub const SMALL_DISK_VARIABLE: &str = "PCM_TEST_SMALL_DISK";
+
+/// Room for a few small files.
+pub const SMALL_DISK_BYTES: u32 = 64 << 10;
+
+const SCRIPT: &str = "mount --bind \"$0\" /dev/shm && \
+    { [ -z \"$PCM_TEST_SMALL_DISK\" ] || mount -t tmpfs -o size=65536 none \"$PCM_TEST_SMALL_DISK\"; } && exec \"$@\"";
 
 /// The folder; removed when dropped.
 #[derive(Debug)]

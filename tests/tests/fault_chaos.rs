@@ -1,32 +1,51 @@
-//! Jobs with checkpoints under kill -9 of ranks, agents, daemons and whole nodes at random times, mixed with migrations:
-//! each ends with the result of an undisturbed run, and nothing is left. `PCM_CHAOS_ROUNDS` asks for more rounds than the
-//! few of a normal run, `PCM_CHAOS_SEED` for one round again.
+//! Jobs with checkpoints under kill -9 of ranks, agents, daemons and whole nodes at random times, mixed with migrations,
+//! some with a disk that fills up and some whose files are damaged afterwards: each ends with the result of an undisturbed
+//! run, or says that its checkpoints are gone, and nothing is left. `PCM_CHAOS_ROUNDS` (`cargo xtask test fault --rounds N`)
+//! asks for another number of rounds, `PCM_CHAOS_SEED` for one round again.
 
 use rustix::process::Signal;
 use std::{
-    env, thread,
+    env, fs,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
     time::{Duration, Instant},
 };
 use tests::{
     cluster::Cluster,
     crashing::{Crashing, kill_node},
+    heat2d::Closing,
     processes,
+    shared_memory::SMALL_DISK_VARIABLE,
     simulation::random::Random,
 };
 
 const NODES: usize = 4;
 
-/// Rounds of a normal run: each takes five to fifteen seconds on two processors.
-const ROUNDS: u64 = 8;
+/// Rounds of a normal run: each takes two to eight seconds on two processors.
+const ROUNDS: u64 = 100;
+
+/// Clusters at a time; most of a round is waiting.
+const WORKERS: usize = 2;
+
+/// Jobs on one cluster: what a job leaves behind is found when its cluster goes down.
+const JOBS_PER_CLUSTER: usize = 10;
 
 /// Things that happen to one job.
 const BLOWS_MAX: usize = 3;
 
 /// Iterations of about three milliseconds.
-const LENGTH: (u64, u32) = (900, 2500);
+const LENGTH: (u64, u32) = (500, 2500);
 
 /// Time between two blows; shorter than a recovery, so that some strike in one.
-const PAUSE_MS: usize = 900;
+const PAUSE_MS: usize = 600;
+
+/// One of so many jobs writes files too, and as many onto a disk that is too small for them.
+const FILES_ONE_IN: usize = 6;
+
+/// What a job says that lost every copy of its data, or everybody who knew of it.
+const LOST: [&str; 2] = ["no checkpoint is left", "most nodes of the cluster cannot be reached"];
 
 #[derive(Clone, Copy, Debug)]
 enum Blow {
@@ -34,22 +53,24 @@ enum Blow {
     Daemon(usize),
     Agent(usize),
     Node(usize),
+    /// Two at once: both copies of a part may be gone.
+    Nodes(usize),
     Migrate(usize, usize),
 }
 
 fn blow(random: &mut Random, may_lose_node: bool) -> Blow {
-    match random.below(if may_lose_node { 9 } else { 8 }) {
-        0..=3 => Blow::Rank(random.below(4)),
-        4 | 5 => Blow::Daemon(random.below(NODES)),
-        6 => Blow::Agent(random.below(NODES)),
-        7 => Blow::Migrate(random.below(4), random.below(NODES)),
-        // The first node coordinates the job, which does not outlive it.
-        _ => Blow::Node(1 + random.below(NODES - 1)),
+    match random.below(if may_lose_node { 50 } else { 40 }) {
+        0..=19 => Blow::Rank(random.below(4)),
+        20..=29 => Blow::Daemon(random.below(NODES)),
+        30..=34 => Blow::Agent(random.below(NODES)),
+        35..=39 => Blow::Migrate(random.below(4), random.below(NODES)),
+        40..=48 => Blow::Node(random.below(NODES)),
+        _ => Blow::Nodes(random.below(NODES)),
     }
 }
 
-fn strike(cluster: &Cluster, job: &Crashing<'_>, blow: Blow) {
-    let name = |node: usize| format!("n{node}");
+fn strike(cluster: &Cluster, blow: Blow, job: &Crashing<'_>) {
+    let name = |node: usize| format!("n{}", node % NODES);
     match blow {
         Blow::Rank(rank) => _ = job.kill_rank(rank),
         Blow::Daemon(node) => {
@@ -64,7 +85,11 @@ fn strike(cluster: &Cluster, job: &Crashing<'_>, blow: Blow) {
                 }
             }
         }
-        Blow::Node(node) => kill_node(cluster, &name(node)),
+        Blow::Node(node) => strike_node(cluster, &name(node)),
+        Blow::Nodes(node) => {
+            strike_node(cluster, &name(node));
+            strike_node(cluster, &name(node + 1));
+        }
         // It may be refused, or given up: the job may be coming back just now.
         Blow::Migrate(rank, node) => {
             let (rank, node) = (rank.to_string(), name(node));
@@ -72,6 +97,15 @@ fn strike(cluster: &Cluster, job: &Crashing<'_>, blow: Blow) {
             _ = cluster.run(&arguments);
         }
     }
+}
+
+/// Its daemon may have been killed a moment ago: there is none to ask for until it is back.
+fn strike_node(cluster: &Cluster, node: &str) {
+    tests::wait::until("a daemon to kill", tests::cluster::LIMIT, || {
+        let living = daemons(cluster, node).into_iter().any(processes::is_alive);
+        living.then_some(())
+    });
+    kill_node(cluster, node);
 }
 
 /// The daemon of a node that is up and told its process id.
@@ -86,44 +120,144 @@ fn daemons(cluster: &Cluster, node: &str) -> Vec<u32> {
     pids.filter(|pid| *pid != 0).collect()
 }
 
+/// Where a job writes files besides, if it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Files {
+    No,
+    Kept,
+    SmallDisk,
+}
+
+fn small_disk(cluster: &Cluster) -> PathBuf {
+    cluster.files().join("small disk")
+}
+
+fn boot() -> Cluster {
+    let mut cluster = Cluster::place();
+    let disk = small_disk(&cluster);
+    fs::create_dir(&disk).expect("a folder of the test");
+    let disk = disk.to_str().expect("a path in UTF-8").to_owned();
+    let nodes = NODES.to_string();
+    let up = cluster.boot_with(&["--local", &nodes], &[(SMALL_DISK_VARIABLE, &disk)]);
+    assert!(up.status.success(), "{up:?}");
+    cluster
+}
+
 /// One round; whether a node was lost.
 fn round(cluster: &Cluster, seed: u64) -> bool {
     let mut random = Random::new(seed);
-    let job = Crashing::start(cluster, &["--checkpoint-every", "0.2"], LENGTH);
+    let files = match random.below(FILES_ONE_IN) {
+        0 => Files::Kept,
+        1 => Files::SmallDisk,
+        _ => Files::No,
+    };
+    let kept = cluster.files().join(format!("kept {seed}"));
+    let place = if files == Files::Kept {
+        kept.clone()
+    } else {
+        small_disk(cluster)
+    };
+    let place = place.to_str().expect("a path in UTF-8");
+    let mut options = vec!["--checkpoint-every", "0.2"];
+    if files != Files::No {
+        options.extend(["--checkpoint-dir", place]);
+    }
+    let job = Crashing::start(cluster, &options, LENGTH);
     job.wait_for("checkpoint_complete", 1);
-    let mut has_lost_node = false;
+    let (mut has_lost_node, mut may_be_lost) = (false, false);
     for _ in 0..=random.below(BLOWS_MAX) {
         thread::sleep(Duration::from_millis(random.below(PAUSE_MS) as u64));
         let blow = blow(&mut random, !has_lost_node);
-        has_lost_node |= matches!(blow, Blow::Node(_));
-        eprintln!("seed {seed}: {blow:?}");
-        strike(cluster, &job, blow);
+        has_lost_node |= matches!(blow, Blow::Node(_) | Blow::Nodes(_));
+        may_be_lost |= matches!(blow, Blow::Nodes(_));
+        eprintln!("seed {seed}: {files:?} {blow:?}");
+        strike(cluster, blow, &job);
     }
-    job.ends_right();
+    if may_be_lost {
+        let is_right = job.ends_right_or_says(&LOST);
+        eprintln!(
+            "seed {seed}: with two nodes lost at once it {}",
+            if is_right { "ended right" } else { "was lost" }
+        );
+    } else {
+        job.ends_right();
+    }
+    if files == Files::Kept && !has_lost_node {
+        damage_and_restart(cluster, &kept, &mut random);
+    }
     has_lost_node
+}
+
+/// What was written is damaged or cut short: it is refused, and an older one gives the right result.
+fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut made: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    made.retain(|path| path.join("SEAL").is_file());
+    made.sort();
+    let Some(newest) = made.pop() else { return };
+    let parts = fs::read_dir(&newest).expect("a checkpoint").flatten();
+    let mut parts: Vec<PathBuf> = parts.map(|entry| entry.path()).collect();
+    parts.sort();
+    let part = &parts[random.below(parts.len())];
+    let length = fs::metadata(part).expect("a file").len();
+    let file = fs::File::options().read(true).write(true).open(part).expect("a file");
+    let at = random.below(length as usize) as u64;
+    if random.below(2) == 0 {
+        file.set_len(at).expect("it is cut short");
+    } else {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).expect("a byte");
+        file.write_all_at(&[byte[0] ^ 0x10], at).expect("a byte");
+    }
+    let restart = |path: &Path, ranks: &str| cluster.run(&["restart", path.to_str().expect("UTF-8"), "-n", ranks]);
+    let ranks = (1 + random.below(5)).to_string();
+    let refused = restart(&newest, &ranks);
+    assert!(
+        !refused.status.success(),
+        "{} was restored damaged: {refused:?}",
+        part.display()
+    );
+    assert!(!refused.stderr.is_empty(), "nobody says why: {refused:?}");
+    if let Some(older) = made.pop() {
+        let restarted = restart(&older, &ranks);
+        assert!(restarted.status.success(), "{restarted:?}");
+        let checksum = Closing::read(&restarted.stdout).checksum;
+        assert_eq!(checksum, Crashing::expected_checksum(LENGTH.0), "{restarted:?}");
+    }
+}
+
+fn work(next: &AtomicU64, end: u64, begun: Instant) {
+    let mut cluster: Option<(Cluster, usize)> = None;
+    loop {
+        let seed = next.fetch_add(1, Relaxed);
+        if seed >= end {
+            break;
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        eprintln!("seed {seed} after {seconds:.0} s; again with PCM_CHAOS_SEED={seed}");
+        let (here, jobs) = cluster.take().unwrap_or_else(|| (boot(), 0));
+        if round(&here, seed) || jobs + 1 == JOBS_PER_CLUSTER {
+            here.down();
+        } else {
+            cluster = Some((here, jobs + 1));
+        }
+    }
+    if let Some((cluster, _)) = cluster {
+        cluster.down();
+    }
 }
 
 #[test]
 fn whatever_is_killed_the_result_is_that_of_an_undisturbed_run() {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let first = number("PCM_CHAOS_SEED");
-    let rounds = number("PCM_CHAOS_ROUNDS").unwrap_or(if first.is_some() { 1 } else { ROUNDS });
-    let seeds = first.unwrap_or(1)..;
-    let begun = Instant::now();
-    let mut cluster = None;
-    for seed in seeds.take(rounds as usize) {
-        eprintln!(
-            "seed {seed} after {:.0} s; again with PCM_CHAOS_SEED={seed}",
-            begun.elapsed().as_secs_f64()
-        );
-        let here = cluster.take().unwrap_or_else(|| Cluster::up(NODES as u32));
-        if round(&here, seed) {
-            here.down();
-        } else {
-            cluster = Some(here);
+    let seed = number("PCM_CHAOS_SEED");
+    let first = seed.unwrap_or(1);
+    let rounds = number("PCM_CHAOS_ROUNDS").unwrap_or(if seed.is_some() { 1 } else { ROUNDS });
+    let (next, begun) = (AtomicU64::new(first), Instant::now());
+    thread::scope(|scope| {
+        for _ in 0..WORKERS.min(rounds as usize) {
+            scope.spawn(|| work(&next, first + rounds, begun));
         }
-    }
-    if let Some(cluster) = cluster {
-        cluster.down();
-    }
+    });
+    eprintln!("{rounds} rounds in {:.0} s", begun.elapsed().as_secs_f64());
 }

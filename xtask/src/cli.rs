@@ -51,6 +51,9 @@ enum Verb {
         /// Only tests whose name contains this.
         #[arg(long)]
         filter: Option<String>,
+        /// Rounds of the tests that strike at random
+        #[arg(long, value_name = "N")]
+        rounds: Option<u64>,
     },
     /// Give the decoders of what comes from outside any bytes at all, for a while.
     #[command(
@@ -93,8 +96,13 @@ impl Cli {
             Verb::Setup => report_setup(&setup::run(&repository)?),
             Verb::Build => compile::release(&repository, &setup::run(&repository)?)?,
             Verb::Demo { quick, out } => demo::run(&repository, &demo::Options { quick, out })?,
-            Verb::Test { suite, filter } => {
-                suites::run(&repository, &setup::run(&repository)?, suite, filter.as_deref())?;
+            Verb::Test { suite, filter, rounds } => {
+                let chosen = suites::Chosen {
+                    suite,
+                    filter: filter.as_deref(),
+                    rounds,
+                };
+                suites::run(&repository, &setup::run(&repository)?, chosen)?;
             }
             Verb::Fuzz { name, seconds } => fuzz::run(&repository, name.as_deref(), seconds)?,
             Verb::Lint => lint::run(&repository, &setup::run(&repository)?)?,

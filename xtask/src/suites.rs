@@ -44,13 +44,22 @@ const OF_TARGETS: [(Suite, &str); 4] = [
 /// Targets with tests that drive a browser begin so.
 const NEEDS_BROWSER: &str = "system_dashboard";
 
+/// What is to be run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chosen<'a> {
+    pub(crate) suite: Suite,
+    /// Only tests whose name contains this.
+    pub(crate) filter: Option<&'a str>,
+    /// Rounds of the tests that strike at random.
+    pub(crate) rounds: Option<u64>,
+}
+
+/// Names the rounds of the tests that strike at random.
+const ROUNDS_VARIABLE: &str = "PCM_CHAOS_ROUNDS";
+
 /// Runs a suite and closes with the counts over all runners.
-pub(crate) fn run(
-    repository: &Repository,
-    environment: &Environment,
-    suite: Suite,
-    filter: Option<&str>,
-) -> Result<(), Failure> {
+pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Chosen<'_>) -> Result<(), Failure> {
+    let Chosen { suite, filter, rounds } = chosen;
     compile::forget_other_mpi(repository, environment)?;
     let skipped_log = repository.target.join(format!(".skipped-{}", process::id()));
     fs::write(&skipped_log, "").on("write", &skipped_log)?;
@@ -58,6 +67,7 @@ pub(crate) fn run(
         let mut cargo = environment.cargo();
         cargo.current_dir(&repository.root).env("PCM_SKIPPED_LOG", &skipped_log);
         cargo.args(["test", "--no-fail-fast"]).args(arguments).args(filter);
+        cargo.envs(rounds.map(|rounds| (ROUNDS_VARIABLE, rounds.to_string())));
         if let Ok(own) = env::current_exe() {
             cargo.env("PCM_XTASK", own);
         }
