@@ -23,7 +23,7 @@ use tests::{
 
 const NODES: usize = 4;
 
-/// Rounds of a normal run: each takes two to eight seconds on two processors.
+/// Rounds of a normal run: about three seconds each, two at a time.
 const ROUNDS: u64 = 100;
 
 /// Clusters at a time; most of a round is waiting.

@@ -216,3 +216,14 @@ fn a_daemon_that_is_given_notice_brings_its_ranks_elsewhere_and_ends() {
     assert!(!outcome.stderr.contains("pcm_"), "{outcome:?}");
     cluster.down();
 }
+
+#[test]
+fn an_interval_that_is_chosen_from_the_cost_protects_too() {
+    let cluster = Cluster::up(2);
+    let job = Crashing::start(&cluster, &["--checkpoint-every", "auto"], (4000, 3000));
+    job.wait_for("checkpoint_complete", 1);
+    assert!(job.kill_rank(1));
+    job.wait_for("recovered", 1);
+    job.ends_right();
+    cluster.down();
+}
