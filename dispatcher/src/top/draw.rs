@@ -23,11 +23,18 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
         (false, true) => 6,
         (false, false) => 3,
     };
+    let jobs_height = height(state.jobs().len(), most(Pane::Jobs));
+    // Rows that few ranks leave are the nodes'.
+    let ranks_height = (state.ranks().len() as u16).saturating_add(FRAME);
+    let left = frame
+        .area()
+        .height
+        .saturating_sub(2 + jobs_height + ranks_height + FRAME);
     let areas = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(height(state.jobs().len(), most(Pane::Jobs))),
+        Constraint::Length(jobs_height),
         Constraint::Min(FRAME + 2),
-        Constraint::Length(height(state.nodes().len(), most(Pane::Nodes))),
+        Constraint::Length(height(state.nodes().len(), most(Pane::Nodes).max(left))),
         Constraint::Length(1),
     ])
     .split(frame.area());
@@ -42,10 +49,12 @@ fn head(state: &State) -> TextLine<'static> {
     let look = state.look();
     let up = look.nodes.iter().filter(|node| node.state == NodeState::Up).count();
     let ranks: u32 = look.jobs.iter().map(|job| job.size).sum();
+    let counted = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let mut text = format!(
-        "pcm  {up} of {} nodes up  {} jobs  {ranks} ranks",
-        look.nodes.len(),
-        look.jobs.len()
+        "pcm  {up} of {} up  {}  {}",
+        counted(look.nodes.len(), "node"),
+        counted(look.jobs.len(), "job"),
+        counted(ranks as usize, "rank")
     );
     if !state.filter.is_empty() {
         text += &format!("  filter {:?}", state.filter);

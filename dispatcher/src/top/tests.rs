@@ -174,6 +174,16 @@ fn a_migration_is_ordered_only_after_a_yes() {
 }
 
 #[test]
+fn rows_that_few_ranks_leave_are_the_nodes() {
+    let all = screen(&state(4, 4), 80, 24).join("\n");
+    for node in ["n0 ", "n1 ", "n2 ", "n3 "] {
+        assert!(all.contains(&format!("  {node}         up")), "{node}: {all}");
+    }
+    let all = screen(&state(400, 40), 80, 24).join("\n");
+    assert_eq!(all.matches(" up     ").count(), 3, "{all}");
+}
+
+#[test]
 fn a_job_grows_and_shrinks_only_after_a_yes() {
     let mut state = state(8, 4);
     press(&mut state, &typed("n9"));

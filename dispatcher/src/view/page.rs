@@ -242,7 +242,6 @@ fn crashes(story: &Story) -> String {
     let heads = [
         "Time (s)",
         "What happened",
-        "What followed",
         "Begun again with",
         "Done twice",
         "Away (ms)",
@@ -252,7 +251,6 @@ fn crashes(story: &Story) -> String {
         vec![
             format!("{:.2}", crash.at),
             crash.reason.clone(),
-            crash.verdict.clone(),
             back(|back| format!("iteration {}", back.from)),
             back(|back| format!("{} iterations", back.rolled_back)),
             back(|back| format!("{:.0}", back.total_ms)),

@@ -51,7 +51,6 @@ pub(crate) struct Checkpoint {
 pub(crate) struct Crash {
     pub(crate) at: f64,
     pub(crate) reason: String,
-    pub(crate) verdict: String,
     pub(crate) back: Option<Recovered>,
 }
 
@@ -109,13 +108,14 @@ impl Story {
                     .push((second(sample.time_us), *load));
             }
         }
+        let crashes = crashes(events, second);
         Self {
             choices: choices(events, second),
             checkpoints: checkpoints(events, second),
-            crashes: crashes(events, second),
             stays: stays(events, &changes, seconds),
-            rates: rates(series, second),
+            rates: rates(series, &crashes, second),
             traffic: series.traffic.clone(),
+            crashes,
             status,
             seconds,
             changes,
@@ -185,10 +185,9 @@ fn crashes(events: &[Event], second: impl Fn(u64) -> f64) -> Vec<Crash> {
     let mut crashes: Vec<Crash> = Vec::new();
     for event in events {
         match &event.kind {
-            EventKind::Crashed { reason, verdict, .. } => crashes.push(Crash {
+            EventKind::Crashed { reason, .. } => crashes.push(Crash {
                 at: second(event.time_us),
                 reason: reason.clone(),
-                verdict: verdict.clone(),
                 back: None,
             }),
             EventKind::Recovered(back) => {
@@ -266,12 +265,21 @@ fn after(mut here: Here, change: &Change, stays: &mut Vec<Stay>) -> Here {
     next
 }
 
-fn rates(series: &Series, second: impl Fn(u64) -> f64) -> Vec<(f64, f64)> {
+/// After a crash the count of iterations goes back and jumps forward again; that is no speed.
+fn rates(series: &Series, crashes: &[Crash], second: impl Fn(u64) -> f64) -> Vec<(f64, f64)> {
+    // Samples around it may already, or still, be those of the dying ranks.
+    let slack = 1.5 * series.thinning.max(1) as f64;
+    let is_disturbed = |from: f64, to: f64| {
+        crashes.iter().any(|crash| {
+            let away = crash.back.as_ref().map_or(f64::INFINITY, |back| back.total_ms / 1000.0);
+            to >= crash.at && from <= crash.at + away + slack
+        })
+    };
     let pairs = series.samples.windows(2);
     let rates = pairs.filter_map(|pair| {
-        let span = second(pair[1].time_us) - second(pair[0].time_us);
+        let (from, to) = (second(pair[0].time_us), second(pair[1].time_us));
         let done = pair[1].iteration.checked_sub(pair[0].iteration)?;
-        (span > 0.0).then(|| (second(pair[1].time_us), done as f64 / span))
+        (to > from && !is_disturbed(from, to)).then(|| (to, done as f64 / (to - from)))
     });
     rates.collect()
 }

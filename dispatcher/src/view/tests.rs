@@ -238,7 +238,17 @@ fn checkpoints_and_crashes_have_their_place_and_their_numbers() {
         phases_ms: Vec::new(),
     }));
     let told = [made(2, 20), made(3, 30), event(4, crashed), event(5, back)];
-    let html = content(&Story::new(status(2), &told, &series(9, 2), 0), &[]);
+    let mut series = series(9, 2);
+    // A sample of ranks that have just been started again.
+    series.samples[5].iteration = 0;
+    let story = Story::new(status(2), &told, &series, 109_000_000);
+    assert!(story.rates.len() >= 4, "{:?}", story.rates);
+    assert!(
+        story.rates.iter().all(|(_, rate)| (*rate - 10.0).abs() < 1e-9),
+        "{:?}",
+        story.rates
+    );
+    let html = content(&story, &[]);
     for part in [
         "2 made; the newest begins with iteration 30",
         "<td>4.0 KiB</td><td>0.2</td>",

@@ -17,7 +17,8 @@ impl Daemon {
             let page = local.handle.page().page();
             let progress = &page.head.progress;
             let iteration = progress.iteration.load(Relaxed);
-            let per_iteration_ms = |ns: u64| ns as f64 / 1e6 / iteration.max(1) as f64;
+            let own = iteration.saturating_sub(progress.iterations_before.load(Relaxed));
+            let per_iteration_ms = |ns: u64| ns as f64 / 1e6 / own.max(1) as f64;
             let declared = progress.iterations_declared.load(Relaxed);
             let call = page.call_seen();
             let since_ns = call.as_ref().map_or(0, |call| now_ns.saturating_sub(call.since_ns));

@@ -133,7 +133,10 @@ impl Part {
                 let useful = recorder.useful_ns_since(ticks, in_mpi);
                 head.progress.useful_ns.store(useful, Relaxed);
             }
-            None => self.loop_begun = Some((recorder.ticks(), recorder.page().mpi_ns())),
+            None => {
+                head.progress.iterations_before.store(self.iteration, Relaxed);
+                self.loop_begun = Some((recorder.ticks(), recorder.page().mpi_ns()));
+            }
         }
         head.progress.iteration.store(self.iteration + 1, SeqCst);
     }

@@ -88,7 +88,9 @@ pub struct Progress {
     pub constant_bytes: AtomicU64,
     /// Bytes it has taken from checkpoint files.
     pub restored_bytes: AtomicU64,
-    unused: [AtomicU64; 7],
+    /// The iteration this process began with: what came before was done by others.
+    pub iterations_before: AtomicU64,
+    unused: [AtomicU64; 6],
 }
 
 /// The call a rank is in, and the sum over all its calls.
