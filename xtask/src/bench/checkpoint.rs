@@ -104,5 +104,6 @@ fn held(context: &Context, cluster: &OwnCluster<'_>, mib: &str, files: &std::pat
             "held: the longest of all ranks, as the library measures it; memcpy: the longest of all ranks, into touched memory".into(),
             "files: synced, checksummed and published by rename; MPI-IO: MPI_File_write_at_all and MPI_File_sync".into(),
         ],
+            ..Report::default()
     })
 }

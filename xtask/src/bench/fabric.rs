@@ -41,6 +41,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
             "crossover: the fewest bytes at which connections are chosen for a group nobody of which was met before"
                 .into(),
         ],
+        ..Report::default()
     })
 }
 

@@ -44,5 +44,6 @@ fn run(context: &Context) -> Result<Report, Failure> {
         series,
         ratios: vec![ratio],
         remarks: vec!["1024 x 1024 cells, two ranks".into()],
+        ..Report::default()
     })
 }

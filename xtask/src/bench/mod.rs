@@ -2,6 +2,8 @@
 //!
 //! To add one: write `NAME.rs` with `pub(super) const BENCH: Bench`, and name it in `registry::BENCHES`.
 
+mod adapt;
+mod agents;
 mod checkpoint;
 mod events;
 mod fabric;
@@ -9,6 +11,7 @@ mod interleave;
 mod iteration;
 mod launch;
 mod overhead;
+mod plot;
 mod reconfigure;
 mod record;
 mod recovery;

@@ -82,5 +82,6 @@ fn run(context: &Context) -> Result<Report, Failure> {
             "heat2d: 500 x 500 cells, two ranks, median of paired ratios".into(),
             "ping-pong: 1 byte, two ranks, blocks through MPI_ and PMPI_ alternate within one run".into(),
         ],
+        ..Report::default()
     })
 }

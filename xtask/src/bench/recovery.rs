@@ -101,6 +101,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
         remarks: vec![
             "noticed: kill to the coordinator's knowing; iterating: until pcmctl sees every rank in its second iteration".into(),
         ],
+            ..Report::default()
     })
 }
 

@@ -1,15 +1,31 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
 use super::{
-    checkpoint, fabric, iteration, launch, overhead, reconfigure, record, recovery, spawn, table, waiting, watching,
+    adapt, agents, checkpoint, fabric, iteration, launch, overhead, reconfigure, record, recovery, spawn, table,
+    waiting, watching,
 };
-use crate::{compile, environment::Environment, failure::Failure, repository::Repository, setup};
-use std::path::PathBuf;
+use crate::{
+    compile,
+    environment::Environment,
+    failure::{Failure, OnPath},
+    repository::Repository,
+    setup,
+};
+use std::{fs, path::PathBuf};
 
 pub(super) use super::samples::Report;
 
 /// The benches, in the order `list` shows them.
 const BENCHES: &[Bench] = &[
+    adapt::BENCH,
+    adapt::PARTS[0],
+    adapt::PARTS[1],
+    adapt::PARTS[2],
+    adapt::PARTS[3],
+    adapt::PARTS[4],
+    adapt::PARTS[5],
+    adapt::PARTS[6],
+    agents::BENCH,
     checkpoint::BENCH,
     fabric::BENCH,
     iteration::BENCH,
@@ -23,6 +39,7 @@ const BENCHES: &[Bench] = &[
 ];
 
 /// One thing that can be measured.
+#[derive(Clone, Copy)]
 pub(super) struct Bench {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
@@ -76,6 +93,11 @@ pub(crate) fn run(repository: &Repository, name: &str, options: Options) -> Resu
     if let Some(path) = options.json {
         record::write(&path, bench.name, &context, &report)?;
         println!("samples in {}", path.display());
+        for plot in &report.plots {
+            let picture = path.with_file_name(format!("{}.svg", plot.name));
+            fs::write(&picture, plot.svg()).on("write", &picture)?;
+            println!("plot in {}", picture.display());
+        }
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Raw samples and what is computed from them. Pure: must never measure or print.
 
+use super::plot::Plot;
+
 /// Everything one variant measured, in the order it was measured.
 #[derive(Debug, Clone)]
 pub(super) struct Samples {
@@ -66,6 +68,8 @@ pub(super) struct Report {
     pub(super) ratios: Vec<Ratio>,
     /// What a reader must know to judge the figures.
     pub(super) remarks: Vec<String>,
+    /// Written beside the record.
+    pub(super) plots: Vec<Plot>,
 }
 
 #[cfg(test)]

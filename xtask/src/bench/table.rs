@@ -81,6 +81,7 @@ mod tests {
             series,
             ratios,
             remarks: vec!["remark".into()],
+            ..Report::default()
         });
         assert!(text.contains("2.000") && text.contains("1.2500  (target <= 2)") && text.ends_with("remark\n"));
     }

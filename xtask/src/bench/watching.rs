@@ -91,6 +91,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
             format!("heat2d, two ranks, windows of {window:?} of one job; medians of paired ratios"),
             format!("traced: {calls_per_second:.0} MPI calls a second and rank; the watchers share the job's CPUs"),
         ],
+        ..Report::default()
     })
 }
 

@@ -1,0 +1,180 @@
+//! Bench `adapt-spikes`: how long after a load comes to a node its rank computes elsewhere.
+
+use super::{
+    super::{
+        events,
+        registry::{Bench, Context, Report},
+        samples::{Ratio, Samples},
+        trial,
+    },
+    field::Field,
+};
+use crate::failure::Failure;
+use serde_json::Value;
+use std::{
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+pub(super) const BENCH: Bench = Bench {
+    name: "adapt-spikes",
+    about: "load spikes on the nodes of three jobs: seconds until the rank computes elsewhere",
+    run,
+};
+
+/// Each has a rank and two nodes.
+const JOBS: usize = 3;
+
+/// What a spike's answer may take.
+const ANSWER_MAX: Duration = Duration::from_secs(15);
+
+/// Between two spikes of a job; a load that comes back sooner is one that alternates.
+const BETWEEN: Duration = Duration::from_millis(8_500);
+
+fn run(context: &Context) -> Result<Report, Failure> {
+    let spikes = if context.quick { 2 } else { 10 };
+    let field = Field::up(&context.environment, BENCH.name, &[1.0; 2 * JOBS])?;
+    for job in 0..JOBS {
+        start(context, &field, job)?;
+    }
+    thread::sleep(Duration::from_secs(5));
+    let results = thread::scope(|scope| {
+        let field = &field;
+        let jobs: Vec<_> = (0..JOBS)
+            .map(|job| scope.spawn(move || series(field, job, spikes)))
+            .collect();
+        let join = |job: thread::ScopedJoinHandle<'_, _>| job.join().expect("nothing in it panics");
+        jobs.into_iter().map(join).collect::<Result<Vec<Vec<f64>>, Failure>>()
+    })?;
+    field.down()?;
+    let mut samples = Samples::new("adapt-spikes: load to computing elsewhere", "s");
+    results.into_iter().flatten().for_each(|seconds| samples.push(seconds));
+    let missed = JOBS * spikes - samples.values.len();
+    let ratio = |name: &str, value, target| Ratio {
+        name: format!("adapt-spikes: {name}"),
+        value,
+        target: Some(target),
+    };
+    Ok(Report {
+        ratios: vec![
+            ratio(
+                "p95 of seconds until it computes elsewhere",
+                samples.quantile(0.95),
+                "<= 3",
+            ),
+            ratio("spikes it did not leave", missed as f64, "0"),
+        ],
+        series: vec![samples],
+        remarks: vec![format!(
+            "{} spikes of two processes each, every {} s or so; until the change is committed",
+            JOBS * spikes,
+            BETWEEN.as_secs()
+        )],
+        ..Report::default()
+    })
+}
+
+fn name(job: usize) -> String {
+    format!("spiked{job}")
+}
+
+fn start(context: &Context, field: &Field<'_>, job: usize) -> Result<(), Failure> {
+    let nodes = format!("n{},n{}", 2 * job, 2 * job + 1);
+    let options = [
+        "-n",
+        "1",
+        "--name",
+        &name(job),
+        "--nodes",
+        &nodes,
+        "--policy",
+        "cost",
+        "--detach",
+    ];
+    let program = context.program("heat2d-c").display().to_string();
+    let words = [
+        &program,
+        "--rows",
+        "1500",
+        "--cols",
+        "1500",
+        "--iterations",
+        "100000000",
+    ];
+    trial::run(BENCH.name, field.ours(&options, &words.map(str::to_owned)), ANSWER_MAX).map(|_| ())
+}
+
+fn place(field: &Field<'_>, job: usize) -> Option<usize> {
+    let output = field.cluster.pcmctl(&["ps", &name(job), "--json"]).output().ok()?;
+    let ps: Value = serde_json::from_slice(&output.stdout).ok()?;
+    ps["ranks"][0]["node"].as_str()?.strip_prefix('n')?.parse().ok()
+}
+
+fn now_us() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs_f64() * 1e6
+}
+
+/// The spikes of one job; seconds for each that was answered.
+fn series(field: &Field<'_>, job: usize, spikes: usize) -> Result<Vec<f64>, Failure> {
+    // Not all at once: they share two CPUs.
+    thread::sleep(BETWEEN.mul_f64(job as f64 / JOBS as f64));
+    let mut all = Vec::new();
+    for _ in 0..spikes {
+        let Some(before) = place(field, job) else { continue };
+        let known = changes(field, job)?.len();
+        let begun_us = now_us();
+        let load = field.load(before, 2)?;
+        let begun = Instant::now();
+        while begun.elapsed() < ANSWER_MAX && place(field, job).is_none_or(|now| now == before) {
+            thread::sleep(Duration::from_millis(200));
+        }
+        if let Some(ended_us) = changes(field, job)?.get(known) {
+            all.push((ended_us - begun_us) / 1e6);
+        }
+        drop(load);
+        thread::sleep(BETWEEN);
+    }
+    Ok(all)
+}
+
+/// When each change was committed, in microseconds since 1970.
+fn changes(field: &Field<'_>, job: usize) -> Result<Vec<f64>, Failure> {
+    let told = events::of(&field.cluster, &name(job), "reconfigured")?;
+    Ok(told
+        .iter()
+        .filter_map(|event| micros(event["time"].as_str()?))
+        .collect())
+}
+
+/// An RFC 3339 time in UTC as microseconds since 1970.
+fn micros(text: &str) -> Option<f64> {
+    let (date, clock) = text.trim_end_matches('Z').split_once('T')?;
+    let date: Vec<i64> = date.split('-').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let clock: Vec<f64> = clock.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let ([year, month, day], [hour, minute, second]) = (date[..].try_into().ok()?, clock[..].try_into().ok()?);
+    let (hour, minute, second): (f64, f64, f64) = (hour, minute, second);
+    Some(((days(year, month, day) * 86_400) as f64 + hour * 3600.0 + minute * 60.0 + second) * 1e6)
+}
+
+/// Days since 1970, by the rule that counts years from March.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_events_are_read() {
+        assert_eq!(micros("1970-01-01T00:00:01.5Z"), Some(1.5e6));
+        assert_eq!(micros("2026-11-21T00:00:00.000000Z"), Some(1_795_219_200e6));
+        assert_eq!(micros("yesterday"), None);
+    }
+}
