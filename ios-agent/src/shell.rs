@@ -82,10 +82,7 @@ impl Shell {
 
     /// Works until the daemon is gone.
     pub(crate) async fn run(&mut self) {
-        // Ours is the least urgent work of the node.
-        if let Err(error) = rustix::process::nice(10) {
-            tracing::debug!(%error, "the priority stays as it is");
-        }
+        // Not niced: on a loaded node, where it is needed most, it would come too late. It takes less than 0.5 % of a core.
         let pid = std::process::id();
         if self.link.send(&AgentToDaemon::Ready { pid }).await.is_err() {
             return;

@@ -7,7 +7,7 @@ use crate::{
     wait,
 };
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::{process::Command, time::Duration};
 
 /// Agents need two or three seconds; this is for a machine that does much else.
 pub const DECIDED: Duration = Duration::from_secs(60);
@@ -39,7 +39,15 @@ impl<'a> Adapting<'a> {
     pub fn start_program(cluster: &'a Cluster, options: &[&str], program: &str, arguments: &[&str]) -> Self {
         let mut command = cluster.pcmctl(&["run"]);
         command.args(options).arg("--").arg(built(program)).args(arguments);
-        let job = Background::start(&mut command);
+        Self::start_command(cluster, &mut command)
+    }
+
+    /// The same by a whole command.
+    ///
+    /// # Panics
+    /// When its ranks do not come to iterate.
+    pub fn start_command(cluster: &'a Cluster, command: &mut Command) -> Self {
+        let job = Background::start(command);
         cluster.wait_until_ranks_iterate();
         Self { cluster, job }
     }
@@ -118,18 +126,6 @@ impl<'a> Adapting<'a> {
         wait::until("the ranks to go on", LIMIT, || {
             (self.iteration()? > before + 2).then_some(())
         });
-    }
-
-    /// Iterations in a second, over so long.
-    ///
-    /// # Panics
-    /// When the ranks are not known.
-    pub fn pace(&self, time: Duration) -> f64 {
-        let look = || wait::until("the ranks to be known", LIMIT, || self.iteration());
-        let (began, before) = (Instant::now(), look());
-        let over = wait::within(time, || None::<()>);
-        debug_assert!(over.is_none());
-        (look() - before) as f64 / began.elapsed().as_secs_f64()
     }
 
     /// Ends it.

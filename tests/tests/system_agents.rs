@@ -4,6 +4,8 @@ use serde_json::Value;
 use std::time::Duration;
 use tests::{
     adapting::{Adapting, DECIDED},
+    background::Background,
+    binaries::built,
     own_share::OwnShare,
     wait,
 };
@@ -50,12 +52,20 @@ fn ranks_leave_a_loaded_node_for_an_idle_one_stay_in_quiet_and_explain_says_what
 }
 
 #[test]
-fn a_job_that_nobody_gave_a_policy_or_that_has_none_is_left_alone() {
+fn a_job_whose_policy_is_none_and_a_program_that_cannot_be_changed_are_left_alone() {
     let Some(own) = OwnShare::up(2) else { return };
     let job = Adapting::start(&own.cluster, &["-n", "1", "--policy", "none"]);
     let first = job.places().expect("the rank is somewhere");
-    let _load = own.load(&first[0], 2);
+    let mut plain = own.cluster.pcmctl(&["run", "-n", "2", "--policy", "cost", "--"]);
+    plain.arg(built("heat2d-c-plain"));
+    plain.args(["--rows", "500", "--cols", "500", "--iterations", "100"]);
+    let plain = Background::start(&mut plain);
+    let load = own.load(&first[0], 2);
     job.stays(QUIET);
+    drop(load);
+    let outcome = plain.end(DECIDED * 2);
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert!(job.events("reconfigured").is_empty() && job.events("decision").is_empty());
     job.end();
     own.down();
 }

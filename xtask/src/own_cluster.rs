@@ -74,6 +74,8 @@ impl<'a> OwnCluster<'a> {
         // In a group of its own: ctrl-C is for us, who take the cluster down in order.
         command
             .process_group(0)
+            // Benches and demo change jobs themselves, unless they say otherwise.
+            .env("PCM_POLICY", "none")
             .arg("--cluster")
             .arg(&self.folder)
             .args(arguments);

@@ -50,8 +50,9 @@ pub(crate) struct Args {
     /// Most ranks it may grow to. Without --min and --max only a person changes its number of ranks
     #[arg(long, value_name = "B", default_value_t = RANKS_MAX)]
     max: u32,
-    /// What decides whether ranks move, processes join or leave [default: none]
-    #[arg(long, value_name = "P", value_parser = clap::builder::PossibleValuesParser::new(POLICY_NAMES))]
+    /// What decides whether ranks move, processes join or leave, in jobs that can be changed; none leaves that to people
+    /// [default: none]
+    #[arg(long, value_name = "P", env = "PCM_POLICY", hide_env_values = true, value_parser = clap::builder::PossibleValuesParser::new(POLICY_NAMES))]
     policy: Option<String>,
     /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
