@@ -53,7 +53,8 @@
 
 /* Room for so many elements of the neighbours' on both sides of each part. Beyond the ends of the array it holds what
  * the program puts there (boundary values), which moves with the nearest element; with PCM_PERIODIC it holds the
- * elements of the other end. When parts move, halos are brought up to date; PCM_STALE_HALO leaves that to the program. */
+ * elements of the other end. When parts move, halos are brought up to date; PCM_STALE_HALO leaves that to the program.
+ * The halo of a part that has no elements of its own repeats nothing. */
 #define PCM_HALO(axis, width) PCM_OPTION(PCM_OPTION_HALO, (axis), (width), (const void *)0)
 #define PCM_PERIODIC(axis) PCM_OPTION(PCM_OPTION_PERIODIC, (axis), 0, (const void *)0)
 #define PCM_STALE_HALO PCM_OPTION(PCM_OPTION_STALE_HALO, 0, 0, (const void *)0)

@@ -106,7 +106,9 @@ fn each_cell(registry: &Registry, mut visit: impl FnMut(u64, Cell, bool, &mut [u
         let array = registry.array_named(&name).unwrap();
         let n = name["array".len()..].parse().unwrap();
         let size = u64::from(array.partition().spec().element_size);
-        let is_filled = array.form().halo == HaloFill::Filled;
+        // The halo of a rank that holds nothing repeats nothing.
+        let holds_some = array.partition().elements(array.rank()) > 0;
+        let is_filled = holds_some && array.form().halo == HaloFill::Filled;
         for offset in (0..array.storage().length() as u64).step_by(size as usize) {
             if let Some((cell, is_own)) = cell_at(array.partition(), Rank(array.rank()), offset) {
                 // SAFETY: the offset is in the storage, which nobody else uses.

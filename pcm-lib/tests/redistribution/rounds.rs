@@ -99,6 +99,7 @@ macro_rules! random_layouts {
 random_layouts! {
     every_element_is_right_after_random_moves_of_1_process: 1 ranks, seeds 0..10;
     every_element_is_right_after_random_moves_of_2_processes: 2 ranks, seeds 10..30;
+    a_rank_that_holds_nothing_has_no_halo_to_fill: 2 ranks, seeds 118..119;
     every_element_is_right_after_random_moves_of_3_processes: 3 ranks, seeds 30..50;
     every_element_is_right_after_random_moves_of_5_processes: 5 ranks, seeds 50..65;
     every_element_is_right_after_random_moves_of_8_processes: 8 ranks, seeds 65..75;
