@@ -12,8 +12,8 @@
 //! | [`Progress`] | rank | at start, at a change of state, `iteration` at each iteration |
 //! | [`Call`], [`Class`], [`Peer`] | rank | at each MPI call |
 //! | [`Name`] | rank | once, before it leaves [`State::Starting`] |
-//! | [`Record`] | rank | at each collective and each send, and when it has a new communicator |
-//! | [`Ring`] | rank, but for `until` | at each call and iteration, while the job is traced |
+//! | [`Record`](crate::record::Record) | rank | at each collective and each send, and when it has a new communicator |
+//! | [`Ring`](crate::trace::Ring) | rank, but for `until` | at each call and iteration, while the job is traced |
 //!
 //! # The current call
 //!
