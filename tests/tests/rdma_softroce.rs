@@ -42,8 +42,9 @@ fn brought() -> Option<PathBuf> {
 /// Runs `script`, in which `$trial` is the program and `$1` the node's number, in a guest.
 fn guest(folder: &Path, script: &str, node: u32, network: Option<&str>) -> Outcome {
     let job = tempfile::tempdir().expect("a folder for the job");
-    let trial = folder.join("rdma_trial").display().to_string().replace('\'', r"'\''");
-    fs::write(job.path().join("run"), format!("trial='{trial}'\n{script}\n")).expect("the job is written");
+    // The guest has a /tmp and a /run of its own: what lies there on the host is not seen.
+    fs::copy(folder.join("rdma_trial"), job.path().join("rdma_trial")).expect("the program is copied");
+    fs::write(job.path().join("run"), format!("trial=/mnt/rdma_trial\n{script}\n")).expect("the job is written");
     let mut command = Command::new(scripts().join("guest"));
     command.arg(folder).arg(job.path()).arg(node.to_string()).args(network);
     limited::run(&mut command, GUEST_MAX)
