@@ -45,7 +45,11 @@ const PAUSE_MS: usize = 600;
 const FILES_ONE_IN: usize = 6;
 
 /// What a job says that lost every copy of its data, or everybody who knew of it.
-const LOST: [&str; 2] = ["no checkpoint is left", "most nodes of the cluster cannot be reached"];
+const LOST: [&str; 3] = [
+    "no checkpoint is left",
+    "or their copies were lost with their nodes",
+    "most nodes of the cluster cannot be reached",
+];
 
 #[derive(Clone, Copy, Debug)]
 enum Blow {

@@ -173,7 +173,8 @@ impl fmt::Display for Verdict {
             ),
             Self::NoCheckpoint => write!(
                 f,
-                "no complete checkpoint is left to start from; run it with --checkpoint-every to have one"
+                "no complete checkpoint is left to start from: none was made (run it with --checkpoint-every to have some), or \
+                 their copies were lost with their nodes"
             ),
             Self::TooManyRestarts { restarts_max } => write!(
                 f,
