@@ -42,7 +42,7 @@ fn a_rank_that_shares_its_cpu_goes_to_the_idle_node() {
         let (moves, then_ms) = migration(of, &one_loaded()).unwrap_or_else(|| panic!("{of} proposes nothing"));
         assert_eq!(moves, [(2, 4)], "{of}");
         // Its messages wait for it no longer either.
-        assert!((then_ms - 10.5).abs() < 0.01, "{of}: {then_ms}");
+        assert!((then_ms - (10.0 + 0.5 / 0.85)).abs() < 0.01, "{of}: {then_ms}");
     }
     assert!(proposals("none", &one_loaded()).is_empty());
 }
@@ -57,6 +57,18 @@ fn a_rank_that_computes_little_but_lacks_a_cpu_for_its_messages_goes_to_the_idle
         let (moves, then_ms) = migration(of, &view).unwrap_or_else(|| panic!("{of} proposes nothing"));
         assert_eq!(moves, [(2, 4)], "{of}");
         assert!(then_ms < 8.0 && then_ms > 28.0 / 5.0, "{of}: {then_ms}");
+    }
+}
+
+#[test]
+fn a_rank_that_nearly_has_a_whole_cpu_stays() {
+    let mut view = one_loaded();
+    view.ranks.iter_mut().for_each(|rank| rank.useful_ms = 2.5);
+    view.ranks[2].cpu_share = 0.84;
+    view.iteration_ms = 12.5;
+    for of in ["cost", "ats", "nts"] {
+        let gain = migration(of, &view).map_or(0.0, |(_, then_ms)| view.iteration_ms - then_ms);
+        assert!(gain < 0.05 * view.iteration_ms, "{of}: {gain}");
     }
 }
 

@@ -7,7 +7,8 @@ use super::view::{RankView, View};
 /// A node counts with at least this share of a CPU: a crowded one is slow, not infinitely slow.
 const SHARE_MIN: f64 = 0.02;
 
-/// A rank that gets at least this part of a CPU lacks none: what is missing is the measuring and the system's own work.
+/// A rank that gets at least this part of a CPU lacks none: what is missing is the measuring and the system's own work. Less
+/// counts in proportion to it, so that a rank just below is not taken to lack much.
 const SHARE_WHOLE: f64 = 0.85;
 
 /// Time in MPI is taken to become shorter or longer by this factor at most, whatever shares of CPUs say: a rank that
@@ -172,11 +173,7 @@ impl<'a> Model<'a> {
 }
 
 fn whole(share: f64) -> f64 {
-    if share >= SHARE_WHOLE {
-        1.0
-    } else {
-        share.max(SHARE_MIN)
-    }
+    (share / SHARE_WHOLE).clamp(SHARE_MIN, 1.0)
 }
 
 fn smallest(shares: impl Iterator<Item = f64>) -> f64 {
