@@ -38,8 +38,8 @@ fn ranks_leave_a_loaded_node_for_an_idle_one_stay_in_quiet_and_explain_says_what
         decision["considered"].as_array().is_some_and(|all| !all.is_empty()),
         "{decision}"
     );
-    wait::until("explain to say what the change has brought", DECIDED, || {
-        job.explained().contains("has brought").then_some(())
+    wait::until("explain to say what the change has saved", DECIDED, || {
+        job.explained().contains("The change before it has saved").then_some(())
     });
     let explained = job.explained();
     for words in [&format!("from {} to", first[0]), "gain", "cost", "iterations to come"] {
