@@ -279,14 +279,11 @@ impl Coordinator {
     }
 
     /// How a job that is being ended, or has, ends.
-    pub(super) fn decided_end(&self) -> JobEnd {
+    pub(super) fn decided_end(&self) -> Option<JobEnd> {
         match &self.phase {
-            Phase::Ending(ending) => ending.end.clone(),
-            Phase::Ended(end) => end.clone(),
-            _ => JobEnd {
-                code: 1,
-                reason: String::new(),
-            },
+            Phase::Ending(ending) => Some(ending.end.clone()),
+            Phase::Ended(end) => Some(end.clone()),
+            _ => None,
         }
     }
 

@@ -56,12 +56,13 @@ impl Coordinator {
         if let Some(stage) = self.nodes.get_mut(lost) {
             *stage = NodeStage::Gone;
         }
-        if matches!(self.phase, Phase::Ending(_) | Phase::Ended(_)) {
-            self.ending_again(now_us, &mut effects);
+        let decided = self.decided_end();
+        // A restart that was under way is begun anew, and an end that was decided is carried out anew.
+        self.phase = Phase::Running;
+        if let Some(end) = decided {
+            self.begin_ending(now_us, end, GRACE_MS, &mut effects);
             return (self, effects);
         }
-        // A restart that was under way is begun anew.
-        self.phase = Phase::Running;
         let cause = format!("node {lost}, which coordinated the job, does not answer any more");
         let reason = format!("{cause}: see `pcmctl nodes` and the daemon's log on that node");
         self.crash(now_us, cause, (JobEnd { code: 1, reason }, Fault::Node), &mut effects);
@@ -72,15 +73,5 @@ impl Coordinator {
     /// What the new coordinator says to every node.
     pub fn claim(&self) -> JobMessage {
         JobMessage::Led { reign: self.reign }
-    }
-
-    /// The end that was decided is carried out by another.
-    fn ending_again(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
-        let (Phase::Ending(_) | Phase::Ended(_)) = &self.phase else {
-            return;
-        };
-        let end = self.decided_end();
-        self.phase = Phase::Running;
-        self.begin_ending(now_us, end, GRACE_MS, effects);
     }
 }

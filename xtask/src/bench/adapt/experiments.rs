@@ -7,7 +7,7 @@ use super::{
         registry::{Bench, Context, Report},
         samples::{Ratio, Samples},
     },
-    field::Field,
+    field::{Field, plate},
     race::{Act, Race, Runner, Script},
 };
 use crate::failure::Failure;
@@ -124,23 +124,12 @@ impl Experiment {
     }
 }
 
-fn program(context: &Context, iterations: u64) -> Vec<String> {
-    let words = ["--rows", "3000", "--cols", "3000", "--iterations"];
-    let program = context.program("heat2d-c").display().to_string();
-    let words = words.into_iter().map(str::to_owned);
-    [program]
-        .into_iter()
-        .chain(words)
-        .chain([iterations.to_string(), "--progress".to_owned()])
-        .collect()
-}
-
 /// One race of each kind on the same nodes: plain, then ours.
 fn round(context: &Context, of: &Experiment) -> Result<(Race, Race), Failure> {
     let mut field = Field::up(&context.environment, of.bench, of.speeds)?;
     let ranks = of.speeds.len();
     let mut race = |is_ours: bool, iterations: u64, script: &Script| {
-        let words = program(context, iterations);
+        let words = plate(context, (3000, 3000), iterations);
         let command = if is_ours {
             field.ours(&["-n", &ranks.to_string(), "--policy", "cost"], &words)
         } else {

@@ -1,5 +1,6 @@
 //! Where the races are run: a cluster of virtual nodes with a share of a CPU each. Needs root.
 
+use super::super::registry::Context;
 use crate::{environment::Environment, failure::Failure, own_cluster::OwnCluster};
 use limited_nodes::{LimitedNodes, Load, Place, Share};
 use std::{process::Command, thread, time::Duration};
@@ -9,6 +10,9 @@ const SHARE_PERMILLE: u32 = 250;
 
 /// Shorter than an iteration, so that being stopped looks like being slow.
 const PERIOD_US: u32 = 5_000;
+
+/// Iterations of a job that does not end by itself.
+pub(super) const ENDLESS: u64 = 100_000_000;
 
 /// Agents look once a second whether their node is limited.
 const KNOWN_AFTER: Duration = Duration::from_millis(1_500);
@@ -104,6 +108,22 @@ impl<'a> Field<'a> {
     pub(super) fn down(self) -> Result<(), Failure> {
         self.cluster.down()
     }
+}
+
+/// heat2d with a plate of so many rows and columns, which says how far it is.
+pub(super) fn plate(context: &Context, (rows, cols): (u32, u32), iterations: u64) -> Vec<String> {
+    let (rows, cols, iterations) = (rows.to_string(), cols.to_string(), iterations.to_string());
+    let program = context.program("heat2d-c").display().to_string();
+    let words = [
+        "--rows",
+        &rows,
+        "--cols",
+        &cols,
+        "--iterations",
+        &iterations,
+        "--progress",
+    ];
+    [program].into_iter().chain(words.map(str::to_owned)).collect()
 }
 
 fn number(node: &str) -> Option<usize> {

@@ -7,7 +7,7 @@ use super::{
         registry::{Bench, Context, Report},
         samples::{Ratio, Samples},
     },
-    field::Field,
+    field::{ENDLESS, Field, plate},
     race::{Act, Race, Runner, Script},
 };
 use crate::failure::Failure;
@@ -35,19 +35,9 @@ fn watch(
     seconds: f64,
 ) -> Result<(Race, usize), Failure> {
     let mut field = Field::up(&context.environment, bench, &vec![1.0; nodes])?;
-    let program = context.program("heat2d-c").display().to_string();
-    let words = [
-        &program,
-        "--rows",
-        "3000",
-        "--cols",
-        "3000",
-        "--iterations",
-        "100000000",
-        "--progress",
-    ];
+    let words = plate(context, (3000, 3000), ENDLESS);
     let options = ["-n", &RANKS.to_string(), "--name", "watched", "--policy", policy];
-    let command = field.ours(&options, &words.map(str::to_owned));
+    let command = field.ours(&options, &words);
     let runner = Runner {
         bench,
         field: &mut field,

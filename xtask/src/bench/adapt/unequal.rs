@@ -7,7 +7,7 @@ use super::{
         registry::{Bench, Context, Report},
         samples::{Ratio, Samples},
     },
-    field::Field,
+    field::{ENDLESS, Field, plate},
     race::{Runner, Script},
 };
 use crate::failure::Failure;
@@ -40,18 +40,8 @@ fn run(context: &Context) -> Result<Report, Failure> {
     let mut plots = Vec::new();
     for _ in 0..rounds {
         let mut field = Field::up(&context.environment, BENCH.name, &SPEEDS)?;
-        let program = context.program("heat2d-c").display().to_string();
-        let words = [
-            &program,
-            "--rows",
-            "3000",
-            "--cols",
-            "2000",
-            "--iterations",
-            "100000000",
-            "--progress",
-        ];
-        let command = field.ours(&["-n", "2", "--policy", "cost"], &words.map(str::to_owned));
+        let words = plate(context, (3000, 2000), ENDLESS);
+        let command = field.ours(&["-n", "2", "--policy", "cost"], &words);
         let runner = Runner {
             bench: BENCH.name,
             field: &mut field,
