@@ -25,5 +25,6 @@ pub mod sweep;
 pub mod time;
 mod top;
 mod trace;
+mod traffic;
 mod verbs;
 mod view;

@@ -1,6 +1,7 @@
 //! The one writer of a process. Must be begun once, before anything is to be written.
 
 use crate::levels::Levels;
+use std::io::{self, Write};
 use std::sync::OnceLock;
 use tracing_subscriber::EnvFilter;
 
@@ -11,7 +12,7 @@ static CHANGE: OnceLock<Change> = OnceLock::new();
 /// Writes to standard error from now on, with the levels of the environment.
 pub fn begin() {
     let writing = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| Forgiving(io::stderr()))
         .with_ansi(false)
         .with_env_filter(filter(&Levels::at_start()))
         .with_filter_reloading();
@@ -26,6 +27,21 @@ pub fn write_from_now_on(levels: &Levels) -> bool {
     CHANGE.get().is_some_and(|change| change(filter(levels)))
 }
 
+/// Drops what cannot be written: a full disk must not end who writes a log.
+struct Forgiving<W>(W);
+
+impl<W: Write> Write for Forgiving<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Said nowhere, because nowhere is left to say it.
+        _ = self.0.write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 fn filter(levels: &Levels) -> EnvFilter {
     EnvFilter::new(levels.text())
 }
@@ -33,6 +49,13 @@ fn filter(levels: &Levels) -> EnvFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_no_error_of_who_writes() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!((&full).write_all(b"a line").is_err());
+        Forgiving(full).write_all(b"a line").unwrap();
+    }
 
     #[test]
     fn levels_change_while_the_process_runs() {

@@ -200,19 +200,23 @@ fn counted(entry: &Entry, class: usize, number: usize, polite: &str) -> String {
     let (mut before, mut after) = handles(entry);
     if shape.has_persistent {
         after += &format!(
-            "    if code == 0 {{ recorder.persistent_made(unsafe {{ *request_ }}, {}, peer, bytes); }}\n",
-            shape.sent.is_some()
+            "    if code == 0 {{ recorder.persistent_made(unsafe {{ *request_ }}, {}, peer, bytes, {}); }}\n",
+            shape.sent.is_some(),
+            shape.communicator,
         );
     } else {
         if shape.sent.is_some() {
-            before += "    recorder.sent(entered, dest, sent);\n";
+            before += &format!("    recorder.sent(entered, dest, sent, {});\n", shape.communicator);
             before += &format!(
                 "    recorder.send_noted(entered, dest, {}, sent, comm_);\n",
                 shape.send_tag
             );
         }
         if shape.received.is_some() {
-            before += "    recorder.received(entered, source, received);\n";
+            before += &format!(
+                "    recorder.received(entered, source, received, {});\n",
+                shape.communicator
+            );
         }
     }
     if is_collective(entry) {

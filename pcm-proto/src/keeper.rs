@@ -145,6 +145,8 @@ pub enum DaemonToKeeper {
         /// Which ones.
         keys: Vec<BufferKey>,
     },
+    /// Write the log with these levels from now on, all of them; the next daemon is told them too. Not answered.
+    Levels(String),
     /// The daemon ends on purpose: end every process and the keeper itself.
     Quit,
 }
@@ -181,6 +183,8 @@ pub enum KeeperToDaemon {
         parked: u32,
         /// How many `Kept` packets follow these.
         kept: u32,
+        /// The levels of the log that an earlier daemon was told, if any was.
+        levels: Option<String>,
     },
     /// A process that was there before this daemon.
     Held(HeldProcess),

@@ -1,6 +1,7 @@
 //! Everything two processes of the project must agree on: ids, messages by direction, framing, limits.
 
 pub mod agent;
+pub mod apart;
 pub mod app;
 pub mod boot;
 pub mod byte_lists;

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Most peers a look names; those with the most messages are kept. Ranks of most programs talk to few.
 pub const PEERS_SHOWN_MAX: usize = 256;
 
+/// Most rows by communicator and peer a look has; those with the most messages are kept.
+pub const APART_SHOWN_MAX: usize = 256;
+
 /// How far a rank is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -37,7 +40,8 @@ pub struct RankLook {
     pub collectives: Vec<CollectiveLook>,
     /// Its last messages, oldest first.
     pub sends: Vec<SendLook>,
-    /// Its communicators made last, but for the job's own.
+    /// Of its communicators made last, but for the job's own: the one it is in a call with, and those whose lowest rank it
+    /// is, so that each is named once.
     pub communicators: Vec<CommunicatorLook>,
     /// Receives it posted that take a message from anybody.
     pub from_anybody: u64,
@@ -45,6 +49,10 @@ pub struct RankLook {
     pub peers: Vec<PeerLook>,
     /// Peers beyond [`PEERS_SHOWN_MAX`].
     pub peers_left_out: u32,
+    /// That part of its traffic that was not on the job's own communicator.
+    pub apart: Vec<ApartLook>,
+    /// Messages and receives of that part that are not in it.
+    pub apart_left_out: u64,
 }
 
 /// A call in progress.
@@ -99,6 +107,21 @@ pub struct CommunicatorLook {
     pub identity: u64,
     /// Its ranks in the job.
     pub ranks: Vec<u32>,
+}
+
+/// Traffic with one rank on one communicator, see [`crate::apart`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApartLook {
+    /// The communicator's identity, [`crate::apart::ENDED`] or [`crate::apart::UNKNOWN`].
+    pub communicator: u64,
+    /// The other rank, or [`crate::page::ANY`] for receives that take from anybody.
+    pub peer: i32,
+    /// Messages sent to it.
+    pub messages_sent: u64,
+    /// Bytes sent to it.
+    pub bytes_sent: u64,
+    /// Receives posted for it.
+    pub receives_posted: u64,
 }
 
 /// Traffic with one rank.

@@ -1,5 +1,5 @@
 /* Ranks that wait for each other, one mistake of people's programs per mode: pcm-deadlock MODE. After a healthy beginning
- * every mode but the last two hangs. Must never know about pcm. */
+ * every mode but communicators, slow and busy hangs. Must never know about pcm. */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #include <stdio.h>
@@ -32,6 +32,29 @@ static void work_well(int rounds)
     }
 }
 
+/* Messages on four communicators, one of which nobody receives. */
+static void send_apart(void)
+{
+    MPI_Comm half, all, freed;
+    double value = rank;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    MPI_Comm_dup(MPI_COMM_WORLD, &all);
+    MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+    for (int i = 0; i < 3 && rank == 0; i++)
+        MPI_Send(&value, 1, MPI_DOUBLE, 1, 5, half);
+    for (int i = 0; i < 2 && rank == 2; i++)
+        MPI_Recv(&value, 1, MPI_DOUBLE, 0, 5, half, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 5 && rank == 1; i++)
+        MPI_Send(&value, 1, MPI_DOUBLE, 3, 5, all);
+    for (int i = 0; i < 5 && rank == 3; i++)
+        MPI_Recv(&value, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 5, all, MPI_STATUS_IGNORE);
+    if (rank == 2)
+        MPI_Send(&value, 1, MPI_DOUBLE, 0, 5, freed);
+    if (rank == 0)
+        MPI_Recv(&value, 1, MPI_DOUBLE, 2, 5, freed, MPI_STATUS_IGNORE);
+    MPI_Comm_free(&freed);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -56,6 +79,11 @@ int main(int argc, char **argv)
             MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     } else if (strcmp(mode, "root") == 0) {
         MPI_Reduce(data, result, many, MPI_DOUBLE, MPI_SUM, rank == 1, MPI_COMM_WORLD);
+    } else if (strcmp(mode, "size") == 0) {
+        MPI_Reduce(data, result, rank == 1 ? 1 : many, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    } else if (strcmp(mode, "communicators") == 0) {
+        send_apart();
+        pause_ms(20000);
     } else if (strcmp(mode, "gone") == 0) {
         if (rank == 1)
             MPI_Recv(&value, 1, MPI_DOUBLE, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

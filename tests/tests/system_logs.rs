@@ -49,6 +49,40 @@ fn the_level_of_one_part_on_one_node_changes_while_its_daemon_runs() {
 }
 
 #[test]
+fn the_keeper_writes_with_the_levels_of_its_daemon_and_tells_them_to_the_next() {
+    let cluster = Cluster::up(1);
+    let of_keeper = || log(&cluster, &["n0"]).matches("DEBUG pcm_daemon::keeper").count();
+    let run = || {
+        let outcome = cluster.run(&["run", "-n", "1", "--", "true"]);
+        assert!(outcome.status.success(), "{outcome:?}");
+    };
+    run();
+    assert_eq!(of_keeper(), 0);
+    level(&cluster, &["n0", "--level", "pcm_daemon=debug"]);
+    run();
+    wait::until("the order to start stands in the log", LIMIT, || {
+        log(&cluster, &["n0"])
+            .contains("the daemon orders order=Start")
+            .then_some(())
+    });
+
+    let daemon = i32::try_from(cluster.daemon_pid("n0")).ok();
+    let daemon = daemon.and_then(rustix::process::Pid::from_raw).expect("a process id");
+    rustix::process::kill_process(daemon, rustix::process::Signal::KILL).expect("the daemon is killed");
+    // Of the next one all requests are details that it would not write by itself.
+    wait::until("the next daemon writes details", LIMIT, || {
+        let outcome = cluster.run(&["logs", "n0", "--lines", "1000"]);
+        let text = outcome.stdout.rsplit_once("the daemon starts")?.1.to_owned();
+        text.contains("DEBUG pcm_daemon::serve").then_some(())
+    });
+    assert_eq!(level(&cluster, &["n0", "--level", "default"]), "n0: info\n");
+    let before = of_keeper();
+    run();
+    assert_eq!(of_keeper(), before);
+    cluster.down();
+}
+
+#[test]
 fn an_agent_that_is_started_again_keeps_the_levels_it_was_told() {
     let cluster = Cluster::up(1);
     let details = || log(&cluster, &["n0", "--agent"]).matches("DEBUG ios_agent").count();

@@ -87,6 +87,14 @@ fn each_kind_of_deadlock_is_explained_by_its_cause() {
     assert_eq!(kind, "wrong_root", "{text}");
     assert!(text.contains("rank 1 called Reduce with root 1"), "{text}");
 
+    let (kind, text, _) = finding(&cluster, "size");
+    assert_eq!(kind, "mismatched_size", "{text}");
+    assert!(
+        text.contains("rank 1 called Reduce with 8 bytes")
+            && text.contains("ranks 0, 2, 3 called Reduce with 8388608 bytes"),
+        "{text}"
+    );
+
     let (kind, text, _) = finding(&cluster, "gone");
     assert_eq!(kind, "finished", "{text}");
     assert!(text.contains("rank 0 has called Finalize"), "{text}");
@@ -128,6 +136,61 @@ fn the_matrix_of_messages_counts_what_was_sent_and_not_received() {
     });
     assert_eq!((&pair["bytes"], &pair["unmatched"]), (&40.into(), &0.into()));
     assert!(cluster.run(&["messages", &job]).stdout.contains("NOT RECEIVED"));
+    assert!(cluster.run(&["kill", &job]).status.success());
+    running.end(Duration::from_secs(20));
+    cluster.down();
+}
+
+#[test]
+fn what_was_not_received_is_told_by_communicator() {
+    let cluster = Cluster::up(2);
+    let (running, job) = start(&cluster, "communicators");
+    let sums = |document: &Value| -> Vec<(String, Value, Value, Value, Value)> {
+        let rows = document["communicators"].as_array().cloned().unwrap_or_default();
+        let row = |row: Value| {
+            let name = row["name"].as_str().unwrap_or_default().to_owned();
+            let field = |name: &str| row[name].clone();
+            (
+                name,
+                field("ranks"),
+                field("messages"),
+                field("posted"),
+                field("unmatched"),
+            )
+        };
+        rows.into_iter().map(row).collect()
+    };
+    let row = |name: &str, ranks: &[u32], numbers: [u32; 3]| {
+        let [messages, posted, unmatched] = numbers.map(Value::from);
+        (name.to_owned(), ranks.into(), messages, posted, unmatched)
+    };
+    let expected = [
+        row("MPI_COMM_WORLD", &[0, 1, 2, 3], [32, 32, 0]),
+        row("communicator", &[0, 1, 2, 3], [5, 5, 0]),
+        row("communicator", &[0, 2], [3, 2, 1]),
+        row("freed communicators", &[], [1, 1, 0]),
+    ];
+    let look = || -> Option<Value> {
+        let outcome = cluster.run(&["messages", &job, "--json"]);
+        serde_json::from_str(&outcome.stdout).ok()
+    };
+    let begin = Instant::now();
+    let mut document = look().unwrap_or_default();
+    while sums(&document) != expected && begin.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(50));
+        document = look().unwrap_or_default();
+    }
+    assert_eq!(sums(&document), expected);
+    let open = &document["communicators"][2]["pairs"];
+    assert_eq!(
+        (&open[0]["from"], &open[0]["to"], &open[0]["unmatched"]),
+        (&0.into(), &2.into(), &1.into())
+    );
+    let text = cluster.run(&["messages", &job]).stdout;
+    assert!(
+        text.contains("communicator of ranks 0, 2") && text.starts_with("COMM"),
+        "{text}"
+    );
     assert!(cluster.run(&["kill", &job]).status.success());
     running.end(Duration::from_secs(20));
     cluster.down();

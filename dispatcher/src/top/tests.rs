@@ -268,5 +268,6 @@ fn a_thousand_ranks_on_two_hundred_nodes_are_drawn_in_time() {
     state.on_look(next);
     terminal.draw(|frame| draw(frame, &state)).unwrap();
     let took = since.elapsed();
+    println!("drawn in {took:?}");
     assert!(took < crate::view::DRAWN_WITHIN, "{took:?}");
 }

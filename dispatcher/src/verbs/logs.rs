@@ -9,7 +9,8 @@ use pcm_proto::ids::NodeName;
 
 const EXAMPLE: &str = "\
 Levels are off, error, warn, info, debug, trace; for everything, or by part: pcm_daemon, pcm_core, pcm_fabric, ios_agent and
-what is below them. They hold until the process is started again, which begins with PCM_LOG as it was for 'pcmctl up'.
+what is below them. They hold as long as the node's keeper, also for a daemon that is started again; what the agent was told
+holds as long as its daemon. A node begins with PCM_LOG as it was for 'pcmctl up'.
 
 Example:
   pcmctl logs n1 --lines 50

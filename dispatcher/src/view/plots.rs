@@ -226,12 +226,12 @@ pub(super) fn matrix(story: &Story) -> String {
     let most = sums.values().map(|(bytes, _)| *bytes).max().unwrap_or(0);
     let label = |cell: usize| (cell * together).to_string();
     let names: Vec<String> = (0..cells).map(label).collect();
-    let mut chart = Chart::new(
+    let mut chart = Chart::square(
         &format!("Bytes between {ranks} ranks, at most {}", bytes(most)),
         360.0,
-        ("to rank", f64::from(ranks)),
-        ("from rank", f64::from(ranks)),
-        Some(&names),
+        ("to rank", "from rank"),
+        (cells * together) as f64,
+        &names,
     );
     for ((from, to), (sum, messages)) in &sums {
         let (y, height) = chart.row(*from, cells);

@@ -34,27 +34,12 @@ impl Chart {
         (y_label, y_max): (&str, f64),
         y_names: Option<&[String]>,
     ) -> Self {
-        let mut chart = Self {
-            text: String::new(),
-            height,
-            x_max: x_max.max(f64::MIN_POSITIVE),
-            y_max: y_max.max(f64::MIN_POSITIVE),
-            boxes: BTreeMap::new(),
-        };
-        _ = write!(
-            chart.text,
-            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
-            escape(description)
-        );
+        let mut chart = Self::begin(description, height, x_max, y_max);
         for tick in ticks(chart.x_max) {
             let x = chart.x(tick);
             let (top, bottom) = (TOP, height - BOTTOM);
-            _ = write!(
-                chart.text,
-                "<path class=\"grid\" d=\"M{x:.1} {top}V{bottom:.1}\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                bottom + 15.0,
-                number(tick)
-            );
+            _ = write!(chart.text, "<path class=\"grid\" d=\"M{x:.1} {top}V{bottom:.1}\"/>");
+            chart.x_tick(x, &number(tick));
         }
         match y_names {
             None => {
@@ -62,17 +47,49 @@ impl Chart {
                     chart.y_tick(chart.y(tick), &number(tick));
                 }
             }
-            Some(names) => {
-                // Names that would overlap are left out evenly.
-                let step = (names.len() as f64 * 13.0 / (height - TOP - BOTTOM)).ceil().max(1.0) as usize;
-                for (row, name) in names.iter().enumerate().step_by(step) {
-                    let y = TOP + (row as f64 + 0.5) / names.len() as f64 * (height - TOP - BOTTOM);
-                    chart.y_tick(y, name);
-                }
-            }
+            Some(names) => chart.y_names(names),
         }
+        chart.labels(x_label, y_label);
+        chart
+    }
+
+    /// Empty axes of as many columns as rows, with the same names.
+    pub(super) fn square(
+        description: &str,
+        height: f64,
+        (x_label, y_label): (&str, &str),
+        cells_max: f64,
+        names: &[String],
+    ) -> Self {
+        let mut chart = Self::begin(description, height, cells_max, cells_max);
+        let longest = names.iter().map(String::len).max().unwrap_or(1) as f64;
+        for (column, name) in evenly(names, 8.0 * longest + 6.0, WIDTH - LEFT - RIGHT) {
+            let x = LEFT + (column as f64 + 0.5) / names.len() as f64 * (WIDTH - LEFT - RIGHT);
+            chart.x_tick(x, name);
+        }
+        chart.y_names(names);
+        chart.labels(x_label, y_label);
+        chart
+    }
+
+    fn begin(description: &str, height: f64, x_max: f64, y_max: f64) -> Self {
+        let text = format!(
+            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
+            escape(description)
+        );
+        Self {
+            text,
+            height,
+            x_max: x_max.max(f64::MIN_POSITIVE),
+            y_max: y_max.max(f64::MIN_POSITIVE),
+            boxes: BTreeMap::new(),
+        }
+    }
+
+    fn labels(&mut self, x_label: &str, y_label: &str) {
+        let height = self.height;
         _ = write!(
-            chart.text,
+            self.text,
             "<path class=\"axis\" d=\"M{LEFT} {TOP}V{0:.1}H{1:.1}\"/><text x=\"{2:.1}\" y=\"{3:.1}\" text-anchor=\"middle\">{4}</text>\
              <text transform=\"translate(12 {5:.1}) rotate(-90)\" text-anchor=\"middle\">{6}</text>",
             height - BOTTOM,
@@ -83,7 +100,22 @@ impl Chart {
             (TOP + height - BOTTOM) / 2.0,
             escape(y_label),
         );
-        chart
+    }
+
+    fn y_names(&mut self, names: &[String]) {
+        let height = self.height - TOP - BOTTOM;
+        for (row, name) in evenly(names, 13.0, height) {
+            self.y_tick(TOP + (row as f64 + 0.5) / names.len() as f64 * height, name);
+        }
+    }
+
+    fn x_tick(&mut self, x: f64, name: &str) {
+        let y = self.height - BOTTOM + 15.0;
+        _ = write!(
+            self.text,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>",
+            escape(name)
+        );
     }
 
     fn y_tick(&mut self, y: f64, name: &str) {
@@ -193,6 +225,12 @@ impl Chart {
     }
 }
 
+/// Names that would overlap are left out evenly.
+fn evenly(names: &[String], each: f64, room: f64) -> impl Iterator<Item = (usize, &String)> {
+    let step = (names.len() as f64 * each / room).ceil().max(1.0) as usize;
+    names.iter().enumerate().step_by(step)
+}
+
 /// Round numbers from 0 to `max`.
 fn ticks(max: f64) -> Vec<f64> {
     let rough = max / TICKS;
@@ -216,4 +254,24 @@ pub(super) fn number(value: f64) -> String {
     };
     let text = format!("{value:.3}");
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_columns_stand_in_their_middle_and_only_those_that_have_room() {
+        let names = |count: usize| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
+        let chart = |count: usize| Chart::square("", 360.0, ("to", "from"), count as f64, &names(count)).finish();
+        let two = chart(2);
+        for part in [
+            "x=\"161.0\" y=\"335.0\" text-anchor=\"middle\">0<",
+            "x=\"367.0\" y=\"335.0\" text-anchor=\"middle\">1<",
+        ] {
+            assert!(two.contains(part), "{part} in {two}");
+        }
+        let along = chart(1000).matches("y=\"335.0\"").count();
+        assert!((5..=20).contains(&along), "{along}");
+    }
 }

@@ -300,6 +300,7 @@ fn a_thousand_ranks_on_two_hundred_nodes_are_drawn_in_time() {
     let since = Instant::now();
     let html = content(&Story::new(status, &told, &series, 0), &[]);
     let took = since.elapsed();
+    println!("made in {took:?}");
     assert!(html.len() < 8 << 20, "{} bytes", html.len());
     assert!(took < super::DRAWN_WITHIN, "{took:?}");
 }

@@ -188,6 +188,8 @@ impl Model {
             from_anybody: 0,
             peers: peers.collect(),
             peers_left_out: 0,
+            apart: Vec::new(),
+            apart_left_out: 0,
         }
     }
 }

@@ -9,6 +9,7 @@ use super::kept::Buffers;
 use super::segments::Footprint;
 use super::signals::Signals;
 use super::strays::Mark;
+use node_log::{Levels, Shortened};
 use pcm_proto::ids::JobId;
 use pcm_proto::keeper::{DAEMON_EXIT_FINAL, DaemonToKeeper, ExitStatus, KeeperToDaemon, ProcessKey, ProcessSpec};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -52,17 +53,21 @@ struct Keeper {
     buffers: Buffers,
     footprints: BTreeMap<JobId, Footprint>,
     clearings: BTreeMap<JobId, Clearing>,
+    /// What a daemon said of the log's levels.
+    levels: Option<Levels>,
 }
 
 /// Keeps a node until its daemon ends on purpose or cannot be kept alive; the exit code.
 pub fn run(booted: Booted) -> i32 {
+    node_log::begin();
     let signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => {
-            note(&format!("signals cannot be heard: {error}"));
+            tracing::error!(%error, "signals cannot be heard");
             return 1;
         }
     };
+    tracing::info!(node = %booted.spec.node.name, pid = std::process::id(), "the keeper keeps the node");
     let mut keeper = Keeper {
         mark: Mark::new(&booted.spec.cluster_id, &booted.spec.node.name),
         booted,
@@ -77,16 +82,13 @@ pub fn run(booted: Booted) -> i32 {
         buffers: Buffers::default(),
         footprints: BTreeMap::new(),
         clearings: BTreeMap::new(),
+        levels: None,
     };
     loop {
         if let Some(code) = keeper.turn() {
             return code;
         }
     }
-}
-
-fn note(text: &str) {
-    eprintln!("keeper {}: {text}", std::process::id());
 }
 
 impl Keeper {
@@ -128,7 +130,7 @@ impl Keeper {
     fn on_notice(&mut self) {
         match &self.daemon {
             Some(daemon) if self.notice_until.is_none() => {
-                note("a signal says that the node will be taken away");
+                tracing::info!("a signal says that the node will be taken away");
                 self.notice_until = Some(Instant::now() + NOTICE_MAX);
                 let _ = kill_process(daemon.pid, Signal::TERM);
             }
@@ -176,7 +178,7 @@ impl Keeper {
         match Daemon::start(report.as_ref()) {
             Ok(daemon) => self.daemon = Some(daemon),
             Err(error) => {
-                note(&format!("starting the daemon: {}: {}", error.step.text(), error.text()));
+                tracing::error!(step = error.step.text(), error = %error.text(), "the daemon cannot be started");
                 return self.daemon_later(false);
             }
         }
@@ -193,6 +195,7 @@ impl Keeper {
                 held,
                 parked,
                 kept,
+                levels: self.levels.as_ref().map(|levels| levels.text().to_owned()),
             },
             With::Nothing,
         );
@@ -225,6 +228,7 @@ impl Keeper {
     }
 
     fn tell(&mut self, message: &KeeperToDaemon, with: With) {
+        tracing::debug!(message = %Shortened(message), "tells the daemon");
         let told = self.daemon.as_mut().map(|daemon| daemon.tell(message, with));
         if let Some(Err(error)) = told {
             self.daemon_break(&format!("it cannot be told {message:?}: {error}"));
@@ -244,7 +248,7 @@ impl Keeper {
     /// A daemon that cannot be talked to is as good as dead; its end is heard as that of any child.
     fn daemon_break(&mut self, reason: &str) {
         if let Some(daemon) = &self.daemon {
-            note(&format!("daemon {} is killed: {reason}", daemon.pid));
+            tracing::error!(pid = daemon.number(), reason, "the daemon is killed");
             daemon.kill();
         }
     }
@@ -264,6 +268,7 @@ impl Keeper {
     }
 
     fn order_carry_out(&mut self, order: DaemonToKeeper, file: Option<OwnedFd>) {
+        tracing::debug!(order = %Shortened(&order), "the daemon orders");
         match order {
             DaemonToKeeper::Start(spec) => self.process_start(&spec, file),
             DaemonToKeeper::Signal { key, signal } => self.process_signal(key, signal),
@@ -300,11 +305,22 @@ impl Keeper {
             DaemonToKeeper::Keep { key, bytes } => {
                 let is_held = file.is_some_and(|file| self.buffers.hold(key, Image { file, bytes }));
                 if !is_held {
-                    note(&format!("a buffer of job {} is not held: there are too many", key.job));
+                    tracing::warn!(job = %key.job, "a buffer is not held: there are too many");
                 }
             }
             DaemonToKeeper::DropKept { keys } => self.buffers.drop_these(&keys),
+            DaemonToKeeper::Levels(text) => self.levels_change(&text),
             DaemonToKeeper::Quit => self.end_all(0, "the daemon ends on purpose"),
+        }
+    }
+
+    fn levels_change(&mut self, text: &str) {
+        match Levels::at_start().with(text) {
+            Ok(levels) => {
+                node_log::write_from_now_on(&levels);
+                self.levels = Some(levels);
+            }
+            Err(error) => tracing::warn!(%error, "the levels stay as they are"),
         }
     }
 
@@ -344,10 +360,7 @@ impl Keeper {
             return;
         };
         let Some(signal) = Signal::from_named_raw(number) else {
-            return note(&format!(
-                "no signal {number} for process {} of job {}",
-                key.process, key.job
-            ));
+            return tracing::warn!(number, process = %key.process, job = %key.job, "there is no such signal");
         };
         // A process may have left its own group.
         if kill_process_group(held.pid, signal).is_err() {
@@ -428,7 +441,7 @@ impl Keeper {
             return;
         }
         let status = exit_status(status);
-        note(&format!("daemon {} ended: {status:?}", daemon.pid));
+        tracing::info!(pid = daemon.number(), ?status, "the daemon ended");
         if self.notice_until.is_some() {
             return self.end_all(0, "the daemon ended after a notice");
         }
@@ -442,7 +455,7 @@ impl Keeper {
         if matches!(self.mode, Mode::Ending { .. }) {
             return;
         }
-        note(&format!("ends everything: {reason}"));
+        tracing::info!(reason, "the keeper ends everything");
         self.mode = Mode::Ending { code, farewell: None };
         self.start_at = None;
         let jobs: Vec<JobId> = self.footprints.keys().copied().collect();
@@ -468,7 +481,7 @@ impl Keeper {
                 daemon.farewell();
             }
             Some(at) if *at <= Instant::now() => {
-                note("the daemon does not end by itself and is killed");
+                tracing::warn!("the daemon does not end by itself and is killed");
                 daemon.kill();
                 *at = Instant::now() + FAREWELL_MAX;
             }

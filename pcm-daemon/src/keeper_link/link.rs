@@ -109,6 +109,8 @@ pub struct Welcome {
     pub parked: Vec<HandedImage>,
     /// The buffers of checkpoints that were held before.
     pub kept: Vec<HandedBuffer>,
+    /// The levels of the log that an earlier daemon was told.
+    pub levels: Option<String>,
 }
 
 /// A buffer of a checkpoint.
@@ -220,23 +222,25 @@ impl KeeperLink {
 
     /// Waits for the keeper's first words.
     pub async fn welcome(&self) -> Result<Welcome, LinkError> {
-        let (spec, restarts, count, images, buffers) = match self.receive_raw().await?.ok_or(LinkError::Closed)? {
-            (
-                KeeperToDaemon::Welcome {
-                    spec,
-                    restarts,
-                    held,
-                    parked,
-                    kept,
-                },
-                _,
-            ) => (*spec, restarts, held, parked, kept),
-            _ => {
-                return Err(LinkError::OutOfOrder {
-                    expected: "its welcome",
-                });
-            }
-        };
+        let (spec, restarts, count, images, buffers, levels) =
+            match self.receive_raw().await?.ok_or(LinkError::Closed)? {
+                (
+                    KeeperToDaemon::Welcome {
+                        spec,
+                        restarts,
+                        held,
+                        parked,
+                        kept,
+                        levels,
+                    },
+                    _,
+                ) => (*spec, restarts, held, parked, kept, levels),
+                _ => {
+                    return Err(LinkError::OutOfOrder {
+                        expected: "its welcome",
+                    });
+                }
+            };
         let mut held = Vec::new();
         for _ in 0..count {
             match self.receive_raw().await?.ok_or(LinkError::Closed)? {
@@ -279,6 +283,7 @@ impl KeeperLink {
             held,
             parked,
             kept,
+            levels,
         })
     }
 

@@ -6,6 +6,7 @@ use node_log::{BadLevels, Levels};
 use pcm_proto::agent::DaemonToAgent;
 use pcm_proto::control::LogOf;
 use pcm_proto::ids::NodeName;
+use pcm_proto::keeper::DaemonToKeeper;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -29,8 +30,8 @@ pub(super) fn path(cluster_dir: &Path, node: &NodeName, of: LogOf) -> PathBuf {
     })
 }
 
-/// What was said at run time about the levels of this node's logs; a process that is started anew begins as at first,
-/// but the agent is told again.
+/// What was said at run time about the levels of this node's logs. The keeper is told those of the log it shares with the
+/// daemon and tells the next daemon; an agent that is started again is told by the daemon.
 #[derive(Debug, Default)]
 pub(super) struct LogLevels {
     daemon: Option<Levels>,
@@ -47,11 +48,23 @@ impl Daemon {
         let levels = now.clone().unwrap_or_else(Levels::at_start).with(text)?;
         *now = Some(levels.clone());
         match of {
-            LogOf::Daemon => drop(node_log::write_from_now_on(&levels)),
+            LogOf::Daemon => {
+                node_log::write_from_now_on(&levels);
+                self.keeper.order(DaemonToKeeper::Levels(levels.text().to_owned()));
+            }
             LogOf::Agent => self.tell_agent_levels(),
         }
         tracing::info!(?of, levels = levels.text(), "the levels of a log were changed");
         Ok(levels.text().to_owned())
+    }
+
+    /// Writes as the daemon before this one was told to.
+    pub(super) fn take_over_levels(&mut self, text: Option<&str>) {
+        let levels = text.and_then(|text| Levels::at_start().with(text).ok());
+        if let Some(levels) = levels {
+            node_log::write_from_now_on(&levels);
+            self.log_levels.daemon = Some(levels);
+        }
     }
 
     /// The agent is told what was said of its log, if anything was.

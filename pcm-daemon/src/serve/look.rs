@@ -8,7 +8,8 @@ use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{Bytes, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::JobStatus;
 use pcm_proto::look::{
-    CallLook, CollectiveLook, CommunicatorLook, PEERS_SHOWN_MAX, PeerLook, RankLook, SendLook, Stage,
+    APART_SHOWN_MAX, ApartLook, CallLook, CollectiveLook, CommunicatorLook, PEERS_SHOWN_MAX, PeerLook, RankLook,
+    SendLook, Stage,
 };
 use pcm_proto::page::{NOT_ONE, Page, State};
 use pcm_proto::peer::Question;
@@ -109,16 +110,23 @@ fn look(process: ProcessId, node: &NodeName, page: &Page<'_>, now_ns: u64) -> Ra
         tag: seen.tag,
         bytes: Bytes(seen.bytes),
     });
-    // Of the communicators only the one that matters now: all of all ranks would fill more than a message.
+    // Read before the rows by peer, of which it is a part.
+    let (apart, apart_left_out) = apart(page);
+    // Of the communicators not all: those of all ranks would fill more than a message.
+    let own = page.head.progress.job_rank.load(Relaxed) as u32;
     let current = match &call {
         Some(call) if call.communicator != 0 => Some(call.communicator),
         _ => collectives.last().map(|last| last.communicator),
     };
     let communicators = record.communicators().into_iter();
-    let communicators = communicators.filter(|(identity, _)| Some(*identity) == current);
+    let communicators =
+        communicators.filter(|(identity, ranks)| Some(*identity) == current || ranks.first() == Some(&own));
+    let communicators = communicators
+        .map(|(identity, ranks)| CommunicatorLook { identity, ranks })
+        .collect();
     let (peers, peers_left_out) = peers(page);
     RankLook {
-        rank: Rank(page.head.progress.job_rank.load(Relaxed) as u32),
+        rank: Rank(own),
         process,
         node: node.clone(),
         stage: match page.state() {
@@ -129,14 +137,31 @@ fn look(process: ProcessId, node: &NodeName, page: &Page<'_>, now_ns: u64) -> Ra
         calls: page.calls(),
         call,
         sends: sends.collect(),
-        communicators: communicators
-            .map(|(identity, ranks)| CommunicatorLook { identity, ranks })
-            .collect(),
+        communicators,
         from_anybody: record.from_anybody.load(Relaxed),
         collectives,
         peers,
         peers_left_out,
+        apart,
+        apart_left_out,
     }
+}
+
+/// The rows with the most messages, and how much is not in them.
+fn apart(page: &Page<'_>) -> (Vec<ApartLook>, u64) {
+    let part = &page.head.apart;
+    let rows = part.seen().into_iter().map(|row| ApartLook {
+        communicator: row.communicator,
+        peer: row.peer,
+        messages_sent: row.messages_sent,
+        bytes_sent: row.bytes_sent,
+        receives_posted: row.receives_posted,
+    });
+    let mut rows: Vec<ApartLook> = rows.collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.messages_sent.max(row.receives_posted)));
+    let beyond = rows.split_off(rows.len().min(APART_SHOWN_MAX));
+    let beyond: u64 = beyond.iter().map(|row| row.messages_sent + row.receives_posted).sum();
+    (rows, part.left_out.load(Relaxed) + beyond)
 }
 
 fn peers(page: &Page<'_>) -> (Vec<PeerLook>, u32) {

@@ -273,8 +273,10 @@ impl Daemon {
             held,
             parked,
             kept,
+            levels,
             ..
         } = welcome;
+        self.take_over_levels(levels.as_deref());
         let processes = held.len() as u32;
         for (ended_us, status) in past.ended {
             self.close(status.job);

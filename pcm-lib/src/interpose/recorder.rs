@@ -12,6 +12,7 @@ use super::handle_table::HandleTable;
 use super::order::Order;
 use super::ranks::Ranks;
 use crate::{clock::Clock, mpi::handle};
+use pcm_proto::apart::{Row, UNKNOWN};
 use pcm_proto::page::{ANY, NOT_ONE, Page};
 use pcm_proto::record::{CollectiveSeen, JOB, SendSeen};
 use std::cell::Cell;
@@ -81,6 +82,7 @@ struct Persistent {
     is_send: bool,
     peer: i32,
     bytes: u64,
+    communicator: u64,
 }
 
 impl Recorder {
@@ -334,25 +336,42 @@ impl Recorder {
         }
     }
 
-    /// A message begins its way to a peer.
+    /// A message begins its way to a peer, on the communicator with this identity.
     #[inline]
-    pub(super) fn sent(&self, entered: Entered, peer: i32, bytes: u64) {
+    pub(super) fn sent(&self, entered: Entered, peer: i32, bytes: u64, communicator: u64) {
         if entered != Entered::NESTED && peer != NOT_ONE {
             let row = self.page.peer(row(peer));
             self.add(&row.messages_sent, 1);
             self.add(&row.bytes_sent, bytes);
+            if let Some(row) = self.apart(communicator, peer) {
+                self.add(&row.messages_sent, 1);
+                self.add(&row.bytes_sent, bytes);
+            }
         }
     }
 
-    /// A receive from a peer is posted.
+    /// The row of a peer on a communicator that is not the job's own.
     #[inline]
-    pub(super) fn received(&self, entered: Entered, peer: i32, bytes: u64) {
-        if entered == Entered::NESTED {
+    fn apart(&self, communicator: u64, peer: i32) -> Option<&'static Row> {
+        if communicator == JOB || peer == OUTSIDE {
+            return None;
+        }
+        let communicator = if communicator == 0 { UNKNOWN } else { communicator };
+        self.page.head.apart.row(communicator, peer)
+    }
+
+    /// A receive from a peer is posted, on the communicator with this identity.
+    #[inline]
+    pub(super) fn received(&self, entered: Entered, peer: i32, bytes: u64, communicator: u64) {
+        if entered == Entered::NESTED || peer == NOT_ONE {
             return;
+        }
+        if let Some(row) = self.apart(communicator, peer) {
+            self.add(&row.receives_posted, 1);
         }
         if peer == ANY {
             self.add(&self.page.head.record.from_anybody, 1);
-        } else if peer != NOT_ONE {
+        } else {
             let row = self.page.peer(row(peer));
             self.add(&row.messages_received, 1);
             self.add(&row.bytes_received, bytes);
@@ -453,7 +472,7 @@ impl Recorder {
     /// The application ends a communicator.
     pub(super) fn communicator_ended(&self, communicator: mpi_sys::MPI_Comm) {
         self.era.ended(communicator);
-        self.order.ended(communicator);
+        self.order.ended(communicator, &self.page.head.apart);
         self.ranks_drop(self.communicators.remove(handle::word(communicator)));
     }
 
@@ -477,8 +496,20 @@ impl Recorder {
     }
 
     /// The application has a persistent request.
-    pub(super) fn persistent_made(&self, request: mpi_sys::MPI_Request, is_send: bool, peer: i32, bytes: u64) {
-        let persistent = Box::into_raw(Box::new(Persistent { is_send, peer, bytes }));
+    pub(super) fn persistent_made(
+        &self,
+        request: mpi_sys::MPI_Request,
+        is_send: bool,
+        peer: i32,
+        bytes: u64,
+        communicator: u64,
+    ) {
+        let persistent = Box::into_raw(Box::new(Persistent {
+            is_send,
+            peer,
+            bytes,
+            communicator,
+        }));
         self.persistent_drop(self.persistent.set(handle::word(request), persistent as u64));
     }
 
@@ -499,11 +530,11 @@ impl Recorder {
         for request in requests {
             if let Some(persistent) = self.persistent.value(handle::word(*request)) {
                 // SAFETY: a box of `persistent_made`, dropped only when its request ends.
-                let Persistent { is_send, peer, bytes } = unsafe { &*(persistent as *const Persistent) };
-                if *is_send {
-                    self.sent(entered, *peer, *bytes);
+                let known = unsafe { &*(persistent as *const Persistent) };
+                if known.is_send {
+                    self.sent(entered, known.peer, known.bytes, known.communicator);
                 } else {
-                    self.received(entered, *peer, *bytes);
+                    self.received(entered, known.peer, known.bytes, known.communicator);
                 }
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Who writes which of them, and in which order, is told in [`super`].
 
+use crate::apart::Apart;
 use crate::record::Record;
 use crate::trace::{Entry, Ring};
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -156,6 +157,8 @@ pub struct Head {
     pub(super) names: [Name; FUNCTIONS_MAX],
     /// The rank's part.
     pub record: Record,
+    /// The rank's part.
+    pub apart: Apart,
     /// The rank's part, but for `until`.
     pub trace: Ring,
 }

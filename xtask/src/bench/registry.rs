@@ -36,6 +36,8 @@ const BENCHES: &[Bench] = &[
     spawn::BENCH,
     waiting::BENCH,
     watching::BENCH,
+    watching::PARTS[0],
+    watching::PARTS[1],
 ];
 
 /// One thing that can be measured.
