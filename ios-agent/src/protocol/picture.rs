@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// A report is believed until so many others should have come.
 const BELIEVED_PERIODS: u32 = 3;
 
+/// The part by which two calibrations of like CPUs may differ, on machines that are not idle.
+const CALIBRATION_ERROR: f64 = 0.15;
+
 /// The reports of one job.
 #[derive(Clone, Debug, Default)]
 pub struct Picture {
@@ -69,12 +72,15 @@ impl Picture {
         if ranks.is_empty() {
             return None;
         }
-        for thief in known.thieves() {
-            if nodes.iter().all(|node| node.name != thief.node) {
-                nodes.push(node_view(thief, job, known));
+        // The leader's own node asks nobody for work of jobs it leads: it is known without that.
+        let without = parts.iter().filter(|part| part.ranks.is_empty()).map(|part| &part.node);
+        for candidate in without.chain(known.thieves()) {
+            if nodes.iter().all(|node| node.name != candidate.node) {
+                nodes.push(node_view(candidate, job, known));
             }
         }
         tell_siblings_from_owners(&mut nodes);
+        level_speeds(&mut nodes);
         let mut times: Vec<f64> = reports
             .iter()
             .map(|rank| rank.iteration_ms)
@@ -94,6 +100,20 @@ impl Picture {
             megabytes_per_s: learning.megabytes_per_s(),
             measured_sizes: learning.sizes().clone(),
         })
+    }
+}
+
+/// Nodes whose speeds differ by less than the error of a calibration count as equally fast, or ranks would follow the error.
+fn level_speeds(nodes: &mut [NodeView]) {
+    let mut by_speed: Vec<usize> = (0..nodes.len()).collect();
+    by_speed.sort_by(|a, b| nodes[*b].speed.total_cmp(&nodes[*a].speed));
+    let mut level = f64::INFINITY;
+    for index in by_speed {
+        let speed = &mut nodes[index].speed;
+        if *speed < level * (1.0 - CALIBRATION_ERROR) || level.is_infinite() {
+            level = *speed;
+        }
+        *speed = level;
     }
 }
 
@@ -153,5 +173,89 @@ fn node_view(of: &Resources, job: &JobSample, known: &Known) -> NodeView {
         free_memory: of.free_memory.0 as f64,
         is_draining: of.is_draining,
         is_open: is_allowed && !of.is_draining && !known.has_refused(&of.node),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::tuning::CostTuning;
+    use pcm_proto::ids::{Bytes, Epoch, JobId, Rank};
+
+    fn node(name: &str, speed: f64) -> Resources {
+        Resources {
+            node: NodeName::new(name).unwrap(),
+            site: String::new(),
+            host: u64::from(name.as_bytes()[0]),
+            cpus: vec![0],
+            speed,
+            demand_by_others: 0.0,
+            others_since_s: 0.0,
+            ranks: 0,
+            free_memory: Bytes(0),
+            is_draining: false,
+        }
+    }
+
+    fn part(of: Resources, ranks: Vec<RankReport>) -> PartReport {
+        PartReport {
+            job: JobId(1),
+            epoch: Epoch(0),
+            node: of,
+            ranks,
+        }
+    }
+
+    fn view(own: Resources, thieves: &[Resources]) -> View {
+        let job = JobSample {
+            job: JobId(1),
+            coordinator: NodeName::new("leader").unwrap(),
+            epoch: Epoch(0),
+            size: 1,
+            nodes: 1,
+            started_with: 1,
+            min: 1,
+            max: 1,
+            allowed: Vec::new(),
+            policy: "cost".into(),
+            ranks: Vec::new(),
+        };
+        let rank = RankReport {
+            rank: Rank(0),
+            iterations: 10,
+            iterations_declared: 0,
+            iteration_ms: 20.0,
+            useful_ms: 20.0,
+            cpu_share: 1.0,
+            registered: Bytes(8),
+            sends: Vec::new(),
+        };
+        let (mut picture, mut known) = (Picture::default(), Known::default());
+        picture.on_report(Moment(0), part(node("used", 1.0), vec![rank]));
+        picture.on_report(Moment(0), part(own, Vec::new()));
+        thieves
+            .iter()
+            .for_each(|thief| known.remember(Moment(0), thief.clone()));
+        let learning = Learning::new(&CostTuning::default());
+        picture.view(&job, &known, &learning).unwrap()
+    }
+
+    #[test]
+    fn the_leaders_own_node_is_a_place_without_having_asked() {
+        let view = view(node("leader", 1.0), &[]);
+        let names: Vec<&str> = view.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["used", "leader"]);
+        assert!(view.nodes[1].is_open);
+    }
+
+    #[test]
+    fn speeds_within_the_error_of_a_calibration_are_equal_and_others_are_not() {
+        let view = view(node("leader", 1.1), &[node("fast", 1.3), node("slow", 0.5)]);
+        let speed = |name: &str| {
+            let named = view.nodes.iter().find(|node| node.name.as_str() == name);
+            named.unwrap().speed
+        };
+        assert_eq!(speed("used"), speed("leader"));
+        assert_eq!((speed("fast"), speed("slow")), (1.3, 0.5));
     }
 }

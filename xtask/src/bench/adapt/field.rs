@@ -17,6 +17,9 @@ pub(super) const ENDLESS: u64 = 100_000_000;
 /// Agents look once a second whether their node is limited.
 const KNOWN_AFTER: Duration = Duration::from_millis(1_500);
 
+/// Virtual nodes are on one host; real ones have no memory in common, so messages between them go over the network here too.
+const NO_SHARED_MEMORY: &str = "MPIR_CVAR_NOLOCAL";
+
 /// The nodes.
 pub(super) struct Field<'a> {
     pub(super) cluster: OwnCluster<'a>,
@@ -83,13 +86,15 @@ impl<'a> Field<'a> {
     /// The program under the daemons, with options of `run`.
     pub(super) fn ours(&self, options: &[&str], program: &[String]) -> Command {
         let mut command = self.cluster.pcmctl(&["run"]);
-        command.args(options).arg("--").args(program);
+        command.args(options).args(["--mpi", &format!("{NO_SHARED_MEMORY}=1")]);
+        command.arg("--").args(program);
         command
     }
 
     /// The same under plain mpiexec, a rank on each of the first nodes.
     pub(super) fn plain(&self, environment: &Environment, ranks: usize, program: &[String]) -> Command {
         let mut command = environment.command(environment.mpi.mpiexec());
+        command.env(NO_SHARED_MEMORY, "1");
         for rank in 0..ranks {
             if rank > 0 {
                 command.arg(":");

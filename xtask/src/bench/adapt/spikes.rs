@@ -44,12 +44,19 @@ fn run(context: &Context) -> Result<Report, Failure> {
             .map(|job| scope.spawn(move || series(field, job, spikes)))
             .collect();
         let join = |job: thread::ScopedJoinHandle<'_, _>| job.join().expect("nothing in it panics");
-        jobs.into_iter().map(join).collect::<Result<Vec<Vec<f64>>, Failure>>()
+        jobs.into_iter().map(join).collect::<Result<Vec<Series>, Failure>>()
     })?;
     field.down()?;
     let mut samples = Samples::new("adapt-spikes: load to computing elsewhere", "s");
-    results.into_iter().flatten().for_each(|seconds| samples.push(seconds));
+    let answered = results.iter().flat_map(|series| &series.answered);
+    answered.for_each(|seconds| samples.push(*seconds));
     let missed = JOBS * spikes - samples.values.len();
+    let mut remarks = vec![format!(
+        "{} spikes of two processes each, every {} s or so; until the change is committed",
+        JOBS * spikes,
+        BETWEEN.as_secs()
+    )];
+    remarks.extend(results.into_iter().flat_map(|series| series.missed));
     let ratio = |name: &str, value, target| Ratio {
         name: format!("adapt-spikes: {name}"),
         value,
@@ -65,11 +72,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
             ratio("spikes it did not leave", missed as f64, "0"),
         ],
         series: vec![samples],
-        remarks: vec![format!(
-            "{} spikes of two processes each, every {} s or so; until the change is committed",
-            JOBS * spikes,
-            BETWEEN.as_secs()
-        )],
+        remarks,
         ..Report::default()
     })
 }
@@ -115,12 +118,20 @@ fn now_us() -> f64 {
     since.as_secs_f64() * 1e6
 }
 
-/// The spikes of one job; seconds for each that was answered.
-fn series(field: &Field<'_>, job: usize, spikes: usize) -> Result<Vec<f64>, Failure> {
+/// The spikes of one job.
+#[derive(Default)]
+struct Series {
+    /// Seconds until each that was answered was.
+    answered: Vec<f64>,
+    /// What was decided meanwhile, for the others.
+    missed: Vec<String>,
+}
+
+fn series(field: &Field<'_>, job: usize, spikes: usize) -> Result<Series, Failure> {
     // Not all at once: they share two CPUs.
     thread::sleep(BETWEEN.mul_f64(job as f64 / JOBS as f64));
-    let mut all = Vec::new();
-    for _ in 0..spikes {
+    let mut series = Series::default();
+    for spike in 0..spikes {
         let Some(before) = place(field, job) else { continue };
         let known = changes(field, job)?.len();
         let begun_us = now_us();
@@ -129,13 +140,30 @@ fn series(field: &Field<'_>, job: usize, spikes: usize) -> Result<Vec<f64>, Fail
         while begun.elapsed() < ANSWER_MAX && place(field, job).is_none_or(|now| now == before) {
             thread::sleep(Duration::from_millis(200));
         }
-        if let Some(ended_us) = changes(field, job)?.get(known) {
-            all.push((ended_us - begun_us) / 1e6);
+        match changes(field, job)?.get(known) {
+            Some(ended_us) => series.answered.push((ended_us - begun_us) / 1e6),
+            None => {
+                let why = decisions(field, job, begun_us)?;
+                series
+                    .missed
+                    .push(format!("spike {spike} of {} was not left: {why}", name(job)));
+            }
         }
         drop(load);
         thread::sleep(BETWEEN);
     }
-    Ok(all)
+    Ok(series)
+}
+
+/// What was decided since a time, and when after it.
+fn decisions(field: &Field<'_>, job: usize, since_us: f64) -> Result<String, Failure> {
+    let told = events::of(&field.cluster, &name(job), "decision")?;
+    let lines = told.iter().filter_map(|event| {
+        let after_s = (micros(event["time"].as_str()?)? - since_us) / 1e6;
+        let (chosen, reason) = (event["chosen"].as_str().unwrap_or("nothing"), event["reason"].as_str()?);
+        (after_s > -10.0).then(|| format!("after {after_s:.1} s {chosen}: {reason}"))
+    });
+    Ok(lines.collect::<Vec<_>>().join("; "))
 }
 
 /// When each change was committed, in microseconds since 1970.
