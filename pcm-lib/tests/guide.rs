@@ -63,7 +63,7 @@ fn every_piece_of_c_in_the_guide_compiles() {
 /// Runs a program of the guide, made small, on two ranks.
 fn program_output(piece: &str, with: With) -> String {
     let small = piece.replace(
-        "CELLS = 1 << 20, ITERATIONS = 10000",
+        "CELLS = 1 << 20, ITERATIONS = 100000",
         "CELLS = 1 << 10, ITERATIONS = 300",
     );
     assert_ne!(small, piece, "the size of the guide's program was not found");

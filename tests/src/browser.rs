@@ -1,10 +1,12 @@
 //! A real headless Chromium, driven over its debugging pipe. Must never reach beyond loopback by itself.
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use serde_json::{Value, json};
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{BufRead, BufReader, Write},
+    os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
@@ -16,6 +18,9 @@ use tempfile::TempDir;
 /// What one step of the browser may take; it starts in seconds on a machine that does much else.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Killed processes are gone far sooner.
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
+
 /// A browser with one page.
 pub struct Browser {
     child: Child,
@@ -24,7 +29,7 @@ pub struct Browser {
     session: String,
     number: u64,
     complaints: Vec<String>,
-    _home: TempDir,
+    home: TempDir,
 }
 
 /// The browser of this machine.
@@ -67,6 +72,7 @@ impl Browser {
             .env("PIPE_OUT", &out)
             .env("HOME", home.path())
             .env("TMPDIR", home.path());
+        command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("a shell");
         let to = OpenOptions::new().write(true).open(&into).expect("the browser's input");
@@ -87,7 +93,7 @@ impl Browser {
             session: String::new(),
             number: 0,
             complaints: Vec::new(),
-            _home: home,
+            home,
         };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
@@ -181,7 +187,14 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        let group = Pid::from_child(&self.child);
+        let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
+        // Its helpers end a little later than itself, and write into its folder until then.
+        let end = Instant::now() + ENDED_WITHIN;
+        let is_there = || test_kill_process_group(group).is_ok() || fs::remove_dir_all(self.home.path()).is_err();
+        while self.home.path().exists() && is_there() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }

@@ -68,6 +68,12 @@ impl<'a> OwnCluster<'a> {
         record["id"].as_str().map(str::to_owned)
     }
 
+    /// Words of which each of its programs has one in its environment or its arguments.
+    pub(crate) fn marks(&self) -> Vec<String> {
+        let folder = self.folder.display().to_string();
+        self.id().into_iter().chain([folder]).collect()
+    }
+
     /// `pcmctl` on this cluster.
     pub(crate) fn pcmctl(&self, arguments: &[&str]) -> Command {
         let mut command = self.environment.command(self.environment.release.join("pcmctl"));

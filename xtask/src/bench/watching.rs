@@ -3,6 +3,7 @@
 //! traced. The watchers run on the CPUs of the job, which is the worst place for them.
 
 use super::{
+    cpu_taken,
     interleave::{self, Variant},
     registry::{Bench, Context, Report},
     samples::{Ratio, Samples},
@@ -11,6 +12,7 @@ use super::{
 use crate::{failure::Failure, own_cluster::OwnCluster};
 use serde_json::Value;
 use std::{
+    cell::RefCell,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Child, Command, Stdio},
@@ -46,8 +48,8 @@ const JOB: &str = "watched";
 
 const RANKS: u32 = 2;
 
-/// About 10,000 MPI calls a second and rank on a machine of 2020; the figure of this one is printed.
-const PLATE: [&str; 4] = ["--rows", "340", "--cols", "340"];
+/// About 10,000 MPI calls a second and rank on a machine of 2026, of which the figure is printed.
+const PLATE: [&str; 4] = ["--rows", "800", "--cols", "800"];
 
 /// Any answer of `pcmctl` comes far sooner.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -73,34 +75,30 @@ fn run(context: &Context) -> Result<Report, Failure> {
 
 fn shown(context: &Context) -> Result<Report, Failure> {
     let (cluster, _job) = watched(context)?;
-    let watch = |window| {
+    let watch = |window, taken: &Taken| {
         let _watchers = Watchers::start(&cluster)?;
-        rate(&cluster, window)
+        rate(&cluster, window, taken)
     };
     let series = compared(context, &cluster, "top, dashboard, metrics", watch)?;
-    Ok(report(
-        series,
-        "under top, dashboard and metrics / unwatched",
-        ">= 0.995",
-    ))
+    Ok(report(series, "under top, dashboard and metrics", ">= 0.995"))
 }
 
 fn traced(context: &Context) -> Result<Report, Failure> {
     let (cluster, _job) = watched(context)?;
     let file = std::env::temp_dir().join(format!("pcm-xtask-{}.trace.json", std::process::id()));
     let mut calls_per_second = 0.0;
-    let trace = |window: Duration| {
+    let trace = |window: Duration, taken: &Taken| {
         let mut command = cluster.pcmctl(&["trace", JOB, "--json", "--seconds"]);
         command.arg((window + SETTLED_AFTER + Duration::from_secs(1)).as_secs().to_string());
         let mut tracing = Running::start(command.arg("--out").arg(&file).stdout(Stdio::piped()))?;
-        let rate = rate(&cluster, window)?;
+        let rate = rate(&cluster, window, taken)?;
         calls_per_second = tracing.calls_per_second()? / f64::from(RANKS);
         Ok(rate)
     };
     let series = compared(context, &cluster, "traced", trace);
     // It may not have come to be.
     let _ = std::fs::remove_file(&file);
-    let mut report = report(series?, "traced / unwatched", ">= 0.97");
+    let mut report = report(series?, "traced", ">= 0.97");
     report
         .remarks
         .push(format!("traced: {calls_per_second:.0} MPI calls a second and rank"));
@@ -123,32 +121,50 @@ fn watched(context: &Context) -> Result<(OwnCluster<'_>, Running), Failure> {
     Ok((cluster, job))
 }
 
-/// Windows of one job, watched and not, in turn.
+/// Per cent of a CPU that the cluster's programs took in each window.
+type Taken = RefCell<Vec<f64>>;
+
+/// Windows of one job, watched and not, in turn; then what the cluster's programs took in each.
 fn compared(
     context: &Context,
     cluster: &OwnCluster<'_>,
     name: &str,
-    mut watch: impl FnMut(Duration) -> Result<f64, Failure>,
+    mut watch: impl FnMut(Duration, &Taken) -> Result<f64, Failure>,
 ) -> Result<Vec<Samples>, Failure> {
+    let taken = [Taken::default(), Taken::default()];
     let (window, rounds) = if context.quick { (1, 3) } else { (2, PAIRS) };
     let window = Duration::from_secs(window);
     let mut variants = [
-        Variant::new("unwatched", || rate(cluster, window)),
-        Variant::new(name, || watch(window)),
+        Variant::new("unwatched", || rate(cluster, window, &taken[0])),
+        Variant::new(name, || watch(window, &taken[1])),
     ];
-    interleave::rounds(&mut variants, rounds, "it/s")
+    let mut series = interleave::rounds(&mut variants, rounds, "it/s")?;
+    drop(variants);
+    for (taken, of) in taken.into_iter().zip(["unwatched", name]) {
+        let mut samples = Samples::new(format!("CPU of pcmctl, daemon and agent, {of}"), "%");
+        // The first window of each is for warming up.
+        samples.values = taken.into_inner().split_off(1);
+        series.push(samples);
+    }
+    Ok(series)
 }
 
 fn report(series: Vec<Samples>, name: &str, target: &'static str) -> Report {
+    let ratio = |name: String, value| Ratio {
+        name,
+        value,
+        target: Some(target),
+    };
+    let more = (series[3].median() - series[2].median()) / 100.0;
     Report {
-        ratios: vec![Ratio {
-            name: name.into(),
-            value: series[1].paired_ratio(&series[0]),
-            target: Some(target),
-        }],
+        ratios: vec![
+            ratio(format!("{name} / unwatched, speed"), series[1].paired_ratio(&series[0])),
+            ratio(format!("{name}, if the job stood still for all CPU time taken"), 1.0 - more),
+        ],
         series,
         remarks: vec![
             "heat2d, two ranks, windows of one job in turn; medians of paired ratios; who watches shares the job's CPUs".into(),
+            "the speed scatters by far more than what is asked for; CPU time is exact, and the worst it can do is shown".into(),
         ],
         ..Report::default()
     }
@@ -182,14 +198,20 @@ fn iteration(cluster: &OwnCluster<'_>) -> Result<u64, Failure> {
 }
 
 /// Iterations per second over a window, once all that watches has come up.
-fn rate(cluster: &OwnCluster<'_>, window: Duration) -> Result<f64, Failure> {
+fn rate(cluster: &OwnCluster<'_>, window: Duration, taken: &Taken) -> Result<f64, Failure> {
     thread::sleep(SETTLED_AFTER);
+    let marks = cluster.marks();
     let moment = || -> Result<(u64, Instant), Failure> {
         let iteration = iteration(cluster)?;
         Ok((iteration, Instant::now()))
     };
     let (first, since) = moment()?;
+    let before = cpu_taken::so_far(&marks);
     thread::sleep(window);
+    let nanoseconds = cpu_taken::between(&before, &cpu_taken::so_far(&marks));
+    taken
+        .borrow_mut()
+        .push(nanoseconds as f64 / window.as_nanos() as f64 * 100.0);
     let (last, until) = moment()?;
     Ok(last.saturating_sub(first) as f64 / (until - since).as_secs_f64())
 }
