@@ -4,6 +4,7 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::method::{self, Wanted};
 use crate::steer::{self, DONE_WITHIN};
 use crate::{lookup, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
@@ -30,6 +31,9 @@ pub(crate) struct Options {
     /// How to carry it out
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Mode::Auto)]
     mode: Mode,
+    /// How processes are managed, how data moves, and when constant data does; auto is what the job was started with
+    #[arg(long, value_name = "METHOD", value_parser = method::parser(), default_value = "auto")]
+    method: Wanted,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -49,6 +53,7 @@ pub(crate) async fn change(options: &Options, change: LayoutChange, cluster: &Cl
         change,
         mode,
         cause: "pcmctl".to_owned(),
+        method: options.method.0,
     };
     match link.ask(request, DONE_WITHIN).await? {
         DaemonToControl::Reconfigured(done) if options.json => output::print_json(&done)?,
@@ -98,6 +103,7 @@ mod tests {
             bytes_ahead: Bytes(0),
             pause_ms: 1.25,
             mode: layout::Mode::Relaunch,
+            method: None,
             total_ms: 40.0,
             phases_ms: Vec::new(),
         };

@@ -14,6 +14,7 @@ pub mod hostfile;
 mod layout;
 pub mod link;
 pub mod lookup;
+mod method;
 mod metrics;
 pub mod output;
 mod progress;

@@ -6,6 +6,7 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::ids::{Bytes, Iteration, JobId, NodeName, Rank};
 use pcm_proto::layout::{Mode, ModeWanted};
+use pcm_proto::method::Method;
 use std::time::Duration;
 
 /// All deadlines of an order together; its daemon gives up before.
@@ -52,6 +53,7 @@ impl Order {
             change,
             mode: ModeWanted::Auto,
             cause: cause.to_owned(),
+            method: None,
         }
     }
 }
@@ -80,13 +82,14 @@ pub(crate) fn checkpoint_words(iteration: Iteration, ranks: u32, size: Bytes, he
 
 /// What a change of layout did and cost, in one line.
 pub(crate) fn change_words(done: &Reconfigured) -> String {
+    let how = match (done.mode, done.method) {
+        (Mode::Relaunch, _) => " by relaunch".to_owned(),
+        (Mode::Live, Some(method)) if method != Method::default() => format!(" by {method}"),
+        (Mode::Live, _) => String::new(),
+    };
     format!(
-        "{}{}: {} to {} ranks, {} moved, {} of data, pause {:.1} ms, {:.1} ms in all",
+        "{}{how}: {} to {} ranks, {} moved, {} of data, pause {:.1} ms, {:.1} ms in all",
         done.plan,
-        match done.mode {
-            Mode::Live => "",
-            Mode::Relaunch => " by relaunch",
-        },
         done.ranks_before,
         done.ranks_after,
         done.moved.len(),

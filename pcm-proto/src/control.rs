@@ -7,6 +7,7 @@ use crate::ids::{Bytes, Iteration, JobId, NodeName, ProcessId, Rank};
 use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
 use crate::layout::ModeWanted;
 use crate::look::RankLook;
+use crate::method::Method;
 use crate::series::Series;
 use crate::trace::TraceChunk;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,8 @@ pub enum ControlToDaemon {
         mode: ModeWanted,
         /// Who or what asks, for the event.
         cause: String,
+        /// How data moves; `None` leaves it to the job.
+        method: Option<Method>,
     },
     /// Make a checkpoint of a job now; answered by `Checkpointed` when it is complete.
     Checkpoint {

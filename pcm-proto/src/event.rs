@@ -3,6 +3,7 @@
 
 use crate::ids::{Bytes, Epoch, Iteration, JobId, NodeName, Rank};
 use crate::layout::Mode;
+use crate::method::Method;
 use serde::{Deserialize, Serialize};
 
 /// One event.
@@ -174,6 +175,8 @@ pub struct Reconfigured {
     pub pause_ms: f64,
     /// How it was carried out.
     pub mode: Mode,
+    /// How processes and data were handled; of a relaunch, nothing of the kind.
+    pub method: Option<Method>,
     /// From the request to the commit; of a relaunch, until the last rank runs.
     pub total_ms: f64,
     /// Time by phase, in the order they were gone through.

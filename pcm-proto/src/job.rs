@@ -1,6 +1,7 @@
 //! What a job is asked to be, and what can be said of it while it runs.
 
 use crate::ids::{Bytes, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
+use crate::method::Method;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -55,6 +56,8 @@ pub struct JobSpec {
     pub detached: bool,
     /// How often it is started again after crashes; 0 ends it with the first.
     pub restarts_max: u32,
+    /// How data moves when it is reconfigured live; `None` leaves the default.
+    pub method: Option<Method>,
 }
 
 /// Where a job stands. `Running` is all that most users ever see.

@@ -4,6 +4,7 @@
 //! coordinator, not here.
 
 use crate::ids::{Epoch, NodeName, ProcessId, Rank, WorldId};
+use crate::method::Method;
 use serde::{Deserialize, Serialize};
 
 /// One process of a layout; its rank is its position.
@@ -159,6 +160,8 @@ pub struct PlanRequest {
     pub weights: Vec<u32>,
     /// Witnesses of the layout wanted.
     pub witnesses: Vec<NodeName>,
+    /// How data moves, if it is carried out live.
+    pub method: Method,
 }
 
 /// What one reconfiguration does: the layout before and the one after, every process named.
@@ -176,6 +179,8 @@ pub struct Plan {
     pub new: Layout,
     /// For each new rank the old one it continues, if any.
     pub continues: Vec<Option<Rank>>,
+    /// How data moves, if it is carried out live.
+    pub method: Method,
 }
 
 impl Plan {
@@ -259,6 +264,7 @@ mod tests {
             old,
             new,
             continues: vec![Some(Rank(0)), Some(Rank(1))],
+            method: Method::default(),
         };
         assert_eq!(plan.leavers().map(|m| m.process.0).collect::<Vec<_>>(), [1]);
         assert_eq!(plan.newcomers().map(|m| m.process.0).collect::<Vec<_>>(), [2]);

@@ -15,6 +15,7 @@ pub mod job;
 pub mod keeper;
 pub mod layout;
 pub mod look;
+pub mod method;
 pub mod outcome;
 pub mod page;
 pub mod parked;

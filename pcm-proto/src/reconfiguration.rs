@@ -6,6 +6,7 @@
 
 use crate::ids::{Bytes, Epoch, Iteration, NodeName, ProcessId, Rank, Term, WorldId};
 use crate::layout::{Layout, Mode, Plan};
+use crate::method::Method;
 pub use crate::outcome::{AbortReason, Decision, Failure, Loss};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -346,6 +347,8 @@ pub struct MeetOrder {
     pub continues: Vec<Option<Rank>>,
     /// Shares of the new ranks; empty means equal.
     pub weights: Vec<u32>,
+    /// How they join and how data moves.
+    pub method: Method,
 }
 
 /// Daemon to rank, about a reconfiguration.

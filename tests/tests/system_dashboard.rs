@@ -161,6 +161,7 @@ fn recording(ranks: u32, nodes: u32) -> String {
             bytes_ahead: pcm_proto::ids::Bytes(0),
             pause_ms: 12.5,
             mode: Mode::Live,
+            method: None,
             total_ms: 50.0,
             phases_ms: vec![("preparing".to_owned(), 40.0), ("moving".to_owned(), 10.0)],
         }))

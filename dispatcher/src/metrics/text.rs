@@ -224,6 +224,7 @@ mod tests {
             bytes_ahead: Bytes(0),
             pause_ms: 250.0,
             mode: Mode::Live,
+            method: None,
             total_ms: 300.0,
             phases_ms: Vec::new(),
         };

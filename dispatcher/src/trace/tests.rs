@@ -122,6 +122,7 @@ fn phases_follow_each_other_within_their_reconfiguration() {
         bytes_ahead: Bytes(0),
         pause_ms: 3.0,
         mode: Mode::Live,
+        method: None,
         total_ms: 8.0,
         phases_ms: vec![("preparing".to_owned(), 6.0), ("moving".to_owned(), 2.0)],
     };

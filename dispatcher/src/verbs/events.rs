@@ -116,6 +116,7 @@ mod tests {
     use pcm_proto::event::{EventKind, Reconfigured};
     use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName};
     use pcm_proto::layout::Mode;
+    use pcm_proto::method::Method;
 
     fn event(kind: EventKind) -> Event {
         Event {
@@ -152,11 +153,13 @@ mod tests {
             bytes_ahead: Bytes(0),
             pause_ms: 1.0,
             mode: Mode::Live,
+            method: Some(Method::default()),
             total_ms: 2.0,
             phases_ms: vec![("preparing".into(), 0.5)],
         }))));
         assert_eq!(line["kind"], "reconfigured");
         assert_eq!(line["mode"], "live");
+        assert_eq!(line["method"], "merge-p2p-async");
         assert_eq!(line["plan"], "migrate");
         assert_eq!(line["phases_ms"]["preparing"], 0.5);
         assert_eq!(line["bytes_moved"], 8);

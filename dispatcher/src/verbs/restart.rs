@@ -114,6 +114,7 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
         mpi_settings: Vec::new(),
         detached: args.detach,
         restarts_max: RESTARTS_DEFAULT,
+        method: None,
     };
     set(
         &mut spec,

@@ -3,6 +3,7 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::method::{self, Wanted};
 use crate::run::attached::{self, Attached};
 use crate::run::watching::Wanted;
 use crate::{output, time};
@@ -81,6 +82,11 @@ pub(crate) struct Args {
     /// Start the job again after a crash, from its newest checkpoint, this often at most; 0: never
     #[arg(long, value_name = "N", default_value_t = RESTARTS_DEFAULT)]
     max_restarts: u32,
+    /// How processes are managed and data moves when its ranks change: merge keeps the processes that stay, baseline
+    /// starts all anew (-intra: over one communicator); p2p or collective; constant data async, while ranks iterate, or
+    /// sync, with everything else; auto is what was measured to be fastest
+    #[arg(long, value_name = "METHOD", value_parser = method::parser(), default_value = "auto")]
+    method: Wanted,
     /// Begin each line of output with its rank
     #[arg(long)]
     label: bool,
@@ -285,6 +291,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
             .collect::<Result<_, _>>()?,
         detached: args.detach,
         restarts_max: args.max_restarts,
+        method: args.method.0,
     })
 }
 

@@ -36,6 +36,7 @@ fn reconfigured(second: u64, plan: &str, before: u32, after: u32, moved: Vec<Mov
             bytes_ahead: Bytes(0),
             pause_ms: 12.5,
             mode: Mode::Live,
+            method: None,
             total_ms: 50.0,
             phases_ms: Vec::new(),
         })),

@@ -117,7 +117,7 @@ fn check(request: &PlanRequest, ground: &Ground<'_>) -> Result<(), PlanError> {
 
 fn mode(request: &PlanRequest, ground: &Ground<'_>) -> Result<Mode, PlanError> {
     let is_newcomer = |seat: &Seat| !matches!(seat, Seat::Stay { .. });
-    let joining = u32::from(request.seats.iter().any(is_newcomer));
+    let joining = u32::from(request.method.starts_all() || request.seats.iter().any(is_newcomer));
     let in_communicator = ground.old.worlds().len() as u32 + joining;
     let met = ground.worlds_met.saturating_add(joining).max(in_communicator);
     let limits = ground.limits;
@@ -150,21 +150,22 @@ fn take_world(fresh: &mut Fresh) -> Result<WorldId, PlanError> {
     Ok(world)
 }
 
-/// All newcomers form one world, over however many nodes: they are joined in one step.
+/// All newcomers form one world, over however many nodes: they are joined in one step. A method that starts all
+/// processes anew makes newcomers of the ranks that stay, too.
 fn members_live(request: &PlanRequest, old: &Layout, fresh: &mut Fresh) -> Result<Vec<Member>, PlanError> {
     let mut world = None;
     let mut members = Vec::with_capacity(request.seats.len());
     for seat in &request.seats {
         members.push(match seat {
-            Seat::Stay { rank } => old.members[rank.0 as usize].clone(),
-            Seat::Move { to: node, .. } | Seat::Join { node } => {
+            Seat::Stay { rank } if !request.method.starts_all() => old.members[rank.0 as usize].clone(),
+            Seat::Stay { .. } | Seat::Move { .. } | Seat::Join { .. } => {
                 let world = match world {
                     Some(world) => world,
                     None => *world.insert(take_world(fresh)?),
                 };
                 Member {
                     process: take_process(fresh)?,
-                    node: node.clone(),
+                    node: node_of(seat, old).clone(),
                     world,
                 }
             }
@@ -205,6 +206,7 @@ fn finish(request: &PlanRequest, ground: &Ground<'_>, mode: Mode, members: Vec<M
         old: ground.old.clone(),
         new,
         continues: continues.collect(),
+        method: request.method,
     };
     // A successor can only be sure that nothing was decided when it has heard the one who decides.
     if !plan.participants().contains(ground.me) {
@@ -261,5 +263,6 @@ pub fn meet_order(plan: &Plan, ports: &[WorldPort]) -> MeetOrder {
         order,
         continues: plan.continues.clone(),
         weights: plan.new.weights.clone(),
+        method: plan.method,
     }
 }

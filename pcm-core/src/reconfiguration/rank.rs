@@ -422,6 +422,7 @@ impl RankSide {
 mod tests {
     use super::*;
     use pcm_proto::ids::{Epoch, Term};
+    use pcm_proto::method::Method;
     use pcm_proto::reconfiguration::MeetingWorld;
 
     fn attempt(number: u32) -> Attempt {
@@ -445,6 +446,7 @@ mod tests {
             order: vec![0, 2],
             continues: vec![Some(Rank(0)), Some(Rank(1))],
             weights: Vec::new(),
+            method: Method::default(),
         })
     }
 

@@ -38,6 +38,7 @@ pub(crate) fn spec(size: u32, world: WorldShape) -> JobSpec {
         mpi_settings: Vec::new(),
         detached: false,
         restarts_max: 100,
+        method: None,
     }
 }
 

@@ -8,6 +8,7 @@ use pcm_core::reconfiguration::reconfigurer::Reconfigurer;
 use pcm_core::reconfiguration::record::JobRecord;
 use pcm_proto::ids::{Bytes, Epoch, Iteration, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::layout::{Layout, Member, ModeWanted, PlanKind, PlanRequest, Seat};
+use pcm_proto::method::Method;
 use pcm_proto::reconfiguration::{Attempt, ReconfigurationMessage, ReconfigurationOrder, ReconfigurationReport, Tally};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -34,6 +35,7 @@ pub(crate) fn migrate(size: u32, rank: u32, to: &str) -> PlanRequest {
         seats: (0..size).map(seat).collect(),
         weights: Vec::new(),
         witnesses: Vec::new(),
+        method: Method::default(),
     }
 }
 

@@ -213,6 +213,7 @@ impl Daemon {
                 change,
                 mode: ModeWanted::Live,
                 cause,
+                method: None,
             },
         );
     }

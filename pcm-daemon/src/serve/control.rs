@@ -292,6 +292,7 @@ impl Daemon {
                 change,
                 mode,
                 cause,
+                method,
             } => {
                 self.on_reconfigure(
                     from,
@@ -300,6 +301,7 @@ impl Daemon {
                         change,
                         mode,
                         cause,
+                        method,
                     },
                 );
             }

@@ -99,6 +99,7 @@ impl Daemon {
             change: LayoutChange::Evacuate { node: self.own.clone() },
             mode: ModeWanted::Auto,
             cause: format!("drain of {}", self.own),
+            method: None,
         };
         self.ask(
             &coordinator,

@@ -10,6 +10,7 @@ use pcm_proto::control::{DaemonToControl, LayoutChange, Refusal};
 use pcm_proto::ids::{JobId, NodeName, Rank};
 use pcm_proto::job::RankStatus;
 use pcm_proto::layout::{ModeWanted, PlanKind, PlanRequest, Seat};
+use pcm_proto::method::Method;
 use pcm_proto::refusal;
 
 /// Shares are whole numbers of about this size, so that a per cent of speed counts.
@@ -29,6 +30,8 @@ pub(super) struct LayoutAsked {
     pub(super) change: LayoutChange,
     pub(super) mode: ModeWanted,
     pub(super) cause: String,
+    /// Instead of the job's.
+    pub(super) method: Option<Method>,
 }
 
 impl Daemon {
@@ -83,6 +86,7 @@ impl Daemon {
             seats: wanted.seats,
             weights: wanted.weights,
             witnesses: if has_own { Vec::new() } else { vec![self.own.clone()] },
+            method: asked.method.or(coordinated.state.spec().method).unwrap_or_default(),
         };
         let input = Input::Request {
             request,

@@ -34,6 +34,7 @@ impl Daemon {
             change,
             mode: ModeWanted::Auto,
             cause: "the program".to_owned(),
+            method: None,
         };
         let question = Question::Control(Box::new(request));
         self.ask(&coordinator, question, Purpose::Wish { job }, WISH_WITHIN);

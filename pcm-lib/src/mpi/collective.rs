@@ -6,6 +6,7 @@ use super::{
     error::check,
     request::{byte, count_of, none},
 };
+use mpi_sys::MPI_Comm;
 
 impl Communicator {
     /// Gives every process the bytes that `root` has.
@@ -28,13 +29,22 @@ impl Communicator {
     /// # Safety
     /// As for [`Communicator::ibcast`], for both numbers.
     pub unsafe fn iallreduce_min(&self, own: &u64, least: &mut u64) -> Result<Request, MpiError> {
-        let mut request = none();
-        // SAFETY: as in `ibcast`.
-        let code = unsafe {
-            let (own, least) = (std::ptr::from_ref(own).cast(), std::ptr::from_mut(least).cast());
-            let (number, smallest) = (mpi_sys::RSMPI_UINT64_T, mpi_sys::RSMPI_MIN);
-            mpi_sys::PMPI_Iallreduce(own, least, 1, number, smallest, self.handle(), &mut request)
-        };
-        check("Iallreduce", code).map(|()| Request(request))
+        // SAFETY: by contract.
+        unsafe { iallreduce_min(self.handle(), own, least) }
     }
+}
+
+/// See [`Communicator::iallreduce_min`]; of an inter-communicator the numbers are those of the other side.
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn iallreduce_min(communicator: MPI_Comm, own: &u64, least: &mut u64) -> Result<Request, MpiError> {
+    let mut request = none();
+    // SAFETY: the communicator exists, the memory stays by contract.
+    let code = unsafe {
+        let (own, least) = (std::ptr::from_ref(own).cast(), std::ptr::from_mut(least).cast());
+        let (number, smallest) = (mpi_sys::RSMPI_UINT64_T, mpi_sys::RSMPI_MIN);
+        mpi_sys::PMPI_Iallreduce(own, least, 1, number, smallest, communicator, &mut request)
+    };
+    check("Iallreduce", code).map(|()| Request(request))
 }

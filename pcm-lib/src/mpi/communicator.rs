@@ -126,6 +126,24 @@ impl Communicator {
         Ok(InterCommunicator(made))
     }
 
+    /// This group and another that is apart from it, for processes that `all` knows: `leader` is a rank here, the other
+    /// side's leader has rank `remote_leader` in `all`. Collective over both groups.
+    pub fn between(
+        &self,
+        leader: u32,
+        all: &Self,
+        remote_leader: u32,
+        tag: u32,
+    ) -> Result<InterCommunicator, MpiError> {
+        let mut made = null();
+        let (leader, remote, tag) = (leader.cast_signed(), remote_leader.cast_signed(), tag.cast_signed());
+        // SAFETY: as in `rank`.
+        let code = unsafe { mpi_sys::PMPI_Intercomm_create(self.0, leader, all.0, remote, tag, &mut made) };
+        check("Intercomm_create", code)?;
+        returns_errors(made)?;
+        Ok(InterCommunicator(made))
+    }
+
     /// Treats errors as `other` does, and has this name.
     pub fn takes_after(&self, other: &Self, name: &CStr) -> Result<(), MpiError> {
         // SAFETY: both communicators exist; the handler that was got counts a reference, which is freed; the name ends

@@ -1,6 +1,8 @@
 //! The checked layer over mpi-sys: every return code becomes a `Result`, handles are types of their own. It calls
 //! PMPI, so the library's own traffic is not counted as the application's.
 
+mod all_to_all;
+mod apart;
 mod bytes;
 mod collective;
 mod communicator;
@@ -12,7 +14,10 @@ mod phase;
 mod port;
 mod request;
 mod request_set;
+mod transport;
 
+pub use all_to_all::{AllToAll, Stretch};
+pub use apart::Apart;
 pub use communicator::{Communicator, InterCommunicator};
 pub use error::{ErrorsReturned, MpiError};
 pub use info::Info;
@@ -20,3 +25,4 @@ pub use phase::{Phase, phase};
 pub use port::Port;
 pub use request::{Received, Request, Waited};
 pub use request_set::{Completed, RequestSet};
+pub use transport::{Transport, are_complete};

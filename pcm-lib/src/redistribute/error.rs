@@ -96,6 +96,11 @@ pub enum MoveError {
         /// What.
         problem: String,
     },
+    /// There is no memory for what travels.
+    NoRoom {
+        /// How much is wanted.
+        bytes: u64,
+    },
     /// A sender gave up.
     SenderStopped {
         /// Its rank in the transfer communicator.
@@ -166,6 +171,10 @@ impl fmt::Display for MoveError {
             Self::Unexpected { from, problem } => {
                 write!(f, "process {from} sent what this one does not expect: {problem}")
             }
+            Self::NoRoom { bytes } => write!(
+                f,
+                "there is no memory for {bytes} bytes that travel by a collective operation; choose a method with p2p"
+            ),
             Self::SenderStopped { from } => write!(f, "process {from} stopped sending"),
             Self::Elsewhere { rank } => write!(f, "process {rank} cannot take part; its own report says why"),
         }

@@ -6,7 +6,7 @@ use super::{
     outbound::Outbound,
     pending::{Pending, Purpose},
 };
-use crate::mpi::{Communicator, Received};
+use crate::mpi::{Received, Transport};
 use pcm_proto::reconfiguration::Tally;
 
 /// Both directions of a move.
@@ -30,7 +30,7 @@ impl Exchange {
 
     /// Goes on as far as possible without waiting; says whether anything happened. After an error everything that had
     /// come was taken all the same.
-    pub(super) fn step(&mut self, transfer: &Communicator) -> Result<bool, MoveError> {
+    pub(super) fn step(&mut self, transfer: &dyn Transport) -> Result<bool, MoveError> {
         // Receives first: a message that finds its place costs no copy.
         let mut has_happened = self.inbound.post(transfer, &mut self.pending)?;
         has_happened |= self.outbound.post(transfer, &mut self.pending)?;
@@ -68,13 +68,13 @@ impl Exchange {
     }
 
     /// Sends no more, and forgets what still comes.
-    pub(super) fn stop(&mut self, transfer: &Communicator) -> Result<(), MoveError> {
+    pub(super) fn stop(&mut self, transfer: &dyn Transport) -> Result<(), MoveError> {
         self.inbound.drain();
         self.outbound.stop(transfer, &mut self.pending)
     }
 
     /// After [`Exchange::stop`]: as [`Exchange::step`].
-    pub(super) fn drain(&mut self, transfer: &Communicator) -> Result<bool, MoveError> {
+    pub(super) fn drain(&mut self, transfer: &dyn Transport) -> Result<bool, MoveError> {
         self.inbound.cancel_stopped(&mut self.pending)?;
         self.step(transfer)
     }

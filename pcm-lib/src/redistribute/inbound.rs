@@ -7,12 +7,12 @@ use super::{
     Limits, MoveError,
     checksum::checksum,
     in_stream::InStream,
-    leg::{Leg, LegBytes},
+    leg::Leg,
     notes::{NOTE_BYTES_MAX, entries_decode, lengths_bytes, lengths_decode},
     pending::{Pending, Purpose, tag},
     staging::Staging,
 };
-use crate::mpi::{Communicator, Received};
+use crate::mpi::{Received, Transport};
 use pcm_core::redistribution::{ChunkHeader, Ledger};
 use pcm_proto::{ids::Bytes, reconfiguration::Tally};
 
@@ -51,7 +51,7 @@ impl Inbound {
     }
 
     /// Posts what may be posted now; says whether that was anything.
-    pub(super) fn post(&mut self, transfer: &Communicator, pending: &mut Pending) -> Result<bool, MoveError> {
+    pub(super) fn post(&mut self, transfer: &dyn Transport, pending: &mut Pending) -> Result<bool, MoveError> {
         let mut has_posted = false;
         let mut served = 0;
         for (place, stream) in self.streams.iter_mut().enumerate() {
@@ -210,13 +210,9 @@ impl Inbound {
         self.received
     }
 
-    /// The opaque data that arrived.
-    pub(super) fn into_parcels(self) -> impl Iterator<Item = (Leg, Vec<u8>)> {
-        let legs = self.streams.into_iter().flat_map(InStream::into_legs);
-        legs.filter_map(|mut leg| match &mut leg.bytes {
-            LegBytes::Parcel(bytes) => bytes.take().map(|bytes| (leg, bytes)),
-            LegBytes::Array { .. } | LegBytes::Lent { .. } => None,
-        })
+    /// The legs, with the opaque data that arrived.
+    pub(super) fn into_legs(self) -> impl Iterator<Item = Leg> {
+        self.streams.into_iter().flat_map(InStream::into_legs)
     }
 
     /// Holds what has arrived against what was said of it.
@@ -261,7 +257,7 @@ fn chunk_post(
     place: usize,
     limits: Limits,
     staging: &mut Staging,
-    transfer: &Communicator,
+    transfer: &dyn Transport,
     pending: &mut Pending,
 ) -> Result<bool, MoveError> {
     let Some(header) = stream.next_chunk(limits.chunk_bytes as u64) else {

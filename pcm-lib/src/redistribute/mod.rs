@@ -15,6 +15,7 @@
 //! ```
 
 mod array_move;
+mod carrier;
 mod checksum;
 mod error;
 mod exchange;
@@ -29,8 +30,10 @@ mod notes;
 mod outbound;
 mod parcel_move;
 mod pending;
+mod round;
 mod staging;
 mod statement;
+mod together;
 mod vote;
 
 pub use error::{MoveError, NotDrained};

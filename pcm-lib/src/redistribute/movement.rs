@@ -4,22 +4,25 @@
 use super::{
     Limits, MoveError, NextLayout, NotDrained,
     array_move::{ArrayMove, Sides},
+    carrier::Carrier,
     exchange::Exchange,
     inbound::Inbound,
     leg::Leg,
     outbound::Outbound,
     parcel_move::ParcelMove,
     statement::{Statement, Stating},
+    together::Together,
     vote::{Verdict, Voice, Vote},
 };
 use crate::{
     ahead::Taken,
-    mpi::Communicator,
+    mpi::Transport,
     region::{Kind, Registry},
 };
 use pcm_core::redistribution::RankChange;
 use pcm_proto::{
     ids::{Bytes, ProcessId, RegionId},
+    method::Operation,
     reconfiguration::Tally,
 };
 use std::{
@@ -61,6 +64,7 @@ pub struct Movement {
     transfer_size: u32,
     rank: u32,
     limits: Limits,
+    operation: Operation,
     token: u64,
     arrays: Vec<ArrayMove>,
     parcels: Vec<ParcelMove>,
@@ -79,11 +83,11 @@ enum Stage {
     /// Every process says whether it can take part; what fails here is kept until all have said so.
     Voting(Vote, Option<MoveError>),
     /// Data travels.
-    Moving(Box<Exchange>),
+    Moving(Box<Carrier>),
     /// Only the decision is missing.
     Complete { sent: Tally, received: Tally },
-    /// It failed here; nothing of this process is under way but what an exchange may hold.
-    Failed(Option<Box<Exchange>>),
+    /// It failed here; nothing of this process is under way but what a carrier may hold.
+    Failed(Option<Box<Carrier>>),
 }
 
 impl Movement {
@@ -92,7 +96,7 @@ impl Movement {
     /// the same everywhere.
     pub fn begin(
         registry: &Registry,
-        transfer: &Communicator,
+        transfer: &dyn Transport,
         next: NextLayout,
         token: u64,
         limits: Limits,
@@ -105,6 +109,7 @@ impl Movement {
             transfer_size,
             rank,
             limits,
+            operation: Operation::default(),
             token,
             arrays: Vec::new(),
             parcels: Vec::new(),
@@ -113,6 +118,13 @@ impl Movement {
             received_ahead: 0,
             stage: Stage::Stating(Stating::begin(registry, transfer, rank, limits)?),
         })
+    }
+
+    /// By such an operation, the same on every process.
+    #[must_use]
+    pub fn by(mut self, operation: Operation) -> Self {
+        self.operation = operation;
+        self
     }
 
     /// With constant data that this process took before the meeting. If every process has what it needs, none of it
@@ -127,7 +139,7 @@ impl Movement {
     pub fn drive(
         &mut self,
         registry: &mut Registry,
-        transfer: &Communicator,
+        transfer: &dyn Transport,
         until: Instant,
     ) -> Result<Progress, MoveError> {
         let mut idle = 0;
@@ -182,7 +194,7 @@ impl Movement {
     pub fn abort(
         mut self,
         registry: &mut Registry,
-        transfer: &Communicator,
+        transfer: &dyn Transport,
         deadline: Instant,
     ) -> Result<(), NotDrained> {
         let messages = self.drain(registry, transfer, deadline);
@@ -202,7 +214,7 @@ impl Movement {
     }
 
     /// One step without waiting; says whether anything happened.
-    fn step(&mut self, registry: &mut Registry, transfer: &Communicator) -> Result<bool, MoveError> {
+    fn step(&mut self, registry: &mut Registry, transfer: &dyn Transport) -> Result<bool, MoveError> {
         match &mut self.stage {
             Stage::Stating(stating) => {
                 let statement = match stating.test(transfer) {
@@ -231,18 +243,18 @@ impl Movement {
                 if let Verdict::Against(rank) = verdict {
                     return Err(MoveError::Elsewhere { rank });
                 }
-                self.stage = Stage::Moving(Box::new(self.exchange(registry, verdict)));
+                self.stage = Stage::Moving(Box::new(self.carrier(registry, verdict)));
                 Ok(true)
             }
-            Stage::Moving(exchange) => {
-                if exchange.step(transfer)? {
+            Stage::Moving(carrier) => {
+                if carrier.step(transfer)? {
                     return Ok(true);
                 }
                 let arrays = &mut self.arrays;
                 if arrays.iter_mut().any(|array| array.copy_step(COPY_STEP_BYTES)) {
                     return Ok(true);
                 }
-                if !exchange.is_complete() {
+                if !carrier.is_complete() {
                     return Ok(false);
                 }
                 self.complete(registry)?;
@@ -292,8 +304,8 @@ impl Movement {
         !registry.has_constant() || self.ahead.as_ref().is_some_and(is_good)
     }
 
-    /// The streams to and from each process: nearest first, arrays before opaque data, the same order at both ends.
-    fn exchange(&mut self, registry: &Registry, verdict: Verdict) -> Exchange {
+    /// The legs to and from each process: nearest first, arrays before opaque data, the same order at both ends.
+    fn carrier(&mut self, registry: &Registry, verdict: Verdict) -> Carrier {
         let (mut leaving, mut coming) = (Vec::new(), Vec::new());
         let firsts: BTreeMap<RegionId, NonNull<u8>> = registry
             .storages()
@@ -319,20 +331,31 @@ impl Movement {
         let (size, rank) = (self.transfer_size, self.rank);
         let leaving = streams(leaving, |to| (to + size - rank) % size);
         let coming = streams(coming, |from| (rank + size - from) % size);
-        Exchange::new(
-            Outbound::new(leaving, self.limits, self.token),
-            Inbound::new(coming, self.limits, self.token),
-        )
+        match self.operation {
+            Operation::PointToPoint => Carrier::PointToPoint(Exchange::new(
+                Outbound::new(leaving, self.limits, self.token),
+                Inbound::new(coming, self.limits, self.token),
+            )),
+            Operation::Collective => {
+                let ids: Vec<RegionId> = registry.storages().map(|(id, _)| id).collect();
+                let travels = |id: &RegionId| {
+                    let form = registry.array_by_id(*id).form();
+                    !form.is_scratch && !(form.is_constant && verdict == Verdict::HaveAll)
+                };
+                let arrays = ids.into_iter().filter(travels);
+                Carrier::Collective(Together::new(leaving, coming, arrays, size, self.limits, self.token))
+            }
+        }
     }
 
     /// Everything has left and come: what can fail is done now, while the move can still be aborted.
     fn complete(&mut self, registry: &mut Registry) -> Result<(), MoveError> {
-        let Stage::Moving(exchange) = std::mem::replace(&mut self.stage, Stage::Failed(None)) else {
+        let Stage::Moving(carrier) = std::mem::replace(&mut self.stage, Stage::Failed(None)) else {
             return Ok(());
         };
-        let (mut sent, mut received) = exchange.tallies();
+        let (mut sent, mut received) = carrier.tallies();
         (sent.ahead, received.ahead) = (Bytes(self.sent_ahead), Bytes(self.received_ahead));
-        for (leg, mut bytes) in exchange.into_inbound().into_parcels() {
+        for (leg, mut bytes) in carrier.into_parcels() {
             self.parcels.iter_mut().any(|parcel| parcel.take(&leg, &mut bytes));
         }
         let is_leaver = self.change.rank_after(ProcessId(self.rank)).is_none();
@@ -347,17 +370,17 @@ impl Movement {
     fn fail(&mut self) {
         let stage = std::mem::replace(&mut self.stage, Stage::Failed(None));
         self.stage = match stage {
-            Stage::Moving(exchange) => Stage::Failed(Some(exchange)),
+            Stage::Moving(carrier) => Stage::Failed(Some(carrier)),
             Stage::Stating(_) | Stage::Voting(..) | Stage::Complete { .. } | Stage::Failed(_) => stage,
         };
     }
 
     /// Brings messages under way to an end; returns how many are left at the deadline.
-    fn drain(&mut self, registry: &Registry, transfer: &Communicator, deadline: Instant) -> usize {
+    fn drain(&mut self, registry: &Registry, transfer: &dyn Transport, deadline: Instant) -> usize {
         let mut idle = 0;
-        if let Stage::Moving(exchange) | Stage::Failed(Some(exchange)) = &mut self.stage {
+        if let Stage::Moving(carrier) | Stage::Failed(Some(carrier)) = &mut self.stage {
             // A failure shows in what is left under way.
-            _ = exchange.stop(transfer);
+            _ = carrier.stop(transfer);
         }
         loop {
             let (under_way, has_happened) = self.drain_step(registry, transfer);
@@ -372,7 +395,7 @@ impl Movement {
 
     /// One step of the way out, which leads through the vote: others may be waiting for it, or move already. Says how
     /// much is under way, and whether anything happened.
-    fn drain_step(&mut self, registry: &Registry, transfer: &Communicator) -> (usize, bool) {
+    fn drain_step(&mut self, registry: &Registry, transfer: &dyn Transport) -> (usize, bool) {
         match &mut self.stage {
             Stage::Stating(stating) => match stating.test(transfer) {
                 Ok(None) | Err(MoveError::Mpi(_)) => (1, false),
@@ -387,17 +410,17 @@ impl Movement {
             Stage::Voting(vote, _) => match vote.test() {
                 Ok(Some(Verdict::Against(_))) => (0, false),
                 Ok(Some(verdict)) => {
-                    let mut exchange = Box::new(self.exchange(registry, verdict));
-                    _ = exchange.stop(transfer);
-                    self.stage = Stage::Moving(exchange);
+                    let mut carrier = Box::new(self.carrier(registry, verdict));
+                    _ = carrier.stop(transfer);
+                    self.stage = Stage::Moving(carrier);
                     (1, true)
                 }
                 Ok(None) | Err(_) => (1, false),
             },
-            Stage::Moving(exchange) | Stage::Failed(Some(exchange)) => {
-                let has_happened = exchange.drain(transfer).unwrap_or(false);
-                let is_over = exchange.is_complete();
-                (if is_over { 0 } else { exchange.under_way().max(1) }, has_happened)
+            Stage::Moving(carrier) | Stage::Failed(Some(carrier)) => {
+                let has_happened = carrier.drain(transfer).unwrap_or(false);
+                let is_over = carrier.is_complete();
+                (if is_over { 0 } else { carrier.under_way().max(1) }, has_happened)
             }
             Stage::Complete { .. } | Stage::Failed(None) => (0, false),
         }
@@ -410,8 +433,8 @@ impl Drop for Movement {
         match std::mem::replace(&mut self.stage, Stage::Failed(None)) {
             Stage::Stating(stating) => stating.abandon(),
             Stage::Voting(vote, _) => vote.abandon(),
-            Stage::Moving(exchange) | Stage::Failed(Some(exchange)) if exchange.under_way() > 0 => {
-                exchange.abandon();
+            Stage::Moving(carrier) | Stage::Failed(Some(carrier)) if carrier.under_way() > 0 => {
+                carrier.abandon();
                 self.arrays.drain(..).for_each(std::mem::forget);
             }
             Stage::Moving(_) | Stage::Complete { .. } | Stage::Failed(_) => {}

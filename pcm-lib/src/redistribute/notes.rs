@@ -22,7 +22,7 @@ pub(super) struct Entry {
 
 /// Bytes of a note about chunks; `token` names the move.
 pub(super) fn entries_encode(token: u64, entries: &[Entry]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(NOTE_BYTES_MAX);
+    let mut bytes = Vec::with_capacity(entries_bytes(entries.len()));
     bytes.extend_from_slice(&token.to_le_bytes());
     bytes.extend_from_slice(&(entries.len() as u64).to_le_bytes());
     for entry in entries {
@@ -30,6 +30,11 @@ pub(super) fn entries_encode(token: u64, entries: &[Entry]) -> Vec<u8> {
         bytes.extend_from_slice(&entry.checksum.to_le_bytes());
     }
     sealed(bytes)
+}
+
+/// Length of a note about so many chunks.
+pub(super) fn entries_bytes(count: usize) -> usize {
+    3 * WORD + count * ENTRY_BYTES
 }
 
 /// Reads a note about chunks.
@@ -118,7 +123,10 @@ mod tests {
     fn notes_survive_their_bytes_and_have_the_stated_length() {
         let full = entries(ENTRIES_MAX as u64);
         let bytes = entries_encode(7, &full);
-        assert_eq!(bytes.len(), NOTE_BYTES_MAX);
+        assert_eq!(
+            (bytes.len(), entries_bytes(ENTRIES_MAX)),
+            (NOTE_BYTES_MAX, NOTE_BYTES_MAX)
+        );
         assert_eq!(entries_decode(7, &bytes), Ok(full));
         let bytes = lengths_encode(7, &[1, 0, u64::MAX]);
         assert_eq!(bytes.len(), lengths_bytes(3));

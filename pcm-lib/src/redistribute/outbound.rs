@@ -10,7 +10,7 @@ use super::{
     pending::{Pending, Purpose, tag},
     staging::Staging,
 };
-use crate::mpi::Communicator;
+use crate::mpi::Transport;
 use pcm_core::redistribution::{ChunkHeader, Chunks};
 use pcm_proto::{ids::Bytes, reconfiguration::Tally};
 
@@ -63,7 +63,7 @@ impl Outbound {
     }
 
     /// Posts what may be posted now; says whether that was anything.
-    pub(super) fn post(&mut self, transfer: &Communicator, pending: &mut Pending) -> Result<bool, MoveError> {
+    pub(super) fn post(&mut self, transfer: &dyn Transport, pending: &mut Pending) -> Result<bool, MoveError> {
         let mut has_posted = false;
         let mut served = 0;
         for (place, stream) in self.streams.iter_mut().enumerate() {
@@ -94,7 +94,7 @@ impl Outbound {
     }
 
     /// Sends no more: receivers are told, unless they have everything.
-    pub(super) fn stop(&mut self, transfer: &Communicator, pending: &mut Pending) -> Result<(), MoveError> {
+    pub(super) fn stop(&mut self, transfer: &dyn Transport, pending: &mut Pending) -> Result<(), MoveError> {
         for stream in self.streams.iter_mut().filter(|stream| !stream.is_all_posted) {
             // Of a stream that was never begun, lengths are what its receiver waits for first.
             let is_begun = stream.are_lengths_sent || !stream.has_parcels();
@@ -124,7 +124,7 @@ impl OutStream {
         self.legs.iter().any(Leg::is_parcel)
     }
 
-    fn lengths_post(&mut self, token: u64, transfer: &Communicator, pending: &mut Pending) -> Result<bool, MoveError> {
+    fn lengths_post(&mut self, token: u64, transfer: &dyn Transport, pending: &mut Pending) -> Result<bool, MoveError> {
         if self.are_lengths_sent || !self.has_parcels() {
             return Ok(false);
         }
@@ -145,7 +145,7 @@ impl OutStream {
         limits: Limits,
         staging: &mut Staging,
         sent: &mut Tally,
-        transfer: &Communicator,
+        transfer: &dyn Transport,
         pending: &mut Pending,
     ) -> Result<bool, MoveError> {
         let chunk_max = limits.chunk_bytes as u64;
@@ -207,7 +207,7 @@ impl OutStream {
         }
     }
 
-    fn note_post(&mut self, token: u64, transfer: &Communicator, pending: &mut Pending) -> Result<(), MoveError> {
+    fn note_post(&mut self, token: u64, transfer: &dyn Transport, pending: &mut Pending) -> Result<(), MoveError> {
         let is_due = self.entries.len() == ENTRIES_MAX || (self.is_all_posted && !self.entries.is_empty());
         if is_due {
             let note = entries_encode(token, &self.entries);

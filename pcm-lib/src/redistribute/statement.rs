@@ -4,7 +4,7 @@
 
 use super::{Limits, MoveError};
 use crate::{
-    mpi::{Communicator, Request},
+    mpi::{Request, Transport, are_complete},
     region::{Description, Kind, Registry},
 };
 use pcm_core::partition::ArraySpec;
@@ -83,7 +83,7 @@ impl Statement {
 pub(super) struct Stating {
     /// At its place until the request is complete.
     buffer: Vec<u8>,
-    request: Request,
+    requests: Vec<Request>,
     is_rest: bool,
     /// The whole statement, where this process makes it.
     own: Option<Vec<u8>>,
@@ -92,7 +92,7 @@ pub(super) struct Stating {
 impl Stating {
     pub(super) fn begin(
         registry: &Registry,
-        transfer: &Communicator,
+        transfer: &dyn Transport,
         rank: u32,
         limits: Limits,
     ) -> Result<Self, MoveError> {
@@ -105,18 +105,18 @@ impl Stating {
             buffer[LENGTH_BYTES..LENGTH_BYTES + here].copy_from_slice(&own[..here]);
         }
         // SAFETY: the buffer's bytes stay where they are when it moves; it is forgotten if the request is not complete.
-        let request = unsafe { transfer.ibcast(&mut buffer, 0)? };
+        let requests = unsafe { transfer.ibcast_of_first(&mut buffer)? };
         Ok(Self {
             buffer,
-            request,
+            requests,
             is_rest: false,
             own,
         })
     }
 
     /// The statement, once it is here.
-    pub(super) fn test(&mut self, transfer: &Communicator) -> Result<Option<Statement>, MoveError> {
-        if self.request.test()?.is_none() {
+    pub(super) fn test(&mut self, transfer: &dyn Transport) -> Result<Option<Statement>, MoveError> {
+        if !are_complete(&mut self.requests)? {
             return Ok(None);
         }
         if self.is_rest {
@@ -136,7 +136,7 @@ impl Stating {
         self.buffer = whole;
         self.is_rest = true;
         // SAFETY: as in `begin`.
-        self.request = unsafe { transfer.ibcast(&mut self.buffer, 0)? };
+        self.requests = unsafe { transfer.ibcast_of_first(&mut self.buffer)? };
         Ok(None)
     }
 

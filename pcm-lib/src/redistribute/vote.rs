@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "memory under way in MPI")]
 
 use super::MoveError;
-use crate::mpi::{Communicator, Request};
+use crate::mpi::{Request, Transport, are_complete};
 
 /// For it, and has all constant data that it needs.
 const HAS_ALL: u64 = u64::MAX;
@@ -35,33 +35,34 @@ pub(super) enum Verdict {
 /// A vote under way.
 #[derive(Debug)]
 pub(super) struct Vote {
-    /// The own number, and the least of all: vectors, as their bytes stay where they are when the vote moves.
-    numbers: [Vec<u64>; 2],
-    request: Request,
+    /// The own number, and the least of each side: boxed, as they stay where they are when the vote moves.
+    numbers: (Box<u64>, Box<[u64; 2]>),
+    requests: Vec<Request>,
     outcome: Option<u64>,
 }
 
 impl Vote {
-    pub(super) fn begin(transfer: &Communicator, rank: u32, voice: Voice) -> Result<Self, MoveError> {
-        let own = vec![match voice {
+    pub(super) fn begin(transfer: &dyn Transport, rank: u32, voice: Voice) -> Result<Self, MoveError> {
+        let own = Box::new(match voice {
             Voice::Against => u64::from(rank),
             Voice::For => FOR,
             Voice::HasAll => HAS_ALL,
-        }];
-        let mut least = vec![HAS_ALL];
+        });
+        let mut least = Box::new([HAS_ALL; 2]);
         // SAFETY: both numbers stay where they are; they are forgotten if the request is not complete.
-        let request = unsafe { transfer.iallreduce_min(&own[0], &mut least[0])? };
+        let requests = unsafe { transfer.iallreduce_min(&own, &mut least)? };
         Ok(Self {
-            numbers: [own, least],
-            request,
+            numbers: (own, least),
+            requests,
             outcome: None,
         })
     }
 
     /// Once all have voted, the verdict.
     pub(super) fn test(&mut self) -> Result<Option<Verdict>, MoveError> {
-        if self.outcome.is_none() && self.request.test()?.is_some() {
-            self.outcome = Some(self.numbers[1][0]);
+        if self.outcome.is_none() && are_complete(&mut self.requests)? {
+            let [one, other] = *self.numbers.1;
+            self.outcome = Some(one.min(other));
         }
         Ok(self.outcome.map(|least| match u32::try_from(least) {
             Ok(rank) => Verdict::Against(rank),

@@ -10,6 +10,7 @@ use crate::{
 use pcm_core::reconfiguration::rank::RankEffect;
 use pcm_proto::{
     app::AppToDaemon,
+    method::Completion,
     parked::RestoreAsk,
     reconfiguration::{Attempt, MeetOrder, ReconfigurationOrder, ReconfigurationReport},
 };
@@ -119,6 +120,9 @@ impl Part {
         let Some((attempt, meeting)) = self.await_plan(deadline, &mut effects) else {
             return effects;
         };
+        if meeting.method.completion == Completion::Sync {
+            return effects;
+        }
         if let Some(trip) = Trip::new(attempt, &meeting, self.seat) {
             let mut client = Client::ahead(self.started, attempt, deadline);
             let taken = take(registry, &trip, &mut client);

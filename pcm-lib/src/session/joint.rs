@@ -41,8 +41,8 @@ impl Joint {
     ) -> Result<Self, MoveError> {
         let limits = Limits::default();
         let next = NextLayout::from(order);
-        let movement = Movement::begin(registry, &meeting.transfer, next, token(attempt), limits)?;
-        let movement = movement.with_ahead(taken);
+        let movement = Movement::begin(registry, meeting.transfer(), next, token(attempt), limits)?;
+        let movement = movement.with_ahead(taken).by(order.method.operation);
         Ok(Self {
             meeting,
             movement,
@@ -67,7 +67,7 @@ impl Joint {
             self.is_over = true;
             return Err(error);
         }
-        match self.movement.drive(registry, &self.meeting.transfer, until) {
+        match self.movement.drive(registry, self.meeting.transfer(), until) {
             Ok(Progress::Pending) => Ok(Progress::Pending),
             Err(error @ (MoveError::Elsewhere { .. } | MoveError::SenderStopped { .. })) => {
                 self.echo = Some((Instant::now(), error));
@@ -92,7 +92,7 @@ impl Joint {
     /// The old layout counts.
     pub(super) fn abort(self, registry: &mut Registry) {
         let deadline = Instant::now() + DRAIN_LIMIT;
-        let drained = self.movement.abort(registry, &self.meeting.transfer, deadline);
+        let drained = self.movement.abort(registry, self.meeting.transfer(), deadline);
         if drained.is_ok() {
             // What cannot be ended stays with MPI until the program ends.
             _ = self.meeting.part().map(|next| next.map(Communicator::disconnect));

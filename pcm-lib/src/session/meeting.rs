@@ -2,9 +2,10 @@
 //! ranks of the next layout get their communicator. Joins only processes that have all said that they are here; every
 //! join has a limit. Never moves data, never decides.
 
-use crate::mpi::{Communicator, ErrorsReturned, InterCommunicator, MpiError, Port};
+use crate::mpi::{Apart, Communicator, ErrorsReturned, InterCommunicator, MpiError, Port, Transport};
 use pcm_core::reconfiguration::seat::Seat;
-use pcm_proto::reconfiguration::MeetOrder;
+use pcm_proto::method::Management;
+use pcm_proto::reconfiguration::{MeetOrder, MeetingWorld};
 use std::{fmt, time::Duration};
 
 /// For one world to be joined. It takes 0.3 to 20 ms; a loaded machine gets much more, and yet the report of a failure
@@ -15,11 +16,18 @@ const JOIN_LIMIT: Duration = Duration::from_secs(6);
 #[derive(Debug)]
 pub(super) struct Meeting {
     /// Everybody: old ranks, then the worlds in their order.
-    pub(super) transfer: Communicator,
+    transfer: Joined,
     /// The next layout's ranks, if this process is one.
     pub(super) next: Option<Communicator>,
     /// What was made on the way.
     links: Vec<Link>,
+}
+
+/// What connects everybody.
+#[derive(Debug)]
+enum Joined {
+    Merged(Communicator),
+    Apart(Apart),
 }
 
 #[derive(Debug)]
@@ -59,6 +67,9 @@ pub(super) struct Attendant<'a> {
 pub(super) fn meet(attendant: &Attendant<'_>, order: &MeetOrder) -> Result<Meeting, MeetError> {
     let _errors = ErrorsReturned::begin_on(attendant.own);
     let rank = attendant.seat.transfer_rank(order).ok_or(MeetError::NotNamed)?;
+    if let (Management::Baseline, [world]) = (order.method.management, order.worlds.as_slice()) {
+        return meet_apart(attendant, order, world, rank);
+    }
     let mut links = Vec::new();
     let mut whole = match attendant.seat {
         Seat::Member(_) if order.worlds.is_empty() => Some(split_for_all(attendant.own, rank)?),
@@ -70,18 +81,8 @@ pub(super) fn meet(attendant: &Attendant<'_>, order: &MeetOrder) -> Result<Meeti
         if !is_inside && !is_own {
             continue;
         }
-        let no_port = || MeetError::NoPort { world: world.world.0 };
-        let between = if is_own {
-            // Only the process that opened the port needs its name.
-            let port = attendant.port.cloned();
-            let port = port.map_or_else(|| Port::named("").map_err(|_| no_port()), Ok)?;
-            attendant.own.accept(&port, 0, JOIN_LIMIT)?
-        } else {
-            let port = Port::named(&world.port).ok().filter(|_| !world.port.is_empty());
-            let group = whole.as_ref().unwrap_or(attendant.own);
-            group.connect(&port.ok_or_else(no_port)?, 0, JOIN_LIMIT)?
-        };
-        between.greet(!is_own, JOIN_LIMIT)?;
+        let group = whole.as_ref().unwrap_or(attendant.own);
+        let between = join(attendant, group, world, is_own)?;
         let merged = between.merge(is_own)?;
         links.push(Link::Between(between));
         links.extend(whole.replace(merged).map(Link::Whole));
@@ -90,7 +91,46 @@ pub(super) fn meet(attendant: &Attendant<'_>, order: &MeetOrder) -> Result<Meeti
     let transfer = whole.ok_or(MeetError::NotNamed)?;
     let new_rank = order.order.iter().position(|other| *other == rank);
     let next = transfer.split(new_rank.map(|_| 0), new_rank.unwrap_or(0) as u32)?;
+    let transfer = Joined::Merged(transfer);
     Ok(Meeting { transfer, next, links })
+}
+
+/// The sides stay apart: the old ranks all leave, and the world of newcomers has every rank of the next layout.
+fn meet_apart(
+    attendant: &Attendant<'_>,
+    order: &MeetOrder,
+    world: &MeetingWorld,
+    rank: u32,
+) -> Result<Meeting, MeetError> {
+    let is_old = matches!(attendant.seat, Seat::Member(_));
+    let own = split_for_all(attendant.own, rank)?;
+    let between = join(attendant, attendant.own, world, !is_old)?;
+    let new_rank = order.order.iter().position(|other| *other == rank);
+    let next = own.split(new_rank.map(|_| 0), new_rank.unwrap_or(0) as u32)?;
+    let transfer = Joined::Apart(Apart::new(own, between, is_old)?);
+    let links = Vec::new();
+    Ok(Meeting { transfer, next, links })
+}
+
+/// Connects `group` with a world, or the world with whoever comes.
+fn join(
+    attendant: &Attendant<'_>,
+    group: &Communicator,
+    world: &MeetingWorld,
+    is_own: bool,
+) -> Result<InterCommunicator, MeetError> {
+    let no_port = || MeetError::NoPort { world: world.world.0 };
+    let between = if is_own {
+        // Only the process that opened the port needs its name.
+        let port = attendant.port.cloned();
+        let port = port.map_or_else(|| Port::named("").map_err(|_| no_port()), Ok)?;
+        attendant.own.accept(&port, 0, JOIN_LIMIT)?
+    } else {
+        let port = Port::named(&world.port).ok().filter(|_| !world.port.is_empty());
+        group.connect(&port.ok_or_else(no_port)?, 0, JOIN_LIMIT)?
+    };
+    between.greet(!is_own, JOIN_LIMIT)?;
+    Ok(between)
 }
 
 /// The same processes with a traffic of their own. Unlike a duplicate it has none of the application's attributes.
@@ -99,9 +139,20 @@ fn split_for_all(communicator: &Communicator, rank: u32) -> Result<Communicator,
 }
 
 impl Meeting {
+    /// What the data moves over.
+    pub(super) fn transfer(&self) -> &dyn Transport {
+        match &self.transfer {
+            Joined::Merged(communicator) => communicator,
+            Joined::Apart(apart) => apart,
+        }
+    }
+
     /// Ends everything but the next layout's communicator, which is returned.
     pub(super) fn part(self) -> Result<Option<Communicator>, MpiError> {
-        let mut outcome = self.transfer.disconnect();
+        let mut outcome = match self.transfer {
+            Joined::Merged(communicator) => communicator.disconnect(),
+            Joined::Apart(apart) => apart.disconnect(),
+        };
         for link in self.links.into_iter().rev() {
             let ended = match link {
                 Link::Between(between) => between.disconnect(),

@@ -8,10 +8,11 @@ use crate::{
     random::Random,
 };
 use pcm::redistribute::{Limits, MoveError};
+use pcm_proto::method::Method;
 use std::time::{Duration, Instant};
 
 /// Rounds of a move that is aborted at a random moment on each process, and the same move once more, committed.
-fn abort_then_commit(seed: u64) {
+fn abort_then_commit(seed: u64, method: Method) {
     let mut random = Random::new(seed);
     let forms: Vec<_> = (0..3).map(|_| contents::random_form(&mut random)).collect();
     let world = pcm::mpi::Communicator::world().size().unwrap();
@@ -20,7 +21,9 @@ fn abort_then_commit(seed: u64) {
         in_flight: 1 + random.below(3) as usize,
         peers: 1 + random.below(3) as usize,
     };
-    let mut job = Job::new(1 + random.below(u64::from(world)) as u32, forms, limits);
+    let most = world - u32::from(method.starts_all());
+    let mut job = Job::new(1 + random.below(u64::from(most)) as u32, forms, limits);
+    job.method = method;
     for round in 1..=4 {
         if let Some(registry) = &mut job.registry {
             contents::fill(registry, round);
@@ -33,7 +36,7 @@ fn abort_then_commit(seed: u64) {
         if let Some(mut under) = job.begin(&next, &[]) {
             let registry = job.registry.as_mut().unwrap();
             let moment = Instant::now() + Duration::from_micros(own.below(3000));
-            match under.movement.drive(registry, &under.transfer, moment) {
+            match under.movement.drive(registry, under.transfer.transport(), moment) {
                 // Another process has stopped before.
                 Ok(_) | Err(MoveError::SenderStopped { .. } | MoveError::Elsewhere { .. }) => {}
                 Err(error) => panic!("seed {seed}, round {round}: {error}"),
@@ -49,7 +52,12 @@ fn abort_then_commit(seed: u64) {
             None => job.took_place(&next),
             Some(mut under) => {
                 let registry = job.registry.as_mut().unwrap();
-                match control::drive(&mut under.movement, registry, &under.transfer, &under.control) {
+                match control::drive(
+                    &mut under.movement,
+                    registry,
+                    under.transfer.transport(),
+                    &under.control,
+                ) {
                     Outcome::Complete { .. } => job.commit(under),
                     Outcome::Failed(error) => panic!("seed {seed}, round {round}: {error:?}"),
                 }
@@ -64,11 +72,26 @@ fn abort_then_commit(seed: u64) {
 #[test]
 fn an_aborted_move_leaves_old_data_bit_for_bit_with_3_processes() {
     let test = "abort::an_aborted_move_leaves_old_data_bit_for_bit_with_3_processes";
-    under_mpi(test, 3, || (100..120).for_each(abort_then_commit));
+    under_mpi(test, 3, || {
+        (100..120).for_each(|seed| abort_then_commit(seed, Method::default()))
+    });
 }
 
 #[test]
 fn an_aborted_move_leaves_old_data_bit_for_bit_with_6_processes() {
     let test = "abort::an_aborted_move_leaves_old_data_bit_for_bit_with_6_processes";
-    under_mpi(test, 6, || (120..132).for_each(abort_then_commit));
+    under_mpi(test, 6, || {
+        (120..132).for_each(|seed| abort_then_commit(seed, Method::default()))
+    });
+}
+
+#[test]
+fn an_aborted_move_by_any_method_leaves_old_data_bit_for_bit() {
+    let test = "abort::an_aborted_move_by_any_method_leaves_old_data_bit_for_bit";
+    under_mpi(test, 4, || {
+        let methods = Method::all().step_by(2);
+        (0..).zip(methods).for_each(|(n, method)| {
+            (0..3).for_each(|seed| abort_then_commit(200 + 10 * n + seed, method));
+        });
+    });
 }

@@ -4,7 +4,7 @@
 
 use mpi_sys::MPI_Comm;
 use pcm::{
-    mpi::Communicator,
+    mpi::{Communicator, Transport},
     redistribute::{MoveError, Movement, Progress},
     region::Registry,
 };
@@ -23,11 +23,11 @@ pub(crate) enum Outcome {
     Failed(Option<MoveError>),
 }
 
-/// Drives a move until all have completed it or one has failed. `control` is a duplicate of the transfer communicator.
+/// Drives a move until all have completed it or one has failed. `control` is a communicator of all that has no other traffic.
 pub(crate) fn drive(
     movement: &mut Movement,
     registry: &mut Registry,
-    transfer: &Communicator,
+    transfer: &dyn Transport,
     control: &Communicator,
 ) -> Outcome {
     let end = Instant::now() + LIMIT;
@@ -57,7 +57,7 @@ pub(crate) fn drive(
 }
 
 /// Ends a move that failed, on every process.
-pub(crate) fn abort(movement: Movement, registry: &mut Registry, transfer: &Communicator) {
+pub(crate) fn abort(movement: Movement, registry: &mut Registry, transfer: &dyn Transport) {
     let aborted = movement.abort(registry, transfer, Instant::now() + LIMIT);
     aborted.expect("all processes are alive");
 }

@@ -10,8 +10,13 @@ use crate::{
     random::Random,
 };
 use mpi_sys::{MPI_Comm, MPI_Datatype, MPI_Request};
-use pcm::redistribute::{Limits, MoveError};
+use pcm::{
+    mpi::{AllToAll, MpiError, Request, Stretch, Transport},
+    redistribute::{Limits, MoveError},
+};
+use pcm_proto::method::Method;
 use std::{
+    cell::Cell,
     ffi::{c_int, c_void},
     sync::atomic::{AtomicI64, Ordering::Relaxed},
 };
@@ -53,6 +58,108 @@ unsafe extern "C" fn PMPI_Isend(
     }
 }
 
+/// Longest note about the lengths of the three opaque regions.
+const LENGTHS_MAX: usize = 40;
+
+/// Changes one bit of what a process gives to another in a collective operation.
+#[derive(Debug)]
+struct Damaging<'a> {
+    real: &'a dyn Transport,
+    /// Stretches until one is changed; lengths of opaque data are left out: without them nobody knows how to go on, and
+    /// the operation is given up, not drained.
+    until: Cell<i64>,
+}
+
+impl Transport for Damaging<'_> {
+    fn rank(&self) -> Result<u32, MpiError> {
+        self.real.rank()
+    }
+
+    fn size(&self) -> Result<u32, MpiError> {
+        self.real.size()
+    }
+
+    unsafe fn isend(&self, bytes: &[u8], to: u32, tag: u32) -> Result<Request, MpiError> {
+        // SAFETY: by contract.
+        unsafe { self.real.isend(bytes, to, tag) }
+    }
+
+    unsafe fn irecv(&self, room: &mut [u8], from: u32, tag: u32) -> Result<Request, MpiError> {
+        // SAFETY: by contract.
+        unsafe { self.real.irecv(room, from, tag) }
+    }
+
+    unsafe fn ibcast_of_first(&self, bytes: &mut [u8]) -> Result<Vec<Request>, MpiError> {
+        // SAFETY: by contract.
+        unsafe { self.real.ibcast_of_first(bytes) }
+    }
+
+    unsafe fn iallreduce_min(&self, own: &u64, least: &mut [u64; 2]) -> Result<Vec<Request>, MpiError> {
+        // SAFETY: by contract.
+        unsafe { self.real.iallreduce_min(own, least) }
+    }
+
+    unsafe fn ialltoallv(&self, out: &[Stretch], into: &[Stretch]) -> Result<AllToAll, MpiError> {
+        let mut out = out.to_vec();
+        for stretch in out.iter_mut().filter(|stretch| stretch.length > LENGTHS_MAX) {
+            if self.until.replace(self.until.get() - 1) == 0 {
+                // SAFETY: by contract the bytes are there.
+                let damaged = unsafe { std::slice::from_raw_parts(stretch.first, stretch.length) };
+                // Left behind: MPI sends from it.
+                let damaged = damaged.to_vec().leak();
+                damaged[stretch.length / 2] ^= 4;
+                stretch.first = damaged.as_mut_ptr();
+            }
+        }
+        // SAFETY: by contract.
+        unsafe { self.real.ialltoallv(&out, into) }
+    }
+}
+
+/// The same for the stretches of a collective move.
+fn damage_collective(next: &[u32]) {
+    let mut found = 0;
+    for nth in 0..4 {
+        let mut random = Random::new(1);
+        let forms: Vec<_> = (0..3).map(|_| contents::random_form(&mut random)).collect();
+        let mut job = Job::new(2, forms, Limits::default());
+        job.method = "merge-collective-sync".parse::<Method>().unwrap();
+        if let Some(registry) = &job.registry {
+            contents::fill(registry, 1);
+        }
+        let old = job.registry.as_ref().map(contents::snapshot);
+        let had_rank = job.rank().is_some();
+        let mut under = job.begin(next, &[]).unwrap();
+        let until = Cell::new(if job.me == 0 { nth } else { -1 });
+        let registry = job.registry.as_mut().unwrap();
+        let damaging = Damaging {
+            real: under.transfer.transport(),
+            until,
+        };
+        let outcome = control::drive(&mut under.movement, registry, &damaging, &under.control);
+        let was_planted = job.me == 0 && damaging.until.get() < 0;
+        let is_found = matches!(
+            outcome,
+            Outcome::Failed(Some(
+                MoveError::Corrupt { from: 0, .. } | MoveError::Unexpected { from: 0, .. }
+            ))
+        );
+        let [planted, caught] = control::sum(&job.world, [u64::from(was_planted), u64::from(is_found)]);
+        assert_eq!(planted, caught, "stretch {nth}");
+        found += caught;
+        if caught == 0 {
+            job.commit(under);
+            continue;
+        }
+        assert!(matches!(outcome, Outcome::Failed(_)));
+        job.abort(under);
+        if had_rank {
+            assert!(Some(contents::snapshot(job.registry.as_ref().unwrap())) == old);
+        }
+    }
+    assert!(found > 1, "{found} stretches were sent");
+}
+
 /// Damages the first, the second, … chunk that process 0 sends in a move from `0, 1` to `next`.
 fn damage(seed: u64, next: &[u32]) {
     let mut found = 0;
@@ -74,7 +181,12 @@ fn damage(seed: u64, next: &[u32]) {
             UNTIL_DAMAGE.store(nth, Relaxed);
         }
         let registry = job.registry.as_mut().unwrap();
-        let outcome = control::drive(&mut under.movement, registry, &under.transfer, &under.control);
+        let outcome = control::drive(
+            &mut under.movement,
+            registry,
+            under.transfer.transport(),
+            &under.control,
+        );
         let was_planted = job.me == 0 && UNTIL_DAMAGE.swap(-1, Relaxed) < 0;
         let is_found = matches!(outcome, Outcome::Failed(Some(MoveError::Corrupt { from: 0, .. })));
         let [planted, caught] = control::sum(&job.world, [u64::from(was_planted), u64::from(is_found)]);
@@ -101,5 +213,14 @@ fn a_chunk_with_one_changed_bit_is_found_by_its_receiver() {
         damage(1, &[2, 1]);
         damage(2, &[0, 1, 2]);
         damage(5, &[1, 2]);
+    });
+}
+
+#[test]
+fn a_collective_operation_with_one_changed_bit_is_found_by_its_receiver() {
+    let test = "damage::a_collective_operation_with_one_changed_bit_is_found_by_its_receiver";
+    under_mpi(test, 3, || {
+        damage_collective(&[2, 1]);
+        damage_collective(&[0, 1, 2]);
     });
 }

@@ -6,10 +6,11 @@ use crate::{
     random::Random,
 };
 use pcm::{
-    mpi::Communicator,
+    mpi::{Apart, Communicator, Transport},
     redistribute::{Limits, Movement, NextLayout},
     region::{ArrayForm, Home, Registry},
 };
+use pcm_proto::method::{Management, Method};
 use std::rc::Rc;
 
 /// One process's view of the job.
@@ -20,15 +21,40 @@ pub(crate) struct Job {
     pub(crate) layout: Vec<u32>,
     pub(crate) forms: Vec<ArrayForm>,
     pub(crate) limits: Limits,
+    /// How the next moves are made.
+    pub(crate) method: Method,
     /// Present if this process has a rank.
     pub(crate) registry: Option<Registry>,
     pub(crate) objects: Objects,
     moves: u64,
 }
 
+/// What a move goes over.
+pub(crate) enum Crossing {
+    Merged(Communicator),
+    Apart(Apart),
+}
+
+impl Crossing {
+    pub(crate) fn transport(&self) -> &dyn Transport {
+        match self {
+            Self::Merged(communicator) => communicator,
+            Self::Apart(apart) => apart,
+        }
+    }
+
+    fn disconnect(self) {
+        let ended = match self {
+            Self::Merged(communicator) => communicator.disconnect(),
+            Self::Apart(apart) => apart.disconnect(),
+        };
+        ended.unwrap();
+    }
+}
+
 /// One move under way.
 pub(crate) struct Under {
-    pub(crate) transfer: Communicator,
+    pub(crate) transfer: Crossing,
     pub(crate) control: Communicator,
     pub(crate) movement: Movement,
     pub(crate) next: Vec<u32>,
@@ -45,6 +71,7 @@ impl Job {
             layout: (0..ranks).collect(),
             forms,
             limits,
+            method: Method::default(),
             registry: None,
             objects: Objects::default(),
             moves: 0,
@@ -86,6 +113,9 @@ impl Job {
     /// Another layout: other processes, in any order; now and then the same ones.
     pub(crate) fn random_layout(&self, random: &mut Random) -> Vec<u32> {
         let mut all: Vec<u32> = (0..self.world.size().unwrap()).collect();
+        if self.method.starts_all() {
+            all.retain(|process| !self.layout.contains(process));
+        }
         random.shuffle(&mut all);
         all.truncate(1 + random.below(all.len() as u64) as usize);
         if random.one_in(2) {
@@ -113,6 +143,10 @@ impl Job {
         let place = rank_in(&transfer_order, self.me);
         let transfer = self.world.split(place.map(|_| 0), place.unwrap_or(0)).unwrap()?;
         let control = transfer.dup().unwrap();
+        let transfer = match self.method.management {
+            Management::Merge | Management::BaselineIntra => Crossing::Merged(transfer),
+            Management::Baseline => Crossing::Apart(self.apart(transfer)),
+        };
         if self.registry.is_none() {
             let rank = rank_in(next, self.me).expect("it takes part and has no rank: a newcomer");
             self.registry = Some(newcomer(self, rank, next.len() as u32));
@@ -126,7 +160,8 @@ impl Job {
             weights: weights.to_vec(),
         };
         let registry = self.registry.as_ref().unwrap();
-        let movement = Movement::begin(registry, &transfer, layout, self.moves, self.limits).unwrap();
+        let movement = Movement::begin(registry, transfer.transport(), layout, self.moves, self.limits).unwrap();
+        let movement = movement.by(self.method.operation);
         Some(Under {
             transfer,
             control,
@@ -135,21 +170,36 @@ impl Job {
         })
     }
 
+    /// Old ranks and newcomers as two groups.
+    fn apart(&self, all: Communicator) -> Apart {
+        let old_size = self.layout.len() as u32;
+        let rank = all.rank().unwrap();
+        let is_old = rank < old_size;
+        let own = all.split(Some(u32::from(is_old)), rank).unwrap().unwrap();
+        let between = own.between(0, &all, if is_old { old_size } else { 0 }, 0).unwrap();
+        all.disconnect().unwrap();
+        Apart::new(own, between, is_old).unwrap()
+    }
+
     /// The move is committed.
     pub(crate) fn commit(&mut self, under: Under) {
         under.movement.commit(self.registry.as_mut().unwrap()).unwrap();
         self.took_place(&under.next);
         under.control.disconnect().unwrap();
-        under.transfer.disconnect().unwrap();
+        under.transfer.disconnect();
     }
 
     /// The move is aborted.
     pub(crate) fn abort(&mut self, under: Under) {
-        control::abort(under.movement, self.registry.as_mut().unwrap(), &under.transfer);
+        control::abort(
+            under.movement,
+            self.registry.as_mut().unwrap(),
+            under.transfer.transport(),
+        );
         if self.rank().is_none() {
             self.registry = None;
         }
-        under.transfer.disconnect().unwrap();
+        under.transfer.disconnect();
     }
 
     /// The next layout is in force; for processes that took no part too.

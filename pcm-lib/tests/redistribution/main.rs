@@ -8,6 +8,7 @@ mod control;
 mod damage;
 mod greeting;
 mod job;
+mod large;
 mod launch;
 mod memory;
 mod misuse;

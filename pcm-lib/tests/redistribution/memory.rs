@@ -53,7 +53,12 @@ fn move_to(job: &mut Job, next: &[u32]) {
         None => job.took_place(next),
         Some(mut under) => {
             let registry = job.registry.as_mut().unwrap();
-            match control::drive(&mut under.movement, registry, &under.transfer, &under.control) {
+            match control::drive(
+                &mut under.movement,
+                registry,
+                under.transfer.transport(),
+                &under.control,
+            ) {
                 Outcome::Complete { .. } => job.commit(under),
                 Outcome::Failed(error) => panic!("{error:?}"),
             }

@@ -52,7 +52,12 @@ fn fails_without_snapshot(
         return;
     };
     let registry = job.registry.as_mut().unwrap();
-    match control::drive(&mut under.movement, registry, &under.transfer, &under.control) {
+    match control::drive(
+        &mut under.movement,
+        registry,
+        under.transfer.transport(),
+        &under.control,
+    ) {
         Outcome::Complete { .. } => panic!("it cannot complete"),
         Outcome::Failed(Some(error)) if has_error(&error) => {}
         Outcome::Failed(Some(error)) => {

@@ -4,6 +4,7 @@ use super::cluster::{Happening, Sight, Simulation};
 use pcm_core::reconfiguration::effects::Input;
 use pcm_proto::ids::{NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::layout::{ModeWanted, PlanKind, PlanRequest, Seat};
+use pcm_proto::method::Method;
 
 /// A node that is not heard of for so long is taken for gone.
 const UNSEEN_MAX_US: u64 = 300_000;
@@ -231,6 +232,11 @@ impl Simulation {
             Vec::new()
         };
         let mode = mode.unwrap_or(ModeWanted::Auto);
+        let methods: Vec<Method> = Method::all().collect();
+        let method = match self.random.chance(0.5) {
+            true => Method::default(),
+            false => self.random.pick(&methods).unwrap_or_default(),
+        };
         PlanRequest {
             kind,
             cause: "drawn".into(),
@@ -238,6 +244,7 @@ impl Simulation {
             seats,
             weights,
             witnesses,
+            method,
         }
     }
 

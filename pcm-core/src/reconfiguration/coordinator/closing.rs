@@ -320,6 +320,7 @@ impl Close {
             bytes_ahead: self.moved.ahead,
             pause_ms,
             mode: plan.mode,
+            method: (plan.mode == Mode::Live).then_some(plan.method),
             total_ms: millis(until.since(self.course.began)),
             phases_ms: self.course.phases_ms(now),
         }

@@ -7,13 +7,14 @@ use super::super::step::Step;
 use super::work::{Participant, Work};
 use pcm_proto::ids::ProcessId;
 use pcm_proto::layout::{Mode, Plan};
+use pcm_proto::method::Completion;
 use pcm_proto::reconfiguration::Attempt;
 use std::collections::BTreeSet;
 
 impl Participant {
     /// Has the ranks here begin; the ones that are waited for.
     pub(super) fn send_ahead(&self, step: &mut Step<'_>, attempt: Attempt, plan: &Plan) -> BTreeSet<ProcessId> {
-        if plan.mode != Mode::Live {
+        if plan.mode != Mode::Live || plan.method.completion == Completion::Sync {
             return BTreeSet::new();
         }
         let here = self.old_here(plan, step.me);

@@ -1,0 +1,156 @@
+//! What every process gives to every other in one call, of any length and from any place. The call is that of MPI-4 with
+//! large counts, found when it is first needed: a library without it can do all but this.
+#![allow(unsafe_code, reason = "calls MPI with memory that must outlive the call")]
+
+use super::{
+    MpiError, Received, Request,
+    error::check,
+    request::{byte, none},
+};
+use mpi_sys::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
+use std::{ffi::c_void, os::raw::c_int, ptr, sync::OnceLock};
+
+/// Bytes that lie somewhere; none have no place.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch {
+    /// The first.
+    pub first: *mut u8,
+    /// Their number.
+    pub length: usize,
+}
+
+impl Stretch {
+    /// No bytes.
+    pub const NONE: Self = Self {
+        first: ptr::null_mut(),
+        length: 0,
+    };
+}
+
+/// An exchange on its way. Dropping it neither waits nor cancels; it must not be dropped before it is complete.
+#[derive(Debug)]
+pub struct AllToAll {
+    request: Request,
+    /// MPI reads them until the request is complete.
+    _tables: [Table; 2],
+}
+
+#[derive(Debug)]
+struct Table {
+    base: *mut c_void,
+    counts: Vec<MPI_Count>,
+    places: Vec<MPI_Aint>,
+}
+
+type IalltoallvC = unsafe extern "C" fn(
+    *const c_void,
+    *const MPI_Count,
+    *const MPI_Aint,
+    MPI_Datatype,
+    *mut c_void,
+    *const MPI_Count,
+    *const MPI_Aint,
+    MPI_Datatype,
+    MPI_Comm,
+    *mut MPI_Request,
+) -> c_int;
+
+impl AllToAll {
+    /// Gives `out[p]` to process `p` and puts what it gives to `into[p]`, for each process on the other side of the
+    /// communicator, or all of it if it has one side.
+    ///
+    /// # Safety
+    /// The bytes must stay where they are until the exchange is complete, those of `out` unchanged, those of `into`
+    /// untouched. There are as many of both as there are processes.
+    pub(super) unsafe fn begin(communicator: MPI_Comm, out: &[Stretch], into: &[Stretch]) -> Result<Self, MpiError> {
+        // MPI wants two buffers that begin at different places, even if nobody has anything.
+        static NOTHING: [u8; 2] = [0; 2];
+        let exchange = large_ialltoallv()?;
+        let tables = [(out, 0), (into, 1)].map(|(stretches, place)| Table::of(stretches, &NOTHING[place]));
+        let mut request = none();
+        let [from, to] = &tables;
+        // SAFETY: the function has this type by the standard; the tables live as long as the request, the bytes by
+        // contract; distances from the base lead to them.
+        let code = unsafe {
+            let (counts, places) = (to.counts.as_ptr(), to.places.as_ptr());
+            exchange(
+                from.base,
+                from.counts.as_ptr(),
+                from.places.as_ptr(),
+                byte(),
+                to.base,
+                counts,
+                places,
+                byte(),
+                communicator,
+                &mut request,
+            )
+        };
+        check("Ialltoallv_c", code)?;
+        let request = Request(request);
+        Ok(Self {
+            request,
+            _tables: tables,
+        })
+    }
+
+    /// Whether it is complete.
+    pub fn test(&mut self) -> Result<bool, MpiError> {
+        self.request.test().map(|done: Option<Received>| done.is_some())
+    }
+}
+
+impl Table {
+    /// Places are distances from the lowest one: MPI takes a null base for a mistake.
+    fn of(stretches: &[Stretch], nothing: &u8) -> Self {
+        let firsts = stretches
+            .iter()
+            .filter(|stretch| stretch.length > 0)
+            .map(|stretch| stretch.first);
+        let base = firsts.min().unwrap_or(ptr::from_ref(nothing).cast_mut());
+        let distance = |stretch: &Stretch| match stretch.length {
+            0 => 0,
+            _ => (stretch.first.addr() - base.addr()) as MPI_Aint,
+        };
+        Self {
+            base: base.cast(),
+            counts: stretches.iter().map(|stretch| stretch.length as MPI_Count).collect(),
+            places: stretches.iter().map(distance).collect(),
+        }
+    }
+}
+
+fn large_ialltoallv() -> Result<IalltoallvC, MpiError> {
+    static FOUND: OnceLock<Option<IalltoallvC>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        // SAFETY: the name ends with a zero byte; a function of this name has this type by the MPI standard.
+        unsafe {
+            let function = libc::dlsym(libc::RTLD_DEFAULT, c"PMPI_Ialltoallv_c".as_ptr());
+            (!function.is_null()).then(|| std::mem::transmute::<*mut c_void, IalltoallvC>(function))
+        }
+    });
+    found.ok_or_else(|| MpiError {
+        call: "Ialltoallv_c",
+        code: mpi_sys::MPI_ERR_UNSUPPORTED_OPERATION.cast_signed(),
+        text: "this MPI has no calls with large counts (MPI-4); choose a method with p2p".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_distances_from_the_lowest_and_no_bytes_have_none() {
+        let bytes = [0_u8; 16];
+        let at = |n: usize| Stretch {
+            first: bytes[n..].as_ptr().cast_mut(),
+            length: 2,
+        };
+        let nothing = 0;
+        let table = Table::of(&[at(9), Stretch::NONE, at(4)], &nothing);
+        assert_eq!(table.base.cast_const().cast(), bytes[4..].as_ptr());
+        assert_eq!((table.counts, table.places), (vec![2, 0, 2], vec![5, 0, 0]));
+        assert!(!Table::of(&[Stretch::NONE], &nothing).base.is_null());
+    }
+}
