@@ -4,7 +4,7 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::method::{self, Wanted};
+use crate::method::{self, MethodWanted};
 use crate::steer::{self, DONE_WITHIN};
 use crate::{lookup, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     mode: Mode,
     /// How processes are managed, how data moves, and when constant data does; auto is what the job was started with
     #[arg(long, value_name = "METHOD", value_parser = method::parser(), default_value = "auto")]
-    method: Wanted,
+    method: MethodWanted,
     /// Print one JSON document
     #[arg(long)]
     json: bool,

@@ -3,7 +3,7 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::method::{self, Wanted};
+use crate::method::{self, MethodWanted};
 use crate::run::attached::{self, Attached};
 use crate::run::watching::Wanted;
 use crate::{output, time};
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     /// starts all anew (-intra: over one communicator); p2p or collective; constant data async, while ranks iterate, or
     /// sync, with everything else; auto is what was measured to be fastest
     #[arg(long, value_name = "METHOD", value_parser = method::parser(), default_value = "auto")]
-    method: Wanted,
+    method: MethodWanted,
     /// Begin each line of output with its rank
     #[arg(long)]
     label: bool,
