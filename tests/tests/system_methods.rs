@@ -17,7 +17,7 @@ fn change(job: &Malleable<'_>, verb: &str, arguments: &[&str], method: Method) -
     let before = pids(job);
     let done = job.change(
         verb,
-        &[arguments, &["--method", method.as_str(), "--mode", "live"]].concat(),
+        &[arguments, &["--method", method.as_str()]].concat(),
     );
     assert_eq!(done["method"], method.as_str(), "{done}");
     assert!(done["bytes_moved"].as_u64() > Some(0), "{done}");
