@@ -176,6 +176,7 @@ pub struct Reconfigured {
     /// How it was carried out.
     pub mode: Mode,
     /// How processes and data were handled; of a relaunch, nothing of the kind.
+    #[serde(default)]
     pub method: Option<Method>,
     /// From the request to the commit; of a relaunch, until the last rank runs.
     pub total_ms: f64,

@@ -57,6 +57,7 @@ pub struct JobSpec {
     /// How often it is started again after crashes; 0 ends it with the first.
     pub restarts_max: u32,
     /// How data moves when it is reconfigured live; `None` leaves the default.
+    #[serde(default)]
     pub method: Option<Method>,
 }
 
@@ -147,4 +148,38 @@ pub struct RankStatus {
     pub sent: Bytes,
     /// Bytes received so far.
     pub received: Bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_remembered_before_there_were_methods_leaves_the_choice() {
+        let spec = JobSpec {
+            name: "heat2d".into(),
+            size: 4,
+            min: 1,
+            max: 8,
+            nodes: Vec::new(),
+            policy: None,
+            world: WorldShape::Job,
+            program: Vec::new(),
+            args: Vec::new(),
+            env: Vec::new(),
+            cwd: PathBuf::from("/"),
+            bind: true,
+            preload: true,
+            mpi_settings: Vec::new(),
+            detached: false,
+            restarts_max: 3,
+            method: None,
+        };
+        let mut bytes = rmp_serde::to_vec(&spec).unwrap();
+        // An array of seventeen, the last one nothing.
+        assert_eq!((&bytes[..3], bytes.last()), (&b"\xdc\x00\x11"[..], Some(&0xc0)));
+        bytes[2] -= 1;
+        bytes.pop();
+        assert_eq!(rmp_serde::from_slice::<JobSpec>(&bytes).unwrap(), spec);
+    }
 }

@@ -161,6 +161,7 @@ pub struct PlanRequest {
     /// Witnesses of the layout wanted.
     pub witnesses: Vec<NodeName>,
     /// How data moves, if it is carried out live.
+    #[serde(default)]
     pub method: Method,
 }
 
@@ -180,6 +181,7 @@ pub struct Plan {
     /// For each new rank the old one it continues, if any.
     pub continues: Vec<Option<Rank>>,
     /// How data moves, if it is carried out live.
+    #[serde(default)]
     pub method: Method,
 }
 
@@ -246,8 +248,7 @@ mod tests {
         assert_eq!(layout.rank_of(ProcessId(3)), None);
     }
 
-    #[test]
-    fn a_migration_has_one_leaver_and_one_newcomer() {
+    fn migration() -> Plan {
         let old = Layout {
             epoch: Epoch(0),
             members: vec![member(0, "a", 0), member(1, "b", 0)],
@@ -257,7 +258,7 @@ mod tests {
         let mut new = old.clone();
         new.epoch = Epoch(1);
         new.members[1] = member(2, "c", 1);
-        let plan = Plan {
+        Plan {
             kind: PlanKind::Migrate,
             mode: Mode::Live,
             cause: "test".into(),
@@ -265,9 +266,27 @@ mod tests {
             new,
             continues: vec![Some(Rank(0)), Some(Rank(1))],
             method: Method::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_migration_has_one_leaver_and_one_newcomer() {
+        let plan = migration();
         assert_eq!(plan.leavers().map(|m| m.process.0).collect::<Vec<_>>(), [1]);
         assert_eq!(plan.newcomers().map(|m| m.process.0).collect::<Vec<_>>(), [2]);
         assert_eq!(names(&plan.participants()), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_plan_remembered_before_there_were_methods_is_one_by_the_default_method() {
+        let plan = migration();
+        let mut bytes = rmp_serde::to_vec(&plan).unwrap();
+        // An array of seven, the last one the method's name.
+        assert_eq!(bytes[0], 0x97);
+        bytes[0] -= 1;
+        let name = plan.method.as_str();
+        assert!(bytes.ends_with(name.as_bytes()));
+        bytes.truncate(bytes.len() - 1 - name.len());
+        assert_eq!(rmp_serde::from_slice::<Plan>(&bytes).unwrap(), plan);
     }
 }

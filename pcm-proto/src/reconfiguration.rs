@@ -348,6 +348,7 @@ pub struct MeetOrder {
     /// Shares of the new ranks; empty means equal.
     pub weights: Vec<u32>,
     /// How they join and how data moves.
+    #[serde(default)]
     pub method: Method,
 }
 

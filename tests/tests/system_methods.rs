@@ -15,10 +15,7 @@ fn pids(job: &Malleable<'_>) -> BTreeSet<u32> {
 
 fn change(job: &Malleable<'_>, verb: &str, arguments: &[&str], method: Method) -> Value {
     let before = pids(job);
-    let done = job.change(
-        verb,
-        &[arguments, &["--method", method.as_str()]].concat(),
-    );
+    let done = job.change(verb, &[arguments, &["--method", method.as_str()]].concat());
     assert_eq!(done["method"], method.as_str(), "{done}");
     assert!(done["bytes_moved"].as_u64() > Some(0), "{done}");
     let stayed = before.intersection(&pids(job)).count();
