@@ -29,8 +29,8 @@ Look     top, dashboard        watch and steer on the terminal, in a browser
          report, trace         write how a job went (HTML), its calls (Perfetto)
          events, explain       what happened; why a job was moved, or was not
          messages, metrics     what ranks sent each other; for Prometheus
-Other    logs, env             logs and their levels; what a compiler needs
-         completions, man      for a shell; manual pages
+Other    logs, bench           logs and their levels; compare ways of changing
+         env, completions, man what a compiler, a shell need; manual pages
 Options  --cluster DIR (or PCM_CLUSTER), -h or --help, -V or --version
 ";
 
@@ -131,6 +131,8 @@ verbs! {
     Trace(trace),
     /// Show the end of a node's log, change what is written into it
     Logs(logs),
+    /// Measure what changing jobs costs on this cluster, by every method
+    Bench(bench),
     /// Print what a compiler needs to link with libpcm, for eval
     Env(env),
     /// Print a completion script for a shell

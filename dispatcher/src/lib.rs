@@ -1,5 +1,6 @@
 //! What `pcmctl` and `pcmcc` are made of: one verb per file in `verbs`, and what several verbs share beside it.
 
+mod bench;
 pub mod boot;
 pub mod build_flags;
 pub mod cli;

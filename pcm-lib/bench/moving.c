@@ -1,9 +1,10 @@
-/* A program whose ranks are moved while a bench watches: an array of any size in blocks, and iterations that sleep or
- * work. After every change it checks each element and, with two ranks or more, measures the bandwidth between its first
+/* A program whose ranks are moved while a bench watches: data of any size and of several kinds, and iterations that sleep
+ * or work. After every change it checks each element and, with two ranks or more, measures the bandwidth between its first
  * and its last rank, and says so on one line. It ends when its time is over or it is killed. */
 #define _GNU_SOURCE
+#include "moved_data.h"
+
 #include <mpi.h>
-#include <pcm.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +12,10 @@
 
 enum { MESSAGES = 4, ROUNDS = 5, STAMPS = 4096 };
 
-static const char USAGE[] = "use: pcm-moving MIB SLEEP_US WORK SECONDS\n"
-                            "  an array of MIB, iterations of SLEEP_US and of WORK steps, for SECONDS\n";
+static const char USAGE[] = "use: pcm-moving MIB SLEEP_US WORK SECONDS [rows|constant|tiles|sparse]\n"
+                            "  data of MIB, iterations of SLEEP_US and of WORK steps, for SECONDS\n";
 
 static int rank, size;
-static uint64_t *data;
-static size_t first, end;
 /* Ends of the last iterations, in microseconds since 1970. */
 static uint64_t stamps[STAMPS];
 static size_t stamped;
@@ -28,21 +27,16 @@ static uint64_t wall_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static uint64_t element(uint64_t place) { return (place + 1) * UINT64_C(0x9e3779b97f4a7c15); }
-
 static void look_around(void)
 {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    data = pcm_data("data");
-    pcm_bounds("data", 0, &first, &end);
+    data_look(rank, size);
 }
 
 static unsigned long wrong_elements(void)
 {
-    unsigned long wrong = 0, all = 0;
-    for (size_t place = first; place < end; place++)
-        wrong += data[place - first] != element(place);
+    unsigned long wrong = data_wrong(0), all = 0;
     MPI_Allreduce(&wrong, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
     return all;
 }
@@ -109,20 +103,29 @@ static uint64_t work(uint64_t steps)
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    if (argc != 5) {
+    int is_known = argc == 5;
+    for (int i = 0; argc == 6 && i < KINDS; i++)
+        if (strcmp(argv[5], KIND_NAMES[i]) == 0) {
+            kind = (enum kind)i;
+            is_known = 1;
+        }
+    if (!is_known) {
         fputs(USAGE, stderr);
         MPI_Finalize();
         return 2;
     }
-    size_t elements = strtoul(argv[1], NULL, 10) * 1024 * 1024 / sizeof(uint64_t);
+    size_t bytes = strtoul(argv[1], NULL, 10) * 1024 * 1024;
     long sleep_us = strtol(argv[2], NULL, 10);
     uint64_t steps = strtoul(argv[3], NULL, 10), until = wall_us() + strtoul(argv[4], NULL, 10) * 1000000;
     struct timespec pause = {sleep_us / 1000000, sleep_us % 1000000 * 1000};
 
-    pcm_array("data", PCM_UINT64, 1, &elements, PCM_BLOCK(0));
+    if (data_register(bytes) != 0) {
+        fprintf(stderr, "pcm-moving: %zu bytes cannot be registered: %s\n", bytes, pcm_last_error());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     look_around();
-    for (size_t place = first; place < end; place++)
-        data[place - first] = element(place);
+    if (!pcm_joining())
+        data_wrong(1);
     pcm_value("until", &until, sizeof until);
     pcm_start();
     look_around();
@@ -131,7 +134,7 @@ int main(int argc, char **argv)
         if (pcm_iterate() == PCM_CHANGED) {
             look_around();
             /* As large as one rank's part of an evenly divided array, to compare like with like. */
-            tell_of_change(elements * sizeof(uint64_t) / (size_t)size);
+            tell_of_change(bytes / (size_t)size);
         }
         sink += work(steps);
         if (sleep_us > 0)

@@ -1,5 +1,6 @@
 //! One verb per file. Each has `Args`, as clap reads them, and `run`, which returns the exit code.
 
+pub(crate) mod bench;
 pub(crate) mod checkpoint;
 pub(crate) mod checkpoints;
 pub(crate) mod completions;

@@ -16,6 +16,7 @@ mod plot;
 mod reconfigure;
 mod record;
 mod recovery;
+mod redistribute;
 pub(crate) mod registry;
 mod samples;
 mod spawn;

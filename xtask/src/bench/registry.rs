@@ -1,8 +1,8 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
 use super::{
-    adapt, agents, checkpoint, fabric, iteration, launch, overhead, reconfigure, record, recovery, spawn, table,
-    waiting, watching,
+    adapt, agents, checkpoint, fabric, iteration, launch, overhead, reconfigure, record, recovery, redistribute, spawn,
+    table, waiting, watching,
 };
 use crate::{
     compile,
@@ -33,6 +33,11 @@ const BENCHES: &[Bench] = &[
     overhead::BENCH,
     reconfigure::BENCH,
     recovery::BENCH,
+    redistribute::BENCH,
+    redistribute::PARTS[0],
+    redistribute::PARTS[1],
+    redistribute::PARTS[2],
+    redistribute::PARTS[3],
     spawn::BENCH,
     waiting::BENCH,
     watching::BENCH,
@@ -99,6 +104,11 @@ pub(crate) fn run(repository: &Repository, name: &str, options: Options) -> Resu
             let picture = path.with_file_name(format!("{}.svg", plot.name));
             fs::write(&picture, plot.svg()).on("write", &picture)?;
             println!("plot in {}", picture.display());
+        }
+        for (ending, text) in &report.beside {
+            let beside = path.with_extension(ending);
+            fs::write(&beside, text).on("write", &beside)?;
+            println!("{ending} in {}", beside.display());
         }
     }
     Ok(())

@@ -70,6 +70,8 @@ pub(super) struct Report {
     pub(super) remarks: Vec<String>,
     /// Written beside the record.
     pub(super) plots: Vec<Plot>,
+    /// Texts to be written beside the record, with what their names end in.
+    pub(super) beside: Vec<(&'static str, String)>,
 }
 
 #[cfg(test)]

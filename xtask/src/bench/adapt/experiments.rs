@@ -213,6 +213,7 @@ fn run(context: &Context, of: &Experiment) -> Result<Report, Failure> {
         ratios,
         remarks,
         plots,
+        ..Report::default()
     })
 }
 

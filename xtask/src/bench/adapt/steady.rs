@@ -112,5 +112,6 @@ fn turns(context: &Context) -> Result<Report, Failure> {
             ],
             marks: Vec::new(),
         }],
+        ..Report::default()
     })
 }

@@ -78,5 +78,6 @@ fn run(context: &Context) -> Result<Report, Failure> {
         series: series.into(),
         remarks: vec!["adapt-unequal: 2 ranks; the best follows from the time with equal shares by arithmetic".into()],
         plots,
+        ..Report::default()
     })
 }

@@ -1,0 +1,223 @@
+//! One pair of sizes and one kind of data: what every candidate measured there, and which is best. Pure.
+
+use super::job::Change;
+use super::plan::{CANDIDATES, Data};
+use super::statistics::conover_iman;
+use std::fmt;
+use std::ops::Range;
+
+/// Below this probability groups are held to differ.
+pub(super) const SIGNIFICANT: f64 = 0.05;
+
+/// The candidates that are methods.
+pub(super) const METHODS: Range<usize> = 1..CANDIDATES;
+
+/// What is measured in each run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Metric {
+    Pause,
+    Total,
+    Spawn,
+    Meet,
+    Move,
+    Bytes,
+    Ahead,
+    Peak,
+}
+
+impl Metric {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Pause,
+        Self::Total,
+        Self::Spawn,
+        Self::Meet,
+        Self::Move,
+        Self::Bytes,
+        Self::Ahead,
+        Self::Peak,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Total => "total",
+            Self::Spawn => "spawn",
+            Self::Meet => "join",
+            Self::Move => "move",
+            Self::Bytes => "bytes",
+            Self::Ahead => "ahead",
+            Self::Peak => "peak",
+        }
+    }
+
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Self::Pause | Self::Total | Self::Spawn | Self::Meet | Self::Move => "ms",
+            Self::Bytes | Self::Ahead => "B",
+            Self::Peak => "KiB",
+        }
+    }
+}
+
+/// What one change measured, in the order of [`Metric::ALL`].
+pub(super) type Values = [f64; 8];
+
+/// See the file head.
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) data: Data,
+    /// By candidate: each run.
+    runs: Vec<Vec<Run>>,
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) values: Values,
+    /// The method it was made by.
+    pub(super) by: String,
+}
+
+impl Cell {
+    pub(super) fn new(from: u32, to: u32, data: Data) -> Self {
+        Self {
+            from,
+            to,
+            data,
+            runs: vec![Vec::new(); CANDIDATES],
+        }
+    }
+
+    pub(super) fn push(&mut self, candidate: usize, change: &Change) {
+        let done = &change.done;
+        let phase = |name: &str| {
+            let found = done.phases_ms.iter().filter(|(phase, _)| phase == name);
+            found.map(|(_, ms)| ms).sum()
+        };
+        let values = [
+            done.pause_ms,
+            done.total_ms,
+            phase("preparing"),
+            phase("meeting"),
+            phase("moving"),
+            done.bytes_moved.0 as f64,
+            done.bytes_ahead.0 as f64,
+            change.peak_kib as f64,
+        ];
+        let by = done.method.map_or("relaunch", |method| method.as_str()).to_owned();
+        self.runs[candidate].push(Run { values, by });
+    }
+
+    pub(super) fn runs(&self, candidate: usize) -> &[Run] {
+        &self.runs[candidate]
+    }
+
+    pub(super) fn values(&self, candidate: usize, metric: Metric) -> Vec<f64> {
+        self.runs[candidate]
+            .iter()
+            .map(|run| run.values[metric as usize])
+            .collect()
+    }
+
+    /// Every method's values.
+    pub(super) fn groups(&self, metric: Metric) -> Vec<Vec<f64>> {
+        METHODS.map(|method| self.values(method, metric)).collect()
+    }
+
+    pub(super) fn median(&self, candidate: usize, metric: Metric) -> f64 {
+        median(self.values(candidate, metric))
+    }
+
+    /// The method with the lowest median.
+    pub(super) fn best(&self, metric: Metric) -> usize {
+        let median = |method: &usize| self.median(*method, metric);
+        METHODS.min_by(|a, b| median(a).total_cmp(&median(b))).unwrap_or(1)
+    }
+
+    /// How far the daemons' choice is from the best method.
+    pub(super) fn auto_against_best(&self, metric: Metric) -> f64 {
+        self.median(0, metric) / self.median(self.best(metric), metric)
+    }
+
+    /// The methods that the daemons chose.
+    pub(super) fn chosen(&self) -> Vec<&str> {
+        let mut chosen: Vec<&str> = self.runs[0].iter().map(|run| run.by.as_str()).collect();
+        chosen.sort_unstable();
+        chosen.dedup();
+        chosen
+    }
+
+    /// Methods that cannot be told from the best, and it.
+    pub(super) fn as_good_as_best(&self, metric: Metric) -> Vec<usize> {
+        let best = self.best(metric);
+        let groups = self.groups(metric);
+        let groups: Vec<&[f64]> = groups.iter().map(Vec::as_slice).collect();
+        let pairs = conover_iman(&groups).unwrap_or_default();
+        let differs = |method: usize| {
+            let pair = (method.min(best) - 1, method.max(best) - 1);
+            let mut found = pairs.iter().filter(|(one, other, _)| (*one, *other) == pair);
+            found.any(|(_, _, p)| *p < SIGNIFICANT)
+        };
+        METHODS.filter(|method| *method == best || !differs(*method)).collect()
+    }
+}
+
+/// NaN without values.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match (values.len(), values.len() % 2) {
+        (0, _) => f64::NAN,
+        (_, 1) => values[half],
+        _ => f64::midpoint(values[half - 1], values[half]),
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {} {}", self.from, self.to, self.data)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A cell whose candidates had these medians, with noise well below their distances.
+    pub(in crate::bench) fn cell_of(medians: impl Fn(usize) -> f64) -> Cell {
+        let mut cell = Cell::new(2, 4, Data::Rows);
+        for (candidate, runs) in cell.runs.iter_mut().enumerate() {
+            for run in 0..6 {
+                let noise = f64::from((run * 7 + candidate as i32 * 3) % 6) * 0.1;
+                runs.push(Run {
+                    values: [medians(candidate) + noise; 8],
+                    by: super::super::plan::name(candidate.max(1)).to_owned(),
+                });
+            }
+        }
+        cell
+    }
+
+    #[test]
+    fn the_best_is_the_lowest_median_and_those_as_good_are_found_by_rank() {
+        // The second and the third method are alike, the others are far behind.
+        let cell = cell_of(|candidate| match candidate {
+            0 | 1 => 100.0,
+            2 | 3 => 10.0,
+            _ => 200.0,
+        });
+        assert!([2, 3].contains(&cell.best(Metric::Pause)));
+        assert_eq!(cell.as_good_as_best(Metric::Pause), [2, 3]);
+        assert!(cell.auto_against_best(Metric::Pause) > 9.0);
+        assert_eq!(cell.chosen(), ["merge-p2p-async"]);
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_is_in_the_middle() {
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert!(median(Vec::new()).is_nan());
+    }
+}

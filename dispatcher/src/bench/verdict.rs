@@ -1,0 +1,128 @@
+//! What the cells say together: who is best where and how sure that is, how near the daemons' choice is, and what it is
+//! worth that constant data travels ahead. Pure.
+
+use super::cell::{Cell, METHODS, Metric, SIGNIFICANT};
+use super::plan::{Data, name};
+use super::statistics::{kruskal_wallis, shapiro_wilk};
+use serde::Serialize;
+
+/// How near the daemons' choice is to be to the best.
+const NEAR: f64 = 1.05;
+
+/// A figure, with the limit it is held against, if there is one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Ratio {
+    pub(super) name: String,
+    pub(super) value: f64,
+    pub(super) target: Option<&'static str>,
+}
+
+/// Who is best in a cell, and how sure that is.
+pub(super) fn words(cell: &Cell, metric: Metric) -> String {
+    let groups = cell.groups(metric);
+    let not_normal = groups
+        .iter()
+        .filter(|group| shapiro_wilk(group).is_some_and(|found| found.p < SIGNIFICANT))
+        .count();
+    let groups: Vec<&[f64]> = groups.iter().map(Vec::as_slice).collect();
+    let differ = kruskal_wallis(&groups).map_or_else(
+        || "too few runs to say whether methods differ".to_owned(),
+        |found| format!("Kruskal-Wallis H {:.1}, p {:.2e}", found.statistic, found.p),
+    );
+    let best = cell.best(metric);
+    let alike = cell.as_good_as_best(metric);
+    let others: Vec<&str> = alike
+        .iter()
+        .filter(|method| **method != best)
+        .map(|method| name(*method))
+        .collect();
+    let others = if others.is_empty() {
+        "none".to_owned()
+    } else {
+        others.join(", ")
+    };
+    format!(
+        "{cell}: least {} by {} ({:.1} ms); {differ}; {not_normal} of {} not normal (Shapiro-Wilk); not told from it \
+         (Conover-Iman): {others}",
+        metric.name(),
+        name(best),
+        cell.median(best, metric),
+        METHODS.len(),
+    )
+}
+
+/// The figures of all cells.
+pub(super) fn ratios(cells: &[Cell]) -> Vec<Ratio> {
+    let mut ratios = Vec::new();
+    for metric in [Metric::Pause, Metric::Total] {
+        ratios.extend(auto_ratios(cells, metric));
+    }
+    for cell in cells.iter().filter(|cell| cell.data == Data::Constant) {
+        for sync in METHODS.filter(|method| name(*method).ends_with("-sync")) {
+            let of = name(sync).trim_end_matches("-sync");
+            ratios.push(Ratio {
+                name: format!("alpha (async / sync), {cell} {of}: pause"),
+                value: cell.median(sync - 1, Metric::Pause) / cell.median(sync, Metric::Pause),
+                target: None,
+            });
+        }
+    }
+    ratios
+}
+
+fn auto_ratios(cells: &[Cell], metric: Metric) -> [Ratio; 3] {
+    let against: Vec<f64> = cells.iter().map(|cell| cell.auto_against_best(metric)).collect();
+    let near = against.iter().filter(|ratio| **ratio <= NEAR).count() as f64;
+    let is_alike = |cell: &&Cell| {
+        let alike = cell.as_good_as_best(metric);
+        cell.chosen()
+            .iter()
+            .all(|chosen| alike.iter().any(|method| name(*method) == *chosen))
+    };
+    let alike = cells.iter().filter(is_alike).count() as f64;
+    let what = metric.name();
+    [
+        Ratio {
+            name: format!("share of cells where auto's {what} is within 5 % of the best of 12"),
+            value: near / against.len() as f64,
+            target: (metric == Metric::Pause).then_some(">= 0.9"),
+        },
+        Ratio {
+            name: format!("auto's {what} / the best, worst cell"),
+            value: against.iter().copied().fold(f64::NAN, f64::max),
+            target: (metric == Metric::Pause).then_some("<= 1.2"),
+        },
+        Ratio {
+            name: format!("share of cells where auto's method is not told from the best ({what})"),
+            value: alike / against.len() as f64,
+            target: None,
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cell::tests::cell_of;
+    use super::*;
+
+    #[test]
+    fn a_cell_is_told_with_its_best_method_and_those_as_good() {
+        let cell = cell_of(|candidate| if candidate == 3 { 10.0 } else { 100.0 });
+        let words = words(&cell, Metric::Pause);
+        assert!(
+            words.starts_with("2 to 4 rows: least pause by merge-collective-async"),
+            "{words}"
+        );
+        assert!(words.ends_with("(Conover-Iman): none"), "{words}");
+    }
+
+    #[test]
+    fn a_choice_that_is_far_from_the_best_is_counted_and_shown() {
+        let near = cell_of(|candidate| if candidate <= 1 { 10.0 } else { 100.0 });
+        let far = cell_of(|candidate| if candidate == 2 { 10.0 } else { 15.0 });
+        let ratios = ratios(&[near, far]);
+        assert_eq!(ratios[0].value, 0.5);
+        assert!(ratios[1].value > 1.4 && ratios[1].value < 1.6, "{:?}", ratios[1]);
+        assert_eq!(ratios[2].value, 0.5);
+    }
+}

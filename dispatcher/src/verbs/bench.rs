@@ -1,0 +1,73 @@
+//! `bench`: measures this cluster. What is measured is in `../bench`.
+
+use crate::bench::plan::{Data, Pair, Plan};
+use crate::bench::redistribute;
+use crate::cluster::ClusterDir;
+use crate::failure::Failure;
+use clap::Subcommand;
+use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+
+const EXAMPLE: &str = "\
+Runs jobs of its own on the cluster that is up, beside whatever else runs there.
+
+Example:
+  pcmctl bench redistribute --pairs 2:4,4:8 --mib 256 --out results";
+
+const REDISTRIBUTE_EXAMPLE: &str = "\
+Each job grows and shrinks by each method (see 'pcmctl run --help') and by auto, in another order each round. Checked
+after each change: every element of the data. --out takes every run as CSV and JSON and the best method for each pair
+of sizes as a picture.
+
+Example:
+  pcmctl bench redistribute --pairs 2:4,4:8 --mib 256 --data rows,constant --out results";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Compare the methods of reconfiguration
+    #[command(after_help = REDISTRIBUTE_EXAMPLE)]
+    Redistribute(RedistributeArgs),
+}
+
+#[derive(clap::Args)]
+struct RedistributeArgs {
+    /// Sizes to go between, as FEW:MANY
+    #[arg(long, value_name = "PAIRS", value_delimiter = ',', default_value = "1:2,2:4,3:4")]
+    pairs: Vec<Pair>,
+    /// Size of the whole data
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    mib: u64,
+    /// Kinds of data
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum,
+          default_values_t = [Data::Rows, Data::Constant, Data::Tiles, Data::Sparse])]
+    data: Vec<Data>,
+    /// How often each method is measured
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Where to write raw samples and pictures
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let What::Redistribute(args) = args.what;
+    let plan = Plan {
+        pairs: args.pairs,
+        data: args.data,
+        mib: args.mib,
+        rounds: args.rounds,
+    };
+    let refused = |error| Failure::system(format!("cannot watch for signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+    tokio::select! {
+        done = redistribute(cluster, &plan, args.out.as_deref()) => done.map(|()| 0),
+        _ = interrupt.recv() => Err(Failure::system("interrupted; the bench's job is ended")),
+    }
+}
