@@ -84,3 +84,30 @@ fn a_job_keeps_the_method_it_was_started_with_until_a_verb_names_another() {
     );
     cluster.down();
 }
+
+#[test]
+fn a_bench_of_methods_checks_every_kind_of_data_and_leaves_every_run() {
+    let cluster = Cluster::up(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    for data in ["rows", "constant", "tiles", "sparse"] {
+        let out = folder.path().join(data).display().to_string();
+        let what = ["bench", "redistribute", "--pairs", "1:2", "--data", data];
+        let how = ["--mib", "2", "--rounds", "1", "--out", &out];
+        let outcome = cluster.run(&[what.as_slice(), &how].concat());
+        assert!(outcome.status.success(), "{outcome:?}");
+        let read = |name: &str| std::fs::read_to_string(format!("{out}/{name}")).expect("a file");
+        let csv = read("redistribute.csv");
+        let runs = 2 * (1 + Method::all().count());
+        assert_eq!(csv.lines().count(), 1 + runs, "{csv}");
+        for method in Method::all() {
+            assert!(
+                csv.contains(&format!(",{method},{method},0,")),
+                "{method} was not made by itself: {csv}"
+            );
+        }
+        let document: Value = serde_json::from_str(&read("redistribute.json")).expect("a JSON document");
+        assert_eq!(document["runs"].as_array().map(Vec::len), Some(runs));
+        assert!(read("redistribute-pause.svg").contains(&format!("{data}: least pause")));
+    }
+    cluster.down();
+}
