@@ -340,7 +340,7 @@ impl Movement {
                 let ids: Vec<RegionId> = registry.storages().map(|(id, _)| id).collect();
                 let travels = |id: &RegionId| {
                     let form = registry.array_by_id(*id).form();
-                    !form.is_scratch && !(form.is_constant && verdict == Verdict::HaveAll)
+                    !(form.is_scratch || form.is_constant && verdict == Verdict::HaveAll)
                 };
                 let arrays = ids.into_iter().filter(travels);
                 Carrier::Collective(Together::new(leaving, coming, arrays, size, self.limits, self.token))

@@ -21,7 +21,7 @@ const BYTES: u64 = (1 << 31) + (5 << 20) + 1;
 /// Bytes on both sides of every place where a count could break.
 const MARKS: [usize; 5] = [0, 1 << 20, (1 << 31) - 1, 1 << 31, BYTES as usize - 1];
 
-fn storage(job: &Job) -> &mut [u8] {
+fn storage(job: &mut Job) -> &mut [u8] {
     let registry = job.registry.as_ref().unwrap();
     let storage = registry.array_named("array0").unwrap().storage();
     // SAFETY: nobody else uses it; only the marks are touched, the rest takes no memory where it was never written.
@@ -41,7 +41,7 @@ fn moves(method: &str) {
     if job.me == 0 {
         MARKS
             .iter()
-            .for_each(|mark| storage(&job)[*mark] = (*mark % 251) as u8 + 1);
+            .for_each(|mark| storage(&mut job)[*mark] = (*mark % 251) as u8 + 1);
     }
     let mut under = job.begin(&[1], &[]).unwrap();
     let registry = job.registry.as_mut().unwrap();
@@ -56,7 +56,7 @@ fn moves(method: &str) {
     }
     job.commit(under);
     if job.me == 1 {
-        let bytes = storage(&job);
+        let bytes = storage(&mut job);
         assert_eq!(bytes.len() as u64, BYTES);
         MARKS
             .iter()
