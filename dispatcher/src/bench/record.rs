@@ -134,7 +134,7 @@ pub(super) fn ratios(ratios: &[Ratio]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cell::tests::cell_of;
+    use super::super::cell::tests::{RUNS, cell_of};
     use super::*;
 
     fn plan() -> Plan {
@@ -150,14 +150,14 @@ mod tests {
     fn every_run_is_a_line_and_an_object_with_its_raw_values() {
         let cells = [cell_of(|_| 1.0 / 3.0)];
         let csv = csv(&cells);
-        assert_eq!(csv.lines().count(), 1 + CANDIDATES * 6);
+        assert_eq!(csv.lines().count(), 1 + CANDIDATES * RUNS);
         assert!(csv.starts_with("from,to,data,method,by,run,pause_ms,"), "{csv}");
         assert!(
             csv.contains("2,4,rows,auto,merge-p2p-async,0,0.3333333333333333,"),
             "{csv}"
         );
         let document = document(&cells, &plan(), &json!([]), &[]);
-        assert_eq!(document["runs"].as_array().unwrap().len(), CANDIDATES * 6);
+        assert_eq!(document["runs"].as_array().unwrap().len(), CANDIDATES * RUNS);
         assert_eq!(document["runs"][0]["pause_ms"], json!(1.0 / 3.0));
     }
 
