@@ -40,7 +40,7 @@ impl Order {
             Self::Migrate { job, rank, to } => (job, LayoutChange::Migrate(vec![(rank, to)])),
             Self::Expand { job, to } => (job, LayoutChange::Expand { to, nodes: Vec::new() }),
             Self::Shrink { job, to } => (job, LayoutChange::Shrink { to }),
-            Self::Checkpoint { job } => return ControlToDaemon::Checkpoint { job },
+            Self::Checkpoint { job } => return ControlToDaemon::Checkpoint { job, into: None },
             Self::Drain { node } => {
                 return ControlToDaemon::Drain {
                     node,
@@ -67,7 +67,14 @@ pub(crate) fn outcome_words(answer: &DaemonToControl) -> String {
             ranks,
             bytes: size,
             held_ms,
-        } => checkpoint_words(*iteration, *ranks, *size, *held_ms),
+            directory,
+        } => {
+            let words = checkpoint_words(*iteration, *ranks, *size, *held_ms);
+            match directory {
+                Some(directory) => format!("{words}; in {}", String::from_utf8_lossy(directory)),
+                None => words,
+            }
+        }
         _ => "done".to_owned(),
     }
 }
@@ -124,7 +131,7 @@ mod tests {
         );
         assert_eq!(layout(Order::Shrink { job, to: 2 }), LayoutChange::Shrink { to: 2 });
         let checkpoint = Order::Checkpoint { job }.request("top");
-        assert_eq!(checkpoint, ControlToDaemon::Checkpoint { job });
+        assert_eq!(checkpoint, ControlToDaemon::Checkpoint { job, into: None });
         let drain = Order::Drain { node }.request("top");
         assert!(matches!(drain, ControlToDaemon::Drain { deadline_ms: None, .. }));
     }
@@ -136,8 +143,9 @@ mod tests {
             ranks: 4,
             bytes: Bytes(3 << 20),
             held_ms: 1.25,
+            directory: Some(b"/kept/heat-7".to_vec()),
         });
-        let wanted = "checkpoint at iteration 7, 4 ranks, 3.0 MiB, the program was held 1.2 ms";
+        let wanted = "checkpoint at iteration 7, 4 ranks, 3.0 MiB, the program was held 1.2 ms; in /kept/heat-7";
         assert_eq!(said, wanted);
     }
 }

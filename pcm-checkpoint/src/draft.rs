@@ -24,6 +24,23 @@ pub fn part_file(region: u32, name: &str, rank: u32, is_array: bool, compression
     format!("region{region:03}-{name}.rank{rank:05}.{kind}{}", compression.suffix())
 }
 
+/// Between the name of a checkpoint and the owner in that of its draft; the number of a process ends it.
+const PARTIAL: &str = ".partial-";
+
+/// Removes drafts below a directory whose owners are gone.
+pub fn remove_drafts(parent: &Path, is_gone: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let owner = name.strip_prefix('.').and_then(|name| name.rsplit_once(PARTIAL));
+        let owner = owner.map(|(_, owner)| owner.trim_end_matches(|c: char| c.is_ascii_digit()));
+        if owner.is_some_and(&is_gone) {
+            // One that stays only takes room.
+            _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// See the file head. Dropped before it is published, it leaves nothing.
 #[derive(Debug)]
 pub struct Draft {
@@ -35,6 +52,11 @@ pub struct Draft {
 impl Draft {
     /// Begins a checkpoint that is to be found at `target`.
     pub fn begin(target: &Path) -> Result<Self, WriteError> {
+        Self::begin_for(target, "")
+    }
+
+    /// The same for an owner, plain text, whose drafts [`remove_drafts`] finds.
+    pub fn begin_for(target: &Path, owner: &str) -> Result<Self, WriteError> {
         let path = target.to_owned();
         if target.symlink_metadata().is_ok() {
             return Err(WriteError::Exists { path });
@@ -46,7 +68,7 @@ impl Draft {
         })?;
         let parent = parent(target);
         fs::create_dir_all(parent).map_err(writing("make", parent))?;
-        let directory = parent.join(format!(".{}.partial-{}", name.to_string_lossy(), process::id()));
+        let directory = parent.join(format!(".{}{PARTIAL}{owner}{}", name.to_string_lossy(), process::id()));
         fs::create_dir(&directory).map_err(writing("make", &directory))?;
         Ok(Self {
             directory,
@@ -58,6 +80,11 @@ impl Draft {
     /// Where parts are to be written.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Where it will be.
+    pub fn target(&self) -> &Path {
+        &self.target
     }
 
     /// Gives it its name, when all parts are written. From the moment this returns it survives a loss of power.

@@ -5,11 +5,12 @@ use crate::{
     error::{WriteError, writing},
     manifest::PartRecord,
     npy::npy_header,
+    pace::{Pace, Progress},
 };
 use pcm_core::partition::Partition;
 use std::{
     fs::File,
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -36,6 +37,20 @@ pub fn write_part(
     data: &[u8],
     compression: Compression,
 ) -> Result<PartRecord, WriteError> {
+    let mut pace = Pace::new(None, Progress::default());
+    write_part_paced(directory, file, rank, content, data, compression, &mut pace)
+}
+
+/// As [`write_part`], no faster than `pace` lets it.
+pub fn write_part_paced(
+    directory: &Path,
+    file: String,
+    rank: u32,
+    content: Content<'_>,
+    data: &[u8],
+    compression: Compression,
+    pace: &mut Pace,
+) -> Result<PartRecord, WriteError> {
     let (header, shape, owned) = match content {
         Content::Array { dtype, partition } => {
             let shape = partition.local_extents(rank);
@@ -52,7 +67,7 @@ pub fn write_part(
         Content::Raw => (Vec::new(), Vec::new(), Vec::new()),
     };
     let path = directory.join(&file);
-    let written = Written::new(path, compression)?.all(&header, data)?;
+    let written = Written::new(path, compression)?.all(&header, data, pace)?;
     Ok(PartRecord {
         rank,
         file,
@@ -88,21 +103,21 @@ impl Written {
         })
     }
 
-    fn all(mut self, header: &[u8], data: &[u8]) -> Result<Self, WriteError> {
+    fn all(mut self, header: &[u8], data: &[u8], pace: &mut Pace) -> Result<Self, WriteError> {
         // The first block holds the header too; the others are taken from where the data is.
         let split = (BLOCK_BYTES as usize - header.len()).min(data.len());
         let (first, rest) = data.split_at(split);
         let first = [header, first].concat();
         if !first.is_empty() {
-            self.block(&first)?;
+            self.block(&first, pace)?;
         }
         rest.chunks(BLOCK_BYTES as usize)
-            .try_for_each(|block| self.block(block))?;
+            .try_for_each(|block| self.block(block, pace))?;
         self.file.sync_all().map_err(writing("make last", &self.path))?;
         Ok(self)
     }
 
-    fn block(&mut self, block: &[u8]) -> Result<(), WriteError> {
+    fn block(&mut self, block: &[u8], pace: &mut Pace) -> Result<(), WriteError> {
         let stored = match self.compression {
             Compression::None => block,
             compression => {
@@ -112,6 +127,12 @@ impl Written {
             }
         };
         self.crc32.push(checksum(stored));
-        self.file.write_all(stored).map_err(writing("write", &self.path))
+        let mut write = || -> io::Result<()> {
+            if pace.take(stored.len() as u64)? {
+                self.file.sync_data()?;
+            }
+            (&self.file).write_all(stored)
+        };
+        write().map_err(writing("write", &self.path))
     }
 }

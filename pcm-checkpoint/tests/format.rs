@@ -6,7 +6,7 @@ mod sample;
 
 use pcm_checkpoint::{
     ArrayRecord, Checkpoint, Compression, Contents, Draft, Fault, ReadError, RegionRecord, WriteError, array_fill,
-    export, is_checkpoint,
+    export, is_checkpoint, remove_drafts,
 };
 use pcm_core::{
     partition::{ArraySpec, Partition},
@@ -16,6 +16,17 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+#[test]
+fn drafts_whose_owners_are_gone_are_removed_and_others_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let drafts = ["", "one-", "two-"].map(|owner| Draft::begin_for(&folder.path().join("c-1"), owner).unwrap());
+    fs::create_dir(folder.path().join(".one-7")).unwrap();
+    remove_drafts(folder.path(), |owner| owner == "one-");
+    let stay = drafts.each_ref().map(|draft| draft.directory().is_dir());
+    assert_eq!(stay, [true, false, true]);
+    assert!(folder.path().join(".one-7").is_dir());
+}
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)

@@ -1,7 +1,9 @@
 /* A program that is checkpointed while a bench watches: an array of any size in blocks. When it begins, and then whenever
  * it has iterated for a while, it measures on all ranks together what a checkpoint is held against, and says so on one
  * line: copying its part with memcpy into memory that was touched before, writing it by hand with MPI-IO and syncing it,
- * and writing it with pcm_checkpoint. It ends when it has done so ROUNDS times. */
+ * and writing it with pcm_checkpoint. It ends when it has done so ROUNDS times. With KEEPING=leave the file of MPI-IO
+ * stays; with KEEPING=restore the program says how long pcm_start took and ends; with KEEPING=read it reads the file of
+ * MPI-IO instead, sees that the data is right, says how long that took and ends. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pcm.h>
@@ -19,6 +21,12 @@ static uint64_t *data;
 static size_t first, end;
 
 static uint64_t element(uint64_t place) { return (place + 1) * UINT64_C(0x9e3779b97f4a7c15); }
+
+static int is_mode(const char *name)
+{
+    const char *mode = getenv("KEEPING");
+    return mode != NULL && strcmp(mode, name) == 0;
+}
 
 /* The slowest rank's time, on rank 0. */
 static double slowest(double since)
@@ -47,16 +55,39 @@ static double by_mpi_io(const char *name)
     MPI_File_sync(file);
     MPI_File_close(&file);
     double took = slowest(since);
-    if (rank == 0)
+    if (rank == 0 && !is_mode("leave"))
         MPI_File_delete(name, MPI_INFO_NULL);
     return took;
 }
 
-static double by_files(void)
+static double read_by_mpi_io(const char *name)
+{
+    MPI_File file;
+    MPI_Barrier(MPI_COMM_WORLD);
+    double since = MPI_Wtime();
+    MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
+    MPI_File_read_at_all(file, (MPI_Offset)(first * sizeof *data), data, (int)(end - first), MPI_UINT64_T,
+                         MPI_STATUS_IGNORE);
+    MPI_File_close(&file);
+    return slowest(since);
+}
+
+static void check(void)
+{
+    for (size_t place = first; place < end; place++)
+        if (data[place - first] != element(place))
+            MPI_Abort(MPI_COMM_WORLD, 5);
+}
+
+/* Until the files are on disk; held: until the program may go on. */
+static double by_files(double *held_s)
 {
     MPI_Barrier(MPI_COMM_WORLD);
     double since = MPI_Wtime();
     if (pcm_checkpoint() != PCM_OK)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    *held_s = slowest(since);
+    if (pcm_checkpoint_wait() != PCM_OK)
         MPI_Abort(MPI_COMM_WORLD, 3);
     return slowest(since);
 }
@@ -80,11 +111,22 @@ int main(int argc, char **argv)
     pcm_array("data", PCM_UINT64, 1, &elements, PCM_BLOCK(0));
     data = pcm_data("data");
     pcm_bounds("data", 0, &first, &end);
+    int takes_up = is_mode("restore") || is_mode("read");
     for (size_t place = first; place < end; place++)
-        data[place - first] = element(place);
+        data[place - first] = takes_up ? 0 : element(place);
     pcm_value("iteration", &iteration, sizeof iteration);
+    double since = MPI_Wtime();
     if (pcm_start() != PCM_OK)
         MPI_Abort(MPI_COMM_WORLD, 3);
+    double restored_s = slowest(since);
+    if (takes_up) {
+        double read_s = is_mode("read") ? read_by_mpi_io(argv[4]) : restored_s;
+        check();
+        if (rank == 0)
+            printf("taken up %.9f\n", read_s);
+        MPI_Finalize();
+        return 0;
+    }
     void *copy = malloc((end - first) * sizeof *data);
     if (copy == NULL)
         MPI_Abort(MPI_COMM_WORLD, 4);
@@ -96,9 +138,10 @@ int main(int argc, char **argv)
         if ((iteration + 1) % every != 0)
             continue;
         double memcpy_s = by_memcpy(copy);
-        double io_s = has_files ? by_mpi_io(argv[4]) : 0, files_s = has_files ? by_files() : 0;
+        double held_s = 0;
+        double io_s = has_files ? by_mpi_io(argv[4]) : 0, files_s = has_files ? by_files(&held_s) : 0;
         if (rank == 0) {
-            printf("measured memcpy %.9f mpi_io %.9f files %.9f\n", memcpy_s, io_s, files_s);
+            printf("measured memcpy %.9f mpi_io %.9f held %.9f files %.9f\n", memcpy_s, io_s, held_s, files_s);
             fflush(stdout);
         }
     }

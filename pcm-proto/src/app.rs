@@ -18,6 +18,8 @@ pub mod environment {
     pub const PAGE_FD: &str = "PCM_PAGE_FD";
     /// The job, a [`crate::ids::JobId`].
     pub const JOB: &str = "PCM_JOB";
+    /// The cluster, a number of its own for all time.
+    pub const CLUSTER: &str = "PCM_CLUSTER_ID";
     /// The process within its job, a [`crate::ids::ProcessId`].
     pub const PROCESS: &str = "PCM_PROCESS";
     /// The world the process starts in, a [`crate::ids::WorldId`].
@@ -59,6 +61,10 @@ pub mod environment {
     /// `yes`: checkpoints that are due are written into files, too, and not only kept in memory by the daemons. Without
     /// daemons they always are.
     pub const CHECKPOINT_FILES: &str = "PCM_CHECKPOINT_FILES";
+    /// Megabytes a second that all ranks together may write into files of a checkpoint.
+    pub const CHECKPOINT_RATE: &str = "PCM_CHECKPOINT_RATE";
+    /// Megabytes that a rank may take for a copy of its data while that is written into files.
+    pub const CHECKPOINT_MEMORY: &str = "PCM_CHECKPOINT_MEMORY";
     /// How many checkpoints of one run are kept.
     pub const CHECKPOINT_KEEP: &str = "PCM_CHECKPOINT_KEEP";
 }

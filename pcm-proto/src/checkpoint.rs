@@ -78,6 +78,11 @@ pub enum RankCheckpoint {
         #[serde(with = "serde_bytes")]
         directory: Vec<u8>,
     },
+    /// A checkpoint did not get into files. Said by rank 0.
+    NotFiled {
+        /// What happened, for a person.
+        reason: String,
+    },
 }
 
 /// What a daemon tells a rank about checkpoints.
@@ -94,7 +99,19 @@ pub enum CheckpointOrder {
         id: CheckpointId,
     },
     /// Somebody wants a checkpoint. Said to rank 0.
-    Make,
+    Make {
+        /// In files, too.
+        into: Option<IntoFiles>,
+    },
+}
+
+/// Where files of a checkpoint go that somebody wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IntoFiles {
+    /// Where those go that are due.
+    Usual,
+    /// Below this directory, as bytes of a path.
+    Directory(#[serde(with = "serde_bytes")] Vec<u8>),
 }
 
 /// Where a new set of processes finds its data.
@@ -198,8 +215,16 @@ pub enum CheckpointMessage {
         #[serde(with = "serde_bytes")]
         directory: Vec<u8>,
     },
+    /// Node to coordinator: a checkpoint did not get into files.
+    NotFiled {
+        /// What happened, for a person.
+        reason: String,
+    },
     /// Coordinator to the node of rank 0: somebody wants a checkpoint.
-    Make,
+    Make {
+        /// In files, too.
+        into: Option<IntoFiles>,
+    },
     /// Node to node: send this block of a part.
     Want {
         /// Of which checkpoint.

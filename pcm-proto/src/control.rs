@@ -2,6 +2,7 @@
 //! `Attach` and `Follow`, whose answers go on until `JobEnded` or the end of the link.
 
 use crate::boot::NodeSpec;
+use crate::checkpoint::IntoFiles;
 use crate::event::{Event, Reconfigured};
 use crate::ids::{Bytes, Iteration, JobId, NodeName, ProcessId, Rank};
 use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
@@ -72,10 +73,12 @@ pub enum ControlToDaemon {
         /// How data moves; `None` leaves it to the job.
         method: Option<Method>,
     },
-    /// Make a checkpoint of a job now; answered by `Checkpointed` when it is complete.
+    /// Make a checkpoint of a job now; answered by `Checkpointed` when it is complete, in files where they are wanted.
     Checkpoint {
         /// The job.
         job: JobId,
+        /// In files, too.
+        into: Option<IntoFiles>,
     },
     /// All nodes this daemon knows.
     Nodes,
@@ -301,6 +304,8 @@ pub enum DaemonToControl {
         bytes: Bytes,
         /// Longest time a rank's application was held for it.
         held_ms: f64,
+        /// Where it is in files, if those were wanted: bytes of a path.
+        directory: Option<Vec<u8>>,
     },
     /// The attached job has another coordinator: attach there.
     LedBy {

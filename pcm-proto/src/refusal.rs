@@ -69,6 +69,8 @@ codes! {
     NOT_COORDINATOR = "not_coordinator";
     /// The job is lost and being ended.
     JOB_LOST = "job_lost";
+    /// A checkpoint did not get into files; it is in memory.
+    NOT_FILED = "not_filed";
     /// The request did not finish by its deadline.
     DEADLINE = "deadline";
 }

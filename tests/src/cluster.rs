@@ -6,6 +6,7 @@ use crate::{
     binaries::built,
     leak::{Before, MARK_VARIABLE},
     limited::{self, Outcome},
+    network::Network,
     processes,
     shared_memory::OwnSharedMemory,
     wait,
@@ -34,6 +35,7 @@ pub struct Cluster {
     before: Before,
     shared_memory: Option<OwnSharedMemory>,
     id: Option<String>,
+    network: Option<Network>,
 }
 
 impl Cluster {
@@ -53,7 +55,18 @@ impl Cluster {
             home,
             mark,
             id: None,
+            network: None,
         }
+    }
+
+    /// Its nodes, and `pcmctl`, will stand in this network.
+    pub fn stand_in(&mut self, network: Network) {
+        self.network = Some(network);
+    }
+
+    /// The network it stands in, if that is its own.
+    pub fn network(&self) -> Option<&Network> {
+        self.network.as_ref()
     }
 
     /// A cluster of so many virtual nodes.
@@ -138,8 +151,11 @@ impl Cluster {
     /// `pcmctl` with these arguments. What `up` and `doctor` boot has the test's own `/dev/shm`.
     pub fn pcmctl(&self, arguments: &[&str]) -> Command {
         let program = built("pcmctl");
-        let mut command = match &self.shared_memory {
-            Some(own) if matches!(arguments.first(), Some(&"up" | &"doctor")) => self.marked(own.command(&program)),
+        let mut command = match (&self.network, &self.shared_memory) {
+            (Some(network), _) => network.command(self.command("nsenter"), &program),
+            (None, Some(own)) if matches!(arguments.first(), Some(&"up" | &"doctor")) => {
+                self.marked(own.command(&program))
+            }
             _ => self.command(program),
         };
         command.args(arguments);

@@ -22,6 +22,9 @@ const END_LIMIT: Duration = Duration::from_secs(180);
 /// Name of the job.
 pub const JOB: &str = "plate";
 
+/// What is said when lines come again.
+const PRINTED_AGAIN: &str = "printed again";
+
 /// The program.
 pub const PROGRAM: &str = "heat2d-c";
 
@@ -166,7 +169,8 @@ impl<'a> Crashing<'a> {
     }
 }
 
-/// What the last start closed with. A crash between a closing line and the end has the line printed again, the same.
+/// What the last start closed with. A crash between a closing line and the end has the line printed again, the same, after
+/// it was said that lines come again.
 fn last_closing(outcome: &Outcome) -> Closing {
     let lines = outcome
         .stdout
@@ -178,6 +182,11 @@ fn last_closing(outcome: &Outcome) -> Closing {
         .unwrap_or_else(|| panic!("no closing line in {outcome:?}"));
     let are_same = closings.iter().all(|closing| closing.checksum == last.checksum);
     assert!(are_same, "{outcome:?}");
+    let announced = outcome.stderr.matches(PRINTED_AGAIN).count();
+    assert!(
+        closings.len() <= announced + 1,
+        "a line came twice unannounced: {outcome:?}"
+    );
     last.clone()
 }
 

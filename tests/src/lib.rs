@@ -11,6 +11,7 @@ pub mod heat2d;
 pub mod leak;
 pub mod limited;
 pub mod malleable;
+pub mod network;
 pub mod own_share;
 pub mod parked;
 pub mod plate;

@@ -51,6 +51,11 @@ const PROGRAMS: &[Program] = &[
         malleable: false,
     },
     Program {
+        name: "pcm-faulty",
+        source: "tests/programs/faulty.c",
+        malleable: true,
+    },
+    Program {
         name: "pcm-pingpong",
         source: "pcm-lib/bench/pingpong.c",
         malleable: true,

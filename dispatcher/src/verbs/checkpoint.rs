@@ -1,20 +1,26 @@
-//! `checkpoint`: makes a checkpoint of a running job in the memory of its nodes, now.
+//! `checkpoint`: makes a checkpoint of a running job now, in the memory of its nodes, and in files where that is asked for.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::{lookup, output, steer};
+use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Above the time after which the daemon gives up itself.
+/// Above the times after which the daemon gives up itself.
 const MADE_WITHIN: Duration = Duration::from_secs(65);
+const FILED_WITHIN: Duration = Duration::from_secs(605);
 
 const EXAMPLE: &str = "\
-It is kept in the memory of the job's nodes, each part on a second node too, and replaced by the next one.
+It is kept in the memory of the job's nodes, each part on a second node too, and replaced by the next one. With --dir it
+is written into files as well, below that directory, which all nodes must share; they stay.
 
 Example:
   pcmctl checkpoint 3
+  pcmctl checkpoint heat --dir /shared/kept
   pcmctl checkpoint heat --json";
 
 #[derive(clap::Args)]
@@ -22,6 +28,9 @@ Example:
 pub(crate) struct Args {
     /// The job's number or name
     job: String,
+    /// Write it into files below this directory, too
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -30,14 +39,18 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     let mut link = Link::open(cluster).await?;
     let job = lookup::job(&mut link, &args.job).await?;
-    match link.ask(ControlToDaemon::Checkpoint { job }, MADE_WITHIN).await? {
+    let within = if args.dir.is_some() { FILED_WITHIN } else { MADE_WITHIN };
+    let into = args.dir.as_deref().map(directory).transpose()?;
+    match link.ask(ControlToDaemon::Checkpoint { job, into }, within).await? {
         DaemonToControl::Checkpointed {
             iteration,
             ranks,
             bytes,
             held_ms,
+            directory,
         } if args.json => output::print_json(&serde_json::json!({
-            "job": job, "iteration": iteration, "ranks": ranks, "bytes": bytes, "held_ms": held_ms
+            "job": job, "iteration": iteration, "ranks": ranks, "bytes": bytes, "held_ms": held_ms,
+            "directory": directory.map(|path| String::from_utf8_lossy(&path).into_owned())
         }))?,
         made @ DaemonToControl::Checkpointed { .. } => {
             output::print(&format!("job {job}: {}\n", steer::outcome_words(&made)))?;
@@ -45,4 +58,10 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         other => return Err(Failure::unexpected("Checkpoint", &other)),
     }
     Ok(0)
+}
+
+/// As the ranks, which may run in another directory, are told it.
+fn directory(path: &Path) -> Result<IntoFiles, Failure> {
+    let path = std::path::absolute(path).map_err(|error| Failure::file("find", path, &error))?;
+    Ok(IntoFiles::Directory(path.as_os_str().as_bytes().to_vec()))
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Names the cluster in the environment of its ranks and of whatever these start: what bears it can be swept.
-pub const CLUSTER_ID: &str = "PCM_CLUSTER_ID";
+pub const CLUSTER_ID: &str = pcm_proto::app::environment::CLUSTER;
 /// The cluster's directory, where `pcmctl` looks for it.
 pub const CLUSTER: &str = "PCM_CLUSTER";
 

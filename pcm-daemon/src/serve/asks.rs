@@ -32,6 +32,8 @@ pub(super) enum Purpose {
     Drain { job: JobId },
     /// A job is to make a checkpoint before it leaves this node.
     DrainCheckpoint { job: JobId },
+    /// A job that cannot leave this node is to write one into files.
+    DrainFiles { job: JobId },
     /// A program wants another number of ranks.
     Wish { job: JobId },
     /// One of many answers.
@@ -191,6 +193,7 @@ impl Daemon {
             (Purpose::DrainCheckpoint { job }, Answer::Control(answer)) => {
                 self.on_drain_checkpoint(job, Some(*answer));
             }
+            (Purpose::DrainFiles { job }, Answer::Control(answer)) => self.on_drain_files(job, Some(*answer)),
             (Purpose::Wish { job }, Answer::Control(answer)) => Self::on_wish_answer(job, Some(*answer)),
             (Purpose::Gather(gather), answer) => self.on_gathered(gather, node, Some(answer)),
             (purpose, _) => self.on_no_answer(node, purpose),
@@ -231,6 +234,7 @@ impl Daemon {
             }
             Purpose::Drain { job } => self.on_drain_answer(job, None),
             Purpose::DrainCheckpoint { job } => self.on_drain_checkpoint(job, None),
+            Purpose::DrainFiles { job } => self.on_drain_files(job, None),
             Purpose::Wish { job } => Self::on_wish_answer(job, None),
             Purpose::Gather(gather) => self.on_gathered(gather, node, None),
         }

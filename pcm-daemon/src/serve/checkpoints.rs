@@ -10,16 +10,19 @@ use pcm_core::job::coordinator::Input;
 use pcm_core::job::recovering::Restarted;
 use pcm_core::moment::Moment;
 use pcm_proto::app::environment;
-use pcm_proto::checkpoint::{CheckpointMessage, Restores};
+use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles, Restores};
 use pcm_proto::control::{DaemonToControl, NodeState, Refusal};
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::{Iteration, JobId, NodeName};
+use pcm_proto::ids::{Bytes, Iteration, JobId, NodeName};
 use pcm_proto::refusal;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A checkpoint that somebody asks for is complete within this time, unless the program does not get to an iteration.
 const ASKED_WITHIN: Duration = Duration::from_secs(60);
+
+/// The same in files, on a slow disk.
+const FILED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Lines kept for a reader that is away: a crash and its end, twice.
 const UNTOLD_MAX: usize = 4;
@@ -31,14 +34,64 @@ const LEARNS_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Leading {
     lead: Lead,
-    /// Who waits for a checkpoint, and the number of the request.
-    asking: Vec<(u64, Requester)>,
+    asking: Vec<Asking>,
     asked: u64,
     armed: Option<Moment>,
     /// An heir waits until then for nodes to say what they hold, when the checkpoint it knows of is not among that.
     learns_until: Option<Moment>,
     /// Nodes that were told to hold something.
     holders: BTreeSet<NodeName>,
+}
+
+/// Somebody waits for a checkpoint.
+#[derive(Debug)]
+struct Asking {
+    number: u64,
+    from: Requester,
+    in_files: bool,
+    /// The first that was complete since, where files are still to come.
+    made: Option<Made>,
+    /// The last in files since.
+    filed: Option<(Iteration, Vec<u8>)>,
+}
+
+impl Asking {
+    /// What it is told, if all that it waits for is there.
+    fn answer(&self) -> Option<DaemonToControl> {
+        let made = self.made?;
+        if !self.in_files {
+            return Some(made.answer(None));
+        }
+        let (iteration, directory) = self.filed.as_ref()?;
+        (*iteration >= made.iteration).then(|| made.answer(Some(directory.clone())))
+    }
+}
+
+/// A checkpoint as it is told to whoever waits for it.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    iteration: Iteration,
+    ranks: u32,
+    bytes: Bytes,
+    held_ms: f64,
+}
+
+impl Made {
+    fn answer(self, directory: Option<Vec<u8>>) -> DaemonToControl {
+        let Self {
+            iteration,
+            ranks,
+            bytes,
+            held_ms,
+        } = self;
+        DaemonToControl::Checkpointed {
+            iteration,
+            ranks,
+            bytes,
+            held_ms,
+            directory,
+        }
+    }
 }
 
 impl Leading {
@@ -160,7 +213,12 @@ impl Daemon {
             CheckpointMessage::Overwritten { id, rank, is_copy } => {
                 self.lead(job, |lead| lead.on_overwritten(node, id, rank, is_copy));
             }
+            CheckpointMessage::NotFiled { reason } => {
+                tracing::warn!(%job, reason, "a checkpoint did not get into files");
+                self.answer_not_filed(job, &reason);
+            }
             CheckpointMessage::Filed { iteration, directory } => {
+                self.answer_filed(job, iteration, &directory);
                 self.lead(job, |lead| lead.on_filed(Filed { iteration, directory }));
                 self.leave_will(job);
             }
@@ -212,19 +270,13 @@ impl Daemon {
                         held_ms,
                     };
                     self.note(Some(job), epoch, complete);
-                    let asking = self
-                        .jobs
-                        .get_mut(&job)
-                        .map(|job| std::mem::take(&mut job.leading.asking));
-                    for (_, from) in asking.into_iter().flatten() {
-                        let answer = DaemonToControl::Checkpointed {
-                            iteration,
-                            ranks,
-                            bytes,
-                            held_ms,
-                        };
-                        self.answer(from, answer);
-                    }
+                    let made = Made {
+                        iteration,
+                        ranks,
+                        bytes,
+                        held_ms,
+                    };
+                    self.answer_made(job, made);
                 }
                 LeadEffect::Newest(iteration) => self.coordinate(job, Input::Checkpoint { iteration }),
                 LeadEffect::Copy {
@@ -253,6 +305,48 @@ impl Daemon {
             }
         }
         self.arm_lead(job);
+    }
+
+    /// A checkpoint is complete: whoever waits for it is told, or still waits for its files.
+    fn answer_made(&mut self, job: JobId, made: Made) {
+        self.answer_asking(job, |one| _ = one.made.get_or_insert(made));
+    }
+
+    /// A checkpoint got into files, perhaps before its parts in memory were all told.
+    fn answer_filed(&mut self, job: JobId, iteration: Iteration, directory: &[u8]) {
+        self.answer_asking(job, |one| one.filed = Some((iteration, directory.to_vec())));
+    }
+
+    fn answer_asking(&mut self, job: JobId, note: impl Fn(&mut Asking)) {
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let asking = &mut coordinated.leading.asking;
+        asking.iter_mut().for_each(note);
+        let told: Vec<(Requester, DaemonToControl)> = asking
+            .iter()
+            .filter_map(|one| Some((one.from.clone(), one.answer()?)))
+            .collect();
+        asking.retain(|one| one.answer().is_none());
+        for (from, answer) in told {
+            self.answer(from, answer);
+        }
+    }
+
+    /// A checkpoint did not get into files.
+    fn answer_not_filed(&mut self, job: JobId, reason: &str) {
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let asking = &mut coordinated.leading.asking;
+        let told: Vec<Asking> = asking.extract_if(.., |one| one.in_files).collect();
+        for Asking { from, .. } in told {
+            let message = format!("the checkpoint of job {job} is in memory only: {reason}");
+            self.answer(
+                from,
+                DaemonToControl::Refused(Refusal::new(refusal::NOT_FILED, message)),
+            );
+        }
     }
 
     fn say_to_holders(&mut self, job: JobId, message: &CheckpointMessage) {
@@ -294,19 +388,27 @@ impl Daemon {
     }
 
     /// Somebody wants a checkpoint now.
-    pub(super) fn on_checkpoint_request(&mut self, from: Requester, job: JobId) {
+    pub(super) fn on_checkpoint_request(&mut self, from: Requester, job: JobId, into: Option<IntoFiles>) {
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return self.refuse_unknown_job(from, job);
         };
         let leading = &mut coordinated.leading;
         leading.asked += 1;
-        leading.asking.push((leading.asked, from));
+        let in_files = into.is_some();
+        leading.asking.push(Asking {
+            number: leading.asked,
+            from,
+            in_files,
+            made: None,
+            filed: None,
+        });
         let number = leading.asked;
         let first = coordinated.state.rank_rows().next().map(|(_, _, node, _)| node);
         if let Some(node) = first {
-            self.say_checkpoint(&node, job, CheckpointMessage::Make);
+            self.say_checkpoint(&node, job, CheckpointMessage::Make { into });
         }
-        self.timers.arm(ASKED_WITHIN, Timer::CheckpointAsked(job, number));
+        let within = if in_files { FILED_WITHIN } else { ASKED_WITHIN };
+        self.timers.arm(within, Timer::CheckpointAsked(job, number));
     }
 
     pub(super) fn on_checkpoint_asked_timer(&mut self, job: JobId, number: u64) {
@@ -314,13 +416,13 @@ impl Daemon {
             return;
         };
         let asking = &mut coordinated.leading.asking;
-        let late = asking.extract_if(.., |(known, _)| *known == number);
-        let late: Vec<Requester> = late.map(|(_, from)| from).collect();
-        for from in late {
+        let late: Vec<Asking> = asking.extract_if(.., |one| one.number == number).collect();
+        for Asking { from, in_files, .. } in late {
+            let within = if in_files { FILED_WITHIN } else { ASKED_WITHIN };
             let message = format!(
                 "job {job} made no checkpoint within {} s: does its program register data with libpcm and call \
                  pcm_iterate? See `pcmctl events {job}`",
-                ASKED_WITHIN.as_secs()
+                within.as_secs()
             );
             self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::DEADLINE, message)));
         }
@@ -353,7 +455,14 @@ impl Daemon {
             return Err("its nodes have not all said which checkpoints they hold".to_owned());
         }
         let spec = coordinated.state.spec();
-        let shares = self.place(&spec.nodes, count).map_err(|refusal| refusal.message)?;
+        let shares = self.place(&spec.nodes, count).map_err(|refusal| {
+            let filed = coordinated.leading.lead.filed().next();
+            let hint = filed.map(|filed| {
+                let directory = String::from_utf8_lossy(&filed.directory);
+                format!("; `pcmctl restart {directory}` goes on from its files")
+            });
+            refusal.message + &hint.unwrap_or_default()
+        })?;
         let is_crowded = self.is_crowded(spec, &shares);
         let lead = &coordinated.leading.lead;
         if let Some(Restorable { stamp, sources, .. }) = lead.restorable() {

@@ -219,7 +219,7 @@ impl Daemon {
             | ControlToDaemon::Kill { job }
             | ControlToDaemon::Reconfigure { job, .. }
             | ControlToDaemon::Ps { job }
-            | ControlToDaemon::Checkpoint { job }
+            | ControlToDaemon::Checkpoint { job, .. }
             | ControlToDaemon::Look { job }
             | ControlToDaemon::Trace { job, .. }
             | ControlToDaemon::Series { job } => {
@@ -285,7 +285,7 @@ impl Daemon {
             ControlToDaemon::Ps { job } => self.gather_ps(from, job),
             ControlToDaemon::Look { job } => self.gather_looks(from, job),
             ControlToDaemon::Series { job } => self.answer_series(from, job),
-            ControlToDaemon::Checkpoint { job } => self.on_checkpoint_request(from, job),
+            ControlToDaemon::Checkpoint { job, into } => self.on_checkpoint_request(from, job, into),
             ControlToDaemon::Trace { job, after, is_last } => self.gather_traces(from, job, after, is_last),
             ControlToDaemon::Reconfigure {
                 job,

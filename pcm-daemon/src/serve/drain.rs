@@ -1,16 +1,18 @@
 //! Empties this node: it takes no new ranks, and each job moves its ranks elsewhere, one job after the other. With a
 //! deadline each job makes a checkpoint first, and one that has not left in time is started again elsewhere from that.
+//! For one that cannot leave, for want of time or of a place, the checkpoint is written into files, too.
 
 use super::asks::Purpose;
 use super::control::Requester;
 use super::daemon::Daemon;
 use super::timers::Timer;
+use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange, Refusal};
 use pcm_proto::ids::JobId;
 use pcm_proto::layout::ModeWanted;
 use pcm_proto::peer::{JobMessage, Question};
 use pcm_proto::refusal;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// A node is empty within this time unless somebody says otherwise; each job needs a second or two.
@@ -18,6 +20,9 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(300);
 
 /// Pause before a job that is being reconfigured is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
+
+/// Of the time left, what a job has to leave; the rest is for files.
+const LEAVES_WITHIN: f64 = 0.6;
 
 /// Ranks that were left when the deadline came are ended, and their job is told, within this time.
 const FORCED_WITHIN: Duration = Duration::from_secs(15);
@@ -32,6 +37,8 @@ pub(super) struct Draining {
     /// Jobs that were asked for a checkpoint, and those that made one.
     asked: BTreeSet<JobId>,
     safe: BTreeSet<JobId>,
+    /// Jobs that cannot leave and were asked for files, and why they cannot.
+    stuck: BTreeMap<JobId, (String, &'static str)>,
     /// Whether the deadline came, and the jobs that were left were told so.
     is_forced: bool,
 }
@@ -58,6 +65,7 @@ impl Daemon {
             has_deadline: deadline_ms.is_some(),
             asked: BTreeSet::new(),
             safe: BTreeSet::new(),
+            stuck: BTreeMap::new(),
             is_forced: false,
         });
         self.drain_next();
@@ -75,7 +83,7 @@ impl Daemon {
         else {
             return;
         };
-        let is_forced = *is_forced;
+        let (is_forced, has_deadline) = (*is_forced, *has_deadline);
         let left = until.saturating_duration_since(Instant::now());
         let busy = self
             .parts
@@ -90,8 +98,8 @@ impl Daemon {
         if is_forced {
             return self.timers.arm(ASK_AGAIN, Timer::Drain);
         }
-        if *has_deadline && asked.insert(job) {
-            let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job }));
+        if has_deadline && asked.insert(job) {
+            let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into: None }));
             return self.ask(&coordinator, question, Purpose::DrainCheckpoint { job }, left / 2);
         }
         let request = ControlToDaemon::Reconfigure {
@@ -105,7 +113,11 @@ impl Daemon {
             &coordinator,
             Question::Control(Box::new(request)),
             Purpose::Drain { job },
-            left,
+            if has_deadline {
+                left.mul_f64(LEAVES_WITHIN)
+            } else {
+                left
+            },
         );
     }
 
@@ -153,8 +165,39 @@ impl Daemon {
         }
     }
 
-    fn drain_failed(&mut self, job: JobId, why: &str, code: &str) {
-        if (code == refusal::DEADLINE || self.notice.is_some()) && self.force_out() {
+    /// A job cannot leave in time, or has no place to go.
+    fn drain_failed(&mut self, job: JobId, why: &str, code: &'static str) {
+        if let Some(draining) = self.drain.as_mut().filter(|draining| draining.has_deadline) {
+            let left = draining.until.saturating_duration_since(Instant::now());
+            let is_new = !draining.is_forced && !draining.stuck.contains_key(&job);
+            let coordinator = self.parts.get(&job).map(|part| part.state.coordinator().clone());
+            if let Some(coordinator) = coordinator.filter(|_| is_new && !left.is_zero()) {
+                draining.stuck.insert(job, (why.to_owned(), code));
+                let into = Some(IntoFiles::Usual);
+                let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into }));
+                return self.ask(&coordinator, question, Purpose::DrainFiles { job }, left);
+            }
+        }
+        self.give_up_draining(job, why, code);
+    }
+
+    /// A job that cannot leave is in files, or cannot be.
+    pub(super) fn on_drain_files(&mut self, job: JobId, answer: Option<DaemonToControl>) {
+        let Some(draining) = &mut self.drain else { return };
+        match answer {
+            Some(DaemonToControl::Checkpointed { .. }) => _ = draining.safe.insert(job),
+            Some(DaemonToControl::Refused(Refusal { message, .. })) => {
+                tracing::warn!(%job, message, "no files of a job that cannot leave");
+            }
+            _ => tracing::warn!(%job, "no files of a job that cannot leave: there was no time for them"),
+        }
+        let (why, code) = draining.stuck.get(&job).cloned().unwrap_or_default();
+        self.give_up_draining(job, &why, code);
+    }
+
+    fn give_up_draining(&mut self, job: JobId, why: &str, code: &str) {
+        let is_taken_away = self.drain.as_ref().is_some_and(|draining| draining.has_deadline);
+        if (code == refusal::DEADLINE || is_taken_away) && self.force_out() {
             return;
         }
         if self.notice.is_some() {

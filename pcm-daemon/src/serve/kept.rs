@@ -10,7 +10,9 @@ use super::journal::Record;
 use super::timers::Timer;
 use crate::keeper_link::HandedBuffer;
 use pcm_proto::app::DaemonToApp;
-use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, CheckpointOrder, PartTally, RankCheckpoint, Stamp};
+use pcm_proto::checkpoint::{
+    BufferKey, CheckpointMessage, CheckpointOrder, IntoFiles, PartTally, RankCheckpoint, Stamp,
+};
 use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::page::CEILING_NONE;
@@ -169,6 +171,9 @@ impl Daemon {
             RankCheckpoint::Filed { iteration, directory } => {
                 let filed = CheckpointMessage::Filed { iteration, directory };
                 self.say_checkpoint(&coordinator, from.job, filed);
+            }
+            RankCheckpoint::NotFiled { reason } => {
+                self.say_checkpoint(&coordinator, from.job, CheckpointMessage::NotFiled { reason });
             }
         }
     }
@@ -359,7 +364,7 @@ impl Daemon {
             CheckpointMessage::Drop { id, rank } => self.drop_of_job(job, |key, holds| {
                 key.is_copy && holds.is_some_and(|holds| holds.stamp.id == id && holds.rank == rank)
             }),
-            CheckpointMessage::Make => self.tell_first_rank(job),
+            CheckpointMessage::Make { into } => self.tell_first_rank(job, into),
             CheckpointMessage::Copy {
                 stamp,
                 rank,
@@ -449,13 +454,13 @@ impl Daemon {
         }
     }
 
-    fn tell_first_rank(&mut self, job: JobId) {
+    fn tell_first_rank(&mut self, job: JobId, into: Option<IntoFiles>) {
         let layout = self.parts.get(&job).and_then(|part| part.reforming.layout());
         let first = layout
             .and_then(|layout| layout.members.first())
             .map(|member| member.process);
         if let Some(process) = first {
-            self.tell_app(job, process, &DaemonToApp::Checkpoint(CheckpointOrder::Make));
+            self.tell_app(job, process, &DaemonToApp::Checkpoint(CheckpointOrder::Make { into }));
         }
     }
 

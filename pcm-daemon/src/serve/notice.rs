@@ -7,6 +7,7 @@ use super::daemon::Daemon;
 use super::event::Event;
 use super::timers::Timer;
 use anyhow::Context;
+use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::ids::JobId;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
@@ -84,7 +85,9 @@ impl Daemon {
             return;
         }
         for job in self.jobs.keys().copied().collect::<Vec<JobId>>() {
-            self.on_checkpoint_request(Requester::Nobody, job);
+            // Without an heir only files go on.
+            let into = self.heirs(1).is_empty().then_some(IntoFiles::Usual);
+            self.on_checkpoint_request(Requester::Nobody, job, into);
         }
         self.leave_when_safe();
     }

@@ -81,18 +81,31 @@ pub extern "C" fn pcm_iterate() -> pcm_result {
     }
 }
 
-/// Writes a checkpoint of all registered data into files. To be called by every rank at the same iteration, right after
-/// pcm_iterate, before the iteration changes data; returns when it is on disk. It is written below the directory that
-/// PCM_CHECKPOINT_DIR names (default: pcm-checkpoints), which all ranks must share, and survives the program: started
-/// again with PCM_RESTORE set to its directory, on any number of ranks, by mpiexec or pcmctl, the program has the
-/// data back when pcm_start returns. PCM_CHECKPOINT_EVERY, a number of seconds or auto, has pcm_iterate write one
+/// Makes a checkpoint of all registered data in files. To be called by every rank at the same iteration, right after
+/// pcm_iterate, before the iteration changes data. Returns when the data is copied (and the checkpoint before is on disk);
+/// the files are written while the program goes on, and MPI_Finalize waits for them. They go below the directory that
+/// PCM_CHECKPOINT_DIR names (default: pcm-checkpoints), which all ranks must share, and survive the program: started
+/// again with PCM_RESTORE set to the checkpoint's directory, on any number of ranks, by mpiexec or pcmctl, the program has
+/// the data back when pcm_start returns. PCM_CHECKPOINT_EVERY, a number of seconds or auto, has pcm_iterate make one
 /// that often, without a call of this function.
 ///
-/// Returns PCM_OK, or PCM_ERROR_CHECKPOINT on every rank: then none was written, and the program can go on.
+/// Returns PCM_OK, or PCM_ERROR_CHECKPOINT: then none was begun, and the program can go on. Whether it got onto the disk
+/// pcm_checkpoint_wait says.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_checkpoint() -> pcm_result {
     match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.checkpoint()))) {
         Ok(Ok(Ok(_))) => PCM_OK,
+        Ok(Ok(Err(error)) | Err(error)) => failed(&error),
+        Err(_) => defect(),
+    }
+}
+
+/// Waits until the checkpoint that was made last is on disk. To be called by every rank. Returns PCM_OK, also where none
+/// was made; or PCM_ERROR_CHECKPOINT on every rank: it came to nothing, and the program can go on.
+#[unsafe(no_mangle)]
+pub extern "C" fn pcm_checkpoint_wait() -> pcm_result {
+    match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.checkpoint_wait()))) {
+        Ok(Ok(Ok(()))) => PCM_OK,
         Ok(Ok(Err(error)) | Err(error)) => failed(&error),
         Err(_) => defect(),
     }

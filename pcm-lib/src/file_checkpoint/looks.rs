@@ -15,8 +15,30 @@ const STEP_MAX: u64 = 1 << 20;
 /// Without an interval, ranks with a daemon look this often whether somebody wants a checkpoint.
 const LOOK_FOR_WISHES: Duration = Duration::from_secs(1);
 
+/// Bits of what rank 0 says.
+const DUE: u64 = 1;
+const IN_FILES: u64 = 2;
+
 /// A checkpoint that is due waits for the one before; it is looked for this often whether that is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What rank 0 knows at a look; the others' counts for nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Said {
+    /// Somebody wants a checkpoint.
+    pub(crate) is_wanted: bool,
+    /// In files.
+    pub(crate) in_files: bool,
+    /// The one before is over.
+    pub(crate) is_free: bool,
+}
+
+/// A checkpoint is to be made now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// Somebody wants it in files.
+    pub(crate) in_files: bool,
+}
 
 /// See the file head.
 #[derive(Debug)]
@@ -64,12 +86,12 @@ impl Looks {
 
     /// Whether a checkpoint is to be made now, for it is due or wanted, and the last one is over. Collective; what rank 0
     /// says counts.
-    pub(crate) fn look(
-        &mut self,
-        job: &Communicator,
-        iteration: u64,
-        (is_wanted, is_free): (bool, bool),
-    ) -> Result<bool, MpiError> {
+    pub(crate) fn look(&mut self, job: &Communicator, iteration: u64, said: Said) -> Result<Option<Due>, MpiError> {
+        let Said {
+            is_wanted,
+            in_files,
+            is_free,
+        } = said;
         let now = self.now();
         let is_due = (self.schedule.is_due(now) || is_wanted) && is_free;
         let (then, since) = self.last;
@@ -84,14 +106,21 @@ impl Looks {
         };
         self.last = (now, iteration);
         let mut said = [0_u8; 16];
-        said[..8].copy_from_slice(&u64::from(is_due).to_ne_bytes());
+        let order = if is_due {
+            DUE | if in_files { IN_FILES } else { 0 }
+        } else {
+            0
+        };
+        said[..8].copy_from_slice(&order.to_ne_bytes());
         // The time of an iteration is not known well at first, and may change.
         let step = step(left, each).min(2 * u64::from(done));
         said[8..].copy_from_slice(&(iteration + step).to_ne_bytes());
         job.broadcast_in_place(&mut said, 0)?;
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| said[at + n]));
         self.next = word(8);
-        Ok(word(0) != 0)
+        Ok((word(0) & DUE != 0).then_some(Due {
+            in_files: word(0) & IN_FILES != 0,
+        }))
     }
 
     /// A checkpoint was tried, and held the program so long.

@@ -2,7 +2,7 @@
 //! what it needs. After a failure the registered data is not to be used.
 #![allow(unsafe_code, reason = "writes the application's arrays")]
 
-use super::{CheckpointError, agree, write::dtype};
+use super::{CheckpointError, agree, outline::dtype};
 use crate::{
     mpi::Communicator,
     region::{ArrayRegion, CustomRegion, Delivered, HookFailed, Kind, PerRankRegion, Registry},

@@ -4,12 +4,13 @@ use super::CheckpointError;
 use pcm_checkpoint::Compression;
 use pcm_core::checkpoint::When;
 use pcm_proto::app::environment::{
-    CHECKPOINT_COMPRESSION, CHECKPOINT_DIR, CHECKPOINT_EVERY, CHECKPOINT_FILES, CHECKPOINT_KEEP, CHECKPOINT_NAME,
-    RESTARTS, RESTORE,
+    CHECKPOINT_COMPRESSION, CHECKPOINT_DIR, CHECKPOINT_EVERY, CHECKPOINT_FILES, CHECKPOINT_KEEP, CHECKPOINT_MEMORY,
+    CHECKPOINT_NAME, CHECKPOINT_RATE, CLUSTER, JOB, RESTARTS, RESTORE,
 };
 use std::{
     env,
     ffi::OsString,
+    num::NonZeroU64,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -34,6 +35,31 @@ pub(crate) struct Settings {
     pub(crate) has_files: bool,
     pub(super) compression: Compression,
     pub(crate) keep: usize,
+    /// Who writes: the job and which of its starts; none without a cluster.
+    pub(super) owner: Option<Owner>,
+    /// Bytes a second that all ranks together may write.
+    pub(super) rate: Option<NonZeroU64>,
+    /// Bytes that a rank may take for the copy that is written.
+    pub(crate) memory_max: Option<u64>,
+}
+
+/// Whose drafts are whose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    job: String,
+    start: String,
+}
+
+impl Owner {
+    /// As a draft's name has it.
+    pub(super) fn text(&self) -> String {
+        format!("{}{}-", self.job, self.start)
+    }
+
+    /// Whether a draft is of an earlier start of this job, whose processes are all gone.
+    pub(super) fn is_before(&self, owner: &str) -> bool {
+        owner.starts_with(&self.job) && owner != self.text()
+    }
 }
 
 impl Settings {
@@ -61,6 +87,17 @@ impl Settings {
             has_files: text(CHECKPOINT_FILES).map_or(Ok(false), |text| files(&text))?,
             compression: text(CHECKPOINT_COMPRESSION).map_or(Ok(Compression::None), |text| compression(&text))?,
             keep: text(CHECKPOINT_KEEP).map_or(Ok(KEEP_DEFAULT), |text| keep(&text))?,
+            owner: text(CLUSTER).zip(text(JOB)).map(|(cluster, job)| Owner {
+                job: format!("{}.{}.", plain(&cluster), plain(&job)),
+                start: format!("start{}", text(RESTARTS).map(|text| plain(&text)).unwrap_or_default()),
+            }),
+            rate: text(CHECKPOINT_RATE)
+                .map(|text| megabytes(CHECKPOINT_RATE, &text, true))
+                .transpose()?
+                .and_then(NonZeroU64::new),
+            memory_max: text(CHECKPOINT_MEMORY)
+                .map(|text| megabytes(CHECKPOINT_MEMORY, &text, false))
+                .transpose()?,
         })
     }
 }
@@ -118,6 +155,22 @@ fn keep(text: &str) -> Result<usize, CheckpointError> {
         })
 }
 
+/// Bytes.
+fn megabytes(name: &'static str, text: &str, is_positive: bool) -> Result<u64, CheckpointError> {
+    let bytes = text.parse::<f64>().ok().map(|megabytes| megabytes * 1e6);
+    let least = if is_positive { 1.0 } else { 0.0 };
+    let bytes = bytes.filter(|bytes| (least..1e18).contains(bytes));
+    bytes.map(|bytes| bytes as u64).ok_or_else(|| CheckpointError::Setting {
+        name,
+        value: text.to_owned(),
+        wanted: if is_positive {
+            "a number of megabytes a second above 0"
+        } else {
+            "a number of megabytes, 0 or more"
+        },
+    })
+}
+
 fn program_name() -> String {
     let program = env::args_os().next().unwrap_or_default();
     let stem = Path::new(&program).file_stem().unwrap_or_default();
@@ -156,6 +209,20 @@ mod tests {
     }
 
     #[test]
+    fn drafts_of_earlier_starts_of_the_job_are_known_by_their_owner() {
+        let started = |job, restarts| {
+            let settings = settings(&[(CLUSTER, "c1"), (JOB, job), (RESTARTS, restarts)]).unwrap();
+            settings.owner.unwrap()
+        };
+        let (first, second) = (started("7", ""), started("7", "1"));
+        assert!(second.is_before(&first.text()));
+        assert!(!second.is_before(&second.text()));
+        assert!(!second.is_before(&started("71", "").text()));
+        assert!(!second.is_before(""));
+        assert_eq!(settings(&[(JOB, "7")]).unwrap().owner, None);
+    }
+
+    #[test]
     fn every_variable_is_taken_or_refused_by_name() {
         let settings_are = settings(&[
             (RESTORE, "/a b\n/c"),
@@ -163,13 +230,19 @@ mod tests {
             (CHECKPOINT_COMPRESSION, "lz4"),
             (CHECKPOINT_NAME, "../my run"),
             (CHECKPOINT_KEEP, "5"),
+            (CHECKPOINT_RATE, "2.5"),
+            (CHECKPOINT_MEMORY, "0"),
         ]);
         let settings_are = settings_are.unwrap();
         assert_eq!(settings_are.restore, [Path::new("/a b"), Path::new("/c")]);
         assert_eq!(settings_are.when, When::Every(Duration::from_millis(500)));
         assert_eq!(settings_are.compression, Compression::Lz4);
         assert_eq!((settings_are.name.as_str(), settings_are.keep), ("-my-run", 5));
+        assert_eq!(settings_are.rate.map(NonZeroU64::get), Some(2_500_000));
+        assert_eq!(settings_are.memory_max, Some(0));
         for (name, value) in [
+            (CHECKPOINT_RATE, "0"),
+            (CHECKPOINT_MEMORY, "-1"),
             (CHECKPOINT_EVERY, "0"),
             (CHECKPOINT_EVERY, "often"),
             (CHECKPOINT_KEEP, "0"),

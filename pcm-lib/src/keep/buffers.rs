@@ -8,7 +8,7 @@ use crate::{park::Image, region::Registry};
 use memmap2::{MmapMut, MmapOptions};
 use pcm_proto::ids::CheckpointId;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use std::{io, os::fd::OwnedFd};
+use std::{io, os::fd::OwnedFd, sync::Arc};
 
 #[derive(Debug)]
 struct Buffer {
@@ -17,6 +17,14 @@ struct Buffer {
     map: MmapMut,
     holds: Option<CheckpointId>,
     is_handed: bool,
+    /// Others that have it read the buffer.
+    pin: Arc<()>,
+}
+
+impl Buffer {
+    fn is_read(&self) -> bool {
+        Arc::strong_count(&self.pin) > 1
+    }
 }
 
 /// See the file head.
@@ -38,9 +46,37 @@ pub(crate) struct Kept<'a> {
 }
 
 impl Buffers {
-    /// Whether the next checkpoint may be made as far as the last one goes.
+    /// Whether the next checkpoint may be made as far as those before go.
     pub(crate) fn is_free(&self, orders: &CheckpointOrders) -> bool {
-        self.made.is_none_or(|made| orders.is_over(made))
+        let is_read = self.pair[self.next_place(orders)].as_ref().is_some_and(Buffer::is_read);
+        self.made.is_none_or(|made| orders.is_over(made)) && !is_read
+    }
+
+    /// Whether this is the last one made.
+    pub(crate) fn has(&self, id: CheckpointId) -> bool {
+        self.made == Some(id)
+    }
+
+    /// The buffer that does not hold the newest safe checkpoint.
+    fn next_place(&self, orders: &CheckpointOrders) -> usize {
+        let settled = orders.settled();
+        let is_safe = |buffer: &Option<Buffer>| {
+            let holds = buffer.as_ref().and_then(|buffer| buffer.holds);
+            holds != Some(settled)
+        };
+        self.pair.iter().position(is_safe).unwrap_or(0)
+    }
+
+    /// The memory file with this checkpoint, to be read: it is not written as long as the last value lives.
+    pub(crate) fn read(&self, id: CheckpointId) -> io::Result<(OwnedFd, u64, Arc<()>)> {
+        let holds = |buffer: &&Buffer| buffer.holds == Some(id);
+        let buffer = self.pair.iter().flatten().find(holds);
+        let buffer = buffer.ok_or(io::ErrorKind::NotFound)?;
+        Ok((
+            buffer.file.try_clone()?,
+            buffer.map.len() as u64,
+            Arc::clone(&buffer.pin),
+        ))
     }
 
     /// Makes both buffers for what is registered now, unless they fit.
@@ -58,15 +94,10 @@ impl Buffers {
         (id, iteration): (CheckpointId, u64),
     ) -> Result<Kept<'_>, String> {
         if !self.is_free(orders) {
-            return Err("the checkpoint before was neither settled nor given up".to_owned());
+            return Err("the checkpoint before was neither settled nor given up, or is still being written".to_owned());
         }
         let image = Image::for_checkpoint(registry, iteration).map_err(|error| error.to_string())?;
-        let settled = orders.settled();
-        let is_safe = |buffer: &Option<Buffer>| {
-            let holds = buffer.as_ref().and_then(|buffer| buffer.holds);
-            holds != Some(settled)
-        };
-        let place = self.pair.iter().position(is_safe).unwrap_or(0);
+        let place = self.next_place(orders);
         self.fit(registry, place, image.bytes())?;
         self.made = Some(id);
         let Some(buffer) = self.pair[place].as_mut() else {
@@ -119,5 +150,6 @@ fn buffer(number: u32, bytes: u64) -> io::Result<Buffer> {
         map,
         holds: None,
         is_handed: false,
+        pin: Arc::new(()),
     })
 }

@@ -1,9 +1,15 @@
 //! What the daemon last said about checkpoints. Any thread may hear it; the session reads it when it looks.
 
-use pcm_proto::{checkpoint::CheckpointOrder, ids::CheckpointId};
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{Acquire, Release},
+use pcm_proto::{
+    checkpoint::{CheckpointOrder, IntoFiles},
+    ids::CheckpointId,
+};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{
+        AtomicBool, AtomicU64,
+        Ordering::{Acquire, Release},
+    },
 };
 
 /// See the file head.
@@ -12,6 +18,8 @@ pub(crate) struct CheckpointOrders {
     settled: AtomicU64,
     given_up: AtomicU64,
     is_wanted: AtomicBool,
+    /// Where the wanted one is to be in files, if it is.
+    into: Mutex<Option<IntoFiles>>,
 }
 
 impl CheckpointOrders {
@@ -19,7 +27,12 @@ impl CheckpointOrders {
         match order {
             CheckpointOrder::Settled { id } => _ = self.settled.fetch_max(id.0, Release),
             CheckpointOrder::GivenUp { id } => _ = self.given_up.fetch_max(id.0, Release),
-            CheckpointOrder::Make => self.is_wanted.store(true, Release),
+            CheckpointOrder::Make { into } => {
+                if let Some(into) = into {
+                    *self.into.lock().unwrap_or_else(PoisonError::into_inner) = Some(into.clone());
+                }
+                self.is_wanted.store(true, Release);
+            }
         }
     }
 
@@ -38,15 +51,32 @@ impl CheckpointOrders {
         self.is_wanted.load(Acquire)
     }
 
-    /// It is being made.
-    pub(crate) fn wanted_take(&self) {
+    /// Whether it is wanted in files.
+    pub(crate) fn is_wanted_in_files(&self) -> bool {
+        self.into.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// It is being made; where it is wanted in files.
+    pub(crate) fn wanted_take(&self) -> Option<IntoFiles> {
         self.is_wanted.store(false, Release);
+        self.into.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wish_for_files_is_not_taken_back_by_one_without() {
+        let orders = CheckpointOrders::default();
+        let into = Some(IntoFiles::Usual);
+        orders.take(&CheckpointOrder::Make { into: into.clone() });
+        orders.take(&CheckpointOrder::Make { into: None });
+        assert!(orders.is_wanted() && orders.is_wanted_in_files());
+        assert_eq!(orders.wanted_take(), into);
+        assert!(!orders.is_wanted() && !orders.is_wanted_in_files());
+    }
 
     #[test]
     fn what_comes_late_takes_nothing_back() {

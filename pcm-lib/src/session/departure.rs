@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "flushes and ends the process")]
 
 use super::{joint::Joint, part::Part};
-use crate::{interpose::lifecycle, mpi::Communicator, region::Registry, start};
+use crate::{file_checkpoint, interpose::lifecycle, mpi::Communicator, region::Registry, start};
 use pcm_core::reconfiguration::rank::EndReason;
 
 /// Exit code of a process that agreed to a change and could not learn what became of it.
@@ -40,9 +40,11 @@ pub(super) fn end(reason: EndReason) -> ! {
     }
 }
 
-/// What the session has to do before MPI is finalised: no ceiling waits for this process any more.
+/// What the session has to do before MPI is finalised: no ceiling waits for this process any more, and what it writes into
+/// files is written.
 pub(crate) fn before_finalize() {
     if let Some(started) = start::started() {
         Part::iterations_end(started);
     }
+    file_checkpoint::finish_all();
 }

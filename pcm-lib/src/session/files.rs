@@ -1,24 +1,27 @@
 //! The session's checkpoints: restored from files at the start, made when due or asked for: in memory where a daemon
-//! keeps them, in files where that is wanted or there is no daemon. Old files are removed. Never fails the program because
-//! a checkpoint that was due could not be made.
+//! keeps them, in files where that is wanted or there is no daemon. The program is held for a copy of its data; files are
+//! written behind its back. Never fails the program because a checkpoint that was due could not be made.
 
 use crate::{
-    file_checkpoint::{CheckpointError, Looks, Settings, restore, write},
+    file_checkpoint::{
+        Behind, CheckpointError, Due, Looks, Outline, Said, Settings, Source, Task, Tell, begin_together, end_together,
+        restore,
+    },
     keep::{Buffers, Kept},
     mpi::{Communicator, MpiError},
+    park::Image,
     region::Registry,
     start::Started,
 };
 use pcm_core::checkpoint::When;
 use pcm_proto::{
     app::AppToDaemon,
-    checkpoint::RankCheckpoint,
+    checkpoint::{IntoFiles, RankCheckpoint},
     ids::{CheckpointId, Iteration, Rank},
 };
 use std::{
-    collections::VecDeque,
     os::{fd::AsFd, unix::ffi::OsStrExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
@@ -30,8 +33,10 @@ pub(super) struct Files {
     pub(super) looks: Looks,
     /// Where a daemon keeps checkpoints, in memory.
     memory: Option<Memory>,
-    /// Written by this run and not removed, oldest first.
-    written: VecDeque<PathBuf>,
+    /// What writes files.
+    behind: Behind,
+    /// What became of the last checkpoint in files, as far as this rank knows; none before the first.
+    ended: Result<(), String>,
     /// Why the last one that was due is not there.
     pub(super) failure: Option<CheckpointError>,
 }
@@ -66,7 +71,8 @@ impl Files {
             looks: Looks::new(&settings, iteration, started.is_some()),
             settings,
             memory,
-            written: VecDeque::new(),
+            behind: Behind::default(),
+            ended: Ok(()),
             failure: None,
         };
         files.prepare(registry);
@@ -81,68 +87,200 @@ impl Files {
 
     /// Memory that is touched now is not touched while the program is held.
     fn prepare(&mut self, registry: &mut Registry) {
-        if self.settings.when != When::OnDemand
-            && let Some(memory) = &mut self.memory
-        {
-            // What is lacking is told when a checkpoint is due.
-            _ = memory.buffers.prepare(registry);
+        if self.settings.when == When::OnDemand {
+            return;
+        }
+        // What is lacking is told when a checkpoint is due.
+        match &mut self.memory {
+            Some(memory) => _ = memory.buffers.prepare(registry),
+            None => {
+                if let Ok(image) = Image::for_checkpoint(registry, 0)
+                    && registry.check_room(image.bytes()).is_ok()
+                {
+                    _ = self.behind.prepare(image.bytes());
+                }
+            }
         }
     }
 
     /// Looks with all ranks whether a checkpoint is due at the top of an iteration, `begun` of which have begun with
     /// this one, and makes it.
     pub(super) fn look(&mut self, registry: &mut Registry, job: &Communicator, begun: u64) -> Result<(), MpiError> {
-        let said = self.memory.as_ref().map_or((false, true), |memory| {
-            let orders = &memory.started.orders.checkpoints;
-            (orders.is_wanted(), memory.buffers.is_free(orders))
-        });
-        if !self.looks.look(job, begun, said)? {
+        self.hear();
+        let said = self.memory.as_ref().map_or_else(
+            || Said {
+                is_free: !self.behind.is_busy(),
+                ..Said::default()
+            },
+            |memory| {
+                let orders = &memory.started.orders.checkpoints;
+                // Who wants files now waits for those that are being written.
+                let (in_files, is_busy) = (orders.is_wanted_in_files(), self.behind.is_busy());
+                Said {
+                    is_wanted: orders.is_wanted(),
+                    in_files,
+                    is_free: memory.buffers.is_free(orders) && !(in_files && is_busy),
+                }
+            },
+        );
+        let Some(Due { in_files }) = self.looks.look(job, begun, said)? else {
             return Ok(());
-        }
+        };
         let Some(memory) = &mut self.memory else {
-            self.failure = self.make(registry, job, begun).err();
+            self.failure = self.make_due(registry, job, begun, (None, false)).err();
             return Ok(());
         };
         let since = Instant::now();
+        let into = memory.started.orders.checkpoints.wanted_take();
         let kept = memory.keep(registry, (job.rank()?, job.size()?), begun);
         self.looks.made(since.elapsed(), kept.is_ok());
         self.failure = kept.err().map(|problem| CheckpointError::Write { problem });
-        if self.settings.has_files
-            && let Err(error) = self.make(registry, job, begun)
+        if (self.settings.has_files || in_files)
+            && let Err(error) = self.make_due(registry, job, begun, (into, true))
         {
             self.failure = Some(error);
         }
         Ok(())
     }
 
-    /// Writes a checkpoint into files with all ranks.
+    /// Learns what became of files that were being written.
+    fn hear(&mut self) {
+        if let Some(ended) = self.behind.take_outcome() {
+            if ended.is_err() && self.memory.is_none() {
+                self.looks.made(Duration::ZERO, false);
+            }
+            self.ended = ended;
+        }
+    }
+
+    /// Begins to write files, unless rank 0 still writes others: they are due again soon enough. Fails, too, when those
+    /// before came to nothing.
+    fn make_due(
+        &mut self,
+        registry: &mut Registry,
+        job: &Communicator,
+        begun: u64,
+        (into, is_kept): (Option<IntoFiles>, bool),
+    ) -> Result<(), CheckpointError> {
+        let mut is_busy = u64::from(self.behind.is_busy()).to_ne_bytes();
+        job.broadcast_in_place(&mut is_busy, 0)?;
+        if u64::from_ne_bytes(is_busy) != 0 {
+            return Ok(());
+        }
+        let before = end_together(job, self.ended.clone());
+        self.start(registry, job, begun, (into, is_kept))?;
+        before
+    }
+
+    /// Begins to write a checkpoint into files with all ranks, after the last one. Returns where it will be.
     pub(super) fn make(
         &mut self,
         registry: &mut Registry,
         job: &Communicator,
         begun: u64,
     ) -> Result<PathBuf, CheckpointError> {
-        let since = Instant::now();
-        // The iteration that is beginning is done again by whoever restores it.
-        let iteration = begun.saturating_sub(1);
-        let outcome = write(registry, job, &self.settings, iteration);
-        self.looks.made(since.elapsed(), outcome.is_ok());
-        let path = outcome?;
-        let is_first = job.rank()? == 0;
-        if let Some(memory) = self.memory.as_ref().filter(|_| is_first) {
-            let directory = path.as_os_str().as_bytes().to_vec();
-            let iteration = Iteration(iteration);
-            memory.tell(RankCheckpoint::Filed { iteration, directory });
-        }
-        self.written.push_back(path.clone());
-        while self.written.len() > self.settings.keep {
-            let oldest = self.written.pop_front();
-            if let (Some(oldest), true) = (oldest, is_first) {
-                // One that cannot be removed only takes room.
-                _ = pcm_checkpoint::remove(&oldest);
+        self.finish();
+        let is_kept = match &mut self.memory {
+            Some(memory) => {
+                let orders = &memory.started.orders.checkpoints;
+                // One that was due at this iteration is it.
+                let is_made = memory.buffers.has(CheckpointId(begun));
+                let mut said = [u64::from(is_made), u64::from(memory.buffers.is_free(orders))].map(u64::to_ne_bytes);
+                job.broadcast_in_place(said.as_flattened_mut(), 0)?;
+                let [is_made, is_free] = said.map(|word| u64::from_ne_bytes(word) != 0);
+                if is_free && !is_made {
+                    let since = Instant::now();
+                    let kept = memory.keep(registry, (job.rank()?, job.size()?), begun);
+                    self.looks.made(since.elapsed(), kept.is_ok());
+                }
+                is_free || is_made
             }
+            None => false,
+        };
+        self.start(registry, job, begun, (None, is_kept))
+    }
+
+    /// Waits for the files that are being written. Fails, on all ranks, if they came to nothing.
+    pub(super) fn wait(&mut self, job: &Communicator) -> Result<(), CheckpointError> {
+        self.finish();
+        end_together(job, self.ended.clone())
+    }
+
+    fn finish(&mut self) {
+        if let Some(ended) = self.behind.finish() {
+            self.ended = ended;
         }
-        Ok(path)
+        if self.behind.is_busy() {
+            self.ended = Err("the disk takes nothing any more".to_owned());
+        }
+    }
+
+    fn start(
+        &mut self,
+        registry: &mut Registry,
+        job: &Communicator,
+        begun: u64,
+        (into, is_kept): (Option<IntoFiles>, bool),
+    ) -> Result<PathBuf, CheckpointError> {
+        let since = Instant::now();
+        // Rank 0's has ended, so the others' are about to.
+        self.finish();
+        // The iteration that is beginning is done again by whoever restores it.
+        let (rank, iteration) = (job.rank()?, begun.saturating_sub(1));
+        let opened = begin_together(job, &self.settings, iteration, (into, is_kept));
+        let opened = opened.inspect_err(|error| {
+            self.looks.made(since.elapsed(), false);
+            if let Some(memory) = self.memory.as_ref().filter(|_| rank == 0) {
+                let reason = error.to_string();
+                memory.tell(RankCheckpoint::NotFiled { reason });
+            }
+        })?;
+        let source = match &self.memory {
+            Some(memory) if opened.is_kept => memory.source(CheckpointId(begun)),
+            _ => self.copy(registry, iteration),
+        };
+        let task = Task {
+            outline: Outline::new(registry, &self.settings, iteration),
+            rank,
+            ranks: job.size()?,
+            directory: opened.directory,
+            draft: opened.draft,
+            source,
+            tell: self
+                .memory
+                .as_ref()
+                .filter(|_| rank == 0)
+                .map(|memory| memory.teller(iteration)),
+        };
+        if self.behind.is_busy() {
+            // Rank 0 does not wait for its record for ever.
+            return Err(CheckpointError::Write {
+                problem: format!("rank {rank} still writes the one before"),
+            });
+        }
+        self.behind
+            .begin(&self.settings, task)
+            .map_err(|error| CheckpointError::Write {
+                problem: format!("rank {rank} has no thread to write with: {error}"),
+            })?;
+        if !opened.is_kept {
+            self.looks.made(since.elapsed(), true);
+        }
+        Ok(opened.target)
+    }
+
+    /// A copy of this process's own.
+    fn copy(&mut self, registry: &mut Registry, iteration: u64) -> Result<Source, String> {
+        let image = Image::for_checkpoint(registry, iteration).map_err(|error| error.to_string())?;
+        let bytes = image.bytes();
+        if let Some(most) = self.settings.memory_max.filter(|most| bytes > *most) {
+            return Err(format!(
+                "its copy takes {bytes} bytes, PCM_CHECKPOINT_MEMORY allows {most}"
+            ));
+        }
+        let mut memory = self.behind.memory(bytes).map_err(|error| error.to_string())?;
+        image.copy_into(&mut memory);
+        Ok(Source::Own(memory))
     }
 }
 
@@ -151,7 +289,6 @@ impl Memory {
     fn keep(&mut self, registry: &mut Registry, (rank, ranks): (u32, u32), begun: u64) -> Result<(), String> {
         let Self { started, buffers } = self;
         let orders = &started.orders.checkpoints;
-        orders.wanted_take();
         let since = Instant::now();
         // Iterations only go on between two checkpoints, so they number them.
         let (id, iteration) = (CheckpointId(begun), begun.saturating_sub(1));
@@ -182,6 +319,31 @@ impl Memory {
                 Err(reason)
             }
         }
+    }
+
+    /// The data of the checkpoint that was kept just now.
+    fn source(&self, id: CheckpointId) -> Result<Source, String> {
+        let read = self.buffers.read(id);
+        let (file, bytes, pin) = read.map_err(|error| format!("its copy cannot be read: {error}"))?;
+        Ok(Source::Kept { file, bytes, pin })
+    }
+
+    /// Tells the daemon of files that are published.
+    fn teller(&self, iteration: u64) -> Tell {
+        let started = self.started;
+        Box::new(move |outcome: Result<&Path, &str>| {
+            let filed = match outcome {
+                Ok(path) => RankCheckpoint::Filed {
+                    iteration: Iteration(iteration),
+                    directory: path.as_os_str().as_bytes().to_vec(),
+                },
+                Err(reason) => RankCheckpoint::NotFiled {
+                    reason: reason.to_owned(),
+                },
+            };
+            // A daemon that cannot be told does without.
+            _ = started.channel.send(&AppToDaemon::Checkpoint(filed));
+        })
     }
 
     /// A daemon that cannot be told knows nothing of the checkpoint, and gives it up in time.

@@ -196,8 +196,10 @@ impl Session {
         Ok(())
     }
 
-    /// Writes a checkpoint into files: to be called by every rank after the top of the same iteration, before the
-    /// iteration changes any data. Returns where it is. After an error the program can go on as if it had not called.
+    /// Makes a checkpoint in files: to be called by every rank after the top of the same iteration, before the iteration
+    /// changes any data. The program is held while its data is copied, and while the checkpoint before is still being
+    /// written; the files are written while it goes on. Returns where they will be: see [`Session::checkpoint_wait`].
+    /// After an error the program can go on as if it had not called.
     pub fn checkpoint(&mut self) -> Result<PathBuf, SessionError> {
         let Some(files) = &mut self.files else {
             return Err(RegionError::BeforeStart { call: "pcm_checkpoint" }.into());
@@ -213,6 +215,25 @@ impl Session {
             Life::Registering | Life::Leaving(..) | Life::Failed => {
                 Err(RegionError::BeforeStart { call: "pcm_checkpoint" }.into())
             }
+        }
+    }
+
+    /// Waits until the checkpoint that was made last is on disk: to be called by every rank. Fails on every rank if it
+    /// came to nothing.
+    pub fn checkpoint_wait(&mut self) -> Result<(), SessionError> {
+        let not_started = || RegionError::BeforeStart {
+            call: "pcm_checkpoint_wait",
+        };
+        let files = self.files.as_mut().ok_or_else(not_started)?;
+        match &mut self.life {
+            Life::Plain { .. } => Ok(files.wait(&Communicator::world())?),
+            Life::Member(part) => {
+                let ticks = part.started.recorder.ticks();
+                let outcome = files.wait(&part.job);
+                part.held_since(ticks);
+                Ok(outcome?)
+            }
+            Life::Registering | Life::Leaving(..) | Life::Failed => Err(not_started().into()),
         }
     }
 

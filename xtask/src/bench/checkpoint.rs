@@ -2,7 +2,7 @@
 //! same processes in the same run; and what files cost, against writing the same array by hand with MPI-IO.
 
 use super::{
-    events,
+    checkpoint_files, events,
     registry::{Bench, Context, Report},
     samples::{Ratio, Samples},
     trial,
@@ -35,6 +35,10 @@ fn run(context: &Context) -> Result<Report, Failure> {
     let cluster = OwnCluster::up(&context.environment, 2)?;
     let files = std::env::temp_dir().join(format!("pcm-bench-{}", std::process::id()));
     let outcome = held(context, &cluster, mib, &files);
+    let outcome = outcome.and_then(|mut report| {
+        checkpoint_files::add(context, &cluster, &files, &mut report)?;
+        Ok(report)
+    });
     // A folder that stays says so itself the next time.
     _ = std::fs::remove_dir_all(&files);
     let report = outcome?;
@@ -67,9 +71,10 @@ fn held(context: &Context, cluster: &OwnCluster<'_>, mib: &str, files: &std::pat
     for event in events::of(cluster, "keeping", "checkpoint_complete")? {
         held.values.extend(event["held_ms"].as_f64());
     }
-    let (mut copied, mut by_hand, mut filed) = (
+    let (mut copied, mut by_hand, mut called, mut filed) = (
         series("memcpy"),
         series("MPI-IO and sync"),
+        series("held for pcm_checkpoint, files written behind"),
         series("checkpoint in files"),
     );
     for line in outcome.stdout.lines() {
@@ -81,6 +86,7 @@ fn held(context: &Context, cluster: &OwnCluster<'_>, mib: &str, files: &std::pat
         };
         copied.values.extend(after("memcpy").map(|s| s * 1e3));
         by_hand.values.extend(after("mpi_io").map(|s| s * 1e3));
+        called.values.extend(after("held").map(|s| s * 1e3));
         filed.values.extend(after("files").map(|s| s * 1e3));
     }
     let ratio = |name: &str, a: &Samples, b: &Samples, target| Ratio {
@@ -95,10 +101,16 @@ fn held(context: &Context, cluster: &OwnCluster<'_>, mib: &str, files: &std::pat
             &copied,
             Some("<= 1.3"),
         ),
+        ratio(
+            "held for pcm_checkpoint, files written behind / memcpy",
+            &called,
+            &copied,
+            None,
+        ),
         ratio("checkpoint in files / MPI-IO of the same array", &filed, &by_hand, None),
     ];
     Ok(Report {
-        series: vec![held, copied, filed, by_hand],
+        series: vec![held, copied, called, filed, by_hand],
         ratios,
         remarks: vec![
             "held: the longest of all ranks, as the library measures it; memcpy: the longest of all ranks, into touched memory".into(),

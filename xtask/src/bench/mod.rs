@@ -5,6 +5,7 @@
 mod adapt;
 mod agents;
 mod checkpoint;
+mod checkpoint_files;
 mod cpu_taken;
 mod events;
 mod fabric;

@@ -1,0 +1,124 @@
+//! What is registered, as far as the manifest of a checkpoint needs it: taken while the program is held, so that its files
+//! can be written while it runs on. Holds no data.
+
+use super::Settings;
+use crate::region::{ElementType, Kind, Registry};
+use pcm_checkpoint::{
+    Application, ArrayRecord, BLOCK_BYTES, Compression, Contents, FORMAT, Manifest, PartRecord, RegionRecord, VERSION,
+    dtype_of_size,
+};
+use std::{
+    env,
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// A region as the manifest has it, without its parts.
+#[derive(Debug)]
+pub(super) struct Outlined {
+    pub(super) id: u32,
+    pub(super) name: String,
+    pub(super) contents: Contents,
+    registration: String,
+}
+
+/// See the file head.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub(super) regions: Vec<Outlined>,
+    application: Application,
+    iteration: u64,
+    compression: Compression,
+}
+
+impl Outline {
+    /// Of what is registered now, at the top of this iteration.
+    pub(crate) fn new(registry: &Registry, settings: &Settings, iteration: u64) -> Self {
+        let regions = registry.regions().zip(registry.descriptions());
+        let regions = regions.map(|((id, region), description)| Outlined {
+            id: id.0,
+            contents: contents(&region.kind),
+            name: description.name,
+            registration: description.text,
+        });
+        Self {
+            regions: regions.collect(),
+            application: application(settings),
+            iteration,
+            compression: settings.compression,
+        }
+    }
+
+    /// The manifest, with the parts that each rank wrote.
+    pub(super) fn manifest(self, all: Vec<Vec<(u32, PartRecord)>>) -> Manifest {
+        let ranks = all.len() as u32;
+        let records: Vec<(u32, PartRecord)> = all.into_iter().flatten().collect();
+        let regions = self.regions.into_iter().map(|region| {
+            let parts = records.iter().filter(|(known, _)| *known == region.id);
+            RegionRecord {
+                name: region.name,
+                registration: region.registration,
+                contents: region.contents,
+                parts: parts.map(|(_, part)| part.clone()).collect(),
+            }
+        });
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Manifest {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            application: self.application,
+            iteration: self.iteration,
+            created_unix_s: since_1970.as_secs(),
+            ranks,
+            compression: self.compression,
+            block_bytes: BLOCK_BYTES,
+            regions: regions.collect(),
+        }
+    }
+}
+
+fn contents(kind: &Kind) -> Contents {
+    match kind {
+        Kind::Array(array) if array.form().is_scratch => Contents::Scratch,
+        Kind::Array(array) => {
+            let record = ArrayRecord::new(dtype(array.form().element), array.partition());
+            Contents::Array(Box::new(record))
+        }
+        Kind::Value(_) => Contents::Value,
+        Kind::PerRank(_) => Contents::PerRank,
+        Kind::Custom(_) => Contents::Custom,
+    }
+}
+
+fn application(settings: &Settings) -> Application {
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    Application {
+        name: settings.name.clone(),
+        program: env::current_exe().map(text).unwrap_or_default(),
+        arguments: env::args_os()
+            .skip(1)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        directory: env::current_dir().map(text).unwrap_or_default(),
+    }
+}
+
+/// The NumPy type of an element.
+pub(super) fn dtype(element: ElementType) -> String {
+    let order = if cfg!(target_endian = "little") { '<' } else { '>' };
+    match element {
+        ElementType::Int8 => "|i1".to_owned(),
+        ElementType::Uint8 => "|u1".to_owned(),
+        ElementType::Int16 => format!("{order}i2"),
+        ElementType::Int32 => format!("{order}i4"),
+        ElementType::Int64 => format!("{order}i8"),
+        ElementType::Uint16 => format!("{order}u2"),
+        ElementType::Uint32 => format!("{order}u4"),
+        ElementType::Uint64 => format!("{order}u8"),
+        ElementType::Float => format!("{order}f4"),
+        ElementType::Double => format!("{order}f8"),
+        ElementType::ComplexFloat => format!("{order}c8"),
+        ElementType::ComplexDouble => format!("{order}c16"),
+        ElementType::Bytes(size) => dtype_of_size(size),
+    }
+}

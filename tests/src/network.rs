@@ -1,0 +1,130 @@
+//! Nodes with networks of their own on one machine, each joined to the others by a link that a test can cut. What `up`
+//! starts over ssh runs there. Needs root; must never touch a network that it did not make.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{self, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// The network of all nodes; `pcmctl` stands in it beside them.
+pub struct Network {
+    name: String,
+    nodes: usize,
+    folder: PathBuf,
+}
+
+impl Network {
+    /// Links so many nodes `n0` …; none where this machine or user cannot. Files go into `folder`.
+    pub fn of(nodes: usize, folder: &Path) -> Option<Self> {
+        let number = NUMBER.fetch_add(1, Relaxed);
+        let network = Self {
+            name: format!("pcmt{}-{number}", process::id()),
+            nodes,
+            folder: folder.to_owned(),
+        };
+        network.make().then_some(network)
+    }
+
+    fn make(&self) -> bool {
+        let front = self.front();
+        let made = ip(&["netns", "add", &front])
+            && self.at(&front, &["link", "set", "lo", "up"])
+            && self.at(&front, &["link", "add", "br0", "type", "bridge", "forward_delay", "0"])
+            && self.at(&front, &["addr", "add", "10.77.0.254/24", "dev", "br0"])
+            && self.at(&front, &["link", "set", "br0", "up"]);
+        made && (0..self.nodes).all(|node| self.link(node)) && self.write_ssh()
+    }
+
+    fn link(&self, node: usize) -> bool {
+        let (front, own) = (self.front(), self.of_node(node));
+        let (end, address) = (format!("n{node}"), format!("{}/24", address(node)));
+        ip(&["netns", "add", &own])
+            && self.at(
+                &front,
+                &[
+                    "link", "add", &end, "type", "veth", "peer", "name", "eth0", "netns", &own,
+                ],
+            )
+            && self.at(&front, &["link", "set", &end, "master", "br0", "up"])
+            && self.at(&own, &["link", "set", "lo", "up"])
+            && self.at(&own, &["link", "set", "eth0", "up"])
+            && self.at(&own, &["addr", "add", &address, "dev", "eth0"])
+    }
+
+    /// An `ssh` that enters a node's network, with memory of its own, where the destination is a node's name.
+    fn write_ssh(&self) -> bool {
+        let script = format!(
+            "#!/bin/sh\nwhile [ \"$1\" = -o ]; do shift 2; done\nnode=$1; shift\n\
+             exec nsenter --net=/run/netns/{}-$node unshare --ipc --mount sh -c \
+             'mount -t tmpfs tmpfs /dev/shm && exec sh -c \"$1\"' sh \"$*\"\n",
+            self.name
+        );
+        let path = self.folder.join("ssh");
+        let is_written = fs::write(&path, script).is_ok();
+        is_written && fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).is_ok()
+    }
+
+    /// The host file that `up` reads.
+    pub fn host_file(&self) -> PathBuf {
+        let lines = (0..self.nodes).map(|node| format!("n{node} {} ssh=n{node}\n", address(node)));
+        let path = self.folder.join("hosts");
+        fs::write(&path, lines.collect::<String>()).expect("a file of the test");
+        path
+    }
+
+    /// A command that runs beside the nodes and finds their `ssh`.
+    pub fn command(&self, mut command: Command, program: &Path) -> Command {
+        let programs = program.parent().unwrap_or(Path::new("/"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{}:{path}", self.folder.display(), programs.display());
+        command.arg(format!("--net=/run/netns/{}", self.front()));
+        command.arg(program).env("PATH", path);
+        command
+    }
+
+    /// Nothing passes between this node and the others any more.
+    pub fn cut(&self, node: &str) {
+        assert!(self.at(&self.front(), &["link", "set", node, "down"]), "no link {node}");
+    }
+
+    /// It passes again.
+    pub fn mend(&self, node: &str) {
+        assert!(self.at(&self.front(), &["link", "set", node, "up"]), "no link {node}");
+    }
+
+    fn front(&self) -> String {
+        format!("{}-f", self.name)
+    }
+
+    fn of_node(&self, node: usize) -> String {
+        format!("{}-n{node}", self.name)
+    }
+
+    fn at(&self, namespace: &str, arguments: &[&str]) -> bool {
+        ip(&[&["-n", namespace][..], arguments].concat())
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for node in 0..self.nodes {
+            ip(&["netns", "del", &self.of_node(node)]);
+        }
+        ip(&["netns", "del", &self.front()]);
+    }
+}
+
+fn address(node: usize) -> String {
+    format!("10.77.0.{}", node + 1)
+}
+
+fn ip(arguments: &[&str]) -> bool {
+    let mut command = Command::new("ip");
+    let status = command.args(arguments).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}

@@ -1,0 +1,241 @@
+//! The part of bench `checkpoint` about disks and whole runs: writing against `dd` with fsync, a restart on another number of
+//! ranks against reading the files and against MPI-IO by hand, and what checkpoints take from the run time of heat2d.
+
+use super::{
+    events,
+    registry::{Context, Report},
+    samples::{Ratio, Samples},
+    trial,
+};
+use crate::{
+    failure::{Failure, OnPath},
+    own_cluster::OwnCluster,
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+const NAME: &str = "checkpoint";
+
+const RUN_MAX: Duration = Duration::from_secs(300);
+
+/// Ranks that write, and ranks that go on.
+const RANKS: (&str, &str) = ("2", "3");
+
+/// Checkpoints of a measured run, and the seconds between two of those that are quoted for.
+const QUOTED_EVERY_S: f64 = 60.0;
+
+/// Adds its series and ratios.
+pub(super) fn add(
+    context: &Context,
+    cluster: &OwnCluster<'_>,
+    files: &Path,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let mib = if context.quick { 64 } else { 2048 };
+    let pairs = if context.quick { 1 } else { 3 };
+    restarts(context, cluster, files, (mib, pairs), report)?;
+    overhead(context, cluster, pairs, report)
+}
+
+fn restarts(
+    context: &Context,
+    cluster: &OwnCluster<'_>,
+    files: &Path,
+    (mib, pairs): (u32, usize),
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let series = |name: &str, unit| Samples::new(format!("{mib} MiB: {name}"), unit);
+    let mut dd = series("dd with fsync", "s");
+    let mut written = series("checkpoint in files, 2 ranks", "s");
+    let (mut restored, mut read) = (
+        series("pcm_start, 3 ranks", "s"),
+        series("reading the files, 3 at a time", "s"),
+    );
+    let (mut restart, mut by_hand) = (
+        series("pcmctl restart -n 3, whole", "s"),
+        series("mpiexec -n 3 and MPI_File_read_at_all, whole", "s"),
+    );
+    for _ in 0..pairs {
+        let kept = files.join("large");
+        _ = fs::remove_dir_all(&kept);
+        fs::create_dir_all(&kept).on("make", &kept)?;
+        dd.push(dd_fsync(&kept.join("dd"), mib)?);
+        let hand = kept.join("by-hand");
+        let mut command = cluster.pcmctl(&["run", "-n", RANKS.0, "--"]);
+        command.env("PCM_CHECKPOINT_DIR", &kept).env("KEEPING", "leave");
+        command.arg(context.program("pcm-keeping"));
+        command.args([&mib.to_string(), "1", "5"]).arg(&hand);
+        let said = trial::run(NAME, command, RUN_MAX)?.stdout;
+        written.push(number_after(&said, "files")?);
+        let made = newest(&kept)?;
+        let parts = files_of(&made)?;
+        forget(&parts)?;
+        read.push(read_together(&parts)?);
+        forget(&parts)?;
+        let mut command = cluster.pcmctl(&["restart", &made.to_string_lossy(), "-n", RANKS.1]);
+        command.env("KEEPING", "restore");
+        let since = Instant::now();
+        restored.push(number_after(&trial::run(NAME, command, RUN_MAX)?.stdout, "up")?);
+        restart.push(since.elapsed().as_secs_f64());
+        forget(std::slice::from_ref(&hand))?;
+        let mut command = context.environment.command(context.environment.mpi.mpiexec());
+        command.args(["-n", RANKS.1]).arg(context.program("pcm-keeping"));
+        command
+            .args([&mib.to_string(), "1", "5"])
+            .arg(&hand)
+            .env("KEEPING", "read");
+        let since = Instant::now();
+        trial::run(NAME, command, RUN_MAX)?;
+        by_hand.push(since.elapsed().as_secs_f64());
+        fs::remove_dir_all(&kept).on("remove", &kept)?;
+    }
+    let ratio = |name: &str, value, target| Ratio {
+        name: name.to_owned(),
+        value,
+        target,
+    };
+    report.ratios.extend([
+        ratio(
+            "rate of a checkpoint in files / dd with fsync",
+            dd.paired_ratio(&written),
+            Some(">= 0.8"),
+        ),
+        ratio(
+            "restart on 3 ranks: pcm_start / reading the files",
+            restored.paired_ratio(&read),
+            Some("<= 1.3"),
+        ),
+        ratio(
+            "restart, whole / mpiexec and MPI-IO by hand",
+            restart.paired_ratio(&by_hand),
+            None,
+        ),
+    ]);
+    report.series.extend([dd, written, restored, read, restart, by_hand]);
+    report
+        .remarks
+        .push("restart, reading, MPI-IO by hand: each after the files were dropped from the page cache".into());
+    Ok(())
+}
+
+fn dd_fsync(file: &Path, mib: u32) -> Result<f64, Failure> {
+    let mut command = Command::new("dd");
+    command.args(["if=/dev/zero", "bs=1M", "conv=fsync", "status=none"]);
+    command
+        .arg(format!("count={mib}"))
+        .arg(format!("of={}", file.display()));
+    let since = Instant::now();
+    trial::run(NAME, command, RUN_MAX)?;
+    let took = since.elapsed().as_secs_f64();
+    fs::remove_file(file).on("remove", file)?;
+    Ok(took)
+}
+
+/// Drops files from the page cache; they were synced.
+fn forget(files: &[PathBuf]) -> Result<(), Failure> {
+    for file in files {
+        let mut command = Command::new("dd");
+        command.args(["iflag=nocache", "count=0", "status=none"]);
+        command.arg(format!("if={}", file.display()));
+        trial::run(NAME, command, RUN_MAX)?;
+    }
+    Ok(())
+}
+
+/// As many readers as ranks.
+fn read_together(files: &[PathBuf]) -> Result<f64, Failure> {
+    let since = Instant::now();
+    let mut command = Command::new("xargs");
+    command.args([
+        "-0",
+        "-P",
+        RANKS.1,
+        "-n",
+        "1",
+        "dd",
+        "bs=1M",
+        "of=/dev/null",
+        "status=none",
+    ]);
+    let list = files.iter().map(|file| format!("if={}\0", file.display()));
+    let input = tempfile_of(&list.collect::<String>(), files)?;
+    let opened = fs::File::open(&input).on("open", &input)?;
+    trial::run(
+        NAME,
+        {
+            command.stdin(opened);
+            command
+        },
+        RUN_MAX,
+    )?;
+    let took = since.elapsed().as_secs_f64();
+    fs::remove_file(&input).on("remove", &input)?;
+    Ok(took)
+}
+
+fn tempfile_of(text: &str, beside: &[PathBuf]) -> Result<PathBuf, Failure> {
+    let folder = beside.first().and_then(|file| file.parent()?.parent());
+    let path = folder.unwrap_or(Path::new(".")).join("list");
+    fs::write(&path, text).on("write", &path)?;
+    Ok(path)
+}
+
+fn newest(directory: &Path) -> Result<PathBuf, Failure> {
+    let entries = fs::read_dir(directory).on("read", directory)?;
+    let made = entries.flatten().map(|entry| entry.path());
+    let newest = made.filter(|path| path.join("SEAL").is_file()).max();
+    newest.ok_or_else(|| problem("the run left no checkpoint"))
+}
+
+fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = fs::read_dir(directory).on("read", directory)?;
+    Ok(entries.flatten().map(|entry| entry.path()).collect())
+}
+
+fn number_after(text: &str, word: &str) -> Result<f64, Failure> {
+    let mut words = text.split_whitespace().skip_while(|known| *known != word);
+    let number = words.nth(1).and_then(|number| number.parse().ok());
+    number.ok_or_else(|| problem(&format!("no number after {word:?} in {text:?}")))
+}
+
+fn problem(text: &str) -> Failure {
+    Failure::Bench {
+        name: NAME,
+        problem: text.to_owned(),
+    }
+}
+
+/// 1 GiB of heat2d with checkpoints and without, in turn; what one checkpoint takes, as a share of a minute.
+fn overhead(context: &Context, cluster: &OwnCluster<'_>, pairs: usize, report: &mut Report) -> Result<(), Failure> {
+    let (rows, iterations) = if context.quick { ("1024", "40") } else { ("16384", "60") };
+    let mut with = Samples::new(format!("heat2d, {rows} × 8192, with checkpoints"), "s");
+    let mut without = Samples::new(format!("heat2d, {rows} × 8192, without"), "s");
+    let mut made = 0;
+    for _ in 0..pairs {
+        for (has_checkpoints, samples) in [(false, &mut without), (true, &mut with)] {
+            let mut command = cluster.pcmctl(&["run", "-n", RANKS.0, "--name", "large"]);
+            if has_checkpoints {
+                command.args(["--checkpoint-every", "3"]);
+            }
+            command.arg("--").arg(context.program("heat2d-c"));
+            command.args(["--rows", rows, "--cols", "8192", "--iterations", iterations]);
+            samples.push(number_after(&trial::run(NAME, command, RUN_MAX)?.stdout, "seconds")?);
+            made += events::of(cluster, "large", "checkpoint_complete")?.len();
+        }
+    }
+    let more = with.values.iter().sum::<f64>() - without.values.iter().sum::<f64>();
+    report.ratios.push(Ratio {
+        name: "overhead of one checkpoint a minute, heat2d of 1 GiB".into(),
+        value: more / made.max(1) as f64 / QUOTED_EVERY_S,
+        target: Some("<= 0.01"),
+    });
+    report.remarks.push(format!(
+        "overhead: what {made} checkpoints added to the run time, each one's share of a minute"
+    ));
+    report.series.extend([with, without]);
+    Ok(())
+}
