@@ -49,7 +49,9 @@ fn run_plate(program: &str, ranks: u32, plate: &[&str], variables: &[(&str, &Pat
 fn checkpoints(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("a directory of checkpoints");
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    found.retain(|path| path.join("SEAL").is_file());
+    // A draft has its seal, too, before it gets its name.
+    let is_named = |path: &Path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    found.retain(|path| is_named(path) && path.join("SEAL").is_file());
     found.sort();
     found
 }
