@@ -50,7 +50,11 @@ fn checkpoints(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("a directory of checkpoints");
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     // A draft has its seal, too, before it gets its name.
-    let is_named = |path: &Path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let is_named = |path: &Path| {
+        !path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'))
+    };
     found.retain(|path| is_named(path) && path.join("SEAL").is_file());
     found.sort();
     found

@@ -45,7 +45,11 @@ fn entries(directory: &Path, is_one: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
 
 /// A draft has its seal, too, before it gets its name.
 fn published(directory: &Path) -> Vec<PathBuf> {
-    let is_named = |path: &Path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let is_named = |path: &Path| {
+        !path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'))
+    };
     entries(directory, |path| is_named(path) && path.join("SEAL").is_file())
 }
 
