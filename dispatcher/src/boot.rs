@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::sweep::CLUSTER_ID_VARIABLE;
 use pcm_fabric::ClusterKey;
 use pcm_proto::boot::{BOOT_FANOUT_MAX, BootReport, BootSpec, NodeSpec, Reach};
+use pcm_proto::fabric::FabricWish;
 use pcm_proto::ids::NodeName;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ pub struct Outcome {
 }
 
 /// Boots all nodes: the first as root of the tree; where that fails, the next one takes the rest.
-pub async fn boot_all(key: &ClusterKey, cluster_dir: &Path, nodes: &[NodeSpec]) -> Outcome {
+pub async fn boot_all(key: &ClusterKey, cluster_dir: &Path, nodes: &[NodeSpec], fabric: FabricWish) -> Outcome {
     let mut outcome = Outcome::default();
     let mut rest = nodes;
     while let Some((root, subtree)) = rest.split_first() {
@@ -59,6 +60,7 @@ pub async fn boot_all(key: &ClusterKey, cluster_dir: &Path, nodes: &[NodeSpec]) 
             node: root.clone(),
             subtree: subtree.to_vec(),
             seeds: Vec::new(),
+            fabric,
         };
         match boot_root(&spec).await {
             Ok(mut booted) => {

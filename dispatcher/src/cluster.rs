@@ -3,6 +3,7 @@
 
 use crate::failure::{CLUSTER_LOCKED, Failure};
 use pcm_proto::boot::NodeSpec;
+use pcm_proto::fabric::TUNING_FILE;
 use pcm_proto::ids::NodeName;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
@@ -154,6 +155,14 @@ impl ClusterDir {
         self.write_private("cluster.json", &text)
     }
 
+    /// Writes what exchanges cost on this fabric where the daemons read it, if there is a cluster.
+    pub fn save_tuning(&self, text: &[u8]) -> Result<(), Failure> {
+        if !self.path.is_dir() {
+            return Ok(());
+        }
+        self.write_private(TUNING_FILE, text)
+    }
+
     /// Where the cluster's key is.
     pub fn key_path(&self) -> PathBuf {
         self.path.join("key")
@@ -170,7 +179,7 @@ impl ClusterDir {
     /// that path is returned. Logs stay in place where asked for.
     pub fn remove(&self, cluster_id: &str, keep_logs: bool) -> Result<Option<PathBuf>, Failure> {
         let kept = self.set_job_output_aside(cluster_id)?;
-        for entry in ["cluster.json", "cluster.json.new", "key"] {
+        for entry in ["cluster.json", "cluster.json.new", "key", TUNING_FILE] {
             self.remove_entry(entry)?;
         }
         if !keep_logs {
@@ -186,9 +195,16 @@ impl ClusterDir {
     /// Removes what a cluster of which nothing lives left behind, but for the lock, which the caller holds.
     pub fn remove_stale(&self, cluster_id: &str) -> Result<(), Failure> {
         self.set_job_output_aside(cluster_id)?;
-        ["cluster.json", "cluster.json.new", "key", "nodes", "up.log"]
-            .iter()
-            .try_for_each(|name| self.remove_entry(name))
+        [
+            "cluster.json",
+            "cluster.json.new",
+            "key",
+            TUNING_FILE,
+            "nodes",
+            "up.log",
+        ]
+        .iter()
+        .try_for_each(|name| self.remove_entry(name))
     }
 
     fn set_job_output_aside(&self, cluster_id: &str) -> Result<Option<PathBuf>, Failure> {

@@ -28,5 +28,6 @@ pub mod time;
 mod top;
 mod trace;
 mod traffic;
+mod tuning;
 mod verbs;
 mod view;

@@ -99,7 +99,7 @@ impl fmt::Display for Choice {
         match self.datagram_us {
             Some(datagram) => write!(
                 f,
-                "{name}: {datagram:.0} us over datagrams, {:.0} us over connections",
+                "{name}: {datagram:.0} us over datagrams, {:.0} us over new connections",
                 self.connection_us
             ),
             None => write!(f, "{name}: too long for datagrams"),
@@ -114,6 +114,24 @@ pub struct Tuning {
     pub datagram: Cost,
     /// Over connections that must be made first.
     pub connection: Cost,
+}
+
+impl Default for Tuning {
+    /// Measured on the loopback of a two-core machine (bench `fabric`); `pcmctl doctor --tune` measures another fabric.
+    fn default() -> Self {
+        Self {
+            datagram: Cost {
+                fixed_us: 20.0,
+                member_us: 65.0,
+                byte_us: 0.006,
+            },
+            connection: Cost {
+                fixed_us: 20.0,
+                member_us: 340.0,
+                byte_us: 0.004,
+            },
+        }
+    }
 }
 
 impl Tuning {

@@ -4,6 +4,7 @@
 //! splits the rest among a few others, starts them in the same way and reports its whole subtree. The specification
 //! travels on standard input (over ssh too), so the key never stands in a command line.
 
+use crate::fabric::FabricWish;
 use crate::ids::NodeName;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -54,6 +55,8 @@ pub struct BootSpec {
     pub subtree: Vec<NodeSpec>,
     /// Daemons that are already up, as `host:port`; the first to answer introduces this one to the cluster.
     pub seeds: Vec<String>,
+    /// What is to carry its messages.
+    pub fabric: FabricWish,
 }
 
 /// One line of JSON per node of a subtree, on the standard output of the booting daemon.

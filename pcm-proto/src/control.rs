@@ -4,6 +4,7 @@
 use crate::boot::NodeSpec;
 use crate::checkpoint::IntoFiles;
 use crate::event::{Event, Reconfigured};
+use crate::fabric::FabricReport;
 use crate::ids::{Bytes, Iteration, JobId, NodeName, ProcessId, Rank};
 use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
 use crate::layout::ModeWanted;
@@ -249,6 +250,8 @@ pub struct NodeStatus {
     pub free_memory: u64,
     /// Process id of its daemon; 0 when not known.
     pub daemon_pid: u32,
+    /// What carries its messages.
+    pub fabric: FabricReport,
 }
 
 /// Why a request was refused. `code` is documented in `docs/errors.md` and stays the same across versions.

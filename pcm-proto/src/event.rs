@@ -1,6 +1,7 @@
 //! Events: what happened, when, to which job and why. They are what `pcmctl events`, the dashboard and the report
 //! are made of, so their JSON form is a public interface: every line has `time`, `job`, `epoch` and `kind`.
 
+use crate::fabric::FabricReport;
 use crate::ids::{Bytes, Epoch, Iteration, JobId, NodeName, Rank};
 use crate::layout::Mode;
 use crate::method::Method;
@@ -50,6 +51,30 @@ pub enum EventKind {
     /// The daemon's agent ended and is started again.
     AgentRestarted {
         /// How it ended.
+        reason: String,
+    },
+    /// The daemon has begun and says what carries its messages.
+    FabricChosen(FabricReport),
+    /// Small messages to a node go another way from now on.
+    FabricChanged {
+        /// The node.
+        name: NodeName,
+        /// `datagrams` or `connections`.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Several nodes were told something at once.
+    GroupTold {
+        /// What: `start`.
+        what: String,
+        /// How many nodes.
+        members: u32,
+        /// Bytes to each.
+        bytes: Bytes,
+        /// `datagrams` or `connections`.
+        by: String,
+        /// The numbers behind the choice.
         reason: String,
     },
     /// A job was accepted and placed.

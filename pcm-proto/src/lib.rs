@@ -8,6 +8,7 @@ pub mod byte_lists;
 pub mod checkpoint;
 pub mod control;
 pub mod event;
+pub mod fabric;
 pub mod frame;
 pub mod handshake;
 pub mod ids;

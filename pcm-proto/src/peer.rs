@@ -12,6 +12,7 @@ use crate::agent::AgentToAgent;
 use crate::checkpoint::{CheckpointMessage, Restores};
 use crate::control::{ControlToDaemon, DaemonToControl, NodeState, Stream};
 use crate::event::Event;
+use crate::fabric::FabricReport;
 use crate::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
 use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::ExitStatus;
@@ -89,6 +90,8 @@ pub struct NodeReport {
     pub highest_job: JobId,
     /// When its keeper was started, in microseconds since 1970: another number means that everything it had is gone.
     pub keeper_since_us: u64,
+    /// What carries its messages.
+    pub fabric: FabricReport,
 }
 
 /// Consecutive ranks of a world on one node, whose processes have consecutive numbers.

@@ -1,5 +1,6 @@
-//! What `doctor` looks at: this machine, and the MPI in use under real daemons.
+//! What `doctor` looks at: this machine, the daemons' fabric, and the MPI in use under real daemons.
 
+pub(crate) mod fabric;
 pub(crate) mod finding;
 pub(crate) mod machine;
 pub(crate) mod messages;

@@ -60,6 +60,11 @@ impl Patient {
         self.own.is_some()
     }
 
+    /// The cluster under examination.
+    pub(crate) fn cluster(&self) -> Result<ClusterDir, Failure> {
+        ClusterDir::locate(Some(&self.dir))
+    }
+
     /// A folder for files of the examination.
     pub(crate) fn folder(&self) -> &Path {
         self.own.as_deref().unwrap_or(&self.dir)

@@ -194,6 +194,7 @@ mod tests {
             ranks: 1,
             free_memory: 4096,
             daemon_pid: 0,
+            fabric: Default::default(),
         };
         let rank = RankStatus {
             rank: Rank(0),

@@ -28,6 +28,7 @@ fn look(at: f64, ranks: u32, nodes: u32) -> Look {
         ranks: ranks / nodes,
         free_memory: 1 << 33,
         daemon_pid: 1,
+        fabric: Default::default(),
     };
     let rank = |number: u32| RankStatus {
         rank: Rank(number),

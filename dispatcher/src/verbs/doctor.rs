@@ -3,7 +3,7 @@
 use crate::cluster::ClusterDir;
 use crate::doctor::finding::{Finding, Verdict};
 use crate::doctor::patient::Patient;
-use crate::doctor::{machine, messages};
+use crate::doctor::{fabric, machine, messages};
 use crate::failure::Failure;
 use crate::output;
 use pcm_core::mpi_settings::{Circumstances, Setting, Source, settings};
@@ -17,11 +17,15 @@ Ends with 8 when something is broken.
 
 Example:
   pcmctl doctor
+  pcmctl doctor --tune               and keep what messages cost here
   pcmctl doctor --json";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
+    /// Measure what messages cost on this fabric; daemons choose between datagrams and connections by it
+    #[arg(long)]
+    tune: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -45,7 +49,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     match Patient::admit(cluster).await {
         Ok(patient) => {
             let found = tokio::select! {
-                found = messages::check(&patient) => found,
+                found = examine(&patient, args.tune.then_some(cluster)) => found,
                 _ = interrupt.recv() => {
                     patient.discharge().await;
                     return Err(Failure::system("interrupted; what was started is ended again"));
@@ -74,6 +78,16 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         interface: None,
     };
     conclude(shown, settings(crowded, &environment, &[]))
+}
+
+/// Everything that takes a cluster; tuning where one is given to keep it.
+async fn examine(patient: &Patient, tuned: Option<&ClusterDir>) -> Vec<Finding> {
+    let mut found = fabric::check(patient).await;
+    if let Some(cluster) = tuned {
+        found.extend(fabric::tune(patient, cluster).await);
+    }
+    found.extend(messages::check(patient).await);
+    found
 }
 
 /// Findings, shown as they come unless they are to be one document.

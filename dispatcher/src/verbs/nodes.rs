@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
 use crate::output::{self, Align, Colour, Table};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeState, NodeStatus};
+use pcm_proto::fabric::FabricReport;
 
 const EXAMPLE: &str = "\
 Example:
@@ -50,6 +51,7 @@ pub(crate) fn table(nodes: &[NodeStatus]) -> String {
         ("SPEED", Align::Right),
         ("OTHERS", Align::Right),
         ("RANKS", Align::Right),
+        ("FABRIC", Align::Left),
         ("STATE", Align::Left),
     ]);
     for node in nodes {
@@ -65,10 +67,20 @@ pub(crate) fn table(nodes: &[NodeStatus]) -> String {
             },
             format!("{:.2}", node.load_by_others),
             node.ranks.to_string(),
+            fabric(&node.fabric),
             state(node.state),
         ]);
     }
     table.render()
+}
+
+/// What carries a node's messages, in a word; why nothing better does stands in the JSON and in `doctor`.
+fn fabric(fabric: &FabricReport) -> String {
+    match (fabric.datagrams.as_str(), fabric.connections.as_str()) {
+        ("", "") => "-".to_owned(),
+        ("none", connections) => connections.to_owned(),
+        (datagrams, connections) => format!("{datagrams}+{connections}"),
+    }
 }
 
 fn state(state: NodeState) -> String {

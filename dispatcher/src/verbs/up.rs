@@ -5,9 +5,10 @@ use crate::cluster::{ClusterDir, ClusterRecord, RecordedNode};
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::output::{self, Align, Table};
-use crate::{cpus, hostfile, sweep, time};
+use crate::{cpus, hostfile, sweep, time, tuning};
 use pcm_fabric::ClusterKey;
 use pcm_proto::boot::NodeSpec;
+use pcm_proto::fabric::FabricWish;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -35,12 +36,38 @@ pub(crate) struct Args {
     /// CPUs of each virtual node, separated by ';' [default: all for each]
     #[arg(long, value_name = "LISTS", conflicts_with = "hosts")]
     cpus: Option<String>,
+    /// What carries messages between nodes; `auto` is the best that works
+    #[arg(long, value_name = "WAY", default_value = "auto", value_enum)]
+    fabric: Fabric,
     /// Go on with the nodes that came up when others did not
     #[arg(long)]
     allow_missing: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Fabric {
+    /// The best that works
+    Auto,
+    /// UDP for small messages, TCP for the rest
+    Udp,
+    /// TCP for everything
+    Tcp,
+    /// InfiniBand or RoCE
+    Rdma,
+}
+
+impl From<Fabric> for FabricWish {
+    fn from(fabric: Fabric) -> Self {
+        match fabric {
+            Fabric::Auto => Self::Auto,
+            Fabric::Udp => Self::Udp,
+            Fabric::Tcp => Self::Tcp,
+            Fabric::Rdma => Self::Rdma,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -81,7 +108,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
             })
             .collect(),
     };
-    let booted = boot_or_interrupt(cluster, &record, &key, &nodes, &mut interrupts).await;
+    let booted = boot_or_interrupt(cluster, &record, &key, (&nodes, args.fabric.into()), &mut interrupts).await;
     let outcome = match booted {
         Ok(outcome) if accepted(&outcome, args.allow_missing) => outcome,
         other => {
@@ -142,15 +169,16 @@ async fn boot_or_interrupt(
     cluster: &ClusterDir,
     record: &ClusterRecord,
     key: &ClusterKey,
-    nodes: &[NodeSpec],
+    (nodes, fabric): (&[NodeSpec], FabricWish),
     interrupts: &mut Interrupts,
 ) -> Result<Outcome, Failure> {
     key.store(&cluster.key_path())
         .map_err(|error| Failure::system(error.to_string()))?;
+    tuning::bring(cluster)?;
     // Saved before anything is started, so that `down` finds what a killed `up` started.
     cluster.save(record)?;
     tokio::select! {
-        outcome = boot::boot_all(key, cluster.path(), nodes) => Ok(outcome),
+        outcome = boot::boot_all(key, cluster.path(), nodes, fabric) => Ok(outcome),
         () = interrupts.next() => Err(Failure::boot("interrupted: everything was taken down again")),
     }
 }

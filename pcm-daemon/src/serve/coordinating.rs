@@ -217,7 +217,10 @@ impl Daemon {
     pub(super) fn carry_out(&mut self, job: JobId, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Send { node, message } => self.send_job(&node, job, message),
+                Effect::Send { node, message } => {
+                    self.note_group(job, &node, &message);
+                    self.send_job(&node, job, message);
+                }
                 Effect::Note(kind) => self.on_job_note(job, kind),
                 Effect::Place {
                     process,

@@ -176,6 +176,8 @@ impl Daemon {
             Event::PeerLinked { link, node, sender } => self.on_peer_linked(link, &node, sender),
             Event::PeerSaid { node, message } => self.on_peer_said(&node, *message),
             Event::PeerLost { link, node } => self.on_peer_lost(link, &node),
+            Event::DatagramSaid { node, message } => self.on_datagram_said(&node, *message),
+            Event::DatagramSent(sent) => self.on_datagram_sent(*sent),
             Event::StrangerDialled { address } => self.peers.on_stranger_dialled(&address),
             Event::DialFailed { node, reason } => self.on_dial_failed(&node, &reason),
             Event::ControlLinked { link, sender } => self.on_control_linked(link, sender),

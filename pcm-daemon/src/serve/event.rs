@@ -1,6 +1,7 @@
 //! Everything that can happen to the daemon. One event is handled at a time, to its end.
 
 use super::boot::BootFact;
+use super::datagrams::Sent;
 use crate::keeper_link::FromKeeper;
 use crate::rank::{Output, RankEvent};
 use pcm_fabric::Sender;
@@ -34,6 +35,13 @@ pub(super) enum Event {
     },
     /// A link to another daemon ended.
     PeerLost { link: LinkId, node: NodeName },
+    /// Another daemon said something in a datagram.
+    DatagramSaid {
+        node: NodeName,
+        message: Box<DaemonToDaemon>,
+    },
+    /// A datagram was confirmed or not.
+    DatagramSent(Box<Sent>),
     /// A daemon whose name is not known was dialled, and was reached or not.
     StrangerDialled { address: String },
     /// Another daemon could not be reached.

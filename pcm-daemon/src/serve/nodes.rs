@@ -7,6 +7,7 @@ use pcm_core::job::placement::NodeView;
 use pcm_core::membership::{Health, Member, Membership};
 use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::control::{NodeState, NodeStatus};
+use pcm_proto::fabric::FabricReport;
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::peer::{DaemonToDaemon, NodeReport};
 use std::collections::BTreeMap;
@@ -71,6 +72,7 @@ impl Nodes {
             daemon_pid: 0,
             highest_job: JobId(0),
             keeper_since_us: 0,
+            fabric: FabricReport::default(),
         });
         NodeReport {
             address: details.address.clone(),
@@ -223,6 +225,7 @@ fn status(report: NodeReport) -> NodeStatus {
         ranks: report.ranks,
         free_memory: report.free_memory,
         daemon_pid: report.daemon_pid,
+        fabric: report.fabric,
     }
 }
 
@@ -272,6 +275,7 @@ impl Daemon {
         self.timers.arm(BEAT, Timer::Beat);
         self.sample_jobs();
         self.rotate_logs();
+        self.peers.datagrams.on_beat();
         for node in self.nodes.take_turn() {
             self.say_report(&node);
         }
@@ -298,6 +302,7 @@ mod tests {
             daemon_pid: 0,
             highest_job: JobId(0),
             keeper_since_us: 0,
+            fabric: FabricReport::default(),
         }
     }
 

@@ -1,16 +1,22 @@
-//! Links to other daemons: dialled when there is something to say, accepted when others dial. The newest link to a
-//! node is the one that is spoken on; all of them are listened to. Messages to a node out of reach wait for its link
-//! for a short while and are dropped when it cannot be made: whoever sent them says again what matters when the link
-//! is there.
+//! The ways to other daemons. Small messages that may overtake others go as datagrams. Everything else goes over links:
+//! dialled when there is something to say, accepted when others dial. The newest link to a node is the one that is
+//! spoken on; all of them are listened to. While a link is being made, what waits for it goes ahead as datagrams, one
+//! after another, so that nothing is overtaken. Messages to a node out of reach wait for its link for a short while and
+//! are dropped when it cannot be made: whoever sent them says again what matters when the link is there.
 
+use super::datagram_way::Turn;
+use super::datagrams::{Datagrams, Manner, Number, Sent, manner, members};
 use super::event::{Event, LinkId};
 use super::start::next_link;
+use pcm_fabric::hybrid::Service;
 use pcm_fabric::{Endpoint, Link, Receiver, RecvError, Sender};
 use pcm_proto::control::ControlToDaemon;
+use pcm_proto::fabric::say;
+use pcm_proto::frame::PAYLOAD_LENGTH_MAX;
 use pcm_proto::handshake::Role;
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::DaemonToDaemon;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -29,14 +35,20 @@ const LINKS_MAX: usize = 4;
 struct Peer {
     address: Option<String>,
     links: Vec<(LinkId, Sender)>,
-    waiting: Vec<DaemonToDaemon>,
+    waiting: VecDeque<DaemonToDaemon>,
     is_dialling: bool,
+    /// A message that the waiting ones must not overtake.
+    under_way: Option<Number>,
+    /// Whether there was a link; one that broke is made again when the node is heard.
+    was_linked: bool,
 }
 
 /// All links to other daemons.
 #[derive(Debug)]
 pub(super) struct Peers {
+    own: NodeName,
     endpoint: Endpoint,
+    pub(super) datagrams: Datagrams,
     events: mpsc::Sender<Event>,
     peers: BTreeMap<NodeName, Peer>,
     links: Arc<AtomicU64>,
@@ -45,9 +57,16 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    pub(super) fn new(endpoint: Endpoint, events: mpsc::Sender<Event>, links: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(
+        own: NodeName,
+        (endpoint, datagrams): (Endpoint, Datagrams),
+        events: mpsc::Sender<Event>,
+        links: Arc<AtomicU64>,
+    ) -> Self {
         Self {
+            own,
             endpoint,
+            datagrams,
             events,
             peers: BTreeMap::new(),
             links,
@@ -67,10 +86,24 @@ impl Peers {
         self.peers.get(node).is_some_and(|peer| !peer.links.is_empty())
     }
 
-    /// Sends a message, over a new link if need be.
+    /// Sends a message: as a datagram where that may be and costs less, else over a link, a new one if need be.
     pub(super) fn send(&mut self, node: &NodeName, message: DaemonToDaemon) {
         let peer = self.peers.entry(node.clone()).or_default();
-        while let Some((link, sender)) = peer.links.last() {
+        if manner(&message) != Manner::Loose {
+            return self.send_in_order(node, message);
+        }
+        let is_linked = !peer.links.is_empty();
+        let sent = self
+            .datagrams
+            .send(node, peer.address.as_deref(), (message, 1), is_linked);
+        if let Err(message) = sent {
+            self.send_in_order(node, message);
+        }
+    }
+
+    fn send_in_order(&mut self, node: &NodeName, message: DaemonToDaemon) {
+        let peer = self.peers.entry(node.clone()).or_default();
+        while let (Some((link, sender)), None) = (peer.links.last(), peer.under_way) {
             match sender.try_send(&message) {
                 Ok(()) => return,
                 Err(error) => {
@@ -81,9 +114,104 @@ impl Peers {
             }
         }
         if peer.waiting.len() < WAITING_MAX {
-            peer.waiting.push(message);
+            peer.waiting.push_back(message);
         }
+        self.send_ahead(node);
         self.dial(node);
+    }
+
+    /// Sends the first message that waits for a link as a datagram, where those are known to arrive.
+    fn send_ahead(&mut self, node: &NodeName) {
+        let Some(peer) = self.peers.get_mut(node) else { return };
+        if !peer.links.is_empty() || peer.under_way.is_some() || !self.datagrams.is_proven(node) {
+            return;
+        }
+        let Some(first) = peer.waiting.pop_front() else { return };
+        let members = members(&first, &self.own);
+        match self
+            .datagrams
+            .send(node, peer.address.as_deref(), (first, members), false)
+        {
+            Ok(number) => peer.under_way = Some(number),
+            Err(first) => peer.waiting.push_front(first),
+        }
+    }
+
+    /// What became of a datagram; what was not confirmed goes over a link.
+    pub(super) fn on_sent(&mut self, sent: Sent) -> Option<Turn> {
+        let Sent {
+            node,
+            number,
+            message,
+            outcome,
+        } = sent;
+        let is_linked = self.is_linked(&node);
+        let turn = self.datagrams.on_sent(&node, &outcome, is_linked);
+        let peer = self.peers.entry(node.clone()).or_default();
+        if peer.under_way == Some(number) {
+            peer.under_way = None;
+            if outcome.is_err() {
+                peer.waiting.push_front(*message);
+            }
+            self.go_on(&node);
+        } else if outcome.is_err() && manner(&message) == Manner::Loose {
+            self.send_in_order(&node, *message);
+        }
+        if outcome.is_ok() {
+            self.link_again(&node);
+        }
+        turn
+    }
+
+    /// A datagram came from this node.
+    pub(super) fn on_heard(&mut self, node: &NodeName) -> Option<Turn> {
+        self.link_again(node);
+        self.datagrams.on_heard(node)
+    }
+
+    fn link_again(&mut self, node: &NodeName) {
+        if self
+            .peers
+            .get(node)
+            .is_some_and(|peer| peer.was_linked && peer.links.is_empty())
+        {
+            self.dial(node);
+        }
+    }
+
+    /// Sends what waits, over the link if there is one.
+    fn go_on(&mut self, node: &NodeName) {
+        let Some(peer) = self.peers.get_mut(node).filter(|peer| peer.under_way.is_none()) else {
+            return;
+        };
+        if peer.links.is_empty() {
+            return self.send_ahead(node);
+        }
+        for message in std::mem::take(&mut peer.waiting) {
+            self.send_in_order(node, message);
+        }
+    }
+
+    /// How several nodes that are told the same by this one are reached, and the numbers behind it: bytes to each, the
+    /// service, the reason.
+    pub(super) fn group_way(&self, nodes: &[NodeName], message: &DaemonToDaemon) -> (u64, Service, String) {
+        let bytes = say(&self.own, message, PAYLOAD_LENGTH_MAX).map_or(0, |bytes| bytes.len());
+        let count = |is: &dyn Fn(&&NodeName) -> bool| nodes.iter().filter(is).count();
+        let linked = count(&|node| self.is_linked(node));
+        let proven = count(&|node| self.datagrams.is_proven(node));
+        let (service, reason) = if linked == nodes.len() {
+            (Service::Connection, "connections to all of them are there".to_owned())
+        } else if proven < nodes.len() - linked {
+            let unproven = nodes.len() - linked - proven;
+            (
+                Service::Connection,
+                format!("no datagram to {unproven} of them was confirmed so far"),
+            )
+        } else {
+            let choice = self.datagrams.choose(nodes.len(), bytes);
+            (choice.service, choice.to_string())
+        };
+        (bytes as u64, service, reason)
     }
 
     /// Makes a link unless there is one or one is being made.
@@ -149,14 +277,13 @@ impl Peers {
     pub(super) fn on_linked(&mut self, link: LinkId, node: &NodeName, sender: Sender) {
         let peer = self.peers.entry(node.clone()).or_default();
         peer.is_dialling = false;
+        peer.was_linked = true;
         if peer.links.len() >= LINKS_MAX {
             let (_, oldest) = peer.links.remove(0);
             oldest.abort();
         }
         peer.links.push((link, sender));
-        for message in std::mem::take(&mut peer.waiting) {
-            self.send(node, message);
-        }
+        self.go_on(node);
     }
 
     /// Returns whether no link to the node is left.
@@ -184,7 +311,9 @@ impl Peers {
                 sender.abort();
             }
             peer.waiting.clear();
+            peer.under_way = None;
         }
+        self.datagrams.forget(node);
     }
 
     /// Everybody's links, to be closed in order.

@@ -4,6 +4,7 @@
 use super::agent::{listen_to_agent, local_address};
 use super::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
 use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
+use super::datagrams::Datagrams;
 use super::event::{Event, LinkId};
 use super::event_log::EventLog;
 use super::host::{Host, cpus_allowed};
@@ -26,6 +27,7 @@ use pcm_fabric::{BindError, ClusterKey, Endpoint, Listener, LocalEndpoint, Local
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::NodeState;
 use pcm_proto::event::EventKind;
+use pcm_proto::fabric::FabricReport;
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::ids::Epoch;
 use pcm_proto::keeper::DAEMON_EXIT_FINAL;
@@ -102,7 +104,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let (journal, past) = Journal::open(&dir.join("journal"), is_first)?;
     let key = ClusterKey::from_hex(&spec.cluster_id, &spec.key)?;
     let identity = Identity::new(Role::Daemon { node: node.clone() });
-    let endpoint = Endpoint::new(key, identity.clone());
+    let endpoint = Endpoint::new(key.clone(), identity.clone());
     let listener = bind(&endpoint, &spec, past.address.as_deref()).await?;
     let local = LocalEndpoint::new(identity)
         .listen(&local_address(&spec.cluster_id, node))
@@ -111,6 +113,9 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     publish(&dir.join("address"), &address)?;
 
     let (events, mut receiver) = mpsc::channel(EVENTS_MAX);
+    let beside = (&key, listener.address());
+    let datagrams = Datagrams::open(node.clone(), spec.fabric, beside, &spec.cluster_dir, events.clone());
+    let datagrams = datagrams.await.map_err(|reason| anyhow!(reason))?;
     let links = Arc::new(AtomicU64::new(0));
     let cpus = if spec.node.cpus.is_empty() {
         cpus_allowed()
@@ -121,7 +126,13 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let clock = Clock::start();
     let members = membership(&spec, &address, &cpus, host, &past, clock);
     let mut daemon = Daemon::new(Beginnings {
-        nodes: Nodes::new(own_report(&spec, &address, &cpus, host, &past, clock.now_us()), members),
+        nodes: Nodes::new(
+            NodeReport {
+                fabric: datagrams.report().clone(),
+                ..own_report(&spec, &address, &cpus, host, &past, clock.now_us())
+            },
+            members,
+        ),
         clock,
         limits,
         highest_job: past.highest_job,
@@ -130,7 +141,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         journal,
         log: EventLog::open(&dir.join("events.jsonl"), node.clone(), is_first),
         keeper: KeeperOrders::start(link, events.clone()),
-        peers: Peers::new(endpoint, events.clone(), Arc::clone(&links)),
+        peers: Peers::new(node.clone(), (endpoint, datagrams), events.clone(), Arc::clone(&links)),
         events: events.clone(),
         spec,
     });
@@ -220,6 +231,7 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
         daemon_pid: std::process::id(),
         highest_job: past.highest_job,
         keeper_since_us: past.keeper_since_us.unwrap_or(now_us),
+        fabric: FabricReport::default(),
     }
 }
 
@@ -314,12 +326,14 @@ impl Daemon {
         self.restore_reforms(past.reforms);
         let own = self.own.clone();
         self.on_jobs_linked(&own);
+        let chosen = self.peers.datagrams.report().clone();
         if restarts > 0 {
             self.note(None, Epoch(0), EventKind::DaemonRestarted { processes });
         } else {
             self.note(None, Epoch(0), EventKind::NodeUp { name: own });
             self.boot_subtree();
         }
+        self.note(None, Epoch(0), EventKind::FabricChosen(chosen));
         self.start_agent();
         self.on_beat();
         if past.is_draining {

@@ -4,6 +4,7 @@ use crate::relay::{self, RELAY, Relayed};
 use pcm_daemon::keeper_link::{FromKeeper, Handed, KeeperLink, Welcome};
 use pcm_daemon::rank::PageFile;
 use pcm_proto::boot::{BootSpec, NodeSpec, Reach};
+use pcm_proto::fabric::FabricWish;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey, ProcessSpec};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
@@ -87,6 +88,7 @@ impl Node {
             },
             subtree: vec![],
             seeds: vec![],
+            fabric: FabricWish::Auto,
         };
         let mut keeper = Command::new(env!("CARGO_BIN_EXE_pcm-daemon"))
             .env("PCM_DAEMON_PROGRAM", std::env::current_exe().unwrap())

@@ -2,6 +2,7 @@
 
 mod core;
 mod counters;
+mod epoch;
 mod inbound;
 mod limits;
 mod outbound;
@@ -14,6 +15,7 @@ pub mod wire;
 
 pub use self::core::{Address, Core, Received, Refusal};
 pub use counters::DatagramCounters;
+pub use epoch::key_epoch;
 pub use limits::{DEADLINE_MAX, DatagramLimits, MESSAGE_LENGTH_MAX, PACKET_LENGTH_SAFE};
 pub use outbound::{ExchangeFailure, ExchangeId};
 pub use service::{Datagram, DatagramService, ExchangeError, PacketIo};

@@ -1,0 +1,119 @@
+//! What carries the messages of the daemons under examination, why nothing better does, and on demand what it costs.
+
+use super::finding::Finding;
+use super::patient::Patient;
+use crate::cluster::ClusterDir;
+use crate::tuning;
+use pcm_fabric::hybrid::Tuning;
+use pcm_proto::control::NodeStatus;
+use pcm_proto::fabric::FabricReport;
+
+/// Says what each node uses; those that use the same share a line.
+pub(crate) async fn check(patient: &Patient) -> Vec<Finding> {
+    let said = patient.pcmctl(["nodes", "--json"]).await;
+    let nodes: Vec<NodeStatus> = match serde_json::from_str(&said.stdout) {
+        Ok(nodes) => nodes,
+        Err(_) => {
+            let found = format!("the nodes were not told: {}", said.stderr);
+            return vec![Finding::broken("fabric", found, "see 'pcmctl logs'")];
+        }
+    };
+    let mut kinds: Vec<(&FabricReport, Vec<&str>)> = Vec::new();
+    for node in &nodes {
+        match kinds.iter_mut().find(|(kind, _)| **kind == node.fabric) {
+            Some((_, names)) => names.push(node.name.as_str()),
+            None => kinds.push((&node.fabric, vec![node.name.as_str()])),
+        }
+    }
+    kinds.into_iter().map(|(kind, names)| finding(kind, &names)).collect()
+}
+
+fn finding(fabric: &FabricReport, names: &[&str]) -> Finding {
+    let names = names.join(" ");
+    let why_not = fabric.why_not.join("; ");
+    if fabric.datagrams == "none" {
+        return Finding::warning(
+            "fabric",
+            format!("{names}: {} for everything. Not {why_not}", fabric.connections),
+            "open the port for UDP too, and boot with --fabric auto",
+        );
+    }
+    Finding::ok(
+        "fabric",
+        format!(
+            "{names}: {} for small messages, {} for the rest. Not {why_not}",
+            fabric.datagrams, fabric.connections
+        ),
+    )
+}
+
+/// Measures what exchanges cost between here and the daemons, and puts it where they read it.
+pub(crate) async fn tune(patient: &Patient, cluster: &ClusterDir) -> Vec<Finding> {
+    let tuned = match patient.cluster() {
+        Ok(examined) => tuning::measured(&examined).await,
+        Err(failure) => Err(failure.message),
+    };
+    let tuning = match tuned {
+        Ok(tuning) => tuning,
+        Err(why) => {
+            return vec![Finding::warning(
+                "fabric tuning",
+                format!("not measured: {why}"),
+                "daemons go on with what they had; open the ports for UDP and TCP and try again",
+            )];
+        }
+    };
+    match tuning::keep(cluster, &tuning) {
+        Ok(path) => vec![Finding::ok(
+            "fabric tuning",
+            format!("{}; kept in {}", words(&tuning), path.display()),
+        )],
+        Err(failure) => vec![Finding::warning(
+            "fabric tuning",
+            format!("{}, but not kept: {}", words(&tuning), failure.message),
+            "make room for the file, then try again",
+        )],
+    }
+}
+
+fn words(tuning: &Tuning) -> String {
+    let of = |members: usize| {
+        let choice = tuning.choose(members, 1000);
+        format!(
+            "1 kB to {members}: {choice}; connections from {} B",
+            tuning.threshold(members)
+        )
+    };
+    format!("{}; {}", of(1), of(4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_fabric_without_datagrams_is_worth_a_look() {
+        let mut fabric = FabricReport {
+            datagrams: "udp".into(),
+            connections: "tcp".into(),
+            why_not: vec!["rdma: no device".into()],
+        };
+        let sound = finding(&fabric, &["n0", "n1"]);
+        assert!(
+            sound.verdict == Verdict::Ok && sound.found.contains("no device"),
+            "{sound:?}"
+        );
+        fabric.datagrams = "none".into();
+        assert_eq!(finding(&fabric, &["n0"]).verdict, Verdict::Warning);
+    }
+
+    #[test]
+    fn a_tuning_is_told_with_its_numbers() {
+        let text = words(&Tuning::default());
+        assert!(
+            text.contains("us over datagrams") && text.contains("1 kB to 4"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether datagrams reach one other node. A network may drop them while it carries connections; a node that is down
+//! or frozen confirms nothing either, so silence counts only while a connection to it is there. Pure.
+
+use std::time::{Duration, Instant};
+
+/// So many messages in a row that went unconfirmed while a connection was there: one may be lost with a busy machine.
+const FAILURES_MAX: u32 = 3;
+
+/// How long connections carry everything before one message tries again.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// What changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Datagrams are not confirmed: connections carry everything.
+    Silent,
+    /// Datagrams arrive again.
+    Heard,
+}
+
+/// What is known of datagrams to one node.
+#[derive(Debug, Default)]
+pub(super) struct Way {
+    has_worked: bool,
+    failures: u32,
+    /// While set, datagrams are not used but for one try at each of these moments.
+    retry_at: Option<Instant>,
+}
+
+impl Way {
+    /// Whether the next message may go as a datagram. Where the node was silent, one message may at a time.
+    pub(super) fn take_leave(&mut self, now: Instant) -> bool {
+        match self.retry_at {
+            None => true,
+            Some(at) if now < at => false,
+            Some(_) => {
+                self.retry_at = Some(now + RETRY_AFTER);
+                true
+            }
+        }
+    }
+
+    /// Whether datagrams are known to arrive.
+    pub(super) fn is_proven(&self) -> bool {
+        self.has_worked && self.failures == 0 && self.retry_at.is_none()
+    }
+
+    /// A datagram was confirmed, or one came from the node.
+    pub(super) fn on_heard(&mut self) -> Option<Turn> {
+        self.has_worked = true;
+        self.failures = 0;
+        self.retry_at.take().map(|_| Turn::Heard)
+    }
+
+    /// A datagram was not confirmed.
+    pub(super) fn on_unconfirmed(&mut self, now: Instant, is_linked: bool) -> Option<Turn> {
+        self.failures = self.failures.saturating_add(1);
+        if self.failures < FAILURES_MAX || !is_linked {
+            return None;
+        }
+        let was_silent = self.retry_at.replace(now + RETRY_AFTER).is_some();
+        (!was_silent).then_some(Turn::Silent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn silent(now: Instant) -> Way {
+        let mut way = Way::default();
+        for _ in 1..FAILURES_MAX {
+            assert_eq!(way.on_unconfirmed(now, true), None);
+        }
+        assert_eq!(way.on_unconfirmed(now, true), Some(Turn::Silent));
+        way
+    }
+
+    #[test]
+    fn connections_carry_everything_where_datagrams_are_not_confirmed() {
+        let now = Instant::now();
+        let mut way = silent(now);
+        assert!(!way.take_leave(now) && !way.is_proven());
+        assert_eq!(way.on_unconfirmed(now, true), None, "it is said once");
+    }
+
+    #[test]
+    fn one_message_at_a_time_tries_again() {
+        let now = Instant::now();
+        let mut way = silent(now);
+        let later = now + RETRY_AFTER;
+        assert!(way.take_leave(later));
+        assert!(!way.take_leave(later));
+        assert_eq!(way.on_heard(), Some(Turn::Heard));
+        assert!(way.take_leave(later) && way.is_proven());
+    }
+
+    #[test]
+    fn a_node_without_a_connection_may_just_be_down() {
+        let now = Instant::now();
+        let mut way = Way::default();
+        for _ in 0..10 {
+            assert_eq!(way.on_unconfirmed(now, false), None);
+        }
+        assert!(way.take_leave(now));
+        assert!(!way.is_proven());
+        assert_eq!(way.on_unconfirmed(now, true), Some(Turn::Silent));
+    }
+}

@@ -1,0 +1,71 @@
+//! What the daemon says of the ways its messages take: events where a way changed and where one was chosen for a group.
+//! Chooses nothing.
+
+use super::daemon::Daemon;
+use super::datagram_way::Turn;
+use super::datagrams::Sent;
+use pcm_core::job::tree;
+use pcm_fabric::hybrid::Service;
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName};
+use pcm_proto::peer::{DaemonToDaemon, JobMessage};
+
+impl Daemon {
+    pub(super) fn on_datagram_said(&mut self, node: &NodeName, message: DaemonToDaemon) {
+        let turn = self.peers.on_heard(node);
+        self.note_turn(node, turn);
+        self.on_peer_said(node, message);
+    }
+
+    pub(super) fn on_datagram_sent(&mut self, sent: Sent) {
+        let node = sent.node.clone();
+        let turn = self.peers.on_sent(sent);
+        self.note_turn(&node, turn);
+    }
+
+    fn note_turn(&mut self, node: &NodeName, turn: Option<Turn>) {
+        let Some(turn) = turn else { return };
+        let (by, reason) = match turn {
+            Turn::Silent => (
+                name(Service::Connection),
+                "it confirms no datagrams while it can be connected to: UDP may be blocked on the way",
+            ),
+            Turn::Heard => (name(Service::Datagram), "its datagrams arrive again"),
+        };
+        let kind = EventKind::FabricChanged {
+            name: node.clone(),
+            by: by.to_owned(),
+            reason: reason.to_owned(),
+        };
+        self.note(None, Epoch(0), kind);
+    }
+
+    /// Says how the nodes that a start order goes to from here are reached; once, with the first of them.
+    pub(super) fn note_group(&mut self, job: JobId, node: &NodeName, message: &JobMessage) {
+        let JobMessage::Start(order) = message else { return };
+        let children = &order.tree[tree::children(0, order.tree.len())];
+        if order.worlds.is_empty() || children.first() != Some(node) {
+            return;
+        }
+        let told = DaemonToDaemon::Job {
+            job,
+            message: Box::new(message.clone()),
+        };
+        let (bytes, service, reason) = self.peers.group_way(children, &told);
+        let kind = EventKind::GroupTold {
+            what: "start".to_owned(),
+            members: children.len() as u32,
+            bytes: Bytes(bytes),
+            by: name(service).to_owned(),
+            reason,
+        };
+        self.note(Some(job), order.epoch, kind);
+    }
+}
+
+fn name(service: Service) -> &'static str {
+    match service {
+        Service::Datagram => "datagrams",
+        Service::Connection => "connections",
+    }
+}
