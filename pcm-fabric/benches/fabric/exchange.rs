@@ -6,6 +6,7 @@ use pcm_fabric::{
     datagram::{Datagram, DatagramLimits, DatagramService as _},
 };
 use pcm_proto::handshake::{Identity, Role};
+use serde_bytes::ByteBuf;
 use std::time::Instant;
 
 const LENGTH: usize = 200;
@@ -40,7 +41,7 @@ pub(crate) async fn run(effort: Effort) -> Result<(), Failure> {
         while let Some(link) = listener.accept().await {
             let (sender, mut receiver) = link.split();
             tokio::spawn(async move {
-                while receiver.recv::<Vec<u8>>().await.is_ok() {
+                while receiver.recv::<ByteBuf>().await.is_ok() {
                     if sender.send(&1_u8).await.is_err() {
                         return;
                     }
@@ -52,14 +53,14 @@ pub(crate) async fn run(effort: Effort) -> Result<(), Failure> {
     for _ in 0..effort.exchanges / 5 {
         let begun = Instant::now();
         let mut link = endpoint.connect(&address, DEADLINE).await?;
-        link.send(&vec![1_u8; LENGTH]).await?;
+        link.send(&ByteBuf::from(vec![1; LENGTH])).await?;
         link.recv::<u8>().await?;
         cold.push(begun.elapsed());
     }
     let mut link = endpoint.connect(&address, DEADLINE).await?;
     for _ in 0..effort.exchanges {
         let begun = Instant::now();
-        link.send(&vec![1_u8; LENGTH]).await?;
+        link.send(&ByteBuf::from(vec![1; LENGTH])).await?;
         link.recv::<u8>().await?;
         warm.push(begun.elapsed());
     }

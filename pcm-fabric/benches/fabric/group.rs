@@ -8,6 +8,7 @@ use pcm_fabric::{
     hybrid::{Cost, Sample, Tuning},
 };
 use pcm_proto::handshake::{Identity, Role};
+use serde_bytes::ByteBuf;
 use std::{
     net::SocketAddr,
     time::{Duration, Instant},
@@ -81,7 +82,7 @@ async fn connections(members: usize, length: usize) -> Result<Duration, Failure>
             };
             let (sender, mut receiver) = link.split();
             // Held until the other side leaves, which it does when it has its answer.
-            if receiver.recv::<Vec<u8>>().await.is_ok() && sender.send(&1_u8).await.is_ok() {
+            if receiver.recv::<ByteBuf>().await.is_ok() && sender.send(&1_u8).await.is_ok() {
                 let _ = receiver.recv::<u8>().await;
             }
         });
@@ -101,7 +102,7 @@ async fn connections(members: usize, length: usize) -> Result<Duration, Failure>
 async fn tell(endpoint: &Endpoint, address: SocketAddr, length: usize) -> Option<()> {
     let link = endpoint.connect(&address.to_string(), DEADLINE).await.ok()?;
     let (sender, mut receiver) = link.split();
-    sender.send(&vec![1_u8; length]).await.ok()?;
+    sender.send(&ByteBuf::from(vec![1; length])).await.ok()?;
     receiver.recv::<u8>().await.ok()?;
     Some(())
 }
