@@ -57,6 +57,8 @@ pub(super) struct Coordinated {
     pub(super) willed: Willed,
     /// What an awaited reader will want to know.
     pub(super) untold: Vec<String>,
+    /// The start order of which it was last said how it travels.
+    pub(super) order_noted: Option<u32>,
     armed_us: Option<u64>,
 }
 
@@ -71,6 +73,7 @@ impl Coordinated {
             leading,
             willed: Willed::default(),
             untold: Vec::new(),
+            order_noted: None,
             armed_us: None,
         }
     }

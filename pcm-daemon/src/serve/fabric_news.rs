@@ -47,6 +47,11 @@ impl Daemon {
         if order.worlds.is_empty() || children.first() != Some(node) {
             return;
         }
+        // It is sent again to single nodes, on new links and when it is not confirmed.
+        match self.jobs.get_mut(&job).map(|job| &mut job.order_noted) {
+            Some(noted) if noted.is_none_or(|before| before < order.number) => *noted = Some(order.number),
+            _ => return,
+        }
         let told = DaemonToDaemon::Job {
             job,
             message: Box::new(message.clone()),
