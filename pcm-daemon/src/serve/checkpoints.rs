@@ -430,6 +430,7 @@ impl Daemon {
 
     /// A job that crashed is to be started again: where, and from what.
     pub(super) fn restart(&mut self, job: JobId, count: u32) {
+        self.note_rejoined();
         let restarted = self.restarted(job, count);
         let from = restarted.as_ref().ok().map(|restarted| {
             let restores = restarted.restores.as_ref();

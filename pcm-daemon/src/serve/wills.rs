@@ -28,8 +28,15 @@ const RETURN_AFTER_LOSS_WITHIN: Duration = Duration::from_secs(30);
 /// Nodes that are lost within this time are taken to be lost for one reason: they died together, or this one is cut off.
 const ONE_REASON_WITHIN: Duration = Duration::from_secs(5);
 
+/// Nodes that one reason took out of reach are all found within this time after the first: until then an heir that lost
+/// the coordinator cannot know whether it is cut off itself.
+const CERTAIN_AFTER: Duration = Duration::from_millis(2500);
+
+/// Who was cut off and is back sees the others, and hears who leads what, within this time.
+const REJOINS_WITHIN: Duration = Duration::from_secs(6);
+
 /// An heir that may not open its will now looks again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Losses that are remembered; more nodes than that do not fail in seconds, or nothing can be done about it.
 const LOSSES_MAX: usize = 1024;
@@ -54,6 +61,8 @@ pub(super) struct Wills {
     losses: VecDeque<(Instant, NodeName)>,
     /// Nodes that were lost at one time and were more than stayed.
     majority: BTreeSet<NodeName>,
+    /// Since when enough of them are back.
+    rejoined: Option<Instant>,
 }
 
 type Content = (Coordinator, Vec<(Iteration, Vec<u8>)>);
@@ -134,6 +143,7 @@ impl Daemon {
 
     /// A node is linked (again): wills between it and this node are renewed, and it hears who leads what.
     pub(super) fn on_wills_linked(&mut self, node: &NodeName) {
+        self.note_rejoined();
         let held = self.wills.held.iter().filter(|(_, will)| will.from == *node);
         for job in held.map(|(job, _)| *job).collect::<Vec<_>>() {
             self.send_job(node, job, JobMessage::WillHeld);
@@ -172,17 +182,40 @@ impl Daemon {
         let lost: BTreeSet<NodeName> = losses.iter().map(|(_, node)| node.clone()).collect();
         if lost.len() > self.nodes.others().count() + 1 {
             self.wills.majority.extend(lost);
+            self.wills.rejoined = None;
         }
     }
 
-    /// Whether most of the cluster went out of reach at one time and is not back: others may go on with its jobs.
+    /// Whether most of the cluster went out of reach at one time and is not back, or came back just now: others may go on
+    /// with its jobs.
     pub(super) fn is_cut_off(&self) -> bool {
+        let is_back = |at: Instant| at.elapsed() >= REJOINS_WITHIN;
+        !self.wills.majority.is_empty() && !(self.sees_enough() && self.wills.rejoined.is_some_and(is_back))
+    }
+
+    fn sees_enough(&self) -> bool {
         let lost = self.wills.majority.iter().filter(|node| !self.nodes.is_live(node));
-        lost.count() > self.nodes.others().count() + 1
+        lost.count() <= self.nodes.others().count() + 1
+    }
+
+    /// Who was cut off may see enough of the cluster again.
+    pub(super) fn note_rejoined(&mut self) {
+        if self.sees_enough() {
+            self.wills.rejoined.get_or_insert_with(Instant::now);
+        } else {
+            self.wills.rejoined = None;
+        }
+    }
+
+    /// Whether a node was lost so lately that others may be about to be.
+    fn is_just_lost(&self, node: &NodeName) -> bool {
+        let mut losses = self.wills.losses.iter();
+        losses.any(|(at, known)| known == node && at.elapsed() < CERTAIN_AFTER)
     }
 
     /// Takes over the jobs whose coordinator's node is gone, and every heir before this one with it.
     pub(super) fn open_wills(&mut self) {
+        self.note_rejoined();
         let mine = self.wills.held.iter().filter(|(_, will)| {
             let mut before = will.heirs.iter().take_while(|heir| **heir != self.own);
             !self.nodes.is_live(&will.from) && !before.any(|heir| self.nodes.is_live(heir))
@@ -190,6 +223,10 @@ impl Daemon {
         let mine: Vec<JobId> = mine.map(|(job, _)| *job).collect();
         if mine.is_empty() {
             return;
+        }
+        let of = |job: &JobId| self.wills.held.get(job).map(|will| &will.from);
+        if mine.iter().filter_map(of).any(|node| self.is_just_lost(node)) {
+            return self.timers.arm(LOOK_AGAIN, Timer::Wills);
         }
         if self.is_cut_off() || self.is_going_down() {
             tracing::warn!("this node sees too little of the cluster to take over its jobs");

@@ -1,0 +1,71 @@
+//! A node whose network is cut while it runs ranks: its ranks end by themselves, the others go on without it from the newest
+//! checkpoint, and when the link is back nothing runs twice.
+
+use std::time::Duration;
+use tests::{
+    cluster::Cluster,
+    crashing::{Crashing, PROGRAM},
+    network::Network,
+    skip, wait,
+};
+
+/// Iterations of about three milliseconds.
+const LENGTH: (u64, u32) = (6000, 2500);
+
+/// A node is taken for lost after three seconds; its job is ended and started again in a few more.
+const LIMIT: Duration = Duration::from_secs(90);
+
+fn cluster() -> Option<Cluster> {
+    let mut cluster = Cluster::place();
+    let Some(network) = Network::of(4, cluster.files()) else {
+        skip::cannot_run("making networks of its own needs root and iproute2");
+        return None;
+    };
+    let hosts = network.host_file();
+    cluster.stand_in(network);
+    let up = cluster.boot(&["--hosts", hosts.to_str().expect("a path in UTF-8")]);
+    assert!(up.status.success(), "{up:?}");
+    Some(cluster)
+}
+
+/// The living processes of ranks on a node.
+fn ranks_on(cluster: &Cluster, node: &str) -> Vec<u32> {
+    let there = cluster.processes_with("PCM_NODE", node);
+    let mut ranks = cluster.ranks_of(PROGRAM);
+    ranks.retain(|pid| there.contains(pid));
+    ranks
+}
+
+#[test]
+fn a_node_that_is_cut_off_ends_its_ranks_and_the_others_go_on_without_it() {
+    let Some(cluster) = cluster() else { return };
+    let job = Crashing::start(&cluster, &["--checkpoint-every", "0.3"], LENGTH);
+    job.wait_for("checkpoint_complete", 2);
+    let coordinator = job.coordinator();
+    let others = ["n1", "n2", "n3"].into_iter().find(|node| *node != coordinator);
+    let node = others.expect("another node");
+    assert!(!ranks_on(&cluster, node).is_empty(), "{node} has a rank");
+    let network = cluster.network().expect("the test's own");
+    network.cut(node);
+    job.wait_for("recovered", 1);
+    wait::until("the end of the ranks that are cut off", LIMIT, || {
+        ranks_on(&cluster, node).is_empty().then_some(())
+    });
+    let from = job.events("recovered")[0]["from"].as_u64();
+    assert!(from > Some(0), "from the beginning");
+    network.mend(node);
+    wait::until("the node to be back", LIMIT, || {
+        (cluster.node_state(node) == "up").then_some(())
+    });
+    let made = job.events("checkpoint_complete").len();
+    job.wait_for("checkpoint_complete", made + 2);
+    assert!(ranks_on(&cluster, node).is_empty(), "the job runs twice");
+    assert_eq!(cluster.ranks_of(PROGRAM).len(), 4, "the job runs twice");
+    assert_eq!(
+        job.events("recovered").len(),
+        1,
+        "the node's return cost another restart"
+    );
+    job.ends_right();
+    cluster.down();
+}
