@@ -2,7 +2,7 @@
 //! communicator and peer. What the job's own communicator carried is the rest of the rows by peer ([`crate::page::Peer`]),
 //! so that messages on it cost nothing more. The layout only; nothing here waits or does I/O.
 //!
-//! A hash table. A row is claimed by exchanging [`EMPTY`] or [`VACATED`] for [`CLAIMED`] and shown by storing its
+//! A hash table. A row is claimed by exchanging `EMPTY` or `VACATED` for `CLAIMED` and shown by storing its
 //! communicator last; two threads that claim rows for the same key both keep theirs, and a reader adds them up. A
 //! communicator that ends leaves its counts to [`ENDED`]. What finds no row is counted in `left_out`.
 

@@ -299,8 +299,16 @@ impl Membership {
             return;
         }
         let node = update.node.clone();
+        let known = self.view.member(&node);
+        let is_live = known.is_some_and(|member| member.health.is_live() && member.boot == update.boot);
+        // Who was cut off brings such beliefs back: the subject may object before we share them.
+        let is_doubted = update.health == Health::Gone && is_live;
+        let update = if is_doubted { update.as_suspicion() } else { update };
         let applied = self.view.apply(update);
         self.tell(&node, applied, out);
+        if is_doubted && applied != Applied::Nothing {
+            self.send(&node, Body::Probe, out);
+        }
     }
 
     fn hear_about_ourselves(&mut self, update: &Update, out: &mut Vec<Effect>) {

@@ -70,6 +70,35 @@ fn a_node_that_is_cut_off_is_known_within_three_seconds_and_comes_back_when_the_
 }
 
 #[test]
+fn who_was_cut_off_brings_no_false_deaths_back() {
+    for seed in seeds(2) {
+        for size in [3, 6, 20] {
+            let mut network = Network::settled(seed, size, GOOD);
+            let others: Vec<usize> = (0..size - 1).collect();
+            network.partition(&[size - 1], &others, true);
+            network.run(ms(15_000));
+            let mourned = |network: &Network, by_itself: bool| {
+                let of_others = network.reports.iter().filter(|report| report.node != name(size - 1));
+                let mut failed = of_others.filter(|report| report.change == Change::Failed);
+                failed.any(|report| (report.by == name(size - 1)) == by_itself)
+            };
+            assert!(
+                mourned(&network, true),
+                "seed {seed} size {size}: it did not give up on anybody"
+            );
+            network.partition(&[size - 1], &others, false);
+            let healed = network.run_until_or(ms(30_000), Network::is_whole);
+            assert!(healed.is_some(), "seed {seed} size {size}");
+            assert!(
+                !mourned(&network, false),
+                "seed {seed} size {size}: {:?}",
+                network.reports
+            );
+        }
+    }
+}
+
+#[test]
 fn two_halves_that_lost_each_other_become_one_cluster_again() {
     for seed in seeds(2) {
         for size in [4, 15, 40] {
