@@ -303,7 +303,7 @@ impl Membership {
         let is_live = known.is_some_and(|member| member.health.is_live() && member.boot == update.boot);
         // Who was cut off brings such beliefs back: the subject may object before we share them.
         let is_doubted = update.health == Health::Gone && is_live;
-        let update = if is_doubted { update.as_suspicion() } else { update };
+        let update = if is_doubted { update.into_suspicion() } else { update };
         let applied = self.view.apply(update);
         self.tell(&node, applied, out);
         if is_doubted && applied != Applied::Nothing {

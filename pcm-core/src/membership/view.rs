@@ -88,7 +88,7 @@ pub(super) struct Update {
 
 impl Update {
     /// The same as a suspicion that is nearly believed: its subject has [`timing::SUSPICION_LEFT_MIN`] to object.
-    pub(super) fn as_suspicion(self) -> Self {
+    pub(super) fn into_suspicion(self) -> Self {
         Self {
             health: Health::Suspect,
             suspected_ms: u32::try_from(timing::SUSPICION.as_millis()).unwrap_or(u32::MAX),
