@@ -189,8 +189,9 @@ impl Daemon {
     /// Whether most of the cluster went out of reach at one time and is not back, or came back just now: others may go on
     /// with its jobs.
     pub(super) fn is_cut_off(&self) -> bool {
-        let is_back = |at: Instant| at.elapsed() >= REJOINS_WITHIN;
-        !self.wills.majority.is_empty() && !(self.sees_enough() && self.wills.rejoined.is_some_and(is_back))
+        let since = self.wills.rejoined.filter(|_| self.sees_enough());
+        let is_back = since.is_some_and(|at| at.elapsed() >= REJOINS_WITHIN);
+        !self.wills.majority.is_empty() && !is_back
     }
 
     fn sees_enough(&self) -> bool {
