@@ -86,7 +86,7 @@ fn small_gains_and_dear_changes_are_refused_with_numbers() {
     assert_eq!(court.until_chosen(&view, &dear, 20), None);
     let told = court.look(&view, vec![migration(19.5)]).decision.unwrap();
     assert!(
-        told.chosen.is_none() && told.reason.contains("saves less than 5 %"),
+        told.chosen.is_none() && told.reason.contains("saves less than 8 %"),
         "{}",
         told.reason
     );

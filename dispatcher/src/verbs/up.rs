@@ -55,7 +55,7 @@ enum Fabric {
     Udp,
     /// TCP for everything
     Tcp,
-    /// InfiniBand or RoCE
+    /// InfiniBand or RoCE (not yet: refused)
     Rdma,
 }
 
@@ -90,6 +90,11 @@ struct ReportedNode<'a> {
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     let nodes = wanted(&args)?;
+    if matches!(args.fabric, Fabric::Rdma) {
+        return Err(Failure::usage(
+            "InfiniBand and RoCE are not used by daemons yet: boot with --fabric auto",
+        ));
+    }
     // Before anything is made that an interrupt would leave behind.
     let mut interrupts = Interrupts::watch()?;
     cluster.create()?;

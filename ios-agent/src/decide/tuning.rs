@@ -60,7 +60,7 @@ impl Default for JudgeTuning {
         Self {
             period_ms: 250,
             holds: 3,
-            gain_min: 0.05,
+            gain_min: 0.08,
             gain_per_cost_min: 3.0,
             cool_down_s: 3.0,
             cool_down_max_s: 120.0,

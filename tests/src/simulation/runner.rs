@@ -61,11 +61,16 @@ pub fn run_seed(seed: u64) -> Tally {
 ///
 /// # Panics
 /// When a rule is broken; with the lowest seed that broke one.
-pub fn run_seeds(seeds: std::ops::Range<u64>) -> Tally {
+pub fn run_seeds(seeds: &[u64]) -> Tally {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let parts: Vec<_> = (0..threads)
         .map(|part| {
-            let seeds = seeds.clone().skip(part as usize).step_by(threads as usize);
+            let seeds: Vec<u64> = seeds
+                .iter()
+                .copied()
+                .skip(part as usize)
+                .step_by(threads as usize)
+                .collect();
             std::thread::spawn(move || {
                 let mut sum = Tally::default();
                 let mut broken = Vec::new();
