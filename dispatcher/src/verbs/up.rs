@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// CPUs of each virtual node, separated by ';' [default: all for each]
     #[arg(long, value_name = "LISTS", conflicts_with = "hosts")]
     cpus: Option<String>,
-    /// What carries messages between nodes; `auto` is the best that works
+    /// What carries messages between nodes
     #[arg(long, value_name = "WAY", default_value = "auto", value_enum)]
     fabric: Fabric,
     /// Go on with the nodes that came up when others did not
@@ -49,9 +49,9 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Fabric {
-    /// The best that works
+    /// What is known to work: TCP for everything
     Auto,
-    /// UDP for small messages, TCP for the rest
+    /// UDP for small messages, TCP for the rest (on trial)
     Udp,
     /// TCP for everything
     Tcp,

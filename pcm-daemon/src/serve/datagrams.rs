@@ -113,20 +113,19 @@ impl Datagrams {
                 why_not.push("udp: the cluster was booted with --fabric tcp".to_owned());
                 None
             }
-            FabricWish::Auto | FabricWish::Udp => {
-                match Datagram::udp(port, key, epoch, DatagramLimits::default()).await {
-                    Ok(endpoint) => Some(endpoint),
-                    Err(error) if wish == FabricWish::Udp => {
-                        return Err(format!(
-                            "UDP port {port} cannot be used ({error}): boot with --fabric auto or tcp"
-                        ));
-                    }
-                    Err(error) => {
-                        why_not.push(format!("udp: port {port} cannot be used ({error})"));
-                        None
-                    }
-                }
+            // A message about a job that is confirmed late comes a second time over its link, which not all of them bear.
+            FabricWish::Auto => {
+                why_not.push("udp: on trial, only by --fabric udp".to_owned());
+                None
             }
+            FabricWish::Udp => match Datagram::udp(port, key, epoch, DatagramLimits::default()).await {
+                Ok(endpoint) => Some(endpoint),
+                Err(error) => {
+                    return Err(format!(
+                        "UDP port {port} cannot be used ({error}): boot with --fabric auto or tcp"
+                    ));
+                }
+            },
         };
         why_not.push("rdma: daemons do not use InfiniBand and RoCE yet".to_owned());
         if let Some(endpoint) = endpoint.clone() {
