@@ -125,9 +125,8 @@ impl Shell {
                 Vec::new()
             }
             DaemonToAgent::Levels(text) => {
-                match node_log::Levels::at_start().with(&text) {
-                    Ok(levels) => drop(node_log::write_from_now_on(&levels)),
-                    Err(error) => tracing::warn!(%error, "the levels stay as they are"),
+                if let Err(error) = node_log::write_as_told(&text) {
+                    tracing::warn!(%error, "the levels stay as they are");
                 }
                 Vec::new()
             }

@@ -7,4 +7,4 @@ mod writing;
 
 pub use levels::{BadLevels, Levels};
 pub use shortened::Shortened;
-pub use writing::{begin, write_from_now_on};
+pub use writing::{begin, write_as_told, write_from_now_on};

@@ -1,6 +1,6 @@
 //! The one writer of a process. Must be begun once, before anything is to be written.
 
-use crate::levels::Levels;
+use crate::levels::{BadLevels, Levels};
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use tracing_subscriber::EnvFilter;
@@ -25,6 +25,16 @@ pub fn begin() {
 /// Writes with these levels from now on; false where nothing was begun.
 pub fn write_from_now_on(levels: &Levels) -> bool {
     CHANGE.get().is_some_and(|change| change(filter(levels)))
+}
+
+/// Writes from now on with the levels of the start and, above them, those in `text`.
+///
+/// # Errors
+/// When the text names no levels: they stay as they are.
+pub fn write_as_told(text: &str) -> Result<Levels, BadLevels> {
+    let levels = Levels::at_start().with(text)?;
+    write_from_now_on(&levels);
+    Ok(levels)
 }
 
 /// Drops what cannot be written: a full disk must not end who writes a log.

@@ -110,7 +110,7 @@ fn level_speeds(nodes: &mut [NodeView]) {
     let mut level = f64::INFINITY;
     for index in by_speed {
         let speed = &mut nodes[index].speed;
-        if *speed < level * (1.0 - CALIBRATION_ERROR) || level.is_infinite() {
+        if *speed < level * (1.0 - CALIBRATION_ERROR) {
             level = *speed;
         }
         *speed = level;

@@ -315,11 +315,8 @@ impl Keeper {
     }
 
     fn levels_change(&mut self, text: &str) {
-        match Levels::at_start().with(text) {
-            Ok(levels) => {
-                node_log::write_from_now_on(&levels);
-                self.levels = Some(levels);
-            }
+        match node_log::write_as_told(text) {
+            Ok(levels) => self.levels = Some(levels),
             Err(error) => tracing::warn!(%error, "the levels stay as they are"),
         }
     }

@@ -60,11 +60,8 @@ impl Daemon {
 
     /// Writes as the daemon before this one was told to.
     pub(super) fn take_over_levels(&mut self, text: Option<&str>) {
-        let levels = text.and_then(|text| Levels::at_start().with(text).ok());
-        if let Some(levels) = levels {
-            node_log::write_from_now_on(&levels);
-            self.log_levels.daemon = Some(levels);
-        }
+        let levels = text.and_then(|text| node_log::write_as_told(text).ok());
+        self.log_levels.daemon = levels.or(self.log_levels.daemon.take());
     }
 
     /// The agent is told what was said of its log, if anything was.

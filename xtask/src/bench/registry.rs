@@ -53,6 +53,21 @@ pub(super) struct Bench {
     pub(super) run: fn(&Context) -> Result<Report, Failure>,
 }
 
+/// The parts of a bench one after the other, as one report.
+pub(super) fn run_all(parts: &[Bench], context: &Context) -> Result<Report, Failure> {
+    let mut all = Report::default();
+    for part in parts {
+        eprintln!("{}", part.name);
+        let report = (part.run)(context)?;
+        all.series.extend(report.series);
+        all.ratios.extend(report.ratios);
+        all.remarks.extend(report.remarks);
+        all.plots.extend(report.plots);
+        all.beside.extend(report.beside);
+    }
+    Ok(all)
+}
+
 /// What a bench gets: a finished release build and how much time to take.
 pub(super) struct Context {
     pub(super) environment: Environment,

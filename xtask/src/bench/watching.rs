@@ -5,7 +5,7 @@
 use super::{
     cpu_taken,
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
+    registry::{Bench, Context, Report, run_all},
     samples::{Ratio, Samples},
     trial,
 };
@@ -41,7 +41,7 @@ pub(super) const PARTS: [Bench; 2] = [
 pub(super) const BENCH: Bench = Bench {
     name: "watching",
     about: "all benches watching-*, one after the other",
-    run,
+    run: |context| run_all(&PARTS, context),
 };
 
 const JOB: &str = "watched";
@@ -60,18 +60,6 @@ const SETTLED_AFTER: Duration = Duration::from_millis(700);
 /// Pairs of windows: the ratio of one pair scatters by some hundredths on a machine that others share, its median by less
 /// than what is asked for.
 const PAIRS: usize = 28;
-
-fn run(context: &Context) -> Result<Report, Failure> {
-    let mut all = Report::default();
-    for part in &PARTS {
-        eprintln!("{}", part.name);
-        let report = (part.run)(context)?;
-        all.series.extend(report.series);
-        all.ratios.extend(report.ratios);
-        all.remarks.extend(report.remarks);
-    }
-    Ok(all)
-}
 
 fn shown(context: &Context) -> Result<Report, Failure> {
     let (cluster, _job) = watched(context)?;

@@ -8,8 +8,7 @@ mod spikes;
 mod steady;
 mod unequal;
 
-use super::registry::{Bench, Context, Report};
-use crate::failure::Failure;
+use super::registry::{Bench, run_all};
 
 /// The parts; each takes less than four minutes.
 pub(super) const PARTS: [Bench; 7] = [
@@ -25,18 +24,5 @@ pub(super) const PARTS: [Bench; 7] = [
 pub(super) const BENCH: Bench = Bench {
     name: "adapt",
     about: "all benches adapt-*, one after the other",
-    run,
+    run: |context| run_all(&PARTS, context),
 };
-
-fn run(context: &Context) -> Result<Report, Failure> {
-    let mut all = Report::default();
-    for part in &PARTS {
-        eprintln!("{}", part.name);
-        let report = (part.run)(context)?;
-        all.series.extend(report.series);
-        all.ratios.extend(report.ratios);
-        all.remarks.extend(report.remarks);
-        all.plots.extend(report.plots);
-    }
-    Ok(all)
-}
