@@ -48,8 +48,17 @@ pub struct Outcome {
     pub failed: Vec<(NodeName, String)>,
 }
 
+/// How the daemons of a cluster are to deal with each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// What carries their messages.
+    pub fabric: FabricWish,
+    /// How long one of them may be silent before it is taken for dead, in milliseconds.
+    pub patience_ms: u32,
+}
+
 /// Boots all nodes: the first as root of the tree; where that fails, the next one takes the rest.
-pub async fn boot_all(key: &ClusterKey, cluster_dir: &Path, nodes: &[NodeSpec], fabric: FabricWish) -> Outcome {
+pub async fn boot_all(key: &ClusterKey, cluster_dir: &Path, nodes: &[NodeSpec], manner: Manner) -> Outcome {
     let mut outcome = Outcome::default();
     let mut rest = nodes;
     while let Some((root, subtree)) = rest.split_first() {
@@ -60,7 +69,8 @@ pub async fn boot_all(key: &ClusterKey, cluster_dir: &Path, nodes: &[NodeSpec], 
             node: root.clone(),
             subtree: subtree.to_vec(),
             seeds: Vec::new(),
-            fabric,
+            fabric: manner.fabric,
+            patience_ms: manner.patience_ms,
         };
         match boot_root(&spec).await {
             Ok(mut booted) => {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pcm_core::membership::{Details, LocalNode, Membership};
+use pcm_core::membership::{Details, LocalNode, Membership, timing};
 use pcm_proto::ids::NodeName;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ fuzz_target!(|data: &[u8]| {
         node: name("n0"),
         boot: 1,
         details,
+        patience: timing::PATIENCE,
     };
     let mut detector = Membership::new(local, vec!["b:1".into()], Duration::ZERO);
     let mut out = Vec::new();

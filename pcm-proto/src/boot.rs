@@ -8,6 +8,7 @@ use crate::fabric::FabricWish;
 use crate::ids::NodeName;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Most daemons one daemon boots itself; the rest goes to them as their subtrees. With 4, a thousand nodes are five
 /// levels deep.
@@ -57,6 +58,15 @@ pub struct BootSpec {
     pub seeds: Vec<String>,
     /// What is to carry its messages.
     pub fabric: FabricWish,
+    /// How long another node may be silent before it is taken for dead, in milliseconds.
+    pub patience_ms: u32,
+}
+
+impl BootSpec {
+    /// How long another node may be silent before it is taken for dead.
+    pub fn patience(&self) -> Duration {
+        Duration::from_millis(self.patience_ms.into())
+    }
 }
 
 /// One line of JSON per node of a subtree, on the standard output of the booting daemon.

@@ -26,6 +26,9 @@ use tempfile::TempDir;
 /// What one command may take on a machine that does much else; each has tighter limits of its own.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
+/// What `up --patience` is where nobody names it.
+pub const DEFAULT_PATIENCE: (&str, &str) = ("PCM_PATIENCE", "2.4");
+
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A cluster, or a place for one.
@@ -75,6 +78,17 @@ impl Cluster {
     /// When it does not come up.
     pub fn up(nodes: u32) -> Self {
         Self::up_with(&["--local", &nodes.to_string()])
+    }
+
+    /// A cluster of so many virtual nodes that takes silent ones for dead as soon as it would by default.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn alert(nodes: u32) -> Self {
+        let mut cluster = Self::place();
+        let outcome = cluster.boot_with(&["--local", &nodes.to_string()], &[DEFAULT_PATIENCE]);
+        assert!(outcome.status.success(), "up: {outcome:?}");
+        cluster
     }
 
     /// A cluster by these arguments of `up`.
@@ -140,6 +154,9 @@ impl Cluster {
             .env("PCM_CLUSTER", self.dir())
             // Most tests change jobs themselves and hold that against what they asked for.
             .env("PCM_POLICY", "none")
+            // Virtual machines stand still for seconds at times, one CPU without the other, and only some tests are about
+            // what a cluster thinks of a silent node.
+            .env("PCM_PATIENCE", "10")
             .env(MARK_VARIABLE, &self.mark)
             .env("TMPDIR", self.home.path().join("tmp"))
             // Cargo's own entries lead to the libpcm.so of another build.

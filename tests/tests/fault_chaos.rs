@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
-    cluster::Cluster,
+    cluster::{Cluster, DEFAULT_PATIENCE},
     crashing::{Crashing, kill_node},
     heat2d::Closing,
     processes,
@@ -142,7 +142,7 @@ fn boot() -> Cluster {
     fs::create_dir(&disk).expect("a folder of the test");
     let disk = disk.to_str().expect("a path in UTF-8").to_owned();
     let nodes = NODES.to_string();
-    let up = cluster.boot_with(&["--local", &nodes], &[(SMALL_DISK_VARIABLE, &disk)]);
+    let up = cluster.boot_with(&["--local", &nodes], &[(SMALL_DISK_VARIABLE, &disk), DEFAULT_PATIENCE]);
     assert!(up.status.success(), "{up:?}");
     cluster
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 use tests::{
-    cluster::Cluster,
+    cluster::{Cluster, DEFAULT_PATIENCE},
     crashing::{Crashing, PROGRAM},
     network::Network,
     skip, wait,
@@ -23,7 +23,10 @@ fn cluster() -> Option<Cluster> {
     };
     let hosts = network.host_file();
     cluster.stand_in(network);
-    let up = cluster.boot(&["--hosts", hosts.to_str().expect("a path in UTF-8")]);
+    let up = cluster.boot_with(
+        &["--hosts", hosts.to_str().expect("a path in UTF-8")],
+        &[DEFAULT_PATIENCE],
+    );
     assert!(up.status.success(), "{up:?}");
     Some(cluster)
 }

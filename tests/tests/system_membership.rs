@@ -29,7 +29,7 @@ fn keeper_of(daemon: u32) -> u32 {
 
 #[test]
 fn a_stopped_daemon_is_suspect_within_three_seconds_and_up_again_when_it_goes_on() {
-    let cluster = Cluster::up(4);
+    let cluster = Cluster::alert(4);
     let daemon = cluster.daemon_pid("n2");
     let begun = Instant::now();
     processes::send(daemon, Signal::STOP);
@@ -48,7 +48,7 @@ fn a_stopped_daemon_is_suspect_within_three_seconds_and_up_again_when_it_goes_on
 
 #[test]
 fn a_killed_node_is_gone_within_three_seconds_and_the_others_go_on() {
-    let cluster = Cluster::up(3);
+    let cluster = Cluster::alert(3);
     let daemon = cluster.daemon_pid("n1");
     let keeper = keeper_of(daemon);
     let begun = Instant::now();
@@ -83,7 +83,7 @@ impl Drop for Load {
 
 #[test]
 fn a_machine_under_full_load_raises_no_false_alarm() {
-    let cluster = Cluster::up(4);
+    let cluster = Cluster::alert(4);
     let cpus = thread::available_parallelism().map_or(2, usize::from);
     let load = Load(
         (0..4 * cpus)
@@ -110,5 +110,36 @@ fn a_machine_under_full_load_raises_no_false_alarm() {
         "{events}"
     );
     assert!(looked >= 3, "too slow a machine to judge: {looked} looks");
+    cluster.down();
+}
+
+#[test]
+fn a_patient_cluster_gives_up_no_rank_of_a_node_that_stands_still_for_a_while() {
+    let mut cluster = Cluster::place();
+    let refused = cluster.boot(&["--local", "2", "--patience", "0.5"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("between 1.6 and 20 seconds"), "{refused:?}");
+    assert!(cluster.boot(&["--local", "3", "--patience", "12"]).status.success());
+    let job = cluster.run(&["run", "--detach", "-n", "3", "--", "sleep", "9"]);
+    assert!(job.status.success(), "{job:?}");
+    let daemon = cluster.daemon_pid("n1");
+    processes::send(daemon, Signal::STOP);
+    wait::until("n1 to be suspect", FOUND_MAX + ASK, || {
+        (cluster.node_state("n1") != "up").then_some(())
+    });
+    thread::sleep(Duration::from_secs(4));
+    assert_eq!(cluster.node_state("n1"), "suspect");
+    processes::send(daemon, Signal::CONT);
+    wait::until("n1 to be up again", LIMIT, || {
+        (cluster.node_state("n1") == "up").then_some(())
+    });
+    let ended = wait::until("the job to end", LIMIT, || {
+        let jobs = cluster.json(&["jobs"]);
+        let job = jobs.as_array()?.first()?.clone();
+        (job["state"] == "ended").then_some(job)
+    });
+    assert_eq!(ended["code"], 0, "{ended}");
+    let events = cluster.run(&["events", "--json"]).stdout;
+    assert!(!events.contains("node_gone"), "{events}");
     cluster.down();
 }

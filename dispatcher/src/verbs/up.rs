@@ -1,11 +1,12 @@
 //! `up`: boots a cluster, or leaves nothing behind.
 
-use crate::boot::{self, Outcome};
+use crate::boot::{self, Manner, Outcome};
 use crate::cluster::{ClusterDir, ClusterRecord, RecordedNode};
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::output::{self, Align, Table};
 use crate::{cpus, hostfile, sweep, time, tuning};
+use pcm_core::membership::timing;
 use pcm_fabric::ClusterKey;
 use pcm_proto::boot::NodeSpec;
 use pcm_proto::fabric::FabricWish;
@@ -39,6 +40,9 @@ pub(crate) struct Args {
     /// What carries messages between nodes
     #[arg(long, value_name = "WAY", default_value = "auto", value_enum)]
     fabric: Fabric,
+    /// How long a node may be silent before its ranks are given up: more where machines or networks stall
+    #[arg(long, value_name = "SECONDS", default_value = "2.4", env = "PCM_PATIENCE", hide_env_values = true, value_parser = patience_ms)]
+    patience: u32,
     /// Go on with the nodes that came up when others did not
     #[arg(long)]
     allow_missing: bool,
@@ -57,6 +61,18 @@ enum Fabric {
     Tcp,
     /// InfiniBand or RoCE (not yet: refused)
     Rdma,
+}
+
+/// A patience in seconds as milliseconds.
+fn patience_ms(text: &str) -> Result<u32, String> {
+    let (least, most) = (timing::PATIENCE_MIN, timing::PATIENCE_MAX);
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted".to_owned())?;
+    let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    if !(least..=most).contains(&patience) {
+        let (least, most) = (least.as_secs_f64(), most.as_secs());
+        return Err(format!("it is between {least} and {most} seconds"));
+    }
+    u32::try_from(patience.as_millis()).map_err(|error| error.to_string())
 }
 
 impl From<Fabric> for FabricWish {
@@ -113,7 +129,11 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
             })
             .collect(),
     };
-    let booted = boot_or_interrupt(cluster, &record, &key, (&nodes, args.fabric.into()), &mut interrupts).await;
+    let manner = Manner {
+        fabric: args.fabric.into(),
+        patience_ms: args.patience,
+    };
+    let booted = boot_or_interrupt(cluster, &record, &key, (&nodes, manner), &mut interrupts).await;
     let outcome = match booted {
         Ok(outcome) if accepted(&outcome, args.allow_missing) => outcome,
         other => {
@@ -174,7 +194,7 @@ async fn boot_or_interrupt(
     cluster: &ClusterDir,
     record: &ClusterRecord,
     key: &ClusterKey,
-    (nodes, fabric): (&[NodeSpec], FabricWish),
+    (nodes, manner): (&[NodeSpec], Manner),
     interrupts: &mut Interrupts,
 ) -> Result<Outcome, Failure> {
     key.store(&cluster.key_path())
@@ -183,7 +203,7 @@ async fn boot_or_interrupt(
     // Saved before anything is started, so that `down` finds what a killed `up` started.
     cluster.save(record)?;
     tokio::select! {
-        outcome = boot::boot_all(key, cluster.path(), nodes, fabric) => Ok(outcome),
+        outcome = boot::boot_all(key, cluster.path(), nodes, manner) => Ok(outcome),
         () = interrupts.next() => Err(Failure::boot("interrupted: everything was taken down again")),
     }
 }

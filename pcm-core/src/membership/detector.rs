@@ -20,6 +20,8 @@ pub struct LocalNode {
     pub boot: u64,
     /// What others shall know of it.
     pub details: Details,
+    /// How long another node may be silent before it is taken for dead; the same on all nodes of a cluster.
+    pub patience: Duration,
 }
 
 /// Where a packet goes.
@@ -95,7 +97,12 @@ pub struct Membership {
 impl Membership {
     /// A node that knows nobody but the addresses of some that may know others.
     pub fn new(local: LocalNode, seeds: Vec<String>, now: Duration) -> Self {
-        let LocalNode { node, boot, details } = local;
+        let LocalNode {
+            node,
+            boot,
+            details,
+            patience,
+        } = local;
         let seeds = seeds.into_iter().filter(|seed| *seed != details.address).collect();
         let own = Update {
             node,
@@ -109,7 +116,7 @@ impl Membership {
             own,
             leaving: None,
             superseded: false,
-            view: View::default(),
+            view: View::new(patience),
             probing: Probing::default(),
             news: News::default(),
             seeds,

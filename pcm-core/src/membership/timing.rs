@@ -1,8 +1,8 @@
 //! Every period, deadline and limit of the failure detector and where it comes from.
 //!
 //! The sum is what is promised: a node that dies is gone for all others within 3 s. Its last sign of life is at most
-//! one delivery old when it dies; `SUSPECT_AFTER + SUSPICION` is 2.4 s, two ticks of rounding make 2.65 s, and 0.35 s
-//! are left for the news to reach everyone (two to four hops).
+//! one delivery old when it dies; [`PATIENCE`] is 2.4 s, two ticks of rounding make 2.65 s, and 0.35 s are left for the
+//! news to reach everyone (two to four hops). A cluster that is given another patience keeps that much longer or shorter.
 
 use std::time::Duration;
 
@@ -23,9 +23,16 @@ pub const HELP_AFTER: Duration = Duration::from_millis(500);
 /// probe (250 ms) with its rounding (125 ms) stay below it.
 pub const SUSPECT_AFTER: Duration = Duration::from_millis(1000);
 
-/// Time a suspected node has to say that it lives. At 300 ms one way it hears of it and is heard within 600 ms, and
-/// has two more probes' time should those be lost.
-pub const SUSPICION: Duration = Duration::from_millis(1400);
+/// How long a node may be silent before it is taken for dead, unless the cluster was given another patience. What is left
+/// of it after [`SUSPECT_AFTER`] is the time a suspected node has to say that it lives: at 300 ms one way it hears of it
+/// and is heard within 600 ms, and has two more probes' time should those be lost.
+pub const PATIENCE: Duration = Duration::from_millis(2400);
+
+/// The least patience: [`SUSPECT_AFTER`] and the time for one objection at 300 ms one way.
+pub const PATIENCE_MIN: Duration = Duration::from_millis(1600);
+
+/// The greatest patience: whoever follows a job looks for its new coordinator for half a minute.
+pub const PATIENCE_MAX: Duration = Duration::from_secs(20);
 
 /// Least time between hearing of a suspicion and believing it, so that old news cannot outrun its refutation.
 pub const SUSPICION_LEFT_MIN: Duration = Duration::from_millis(500);

@@ -91,7 +91,7 @@ impl Update {
     pub(super) fn into_suspicion(self) -> Self {
         Self {
             health: Health::Suspect,
-            suspected_ms: u32::try_from(timing::SUSPICION.as_millis()).unwrap_or(u32::MAX),
+            suspected_ms: u32::MAX,
             ..self
         }
     }
@@ -125,8 +125,10 @@ pub enum Change {
 }
 
 /// Beliefs about all other nodes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct View {
+    /// How long a suspicion waits for an objection.
+    suspicion: Duration,
     members: BTreeMap<NodeName, Member>,
     /// Of the live members; kept up to date because every packet carries it.
     digest: u64,
@@ -146,6 +148,16 @@ pub(super) enum Applied {
 }
 
 impl View {
+    /// Nobody is known yet.
+    pub(super) fn new(patience: Duration) -> Self {
+        Self {
+            suspicion: patience.saturating_sub(timing::SUSPECT_AFTER),
+            members: BTreeMap::new(),
+            digest: 0,
+            rings_changed: false,
+        }
+    }
+
     pub(super) fn member(&self, node: &NodeName) -> Option<&Member> {
         self.members.get(node)
     }
@@ -161,6 +173,7 @@ impl View {
     /// Takes a belief of another node, or one of our own about a third.
     pub(super) fn apply(&mut self, update: Update) -> Applied {
         let order = update.order();
+        let left = self.left(update.health, update.suspected_ms);
         let Some(known) = self.members.get_mut(&update.node) else {
             return self.add(update);
         };
@@ -174,7 +187,7 @@ impl View {
         known.boot = update.boot;
         known.revision = update.revision;
         known.health = update.health;
-        known.left = left(update.health, update.suspected_ms);
+        known.left = left;
         if let Some(details) = update.details {
             known.details = details;
         }
@@ -188,7 +201,7 @@ impl View {
         if self.members.len() >= timing::MEMBERS_MAX {
             return Applied::Nothing;
         }
-        let left = left(update.health, update.suspected_ms);
+        let left = self.left(update.health, update.suspected_ms);
         self.digest ^= digest_of(&update.node, update.boot, update.revision, update.health);
         self.rings_changed = true;
         let member = Member {
@@ -200,6 +213,17 @@ impl View {
         };
         self.members.insert(update.node, member);
         Applied::Changed(Change::Joined)
+    }
+
+    /// Time until a suspicion is believed or a dead node is forgotten.
+    fn left(&self, health: Health, suspected_ms: u32) -> Duration {
+        match health {
+            Health::Suspect => self
+                .suspicion
+                .saturating_sub(Duration::from_millis(u64::from(suspected_ms)))
+                .max(timing::SUSPICION_LEFT_MIN),
+            _ => timing::GONE_KEPT,
+        }
     }
 
     /// Lets time pass; returns the nodes whose suspicion is to be believed now.
@@ -223,7 +247,7 @@ impl View {
         if let Some(member) = self.members.get_mut(node)
             && member.health == Health::Suspect
         {
-            member.left = member.left.max(timing::SUSPICION / 2);
+            member.left = member.left.max(self.suspicion / 2);
         }
     }
 
@@ -232,7 +256,7 @@ impl View {
         let member = self.members.get(node)?;
         let wanted = matches!(member.health, Health::Up | Health::Draining) || with_details;
         let suspected = match member.health {
-            Health::Suspect => timing::SUSPICION.saturating_sub(member.left),
+            Health::Suspect => self.suspicion.saturating_sub(member.left),
             _ => Duration::ZERO,
         };
         Some(Update {
@@ -274,15 +298,6 @@ fn digest_of(node: &NodeName, boot: u64, revision: u64, health: Health) -> u64 {
             node.as_str(),
         ),
         false => 0,
-    }
-}
-
-fn left(health: Health, suspected_ms: u32) -> Duration {
-    match health {
-        Health::Suspect => timing::SUSPICION
-            .saturating_sub(Duration::from_millis(u64::from(suspected_ms)))
-            .max(timing::SUSPICION_LEFT_MIN),
-        _ => timing::GONE_KEPT,
     }
 }
 

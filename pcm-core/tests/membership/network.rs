@@ -1,6 +1,6 @@
 //! Many detectors and the network between them, under one virtual clock and one seed.
 
-use pcm_core::membership::{Change, Details, Effect, Health, LocalNode, Membership, Target};
+use pcm_core::membership::{Change, Details, Effect, Health, LocalNode, Membership, Target, timing};
 use pcm_proto::ids::NodeName;
 use std::{
     cmp::Reverse,
@@ -40,6 +40,7 @@ pub(crate) fn local(index: usize, boot: u64) -> LocalNode {
         node: name(index),
         boot,
         details,
+        patience: timing::PATIENCE,
     }
 }
 

@@ -285,7 +285,7 @@ impl Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_core::membership::{Details, LocalNode};
+    use pcm_core::membership::{Details, LocalNode, timing};
 
     fn report(name: &str, host: u64, load: f64) -> NodeReport {
         NodeReport {
@@ -333,6 +333,7 @@ mod tests {
             node: own.node.clone(),
             boot: 1,
             details,
+            patience: timing::PATIENCE,
         };
         let mut nodes = Nodes::new(own, Membership::new(local, Vec::new(), Duration::ZERO));
         assert_eq!(nodes.numbering().as_str(), "b");

@@ -247,6 +247,7 @@ fn membership(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
         node: spec.node.name.clone(),
         boot: clock.now_us(),
         details,
+        patience: spec.patience(),
     };
     let known = past.nodes.iter().map(|report| report.address.clone());
     let seeds = known.chain(spec.seeds.clone()).collect();

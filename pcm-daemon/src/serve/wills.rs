@@ -25,12 +25,8 @@ const HEIRS: usize = 2;
 /// A `pcmctl` finds its job's new coordinator within this time: it asks the cluster all the while.
 const RETURN_AFTER_LOSS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Nodes that are lost within this time are taken to be lost for one reason: they died together, or this one is cut off.
-const ONE_REASON_WITHIN: Duration = Duration::from_secs(5);
-
-/// Nodes that one reason took out of reach are all found within this time after the first: until then an heir that lost
-/// the coordinator cannot know whether it is cut off itself.
-const CERTAIN_AFTER: Duration = Duration::from_millis(2500);
+/// What the failure detector may be off by when it says how long a node was silent.
+const ROUNDING: Duration = Duration::from_millis(100);
 
 /// Who was cut off and is back sees the others, and hears who leads what, within this time.
 const REJOINS_WITHIN: Duration = Duration::from_secs(6);
@@ -172,10 +168,23 @@ impl Daemon {
         self.open_wills();
     }
 
+    /// Nodes that one reason took out of reach are all found within this time after the first: until then an heir that
+    /// lost the coordinator cannot know whether it is cut off itself.
+    fn certain_after(&self) -> Duration {
+        self.spec.patience() + ROUNDING
+    }
+
+    /// Nodes that are lost within this time are taken to be lost for one reason: they died together, or this one is cut
+    /// off.
+    fn one_reason_within(&self) -> Duration {
+        self.certain_after() * 2
+    }
+
     fn note_loss(&mut self, node: &NodeName) {
+        let one_reason_within = self.one_reason_within();
         let losses = &mut self.wills.losses;
         losses.push_back((Instant::now(), node.clone()));
-        losses.retain(|(at, _)| at.elapsed() < ONE_REASON_WITHIN);
+        losses.retain(|(at, _)| at.elapsed() < one_reason_within);
         if losses.len() > LOSSES_MAX {
             losses.pop_front();
         }
@@ -211,7 +220,7 @@ impl Daemon {
     /// Whether a node was lost so lately that others may be about to be.
     fn is_just_lost(&self, node: &NodeName) -> bool {
         let mut losses = self.wills.losses.iter();
-        losses.any(|(at, known)| known == node && at.elapsed() < CERTAIN_AFTER)
+        losses.any(|(at, known)| known == node && at.elapsed() < self.certain_after())
     }
 
     /// Takes over the jobs whose coordinator's node is gone, and every heir before this one with it.

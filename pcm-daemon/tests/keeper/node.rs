@@ -89,6 +89,7 @@ impl Node {
             subtree: vec![],
             seeds: vec![],
             fabric: FabricWish::Auto,
+            patience_ms: 2400,
         };
         let mut keeper = Command::new(env!("CARGO_BIN_EXE_pcm-daemon"))
             .env("PCM_DAEMON_PROGRAM", std::env::current_exe().unwrap())
