@@ -5,6 +5,7 @@ use crate::failure::{CLUSTER_LOCKED, Failure};
 use pcm_proto::boot::NodeSpec;
 use pcm_proto::fabric::TUNING_FILE;
 use pcm_proto::ids::NodeName;
+use pcm_proto::method::COSTS_FILE;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -179,7 +180,7 @@ impl ClusterDir {
     /// that path is returned. Logs stay in place where asked for.
     pub fn remove(&self, cluster_id: &str, keep_logs: bool) -> Result<Option<PathBuf>, Failure> {
         let kept = self.set_job_output_aside(cluster_id)?;
-        for entry in ["cluster.json", "cluster.json.new", "key", TUNING_FILE] {
+        for entry in ["cluster.json", "cluster.json.new", "key", TUNING_FILE, COSTS_FILE] {
             self.remove_entry(entry)?;
         }
         if !keep_logs {
@@ -200,6 +201,7 @@ impl ClusterDir {
             "cluster.json.new",
             "key",
             TUNING_FILE,
+            COSTS_FILE,
             "nodes",
             "up.log",
         ]
@@ -229,6 +231,16 @@ impl ClusterDir {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::file("remove", &path, &error)),
             _ => Ok(()),
         }
+    }
+
+    /// What changes have cost by method: daemons add to it, a new cluster gets what was kept.
+    pub fn method_costs_path(&self) -> PathBuf {
+        self.path.join(COSTS_FILE)
+    }
+
+    /// Gives it to a new cluster.
+    pub fn save_method_costs(&self, text: &[u8]) -> Result<(), Failure> {
+        self.write_private(COSTS_FILE, text)
     }
 
     fn write_private(&self, name: &str, text: &[u8]) -> Result<(), Failure> {

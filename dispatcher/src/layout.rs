@@ -104,6 +104,7 @@ mod tests {
             pause_ms: 1.25,
             mode: layout::Mode::Relaunch,
             method: None,
+            method_reason: None,
             total_ms: 40.0,
             phases_ms: Vec::new(),
         };

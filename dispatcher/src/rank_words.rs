@@ -85,6 +85,8 @@ pub(crate) mod tests {
             bytes: Some(Bytes(8192)),
             sent: Bytes(123_456_789),
             received: Bytes(1),
+            registered: Bytes(0),
+            constant: Bytes(0),
         }
     }
 

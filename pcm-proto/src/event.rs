@@ -203,6 +203,9 @@ pub struct Reconfigured {
     /// How processes and data were handled; of a relaunch, nothing of the kind.
     #[serde(default)]
     pub method: Option<Method>,
+    /// Why by that method; absent where the daemon that knew is gone.
+    #[serde(default)]
+    pub method_reason: Option<String>,
     /// From the request to the commit; of a relaunch, until the last rank runs.
     pub total_ms: f64,
     /// Time by phase, in the order they were gone through.

@@ -148,6 +148,12 @@ pub struct RankStatus {
     pub sent: Bytes,
     /// Bytes received so far.
     pub received: Bytes,
+    /// Bytes of data it has registered.
+    #[serde(default)]
+    pub registered: Bytes,
+    /// The constant ones of them.
+    #[serde(default)]
+    pub constant: Bytes,
 }
 
 #[cfg(test)]

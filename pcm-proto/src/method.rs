@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
+/// What changes have cost by method, in the cluster's directory and, as far as it was kept, among the user's settings.
+pub const COSTS_FILE: &str = "methods.csv";
+
 /// Which processes the next layout consists of, and over what its data comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Management {

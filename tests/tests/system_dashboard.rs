@@ -162,6 +162,7 @@ fn recording(ranks: u32, nodes: u32) -> String {
             pause_ms: 12.5,
             mode: Mode::Live,
             method: None,
+            method_reason: None,
             total_ms: 50.0,
             phases_ms: vec![("preparing".to_owned(), 40.0), ("moving".to_owned(), 10.0)],
         }))

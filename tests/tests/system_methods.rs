@@ -85,6 +85,84 @@ fn a_job_keeps_the_method_it_was_started_with_until_a_verb_names_another() {
     cluster.down();
 }
 
+/// What changes have cost, as docs/methods.md tells the format.
+fn costs(from: u32, to: u32, measured: &[(&str, f64)]) -> String {
+    let names = "from,to,registered_bytes,constant_bytes,program,arguments,method,pause_ms";
+    let mut text = format!("pcm-method-costs 1\n{names}\n");
+    for (method, pause_ms) in measured {
+        for more in [0.0, 0.25, 0.5] {
+            text += &format!("{from},{to},40000,0,pcm-moving,0000000a,{method},{}\n", pause_ms + more);
+        }
+    }
+    text
+}
+
+#[test]
+fn what_was_measured_here_decides_the_method_and_a_damaged_file_of_it_is_told_and_ignored() {
+    let cluster = Cluster::up(2);
+    let file = cluster.dir().join("methods.csv");
+    let job = Malleable::start(&cluster, "heat2d-c", 2, 9000, 500);
+    let changed = |verb: &str, to: &str, method: &str, reason: &str| {
+        let done = job.change(verb, &["--to", to]);
+        assert_eq!(done["method"], method, "{done}");
+        let told = done["method_reason"].as_str().expect("a reason");
+        assert!(told.contains(reason), "{reason:?} is not in {told:?}");
+    };
+    changed(
+        "expand",
+        "3",
+        "merge-p2p-async",
+        "no change like this one was measured here",
+    );
+    let learned = std::fs::read_to_string(&file).expect("a file of costs");
+    assert!(
+        learned.contains(",heat2d-c,") && learned.lines().count() == 3,
+        "{learned}"
+    );
+
+    let measured = [("merge-p2p-async", 20.0), ("merge-collective-sync", 5.0)];
+    std::fs::write(&file, costs(3, 2, &measured)).expect("a file of costs");
+    changed(
+        "shrink",
+        "2",
+        "merge-collective-sync",
+        "merge-collective-sync 5.2 ms (median pause of 3)",
+    );
+    let slower = [("merge-p2p-async", 20.0), ("merge-collective-sync", 50.0)];
+    std::fs::write(&file, costs(2, 3, &slower)).expect("a file of costs");
+    changed(
+        "expand",
+        "3",
+        "merge-p2p-async",
+        "nothing measured here is clearly cheaper",
+    );
+
+    std::fs::write(&file, b"pcm-method\0\xff nonsense").expect("a damaged file");
+    changed(
+        "shrink",
+        "2",
+        "merge-p2p-async",
+        "methods.csv: ignored, it does not hold costs",
+    );
+    let anew = std::fs::read_to_string(&file).expect("a file of costs");
+    assert!(anew.starts_with("pcm-method-costs 1\n"), "{anew}");
+    std::fs::write(&file, costs(2, 3, &measured) + "2,3,x\n").expect("a damaged file");
+    changed(
+        "expand",
+        "3",
+        "merge-collective-sync",
+        "1 of 7 lines cannot be read and are left out (line 9)",
+    );
+
+    let events = cluster.run(&["events", "1"]);
+    assert!(events.stdout.contains("method_reason=\"measured here: "), "{events:?}");
+    let explained = cluster.run(&["explain", "1"]);
+    let line = "Method merge-collective-sync: measured here: ";
+    assert!(explained.stdout.contains(line), "{explained:?}");
+    assert_eq!(job.ends_right().ranks, 3);
+    cluster.down();
+}
+
 #[test]
 fn a_bench_of_methods_checks_every_kind_of_data_and_leaves_every_run() {
     let cluster = Cluster::up(2);
@@ -92,7 +170,7 @@ fn a_bench_of_methods_checks_every_kind_of_data_and_leaves_every_run() {
     for data in ["rows", "constant", "tiles", "sparse"] {
         let out = folder.path().join(data).display().to_string();
         let what = ["bench", "redistribute", "--pairs", "1:2", "--data", data];
-        let how = ["--mib", "2", "--rounds", "1", "--out", &out];
+        let how = ["--mib", "2", "--rounds", "1", "--learn", "0", "--out", &out];
         let outcome = cluster.run(&[what.as_slice(), &how].concat());
         assert!(outcome.status.success(), "{outcome:?}");
         let read = |name: &str| std::fs::read_to_string(format!("{out}/{name}")).expect("a file");

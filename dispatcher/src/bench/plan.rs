@@ -65,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) data: Vec<Data>,
     pub(crate) mib: u64,
     pub(crate) rounds: u32,
+    /// Rounds before them, which teach the daemons what each method costs and are no samples.
+    pub(crate) learn: u32,
 }
 
 /// What is compared: the choice that is left to the daemons, then every method.

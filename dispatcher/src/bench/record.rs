@@ -36,10 +36,10 @@ pub(super) fn remarks(cells: &[Cell], plan: &Plan) -> Vec<String> {
         remarks.extend(cells.iter().map(|cell| verdict::words(cell, metric)));
     }
     remarks.push(format!(
-        "{} MiB, {} rounds; spawn: from the request until newcomers are ready; join: from the stop until all are \
+        "{} MiB, {} rounds after {} in which auto learned what methods cost here; spawn: from the request until newcomers are ready; join: from the stop until all are \
          connected; move: until the commit; peak: largest resident size of a rank of this machine that is there after the \
          change",
-        plan.mib, plan.rounds
+        plan.mib, plan.rounds, plan.learn
     ));
     remarks
 }
@@ -62,6 +62,7 @@ pub(super) fn document(cells: &[Cell], plan: &Plan, nodes: &Value, ratios: &[Rat
         "bench": "redistribute",
         "mib": plan.mib,
         "rounds": plan.rounds,
+        "learned_from_rounds": plan.learn,
         "machine": machine(),
         "versions": {"pcmctl": env!("CARGO_PKG_VERSION")},
         "nodes": nodes,
@@ -143,6 +144,7 @@ mod tests {
             data: Vec::new(),
             mib: 1,
             rounds: 6,
+            learn: 3,
         }
     }
 

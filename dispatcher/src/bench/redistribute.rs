@@ -55,6 +55,12 @@ async fn measure(cluster: &ClusterDir, plan: &Plan, pair: Pair, data: Data) -> R
     // The first changes bring the programs and what MPI needs into memory.
     job.resize(few, many, Method::all().last()).await?;
     job.resize(many, few, Method::all().next()).await?;
+    for round in 0..plan.learn {
+        for method in plan::order(round).filter_map(plan::method) {
+            job.resize(few, many, Some(method)).await?;
+            job.resize(many, few, Some(method)).await?;
+        }
+    }
     for round in 0..plan.rounds {
         for candidate in plan::order(round) {
             let method = plan::method(candidate);

@@ -214,6 +214,8 @@ mod tests {
             bytes: None,
             sent: Bytes(10),
             received: Bytes(0),
+            registered: Bytes(0),
+            constant: Bytes(0),
         };
         let done = Reconfigured {
             plan: "migrate".to_owned(),
@@ -226,6 +228,7 @@ mod tests {
             pause_ms: 250.0,
             mode: Mode::Live,
             method: None,
+            method_reason: None,
             total_ms: 300.0,
             phases_ms: Vec::new(),
         };

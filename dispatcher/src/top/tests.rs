@@ -52,6 +52,8 @@ fn look(at: f64, ranks: u32, nodes: u32) -> Look {
         bytes: Some(Bytes(8)),
         sent: Bytes((at * 1e6) as u64),
         received: Bytes(0),
+        registered: Bytes(0),
+        constant: Bytes(0),
     };
     let job = |number| JobStatus {
         job: JobId(number),

@@ -123,6 +123,7 @@ fn phases_follow_each_other_within_their_reconfiguration() {
         pause_ms: 3.0,
         mode: Mode::Live,
         method: None,
+        method_reason: None,
         total_ms: 8.0,
         phases_ms: vec![("preparing".to_owned(), 6.0), ("moving".to_owned(), 2.0)],
     };

@@ -4,6 +4,7 @@ use crate::bench::plan::{Data, Pair, Plan};
 use crate::bench::redistribute;
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
+use crate::{kept_costs, output};
 use clap::Subcommand;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,7 +18,8 @@ Example:
 const REDISTRIBUTE_EXAMPLE: &str = "\
 Each job grows and shrinks by each method (see 'pcmctl run --help') and by auto, in another order each round. Checked
 after each change: every element of the data. --out takes every run as CSV and JSON and the best method for each pair
-of sizes as a picture.
+of sizes as a picture. What each change cost is remembered by the daemons, whose auto follows from it until 'pcmctl down',
+and with --keep on later clusters too.
 
 Example:
   pcmctl bench redistribute --pairs 2:4,4:8 --mib 256 --data rows,constant --out results";
@@ -51,6 +53,12 @@ struct RedistributeArgs {
     /// How often each method is measured
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// How often each is tried before that, so that auto knows what it costs here
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
+    learn: u32,
+    /// Keep what changes cost for this user's next clusters, whose auto then follows from it
+    #[arg(long)]
+    keep: bool,
     /// Where to write raw samples and pictures
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -63,11 +71,20 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         data: args.data,
         mib: args.mib,
         rounds: args.rounds,
+        learn: args.learn,
     };
     let refused = |error| Failure::system(format!("cannot watch for signals: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
     tokio::select! {
-        done = redistribute(cluster, &plan, args.out.as_deref()) => done.map(|()| 0),
-        _ = interrupt.recv() => Err(Failure::system("interrupted; the bench's job is ended")),
+        done = redistribute(cluster, &plan, args.out.as_deref()) => done?,
+        _ = interrupt.recv() => return Err(Failure::system("interrupted; the bench's job is ended")),
     }
+    if args.keep {
+        let kept = kept_costs::keep(cluster)?;
+        output::print(&format!(
+            "what changes cost is kept for later clusters in {}\n",
+            kept.display()
+        ))?;
+    }
+    Ok(0)
 }

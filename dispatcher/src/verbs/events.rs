@@ -154,12 +154,14 @@ mod tests {
             pause_ms: 1.0,
             mode: Mode::Live,
             method: Some(Method::default()),
+            method_reason: Some("the request names it".into()),
             total_ms: 2.0,
             phases_ms: vec![("preparing".into(), 0.5)],
         }))));
         assert_eq!(line["kind"], "reconfigured");
         assert_eq!(line["mode"], "live");
         assert_eq!(line["method"], "merge-p2p-async");
+        assert_eq!(line["method_reason"], "the request names it");
         assert_eq!(line["plan"], "migrate");
         assert_eq!(line["phases_ms"]["preparing"], 0.5);
         assert_eq!(line["bytes_moved"], 8);

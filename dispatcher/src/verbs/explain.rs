@@ -102,11 +102,15 @@ fn sentence(text: &str) -> String {
 }
 
 fn change_text(clock: &str, done: &Reconfigured) -> String {
-    format!(
+    let mut text = format!(
         "{clock}  The job was changed: {}. Asked for by {}.\n",
         change_words(done),
         done.cause
-    )
+    );
+    if let (Some(method), Some(reason)) = (done.method, &done.method_reason) {
+        text += &format!("          Method {method}: {reason}.\n");
+    }
+    text
 }
 
 fn crash_text(clock: &str, reason: &str, verdict: &str) -> String {

@@ -84,7 +84,8 @@ pub(crate) struct Args {
     max_restarts: u32,
     /// How processes are managed and data moves when its ranks change: merge keeps the processes that stay, baseline
     /// starts all anew (-intra: over one communicator); p2p or collective; constant data async, while ranks iterate, or
-    /// sync, with everything else; auto leaves the choice to the daemons (merge-p2p-async)
+    /// sync, with everything else; auto is what was measured to hold ranks shortest on this cluster,
+    /// else merge-p2p-async
     #[arg(long, value_name = "METHOD", value_parser = method::parser(), default_value = "auto")]
     method: MethodWanted,
     /// Begin each line of output with its rank

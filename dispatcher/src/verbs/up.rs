@@ -5,7 +5,7 @@ use crate::cluster::{ClusterDir, ClusterRecord, RecordedNode};
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::output::{self, Align, Table};
-use crate::{cpus, hostfile, sweep, time, tuning};
+use crate::{cpus, hostfile, kept_costs, sweep, time, tuning};
 use pcm_core::membership::timing;
 use pcm_fabric::ClusterKey;
 use pcm_proto::boot::NodeSpec;
@@ -200,6 +200,7 @@ async fn boot_or_interrupt(
     key.store(&cluster.key_path())
         .map_err(|error| Failure::system(error.to_string()))?;
     tuning::bring(cluster)?;
+    kept_costs::bring(cluster)?;
     // Saved before anything is started, so that `down` finds what a killed `up` started.
     cluster.save(record)?;
     tokio::select! {

@@ -37,6 +37,7 @@ fn reconfigured(second: u64, plan: &str, before: u32, after: u32, moved: Vec<Mov
             pause_ms: 12.5,
             mode: Mode::Live,
             method: None,
+            method_reason: None,
             total_ms: 50.0,
             phases_ms: Vec::new(),
         })),

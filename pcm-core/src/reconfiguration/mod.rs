@@ -8,6 +8,8 @@ mod lease;
 pub mod limits;
 mod limits_text;
 pub use limits_text::LimitsError;
+pub mod method_costs;
+pub mod method_costs_text;
 mod participant;
 mod planning;
 pub use planning::meet_order;

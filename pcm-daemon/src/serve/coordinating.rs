@@ -9,6 +9,7 @@ use super::event::LinkId;
 use super::job_output::JobOutput;
 use super::job_stdin::JobStdin;
 use super::journal::Record;
+use super::methods::Chosen;
 use super::timers::Timer;
 use super::wills::Willed;
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
@@ -59,6 +60,8 @@ pub(super) struct Coordinated {
     pub(super) untold: Vec<String>,
     /// The start order of which it was last said how it travels.
     pub(super) order_noted: Option<u32>,
+    /// The method of the change that was asked for last.
+    pub(super) chosen: Option<Chosen>,
     armed_us: Option<u64>,
 }
 
@@ -74,6 +77,7 @@ impl Coordinated {
             willed: Willed::default(),
             untold: Vec::new(),
             order_noted: None,
+            chosen: None,
             armed_us: None,
         }
     }

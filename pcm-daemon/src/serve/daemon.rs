@@ -12,7 +12,8 @@ use super::event_log::EventLog;
 use super::journal::{Journal, Record};
 use super::keeper_orders::KeeperOrders;
 use super::kept::KeptParts;
-use super::logs::LogLevels;
+use super::logs::{LogLevels, node_dir};
+use super::methods::MethodBook;
 use super::nodes::Nodes;
 use super::notice::Notice;
 use super::parked::Parked;
@@ -26,6 +27,7 @@ use pcm_core::reconfiguration::limits::Limits;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
+use pcm_proto::method::COSTS_FILE;
 use pcm_proto::peer::DaemonToDaemon;
 use pcm_proto::series::Series;
 use std::collections::{BTreeMap, VecDeque};
@@ -72,6 +74,7 @@ pub(super) struct Daemon {
     pub(super) series: BTreeMap<JobId, Series>,
     pub(super) closed: VecDeque<JobId>,
     pub(super) highest_job: JobId,
+    pub(super) methods: MethodBook,
     pub(super) stage: Stage,
     own_messages: VecDeque<DaemonToDaemon>,
 }
@@ -108,6 +111,10 @@ impl Daemon {
             nodes,
             highest_job,
         } = beginnings;
+        let methods = MethodBook::at(
+            spec.cluster_dir.join(COSTS_FILE),
+            node_dir(&spec.cluster_dir, &spec.node.name),
+        );
         Self {
             own: spec.node.name.clone(),
             spec,
@@ -138,6 +145,7 @@ impl Daemon {
             series: BTreeMap::new(),
             closed: VecDeque::new(),
             highest_job,
+            methods,
             stage: Stage::Serving,
             own_messages: VecDeque::new(),
         }

@@ -249,6 +249,8 @@ impl Daemon {
                     bytes: None,
                     sent: pcm_proto::ids::Bytes(0),
                     received: pcm_proto::ids::Bytes(0),
+                    registered: pcm_proto::ids::Bytes(0),
+                    constant: pcm_proto::ids::Bytes(0),
                 });
             RankStatus { rank, node, pid, ..row }
         });

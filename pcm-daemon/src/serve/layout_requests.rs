@@ -77,6 +77,9 @@ impl Daemon {
             Ok(wanted) => wanted,
             Err(refusal) => return self.answer(from, DaemonToControl::Refused(refusal)),
         };
+        let Some(chosen) = self.method_for(asked, wanted.seats.len() as u32, seen) else {
+            return self.refuse_unknown_job(from, job);
+        };
         let Some(coordinated) = self.jobs.get(&job) else { return };
         let has_own = wanted.seats.iter().any(|seat| node_of(seat, &nodes) == Some(&self.own));
         let request = PlanRequest {
@@ -86,7 +89,7 @@ impl Daemon {
             seats: wanted.seats,
             weights: wanted.weights,
             witnesses: if has_own { Vec::new() } else { vec![self.own.clone()] },
-            method: asked.method.or(coordinated.state.spec().method).unwrap_or_default(),
+            method: chosen.choice.method,
         };
         let input = Input::Request {
             request,

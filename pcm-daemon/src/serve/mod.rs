@@ -28,6 +28,7 @@ mod layout_requests;
 mod logs;
 mod look;
 mod members;
+mod methods;
 mod nodes;
 mod notice;
 mod output_files;

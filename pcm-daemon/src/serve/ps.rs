@@ -43,6 +43,8 @@ impl Daemon {
                 bytes: call.as_ref().map(|call| Bytes(call.bytes)),
                 sent: Bytes(sent),
                 received: Bytes(received),
+                registered: Bytes(progress.registered_bytes.load(Relaxed)),
+                constant: Bytes(progress.constant_bytes.load(Relaxed)),
             }
         });
         rows.collect()

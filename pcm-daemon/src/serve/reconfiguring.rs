@@ -345,7 +345,8 @@ impl Daemon {
             Report::PhaseBegan { attempt, phase } => {
                 tracing::info!(%job, %attempt, phase = phase.as_str(), "reconfiguration");
             }
-            Report::Reconfigured { attempt, event } => {
+            Report::Reconfigured { attempt, mut event } => {
+                self.on_changed_by_method(job, &mut event);
                 let epoch = self.jobs.get(&job).map(|job| job.state.epoch()).unwrap_or_default();
                 self.note(Some(job), epoch, EventKind::Reconfigured(event.clone()));
                 if let Some(from) = self.take_requester(job, attempt) {

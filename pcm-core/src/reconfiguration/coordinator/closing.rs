@@ -321,6 +321,7 @@ impl Close {
             pause_ms,
             mode: plan.mode,
             method: (plan.mode == Mode::Live).then_some(plan.method),
+            method_reason: None,
             total_ms: millis(until.since(self.course.began)),
             phases_ms: self.course.phases_ms(now),
         }
