@@ -3,6 +3,7 @@
  * and its last rank, and says so on one line. It ends when its time is over or it is killed. */
 #define _GNU_SOURCE
 #include "moved_data.h"
+#include "plain_exchange.h"
 
 #include <mpi.h>
 #include <stdint.h>
@@ -12,10 +13,13 @@
 
 enum { MESSAGES = 4, ROUNDS = 5, STAMPS = 4096 };
 
-static const char USAGE[] = "use: pcm-moving MIB SLEEP_US WORK SECONDS [rows|constant|tiles|sparse]\n"
-                            "  data of MIB, iterations of SLEEP_US and of WORK steps, for SECONDS\n";
+static const char USAGE[] = "use: pcm-moving MIB SLEEP_US WORK SECONDS [rows|constant|tiles|sparse [plain]]\n"
+                            "  data of MIB, iterations of SLEEP_US and of WORK steps, for SECONDS;\n"
+                            "  plain: having grown, the same growth and its reverse by MPI alone\n";
 
 static int rank, size;
+/* Ranks before the last change, and whether MPI alone is to do it again. */
+static int size_before, is_plain;
 /* Ends of the last iterations, in microseconds since 1970. */
 static uint64_t stamps[STAMPS];
 static size_t stamped;
@@ -76,13 +80,37 @@ static double bandwidth(size_t bytes)
     return best[ROUNDS / 2];
 }
 
-static void tell_of_change(size_t bytes)
+/* Seconds of growing and of shrinking by MPI_Alltoallv, and bytes a second one way. */
+static void measure_plain(size_t bytes, double *grown, double *shrunk, double *speed)
 {
+    /* A communicator of MPI's own, without what stands for the world. */
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    *grown = exchange(comm, size_before, bytes / sizeof(uint64_t), 1);
+    *shrunk = exchange(comm, size_before, bytes / sizeof(uint64_t), 0);
+    *speed = one_way(comm, bytes / (size_t)size);
+    MPI_Comm_free(&comm);
+}
+
+static void tell_of_change(size_t all_bytes)
+{
+    /* As large as one rank's part of an evenly divided array, to compare like with like. */
+    size_t bytes = all_bytes / (size_t)size;
+    double grown = 0, shrunk = 0, plain_speed = 0;
     unsigned long wrong = wrong_elements();
     double speed = size > 1 && bytes > 0 ? bandwidth(bytes) : 0;
+    /* A newcomer takes it from the first rank. */
+    MPI_Bcast(&size_before, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    int has_plain = is_plain && size > size_before && bytes > 0;
+    if (has_plain)
+        measure_plain(all_bytes, &grown, &shrunk, &plain_speed);
+    size_before = size;
     if (rank != 0)
         return;
-    printf("changed ranks %d wrong %lu bandwidth %.0f stamps", size, wrong, speed);
+    printf("changed ranks %d wrong %lu bandwidth %.0f", size, wrong, speed);
+    if (has_plain)
+        printf(" grown %.6f shrunk %.6f one_way %.1f", grown, shrunk, plain_speed);
+    printf(" stamps");
     size_t known = stamped < STAMPS ? stamped : STAMPS;
     for (size_t i = stamped - known; i < stamped; i++)
         printf(" %llu", (unsigned long long)stamps[i % STAMPS]);
@@ -104,7 +132,8 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     int is_known = argc == 5;
-    for (int i = 0; argc == 6 && i < KINDS; i++)
+    is_plain = argc == 7 && strcmp(argv[6], "plain") == 0;
+    for (int i = 0; (argc == 6 || is_plain) && i < KINDS; i++)
         if (strcmp(argv[5], KIND_NAMES[i]) == 0) {
             kind = (enum kind)i;
             is_known = 1;
@@ -127,14 +156,15 @@ int main(int argc, char **argv)
     if (!pcm_joining())
         data_wrong(1);
     pcm_value("until", &until, sizeof until);
+    size_before = size;
+    pcm_value("size_before", &size_before, sizeof size_before);
     pcm_start();
     look_around();
     volatile uint64_t sink = 0;
     for (int goes_on = 1; goes_on;) {
         if (pcm_iterate() == PCM_CHANGED) {
             look_around();
-            /* As large as one rank's part of an evenly divided array, to compare like with like. */
-            tell_of_change(bytes / (size_t)size);
+            tell_of_change(bytes);
         }
         sink += work(steps);
         if (sleep_us > 0)

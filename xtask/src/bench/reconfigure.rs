@@ -66,6 +66,7 @@ fn migrations(
         mib: 4 * mib_per_rank,
         sleep_us: 2000,
         work: 0,
+        more: &[],
     };
     let job = start(context, cluster, &wanted)?;
     let mut pauses = Samples::new(format!("migrate, {mib_per_rank} MiB a rank: pause"), "ms");
@@ -118,6 +119,7 @@ fn growth(context: &Context, cluster: &OwnCluster<'_>, report: &mut Report) -> R
         mib,
         sleep_us: 2000,
         work: 0,
+        more: &[],
     };
     let job = start(context, cluster, &wanted)?;
     let mut pauses = Samples::new(format!("grow 2 to 4, {mib} MiB: pause"), "ms");
@@ -146,6 +148,7 @@ fn newcomers(context: &Context, report: &mut Report) -> Result<(), Failure> {
         mib: 0,
         sleep_us: 0,
         work: WORK_OF_A_MILLISECOND,
+        more: &[],
     };
     let job = start(context, &cluster, &wanted)?;
     let mut slower = Samples::new("iteration while a newcomer starts / before", "");

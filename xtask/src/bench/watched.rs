@@ -40,6 +40,8 @@ pub(super) struct Wanted<'a> {
     pub(super) sleep_us: u32,
     /// Steps of work in each iteration.
     pub(super) work: u64,
+    /// Arguments behind these: the kind of data, and whether MPI alone is to do each growth again.
+    pub(super) more: &'a [&'a str],
 }
 
 /// What a change did.
@@ -52,6 +54,8 @@ pub(super) struct Change {
     pub(super) bytes_per_second: f64,
     /// Ends of the first rank's iterations before it, in microseconds since 1970.
     pub(super) stamps: Vec<u64>,
+    /// The line of the program.
+    pub(super) said: String,
 }
 
 impl<'a> Watched<'a> {
@@ -72,7 +76,11 @@ impl<'a> Watched<'a> {
             wanted.sleep_us.to_string(),
             wanted.work.to_string(),
         ]);
-        command.arg(LIFE_SECONDS).stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+            .arg(LIFE_SECONDS)
+            .args(wanted.more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|source| Failure::Start {
             program: "pcmctl run".into(),
             source,
@@ -145,6 +153,7 @@ impl<'a> Watched<'a> {
             asked_us,
             bytes_per_second,
             stamps,
+            said: line,
         })
     }
 }
