@@ -70,6 +70,26 @@ const PROGRAMS: &[Program] = &[
         source: "pcm-lib/bench/moving.c",
         malleable: true,
     },
+    Program {
+        name: "pcm-dynamic-spawn",
+        source: "bench/dynamic/spawn.c",
+        malleable: false,
+    },
+    Program {
+        name: "pcm-dynamic-rate",
+        source: "bench/dynamic/rate.c",
+        malleable: false,
+    },
+    Program {
+        name: "pcm-dynamic-pair",
+        source: "bench/dynamic/pair.c",
+        malleable: false,
+    },
+    Program {
+        name: "pcm-dynamic-connect",
+        source: "bench/dynamic/connect.c",
+        malleable: false,
+    },
 ];
 
 /// No contraction to fused operations: C and Rust must compute the same bits.

@@ -1,8 +1,8 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
 use super::{
-    adapt, agents, checkpoint, fabric, iteration, launch, overhead, reconfigure, record, recovery, redistribute, spawn,
-    table, waiting, watching,
+    adapt, agents, checkpoint, dynamic, fabric, iteration, launch, overhead, plain_exchange, reconfigure, record,
+    recovery, redistribute, spawn, table, waiting, watching,
 };
 use crate::{
     compile,
@@ -27,6 +27,11 @@ const BENCHES: &[Bench] = &[
     adapt::PARTS[6],
     agents::BENCH,
     checkpoint::BENCH,
+    dynamic::BENCH,
+    dynamic::PARTS[0],
+    dynamic::PARTS[1],
+    dynamic::PARTS[2],
+    dynamic::PARTS[3],
     fabric::BENCH,
     iteration::BENCH,
     launch::BENCH,
@@ -38,6 +43,7 @@ const BENCHES: &[Bench] = &[
     redistribute::PARTS[1],
     redistribute::PARTS[2],
     redistribute::PARTS[3],
+    plain_exchange::BENCH,
     spawn::BENCH,
     waiting::BENCH,
     watching::BENCH,
