@@ -34,13 +34,24 @@ impl Link {
 
     /// A link to the daemon of this node, or to another where it does not answer.
     pub async fn open_preferring(cluster: &ClusterDir, preferred: Option<&NodeName>) -> Result<Self, Failure> {
-        let mut record = cluster.expect_record()?;
+        let mut nodes = cluster.expect_record()?.nodes;
+        nodes.sort_by_key(|node| Some(&node.spec.name) != preferred);
+        Self::open_first(cluster, &nodes).await
+    }
+
+    /// A link to the first daemon that answers, but not to that of this node.
+    pub async fn open_elsewhere(cluster: &ClusterDir, but: &NodeName) -> Result<Self, Failure> {
+        let mut nodes = cluster.expect_record()?.nodes;
+        nodes.retain(|node| node.spec.name != *but);
+        Self::open_first(cluster, &nodes).await
+    }
+
+    async fn open_first(cluster: &ClusterDir, nodes: &[RecordedNode]) -> Result<Self, Failure> {
         let key = ClusterKey::load(&cluster.key_path()).map_err(|error| Failure::wrong_key(error.to_string()))?;
         let endpoint = Endpoint::new(key, Identity::new(Role::Control));
-        record.nodes.sort_by_key(|node| Some(&node.spec.name) != preferred);
         let deadline = Instant::now() + FIND_DEADLINE;
         let mut last = None;
-        for node in &record.nodes {
+        for node in nodes {
             let left = deadline.saturating_duration_since(Instant::now()).min(CONNECT_DEADLINE);
             if left.is_zero() {
                 break;

@@ -61,6 +61,7 @@ mod tests {
             started_us: 0,
             end: None,
             coordinator: NodeName::new("n0").unwrap(),
+            reign: 0,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{
     record,
 };
 use pcm_proto::handshake::{Identity, VersionMismatch};
+use rustix::net::sockopt;
 use std::{
     fmt, io,
     net::SocketAddr,
@@ -22,6 +23,10 @@ use tokio::{net::TcpStream, time};
 /// After this time without an acknowledgement the system gives a connection up; longer than the stall deadline, which
 /// counts the same thing where it can.
 const USER_TIMEOUT_MS: u32 = 10_000;
+
+/// A link on which nothing is said is tried after this time, and again as often, so that an end that only listens notices
+/// within the time above that the other end is out of reach.
+const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// Why no link could be made. Nothing is left of the attempt.
 #[derive(Debug)]
@@ -204,7 +209,10 @@ impl Endpoint {
 /// Settings of every TCP connection, on both sides.
 pub(crate) fn configure(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, USER_TIMEOUT_MS)?)
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PROBE_EVERY)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE_EVERY)?;
+    Ok(sockopt::set_tcp_user_timeout(stream, USER_TIMEOUT_MS)?)
 }
 
 pub(crate) fn link(stream: TcpStream, session: Session, peer: Identity, address: SocketAddr, shared: &Shared) -> Link {

@@ -315,6 +315,9 @@ pub enum DaemonToControl {
         /// Its node.
         node: NodeName,
     },
+    /// This daemon, which the job is attached to, lost sight of most of the cluster: another may lead the job by now. Comes again
+    /// while that is so.
+    CutOff,
     /// So much standard input, summed from its beginning, was taken; as much more may be sent.
     StdinTaken {
         /// All bytes taken so far.

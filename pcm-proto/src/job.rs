@@ -109,6 +109,9 @@ pub struct JobStatus {
     pub end: Option<JobEnd>,
     /// The node whose daemon coordinates it.
     pub coordinator: NodeName,
+    /// Counts the coordinators before that one, whose nodes were lost.
+    #[serde(default)]
+    pub reign: u32,
 }
 
 /// One rank of `ps`.

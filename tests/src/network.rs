@@ -97,6 +97,28 @@ impl Network {
         assert!(self.at(&self.front(), &["link", "set", node, "up"]), "no link {node}");
     }
 
+    /// Nothing passes between this node and the other nodes any more; `pcmctl` still reaches all of them.
+    pub fn part(&self, node: &str) {
+        self.route("add", node);
+    }
+
+    /// It passes again.
+    pub fn join(&self, node: &str) {
+        self.route("del", node);
+    }
+
+    fn route(&self, verb: &str, node: &str) {
+        let of = |number: usize| format!("{}/32", address(number));
+        let own = (0..self.nodes).find(|number| format!("n{number}") == node);
+        let own = own.unwrap_or_else(|| panic!("no node {node}"));
+        for other in (0..self.nodes).filter(|other| *other != own) {
+            for (at, to) in [(own, other), (other, own)] {
+                let is_done = self.at(&self.of_node(at), &["route", verb, "blackhole", &of(to)]);
+                assert!(is_done, "no route from n{at} to n{to}");
+            }
+        }
+    }
+
     fn front(&self) -> String {
         format!("{}-f", self.name)
     }

@@ -143,6 +143,92 @@ fn a_job_is_started_again_as_often_as_it_may_and_says_why_it_ends() {
     cluster.down();
 }
 
+/// Milliseconds that pass at least before each of a row of restarts from one checkpoint.
+const WAITS_MS: [f64; 4] = [0.0, 500.0, 1000.0, 2000.0];
+
+/// A start that is due is ordered within this time, on a machine that does much else.
+const LATE_MS_MAX: f64 = 450.0;
+
+#[test]
+fn restarts_from_one_checkpoint_wait_longer_each_time() {
+    let cluster = Cluster::up(2);
+    let job = Crashing::start(&cluster, &[], LENGTH);
+    tests::wait::until("its ranks", tests::cluster::LIMIT, || {
+        (job.ranks().len() == 4).then_some(())
+    });
+    cluster.json(&["checkpoint", tests::crashing::JOB]);
+    for count in 1..=WAITS_MS.len() {
+        tests::wait::until("a rank to kill", tests::cluster::LIMIT, || {
+            job.kill_rank(1).then_some(())
+        });
+        job.wait_for("recovered", count);
+    }
+    let (crashed, recovered) = (job.events("crashed"), job.events("recovered"));
+    let between = crashed.iter().zip(&recovered).map(|(from, to)| {
+        let passed = seconds(to) - seconds(from);
+        // The day may end between the two.
+        passed.rem_euclid(86_400.0) * 1000.0
+    });
+    for ((event, between), at_least) in recovered.iter().zip(between).zip(WAITS_MS) {
+        let waited = event["phases_ms"]["placed"].as_f64().expect("a time");
+        assert!(
+            (at_least..at_least + LATE_MS_MAX).contains(&waited) && between >= waited,
+            "waited {waited} ms instead of {at_least}, {between} ms from event to event: {crashed:?} {recovered:?}"
+        );
+    }
+    job.ends_right();
+    cluster.down();
+}
+
+/// The time of day of an event.
+fn seconds(event: &serde_json::Value) -> f64 {
+    let time = event["time"].as_str().expect("a time");
+    let of_day = time.split(['T', 'Z']).nth(1).expect("a time of day");
+    of_day
+        .split(':')
+        .fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().expect("a number"))
+}
+
+fn two_sites() -> Cluster {
+    let mut cluster = Cluster::place();
+    let hosts = cluster.files().join("hosts");
+    let sites = ["east", "east", "west", "west"];
+    let lines = (0..)
+        .zip(sites)
+        .map(|(node, site)| format!("n{node} 127.0.0.1 site={site}\n"));
+    std::fs::write(&hosts, lines.collect::<String>()).expect("a file of the test");
+    let up = cluster.boot(&["--hosts", hosts.to_str().expect("a path in UTF-8")]);
+    assert!(up.status.success(), "{up:?}");
+    cluster
+}
+
+#[test]
+fn a_site_that_is_lost_whole_leaves_its_data_on_the_other() {
+    let cluster = two_sites();
+    let job = Crashing::start(&cluster, &EVERY, LENGTH);
+    job.wait_for("checkpoint_complete", 2);
+    assert_eq!(job.coordinator(), "n0");
+    ["n2", "n3"].iter().for_each(|node| kill_node(&cluster, node));
+    job.wait_for("recovered", 1);
+    assert!(job.events("recovered")[0]["from"].as_u64() > Some(0));
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn a_site_that_is_lost_with_the_coordinator_leaves_heirs_and_data_on_the_other() {
+    let cluster = two_sites();
+    let job = Crashing::start(&cluster, &EVERY, LENGTH);
+    job.wait_for("checkpoint_complete", 2);
+    assert_eq!(job.coordinator(), "n0");
+    ["n0", "n1"].iter().for_each(|node| kill_node(&cluster, node));
+    job.wait_for("recovered", 1);
+    assert!(job.events("recovered")[0]["from"].as_u64() > Some(0));
+    assert!(["n2", "n3"].contains(&job.coordinator().as_str()));
+    job.ends_right();
+    cluster.down();
+}
+
 #[test]
 fn without_checkpoints_or_restarts_a_crash_is_the_end() {
     let cluster = Cluster::alert(2);

@@ -1,5 +1,5 @@
 //! A node whose network is cut while it runs ranks: its ranks end by themselves, the others go on without it from the newest
-//! checkpoint, and when the link is back nothing runs twice.
+//! checkpoint, and when the link is back nothing runs twice. The node may be the one that coordinates the job.
 
 use std::time::Duration;
 use tests::{
@@ -71,4 +71,46 @@ fn a_node_that_is_cut_off_ends_its_ranks_and_the_others_go_on_without_it() {
     );
     job.ends_right();
     cluster.down();
+}
+
+/// Cuts the coordinator's node off, heals the cut when the job goes on elsewhere, and sees that `pcmctl run` follows it there and
+/// that nothing runs twice.
+fn cuts_the_coordinator(cut: fn(&Network, &str), heal: fn(&Network, &str)) {
+    let Some(cluster) = cluster() else { return };
+    let job = Crashing::start(&cluster, &["--checkpoint-every", "0.3"], LENGTH);
+    job.wait_for("checkpoint_complete", 2);
+    let (coordinator, before) = (job.coordinator(), job.ranks());
+    let network = cluster.network().expect("the test's own");
+    cut(network, &coordinator);
+    let others = wait::until("the job to go on elsewhere", LIMIT, || {
+        let cut_off = ranks_on(&cluster, &coordinator);
+        let mut others = cluster.ranks_of(PROGRAM);
+        others.retain(|pid| !cut_off.contains(pid) && !before.contains(pid));
+        (others.len() == 4 && cut_off.is_empty()).then_some(others)
+    });
+    heal(network, &coordinator);
+    wait::until("one coordinator, another one", LIMIT, || {
+        let is_back = cluster.node_state(&coordinator) == "up";
+        (is_back && job.coordinator() != coordinator).then_some(())
+    });
+    let made = job.events("checkpoint_complete").len();
+    job.wait_for("checkpoint_complete", made + 2);
+    let mut now = cluster.ranks_of(PROGRAM);
+    now.sort_unstable();
+    let mut expected = others;
+    expected.sort_unstable();
+    assert_eq!(now, expected, "the old coordinator's return changed the job");
+    assert_eq!(job.events("inherited").len(), 1);
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn a_coordinator_that_is_cut_off_is_followed_by_an_heir_and_by_pcmctl() {
+    cuts_the_coordinator(Network::cut, Network::mend);
+}
+
+#[test]
+fn a_coordinator_that_is_cut_off_from_the_nodes_alone_lets_pcmctl_find_the_heir() {
+    cuts_the_coordinator(Network::part, Network::join);
 }

@@ -205,6 +205,7 @@ fn recording(ranks: u32, nodes: u32) -> String {
         started_us: begin_us,
         end: None,
         coordinator: node(0),
+        reign: 0,
     };
     serde_json::json!({ "status": status, "series": series, "events": events }).to_string()
 }

@@ -242,6 +242,7 @@ mod tests {
             started_us: 0,
             end: None,
             coordinator: name(),
+            reign: 0,
         };
         Seen {
             nodes: vec![node],

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// What accepting or starting a job may take: the way down a tree of daemons, each with a start of its own.
@@ -55,6 +56,8 @@ pub(crate) struct Attached<'a> {
     asked_to_end: u32,
     must_end_by: Option<Instant>,
     reader_gone: bool,
+    /// Who leads the job, when another daemon is being asked.
+    leader: Option<JoinHandle<Option<NodeName>>>,
 }
 
 enum Happening {
@@ -63,6 +66,8 @@ enum Happening {
     Signal(i32),
     Written(Written),
     Room(Option<mpsc::OwnedPermit<Piece>>),
+    /// Another daemon was asked who leads the job.
+    Leader(Option<NodeName>),
     Late,
 }
 
@@ -95,6 +100,7 @@ impl<'a> Attached<'a> {
             asked_to_end: 0,
             must_end_by: None,
             reader_gone: false,
+            leader: None,
         })
     }
 
@@ -104,13 +110,15 @@ impl<'a> Attached<'a> {
         let end = loop {
             match self.next_happening(room.is_none()).await {
                 Happening::Answer(Ok(DaemonToControl::JobEnded(end))) => break end,
-                Happening::Answer(Ok(DaemonToControl::LedBy { node })) => {
+                Happening::Answer(Ok(DaemonToControl::LedBy { node })) | Happening::Leader(Some(node)) => {
                     self.coordinator = node;
                     let moved = Failure::link("the job has another coordinator".to_owned());
                     if let Some(end) = self.attach_again(moved).await? {
                         break end;
                     }
                 }
+                Happening::Leader(None) => {}
+                Happening::Answer(Ok(DaemonToControl::CutOff)) => self.ask_who_leads(),
                 Happening::Answer(Ok(answer)) => self.on_answer(answer, &mut room).await?,
                 Happening::Answer(Err(failure)) if is_lost(&failure) => {
                     if let Some(end) = self.attach_again(failure).await? {
@@ -144,6 +152,10 @@ impl<'a> Attached<'a> {
             Some(written) = self.written.recv() => Happening::Written(written),
             permit = self.writer.room(), if needs_room => Happening::Room(permit),
             answer = self.link.next(), if !needs_room => Happening::Answer(answer),
+            leader = asked(&mut self.leader), if self.leader.is_some() => {
+                self.leader = None;
+                Happening::Leader(leader)
+            }
             chunk = self.input.next(), if self.input.is_ready() => Happening::Input(chunk),
             () = tokio::time::sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => Happening::Late,
         }
@@ -251,6 +263,19 @@ impl<'a> Attached<'a> {
         let _ = self.link.send(&request).await;
     }
 
+    /// The coordinator may be cut off: asks another daemon who leads the job.
+    fn ask_who_leads(&mut self) {
+        if self.leader.is_none() {
+            let (cluster, job, known) = (self.cluster.clone(), self.job, self.coordinator.clone());
+            self.leader = Some(tokio::spawn(async move {
+                let mut link = Link::open_elsewhere(&cluster, &known).await.ok()?;
+                let jobs = lookup::jobs(&mut link).await.ok()?;
+                let status = jobs.into_iter().find(|status| status.job == job)?;
+                (status.coordinator != known).then_some(status.coordinator)
+            }));
+        }
+    }
+
     /// Makes the link again; returns the job's end where it ended meanwhile.
     async fn attach_again(&mut self, lost: Failure) -> Result<Option<JobEnd>, Failure> {
         let begun = Instant::now();
@@ -270,6 +295,13 @@ impl<'a> Attached<'a> {
                 Ok(Some(other)) => return Err(Failure::unexpected("Attach", &other)),
                 Ok(None) => others_answer = true,
                 Err(failure) if is_lost(&failure) => {}
+                // That daemon was cut off, and has heard that another leads the job.
+                Err(failure) if failure.code == refusal::UNKNOWN_JOB => {
+                    if let Ok(Some(DaemonToControl::JobEnded(end))) = self.ask_any().await {
+                        return Ok(Some(end));
+                    }
+                    others_answer = true;
+                }
                 // It ended under another coordinator, which tells how.
                 Err(failure) if failure.code == refusal::JOB_ENDED => {
                     return self.end_elsewhere().await?.ok_or(failure).map(Some);
@@ -288,6 +320,11 @@ impl<'a> Attached<'a> {
             .into_iter()
             .find(|job| job.job == self.job)
             .and_then(|job| job.end))
+    }
+
+    async fn ask_any(&mut self) -> Result<Option<DaemonToControl>, Failure> {
+        let mut link = Link::open(self.cluster).await?;
+        self.ask_elsewhere(&mut link).await
     }
 
     /// Asks another daemon who leads the job now; its end where it has ended.
@@ -353,6 +390,11 @@ impl<'a> Attached<'a> {
             end.code
         })
     }
+}
+
+/// What a task found, if it was started.
+async fn asked(task: &mut Option<JoinHandle<Option<NodeName>>>) -> Option<NodeName> {
+    task.as_mut()?.await.ok().flatten()
 }
 
 /// The outcome, or a failure that says what did not happen in time.

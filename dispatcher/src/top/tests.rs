@@ -65,6 +65,7 @@ fn look(at: f64, ranks: u32, nodes: u32) -> Look {
         started_us: 0,
         end: None,
         coordinator: node_name(0),
+        reign: 0,
     };
     Look {
         at,

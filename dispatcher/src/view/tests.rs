@@ -58,6 +58,7 @@ fn status(size: u32) -> JobStatus {
             reason: String::new(),
         }),
         coordinator: node(0),
+        reign: 0,
     }
 }
 

@@ -69,6 +69,11 @@ pub enum Input {
         /// The iteration it goes on from.
         iteration: Option<Iteration>,
     },
+    /// Whether this coordinator may be cut off, so that another may lead the job.
+    Doubt {
+        /// Whether.
+        is_in_doubt: bool,
+    },
     /// What [`Effect::Restart`] asks for, or why it cannot be had now.
     Restarted(Result<Restarted, String>),
     /// Numbers below these were used by reconfigurations.
@@ -233,6 +238,8 @@ pub struct Coordinator {
     pub(super) recovery: Recovery,
     /// Counts the coordinators before this one, whose nodes were lost.
     pub(super) reign: u32,
+    /// Since when it may be cut off.
+    pub(super) doubts_since_us: Option<u64>,
 }
 
 impl Coordinator {
@@ -266,6 +273,7 @@ impl Coordinator {
             names: BTreeMap::new(),
             recovery: Recovery::new(&spec),
             reign: 0,
+            doubts_since_us: None,
             spec,
         };
         let worlds = worlds::worlds(coordinator.spec.world, shares, ProcessId(0), WorldId(0));
@@ -307,6 +315,7 @@ impl Coordinator {
             Input::Enlist { node } => self.on_enlist(now_us, node, &mut effects),
             Input::LayoutCommitted { layout } => self.on_layout_committed(now_us, layout, &mut effects),
             Input::Checkpoint { iteration } => self.on_checkpoint(iteration),
+            Input::Doubt { is_in_doubt } => self.on_doubt(now_us, is_in_doubt),
             Input::Restarted(restarted) => self.on_restarted(now_us, restarted, &mut effects),
             Input::NumbersUsed {
                 process_next,

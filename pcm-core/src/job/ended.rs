@@ -31,6 +31,17 @@ impl Ended {
             .find(|status| status.job == job)
     }
 
+    /// Those that were not led by their first coordinator, with the reign of their last.
+    pub fn inherited(&self) -> Vec<(JobId, u32)> {
+        let inherited = self.jobs.iter().filter(|(_, status)| status.reign > 0);
+        inherited.map(|(_, status)| (status.job, status.reign)).collect()
+    }
+
+    /// Another coordinator led the job, and knows how it ended, or leads it still.
+    pub fn forget(&mut self, job: JobId) {
+        self.jobs.retain(|(_, status)| status.job != job);
+    }
+
     /// All that are still remembered.
     pub fn list(&mut self, now_us: u64) -> impl Iterator<Item = &JobStatus> {
         self.forget_old(now_us);
@@ -64,6 +75,7 @@ mod tests {
             started_us: 0,
             end: None,
             coordinator: NodeName::new("n0").unwrap(),
+            reign: 0,
         }
     }
 
@@ -75,6 +87,15 @@ mod tests {
         assert!(ended.find(JobId(1)).is_some());
         assert_eq!(ended.list(REMEMBER_US + 1).map(|s| s.job.0).collect::<Vec<_>>(), [2]);
         assert!(ended.find(JobId(1)).is_none());
+    }
+
+    #[test]
+    fn an_end_that_another_knows_better_is_forgotten() {
+        let mut ended = Ended::default();
+        ended.remember(0, status(1));
+        ended.remember(0, status(2));
+        ended.forget(JobId(1));
+        assert!(ended.find(JobId(1)).is_none() && ended.find(JobId(2)).is_some());
     }
 
     #[test]

@@ -47,6 +47,7 @@ impl Coordinator {
     pub fn inherit(mut self, own: NodeName, lost: &NodeName, now_us: u64) -> (Self, Vec<Effect>) {
         self.own = own;
         self.reign += 1;
+        self.doubts_since_us = None;
         self.process_next = self.process_next.saturating_add(PROCESSES_AHEAD);
         self.world_next = self.world_next.saturating_add(WORLDS_AHEAD);
         let mut effects = vec![Effect::Note(EventKind::Inherited {

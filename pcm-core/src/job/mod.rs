@@ -3,6 +3,7 @@
 
 mod clearing;
 pub mod coordinator;
+pub mod doubting;
 pub mod ended;
 mod ending;
 pub mod inheriting;

@@ -322,6 +322,10 @@ impl Participant {
             }
             return;
         }
+        if is_command(&message) && *node != self.coordinator && *node != self.own {
+            // That node led the job before, and has not heard that another does.
+            return;
+        }
         match message {
             JobMessage::Start(order) => {
                 self.on_start(&order, effects);
@@ -474,4 +478,12 @@ impl Participant {
     pub fn is_emptied(&self) -> bool {
         matches!(self.phase, Phase::Emptied | Phase::Cleared)
     }
+}
+
+/// What only the job's coordinator may say.
+fn is_command(message: &JobMessage) -> bool {
+    matches!(
+        message,
+        JobMessage::Signal { .. } | JobMessage::EndProcesses { .. } | JobMessage::End { .. } | JobMessage::Close
+    )
 }

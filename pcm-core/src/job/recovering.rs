@@ -25,6 +25,10 @@ const PLACE_US_MAX: u64 = 60_000_000;
 /// A layout of a reconfiguration that was under way may have taken the next epoch; this one is above it.
 const EPOCHS_AHEAD: u64 = 2;
 
+fn is_left(stage: &NodeStage) -> bool {
+    matches!(stage, NodeStage::Active | NodeStage::Emptied)
+}
+
 /// A job that is being brought back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Recovering {
@@ -43,6 +47,8 @@ struct Go {
     ended_us: u64,
     not_before_us: u64,
     asked_us: Option<u64>,
+    /// Since when places are waited for.
+    waits_since_us: u64,
     restart: u32,
     rolled_back: u64,
 }
@@ -72,6 +78,8 @@ pub(super) struct Recovery {
     policy: CrashPolicy,
     /// The newest checkpoint that counts.
     checkpoint: Option<Iteration>,
+    /// Whether there ever was one.
+    had_checkpoint: bool,
     /// The furthest iteration any rank had begun when it was ended.
     reached: Iteration,
     pub(super) restarts: u32,
@@ -88,6 +96,7 @@ impl Recovery {
         Self {
             policy: CrashPolicy::new(limits),
             checkpoint: None,
+            had_checkpoint: false,
             reached: Iteration(0),
             restarts: 0,
             restores: None,
@@ -120,7 +129,9 @@ impl Coordinator {
         (end, fault): (JobEnd, Fault),
         effects: &mut Vec<Effect>,
     ) {
-        let is_possible = self.recovery.checkpoint.is_some() && self.spec.restarts_max > 0;
+        // Where another may lead the job, checkpoints that are out of reach here are not lost.
+        let may_be_elsewhere = self.recovery.had_checkpoint && self.is_in_doubt(now_us);
+        let is_possible = (self.recovery.checkpoint.is_some() || may_be_elsewhere) && self.spec.restarts_max > 0;
         match self.phase {
             Phase::Starting | Phase::Running if is_possible => {}
             Phase::Recovering(_) => return,
@@ -144,6 +155,7 @@ impl Coordinator {
     /// Another checkpoint is the newest that counts, or none is left.
     pub(super) fn on_checkpoint(&mut self, iteration: Option<Iteration>) {
         self.recovery.checkpoint = iteration;
+        self.recovery.had_checkpoint |= iteration.is_some();
     }
 
     /// A process that was started could not take its data up.
@@ -209,7 +221,6 @@ impl Coordinator {
 
     /// What the passing of time decides while it is brought back.
     pub(super) fn recovering_on_time(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
-        let is_left = |stage: &NodeStage| matches!(stage, NodeStage::Active | NodeStage::Emptied);
         let Phase::Recovering(recovering) = &mut self.phase else {
             return;
         };
@@ -234,11 +245,13 @@ impl Coordinator {
 
     /// Nothing runs any more: what follows?
     fn decide(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
+        let is_in_doubt = self.is_in_doubt(now_us);
         let Phase::Recovering(recovering) = &mut self.phase else {
             return;
         };
         let reached = self.recovery.reached;
-        let verdict = self.recovery.policy.on_crash(
+        let mut policy = self.recovery.policy.clone();
+        let verdict = policy.on_crash(
             Moment(now_us),
             Crash {
                 fault: recovering.fault,
@@ -246,6 +259,10 @@ impl Coordinator {
                 checkpoint: self.recovery.checkpoint,
             },
         );
+        if is_in_doubt && !matches!(verdict, Verdict::Restart { .. }) {
+            return;
+        }
+        self.recovery.policy = policy;
         effects.push(Effect::Note(EventKind::Crashed {
             reason: recovering.cause.clone(),
             reached,
@@ -262,6 +279,7 @@ impl Coordinator {
                 ended_us: now_us,
                 not_before_us: not_before.0,
                 asked_us: None,
+                waits_since_us: now_us,
                 restart,
                 rolled_back,
             });
@@ -294,6 +312,7 @@ impl Coordinator {
         restarted: Result<Restarted, String>,
         effects: &mut Vec<Effect>,
     ) {
+        let is_in_doubt = self.is_in_doubt(now_us);
         let Phase::Recovering(Recovering {
             go: Some(go),
             cause,
@@ -306,7 +325,7 @@ impl Coordinator {
         };
         let restarted = match restarted {
             Ok(restarted) => restarted,
-            Err(_) if now_us < since_us + PLACE_US_MAX => return,
+            Err(_) if is_in_doubt || now_us < go.waits_since_us + PLACE_US_MAX => return,
             Err(why) => {
                 let reason = format!("{}; it was not started again: {why}", end.reason);
                 let code = end.code;
@@ -360,10 +379,21 @@ impl Coordinator {
         self.order_worlds(worlds, super::coordinator::Role::Member, now_us, effects);
     }
 
+    /// There is no doubt any more: a place may be found that could not be before.
+    pub(super) fn wait_for_places_anew(&mut self, now_us: u64) {
+        if let Phase::Recovering(Recovering { go: Some(go), .. }) = &mut self.phase {
+            go.waits_since_us = now_us;
+        }
+    }
+
     pub(super) fn recovering_deadline(&self) -> Option<u64> {
         let Phase::Recovering(recovering) = &self.phase else {
             return None;
         };
+        if recovering.go.is_none() && !self.nodes.values().any(is_left) {
+            // Nothing but doubt keeps it from deciding.
+            return self.doubts_until();
+        }
         Some(match &recovering.go {
             None => (recovering.since_us + ENDING_US_MAX).min(recovering.sent_us + RESEND_US),
             Some(go) => go

@@ -110,6 +110,7 @@ impl Coordinator {
             started_us: self.accepted_us,
             end: self.end().cloned(),
             coordinator: self.own.clone(),
+            reign: self.reign,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::cluster::{JOB, node, spec};
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
+use pcm_core::job::doubting::DOUBT_US_MAX;
+use pcm_core::job::participant::{self, Participant};
 use pcm_core::job::placement::Share;
 use pcm_proto::ids::{Iteration, ProcessId};
 use pcm_proto::job::{JobState, WorldShape};
@@ -78,4 +80,98 @@ fn a_will_is_made_again_when_an_heir_would_do_something_else() {
     let iteration = Some(Iteration(40));
     coordinator.handle(2, Input::Checkpoint { iteration });
     assert_ne!(coordinator.gist(), before);
+}
+
+fn how_it_ended(effects: &[Effect]) -> Option<String> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Ended { end, .. } => Some(end.reason.clone()),
+        _ => None,
+    })
+}
+
+/// A coordinator that may be cut off, with nothing left but its own node, and that cleared.
+fn in_doubt() -> Coordinator {
+    let mut coordinator = started();
+    let iteration = Some(Iteration(40));
+    let inputs = [
+        Input::Checkpoint { iteration },
+        Input::Doubt { is_in_doubt: true },
+        Input::Checkpoint { iteration: None },
+        Input::NodeGone { node: node(1) },
+        Input::Said {
+            node: node(0),
+            message: JobMessage::Cleared,
+        },
+    ];
+    for input in inputs {
+        let effects = coordinator.handle(2, input);
+        assert_eq!(how_it_ended(&effects), None);
+    }
+    coordinator
+}
+
+#[test]
+fn a_coordinator_that_may_be_cut_off_does_not_end_the_job() {
+    let mut coordinator = in_doubt();
+    assert_eq!(coordinator.status().state, JobState::Recovering);
+    let certain = Input::Doubt { is_in_doubt: false };
+    let reason = how_it_ended(&coordinator.clone().handle(3, certain.clone()));
+    assert!(reason.is_some_and(|reason| reason.contains("no complete checkpoint is left")));
+    let iteration = Some(Iteration(40));
+    let effects = coordinator.handle(3, Input::Checkpoint { iteration });
+    assert!(effects.contains(&Effect::Restart { count: 2 }), "{effects:?}");
+    assert_eq!(how_it_ended(&coordinator.handle(4, certain)), None);
+}
+
+#[test]
+fn a_coordinator_that_finds_no_place_while_it_may_be_cut_off_keeps_looking() {
+    let mut coordinator = in_doubt();
+    let iteration = Some(Iteration(40));
+    coordinator.handle(3, Input::Checkpoint { iteration });
+    let minutes = |count: u64| count * 60_000_000;
+    let no_place = || Input::Restarted(Err("no node is there".into()));
+    let effects = coordinator.handle(minutes(5), no_place());
+    assert_eq!(how_it_ended(&effects), None);
+    coordinator.handle(minutes(5), Input::Doubt { is_in_doubt: false });
+    assert_eq!(how_it_ended(&coordinator.handle(minutes(5) + 1, no_place())), None);
+    let effects = coordinator.handle(minutes(7), no_place());
+    assert!(how_it_ended(&effects).is_some_and(|reason| reason.contains("no node is there")));
+}
+
+#[test]
+fn doubt_does_not_last_for_ever() {
+    let mut coordinator = in_doubt();
+    let deadline = coordinator.deadline().expect("somebody has to wake it");
+    assert_eq!(deadline, 2 + DOUBT_US_MAX);
+    assert_eq!(how_it_ended(&coordinator.handle(deadline - 1, Input::Tick)), None);
+    assert!(how_it_ended(&coordinator.handle(deadline, Input::Tick)).is_some());
+}
+
+#[test]
+fn a_node_obeys_only_the_coordinator_it_heard_of_last() {
+    let share = Share {
+        node: node(1),
+        count: 1,
+        host: 1,
+    };
+    let (_, effects) = Coordinator::accept(JOB, node(0), spec(1, WorldShape::Job), &[share], false, 0);
+    let order = effects.into_iter().find_map(|effect| match effect {
+        Effect::Send {
+            message: JobMessage::Start(order),
+            ..
+        } => Some(order),
+        _ => None,
+    });
+    let order = order.expect("an order to start");
+    let mut part = Participant::new(JOB, node(1), &order, "x".into());
+    let said = |number, message| participant::Input::Said {
+        node: node(number),
+        message,
+    };
+    part.handle(0, said(0, JobMessage::Start(order)));
+    part.handle(1, said(2, JobMessage::Close));
+    part.handle(1, said(2, JobMessage::End { grace_ms: 0 }));
+    assert!(!part.is_ending());
+    part.handle(2, said(0, JobMessage::End { grace_ms: 0 }));
+    assert!(part.is_ending());
 }

@@ -460,7 +460,7 @@ impl Daemon {
         if coordinated.audience != Audience::Attached(link) {
             return;
         }
-        if in_order {
+        if in_order && !self.is_in_doubt() {
             self.on_audience_left(job);
         } else {
             self.await_audience(job, RETURN_WITHIN);
@@ -477,9 +477,14 @@ impl Daemon {
     }
 
     pub(super) fn on_unattended_timer(&mut self, job: JobId) {
-        if self.jobs.get(&job).is_some_and(|job| job.audience == Audience::Awaited) {
-            self.on_audience_left(job);
+        if self.jobs.get(&job).is_none_or(|job| job.audience != Audience::Awaited) {
+            return;
         }
+        if self.is_in_doubt() {
+            // It may be attached to whoever leads the job by now.
+            return self.timers.arm(RETURN_WITHIN, Timer::Unattended(job));
+        }
+        self.on_audience_left(job);
     }
 
     fn on_audience_left(&mut self, job: JobId) {

@@ -20,6 +20,7 @@ use super::parked::Parked;
 use super::parts::Part;
 use super::peers::Peers;
 use super::shutdown::Stage;
+use super::sight::Sight;
 use super::timers::{Clock, Timer, Timers};
 use super::wills::Wills;
 use pcm_core::job::ended::Ended;
@@ -70,6 +71,7 @@ pub(super) struct Daemon {
     pub(super) parked: Parked,
     pub(super) kept: KeptParts,
     pub(super) wills: Wills,
+    pub(super) sight: Sight,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
     pub(super) closed: VecDeque<JobId>,
@@ -141,6 +143,7 @@ impl Daemon {
             parked: Parked::default(),
             kept: KeptParts::default(),
             wills: Wills::default(),
+            sight: Sight::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
             closed: VecDeque::new(),
@@ -230,6 +233,7 @@ impl Daemon {
             Timer::Agent => self.start_agent(),
             Timer::AgentSilent => self.on_agent_silence(),
             Timer::Wills => self.open_wills(),
+            Timer::Sight => self.on_sight_timer(),
             Timer::Orphans(node) => self.on_orphans_timer(&node),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
         }

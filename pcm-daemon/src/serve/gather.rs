@@ -154,7 +154,9 @@ impl Daemon {
                 self.answer(from, DaemonToControl::Nodes(statuses));
             }
             Wanted::Jobs(mut jobs) => {
-                jobs.sort_by_key(|status| status.job);
+                // Of a job that an heir took over, its old coordinator may not have heard yet.
+                jobs.sort_by_key(|status| (status.job, std::cmp::Reverse(status.reign)));
+                jobs.dedup_by_key(|status| status.job);
                 self.answer(from, DaemonToControl::Jobs(jobs));
             }
             Wanted::Ranks { status, ranks } => self.answer_ps(from, *status, ranks),

@@ -85,6 +85,7 @@ impl Daemon {
         }
         let report = self.nodes.others().find(|report| report.node == *node);
         if let Some(report) = report {
+            self.sight.note_host(node, report.host == self.nodes.own().host);
             self.record(&Record::Node(Box::new(report)));
         }
         if change == Change::Returned {
@@ -111,12 +112,15 @@ impl Daemon {
             name: node.clone(),
             on_purpose,
         });
+        if !on_purpose {
+            self.note_loss(node);
+        }
         self.on_lead_node_gone(node);
         self.end_on_node(node);
         self.reform_node(&reform::Input::NodeGone { node: node.clone() });
         self.on_asked_node_gone(node);
         self.peers.drop_links(node);
-        self.on_wills_node_gone(node, on_purpose);
+        self.on_wills_node_gone();
     }
 
     fn end_on_node(&mut self, node: &NodeName) {
@@ -138,6 +142,8 @@ impl Daemon {
         let mut missing: Vec<NodeName> = nodes.filter(|node| !self.nodes.is_live(node)).collect();
         missing.sort();
         missing.dedup();
+        missing.iter().for_each(|node| self.note_loss(node));
+        self.tell_doubt();
         for node in missing {
             tracing::warn!(%node, "this node of a job was not seen since the daemon started again");
             self.on_lead_node_gone(&node);

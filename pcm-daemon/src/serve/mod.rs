@@ -42,6 +42,7 @@ mod ps;
 mod reconfiguring;
 mod series;
 mod shutdown;
+mod sight;
 mod start;
 mod timers;
 mod traces;

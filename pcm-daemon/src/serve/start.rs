@@ -297,6 +297,7 @@ impl Daemon {
         }
         for report in past.nodes {
             self.peers.set_address(&report.node, &report.address);
+            self.sight.note_host(&report.node, report.host == self.nodes.own().host);
         }
         let mut written = past.written;
         for (job, state) in past.coordinators {

@@ -52,6 +52,8 @@ pub(super) enum Timer {
     Unneeded(ParkKey),
     /// A job whose coordinator is gone may be ours to lead.
     Wills,
+    /// This node may see more of the cluster, or know that it does not.
+    Sight,
     /// Copies that a node's daemon had ordered may be of no use.
     Orphans(NodeName),
     /// The agent should be started again.

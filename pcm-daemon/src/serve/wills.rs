@@ -16,8 +16,8 @@ use pcm_proto::control::DaemonToControl;
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::{Iteration, JobId, NodeName};
 use pcm_proto::peer::JobMessage;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Heirs of a job: it goes on when its coordinator's node and one of these are lost at once.
 const HEIRS: usize = 2;
@@ -25,17 +25,8 @@ const HEIRS: usize = 2;
 /// A `pcmctl` finds its job's new coordinator within this time: it asks the cluster all the while.
 const RETURN_AFTER_LOSS_WITHIN: Duration = Duration::from_secs(30);
 
-/// What the failure detector may be off by when it says how long a node was silent.
-const ROUNDING: Duration = Duration::from_millis(100);
-
-/// Who was cut off and is back sees the others, and hears who leads what, within this time.
-const REJOINS_WITHIN: Duration = Duration::from_secs(6);
-
 /// An heir that may not open its will now looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-
-/// Losses that are remembered; more nodes than that do not fail in seconds, or nothing can be done about it.
-const LOSSES_MAX: usize = 1024;
 
 /// What the coordinator told its heirs last.
 #[derive(Debug, Default)]
@@ -50,15 +41,10 @@ struct Will {
     bytes: Vec<u8>,
 }
 
-/// Wills that other nodes left here, and the losses of late.
+/// Wills that other nodes left here.
 #[derive(Debug, Default)]
 pub(super) struct Wills {
     held: BTreeMap<JobId, Will>,
-    losses: VecDeque<(Instant, NodeName)>,
-    /// Nodes that were lost at one time and were more than stayed.
-    majority: BTreeSet<NodeName>,
-    /// Since when enough of them are back.
-    rejoined: Option<Instant>,
 }
 
 type Content = (Coordinator, Vec<(Iteration, Vec<u8>)>);
@@ -157,70 +143,15 @@ impl Daemon {
                 self.send_will(job, node);
             }
         }
+        for (job, reign) in self.ended.inherited() {
+            self.send_job(node, job, JobMessage::Led { reign });
+        }
     }
 
     /// A node is gone: its jobs may be ours now, and jobs here may need other heirs.
-    pub(super) fn on_wills_node_gone(&mut self, node: &NodeName, on_purpose: bool) {
-        if !on_purpose {
-            self.note_loss(node);
-        }
+    pub(super) fn on_wills_node_gone(&mut self) {
         self.leave_wills();
         self.open_wills();
-    }
-
-    /// Nodes that one reason took out of reach are all found within this time after the first: until then an heir that
-    /// lost the coordinator cannot know whether it is cut off itself.
-    fn certain_after(&self) -> Duration {
-        self.spec.patience() + ROUNDING
-    }
-
-    /// Nodes that are lost within this time are taken to be lost for one reason: they died together, or this one is cut
-    /// off.
-    fn one_reason_within(&self) -> Duration {
-        self.certain_after() * 2
-    }
-
-    fn note_loss(&mut self, node: &NodeName) {
-        let one_reason_within = self.one_reason_within();
-        let losses = &mut self.wills.losses;
-        losses.push_back((Instant::now(), node.clone()));
-        losses.retain(|(at, _)| at.elapsed() < one_reason_within);
-        if losses.len() > LOSSES_MAX {
-            losses.pop_front();
-        }
-        let lost: BTreeSet<NodeName> = losses.iter().map(|(_, node)| node.clone()).collect();
-        if lost.len() > self.nodes.others().count() + 1 {
-            self.wills.majority.extend(lost);
-            self.wills.rejoined = None;
-        }
-    }
-
-    /// Whether most of the cluster went out of reach at one time and is not back, or came back just now: others may go on
-    /// with its jobs.
-    pub(super) fn is_cut_off(&self) -> bool {
-        let since = self.wills.rejoined.filter(|_| self.sees_enough());
-        let is_back = since.is_some_and(|at| at.elapsed() >= REJOINS_WITHIN);
-        !self.wills.majority.is_empty() && !is_back
-    }
-
-    fn sees_enough(&self) -> bool {
-        let lost = self.wills.majority.iter().filter(|node| !self.nodes.is_live(node));
-        lost.count() <= self.nodes.others().count() + 1
-    }
-
-    /// Who was cut off may see enough of the cluster again.
-    pub(super) fn note_rejoined(&mut self) {
-        if self.sees_enough() {
-            self.wills.rejoined.get_or_insert_with(Instant::now);
-        } else {
-            self.wills.rejoined = None;
-        }
-    }
-
-    /// Whether a node was lost so lately that others may be about to be.
-    fn is_just_lost(&self, node: &NodeName) -> bool {
-        let mut losses = self.wills.losses.iter();
-        losses.any(|(at, known)| known == node && at.elapsed() < self.certain_after())
     }
 
     /// Takes over the jobs whose coordinator's node is gone, and every heir before this one with it.
@@ -295,6 +226,9 @@ impl Daemon {
             if *node != self.own {
                 self.abdicate(job, node);
             }
+        }
+        if self.ended.find(job).is_some_and(|status| status.reign < reign) {
+            self.ended.forget(job);
         }
         self.wills.held.remove(&job);
         self.report_holdings_to(job, node);

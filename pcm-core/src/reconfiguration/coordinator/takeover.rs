@@ -93,6 +93,9 @@ impl Coordinator {
 
     /// A voter repeats its promise, perhaps with news.
     pub(in super::super) fn on_standing(&mut self, step: &mut Step<'_>, from: &NodeName, standing: &Standing) {
+        if matches!(self.state, State::Idle) {
+            return self.take_up(step, standing);
+        }
         let State::Resolving(resolve) = &mut self.state else {
             return;
         };
@@ -100,6 +103,19 @@ impl Coordinator {
         resolve.answers.insert(from.clone(), agreed);
         resolve.stand = resolve.stand.or(stands(standing, resolve.attempt));
         self.check_resolved(step);
+    }
+
+    /// A relaunch that a predecessor committed is not carried out everywhere: of those who were asked when the lease was won
+    /// none had part in it any more.
+    fn take_up(&mut self, step: &mut Step<'_>, standing: &Standing) {
+        let Some((attempt, plan, _)) = &standing.engaged else {
+            return;
+        };
+        let is_open = step.record.made_by == Some(*attempt) && self.finished != Some(*attempt);
+        if is_open && plan.mode == Mode::Relaunch && step.record.lost.is_none() {
+            let open = inherited(*attempt, plan.clone(), None);
+            self.close_inherited(step, open, Decision::Committed);
+        }
     }
 
     /// One participant that has not agreed and, having promised, never will, proves that nothing was committed. So does
