@@ -3,7 +3,7 @@
 
 use rustix::process::Signal;
 use tests::{
-    cluster::Cluster,
+    cluster::{Cluster, DEFAULT_PATIENCE},
     crashing::{Crashing, kill_node},
     processes,
 };
@@ -197,7 +197,8 @@ fn two_sites() -> Cluster {
         .zip(sites)
         .map(|(node, site)| format!("n{node} 127.0.0.1 site={site}\n"));
     std::fs::write(&hosts, lines.collect::<String>()).expect("a file of the test");
-    let up = cluster.boot(&["--hosts", hosts.to_str().expect("a path in UTF-8")]);
+    let hosts = hosts.to_str().expect("a path in UTF-8");
+    let up = cluster.boot_with(&["--hosts", hosts], &[DEFAULT_PATIENCE]);
     assert!(up.status.success(), "{up:?}");
     cluster
 }
