@@ -212,37 +212,44 @@ fn files_that_cannot_be_written_are_told_and_the_program_goes_on() {
     cluster.down();
 }
 
-/// A job whose only node is taken away ends there with a checkpoint on a partner, from which it goes on when a node of that
-/// name is back, and in files, from which anybody can go on.
+/// The newcomers of a job's reconfigurations are not ready before its node is taken away, while its ranks iterate.
+const CANNOT_LEAVE: (&str, &str) = ("PCM_HOLD", "preparing:60000");
+
+/// A job that does not leave a node in time goes on elsewhere, from a checkpoint whose parts of that node are on a partner, and
+/// that is in files, too.
 fn survives_on_partner_and_in_files(take_away: fn(&Cluster)) {
+    const LENGTH: (u64, u32) = (4000, 2500);
     let mut cluster = Cluster::place();
-    let up = cluster.boot_with(&["--local", "3"], &[("PCM_NOTICE_SECONDS", "12")]);
+    let up = cluster.boot_with(&["--local", "3"], &[("PCM_NOTICE_SECONDS", "8")]);
     assert!(up.status.success(), "{up:?}");
     let kept = cluster.files().join("kept");
     let place = kept.to_str().expect("a path in UTF-8").to_owned();
-    let variables = [("PCM_CHECKPOINT_DIR", place.as_str())];
-    let job = Crashing::start_with(&cluster, &["--nodes", "n1"], (2000, 2500), &variables);
+    let variables = [("PCM_CHECKPOINT_DIR", place.as_str()), CANNOT_LEAVE];
+    let job = Crashing::start_with(&cluster, &[], LENGTH, &variables);
     wait::until("its ranks", LIMIT, || (job.ranks().len() == 4).then_some(()));
+    assert_eq!(job.coordinator(), "n0");
     take_away(&cluster);
     wait::until("the end of the node", LIMIT, || {
         let state = cluster.node_state("n1");
         (state.is_empty() || state == "gone").then_some(())
     });
+    job.wait_for("recovered", 1);
     let newest = published(&kept)
         .pop()
         .unwrap_or_else(|| panic!("no files: {}", cluster.logs()));
     assert!(drafts(&kept).is_empty(), "{:?}", drafts(&kept));
-    let joined = cluster.run(&["join", "n1"]);
-    assert!(joined.status.success(), "{joined:?}");
-    job.wait_for("recovered", 1);
-    let from = job.events("recovered")[0]["from"].as_u64();
-    assert!(from > Some(0), "from the beginning");
+    // Nobody else has what was in the memory of the lost node.
+    wait::until("a rank to kill", LIMIT, || job.kill_rank(0).then_some(()));
+    job.wait_for("recovered", 2);
+    let recovered = job.events("recovered");
+    assert_eq!(recovered[1]["from"], recovered[0]["from"]);
+    assert!(recovered[1]["from"].as_u64() > Some(0), "from the beginning");
     job.ends_right();
     let restarted = cluster.run(&["restart", newest.to_str().expect("UTF-8"), "-n", "2"]);
     assert!(restarted.status.success(), "{restarted:?}");
     assert_eq!(
         Closing::read(&restarted.stdout).checksum,
-        Crashing::expected_checksum(2000)
+        Crashing::expected_checksum(LENGTH.0)
     );
     cluster.down();
 }
@@ -257,7 +264,7 @@ fn notice_leaves_a_checkpoint_on_a_partner_and_in_files() {
 #[test]
 fn a_drain_with_a_deadline_leaves_a_checkpoint_on_a_partner_and_in_files() {
     survives_on_partner_and_in_files(|cluster| {
-        let drained = cluster.run(&["drain", "n1", "--deadline", "10"]);
+        let drained = cluster.run(&["drain", "n1", "--deadline", "6"]);
         assert!(drained.status.success(), "{drained:?}");
         let removed = cluster.run(&["remove", "n1"]);
         assert!(removed.status.success(), "{removed:?}");

@@ -12,7 +12,7 @@ use crate::moment::Moment;
 use pcm_proto::ids::{Epoch, NodeName, ProcessId};
 use pcm_proto::layout::Layout;
 use pcm_proto::reconfiguration::{
-    Attempt, Failure, LeaseMessage, Order, Phase, ReconfigurationMessage, Reign, Standing,
+    AbortReason, Attempt, Decision, Failure, LeaseMessage, Order, Phase, ReconfigurationMessage, Reign, Standing,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -285,7 +285,12 @@ impl Parts<'_> {
                 self.coordinator.on_fate_known(step);
             }
             ReconfigurationMessage::AskDecision { attempt } => {
-                if step.record.fate(attempt).is_some() || !self.answers_with_newer_layout(step, from, attempt.epoch) {
+                if self.coordinator.is_void(step, attempt) {
+                    let reason = AbortReason::CoordinatorReplaced;
+                    step.send_decided(from, attempt, Decision::Aborted { reason }, false);
+                } else if step.record.fate(attempt).is_some()
+                    || !self.answers_with_newer_layout(step, from, attempt.epoch)
+                {
                     self.participant.on_ask_decision(step, from, attempt);
                 }
                 self.coordinator.bury_there(step, from);

@@ -105,6 +105,16 @@ impl Coordinator {
         self.check_resolved(step);
     }
 
+    /// Whether nothing can have come of an attempt of a predecessor, and nobody waits for what comes of it: this daemon has
+    /// part in it, never agreed to it and never will, and nothing is under way.
+    pub(in super::super) fn is_void(&self, step: &Step<'_>, attempt: Attempt) -> bool {
+        let record = &step.record;
+        let is_past = attempt.epoch == record.epoch() && attempt.reign() < record.promised;
+        let has_no_part = record.engaged.is_none() && record.left_standing.is_none();
+        let is_idle = matches!(self.state, State::Idle) && record.is_holder() && record.lost.is_none();
+        is_past && has_no_part && is_idle && record.fate(attempt).is_none()
+    }
+
     /// A relaunch that a predecessor committed is not carried out everywhere: of those who were asked when the lease was won
     /// none had part in it any more.
     fn take_up(&mut self, step: &mut Step<'_>, standing: &Standing) {
