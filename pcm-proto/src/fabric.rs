@@ -1,5 +1,6 @@
-//! What carries the messages of a daemon: what its owner wished for and what is in use; and how a message to another
-//! daemon is laid out in a datagram. Never does I/O, and chooses nothing.
+//! What carries the messages of a daemon: what its owner wished for and what is in use; how a message to another daemon
+//! says its ordinal among those before and after it; and how it is laid out in a datagram. Never does I/O, and chooses
+//! nothing.
 
 use crate::{
     frame::{self, EncodeError, FrameKind, HEADER_LENGTH, MessageError},
@@ -42,6 +43,35 @@ pub struct FabricReport {
     pub why_not: Vec<String>,
 }
 
+/// Where a message stands among those of one daemon to another that keep their order, whatever carries each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ordinal {
+    /// The sender's life: another daemon of the same node has another.
+    pub boot: u64,
+    /// Its number among the messages of this life to this receiver, counted from 0.
+    pub number: u64,
+    /// Messages with lower numbers may be lost with a link that broke; whoever never had them waits for none of them.
+    pub since: u64,
+}
+
+/// What comes over a link between daemons.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Its ordinal; none for a message that keeps no order.
+    pub ordinal: Option<Ordinal>,
+    /// The message.
+    pub message: DaemonToDaemon,
+}
+
+/// A [`Told`] for its sender, who keeps the message.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Telling<'a> {
+    /// Its ordinal; none for a message that keeps no order.
+    pub ordinal: Option<Ordinal>,
+    /// The message.
+    pub message: &'a DaemonToDaemon,
+}
+
 /// What a datagram between daemons holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Spoken {
@@ -49,8 +79,8 @@ pub enum Spoken {
     Said {
         /// The node.
         from: NodeName,
-        /// The message.
-        message: Box<DaemonToDaemon>,
+        /// The message and its ordinal.
+        told: Told,
     },
     /// Somebody measures how long this takes; the bytes mean nothing.
     Measured(#[serde(with = "serde_bytes")] Vec<u8>),
@@ -58,10 +88,7 @@ pub enum Spoken {
 
 #[derive(Serialize)]
 enum Speaking<'a> {
-    Said {
-        from: &'a NodeName,
-        message: &'a DaemonToDaemon,
-    },
+    Said { from: &'a NodeName, told: Telling<'a> },
     Measured(#[serde(with = "serde_bytes")] &'a [u8]),
 }
 
@@ -95,8 +122,8 @@ impl fmt::Display for SpokenError {
 impl std::error::Error for SpokenError {}
 
 /// A message as the bytes of a datagram of at most `max` bytes.
-pub fn say(from: &NodeName, message: &DaemonToDaemon, max: usize) -> Result<Vec<u8>, EncodeError> {
-    pack(&Speaking::Said { from, message }, max)
+pub fn say(from: &NodeName, told: Telling<'_>, max: usize) -> Result<Vec<u8>, EncodeError> {
+    pack(&Speaking::Said { from, told }, max)
 }
 
 /// A datagram that means nothing, of about this length.
@@ -129,17 +156,58 @@ pub fn understand(bytes: &[u8]) -> Result<Spoken, SpokenError> {
 mod tests {
     use super::*;
 
+    const ORDINAL: Ordinal = Ordinal {
+        boot: 0x0102_0304_0506_0708,
+        number: 9,
+        since: 4,
+    };
+
     fn said() -> (NodeName, DaemonToDaemon) {
         (NodeName::new("n1").unwrap(), DaemonToDaemon::Membership(vec![1, 2, 3]))
+    }
+
+    fn telling(message: &DaemonToDaemon) -> Telling<'_> {
+        Telling {
+            ordinal: Some(ORDINAL),
+            message,
+        }
+    }
+
+    #[test]
+    fn what_a_sender_tells_is_what_its_receiver_is_told() {
+        let (_, message) = said();
+        for ordinal in [None, Some(ORDINAL)] {
+            let mut bytes = Vec::new();
+            let telling = Telling {
+                ordinal,
+                message: &message,
+            };
+            frame::encode(FrameKind::Message, &telling, 100, &mut bytes).unwrap();
+            let told: Told = frame::decode(&bytes[HEADER_LENGTH..]).unwrap();
+            assert_eq!((told.ordinal, told.message), (ordinal, message.clone()));
+        }
+    }
+
+    #[test]
+    fn golden_bytes_of_a_told_message_do_not_change() {
+        let (_, message) = said();
+        let mut bytes = Vec::new();
+        frame::encode(FrameKind::Message, &telling(&message), 100, &mut bytes).unwrap();
+        let golden: &[u8] =
+            b"\x92\x93\xcf\x01\x02\x03\x04\x05\x06\x07\x08\x09\x04\x81\xaaMembership\xc4\x03\x01\x02\x03";
+        assert_eq!(&bytes[HEADER_LENGTH..], golden);
     }
 
     #[test]
     fn a_datagram_says_who_speaks_and_what() {
         let (from, message) = said();
-        let bytes = say(&from, &message, 1000).unwrap();
+        let bytes = say(&from, telling(&message), 1000).unwrap();
         let spoken = Spoken::Said {
             from,
-            message: Box::new(message),
+            told: Told {
+                ordinal: Some(ORDINAL),
+                message,
+            },
         };
         assert_eq!(understand(&bytes).unwrap(), spoken);
         assert!(matches!(understand(&measure(200).unwrap()), Ok(Spoken::Measured(bytes)) if bytes.len() == 200));
@@ -148,7 +216,7 @@ mod tests {
     #[test]
     fn a_datagram_of_another_version_or_cut_short_is_refused() {
         let (from, message) = said();
-        let mut bytes = say(&from, &message, 1000).unwrap();
+        let mut bytes = say(&from, telling(&message), 1000).unwrap();
         assert!(matches!(
             understand(&bytes[..bytes.len() - 1]),
             Err(SpokenError::Message(_))
@@ -161,10 +229,10 @@ mod tests {
     #[test]
     fn what_is_longer_than_allowed_is_no_datagram() {
         let (from, message) = said();
-        let length = say(&from, &message, 1000).unwrap().len();
-        assert!(say(&from, &message, length).is_ok());
+        let length = say(&from, telling(&message), 1000).unwrap().len();
+        assert!(say(&from, telling(&message), length).is_ok());
         assert!(matches!(
-            say(&from, &message, length - 1),
+            say(&from, telling(&message), length - 1),
             Err(EncodeError::TooLarge { .. })
         ));
     }

@@ -1,4 +1,4 @@
-//! Nodes with networks of their own on one machine, each joined to the others by a link that a test can cut. What `up`
+//! Nodes with networks of their own on one machine, each joined to the others by a link that a test can cut or filter. What `up`
 //! starts over ssh runs there. Needs root; must never touch a network that it did not make.
 
 use std::{
@@ -8,6 +8,9 @@ use std::{
     process::{self, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
+
+/// Name of a test's rules in a node's network.
+const TABLE: &str = "pcmt";
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -90,6 +93,32 @@ impl Network {
     /// Nothing passes between this node and the others any more.
     pub fn cut(&self, node: &str) {
         assert!(self.at(&self.front(), &["link", "set", node, "down"]), "no link {node}");
+    }
+
+    /// What comes to this node meets this rule of nftables, until it is [opened](Self::open). False where there are none.
+    pub fn filter(&self, node: &str, rule: &str) -> bool {
+        let rules = format!(
+            "add table ip {TABLE}\nadd chain ip {TABLE} in {{ type filter hook input priority 0; }}\n\
+             add rule ip {TABLE} in {rule}\n"
+        );
+        self.nft(node, &rules)
+    }
+
+    /// Everything comes to this node again.
+    pub fn open(&self, node: &str) {
+        assert!(
+            self.nft(node, &format!("delete table ip {TABLE}\n")),
+            "no rules at {node}"
+        );
+    }
+
+    fn nft(&self, node: &str, rules: &str) -> bool {
+        let path = self.folder.join("rules");
+        fs::write(&path, rules).expect("a file of the test");
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &format!("{}-{node}", self.name), "nft", "-f"]);
+        let status = command.arg(&path).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
     }
 
     /// It passes again.

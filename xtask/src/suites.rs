@@ -6,7 +6,7 @@ use crate::{
     environment::Environment,
     failure::{Failure, OnPath},
     repository::Repository,
-    softroce, tools,
+    softroce, tools, wheel,
 };
 use clap::ValueEnum;
 use std::{
@@ -44,6 +44,9 @@ const OF_TARGETS: [(Suite, &str); 4] = [
 /// Targets with tests that drive a browser begin so.
 const NEEDS_BROWSER: &str = "system_dashboard";
 
+/// Targets with tests that filter packets begin so.
+const NEEDS_FILTER: &str = "fault_fabric";
+
 /// What is to be run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen<'a> {
@@ -56,6 +59,11 @@ pub(crate) struct Chosen<'a> {
 
 /// Names the rounds of the tests that strike at random.
 const ROUNDS_VARIABLE: &str = "PCM_CHAOS_ROUNDS";
+
+fn has_nft() -> bool {
+    let version = Command::new("nft").arg("--version").stdout(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
 
 /// Runs a suite and closes with the counts over all runners.
 pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Chosen<'_>) -> Result<(), Failure> {
@@ -90,6 +98,10 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
         && let Err(failure) = browser::bring()
     {
         println!("the dashboard's tests in a browser cannot run: {failure}");
+    }
+    if targets.iter().any(|name| name.starts_with(NEEDS_FILTER)) && !has_nft() {
+        // Its tests say themselves that they cannot run without.
+        wheel::install_system_package("nftables");
     }
     if targets.iter().any(|name| name.starts_with("rdma_"))
         && let Err(failure) = softroce::bring(repository, environment)

@@ -31,20 +31,18 @@ pub(crate) async fn check(patient: &Patient) -> Vec<Finding> {
 fn finding(fabric: &FabricReport, names: &[&str]) -> Finding {
     let names = names.join(" ");
     let why_not = fabric.why_not.join("; ");
-    if fabric.datagrams == "none" {
-        return Finding::warning(
-            "fabric",
-            format!("{names}: {} for everything. Not {why_not}", fabric.connections),
-            "open the port for UDP too, and boot with --fabric auto",
-        );
-    }
-    Finding::ok(
-        "fabric",
-        format!(
-            "{names}: {} for small messages, {} for the rest. Not {why_not}",
-            fabric.datagrams, fabric.connections
+    let found = match fabric.datagrams.as_str() {
+        "none" => format!("{names}: {} for everything. Not {why_not}", fabric.connections),
+        datagrams => format!(
+            "{names}: {datagrams} for small messages, {} for the rest. Not {why_not}",
+            fabric.connections
         ),
-    )
+    };
+    if fabric.why_not.iter().any(|why| why.starts_with("udp")) {
+        let next = "open the port for UDP too, and boot with --fabric udp";
+        return Finding::warning("fabric", found, next);
+    }
+    Finding::ok("fabric", found)
 }
 
 /// Measures what exchanges cost between here and the daemons, and puts it where they read it.
@@ -104,8 +102,14 @@ mod tests {
             sound.verdict == Verdict::Ok && sound.found.contains("no device"),
             "{sound:?}"
         );
-        fabric.datagrams = "none".into();
+        fabric.why_not.push("udp to n1: silent".into());
         assert_eq!(finding(&fabric, &["n0"]).verdict, Verdict::Warning);
+        fabric.datagrams = "none".into();
+        let nothing = finding(&fabric, &["n0"]);
+        assert!(
+            nothing.verdict == Verdict::Warning && nothing.found.contains("for everything"),
+            "{nothing:?}"
+        );
     }
 
     #[test]

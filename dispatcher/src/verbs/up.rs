@@ -53,9 +53,9 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Fabric {
-    /// What is known to work: TCP for everything
+    /// What is known best: TCP for everything
     Auto,
-    /// UDP for small messages, TCP for the rest (on trial)
+    /// UDP for small messages, TCP for the rest and where UDP does not pass
     Udp,
     /// TCP for everything
     Tcp,

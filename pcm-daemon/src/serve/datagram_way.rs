@@ -45,8 +45,18 @@ impl Way {
         self.has_worked && self.failures == 0 && self.retry_at.is_none()
     }
 
-    /// A datagram was confirmed, or one came from the node.
-    pub(super) fn on_heard(&mut self) -> Option<Turn> {
+    /// Whether connections carry everything, because datagrams are not confirmed.
+    pub(super) fn is_silent(&self) -> bool {
+        self.retry_at.is_some()
+    }
+
+    /// A datagram came from the node: once there and back was a way. There may be none there any more.
+    pub(super) fn on_heard(&mut self) {
+        self.has_worked = true;
+    }
+
+    /// A datagram was confirmed.
+    pub(super) fn on_confirmed(&mut self) -> Option<Turn> {
         self.has_worked = true;
         self.failures = 0;
         self.retry_at.take().map(|_| Turn::Heard)
@@ -91,8 +101,16 @@ mod tests {
         let later = now + RETRY_AFTER;
         assert!(way.take_leave(later));
         assert!(!way.take_leave(later));
-        assert_eq!(way.on_heard(), Some(Turn::Heard));
+        assert_eq!(way.on_confirmed(), Some(Turn::Heard));
         assert!(way.take_leave(later) && way.is_proven());
+    }
+
+    #[test]
+    fn a_node_that_is_heard_may_not_hear_us() {
+        let now = Instant::now();
+        let mut way = silent(now);
+        way.on_heard();
+        assert!(way.is_silent() && !way.take_leave(now) && !way.is_proven());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use pcm_fabric::datagram::{
     Datagram, DatagramLimits, DatagramService as _, ExchangeError, MESSAGE_LENGTH_MAX, PACKET_LENGTH_SAFE, key_epoch,
 };
 use pcm_fabric::hybrid::{Choice, Service, Tuning};
-use pcm_proto::fabric::{FabricReport, FabricWish, Spoken, TUNING_FILE, say, understand};
+use pcm_proto::fabric::{FabricReport, FabricWish, Spoken, TUNING_FILE, Telling, say, understand};
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
 use std::collections::BTreeMap;
@@ -24,6 +24,9 @@ const CONFIRM_WITHIN: Duration = Duration::from_millis(500);
 /// The same for a message that others wait behind.
 const CONFIRM_IN_ORDER_WITHIN: Duration = Duration::from_millis(250);
 
+/// What is said of a node that is connected and confirms no datagrams.
+pub(super) const SILENT: &str = "it confirms no datagrams while it can be connected to: UDP may be blocked on the way";
+
 /// Where a connection is there already, it is as fast for everything that takes more than one packet.
 const BESIDE_LINK_MAX: usize = PACKET_LENGTH_SAFE - 132;
 
@@ -32,9 +35,9 @@ const BESIDE_LINK_MAX: usize = PACKET_LENGTH_SAFE - 132;
 pub(super) enum Manner {
     /// It may be lost, come twice, or overtake others.
     Loose,
-    /// It may come twice, but not overtake others.
+    /// It is numbered: it comes once in each life of its receiver, and in its order.
     InOrder,
-    /// It may neither: only a connection can carry it.
+    /// The same, and another life of its receiver does not get it again: only a connection can carry it.
     Once,
 }
 
@@ -75,7 +78,8 @@ pub(super) struct Number(u64);
 pub(super) struct Sent {
     pub(super) node: NodeName,
     pub(super) number: Number,
-    pub(super) message: Box<DaemonToDaemon>,
+    /// The message, where its sender did not keep it.
+    pub(super) message: Option<Box<DaemonToDaemon>>,
     pub(super) outcome: Result<(), ExchangeError>,
 }
 
@@ -84,7 +88,8 @@ pub(super) struct Sent {
 pub(super) struct Datagrams {
     own: NodeName,
     endpoint: Option<Datagram<SocketAddr>>,
-    report: FabricReport,
+    /// Why nothing better is in use, wherever the message goes.
+    why_not: Vec<String>,
     tuning: Tuning,
     tuning_file: PathBuf,
     tuned_at: Option<SystemTime>,
@@ -109,13 +114,9 @@ impl Datagrams {
             FabricWish::Rdma => {
                 return Err("InfiniBand and RoCE are not used by daemons yet: boot with --fabric auto".to_owned());
             }
-            FabricWish::Tcp => {
-                why_not.push("udp: the cluster was booted with --fabric tcp".to_owned());
-                None
-            }
-            // A message about a job that is confirmed late comes a second time over its link, which not all of them bear.
-            FabricWish::Auto => {
-                why_not.push("udp: on trial, only by --fabric udp".to_owned());
+            FabricWish::Auto | FabricWish::Tcp => {
+                let wished = if wish == FabricWish::Tcp { "tcp" } else { "auto" };
+                why_not.push(format!("udp: the cluster was booted with --fabric {wished}, not udp"));
                 None
             }
             FabricWish::Udp => match Datagram::udp(port, key, epoch, DatagramLimits::default()).await {
@@ -133,12 +134,8 @@ impl Datagrams {
         }
         let mut datagrams = Self {
             own,
-            report: FabricReport {
-                datagrams: if endpoint.is_some() { "udp" } else { "none" }.to_owned(),
-                connections: "tcp".to_owned(),
-                why_not,
-            },
             endpoint,
+            why_not,
             tuning: Tuning::default(),
             tuning_file: cluster_dir.join(TUNING_FILE),
             tuned_at: None,
@@ -147,20 +144,30 @@ impl Datagrams {
             events,
             count: 0,
         };
-        datagrams.look_at_tuning();
+        if datagrams.endpoint.is_some() {
+            datagrams.look_at_tuning();
+        }
         Ok(datagrams)
     }
 
-    /// What carries this node's messages.
-    pub(super) fn report(&self) -> &FabricReport {
-        &self.report
+    /// What carries this node's messages. Datagrams that no other node confirms are none.
+    pub(super) fn report(&self) -> FabricReport {
+        let silent = self.ways.iter().filter(|(_, way)| way.is_silent());
+        let silent: Vec<String> = silent.map(|(node, _)| format!("udp to {node}: {SILENT}")).collect();
+        let is_used = self.endpoint.is_some() && (silent.is_empty() || silent.len() < self.ways.len());
+        FabricReport {
+            datagrams: if is_used { "udp" } else { "none" }.to_owned(),
+            connections: "tcp".to_owned(),
+            why_not: silent.into_iter().chain(self.why_not.iter().cloned()).collect(),
+        }
     }
 
     /// Turns to new keys and to new costs when it is time.
     pub(super) fn on_beat(&mut self) {
+        let Some(endpoint) = self.endpoint.clone() else { return };
         self.look_at_tuning();
         let epoch = key_epoch(SystemTime::now());
-        if let Some(endpoint) = self.endpoint.clone().filter(|_| epoch != self.epoch) {
+        if epoch != self.epoch {
             self.epoch = epoch;
             tokio::spawn(async move { endpoint.turn(epoch).await });
         }
@@ -195,41 +202,78 @@ impl Datagrams {
         self.endpoint.is_some() && self.ways.get(node).is_some_and(Way::is_proven)
     }
 
-    /// Sends a message as a datagram, or gives it back where a connection is the better way.
-    pub(super) fn send(
+    /// Sends a message that keeps no order, or gives it back where a connection is the better way.
+    pub(super) fn send_loose(
         &mut self,
         node: &NodeName,
         address: Option<&str>,
-        (message, members): (DaemonToDaemon, usize),
+        message: DaemonToDaemon,
         is_linked: bool,
     ) -> Result<Number, DaemonToDaemon> {
-        let (Some(endpoint), Some(address)) = (&self.endpoint, address.and_then(|text| text.parse().ok())) else {
-            return Err(message);
+        let max = if is_linked { BESIDE_LINK_MAX } else { MESSAGE_LENGTH_MAX };
+        let told = Telling {
+            ordinal: None,
+            message: &message,
         };
-        let (in_order, max) = match (manner(&message), is_linked) {
-            (Manner::Loose, true) => (false, BESIDE_LINK_MAX),
-            (Manner::Loose, false) => (false, MESSAGE_LENGTH_MAX),
-            (Manner::InOrder, false) => (true, MESSAGE_LENGTH_MAX),
-            (Manner::InOrder, true) | (Manner::Once, _) => return Err(message),
-        };
-        let Ok(bytes) = say(&self.own, &message, max) else {
-            return Err(message);
-        };
-        let is_cheaper = is_linked || self.tuning.choose(members, bytes.len()).service == Service::Datagram;
-        if !is_cheaper || !self.ways.entry(node.clone()).or_default().take_leave(Instant::now()) {
-            return Err(message);
+        match address.and_then(|address| self.packed(node, address, told, (1, max))) {
+            Some((address, bytes)) => Ok(self.spawn(node, address, bytes, Some(Box::new(message)))),
+            None => Err(message),
         }
+    }
+
+    /// Sends a message that keeps its order to a node without a connection, or nothing where a connection is the better
+    /// way. Its sender keeps it.
+    pub(super) fn send_in_order(
+        &mut self,
+        node: &NodeName,
+        address: &str,
+        told: Telling<'_>,
+        members: usize,
+    ) -> Option<Number> {
+        if manner(told.message) == Manner::Once {
+            return None;
+        }
+        let (address, bytes) = self.packed(node, address, told, (members, MESSAGE_LENGTH_MAX))?;
+        Some(self.spawn(node, address, bytes, None))
+    }
+
+    /// Where the message goes and its bytes, if it should be a datagram.
+    fn packed(
+        &mut self,
+        node: &NodeName,
+        address: &str,
+        told: Telling<'_>,
+        (members, max): (usize, usize),
+    ) -> Option<(SocketAddr, Vec<u8>)> {
+        self.endpoint.as_ref()?;
+        let address = address.parse().ok()?;
+        let bytes = say(&self.own, told, max).ok()?;
+        let is_beside_link = max == BESIDE_LINK_MAX;
+        let is_cheaper = is_beside_link || self.tuning.choose(members, bytes.len()).service == Service::Datagram;
+        let may = is_cheaper && self.ways.entry(node.clone()).or_default().take_leave(Instant::now());
+        may.then_some((address, bytes))
+    }
+
+    fn spawn(
+        &mut self,
+        node: &NodeName,
+        address: SocketAddr,
+        bytes: Vec<u8>,
+        message: Option<Box<DaemonToDaemon>>,
+    ) -> Number {
         self.count += 1;
         let number = Number(self.count);
-        let (endpoint, events, node, message) =
-            (endpoint.clone(), self.events.clone(), node.clone(), Box::new(message));
-        let within = if in_order {
-            CONFIRM_IN_ORDER_WITHIN
-        } else {
+        let within = if message.is_some() {
             CONFIRM_WITHIN
+        } else {
+            CONFIRM_IN_ORDER_WITHIN
         };
+        let (endpoint, events, node) = (self.endpoint.clone(), self.events.clone(), node.clone());
         tokio::spawn(async move {
-            let outcome = endpoint.exchange(address, bytes, within).await;
+            let outcome = match endpoint {
+                Some(endpoint) => endpoint.exchange(address, bytes, within).await,
+                None => Err(ExchangeError::Stopped),
+            };
             let sent = Sent {
                 node,
                 number,
@@ -238,12 +282,12 @@ impl Datagrams {
             };
             let _ = events.send(Event::DatagramSent(Box::new(sent))).await;
         });
-        Ok(number)
+        number
     }
 
     /// A datagram came from this node.
-    pub(super) fn on_heard(&mut self, node: &NodeName) -> Option<Turn> {
-        self.ways.entry(node.clone()).or_default().on_heard()
+    pub(super) fn on_heard(&mut self, node: &NodeName) {
+        self.ways.entry(node.clone()).or_default().on_heard();
     }
 
     /// A datagram to this node was confirmed or not.
@@ -255,7 +299,7 @@ impl Datagrams {
     ) -> Option<Turn> {
         let way = self.ways.entry(node.clone()).or_default();
         match outcome {
-            Ok(()) => way.on_heard(),
+            Ok(()) => way.on_confirmed(),
             // Too much at once says nothing of the network.
             Err(ExchangeError::Refused(_)) => None,
             Err(ExchangeError::Failed(_) | ExchangeError::Stopped) => way.on_unconfirmed(Instant::now(), is_linked),
@@ -284,8 +328,8 @@ pub(super) fn members(message: &DaemonToDaemon, own: &NodeName) -> usize {
 async fn hear(endpoint: Datagram<SocketAddr>, own: NodeName, events: mpsc::Sender<Event>) {
     while let Some(received) = endpoint.receive().await {
         match understand(&received.message) {
-            Ok(Spoken::Said { from, message }) if from != own => {
-                let said = Event::DatagramSaid { node: from, message };
+            Ok(Spoken::Said { from, told }) if from != own => {
+                let said = Event::DatagramSaid { node: from, told };
                 if events.send(said).await.is_err() {
                     return;
                 }
@@ -299,6 +343,7 @@ async fn hear(endpoint: Datagram<SocketAddr>, own: NodeName, events: mpsc::Sende
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcm_fabric::datagram::ExchangeFailure;
     use pcm_proto::control::ControlToDaemon;
     use pcm_proto::ids::JobId;
 
@@ -344,12 +389,12 @@ mod tests {
     async fn a_message_arrives_and_its_sender_hears_so() {
         let ([mut a, mut b], [mut at_a, mut at_b], [_, address]) = two().await;
         let (there, message) = (b.own.clone(), DaemonToDaemon::Membership(vec![1; 300]));
-        let number = a.send(&there, Some(&address), (message.clone(), 1), false).unwrap();
-        let Some(Event::DatagramSaid { node, message: heard }) = at_b.recv().await else {
+        let number = a.send_loose(&there, Some(&address), message.clone(), false).unwrap();
+        let Some(Event::DatagramSaid { node, told }) = at_b.recv().await else {
             panic!("nothing was heard");
         };
-        assert_eq!((&node, *heard), (&a.own, message));
-        assert_eq!(b.on_heard(&node), None);
+        assert_eq!((&node, told.message), (&a.own, message));
+        b.on_heard(&node);
         let Some(Event::DatagramSent(sent)) = at_a.recv().await else {
             panic!("nothing was confirmed");
         };
@@ -367,24 +412,46 @@ mod tests {
         let closed = "127.0.0.1:1";
         assert_ne!(address, closed);
         let message = DaemonToDaemon::Membership(vec![7; 10]);
-        a.send(&there, Some(closed), (message.clone(), 1), false).unwrap();
+        a.send_loose(&there, Some(closed), message.clone(), false).unwrap();
         let Some(Event::DatagramSent(sent)) = at_a.recv().await else {
             panic!("nothing came back");
         };
         assert!(matches!(sent.outcome, Err(ExchangeError::Failed(_))));
-        assert_eq!(*sent.message, message);
+        assert_eq!(sent.message.as_deref(), Some(&message));
     }
 
     #[tokio::test]
     async fn what_is_long_or_must_come_once_is_given_back_at_once() {
         let ([mut a, b], _, [_, address]) = two().await;
         let long = DaemonToDaemon::Membership(vec![0; MESSAGE_LENGTH_MAX]);
-        assert_eq!(a.send(&b.own, Some(&address), (long.clone(), 1), false), Err(long));
+        assert_eq!(a.send_loose(&b.own, Some(&address), long.clone(), false), Err(long));
         let beside = DaemonToDaemon::Membership(vec![0; BESIDE_LINK_MAX]);
-        assert_eq!(a.send(&b.own, Some(&address), (beside.clone(), 1), true), Err(beside));
+        assert_eq!(a.send_loose(&b.own, Some(&address), beside.clone(), true), Err(beside));
         let quit = ask(Question::Quit);
-        assert_eq!(a.send(&b.own, Some(&address), (quit.clone(), 1), false), Err(quit));
+        let told = Telling {
+            ordinal: None,
+            message: &quit,
+        };
+        assert_eq!(a.send_in_order(&b.own, &address, told, 1), None);
         let unknown = DaemonToDaemon::Membership(vec![0]);
-        assert_eq!(a.send(&b.own, None, (unknown.clone(), 1), false), Err(unknown));
+        assert_eq!(a.send_loose(&b.own, None, unknown.clone(), false), Err(unknown));
+    }
+
+    #[tokio::test]
+    async fn what_no_node_confirms_is_said_to_be_of_no_use() {
+        let ([mut a, b], _, _) = two().await;
+        assert_eq!(a.report().datagrams, "udp");
+        let failed = Err(ExchangeError::Failed(ExchangeFailure::Deadline));
+        for _ in 0..3 {
+            a.on_sent(&b.own, &failed, true);
+        }
+        let report = a.report();
+        assert_eq!(report.datagrams, "none");
+        assert!(report.why_not[0].starts_with("udp to n1"), "{report:?}");
+        let third = NodeName::new("n2").unwrap();
+        a.on_heard(&third);
+        let report = a.report();
+        assert_eq!(report.datagrams, "udp");
+        assert!(report.why_not[0].starts_with("udp to n1"), "{report:?}");
     }
 }

@@ -8,8 +8,8 @@ use pcm_fabric::Sender;
 use pcm_proto::agent::AgentToDaemon;
 use pcm_proto::checkpoint::{BufferKey, PartTally};
 use pcm_proto::control::ControlToDaemon;
+use pcm_proto::fabric::Told;
 use pcm_proto::ids::{CheckpointId, JobId, NodeName};
-use pcm_proto::peer::DaemonToDaemon;
 
 /// One link of this daemon, for as long as the daemon lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,17 +29,11 @@ pub(super) enum Event {
         sender: Sender,
     },
     /// Another daemon said something.
-    PeerSaid {
-        node: NodeName,
-        message: Box<DaemonToDaemon>,
-    },
+    PeerSaid { node: NodeName, told: Told },
     /// A link to another daemon ended.
     PeerLost { link: LinkId, node: NodeName },
     /// Another daemon said something in a datagram.
-    DatagramSaid {
-        node: NodeName,
-        message: Box<DaemonToDaemon>,
-    },
+    DatagramSaid { node: NodeName, told: Told },
     /// A datagram was confirmed or not.
     DatagramSent(Box<Sent>),
     /// A daemon whose name is not known was dialled, and was reached or not.

@@ -3,18 +3,18 @@
 
 use super::daemon::Daemon;
 use super::datagram_way::Turn;
-use super::datagrams::Sent;
+use super::datagrams::{SILENT, Sent};
 use pcm_core::job::tree;
 use pcm_fabric::hybrid::Service;
 use pcm_proto::event::EventKind;
+use pcm_proto::fabric::Told;
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName};
 use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 
 impl Daemon {
-    pub(super) fn on_datagram_said(&mut self, node: &NodeName, message: DaemonToDaemon) {
-        let turn = self.peers.on_heard(node);
-        self.note_turn(node, turn);
-        self.on_peer_said(node, message);
+    pub(super) fn on_datagram_said(&mut self, node: &NodeName, told: Told) {
+        self.peers.on_heard(node);
+        self.on_peer_told(node, told);
     }
 
     pub(super) fn on_datagram_sent(&mut self, sent: Sent) {
@@ -25,11 +25,9 @@ impl Daemon {
 
     fn note_turn(&mut self, node: &NodeName, turn: Option<Turn>) {
         let Some(turn) = turn else { return };
+        self.nodes.own_mut().fabric = self.peers.datagrams.report();
         let (by, reason) = match turn {
-            Turn::Silent => (
-                name(Service::Connection),
-                "it confirms no datagrams while it can be connected to: UDP may be blocked on the way",
-            ),
+            Turn::Silent => (name(Service::Connection), SILENT),
             Turn::Heard => (name(Service::Datagram), "its datagrams arrive again"),
         };
         let kind = EventKind::FabricChanged {

@@ -11,6 +11,7 @@ use pcm_core::reconfiguration::effects as reform;
 use pcm_fabric::Sender;
 use pcm_proto::control::NodeState;
 use pcm_proto::event::EventKind;
+use pcm_proto::fabric::Told;
 use pcm_proto::ids::{Epoch, NodeName};
 use pcm_proto::peer::DaemonToDaemon;
 use std::time::Duration;
@@ -222,6 +223,12 @@ impl Daemon {
         let mut effects = Vec::new();
         self.nodes.members.leave(now, &mut effects);
         self.carry_out_membership(effects);
+    }
+
+    pub(super) fn on_peer_told(&mut self, node: &NodeName, told: Told) {
+        for message in self.peers.on_told(node, told) {
+            self.on_peer_said(node, message);
+        }
     }
 
     pub(super) fn on_peer_said(&mut self, node: &NodeName, message: DaemonToDaemon) {

@@ -31,6 +31,9 @@ mod members;
 mod methods;
 mod nodes;
 mod notice;
+mod order;
+#[cfg(test)]
+mod order_tests;
 mod output_files;
 mod parked;
 mod part_copies;

@@ -275,7 +275,9 @@ impl Daemon {
         self.timers.arm(BEAT, Timer::Beat);
         self.sample_jobs();
         self.rotate_logs();
-        self.peers.datagrams.on_beat();
+        for (node, message) in self.peers.on_beat() {
+            self.on_peer_said(&node, message);
+        }
         for node in self.nodes.take_turn() {
             self.say_report(&node);
         }

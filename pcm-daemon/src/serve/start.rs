@@ -124,7 +124,8 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     };
     let host = Host::look();
     let clock = Clock::start();
-    let members = membership(&spec, &address, &cpus, host, &past, clock);
+    let boot = clock.now_us();
+    let members = membership(&spec, &address, &cpus, (host, boot), &past, clock);
     let mut daemon = Daemon::new(Beginnings {
         nodes: Nodes::new(
             NodeReport {
@@ -141,7 +142,12 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         journal,
         log: EventLog::open(&dir.join("events.jsonl"), node.clone(), is_first),
         keeper: KeeperOrders::start(link, events.clone()),
-        peers: Peers::new(node.clone(), (endpoint, datagrams), events.clone(), Arc::clone(&links)),
+        peers: Peers::new(
+            (node.clone(), boot),
+            (endpoint, datagrams),
+            events.clone(),
+            Arc::clone(&links),
+        ),
         events: events.clone(),
         spec,
     });
@@ -236,7 +242,14 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
 }
 
 /// A daemon that was started again finds its cluster through everybody it knew.
-fn membership(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &Past, clock: Clock) -> Membership {
+fn membership(
+    spec: &BootSpec,
+    address: &str,
+    cpus: &[u32],
+    (host, boot): (Host, u64),
+    past: &Past,
+    clock: Clock,
+) -> Membership {
     let details = Details {
         address: address.to_owned(),
         site: spec.node.site.clone(),
@@ -245,7 +258,7 @@ fn membership(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
     };
     let local = LocalNode {
         node: spec.node.name.clone(),
-        boot: clock.now_us(),
+        boot,
         details,
         patience: spec.patience(),
     };
@@ -259,7 +272,7 @@ pub(super) fn next_link(links: &AtomicU64) -> LinkId {
     LinkId(links.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
-async fn accept(mut listener: Listener, links: Arc<AtomicU64>, events: mpsc::Sender<Event>) {
+pub(super) async fn accept(mut listener: Listener, links: Arc<AtomicU64>, events: mpsc::Sender<Event>) {
     while let Some(link) = listener.accept().await {
         let (id, events) = (next_link(&links), events.clone());
         tokio::spawn(async move { listen(link, id, &events).await });

@@ -1,0 +1,201 @@
+//! Rules of the order of messages, one by one and in random histories over two ways.
+
+use super::order::{Freed, Incoming, Outgoing};
+use pcm_proto::fabric::Ordinal;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(1);
+
+fn ordinal(number: u64, since: u64) -> Ordinal {
+    Ordinal { boot: 7, number, since }
+}
+
+fn hears(incoming: &mut Incoming<u64>, ordinal: Ordinal, now: Instant) -> Vec<u64> {
+    let freed = incoming.on_message(ordinal, ordinal.number, now);
+    assert!(!freed.is_broken, "{ordinal:?} breaks the order");
+    freed.messages
+}
+
+#[test]
+fn what_comes_twice_is_heard_once_and_what_comes_early_waits() {
+    let (mut incoming, now) = (Incoming::default(), Instant::now());
+    assert_eq!(hears(&mut incoming, ordinal(0, 0), now), [0]);
+    assert!(hears(&mut incoming, ordinal(2, 0), now).is_empty());
+    assert!(hears(&mut incoming, ordinal(2, 0), now).is_empty());
+    assert_eq!(hears(&mut incoming, ordinal(1, 0), now), [1, 2]);
+    assert!(hears(&mut incoming, ordinal(1, 0), now).is_empty());
+    assert!(incoming.on_time(now + LONG).messages.is_empty());
+}
+
+#[test]
+fn a_message_missing_for_good_breaks_the_order_after_its_time() {
+    let (mut incoming, now) = (Incoming::default(), Instant::now());
+    assert!(hears(&mut incoming, ordinal(1, 0), now).is_empty());
+    let early = incoming.on_time(now + LONG / 2);
+    assert!(early.messages.is_empty() && !early.is_broken);
+    let late = incoming.on_time(now + LONG);
+    assert_eq!((late.messages, late.is_broken), (vec![1], true));
+    assert!(
+        hears(&mut incoming, ordinal(0, 0), now).is_empty(),
+        "it would be out of order now"
+    );
+}
+
+#[test]
+fn what_its_sender_knows_to_be_lost_is_waited_for_only_while_a_link_could_bring_it() {
+    let (mut incoming, now) = (Incoming::default(), Instant::now());
+    assert_eq!(hears(&mut incoming, ordinal(0, 0), now), [0]);
+    assert!(hears(&mut incoming, ordinal(3, 3), now).is_empty());
+    let freed = incoming.on_time(now + LONG);
+    assert_eq!((freed.messages, freed.is_broken), (vec![3], false));
+    incoming.on_cut();
+    assert_eq!(hears(&mut incoming, ordinal(6, 6), now), [6]);
+}
+
+#[test]
+fn another_life_begins_where_it_says_and_the_former_one_is_not_heard_again() {
+    let (mut incoming, now) = (Incoming::default(), Instant::now());
+    assert_eq!(hears(&mut incoming, ordinal(0, 0), now), [0]);
+    let next_life = Ordinal {
+        boot: 8,
+        number: 5,
+        since: 5,
+    };
+    assert_eq!(hears(&mut incoming, next_life, now), [5]);
+    assert!(hears(&mut incoming, ordinal(1, 0), now).is_empty());
+}
+
+#[test]
+fn a_receiver_that_was_restarted_waits_for_nothing_its_former_life_had() {
+    let mut outgoing = Outgoing::new(7);
+    for _ in 0..4 {
+        outgoing.take();
+    }
+    outgoing.give_up(None);
+    let mut incoming = Incoming::default();
+    let next = outgoing.take();
+    assert_eq!(hears(&mut incoming, next, Instant::now()), [4]);
+}
+
+#[test]
+fn a_message_that_is_sent_again_is_not_given_up() {
+    let mut outgoing = Outgoing::new(7);
+    let first = outgoing.take();
+    outgoing.take();
+    outgoing.give_up(Some(first.number));
+    let mut incoming = Incoming::default();
+    let again = outgoing.again(first.number);
+    assert_eq!(hears(&mut incoming, again, Instant::now()), [0]);
+}
+
+#[test]
+fn too_many_early_messages_are_not_held() {
+    let (mut incoming, now) = (Incoming::default(), Instant::now());
+    let mut broken = 0;
+    for number in 1..5000 {
+        let Freed { is_broken, .. } = incoming.on_message(ordinal(number, 0), number, now);
+        broken += u32::from(is_broken);
+    }
+    assert_eq!(broken, 1, "after that everything is in order");
+}
+
+/// Repeatable random numbers (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+/// A link that keeps its order beside datagrams that come twice, late and in any order; nothing is lost.
+#[test]
+fn whatever_overtakes_and_repeats_everything_is_heard_once_and_in_order() {
+    for seed in 0..300 {
+        let (mut dice, now) = (Dice(seed), Instant::now());
+        let (mut outgoing, mut incoming) = (Outgoing::new(7), Incoming::default());
+        let (mut link, mut datagrams) = (Vec::new(), Vec::new());
+        let mut heard = Vec::new();
+        for _ in 0..200 {
+            let sent = outgoing.take();
+            match dice.below(3) {
+                0 => link.push(sent),
+                1 => datagrams.extend([sent; 2]),
+                _ => {
+                    datagrams.push(sent);
+                    link.push(sent);
+                }
+            }
+            while dice.below(3) > 0 {
+                let come = match (link.is_empty(), datagrams.is_empty()) {
+                    (false, _) if dice.below(2) == 0 => link.remove(0),
+                    (_, false) => datagrams.swap_remove(dice.below(datagrams.len() as u64) as usize),
+                    _ => break,
+                };
+                heard.extend(hears(&mut incoming, come, now));
+            }
+        }
+        for rest in link.into_iter().chain(datagrams) {
+            heard.extend(hears(&mut incoming, rest, now));
+        }
+        assert_eq!(heard, (0..200).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+/// Links break with what is on them, and the receiver is restarted: never twice in one life, never back.
+#[test]
+fn whatever_is_lost_nothing_is_heard_twice_or_out_of_order_and_what_follows_is_heard() {
+    for seed in 0..300 {
+        let (mut dice, mut now) = (Dice(seed), Instant::now());
+        let (mut outgoing, mut incoming) = (Outgoing::new(7), Incoming::default());
+        let mut link: Vec<Ordinal> = Vec::new();
+        let mut last = None;
+        for round in 0..300 {
+            link.push(outgoing.take());
+            let mut freed = Vec::new();
+            match dice.below(8) {
+                0 => {
+                    // Some of what was on the link still comes, after the sender gave it up.
+                    let arrives = dice.below(link.len() as u64 + 1) as usize;
+                    link.truncate(arrives);
+                    outgoing.give_up(None);
+                    if dice.below(2) == 0 {
+                        link.drain(..)
+                            .for_each(|sent| freed.extend(hears(&mut incoming, sent, now)));
+                        incoming.on_cut();
+                    }
+                }
+                1 if round < 250 => {
+                    (incoming, last) = (Incoming::default(), None);
+                    link.clear();
+                    outgoing.give_up(None);
+                }
+                2..5 => link
+                    .drain(..)
+                    .for_each(|sent| freed.extend(hears(&mut incoming, sent, now))),
+                5 => {
+                    now += LONG;
+                    let late = incoming.on_time(now);
+                    assert!(!late.is_broken, "seed {seed}: the sender knew of every loss");
+                    freed = late.messages;
+                }
+                _ => {}
+            }
+            for number in freed {
+                assert!(last < Some(number), "seed {seed}: {number} after {last:?}");
+                last = Some(number);
+            }
+        }
+        link.drain(..)
+            .for_each(|sent| drop(incoming.on_message(sent, sent.number, now)));
+        incoming.on_time(now + LONG);
+        let next = outgoing.take();
+        let mut heard = hears(&mut incoming, next, now);
+        heard.extend(incoming.on_time(now + LONG).messages);
+        assert_eq!(heard, [next.number], "seed {seed}");
+    }
+}
