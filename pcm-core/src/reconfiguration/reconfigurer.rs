@@ -221,6 +221,7 @@ impl Parts<'_> {
 
     fn on_node_reborn(&mut self, step: &mut Step<'_>, node: &NodeName) {
         if node != step.me {
+            self.lease.on_forgot(step, node);
             step.absent.insert(node.clone(), Absence::Forgot);
             self.coordinator.on_node_reborn(step, node);
         }
@@ -307,6 +308,10 @@ impl Parts<'_> {
     }
 
     fn on_order(&mut self, step: &mut Step<'_>, from: &NodeName, reign: Reign, attempt: Attempt, order: Order) {
+        if self.lease.is_void(from, reign) {
+            step.dropped.stale_reign += 1;
+            return;
+        }
         if !self.is_current_reign(step, from, reign, Some(attempt)) {
             return;
         }
