@@ -55,7 +55,7 @@ pub fn write(costs: &MethodCosts) -> String {
     costs.seen().fold(HEAD.to_owned(), |text, cost| text + &line(cost))
 }
 
-/// Reads what [`write`] and [`line`] have written.
+/// Reads what [`write()`] and [`line()`] have written.
 pub fn read(text: &str) -> Result<Found, NotCosts> {
     let Some(rows) = text.strip_prefix(HEAD) else {
         let begins = text.lines().next().unwrap_or_default().chars().take(40).collect();
