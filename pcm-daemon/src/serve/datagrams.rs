@@ -197,6 +197,11 @@ impl Datagrams {
         self.tuning.choose(members, bytes)
     }
 
+    /// Whether any message may go as one.
+    pub(super) fn are_in_use(&self) -> bool {
+        self.endpoint.is_some()
+    }
+
     /// Whether datagrams to this node are known to arrive.
     pub(super) fn is_proven(&self, node: &NodeName) -> bool {
         self.endpoint.is_some() && self.ways.get(node).is_some_and(Way::is_proven)

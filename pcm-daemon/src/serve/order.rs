@@ -80,8 +80,6 @@ pub(super) struct Incoming<M> {
     since: u64,
     held: BTreeMap<u64, M>,
     held_at: Option<Instant>,
-    /// No link is left that could still bring what was lost with one.
-    is_cut: bool,
 }
 
 impl<M> Default for Incoming<M> {
@@ -93,7 +91,6 @@ impl<M> Default for Incoming<M> {
             since: 0,
             held: BTreeMap::new(),
             held_at: None,
-            is_cut: false,
         }
     }
 }
@@ -106,9 +103,6 @@ impl<M> Incoming<M> {
         if self.is_of_this_life(ordinal) && ordinal.number >= self.next {
             self.since = self.since.max(ordinal.since);
             self.held.entry(ordinal.number).or_insert(message);
-            if std::mem::take(&mut self.is_cut) {
-                self.jump(&mut messages);
-            }
             self.drain(&mut messages);
             if self.held.len() > HELD_MAX {
                 is_broken = self.skip(&mut messages);
@@ -131,11 +125,6 @@ impl<M> Incoming<M> {
         Freed { messages, is_broken }
     }
 
-    /// No link to the daemon is left, and all that came over one was handled.
-    pub(super) fn on_cut(&mut self) {
-        self.is_cut = true;
-    }
-
     fn is_of_this_life(&mut self, ordinal: Ordinal) -> bool {
         if self.boot == Some(ordinal.boot) {
             return true;
@@ -147,11 +136,11 @@ impl<M> Incoming<M> {
         if self.former.len() > FORMER_MAX {
             self.former.pop_front();
         }
-        self.next = ordinal.since;
+        // What its sender takes for lost may be on a link of which we have not heard yet.
+        self.next = 0;
         self.since = ordinal.since;
         self.held.clear();
         self.held_at = None;
-        self.is_cut = false;
         true
     }
 

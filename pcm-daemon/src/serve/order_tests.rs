@@ -42,14 +42,17 @@ fn a_message_missing_for_good_breaks_the_order_after_its_time() {
 }
 
 #[test]
-fn what_its_sender_knows_to_be_lost_is_waited_for_only_while_a_link_could_bring_it() {
+fn what_its_sender_takes_for_lost_is_waited_for_and_breaks_nothing() {
     let (mut incoming, now) = (Incoming::default(), Instant::now());
     assert_eq!(hears(&mut incoming, ordinal(0, 0), now), [0]);
     assert!(hears(&mut incoming, ordinal(3, 3), now).is_empty());
     let freed = incoming.on_time(now + LONG);
     assert_eq!((freed.messages, freed.is_broken), (vec![3], false));
-    incoming.on_cut();
-    assert_eq!(hears(&mut incoming, ordinal(6, 6), now), [6]);
+    assert!(hears(&mut incoming, ordinal(6, 6), now).is_empty());
+    for late in [4, 5] {
+        assert_eq!(hears(&mut incoming, ordinal(late, 3), now).first(), Some(&late));
+    }
+    assert!(incoming.on_time(now + LONG).messages.is_empty(), "6 was heard after 5");
 }
 
 #[test]
@@ -61,20 +64,37 @@ fn another_life_begins_where_it_says_and_the_former_one_is_not_heard_again() {
         number: 5,
         since: 5,
     };
-    assert_eq!(hears(&mut incoming, next_life, now), [5]);
+    assert!(hears(&mut incoming, next_life, now).is_empty());
+    assert_eq!(incoming.on_time(now + LONG).messages, [5]);
     assert!(hears(&mut incoming, ordinal(1, 0), now).is_empty());
 }
 
 #[test]
-fn a_receiver_that_was_restarted_waits_for_nothing_its_former_life_had() {
+fn a_receiver_that_was_restarted_does_not_take_what_its_former_life_had_for_a_break() {
     let mut outgoing = Outgoing::new(7);
     for _ in 0..4 {
         outgoing.take();
     }
     outgoing.give_up(None);
     let mut incoming = Incoming::default();
-    let next = outgoing.take();
-    assert_eq!(hears(&mut incoming, next, Instant::now()), [4]);
+    let (next, now) = (outgoing.take(), Instant::now());
+    assert!(hears(&mut incoming, next, now).is_empty());
+    let late = incoming.on_time(now + LONG);
+    assert_eq!((late.messages, late.is_broken), (vec![4], false));
+}
+
+#[test]
+fn messages_on_a_link_that_is_heard_of_later_than_the_next_one_are_not_lost() {
+    let (mut outgoing, mut incoming, now) = (Outgoing::new(7), Incoming::default(), Instant::now());
+    let first_link: Vec<Ordinal> = (0..3).map(|_| outgoing.take()).collect();
+    outgoing.give_up(None);
+    let second_link = outgoing.take();
+    assert!(hears(&mut incoming, second_link, now).is_empty());
+    let heard: Vec<u64> = first_link
+        .into_iter()
+        .flat_map(|sent| hears(&mut incoming, sent, now))
+        .collect();
+    assert_eq!(heard, [0, 1, 2, 3]);
 }
 
 #[test]
@@ -166,7 +186,6 @@ fn whatever_is_lost_nothing_is_heard_twice_or_out_of_order_and_what_follows_is_h
                     if dice.below(2) == 0 {
                         link.drain(..)
                             .for_each(|sent| freed.extend(hears(&mut incoming, sent, now)));
-                        incoming.on_cut();
                     }
                 }
                 1 if round < 250 => {

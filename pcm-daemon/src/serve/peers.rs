@@ -1,7 +1,8 @@
 //! The ways to other daemons. Small messages that may overtake others go as datagrams. Everything else goes over links:
 //! dialled when there is something to say, accepted when others dial. The newest link to a node is the one that is
 //! spoken on; all of them are listened to. While a link is being made, what waits for it goes ahead as datagrams, one
-//! after another. All these messages are numbered, so that each is heard once and in its order whichever way it came.
+//! after another. Where there are
+//! datagrams these messages are numbered, so that each is heard once and in its order whichever way it came.
 //! Messages to a node out of reach wait for its link for a short while and are dropped when it cannot be made: whoever
 //! sent them says again what matters when the link is there.
 
@@ -47,6 +48,8 @@ struct Peer {
     is_dialling: bool,
     /// Whether there was a link; one that broke is made again when the node is heard.
     was_linked: bool,
+    /// Whether messages in order are numbered: links alone need no numbers.
+    is_numbered: bool,
     outgoing: Outgoing,
     incoming: Incoming<DaemonToDaemon>,
 }
@@ -60,7 +63,7 @@ struct Ahead {
 }
 
 impl Peer {
-    fn new(boot: u64) -> Self {
+    fn new(boot: u64, is_numbered: bool) -> Self {
         Self {
             address: None,
             links: Vec::new(),
@@ -68,6 +71,7 @@ impl Peer {
             ahead: None,
             is_dialling: false,
             was_linked: false,
+            is_numbered,
             outgoing: Outgoing::new(boot),
             incoming: Incoming::default(),
         }
@@ -91,7 +95,7 @@ impl Peer {
         while let Some((link, sender)) = self.links.last() {
             let (ordinal, message) = match (&self.ahead, self.waiting.front()) {
                 (Some(ahead), _) => (Some(self.outgoing.again(ahead.number)), &ahead.message),
-                (None, Some(first)) if manner(first) == Manner::Loose => (None, first),
+                (None, Some(first)) if !self.is_numbered || manner(first) == Manner::Loose => (None, first),
                 (None, Some(first)) => (Some(self.outgoing.peek()), first),
                 (None, None) => return,
             };
@@ -156,8 +160,9 @@ impl Peers {
     }
 
     fn peer(&mut self, node: &NodeName) -> &mut Peer {
-        let boot = self.boot;
-        self.peers.entry(node.clone()).or_insert_with(|| Peer::new(boot))
+        let (boot, is_numbered) = (self.boot, self.datagrams.are_in_use());
+        let new = || Peer::new(boot, is_numbered);
+        self.peers.entry(node.clone()).or_insert_with(new)
     }
 
     /// Where a node is found from now on.
@@ -425,9 +430,6 @@ impl Peers {
         };
         peer.links.retain(|(other, _)| *other != link);
         peer.give_up_sent();
-        if peer.links.is_empty() {
-            peer.incoming.on_cut();
-        }
         peer.links.is_empty()
     }
 

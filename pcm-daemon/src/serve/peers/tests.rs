@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Long enough for a few messages to go as datagrams before the link is there.
 const LATE: Duration = Duration::from_millis(60);
 
+/// Messages of each side while their links are being made, and some after.
+const SAID: u64 = 40;
+
 struct Side {
     own: NodeName,
     other: NodeName,
@@ -68,14 +71,6 @@ impl Side {
             repeated: 0,
             came: BTreeSet::new(),
         }
-    }
-
-    fn links(&self) -> BTreeSet<LinkId> {
-        self.peers.peers[&self.other]
-            .links
-            .iter()
-            .map(|(link, _)| *link)
-            .collect()
     }
 
     fn say(&mut self, number: u64) {
@@ -196,39 +191,23 @@ fn assert_rising(heard: &[u64], seed: u64) {
 #[tokio::test]
 async fn everything_is_heard_once_and_in_order_whatever_way_it_took() {
     let (mut in_datagrams, mut repeated) = (0, 0);
-    for seed in 0..6 {
+    for seed in 0..24 {
         let mut pair = Pair::new(seed).await;
         let dice = Dice::new(seed);
-        let mut said = 0;
-        for _ in 0..4 {
-            for _ in 0..30 {
-                pair.a.say(said);
-                pair.b.say(said);
-                said += 1;
-                if dice.below(3) == 0 {
-                    pair.step().await;
-                }
+        for number in 0..SAID {
+            pair.a.say(number);
+            pair.b.say(number);
+            if dice.below(3) == 0 {
+                pair.step().await;
             }
-            let all: Vec<u64> = (0..said).collect();
-            pair.until("all that was said", |pair| {
-                pair.a.heard.len().min(pair.b.heard.len()) >= all.len()
-            })
-            .await;
-            assert_eq!((&pair.a.heard, &pair.b.heard), (&all, &all), "seed {seed}");
-            // Nothing is under way, so nothing may be lost with the links.
-            pair.until("no link to be in the making", |pair| {
-                let [a, b] = [&pair.a, &pair.b].map(|side| &side.peers.peers[&side.other]);
-                !a.is_dialling && !b.is_dialling && !a.links.is_empty() && a.links.len() == b.links.len()
-            })
-            .await;
-            let links = [&pair.a, &pair.b].map(Side::links);
-            pair.cut();
-            pair.until("all links to be lost", |pair| {
-                let now = [&pair.a, &pair.b].map(Side::links);
-                links.iter().zip(now).all(|(before, now)| before.is_disjoint(&now))
-            })
-            .await;
         }
+        // No link is broken, so nothing may be lost with one.
+        pair.until("all that was said", |pair| {
+            pair.a.heard.len().min(pair.b.heard.len()) >= SAID as usize
+        })
+        .await;
+        let all: Vec<u64> = (0..SAID).collect();
+        assert_eq!((&pair.a.heard, &pair.b.heard), (&all, &all), "seed {seed}");
         for side in [&pair.a, &pair.b] {
             in_datagrams += side.in_datagrams.len();
             repeated += side.repeated;
