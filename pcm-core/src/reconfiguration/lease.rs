@@ -39,8 +39,6 @@ pub(super) struct Lease {
     offered: Option<Reign>,
     /// Holder: voters that have not said that they go by it, since it won, was started again or saw them come back.
     unconfirmed: BTreeSet<NodeName>,
-    /// A holder that forgot, and the reign it had: what it said before still comes.
-    void: Option<(NodeName, Reign)>,
 }
 
 #[derive(Debug)]
@@ -118,20 +116,6 @@ impl Lease {
             return Outcome::Nothing;
         }
         self.try_for_lease(step)
-    }
-
-    /// A node has forgotten all it knew; whatever it held is void.
-    pub(super) fn on_forgot(&mut self, step: &Step<'_>, node: &NodeName) {
-        if step.record.holder == *node {
-            self.void = Some((node.clone(), step.record.promised));
-        }
-    }
-
-    /// Whether an order of this reign was given by a holder that has forgotten it since.
-    pub(super) fn is_void(&self, from: &NodeName, reign: Reign) -> bool {
-        // A commit carries the lease into the next epoch; the term stays.
-        let void = self.void.as_ref().filter(|(node, _)| node == from);
-        void.is_some_and(|(_, void)| reign.term <= void.term)
     }
 
     /// The holder gave a sign of life.

@@ -12,7 +12,7 @@ use crate::moment::Moment;
 use pcm_proto::ids::{Epoch, NodeName, ProcessId};
 use pcm_proto::layout::Layout;
 use pcm_proto::reconfiguration::{
-    AbortReason, Attempt, Decision, Failure, LeaseMessage, Order, Phase, ReconfigurationMessage, Reign, Standing,
+    Attempt, Failure, LeaseMessage, Order, Phase, ReconfigurationMessage, Reign, Standing,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -221,7 +221,6 @@ impl Parts<'_> {
 
     fn on_node_reborn(&mut self, step: &mut Step<'_>, node: &NodeName) {
         if node != step.me {
-            self.lease.on_forgot(step, node);
             step.absent.insert(node.clone(), Absence::Forgot);
             self.coordinator.on_node_reborn(step, node);
         }
@@ -286,12 +285,7 @@ impl Parts<'_> {
                 self.coordinator.on_fate_known(step);
             }
             ReconfigurationMessage::AskDecision { attempt } => {
-                if self.coordinator.is_void(step, attempt) {
-                    let reason = AbortReason::CoordinatorReplaced;
-                    step.send_decided(from, attempt, Decision::Aborted { reason }, false);
-                } else if step.record.fate(attempt).is_some()
-                    || !self.answers_with_newer_layout(step, from, attempt.epoch)
-                {
+                if step.record.fate(attempt).is_some() || !self.answers_with_newer_layout(step, from, attempt.epoch) {
                     self.participant.on_ask_decision(step, from, attempt);
                 }
                 self.coordinator.bury_there(step, from);
@@ -308,10 +302,6 @@ impl Parts<'_> {
     }
 
     fn on_order(&mut self, step: &mut Step<'_>, from: &NodeName, reign: Reign, attempt: Attempt, order: Order) {
-        if self.lease.is_void(from, reign) {
-            step.dropped.stale_reign += 1;
-            return;
-        }
         if !self.is_current_reign(step, from, reign, Some(attempt)) {
             return;
         }

@@ -180,7 +180,6 @@ impl Coordinator {
         let State::Closing(close) = std::mem::replace(&mut self.state, State::Idle) else {
             return;
         };
-        self.finished = Some(close.course.attempt);
         if close.course.plan.mode == Mode::Relaunch {
             let (reign, attempt) = (step.record.promised, close.course.attempt);
             for node in &close.course.participants {

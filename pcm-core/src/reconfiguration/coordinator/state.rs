@@ -116,8 +116,6 @@ pub(in super::super) struct Coordinator {
     pub(super) state: State,
     /// How often each node with ranks was away.
     pub(super) absences: BTreeMap<NodeName, u32>,
-    /// The last attempt that was carried out everywhere.
-    pub(super) finished: Option<Attempt>,
 }
 
 impl Coordinator {
@@ -125,7 +123,6 @@ impl Coordinator {
         Self {
             state: State::Idle,
             absences: BTreeMap::new(),
-            finished: None,
         }
     }
 

@@ -93,9 +93,6 @@ impl Coordinator {
 
     /// A voter repeats its promise, perhaps with news.
     pub(in super::super) fn on_standing(&mut self, step: &mut Step<'_>, from: &NodeName, standing: &Standing) {
-        if matches!(self.state, State::Idle) {
-            return self.take_up(step, standing);
-        }
         let State::Resolving(resolve) = &mut self.state else {
             return;
         };
@@ -103,29 +100,6 @@ impl Coordinator {
         resolve.answers.insert(from.clone(), agreed);
         resolve.stand = resolve.stand.or(stands(standing, resolve.attempt));
         self.check_resolved(step);
-    }
-
-    /// Whether nothing can have come of an attempt of a predecessor, and nobody waits for what comes of it: this daemon has
-    /// part in it, never agreed to it and never will, and nothing is under way.
-    pub(in super::super) fn is_void(&self, step: &Step<'_>, attempt: Attempt) -> bool {
-        let record = &step.record;
-        let is_past = attempt.epoch == record.epoch() && attempt.reign() < record.promised;
-        let has_no_part = record.engaged.is_none() && record.left_standing.is_none();
-        let is_idle = matches!(self.state, State::Idle) && record.is_holder() && record.lost.is_none();
-        is_past && has_no_part && is_idle && record.fate(attempt).is_none()
-    }
-
-    /// A relaunch that a predecessor committed is not carried out everywhere: of those who were asked when the lease was won
-    /// none had part in it any more.
-    fn take_up(&mut self, step: &mut Step<'_>, standing: &Standing) {
-        let Some((attempt, plan, _)) = &standing.engaged else {
-            return;
-        };
-        let is_open = step.record.made_by == Some(*attempt) && self.finished != Some(*attempt);
-        if is_open && plan.mode == Mode::Relaunch && step.record.lost.is_none() {
-            let open = inherited(*attempt, plan.clone(), None);
-            self.close_inherited(step, open, Decision::Committed);
-        }
     }
 
     /// One participant that has not agreed and, having promised, never will, proves that nothing was committed. So does

@@ -7,9 +7,7 @@ use super::work::{Participant, Work};
 use crate::moment::micros;
 use pcm_proto::ids::{NodeName, ProcessId};
 use pcm_proto::layout::Mode;
-use pcm_proto::reconfiguration::{
-    Answer, Attempt, Failure, LeaseMessage, Loss, ReconfigurationMessage, ReconfigurationOrder,
-};
+use pcm_proto::reconfiguration::{Answer, Attempt, Failure, Loss, ReconfigurationMessage, ReconfigurationOrder};
 use std::collections::BTreeSet;
 
 impl Participant {
@@ -74,10 +72,6 @@ impl Participant {
 
     /// Nothing was heard from the coordinator for a while, or something was.
     pub(in super::super) fn on_patience(&mut self, step: &mut Step<'_>, attempt: Attempt, heard: u64) {
-        let is_engaged = step.record.engaged.as_ref().is_some_and(|e| e.attempt == attempt);
-        if self.work == Work::Ended && is_engaged {
-            return self.ask_for_start(step, attempt, heard);
-        }
         let Some(engaged) = Self::to_be_decided(step.record, attempt) else {
             step.dropped.stale_timer += 1;
             return;
@@ -96,18 +90,6 @@ impl Participant {
     pub(super) fn arm_patience(&self, step: &mut Step<'_>, attempt: Attempt) {
         let (heard, patience) = (self.heard, step.limits.patience);
         step.arm(Timer::Patience { attempt, heard }, patience);
-    }
-
-    /// Every old process here has ended, and nobody orders the new ones to be started: whoever holds the lease by now may have
-    /// won it with answers of those who have started theirs.
-    fn ask_for_start(&mut self, step: &mut Step<'_>, attempt: Attempt, heard: u64) {
-        if heard == self.heard {
-            let (reign, standing) = (step.record.promised, Box::new(step.record.standing()));
-            let holder = step.record.holder.clone();
-            let promise = LeaseMessage::Promise { reign, standing };
-            step.send(&holder, ReconfigurationMessage::Lease(promise));
-        }
-        self.arm_patience(step, attempt);
     }
 
     /// The attempt that waits for a word of its coordinator: it is undecided, or it has left the ranks here standing.

@@ -266,7 +266,6 @@ impl Participant {
         let starts_some = engaged.plan.new.processes_on(step.me).next().is_some();
         if committed && engaged.plan.mode == Mode::Relaunch && starts_some {
             self.work = Work::Ended;
-            self.arm_patience(step, attempt);
             return step.answer(attempt, Answer::Ended);
         }
         self.close(step, attempt);
