@@ -12,6 +12,7 @@ mod dashboard;
 mod doctor;
 pub mod failure;
 pub mod hostfile;
+mod kept;
 mod kept_costs;
 mod layout;
 pub mod link;

@@ -3,13 +3,13 @@
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
+use crate::kept;
 use pcm_fabric::datagram::{Datagram, DatagramLimits, DatagramService as _, key_epoch};
 use pcm_fabric::hybrid::{Cost, Sample, Tuning};
 use pcm_fabric::{ClusterKey, Endpoint};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::fabric::{TUNING_FILE, measure};
 use pcm_proto::handshake::{Identity, Role};
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -146,30 +146,13 @@ pub(crate) fn keep(cluster: &ClusterDir, tuning: &Tuning) -> Result<PathBuf, Fai
     let text = serde_json::to_vec_pretty(tuning)
         .map_err(|error| Failure::system(format!("the tuning cannot be written: {error}")))?;
     cluster.save_tuning(&text)?;
-    let path = own_file()?;
-    let parent = path.parent().unwrap_or(&path);
-    fs::create_dir_all(parent).map_err(|error| Failure::file("create", parent, &error))?;
-    let fresh = path.with_extension("json.new");
-    fs::write(&fresh, &text)
-        .and_then(|()| fs::rename(&fresh, &path))
-        .map_err(|error| Failure::file("write", &path, &error))?;
-    Ok(path)
+    kept::keep(TUNING_FILE, "the tuning", &text)
 }
 
 /// Gives a new cluster what was measured before, if anything was.
 pub(crate) fn bring(cluster: &ClusterDir) -> Result<(), Failure> {
-    match own_file().map(fs::read) {
-        Ok(Ok(text)) => cluster.save_tuning(&text),
-        _ => Ok(()),
+    match kept::kept(TUNING_FILE) {
+        Some(text) => cluster.save_tuning(&text),
+        None => Ok(()),
     }
-}
-
-/// Where a user's tuning is kept.
-fn own_file() -> Result<PathBuf, Failure> {
-    let from = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    from("XDG_CONFIG_HOME")
-        .filter(|path| path.is_absolute())
-        .or_else(|| from("HOME").map(|home| home.join(".config")))
-        .map(|config| config.join("pcm").join(TUNING_FILE))
-        .ok_or_else(|| Failure::usage("HOME is not set: there is no place to keep the tuning"))
 }

@@ -48,7 +48,7 @@ static unsigned long wrong_elements(void)
 /* Bytes a second from the first rank to the last: the median of a few rounds of several messages in flight. */
 static double bandwidth(size_t bytes)
 {
-    double best[ROUNDS] = {0};
+    double speed[ROUNDS] = {0};
     char *buffer = calloc(1, bytes);
     char ack = 0;
     for (int round = 0; buffer != NULL && round < ROUNDS; round++) {
@@ -68,16 +68,10 @@ static double bandwidth(size_t bytes)
             MPI_Recv(&ack, 1, MPI_BYTE, size - 1, MESSAGES, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         else if (rank == size - 1)
             MPI_Send(&ack, 1, MPI_BYTE, 0, MESSAGES, MPI_COMM_WORLD);
-        best[round] = (double)(part * MESSAGES) / (MPI_Wtime() - start);
+        speed[round] = (double)(part * MESSAGES) / (MPI_Wtime() - start);
     }
     free(buffer);
-    for (int i = 1; i < ROUNDS; i++)
-        for (int j = i; j > 0 && best[j - 1] > best[j]; j--) {
-            double swap = best[j];
-            best[j] = best[j - 1];
-            best[j - 1] = swap;
-        }
-    return best[ROUNDS / 2];
+    return middle(speed, ROUNDS);
 }
 
 /* Seconds of growing and of shrinking by MPI_Alltoallv, and bytes a second one way. */

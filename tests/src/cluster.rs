@@ -62,9 +62,16 @@ impl Cluster {
         }
     }
 
-    /// Its nodes, and `pcmctl`, will stand in this network.
-    pub fn stand_in(&mut self, network: Network) {
+    /// This place with a cluster whose nodes, like `pcmctl`, stand in this network.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    #[must_use]
+    pub fn booted_in(mut self, network: Network, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let hosts = network.host_file();
         self.network = Some(network);
+        let hosts = hosts.to_str().expect("a path in UTF-8");
+        self.booted(&[&["--hosts", hosts], arguments].concat(), variables)
     }
 
     /// The network it stands in, if that is its own.
@@ -85,10 +92,7 @@ impl Cluster {
     /// # Panics
     /// When it does not come up.
     pub fn alert(nodes: u32) -> Self {
-        let mut cluster = Self::place();
-        let outcome = cluster.boot_with(&["--local", &nodes.to_string()], &[DEFAULT_PATIENCE]);
-        assert!(outcome.status.success(), "up: {outcome:?}");
-        cluster
+        Self::place().booted(&["--local", &nodes.to_string()], &[DEFAULT_PATIENCE])
     }
 
     /// A cluster by these arguments of `up`.
@@ -96,17 +100,23 @@ impl Cluster {
     /// # Panics
     /// When it does not come up.
     pub fn up_with(arguments: &[&str]) -> Self {
-        let mut cluster = Self::place();
-        let outcome = cluster.boot(arguments);
+        Self::place().booted(arguments, &[])
+    }
+
+    /// This place with the cluster that `up` boots with these arguments and variables of the environment.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    #[must_use]
+    pub fn booted(mut self, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let outcome = self.boot_with(arguments, variables);
         assert!(outcome.status.success(), "up: {outcome:?}");
-        cluster
+        self
     }
 
     /// Runs `up` with these arguments.
     pub fn boot(&mut self, arguments: &[&str]) -> Outcome {
-        let outcome = self.run(&[&["up"], arguments].concat());
-        self.note_id();
-        outcome
+        self.boot_with(arguments, &[])
     }
 
     /// Runs `up` with these arguments and variables of the environment, which the daemons get.

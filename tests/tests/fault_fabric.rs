@@ -19,7 +19,7 @@ const BLOCKED: &str = "meta l4proto udp drop";
 
 /// A cluster of three nodes whose networks have these rules before it is booted.
 fn cluster(rules: &[(&str, &str)]) -> Option<Cluster> {
-    let mut cluster = Cluster::place();
+    let cluster = Cluster::place();
     let Some(network) = Network::of(3, cluster.files()) else {
         skip::cannot_run("making networks of its own needs root and iproute2");
         return None;
@@ -32,11 +32,7 @@ fn cluster(rules: &[(&str, &str)]) -> Option<Cluster> {
     for (node, rule) in rules {
         assert!(network.filter(node, rule), "{rule}");
     }
-    let hosts = network.host_file();
-    cluster.stand_in(network);
-    let up = cluster.boot(&["--hosts", hosts.to_str().expect("a path in UTF-8"), "--fabric", "udp"]);
-    assert!(up.status.success(), "{up:?}");
-    Some(cluster)
+    Some(cluster.booted_in(network, &["--fabric", "udp"], &[]))
 }
 
 fn fabric(cluster: &Cluster, node: &str) -> Value {

@@ -16,19 +16,12 @@ const LENGTH: (u64, u32) = (6000, 2500);
 const LIMIT: Duration = Duration::from_secs(90);
 
 fn cluster() -> Option<Cluster> {
-    let mut cluster = Cluster::place();
+    let cluster = Cluster::place();
     let Some(network) = Network::of(4, cluster.files()) else {
         skip::cannot_run("making networks of its own needs root and iproute2");
         return None;
     };
-    let hosts = network.host_file();
-    cluster.stand_in(network);
-    let up = cluster.boot_with(
-        &["--hosts", hosts.to_str().expect("a path in UTF-8")],
-        &[DEFAULT_PATIENCE],
-    );
-    assert!(up.status.success(), "{up:?}");
-    Some(cluster)
+    Some(cluster.booted_in(network, &[], &[DEFAULT_PATIENCE]))
 }
 
 /// The living processes of ranks on a node.

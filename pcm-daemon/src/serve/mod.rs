@@ -10,6 +10,8 @@ mod coordinating;
 mod daemon;
 mod datagram_way;
 mod datagrams;
+#[cfg(test)]
+mod dice;
 mod drain;
 mod event;
 mod event_log;

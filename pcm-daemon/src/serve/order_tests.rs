@@ -1,5 +1,6 @@
 //! Rules of the order of messages, one by one and in random histories over two ways.
 
+use super::dice::Dice;
 use super::order::{Freed, Incoming, Outgoing};
 use pcm_proto::fabric::Ordinal;
 use std::time::{Duration, Instant};
@@ -119,24 +120,11 @@ fn too_many_early_messages_are_not_held() {
     assert_eq!(broken, 1, "after that everything is in order");
 }
 
-/// Repeatable random numbers (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
 /// A link that keeps its order beside datagrams that come twice, late and in any order; nothing is lost.
 #[test]
 fn whatever_overtakes_and_repeats_everything_is_heard_once_and_in_order() {
     for seed in 0..300 {
-        let (mut dice, now) = (Dice(seed), Instant::now());
+        let (dice, now) = (Dice::new(seed), Instant::now());
         let (mut outgoing, mut incoming) = (Outgoing::new(7), Incoming::default());
         let (mut link, mut datagrams) = (Vec::new(), Vec::new());
         let mut heard = Vec::new();
@@ -170,7 +158,7 @@ fn whatever_overtakes_and_repeats_everything_is_heard_once_and_in_order() {
 #[test]
 fn whatever_is_lost_nothing_is_heard_twice_or_out_of_order_and_what_follows_is_heard() {
     for seed in 0..300 {
-        let (mut dice, mut now) = (Dice(seed), Instant::now());
+        let (dice, mut now) = (Dice::new(seed), Instant::now());
         let (mut outgoing, mut incoming) = (Outgoing::new(7), Incoming::default());
         let mut link: Vec<Ordinal> = Vec::new();
         let mut last = None;

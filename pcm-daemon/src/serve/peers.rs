@@ -48,8 +48,6 @@ struct Peer {
     is_dialling: bool,
     /// Whether there was a link; one that broke is made again when the node is heard.
     was_linked: bool,
-    /// Whether messages in order are numbered: links alone need no numbers.
-    is_numbered: bool,
     outgoing: Outgoing,
     incoming: Incoming<DaemonToDaemon>,
 }
@@ -63,7 +61,7 @@ struct Ahead {
 }
 
 impl Peer {
-    fn new(boot: u64, is_numbered: bool) -> Self {
+    fn new(boot: u64) -> Self {
         Self {
             address: None,
             links: Vec::new(),
@@ -71,7 +69,6 @@ impl Peer {
             ahead: None,
             is_dialling: false,
             was_linked: false,
-            is_numbered,
             outgoing: Outgoing::new(boot),
             incoming: Incoming::default(),
         }
@@ -90,12 +87,12 @@ impl Peer {
         self.outgoing.give_up(None);
     }
 
-    /// Sends what waits over the newest link that takes it.
-    fn send_over_links(&mut self, node: &NodeName) {
+    /// Sends what waits over the newest link that takes it. Where links alone carry messages, these need no numbers.
+    fn send_over_links(&mut self, node: &NodeName, are_numbered: bool) {
         while let Some((link, sender)) = self.links.last() {
             let (ordinal, message) = match (&self.ahead, self.waiting.front()) {
                 (Some(ahead), _) => (Some(self.outgoing.again(ahead.number)), &ahead.message),
-                (None, Some(first)) if !self.is_numbered || manner(first) == Manner::Loose => (None, first),
+                (None, Some(first)) if !are_numbered || manner(first) == Manner::Loose => (None, first),
                 (None, Some(first)) => (Some(self.outgoing.peek()), first),
                 (None, None) => return,
             };
@@ -160,9 +157,8 @@ impl Peers {
     }
 
     fn peer(&mut self, node: &NodeName) -> &mut Peer {
-        let (boot, is_numbered) = (self.boot, self.datagrams.are_in_use());
-        let new = || Peer::new(boot, is_numbered);
-        self.peers.entry(node.clone()).or_insert_with(new)
+        let boot = self.boot;
+        self.peers.entry(node.clone()).or_insert_with(|| Peer::new(boot))
     }
 
     /// Where a node is found from now on.
@@ -200,8 +196,9 @@ impl Peers {
 
     /// Sends what waits: over a link if there is one, else the first of it as a datagram while a link is being made.
     fn go_on(&mut self, node: &NodeName) {
+        let are_numbered = self.datagrams.are_in_use();
         let peer = self.peer(node);
-        peer.send_over_links(node);
+        peer.send_over_links(node, are_numbered);
         if peer.links.is_empty() && (peer.ahead.is_some() || !peer.waiting.is_empty()) {
             self.send_ahead(node);
             self.dial(node);

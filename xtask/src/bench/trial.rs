@@ -78,15 +78,17 @@ pub(super) fn figure(bench: &'static str, output: &str, line: &str, name: &str) 
     })
 }
 
+/// What a test runs.
+#[cfg(test)]
+pub(super) fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script);
+    command
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.arg("-c").arg(script);
-        command
-    }
 
     #[test]
     fn a_run_past_its_deadline_is_ended_and_named() {

@@ -1,8 +1,9 @@
 //! Two daemons' ways to each other through a network that loses, doubles, delays and reorders packets, makes connections
 //! late and breaks them: what keeps its order is heard once and in it.
 
-use super::faulty::{Dice, Faulty};
+use super::faulty::Faulty;
 use super::*;
+use crate::serve::dice::Dice;
 use crate::serve::start::accept;
 use pcm_fabric::ClusterKey;
 use pcm_proto::fabric::FabricWish;

@@ -123,12 +123,7 @@ fn signal(process: Option<Pid>, signal: Signal) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.arg("-c").arg(script);
-        command
-    }
+    use crate::bench::trial::shell;
 
     #[test]
     fn a_run_that_hangs_is_reported_and_what_it_started_is_ended() {
