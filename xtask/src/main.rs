@@ -15,6 +15,7 @@ mod mpi;
 mod own_cluster;
 mod progress;
 mod repository;
+mod runners;
 mod setup;
 mod softroce;
 mod suites;

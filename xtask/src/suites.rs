@@ -6,11 +6,12 @@ use crate::{
     environment::Environment,
     failure::{Failure, OnPath},
     repository::Repository,
+    runners::{Counts, Reader},
     softroce, tools, wheel,
 };
 use clap::ValueEnum;
 use std::{
-    env, fmt, fs,
+    env, fs,
     io::{BufRead, BufReader, Write, stdout},
     path::Path,
     process::{self, Command, Stdio},
@@ -81,10 +82,11 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
         }
         cargo
     };
-    let mut counts = Counts::default();
+    let (mut counts, mut reader) = (Counts::default(), Reader::default());
     if matches!(suite, Suite::Unit | Suite::All) {
         count(
             cargo(&["--workspace", "--exclude", "tests"].map(str::to_owned)),
+            &mut reader,
             &mut counts,
         )?;
     }
@@ -116,7 +118,7 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
         let arguments = ["--package".into(), "tests".into()]
             .into_iter()
             .chain(targets.into_iter().flat_map(|name| ["--test".into(), name]));
-        count(cargo(&arguments.collect::<Vec<String>>()), &mut counts)?;
+        count(cargo(&arguments.collect::<Vec<String>>()), &mut reader, &mut counts)?;
     } else if !matches!(suite, Suite::Unit | Suite::All) {
         return Err(Failure::Missing {
             what: format!("any {suite:?} test"),
@@ -129,6 +131,9 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
         println!("skipped: {reason}");
     }
     counts.move_to_skipped(reasons.lines().count());
+    for failure in reader.failures() {
+        println!("{failure}");
+    }
     println!("{counts}");
     if counts.failed == 0 {
         Ok(())
@@ -174,13 +179,12 @@ fn target_names(repository: &Repository, environment: &Environment) -> Result<Ve
 }
 
 /// Runs one cargo, passing on every line, and adds what its runners counted.
-fn count(mut cargo: Command, counts: &mut Counts) -> Result<(), Failure> {
+fn count(mut cargo: Command, reader: &mut Reader, counts: &mut Counts) -> Result<(), Failure> {
     let failed_before = counts.failed;
     let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|source| Failure::Start {
         program: "cargo".into(),
         source,
     })?;
-    let mut reader = Reader::default();
     for line in child
         .stdout
         .take()
@@ -206,107 +210,9 @@ fn count(mut cargo: Command, counts: &mut Counts) -> Result<(), Failure> {
     Ok(())
 }
 
-#[derive(Default, Debug, PartialEq, Eq)]
-struct Counts {
-    passed: usize,
-    failed: usize,
-    skipped: usize,
-}
-
-impl Counts {
-    /// A test that says it could not run ends as passed in its runner's count.
-    fn move_to_skipped(&mut self, tests: usize) {
-        self.passed = self.passed.saturating_sub(tests);
-        self.skipped += tests;
-    }
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
-        if self.skipped > 0 {
-            write!(f, ", {} skipped", self.skipped)
-        } else {
-            Ok(())
-        }
-    }
-}
-
-/// Follows the lines of Rust's test runners. A runner that starts and gives no result died.
-#[derive(Default)]
-struct Reader {
-    is_running: bool,
-}
-
-impl Reader {
-    fn take(&mut self, line: &str, counts: &mut Counts) {
-        if line.starts_with("running ") && (line.ends_with(" tests") || line.ends_with(" test")) {
-            self.end(counts);
-            self.is_running = true;
-        } else if let Some(result) = line.strip_prefix("test result: ") {
-            self.is_running = false;
-            let number = |what: &str| {
-                let part = result.split(['.', ';']).find_map(|part| part.trim().strip_suffix(what));
-                part.and_then(|number| number.trim().parse::<usize>().ok()).unwrap_or(0)
-            };
-            counts.passed += number("passed");
-            counts.failed += number("failed");
-            counts.skipped += number("ignored");
-        }
-    }
-
-    fn end(&mut self, counts: &mut Counts) {
-        counts.failed += usize::from(self.is_running);
-        self.is_running = false;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(lines: &[&str]) -> Counts {
-        let (mut reader, mut counts) = (Reader::default(), Counts::default());
-        for line in lines {
-            reader.take(line, &mut counts);
-        }
-        reader.end(&mut counts);
-        counts
-    }
-
-    #[test]
-    fn counts_are_summed_over_runners() {
-        let ok = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s";
-        let bad = "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.01s";
-        let counts = read(&["running 13 tests", ok, "", "running 3 tests", bad]);
-        assert_eq!(
-            counts,
-            Counts {
-                passed: 13,
-                failed: 2,
-                skipped: 1
-            }
-        );
-        assert_eq!(counts.to_string(), "13 passed, 2 failed, 1 skipped");
-    }
-
-    #[test]
-    fn a_runner_that_dies_counts_as_failed() {
-        let ok = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s";
-        assert_eq!(read(&["running 2 tests", "running 1 test", ok]).failed, 1);
-        assert_eq!(read(&["running 2 tests"]).failed, 1);
-    }
-
-    #[test]
-    fn a_test_that_could_not_run_is_not_counted_as_passed() {
-        let mut counts = Counts {
-            passed: 3,
-            failed: 0,
-            skipped: 0,
-        };
-        counts.move_to_skipped(1);
-        assert_eq!(counts.to_string(), "2 passed, 0 failed, 1 skipped");
-    }
 
     #[test]
     fn a_suite_takes_only_the_targets_of_its_name() {

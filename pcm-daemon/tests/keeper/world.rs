@@ -226,6 +226,8 @@ impl Job {
                 self.outcome.codes.insert(key.process, status);
                 node.link.send(&DaemonToKeeper::Forget { key }).await.unwrap();
             }
+            // The answer to an abort's end of the job; the last end of a rank may be heard after it.
+            FromKeeper::JobCleared { .. } if self.outcome.aborted.is_some() => {}
             other => panic!("unexpected {other:?}"),
         }
     }
