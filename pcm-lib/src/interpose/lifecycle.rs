@@ -6,6 +6,7 @@
 #![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, reason = "as MPI says")]
 
 use super::{
+    last_words,
     recorder::{self, Entered, Recorder},
     wrappers::CLASSES,
     wrappers::number,
@@ -92,7 +93,11 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
 pub unsafe extern "C" fn MPI_Abort(communicator: MPI_Comm, code: c_int) -> c_int {
     let told = catch_unwind(|| {
         enter(number::MPI_Abort);
-        started().map(|started| started.channel.send(&AppToDaemon::Aborting { code }))
+        let told = started().map(|started| started.channel.send(&AppToDaemon::Aborting { code }));
+        if told.is_none() {
+            last_words::wait_until_read();
+        }
+        told
     });
     // SAFETY: a constant of the MPI library; the caller's arguments.
     unsafe {

@@ -3,6 +3,7 @@
 mod datatypes;
 mod era;
 mod handle_table;
+mod last_words;
 pub(crate) mod lifecycle;
 mod order;
 mod place;
