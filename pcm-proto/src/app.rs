@@ -29,6 +29,9 @@ pub mod environment {
     pub const WORLDS: &str = "PCM_WORLDS";
     /// The node, a [`crate::ids::NodeName`].
     pub const NODE: &str = "PCM_NODE";
+    /// What the node's host is called among the cluster's hosts: equal for processes that can share memory, and for no
+    /// others. MPI is told it in place of the host's name.
+    pub const HOST: &str = "PCM_HOST";
     /// What the process is to the layout it belongs to: absent for one of the first layout, [`NEWCOMER`] or
     /// [`RESTORED`]. Only with it come the three below, which speak of the planned layout.
     pub const ROLE: &str = "PCM_ROLE";

@@ -152,6 +152,19 @@ static int child(void)
     return 0;
 }
 
+/* What MPI and libc call the host. */
+static int where(void)
+{
+    char of_mpi[MPI_MAX_PROCESSOR_NAME], of_libc[256];
+    int length = 0;
+    if (MPI_Get_processor_name(of_mpi, &length) != MPI_SUCCESS || (size_t)length != strlen(of_mpi))
+        return 9;
+    if (gethostname(of_libc, sizeof of_libc) != 0)
+        return 10;
+    printf("%s %s\n", of_mpi, of_libc);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -190,6 +203,8 @@ int main(int argc, char **argv)
         code = ring(number);
     else if (strcmp(mode, "spawn") == 0)
         code = spawn(argv[0], number, who);
+    else if (strcmp(mode, "where") == 0)
+        code = where();
     else if (strcmp(mode, "child") == 0)
         code = child();
     else if (strcmp(mode, "recv") == 0) {

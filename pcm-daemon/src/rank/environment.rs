@@ -22,6 +22,8 @@ pub struct Belonging<'a> {
     pub cluster_dir: &'a Path,
     /// The node.
     pub node: &'a NodeName,
+    /// The number of the node's host.
+    pub host: u64,
     /// The process.
     pub key: ProcessKey,
     /// The world it starts in.
@@ -54,6 +56,7 @@ pub fn environment(
     let mut put = |name: &str, value: String| all.insert(name.as_bytes().to_vec(), value.into_bytes());
     put(CLUSTER_ID, belonging.cluster_id.to_owned());
     put(names::NODE, belonging.node.to_string());
+    put(names::HOST, format!("pcm-{:016x}", belonging.host));
     put(names::JOB, belonging.key.job.to_string());
     put(names::PROCESS, belonging.key.process.to_string());
     put(names::WORLD, belonging.world.to_string());
@@ -80,6 +83,7 @@ fn is_foreign(name: &[u8]) -> bool {
         CLUSTER,
         names::CHANNEL_FD,
         names::PAGE_FD,
+        names::HOST,
         names::JOB,
         names::PROCESS,
         names::WORLD,

@@ -85,6 +85,7 @@ impl Daemon {
             cluster_id: &self.spec.cluster_id,
             cluster_dir: &self.spec.cluster_dir,
             node: &self.own,
+            host: self.nodes.own().host,
             key: ProcessKey { job, process },
             world: local.world,
             world_rank: local.world_rank,

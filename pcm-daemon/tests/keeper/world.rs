@@ -140,6 +140,7 @@ impl Job {
         let belonging = Belonging {
             worlds: 1,
             cluster_id: &node.cluster_id,
+            host: 1,
             cluster_dir: node.directory.path(),
             node: &node.name,
             key,

@@ -6,7 +6,7 @@
 #![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, reason = "as MPI says")]
 
 use super::{
-    last_words,
+    host_name, last_words,
     recorder::{self, Entered, Recorder},
     wrappers::CLASSES,
     wrappers::number,
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn MPI_Init_thread(
 fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     let clock = Clock::choose();
     let before = clock.moment();
-    let code = init();
+    let code = host_name::started_by(init);
     if code == 0 {
         _ = catch_unwind(|| start::start(clock, before, has_many_threads()));
         // A program must not run on in a part of its job that takes itself for the whole.

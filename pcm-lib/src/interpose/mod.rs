@@ -3,6 +3,7 @@
 mod datatypes;
 mod era;
 mod handle_table;
+mod host_name;
 mod last_words;
 pub(crate) mod lifecycle;
 mod order;

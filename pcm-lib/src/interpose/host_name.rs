@@ -1,0 +1,136 @@
+//! Which host a process is on, as MPI takes it. MPI tells by the host's name which processes of another world share a node
+//! with which: it asks `gethostname` while it starts, and for its own world it goes by what the process manager says. Where
+//! two hosts bear one name both sides of a meeting see other nodes, and collective operations among them never return. So
+//! MPI is told what the daemon knows of the host; the program, whenever it asks, is told the host's name.
+#![allow(
+    unsafe_code,
+    reason = "defines a function of libc and one of MPI, writes into the caller's memory"
+)]
+#![allow(unreachable_pub, reason = "symbols for the linker")]
+#![allow(
+    non_snake_case,
+    missing_docs,
+    reason = "the names and meanings are those of libc and MPI"
+)]
+#![allow(
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "as libc and MPI say"
+)]
+
+use pcm_proto::app::environment;
+use std::{
+    cell::Cell,
+    env,
+    ffi::{CStr, CString},
+    os::raw::{c_char, c_int},
+    os::unix::ffi::OsStringExt,
+    sync::OnceLock,
+};
+
+/// What the daemon calls this host; nothing where no daemon started the process.
+static HOST: OnceLock<Option<CString>> = OnceLock::new();
+
+thread_local! {
+    static IS_MPI_STARTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Starts MPI, which gets the daemon's name of the host.
+pub(super) fn started_by(init: impl FnOnce() -> c_int) -> c_int {
+    HOST.get_or_init(|| CString::new(env::var_os(environment::HOST)?.into_vec()).ok());
+    IS_MPI_STARTING.set(true);
+    let code = init();
+    IS_MPI_STARTING.set(false);
+    code
+}
+
+fn daemons_name() -> Option<&'static CStr> {
+    HOST.get()?.as_deref()
+}
+
+/// As libc has it: a name that is too long for the room is cut, and that is an error.
+fn put(name: &CStr, room: &mut [u8]) -> bool {
+    let bytes = name.to_bytes_with_nul();
+    let length = bytes.len().min(room.len());
+    room[..length].copy_from_slice(&bytes[..length]);
+    length == bytes.len()
+}
+
+fn hosts_name(use_name: impl FnOnce(&CStr) -> bool) -> Option<bool> {
+    // SAFETY: all-zero bytes are such a record; the system writes texts that end with a zero byte into it.
+    unsafe {
+        let mut names: libc::utsname = std::mem::zeroed();
+        (libc::uname(&mut names) == 0).then(|| use_name(CStr::from_ptr(names.nodename.as_ptr())))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gethostname(name: *mut c_char, length: usize) -> c_int {
+    // SAFETY: the caller's room; nobody else knows it meanwhile.
+    let room = unsafe {
+        match length {
+            0 => &mut [],
+            length => std::slice::from_raw_parts_mut(name.cast::<u8>(), length),
+        }
+    };
+    let outcome = match daemons_name().filter(|_| IS_MPI_STARTING.get()) {
+        Some(told) => Some(put(told, room)),
+        None => hosts_name(|own| put(own, room)),
+    };
+    match outcome {
+        Some(true) => 0,
+        Some(false) => {
+            // SAFETY: this thread's own number of its last error.
+            unsafe { *libc::__errno_location() = libc::ENAMETOOLONG };
+            -1
+        }
+        // The system has said why.
+        None => -1,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, length: *mut c_int) -> c_int {
+    // SAFETY: the caller's arguments, unchanged.
+    let code = unsafe { mpi_sys::PMPI_Get_processor_name(name, length) };
+    // SAFETY: after success there is a text that ends with a zero byte, in room for so many bytes.
+    unsafe {
+        if code == 0 && daemons_name().is_some_and(|told| *told == *CStr::from_ptr(name)) {
+            let room = std::slice::from_raw_parts_mut(name.cast::<u8>(), mpi_sys::MPI_MAX_PROCESSOR_NAME as usize);
+            hosts_name(|own| put(own, room));
+            *length = CStr::from_ptr(name).count_bytes() as c_int;
+        }
+    }
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(length: usize) -> (c_int, Vec<u8>) {
+        let mut room = vec![b'?'; length];
+        // SAFETY: room of that length.
+        let code = unsafe { gethostname(room.as_mut_ptr().cast(), length) };
+        (code, room)
+    }
+
+    #[test]
+    fn mpi_is_told_the_daemons_name_while_it_starts_and_the_program_the_hosts() {
+        HOST.set(Some(c"pcm-1".to_owned())).expect("no test before set it");
+        let own = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("the host's name");
+        let own = own.trim_end();
+        let (code, room) = asked(65);
+        assert_eq!((code, &room[..own.len()]), (0, own.as_bytes()));
+        assert_eq!(
+            started_by(|| {
+                assert_eq!(asked(6), (0, b"pcm-1\0".to_vec()));
+                assert_eq!(asked(3), (-1, b"pcm".to_vec()), "no room for all of it");
+                assert_eq!(asked(0).0, -1);
+                7
+            }),
+            7
+        );
+        assert_eq!(asked(65), (code, room));
+    }
+}
