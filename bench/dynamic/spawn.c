@@ -1,4 +1,4 @@
-/* Spawn latency: all parents together spawn CHILDREN, again and again. Each cycle says how long the spawn, the merge and the
+/* Spawn latency: all parents together spawn CHILDREN, again and again, PAUSE_MS apart. Each cycle says how long the spawn, the merge and the
  * disconnection of the inter-communicator took at the first parent. The first cycle, which brings the program into memory, is
  * not told. A child is this program without arguments of its own. The merged communicator is freed, never disconnected:
  * Debian's Open MPI hangs otherwise; `merged` does it all the same, to show that. */
@@ -17,7 +17,7 @@ static int with_parents(MPI_Comm parents, int is_merged)
     return 0;
 }
 
-static void cycle(const char *self, int children, int is_merged, int is_told)
+static void cycle(const char *self, int children, int is_merged, int is_told, long pause_ms)
 {
     MPI_Comm between, all;
     char word[] = "merged";
@@ -45,6 +45,7 @@ static void cycle(const char *self, int children, int is_merged, int is_told)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (joined != size + children)
         MPI_Abort(MPI_COMM_WORLD, 9);
+    rest(1000 * pause_ms);
     if (rank == 0 && is_told) {
         printf("spawn %.9f merge %.9f disconnect %.9f\n", spawned - start, merged - spawned, gone - freed);
         fflush(stdout);
@@ -61,11 +62,11 @@ int main(int argc, char **argv)
     if (parents != MPI_COMM_NULL)
         code = with_parents(parents, is_merged);
     else if (argc < 3) {
-        fprintf(stderr, "use: spawn CHILDREN CYCLES [merged]\n");
+        fprintf(stderr, "use: spawn CHILDREN CYCLES [PAUSE_MS] [merged]\n");
         code = 2;
     } else
         for (i = 0; i <= atoi(argv[2]); i++)
-            cycle(argv[0], atoi(argv[1]), is_merged, i > 0);
+            cycle(argv[0], atoi(argv[1]), is_merged, i > 0, argc > 3 ? atol(argv[3]) : 0);
     MPI_Finalize();
     return code;
 }

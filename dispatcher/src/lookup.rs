@@ -62,6 +62,7 @@ mod tests {
             end: None,
             coordinator: NodeName::new("n0").unwrap(),
             reign: 0,
+            spares: Vec::new(),
         }
     }
 

@@ -89,6 +89,24 @@ pub enum EventKind {
         /// Milliseconds from acceptance.
         start_ms: f64,
     },
+    /// The application's `MPI_Comm_spawn` was answered: its children are initialised and about to meet their parent.
+    Spawned {
+        /// How many.
+        children: u32,
+        /// Their nodes in rank order.
+        placement: Vec<NodeName>,
+        /// Whether it took a spare.
+        spare: bool,
+        /// Milliseconds from the request until the children could meet their parent.
+        spawn_ms: f64,
+    },
+    /// A process that waited for a spawn to take it ended, or could not be started; another is started after a while.
+    SpareLost {
+        /// Its node.
+        name: NodeName,
+        /// What happened.
+        reason: String,
+    },
     /// A rank's process ended.
     RankEnded {
         /// The rank.

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 /// Most ranks one `run` may ask for. MPICH's process mapping and our page table of peers are sized for this.
 pub const RANKS_MAX: u32 = 4096;
 
+/// Most spares a job may keep of one program: each has the memory of an initialised MPI, 40 to 60 MB.
+pub const SPARES_MAX: u32 = 64;
+
 /// How the ranks a job starts with are grouped into MPI worlds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -59,6 +62,10 @@ pub struct JobSpec {
     /// How data moves when it is reconfigured live; `None` leaves the default.
     #[serde(default)]
     pub method: Option<Method>,
+    /// How many started and initialised processes are kept ready of each program that it spawned lately, for the next
+    /// spawn of one.
+    #[serde(default)]
+    pub spares: u32,
 }
 
 /// Where a job stands. `Running` is all that most users ever see.
@@ -112,6 +119,24 @@ pub struct JobStatus {
     /// Counts the coordinators before that one, whose nodes were lost.
     #[serde(default)]
     pub reign: u32,
+    /// Processes that wait for a spawn to take them; they are no ranks.
+    #[serde(default)]
+    pub spares: Vec<SpareStatus>,
+}
+
+/// A process that was started before a spawn asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpareStatus {
+    /// The process.
+    pub process: ProcessId,
+    /// Its node.
+    pub node: NodeName,
+    /// Its process id; 0 while not known.
+    pub pid: u32,
+    /// The program it runs.
+    pub program: String,
+    /// Whether it is initialised and can be taken.
+    pub ready: bool,
 }
 
 /// One rank of `ps`.
@@ -183,12 +208,16 @@ mod tests {
             detached: false,
             restarts_max: 3,
             method: None,
+            spares: 0,
         };
         let mut bytes = rmp_serde::to_vec(&spec).unwrap();
-        // An array of seventeen, the last one nothing.
-        assert_eq!((&bytes[..3], bytes.last()), (&b"\xdc\x00\x11"[..], Some(&0xc0)));
-        bytes[2] -= 1;
-        bytes.pop();
+        // An array of eighteen, the last ones nothing and zero.
+        assert_eq!(
+            (&bytes[..3], &bytes[bytes.len() - 2..]),
+            (&b"\xdc\x00\x12"[..], &b"\xc0\x00"[..])
+        );
+        bytes[2] -= 2;
+        bytes.truncate(bytes.len() - 2);
         assert_eq!(rmp_serde::from_slice::<JobSpec>(&bytes).unwrap(), spec);
     }
 }

@@ -136,6 +136,9 @@ pub struct WorldStart {
     pub preset: Vec<(String, String)>,
     /// Whether the processes are told that they were spawned.
     pub spawned: bool,
+    /// Whether they are spares: started before anybody asked, and held in `MPI_Init` until a spawn takes them.
+    #[serde(default)]
+    pub spare: bool,
 }
 
 /// Order to start worlds of a job.
@@ -323,6 +326,18 @@ pub enum JobMessage {
     SpawnReady {
         /// The spawned world.
         world: WorldId,
+    },
+    /// Node to coordinator: the processes of this spare world are initialised and wait for a parent.
+    SpareReady {
+        /// The world.
+        world: WorldId,
+    },
+    /// Coordinator to node: a spawn takes this spare world. Answered by `SpawnReady`.
+    Adopt {
+        /// The world.
+        world: WorldId,
+        /// Keys that the spawn brings.
+        values: Vec<(String, String)>,
     },
     /// Coordinator to the asker's node: the spawned world is ready, or why there is none.
     SpawnResult {

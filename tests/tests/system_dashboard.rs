@@ -206,6 +206,7 @@ fn recording(ranks: u32, nodes: u32) -> String {
         end: None,
         coordinator: node(0),
         reign: 0,
+        spares: Vec::new(),
     };
     serde_json::json!({ "status": status, "series": series, "events": events }).to_string()
 }

@@ -243,6 +243,7 @@ mod tests {
             end: None,
             coordinator: name(),
             reign: 0,
+            spares: Vec::new(),
         };
         Seen {
             nodes: vec![node],

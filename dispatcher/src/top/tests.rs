@@ -66,6 +66,7 @@ fn look(at: f64, ranks: u32, nodes: u32) -> Look {
         end: None,
         coordinator: node_name(0),
         reign: 0,
+        spares: Vec::new(),
     };
     Look {
         at,

@@ -10,7 +10,7 @@ use crate::{lookup, rank_words};
 use pcm_core::stuck::{self, Report, rank_list};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{Epoch, JobId};
-use pcm_proto::job::{JobState, JobStatus, RankStatus};
+use pcm_proto::job::{JobState, JobStatus, RankStatus, SpareStatus};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -56,6 +56,7 @@ struct Document<'a> {
     epoch: Epoch,
     size: u32,
     ranks: &'a [RankStatus],
+    spares: &'a [SpareStatus],
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
@@ -76,9 +77,11 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
             epoch: status.epoch,
             size: status.size,
             ranks: &ranks,
+            spares: &status.spares,
         })?;
     } else {
-        output::print(&format!("{}{}", head(&status), table(&ranks)))?;
+        let spares = spare_lines(&status.spares);
+        output::print(&format!("{}{}{spares}", head(&status), table(&ranks)))?;
     }
     Ok(0)
 }
@@ -140,6 +143,16 @@ fn head(status: &JobStatus) -> String {
         status.size,
         status.epoch
     )
+}
+
+/// Processes that wait for a spawn to take them, node by node.
+fn spare_lines(spares: &[SpareStatus]) -> String {
+    let line = |spare: &SpareStatus| {
+        let state = if spare.ready { "ready" } else { "starting" };
+        let SpareStatus { node, pid, program, .. } = spare;
+        format!("spare on {node}, process {pid}, {state}: {program}\n")
+    };
+    spares.iter().map(line).collect()
 }
 
 pub(crate) fn table(ranks: &[RankStatus]) -> String {
@@ -204,9 +217,10 @@ mod tests {
             epoch: Epoch(0),
             size: 1,
             ranks: &ranks,
+            spares: &[],
         };
         let value = serde_json::to_value(&document).unwrap();
-        for field in ["job", "name", "state", "epoch", "size"] {
+        for field in ["job", "name", "state", "epoch", "size", "spares"] {
             assert!(value.get(field).is_some(), "{field}");
         }
         for field in [

@@ -115,6 +115,7 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
         detached: args.detach,
         restarts_max: RESTARTS_DEFAULT,
         method: None,
+        spares: 0,
     };
     set(
         &mut spec,

@@ -11,7 +11,7 @@ use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::app::environment;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{JobId, NodeName, name_check};
-use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
+use pcm_proto::job::{JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -88,6 +88,11 @@ pub(crate) struct Args {
     /// else merge-p2p-async
     #[arg(long, value_name = "METHOD", value_parser = method::parser(), default_value = "auto")]
     method: MethodWanted,
+    /// Keep K processes, started and initialised, of each program that it spawned lately (MPI_Comm_spawn of one child), so
+    /// that the next spawn of the same with the same arguments takes one of them. They are no ranks and do not
+    /// compute, but have memory
+    #[arg(long, value_name = "K", env = "PCM_SPARES", hide_env_values = true, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=i64::from(SPARES_MAX)))]
+    spares: u32,
     /// Begin each line of output with its rank
     #[arg(long)]
     label: bool,
@@ -293,6 +298,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
         detached: args.detach,
         restarts_max: args.max_restarts,
         method: args.method.0,
+        spares: args.spares,
     })
 }
 
@@ -379,6 +385,13 @@ mod tests {
         assert_eq!(value("PCM_CHECKPOINT_DIR"), Some(&b"/c d"[..]));
         assert_eq!(value("PCM_CHECKPOINT_NAME"), Some(&b"mine"[..]));
         assert!(parse(&["--checkpoint-every", "often", "a"]).is_err());
+    }
+
+    #[test]
+    fn more_spares_than_memory_may_hold_are_refused() {
+        assert_eq!(parse(&["--spares", "64", "a"]).unwrap().spares, 64);
+        assert_eq!(parse(&["a"]).unwrap().spares, 0);
+        assert!(parse(&["--spares", "65", "a"]).is_err());
     }
 
     #[test]

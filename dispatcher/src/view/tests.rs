@@ -59,6 +59,7 @@ fn status(size: u32) -> JobStatus {
         }),
         coordinator: node(0),
         reign: 0,
+        spares: Vec::new(),
     }
 }
 

@@ -24,6 +24,17 @@ pub(crate) fn event_words(event: &Event) -> String {
             bytes: size,
             held_ms,
         } => checkpoint_words(*iteration, *ranks, *size, *held_ms),
+        EventKind::Spawned {
+            placement,
+            spare,
+            spawn_ms,
+            ..
+        } => {
+            let how = if *spare { "taken from the spares" } else { "started" };
+            let placed = placement_words(placement).replace(" ranks ", " children ");
+            format!("spawned by the program: {placed}, {how}, {spawn_ms:.1} ms until they could meet their parent")
+        }
+        EventKind::SpareLost { name, reason } => format!("a spare on {name} is lost: {reason}"),
         EventKind::Crashed { reason, verdict, .. } => format!("crashed: {reason}; {verdict}"),
         EventKind::Recovered(back) => format!(
             "{} ranks run again after {:.0} ms, from iteration {}; {} iterations are done twice",

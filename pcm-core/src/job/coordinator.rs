@@ -5,6 +5,7 @@
 use super::ending::{Ending, Failure};
 use super::placement::Share;
 use super::recovering::{Recovering, Recovery, Restarted};
+use super::spares::Spares;
 use super::spawning::Spawning;
 use super::tree;
 use super::worlds;
@@ -152,6 +153,8 @@ pub enum Role {
     Newcomer,
     /// Told to leave: its end is no failure.
     Leaver,
+    /// Started before a spawn asks for it; its end is no failure, and the job does not wait for it.
+    Spare,
 }
 
 /// One process of the job.
@@ -171,6 +174,11 @@ impl Process {
     /// Whether nothing more is to be expected of it.
     pub fn is_over(&self) -> bool {
         matches!(self.state, ProcessState::Ended(_) | ProcessState::Refused)
+    }
+
+    /// Whether it is, or may be, at work for the job.
+    pub(super) fn counts(&self) -> bool {
+        !self.is_over() && self.role != Role::Spare
     }
 }
 
@@ -240,6 +248,8 @@ pub struct Coordinator {
     pub(super) reign: u32,
     /// Since when it may be cut off.
     pub(super) doubts_since_us: Option<u64>,
+    #[serde(default)]
+    pub(super) spares: Spares,
 }
 
 impl Coordinator {
@@ -274,6 +284,7 @@ impl Coordinator {
             recovery: Recovery::new(&spec),
             reign: 0,
             doubts_since_us: None,
+            spares: Spares::default(),
             spec,
         };
         let worlds = worlds::worlds(coordinator.spec.world, shares, ProcessId(0), WorldId(0));
@@ -342,6 +353,7 @@ impl Coordinator {
             .chain(self.ending_deadline())
             .chain(self.spawning.deadline())
             .chain(self.recovering_deadline())
+            .chain(self.spares_deadline())
             .min()
     }
 
@@ -365,6 +377,7 @@ impl Coordinator {
                     .filter(|open| self.is_waiting_for(&open.order, node));
                 effects.extend(missing.map(|open| send(self.direct(&open.order, node))));
                 effects.extend(self.spawning.results_for(node, &self.processes));
+                effects.extend(self.adoptions_on(node));
                 self.send_enlistment(node, &mut effects);
             }
         }
@@ -405,7 +418,8 @@ impl Coordinator {
             JobMessage::Cleared => self.on_node_stage(&node, NodeStage::Cleared, effects),
             JobMessage::Spawn(ask) => self.on_spawn(now_us, *ask, effects),
             JobMessage::Name { process, request } => self.on_name(process, request, effects),
-            JobMessage::SpawnReady { world } => self.on_spawn_ready(world, effects),
+            JobMessage::SpawnReady { world } => self.on_spawn_ready(now_us, world, effects),
+            JobMessage::SpareReady { world } => self.on_spare_ready(world),
             _ => {}
         }
     }
@@ -416,7 +430,9 @@ impl Coordinator {
         for world in &worlds {
             for (process, node) in worlds::ranks_of(world) {
                 let node = world.nodes[node as usize].clone();
-                self.process_next = self.process_next.max(process.0 + 1);
+                if role != Role::Spare {
+                    self.process_next = self.process_next.max(process.0 + 1);
+                }
                 let state = ProcessState::Ordered;
                 self.processes.insert(
                     process,
@@ -434,7 +450,9 @@ impl Coordinator {
                     tree.push(node.clone());
                 }
             }
-            self.world_next = self.world_next.max(world.world.0 + 1);
+            if role != Role::Spare {
+                self.world_next = self.world_next.max(world.world.0 + 1);
+            }
         }
         let layout = self
             .layout

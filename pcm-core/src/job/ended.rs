@@ -76,6 +76,7 @@ mod tests {
             end: None,
             coordinator: NodeName::new("n0").unwrap(),
             reign: 0,
+            spares: Vec::new(),
         }
     }
 

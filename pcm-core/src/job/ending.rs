@@ -42,7 +42,7 @@ pub(super) struct Ending {
 
 impl Coordinator {
     pub(super) fn spec_grace_ms(&self) -> u32 {
-        if self.processes.values().all(|process| process.is_over()) {
+        if !self.processes.values().any(|process| process.counts()) {
             0
         } else {
             GRACE_MS
@@ -71,6 +71,17 @@ impl Coordinator {
         }
         for order in self.orders.keys().copied().collect::<Vec<_>>() {
             self.close_order(order);
+        }
+        let lost = format!("process {} ended with code {code}", end.process);
+        if role == Role::Spare {
+            return self.on_spare_lost(now_us, world, lost, effects);
+        }
+        if role == Role::Guest && self.place_instead_of(world, effects) {
+            effects.push(Effect::Note(EventKind::SpareLost {
+                name: node,
+                reason: lost,
+            }));
+            return;
         }
         if role == Role::Guest {
             self.on_guest_exited(world, effects);
@@ -170,6 +181,9 @@ impl Coordinator {
             self.on_guest_refused(world, reason, effects);
             return;
         }
+        if role == Role::Spare {
+            return self.on_spare_lost(now_us, world, reason.to_owned(), effects);
+        }
         let reason = format!("{} was not started ({code}): {reason}", self.describe(process, &node));
         if self.restarts() > 0 {
             // It could be started before: the node is in trouble, or still busy with what was ended there.
@@ -198,7 +212,9 @@ impl Coordinator {
         message: &str,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(node) = self.processes.get(&process).map(|known| known.node.clone()) else {
+        // A spare that aborts ends alone.
+        let at_work = self.processes.get(&process).filter(|known| known.role != Role::Spare);
+        let Some(node) = at_work.map(|known| known.node.clone()) else {
             return;
         };
         let who = self.describe(process, &node);
@@ -337,10 +353,11 @@ impl Coordinator {
             Phase::Recovering(_) => self.recovering_on_time(now_us, effects),
             Phase::Ended(_) => {}
         }
+        self.renew_spares(now_us, effects);
     }
 
     fn end_if_due(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
-        let all_over = self.processes.values().all(|process| process.is_over());
+        let all_over = !self.processes.values().any(|process| process.counts());
         if let Some(failure) = &self.failure
             && (all_over || now_us >= failure.since_us + SETTLE_US)
         {
@@ -398,6 +415,11 @@ impl Coordinator {
                 .cloned()
                 .collect();
             if now_us >= open.since_us + START_US_MAX {
+                if open.order.worlds.iter().all(|world| world.spare) {
+                    // Those who wait for them in vain give them up by their own deadline.
+                    self.orders.remove(&number);
+                    continue;
+                }
                 let names: Vec<&str> = waiting.iter().map(NodeName::as_str).collect();
                 let reason = format!(
                     "nodes {} did not start their ranks within {} s: see `pcmctl logs NODE`",

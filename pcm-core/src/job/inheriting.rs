@@ -50,6 +50,7 @@ impl Coordinator {
         self.doubts_since_us = None;
         self.process_next = self.process_next.saturating_add(PROCESSES_AHEAD);
         self.world_next = self.world_next.saturating_add(WORLDS_AHEAD);
+        self.spares.skip_numbers();
         let mut effects = vec![Effect::Note(EventKind::Inherited {
             from: lost.clone(),
             name: self.own.clone(),

@@ -39,6 +39,8 @@ pub(super) enum Outward {
     },
     /// Tell the coordinator that this world is ready to meet its parent.
     Ready(WorldId),
+    /// Tell the coordinator that this world waits for a parent.
+    SpareReady(WorldId),
     /// Ask the coordinator about a name.
     Name { process: ProcessId, request: NameRequest },
     /// Tell the coordinator that a process aborts.
@@ -67,6 +69,7 @@ impl LocalWorld {
             values,
             universe: None,
             app_numbers: app_numbers.collect(),
+            is_spare: start.spare,
         };
         Self {
             world: World::new(spec),
@@ -101,6 +104,15 @@ impl LocalWorld {
     /// How many ranks the world has.
     pub fn size(&self) -> u32 {
         worlds::size_of(&self.start)
+    }
+
+    pub(super) fn is_spare_ready(&self) -> bool {
+        self.world.is_spare_ready()
+    }
+
+    pub(super) fn on_adopted(&mut self, values: &[(String, String)]) -> Vec<Outward> {
+        let effects = self.world.on_adopted(values);
+        self.carry(effects)
     }
 
     pub(super) fn is_neighbour(&self, node: &NodeName) -> bool {
@@ -213,6 +225,7 @@ impl LocalWorld {
                     outward.push(Outward::Spawn { process, commands });
                 }
                 world::Effect::ParentAsked => outward.push(Outward::Ready(self.start.world)),
+                world::Effect::SpareReady => outward.push(Outward::SpareReady(self.start.world)),
                 world::Effect::NameRequested { process, request } => {
                     outward.extend(name_request(request).map(|request| Outward::Name { process, request }));
                 }
@@ -296,6 +309,10 @@ impl Participant {
                         message,
                     });
                 }
+                Outward::SpareReady(world) => effects.push(Effect::Send {
+                    node: self.coordinator.clone(),
+                    message: JobMessage::SpareReady { world },
+                }),
                 Outward::Abort { process, code, message } => {
                     let message = JobMessage::Aborted { process, code, message };
                     effects.push(Effect::Send {
@@ -310,6 +327,16 @@ impl Participant {
                 Outward::Spawn { process, commands } => self.on_spawn(process, &commands, effects),
             }
         }
+    }
+
+    /// A spawn takes a spare world. Whoever holds back what its processes printed lets it go before they run on.
+    pub(super) fn on_adopt(&mut self, world: WorldId, values: &[(String, String)], effects: &mut Vec<Effect>) {
+        for (process, local) in &mut self.processes {
+            if local.world == world && std::mem::replace(&mut local.is_spare, false) {
+                effects.push(Effect::Adopted { process: *process });
+            }
+        }
+        self.in_world(world, effects, |world| world.on_adopted(values));
     }
 
     /// Requests about names that wait for the coordinator's answer; asking twice does no harm.

@@ -13,6 +13,7 @@ pub mod participant;
 pub mod placement;
 pub mod recovering;
 mod reforming;
+mod spares;
 mod spawning;
 mod starting;
 mod status;

@@ -119,6 +119,11 @@ pub enum Effect {
     },
     /// Have the keeper end what is left of the job here, and answer with [`Input::JobCleared`].
     EndJob,
+    /// A spawn took this process, which was a spare until now: what it printed is output of the job.
+    Adopted {
+        /// Which.
+        process: ProcessId,
+    },
     /// Send this line to a process's PMI socket, then come back with [`Input::Answered`].
     Answer {
         /// Which.
@@ -183,6 +188,9 @@ pub struct Local {
     pub(super) is_leaving: bool,
     pub(super) order: u32,
     pub(super) kill_at_us: Option<u64>,
+    /// Whether it waits, or will, for a spawn to take it.
+    #[serde(default)]
+    pub is_spare: bool,
 }
 
 impl Local {
@@ -334,11 +342,8 @@ impl Participant {
                 }
             }
             JobMessage::Signal { signal } => {
-                let alive = self.processes.iter().filter(|(_, local)| local.is_alive());
-                effects.extend(alive.map(|(process, _)| Effect::Signal {
-                    process: *process,
-                    signal,
-                }));
+                // A spare has not come to where its program would catch it.
+                effects.extend(self.alive().map(|process| Effect::Signal { process, signal }));
             }
             JobMessage::EndProcesses { processes, grace_ms } => {
                 self.end_processes(now_us, &processes, grace_ms, effects);
@@ -374,6 +379,7 @@ impl Participant {
             } => {
                 self.on_name_answer(process, &request, &result, effects);
             }
+            JobMessage::Adopt { world, values } => self.on_adopt(world, &values, effects),
             JobMessage::SpawnResult {
                 process,
                 number,
@@ -469,6 +475,29 @@ impl Participant {
         self.worlds.get(&world)
     }
 
+    /// Whether a process waits, or will, for a spawn to take it.
+    pub fn is_spare(&self, process: ProcessId) -> bool {
+        self.processes.get(&process).is_some_and(|local| local.is_spare)
+    }
+
+    /// The processes of the job that run, or may, and are no spares.
+    pub fn alive(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        let alive = self
+            .processes
+            .iter()
+            .filter(|(_, local)| local.is_alive() && !local.is_spare);
+        alive.map(|(process, _)| *process)
+    }
+
+    /// The spares that run, or may.
+    pub fn spares(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        let spares = self
+            .processes
+            .iter()
+            .filter(|(_, local)| local.is_alive() && local.is_spare);
+        spares.map(|(process, _)| *process)
+    }
+
     /// Whether the job is being ended here, or has.
     pub fn is_ending(&self) -> bool {
         self.phase != Phase::Active
@@ -484,6 +513,10 @@ impl Participant {
 fn is_command(message: &JobMessage) -> bool {
     matches!(
         message,
-        JobMessage::Signal { .. } | JobMessage::EndProcesses { .. } | JobMessage::End { .. } | JobMessage::Close
+        JobMessage::Signal { .. }
+            | JobMessage::EndProcesses { .. }
+            | JobMessage::End { .. }
+            | JobMessage::Close
+            | JobMessage::Adopt { .. }
     )
 }

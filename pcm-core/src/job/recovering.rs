@@ -355,6 +355,7 @@ impl Coordinator {
         self.processes.clear();
         self.names.clear();
         self.spawning = Spawning::default();
+        self.spares.forget_processes();
         self.worlds_met = worlds.len() as u32;
         self.order_next = 0;
         self.is_crowded = restarted.is_crowded;

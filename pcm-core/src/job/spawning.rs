@@ -5,6 +5,7 @@
 use super::coordinator::{Coordinator, Effect, Phase, Process, ProcessState, Role};
 use super::placement::Share;
 use super::worlds;
+use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::RANKS_MAX;
 use pcm_proto::peer::{JobMessage, SpawnAsk};
@@ -23,6 +24,8 @@ enum State {
     Placing(Box<SpawnAsk>),
     /// The world starts.
     Starting { world: WorldId, size: u32 },
+    /// A spare world was told whose child it is.
+    Adopting { world: WorldId, ask: Box<SpawnAsk> },
     /// The asker was answered.
     Answered(Result<u32, String>),
 }
@@ -75,8 +78,25 @@ impl Spawning {
     }
 
     fn asker_of(&self, world: WorldId) -> Option<(Asker, u32)> {
-        self.requests.iter().find_map(|(process, request)| match request.state {
-            State::Starting { world: other, size } if other == world => Some(((*process, request.number), size)),
+        self.requests
+            .iter()
+            .find_map(|(process, request)| match &request.state {
+                State::Starting { world: other, size } if *other == world => Some(((*process, request.number), *size)),
+                State::Adopting { world: other, .. } if *other == world => Some(((*process, request.number), 1)),
+                _ => None,
+            })
+    }
+
+    /// Whether some request is not answered yet.
+    pub(super) fn is_busy(&self) -> bool {
+        let is_open = |request: &Request| !matches!(request.state, State::Answered(_));
+        self.requests.values().any(is_open)
+    }
+
+    /// The spare worlds that were taken and have not answered, with what they were told.
+    pub(super) fn adopting(&self) -> impl Iterator<Item = (WorldId, &SpawnAsk)> {
+        self.requests.values().filter_map(|request| match &request.state {
+            State::Adopting { world, ask } => Some((*world, &**ask)),
             _ => None,
         })
     }
@@ -99,14 +119,24 @@ impl Coordinator {
         }
         let count: u32 = ask.commands.iter().map(|command| command.count).sum();
         let hosts = ask.hosts.clone();
-        let state = State::Placing(Box::new(ask));
+        let alive = self.processes.values().filter(|process| process.counts()).count() as u32;
+        let spare = self.spare_for(now_us, &ask).filter(|_| alive < RANKS_MAX);
+        if let Some(world) = spare {
+            self.adopt(world, &ask, effects);
+        }
+        let ask = Box::new(ask);
         let request = Request {
             number: asker.1,
             expires_us: now_us + SPAWN_US_MAX,
-            state,
+            state: match spare {
+                Some(world) => State::Adopting { world, ask },
+                None => State::Placing(ask),
+            },
         };
         self.spawning.requests.insert(asker.0, request);
-        let alive = self.processes.values().filter(|process| !process.is_over()).count() as u32;
+        if spare.is_some() {
+            return;
+        }
         if count == 0 || count > RANKS_MAX.saturating_sub(alive) {
             let reason = format!("{count} more processes were asked for, a job has 1 to {RANKS_MAX} at a time");
             self.answer(asker, Err(reason), effects);
@@ -149,10 +179,22 @@ impl Coordinator {
         self.order_worlds(vec![start], Role::Guest, now_us, effects);
     }
 
-    pub(super) fn on_spawn_ready(&mut self, world: WorldId, effects: &mut Vec<Effect>) {
-        if let Some((asker, size)) = self.spawning.asker_of(world) {
-            self.answer(asker, Ok(size), effects);
-        }
+    pub(super) fn on_spawn_ready(&mut self, now_us: u64, world: WorldId, effects: &mut Vec<Effect>) {
+        let Some((asker, size)) = self.spawning.asker_of(world) else {
+            return;
+        };
+        self.answer(asker, Ok(size), effects);
+        let Some(request) = self.spawning.requests.get(&asker.0) else {
+            return;
+        };
+        let since_us = request.expires_us.saturating_sub(SPAWN_US_MAX);
+        let of_world = self.processes.values().filter(|process| process.world == world);
+        effects.push(Effect::Note(EventKind::Spawned {
+            children: size,
+            placement: of_world.map(|process| process.node.clone()).collect(),
+            spare: self.spares.has_been(world),
+            spawn_ms: now_us.saturating_sub(since_us) as f64 / 1000.0,
+        }));
     }
 
     pub(super) fn on_guest_exited(&mut self, world: WorldId, effects: &mut Vec<Effect>) {
@@ -165,6 +207,28 @@ impl Coordinator {
             let reason = "the processes ended before they called MPI_Init".to_owned();
             self.answer(asker, Err(reason), effects);
         }
+    }
+
+    /// The spare that was to answer a spawn died before it could: the spawn goes the usual way.
+    pub(super) fn place_instead_of(&mut self, world: WorldId, effects: &mut Vec<Effect>) -> bool {
+        let requests = &mut self.spawning.requests;
+        let of_world =
+            |request: &&mut Request| matches!(&request.state, State::Adopting { world: other, .. } if *other == world);
+        let Some(request) = requests.values_mut().find(of_world) else {
+            return false;
+        };
+        let State::Adopting { ask, .. } = &request.state else {
+            return false;
+        };
+        let ask = ask.clone();
+        effects.push(Effect::Place {
+            process: ask.process,
+            number: ask.number,
+            count: 1,
+            hosts: ask.hosts.clone(),
+        });
+        request.state = State::Placing(ask);
+        true
     }
 
     /// A spawned world that cannot start wholly is ended; the job goes on and the asker gets an error.
@@ -185,7 +249,9 @@ impl Coordinator {
             .map(|(process, request)| (*process, request.number))
             .collect();
         for asker in due {
-            if let State::Starting { world, .. } = self.spawning.requests[&asker.0].state {
+            if let State::Starting { world, .. } | State::Adopting { world, .. } =
+                self.spawning.requests[&asker.0].state
+            {
                 self.give_up_world(world, effects);
             }
             let seconds = SPAWN_US_MAX / 1_000_000;

@@ -62,6 +62,11 @@ impl Participant {
         }
         effects.extend(self.spawn_asks());
         effects.extend(self.name_asks());
+        let ready = self.worlds.iter().filter(|(_, world)| world.is_spare_ready());
+        effects.extend(ready.map(|(world, _)| Effect::Send {
+            node: node.clone(),
+            message: JobMessage::SpareReady { world: *world },
+        }));
         effects
     }
 
@@ -190,11 +195,15 @@ impl Participant {
                 is_leaving: false,
                 order,
                 kill_at_us: None,
+                is_spare: start.spare,
             };
             self.processes.insert(process, local);
         }
         let kvsname = format!("{}-{}-{}", self.kvs_prefix, self.job, start.world);
-        self.world_next = self.world_next.max(start.world.0 + 1);
+        // Spares have numbers of their own.
+        if !start.spare {
+            self.world_next = self.world_next.max(start.world.0 + 1);
+        }
         self.worlds
             .insert(start.world, LocalWorld::new(&self.own, start.clone(), kvsname, here));
     }

@@ -57,11 +57,11 @@ impl Coordinator {
             .map(|(node, _)| node)
     }
 
-    /// How many of its processes are on a node and have not ended.
+    /// How many of its processes are on a node and have not ended; spares do not count.
     pub fn alive_on(&self, node: &NodeName) -> u32 {
         self.processes
             .values()
-            .filter(|process| process.node == *node && !process.is_over())
+            .filter(|process| process.node == *node && process.counts())
             .count() as u32
     }
 
@@ -91,7 +91,7 @@ impl Coordinator {
     /// One line of `jobs`.
     pub fn status(&self) -> JobStatus {
         let mut nodes: BTreeMap<&NodeName, u32> = BTreeMap::new();
-        for process in self.processes.values().filter(|process| !process.is_over()) {
+        for process in self.processes.values().filter(|process| process.counts()) {
             *nodes.entry(&process.node).or_default() += 1;
         }
         JobStatus {
@@ -111,6 +111,7 @@ impl Coordinator {
             end: self.end().cloned(),
             coordinator: self.own.clone(),
             reign: self.reign,
+            spares: self.spare_rows(),
         }
     }
 }

@@ -55,6 +55,20 @@ pub fn spawned_world(
     }
 }
 
+/// A world of one process that is held in `MPI_Init` until a spawn takes it.
+pub fn spare_world(world: WorldId, node: NodeName, process: ProcessId, command: WorldCommand) -> WorldStart {
+    // Alone in its world, it shares memory with nobody, so the host does not matter.
+    let share = Share {
+        node,
+        host: 0,
+        count: 1,
+    };
+    WorldStart {
+        spare: true,
+        ..spawned_world(world, &[share], process, vec![command], Vec::new())
+    }
+}
+
 /// A world whose processes and their nodes are given in rank order, each node with the host it stands on.
 pub fn world_of_members(world: WorldId, members: &[(ProcessId, NodeName, u64)]) -> WorldStart {
     let mut nodes: Vec<NodeName> = Vec::new();
@@ -88,6 +102,7 @@ pub fn world_of_members(world: WorldId, members: &[(ProcessId, NodeName, u64)]) 
         commands: Vec::new(),
         preset: Vec::new(),
         spawned: false,
+        spare: false,
     }
 }
 
@@ -110,6 +125,7 @@ fn world_over(world: WorldId, shares: &[Share], first_process: ProcessId) -> Wor
         commands: Vec::new(),
         preset: Vec::new(),
         spawned: false,
+        spare: false,
     }
 }
 

@@ -33,6 +33,8 @@ pub struct WorldSpec {
     pub universe: Option<u32>,
     /// By the process's rank in the world: which command of a spawn it belongs to. Empty means 0 for all.
     pub app_numbers: Vec<u32>,
+    /// Whether its processes are held where they ask for their parent, until one takes them ([`World::on_adopted`]).
+    pub is_spare: bool,
 }
 
 /// How far a process came.
@@ -58,6 +60,8 @@ enum Waiting {
     Spawn,
     /// Answered by this `spawn_result`; whether it was sent is not known yet.
     SpawnAnswered { line: String },
+    /// For a parent: MPI is initialised but for the meeting with it.
+    Parent,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +114,8 @@ pub enum Effect {
     /// A child of a spawn asked for its parent's port: the children are initialised and about to connect. Now the
     /// parent may be told ([`World::on_spawned`] of its world); before, its MPI would stand still for their start.
     ParentAsked,
+    /// Every local process of a spare world waits for a parent.
+    SpareReady,
     /// `MPI_Publish_name`, `MPI_Unpublish_name` or `MPI_Lookup_name`: answer with [`World::on_name_answer`].
     NameRequested {
         /// Which process.
@@ -132,6 +138,8 @@ pub struct World {
     generation: u64,
     is_up: bool,
     has_asked_parent: bool,
+    #[serde(default)]
+    is_spare: bool,
 }
 
 impl World {
@@ -157,12 +165,18 @@ impl World {
             generation: 0,
             is_up: false,
             has_asked_parent: false,
+            is_spare: spec.is_spare,
         }
     }
 
     /// The name of its key-value space.
     pub fn kvsname(&self) -> &str {
         &self.kvsname
+    }
+
+    /// Whether every local process has come to where a parent can take it.
+    pub fn is_spare_ready(&self) -> bool {
+        self.is_spare && self.members.values().all(|member| member.waiting == Waiting::Parent)
     }
 
     /// How far a process came; `None` for a stranger.
@@ -247,6 +261,36 @@ impl World {
         self.spawn_answer(process, Answer::SpawnRefused.line())
     }
 
+    /// A parent takes a spare world: these are the values that its spawn brings. Said again, it changes nothing, but whether
+    /// the children asked for their parent is told again.
+    pub fn on_adopted(&mut self, values: &[(String, String)]) -> Vec<Effect> {
+        let was_spare = std::mem::replace(&mut self.is_spare, false);
+        if !was_spare {
+            return self
+                .has_asked_parent
+                .then_some(Effect::ParentAsked)
+                .into_iter()
+                .collect();
+        }
+        self.values.extend(values.iter().cloned());
+        let mut effects = Vec::new();
+        for (process, member) in &mut self.members {
+            if member.waiting == Waiting::Parent {
+                member.waiting = Waiting::Nothing;
+                let value = self.values.get(PARENT_PORT_KEY).map(String::as_str);
+                effects.push(Effect::Answer {
+                    process: *process,
+                    line: Answer::Value(value).line(),
+                });
+            }
+        }
+        if !effects.is_empty() {
+            self.has_asked_parent = true;
+            effects.push(Effect::ParentAsked);
+        }
+        effects
+    }
+
     /// The answer to a `NameRequested`.
     pub fn on_name_answer(&mut self, process: ProcessId, answer: &Answer<'_>) -> Vec<Effect> {
         vec![Effect::Answer {
@@ -291,6 +335,9 @@ impl World {
     }
 
     fn on_lookup(&mut self, process: ProcessId, key: &str) -> Vec<Effect> {
+        if self.is_spare && key == PARENT_PORT_KEY {
+            return self.hold(process);
+        }
         let value = self.values.get(key).map(String::as_str);
         let mut effects = vec![Effect::Answer {
             process,
@@ -301,6 +348,16 @@ impl World {
             effects.push(Effect::ParentAsked);
         }
         effects
+    }
+
+    /// The process is not answered before a parent takes it.
+    fn hold(&mut self, process: ProcessId) -> Vec<Effect> {
+        let was_ready = self.is_spare_ready();
+        if let Some(member) = self.members.get_mut(&process) {
+            member.waiting = Waiting::Parent;
+        }
+        let is_ready = self.is_spare_ready() && !was_ready;
+        is_ready.then_some(Effect::SpareReady).into_iter().collect()
     }
 
     fn on_barrier(&mut self, process: ProcessId) -> Vec<Effect> {

@@ -39,6 +39,7 @@ pub(crate) fn spec(size: u32, world: WorldShape) -> JobSpec {
         detached: false,
         restarts_max: 100,
         method: None,
+        spares: 0,
     }
 }
 
@@ -72,6 +73,8 @@ pub(crate) struct Cluster {
     pub(crate) cut_off: BTreeSet<NodeName>,
     /// Nodes that take ranks of a job that is started again.
     pub(crate) open: BTreeSet<NodeName>,
+    /// Processes that were spares and are none any more.
+    pub(crate) shown: Vec<ProcessId>,
 }
 
 impl Cluster {
@@ -80,7 +83,22 @@ impl Cluster {
         Self::accept_refusing(counts, world, BTreeSet::new())
     }
 
+    /// One that keeps spares.
+    pub(crate) fn accept_with_spares(counts: &[u32], spares: u32) -> Self {
+        let size = counts.iter().sum();
+        let spec = JobSpec {
+            spares,
+            ..spec(size, WorldShape::Job)
+        };
+        Self::accept_spec(counts, spec, BTreeSet::new())
+    }
+
     pub(crate) fn accept_refusing(counts: &[u32], world: WorldShape, refuse: BTreeSet<ProcessId>) -> Self {
+        let size = counts.iter().sum();
+        Self::accept_spec(counts, spec(size, world), refuse)
+    }
+
+    fn accept_spec(counts: &[u32], spec: JobSpec, refuse: BTreeSet<ProcessId>) -> Self {
         let share = |(number, count): (usize, &u32)| Share {
             node: node(number),
             host: 1,
@@ -92,8 +110,7 @@ impl Cluster {
             .filter(|(_, count)| **count > 0)
             .map(share)
             .collect();
-        let size = counts.iter().sum();
-        let (coordinator, effects) = Coordinator::accept(JOB, node(0), spec(size, world), &shares, false, 0);
+        let (coordinator, effects) = Coordinator::accept(JOB, node(0), spec, &shares, false, 0);
         let mut cluster = Self {
             now_us: 0,
             first: coordinator.clone(),
@@ -111,6 +128,7 @@ impl Cluster {
             refuse,
             cut_off: BTreeSet::new(),
             open: (0..4).map(node).collect(),
+            shown: Vec::new(),
         };
         cluster.carry_out(effects);
         cluster
@@ -254,6 +272,7 @@ impl Cluster {
                         .push(line.trim_end().to_owned());
                     self.participate(at, Input::Answered { process });
                 }
+                Effect::Adopted { process } => self.shown.push(process),
                 Effect::Emptied => self.participate(at, Input::OutputTaken),
                 Effect::Over => {
                     self.parts.remove(at);
@@ -295,6 +314,7 @@ impl Cluster {
             | JobMessage::Spawn(_)
             | JobMessage::Name { .. }
             | JobMessage::Checkpoint(_)
+            | JobMessage::SpareReady { .. }
             | JobMessage::SpawnReady { .. } => {
                 if self.end.is_none() {
                     self.coordinate(coordinator::Input::Said { node: from, message });

@@ -6,3 +6,4 @@ mod cluster;
 mod crashes;
 mod inheriting;
 mod rules;
+mod spares;

@@ -13,6 +13,7 @@ pub fn world(size: u32, local: impl IntoIterator<Item = u32>) -> World {
         values: vec![("PMI_process_mapping".to_owned(), "(vector,(0,1,2))".to_owned())],
         universe: Some(8),
         app_numbers: vec![0, 1],
+        is_spare: false,
     })
 }
 
@@ -177,6 +178,66 @@ fn a_spawn_is_answered_when_the_children_are_ready_and_asked_for_once() {
     assert!(world.on_spawned(process(0), &[0]).is_empty(), "nobody waits any more");
     world.on_request(process(0), spawn);
     assert_eq!(line(&world.on_spawn_refused(process(0))), "cmd=spawn_result rc=-1");
+}
+
+fn spare(size: u32, local: impl IntoIterator<Item = u32>) -> World {
+    World::new(WorldSpec {
+        kvsname: "kvs".to_owned(),
+        size,
+        local: local.into_iter().map(|rank| (ProcessId(100 + rank), rank)).collect(),
+        values: Vec::new(),
+        universe: None,
+        app_numbers: Vec::new(),
+        is_spare: true,
+    })
+}
+
+fn port(name: &str) -> [(String, String); 1] {
+    [("PARENT_ROOT_PORT_NAME".to_owned(), name.to_owned())]
+}
+
+#[test]
+fn a_spare_is_held_where_it_asks_for_its_parent_until_one_takes_it() {
+    let mut world = spare(2, 0..2);
+    assert!(
+        line(&world.on_request(process(0), get("none"))).contains("rc=-1"),
+        "all else is answered"
+    );
+    assert!(world.on_request(process(0), get("PARENT_ROOT_PORT_NAME")).is_empty());
+    assert!(!world.is_spare_ready());
+    assert_eq!(
+        world.on_request(process(1), get("PARENT_ROOT_PORT_NAME")),
+        [Effect::SpareReady],
+        "ready when all are there"
+    );
+    assert!(
+        world.on_request(process(1), get("PARENT_ROOT_PORT_NAME")).is_empty(),
+        "said once"
+    );
+    let effects = world.on_adopted(&port("tcp"));
+    assert_eq!(effects.len(), 3);
+    assert_eq!(line(&effects[..1]), "cmd=get_result rc=0 value=tcp");
+    assert_eq!(line(&effects[1..]), "cmd=get_result rc=0 value=tcp");
+    assert_eq!(effects[2], Effect::ParentAsked);
+    assert_eq!(
+        world.on_adopted(&port("other")),
+        [Effect::ParentAsked],
+        "said again, it changes nothing"
+    );
+    assert_eq!(
+        line(&world.on_request(process(0), get("PARENT_ROOT_PORT_NAME"))),
+        "cmd=get_result rc=0 value=tcp",
+        "an answer that a killed daemon did not send is sent by the next one"
+    );
+}
+
+#[test]
+fn a_spare_that_is_taken_before_it_asks_is_answered_when_it_does() {
+    let mut world = spare(1, 0..1);
+    assert!(world.on_adopted(&port("tcp")).is_empty());
+    let effects = world.on_request(process(0), get("PARENT_ROOT_PORT_NAME"));
+    assert_eq!(line(&effects), "cmd=get_result rc=0 value=tcp");
+    assert_eq!(effects.last(), Some(&Effect::ParentAsked));
 }
 
 #[test]

@@ -94,12 +94,14 @@ pub struct RankHandle {
     channel: Arc<Channel>,
     page: PageMap,
     stdin: Option<Sender<Vec<u8>>>,
+    /// Standard output and error, while nobody reads them.
+    unread: Option<[OwnedFd; 2]>,
     tasks: Vec<AbortHandle>,
 }
 
 impl RankHandle {
-    /// Starts to listen to a process. Must be called inside a tokio runtime.
-    pub fn attach(handed: Handed, events: Sender<RankEvent>, output: Sender<Output>) -> Result<Self, AttachError> {
+    /// Starts to listen to a process, but for what it prints. Must be called inside a tokio runtime.
+    pub fn attach(handed: Handed, events: Sender<RankEvent>) -> Result<Self, AttachError> {
         let Handed { key, pid, ends, .. } = handed;
         let page = PageMap::new(ends.page.as_fd()).map_err(AttachError::Page)?;
         let pmi = Arc::new(PmiPort::new(ends.pmi).map_err(AttachError::Watch)?);
@@ -108,9 +110,6 @@ impl RankHandle {
             tokio::spawn(pmi_listen(key, Arc::clone(&pmi), events.clone())).abort_handle(),
             tokio::spawn(channel_listen(key, Arc::clone(&channel), events)).abort_handle(),
         ];
-        for (stream, pipe) in [(Stream::Stdout, ends.stdout), (Stream::Stderr, ends.stderr)] {
-            tasks.push(tokio::spawn(output_listen(key, stream, pipe, output.clone())).abort_handle());
-        }
         let stdin = ends.stdin.map(|pipe| {
             let (sender, receiver) = self::channel(STDIN_PIECES_MAX);
             tasks.push(tokio::spawn(stdin_feed(pipe, receiver)).abort_handle());
@@ -123,8 +122,20 @@ impl RankHandle {
             channel,
             page,
             stdin,
+            unread: Some([ends.stdout, ends.stderr]),
             tasks,
         })
+    }
+
+    /// Begins to read what the process prints. Until then it waits when it has filled its pipes.
+    pub fn read_output(&mut self, output: &Sender<Output>) {
+        let Some([stdout, stderr]) = self.unread.take() else {
+            return;
+        };
+        for (stream, pipe) in [(Stream::Stdout, stdout), (Stream::Stderr, stderr)] {
+            let task = tokio::spawn(output_listen(self.key, stream, pipe, output.clone()));
+            self.tasks.push(task.abort_handle());
+        }
     }
 
     /// Which process.

@@ -1,7 +1,8 @@
 //! The daemon's side of one rank: its PMI socket, its library's channel, its shared page, its standard streams.
 //!
 //! [`RankHandle::attach`] takes the descriptors of a process ([`crate::keeper_link::Handed`]) and starts to listen:
-//! what the process asks arrives as [`RankEvent`], what it prints as [`Output`], each in a bounded queue that the
+//! what the process asks arrives as [`RankEvent`]; what it prints, once [`RankHandle::read_output`] was called, as
+//! [`Output`]. Each comes in a bounded queue that the
 //! daemon gives, so that a slow reader holds back the process and nobody else. All calls of the handle but
 //! [`RankHandle::stdin`] are immediate. Dropping it stops listening; the descriptors stay open in the keeper.
 //!

@@ -196,8 +196,8 @@ impl Daemon {
         let Some((_, sender)) = &self.agent.link else { return };
         let ranks = self.parts.iter().flat_map(|(job, part)| {
             let key = |process| ProcessKey { job: *job, process };
-            let alive = part.state.processes().iter().filter(|(_, local)| local.is_alive());
-            alive.filter_map(move |(process, _)| Some((key(*process), part.locals.get(process)?.handle.pid())))
+            let alive = part.state.alive();
+            alive.filter_map(move |process| Some((key(process), part.locals.get(&process)?.handle.pid())))
         });
         if let Err(error) = sender.try_send(&DaemonToAgent::Ranks(ranks.collect())) {
             tracing::debug!(%error, "the agent was not told of the ranks");

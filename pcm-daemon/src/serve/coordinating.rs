@@ -19,7 +19,7 @@ use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
-use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, WorldShape};
+use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
 use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
@@ -110,6 +110,13 @@ impl Daemon {
             let message = format!(
                 "{} ranks are asked for, the job allows {} to {} and the system 1 to {RANKS_MAX}",
                 spec.size, spec.min, spec.max
+            );
+            return Err(Refusal::new(refusal::BAD_SIZE, message));
+        }
+        if spec.spares > SPARES_MAX {
+            let message = format!(
+                "{} spares are asked for, at most {SPARES_MAX} are kept of a program",
+                spec.spares
             );
             return Err(Refusal::new(refusal::BAD_SIZE, message));
         }
@@ -367,6 +374,7 @@ impl Daemon {
             | JobMessage::Name { .. }
             | JobMessage::NewcomersStarted { .. }
             | JobMessage::Lost { .. }
+            | JobMessage::SpareReady { .. }
             | JobMessage::SpawnReady { .. } => {
                 if self.jobs.contains_key(&job) {
                     self.coordinate(

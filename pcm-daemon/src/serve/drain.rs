@@ -73,6 +73,9 @@ impl Daemon {
 
     /// Asks the next job to leave; without one the node is empty.
     pub(super) fn drain_next(&mut self) {
+        if self.drain.is_some() {
+            self.end_spares();
+        }
         let Some(Draining {
             until,
             has_deadline,
@@ -85,10 +88,7 @@ impl Daemon {
         };
         let (is_forced, has_deadline) = (*is_forced, *has_deadline);
         let left = until.saturating_duration_since(Instant::now());
-        let busy = self
-            .parts
-            .iter()
-            .find(|(_, part)| part.state.processes().values().any(|local| local.is_alive()));
+        let busy = self.parts.iter().find(|(_, part)| part.state.alive().next().is_some());
         let Some((job, coordinator)) = busy.map(|(job, part)| (*job, part.state.coordinator().clone())) else {
             return self.end_drain(DaemonToControl::Done);
         };

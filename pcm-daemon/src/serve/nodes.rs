@@ -242,8 +242,7 @@ fn natural_key(name: &str) -> (String, u64, String) {
 impl Daemon {
     /// How this node is now.
     pub(super) fn report(&mut self) -> NodeReport {
-        let alive =
-            |part: &super::parts::Part| part.state.processes().values().filter(|local| local.is_alive()).count();
+        let alive = |part: &super::parts::Part| part.state.alive().count();
         let ranks = self.parts.values().map(alive).sum::<usize>() as u32;
         let highest_job = self.highest_job;
         let own = self.nodes.own_mut();

@@ -118,6 +118,7 @@ impl Daemon {
                     self.say_reached(job);
                     self.keeper.order(DaemonToKeeper::EndJob { job });
                 }
+                Effect::Adopted { process } => self.read_output_of(job, process),
                 Effect::Answer { process, line } => self.answer_pmi(job, process, &line),
                 Effect::Emptied => self.on_part_emptied(job),
                 Effect::Over => return self.on_part_over(job),
@@ -332,8 +333,7 @@ impl Daemon {
         if part.locals.contains_key(&key.process) {
             return;
         }
-        part.output.expect(key.process);
-        match RankHandle::attach(handed, part.rank_events.clone(), part.output.sender()) {
+        match RankHandle::attach(handed, part.rank_events.clone()) {
             Ok(handle) => {
                 part.stdin.attach(key.job, &handle, &self.events);
                 part.locals.insert(
@@ -348,6 +348,7 @@ impl Daemon {
                 if part.stdin.is_ended() {
                     self.end_stdin(key.job);
                 }
+                self.read_output_of(key.job, key.process);
             }
             Err(error) => {
                 tracing::error!(job = %key.job, process = %key.process, %error, "a process cannot be served");
@@ -358,6 +359,28 @@ impl Daemon {
                         code: 1,
                     },
                 );
+            }
+        }
+    }
+
+    /// What a process prints is output of the job, unless it is a spare: nobody may ever take that.
+    fn read_output_of(&mut self, job: JobId, process: ProcessId) {
+        let Some(part) = self.parts.get_mut(&job) else { return };
+        if part.state.is_spare(process) {
+            return;
+        }
+        if let Some(local) = part.locals.get_mut(&process) {
+            part.output.expect(process);
+            local.handle.read_output(&part.output.sender());
+        }
+    }
+
+    /// Ends the spares of all jobs here; their coordinators have others started elsewhere.
+    pub(super) fn end_spares(&mut self) {
+        for (job, part) in &self.parts {
+            for process in part.state.spares() {
+                let key = ProcessKey { job: *job, process };
+                self.keeper.order(DaemonToKeeper::Signal { key, signal: 9 });
             }
         }
     }

@@ -202,7 +202,8 @@ async fn output_that_nobody_takes_holds_the_rank_back_and_is_not_lost() {
     let handed = node.start(node.spec(key(1, 0), "/bin/sh", &["-c", &script])).await;
     let (output, mut receiver) = tokio::sync::mpsc::channel(1);
     let (events, _events) = tokio::sync::mpsc::channel(16);
-    let rank = pcm_daemon::rank::RankHandle::attach(handed, events, output).unwrap();
+    let mut rank = pcm_daemon::rank::RankHandle::attach(handed, events).unwrap();
+    rank.read_output(&output);
     let early = tokio::time::timeout(Duration::from_millis(300), node.link.receive()).await;
     assert!(early.is_err(), "a rank that is held back does not end");
     let mut text = Vec::new();

@@ -96,6 +96,7 @@ impl Job {
             values,
             universe: None,
             app_numbers: app_numbers.collect(),
+            is_spare: false,
         };
         self.worlds.push(World::new(spec));
         let each = commands
@@ -160,7 +161,8 @@ impl Job {
 
     pub fn attach(&mut self, handed: Handed) {
         let (process, ended) = (handed.key.process, handed.ended);
-        let rank = RankHandle::attach(handed, self.events.0.clone(), self.output.0.clone()).unwrap();
+        let mut rank = RankHandle::attach(handed, self.events.0.clone()).unwrap();
+        rank.read_output(&self.output.0);
         self.ranks.insert(process, rank);
         self.open_outputs += 2;
         if let Some(status) = ended {

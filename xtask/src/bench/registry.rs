@@ -32,6 +32,7 @@ const BENCHES: &[Bench] = &[
     dynamic::PARTS[1],
     dynamic::PARTS[2],
     dynamic::PARTS[3],
+    dynamic::PARTS[4],
     fabric::BENCH,
     iteration::BENCH,
     launch::BENCH,

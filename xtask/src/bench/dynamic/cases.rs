@@ -12,6 +12,15 @@ const CONNECTIONS: u32 = 8;
 /// Children that are there at once in the end.
 const SLEEPERS: [u32; 2] = [8, 32];
 
+/// Between spawns that spares can answer: time to start the next one.
+const PAUSE_MS: u32 = 300;
+
+/// Spares that are taken one by one.
+const SPARES: u32 = 2;
+
+/// Before spawns in a row: time to start a spare for each, two at a time on two CPUs.
+const SETTLE_MS: u32 = 3000;
+
 /// One way of running a program.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
@@ -20,6 +29,8 @@ pub(super) struct Case {
     pub(super) program: &'static str,
     pub(super) ranks: u32,
     pub(super) arguments: Vec<String>,
+    /// Spares that our daemons keep where they are told to; 0 where none of it would be taken.
+    pub(super) spares: u32,
 }
 
 /// One value of a figure, in its unit.
@@ -31,7 +42,14 @@ pub(super) struct Figure {
 }
 
 pub(super) fn all(is_quick: bool) -> Vec<Case> {
-    let mut cases = [spawns(is_quick), growth(is_quick), rates(is_quick), pairs()].concat();
+    let mut cases = [
+        spawns(is_quick),
+        growth(is_quick),
+        rates(is_quick),
+        spares(is_quick),
+        pairs(),
+    ]
+    .concat();
     // Growth begins where spawns are.
     let mut seen = Vec::new();
     cases.retain(|case| {
@@ -64,6 +82,14 @@ pub(super) fn spawn_name(parents: u32, children: u32) -> String {
     format!("{parents} spawn {children}")
 }
 
+/// The name of spawns of one child with time between them.
+pub(super) const PACED: &str = "1 spawn 1, paced";
+
+/// The name of a row of spawns after a time in which spares can start.
+pub(super) fn ready_name(sleepers: u32) -> String {
+    format!("{}, settled", rate_name(sleepers))
+}
+
 /// The name of a row of spawns.
 pub(super) fn rate_name(sleepers: u32) -> String {
     format!("spawns until {sleepers} sleep")
@@ -75,18 +101,40 @@ fn spawn(parents: u32, children: u32) -> Case {
         program: "spawn",
         ranks: parents,
         arguments: vec![children.to_string(), if children > 4 { 1 } else { CYCLES }.to_string()],
+        spares: 0,
     }
+}
+
+/// What spares are for: spawns of one child, alone and in a row.
+pub(super) fn spares(is_quick: bool) -> Vec<Case> {
+    let mut paced = spawn(1, 1);
+    paced.name = PACED.to_owned();
+    paced.arguments.push(PAUSE_MS.to_string());
+    paced.spares = SPARES;
+    let sleepers: &[u32] = if is_quick { &SLEEPERS[..1] } else { &SLEEPERS };
+    let rates = sleepers.iter().map(|sleepers| {
+        let mut case = rate(*sleepers);
+        case.name = ready_name(*sleepers);
+        case.arguments.push(SETTLE_MS.to_string());
+        case.spares = *sleepers;
+        case
+    });
+    [paced].into_iter().chain(rates).collect()
 }
 
 pub(super) fn rates(is_quick: bool) -> Vec<Case> {
     let sleepers: &[u32] = if is_quick { &SLEEPERS[..1] } else { &SLEEPERS };
-    let rate = |sleepers: &u32| Case {
-        name: rate_name(*sleepers),
+    sleepers.iter().map(|sleepers| rate(*sleepers)).collect()
+}
+
+fn rate(sleepers: u32) -> Case {
+    Case {
+        name: rate_name(sleepers),
         program: "rate",
         ranks: 1,
         arguments: vec![sleepers.to_string()],
-    };
-    sleepers.iter().map(rate).collect()
+        spares: 0,
+    }
 }
 
 pub(super) fn pairs() -> Vec<Case> {
@@ -95,6 +143,7 @@ pub(super) fn pairs() -> Vec<Case> {
         program,
         ranks: 2,
         arguments,
+        spares: 0,
     };
     vec![
         of_two("pair", "pair", Vec::new()),
@@ -173,7 +222,14 @@ mod tests {
 
     #[test]
     fn every_case_has_its_own_name_in_its_part() {
-        for part in [spawns(false), growth(false), rates(false), pairs(), all(false)] {
+        for part in [
+            spawns(false),
+            growth(false),
+            rates(false),
+            spares(false),
+            pairs(),
+            all(false),
+        ] {
             let mut names: Vec<_> = part.iter().map(|case| case.name.clone()).collect();
             names.sort();
             names.dedup();

@@ -20,6 +20,7 @@ const PROGRAMS: [&str; 4] = ["spawn", "rate", "pair", "connect"];
 
 /// Names by which ratios find them.
 pub(super) const OURS: &str = "pcmctl";
+pub(super) const OURS_WITH_SPARES: &str = "pcmctl --spares";
 pub(super) const HYDRA: &str = "hydra";
 pub(super) const OPEN_MPI: &str = "Open MPI";
 pub(super) const LAM: &str = "LAM/MPI";
@@ -33,6 +34,7 @@ pub(super) struct Launcher<'a> {
 
 enum Way<'a> {
     Ours(&'a OwnCluster<'a>),
+    OursWithSpares(&'a OwnCluster<'a>),
     Hydra,
     OpenMpi,
     Lam(Lam),
@@ -63,6 +65,11 @@ impl<'a> Launchers<'a> {
             environment,
         };
         launchers.add(OURS, format!("over {mpi}"), Way::Ours(cluster));
+        launchers.add(
+            OURS_WITH_SPARES,
+            format!("the same over {mpi}, where spares can answer"),
+            Way::OursWithSpares(cluster),
+        );
         launchers.add(HYDRA, format!("of {mpi}, OFI over tcp"), Way::Hydra);
         match first_line("mpirun.openmpi", &["--version"]) {
             Some(version) => {
@@ -119,6 +126,10 @@ impl<'a> Launchers<'a> {
         let of = |kind: &str| self.folder.join(kind).join(case.program);
         let (mut command, program) = match &launcher.way {
             Way::Ours(cluster) => (cluster.pcmctl(&["run", "-n", &count, "--"]), own),
+            Way::OursWithSpares(cluster) => {
+                let spares = case.spares.to_string();
+                (cluster.pcmctl(&["run", "-n", &count, "--spares", &spares, "--"]), own)
+            }
             Way::Hydra => {
                 let mut command = self.environment.command(self.environment.mpi.mpiexec());
                 command
@@ -150,6 +161,15 @@ impl<'a> Launchers<'a> {
 }
 
 impl Launcher<'_> {
+    /// Whether a case says something about it: spares without a use do not, and of spares it is known how far off Open MPI is.
+    pub(super) fn is_for(&self, case: &Case) -> bool {
+        match self.way {
+            Way::OursWithSpares(_) => case.spares > 0,
+            Way::OpenMpi => case.spares == 0,
+            _ => true,
+        }
+    }
+
     /// What a run that hung may have left in it is ended.
     pub(super) fn clean(&self) -> Result<(), Failure> {
         match &self.way {

@@ -19,7 +19,7 @@ pub(super) const BENCH: Bench = Bench {
 };
 
 /// The same in parts that take less than four minutes each.
-pub(super) const PARTS: [Bench; 4] = [
+pub(super) const PARTS: [Bench; 5] = [
     Bench {
         name: "dynamic-spawn",
         about: "of dynamic, latency of a spawn by parents and children, merge and disconnect",
@@ -39,6 +39,11 @@ pub(super) const PARTS: [Bench; 4] = [
         name: "dynamic-pair",
         about: "of dynamic, latency and bandwidth by communicator, and connect/accept",
         run: |context| run(context, "dynamic-pair", cases::pairs()),
+    },
+    Bench {
+        name: "dynamic-spares",
+        about: "of dynamic, spawns of one child, alone and in a row, with warm spares and without",
+        run: |context| run(context, "dynamic-spares", cases::spares(context.quick)),
     },
 ];
 

@@ -6,7 +6,7 @@ use super::super::{
 };
 use super::attempt::{self, Outcome};
 use super::cases::{self, Case, Figure};
-use super::launchers::{HYDRA, LAM, Launcher, Launchers, OURS};
+use super::launchers::{HYDRA, LAM, Launcher, Launchers, OURS, OURS_WITH_SPARES};
 use crate::{failure::Failure, progress::Progress};
 use std::{fmt::Write as _, time::Duration};
 
@@ -49,7 +49,11 @@ pub(super) fn measure(
     let mut progress = Progress::begin("rounds");
     for round in 0..rounds {
         for case in cases {
-            let mut order: Vec<&Launcher<'_>> = launchers.present.iter().collect();
+            let mut order: Vec<&Launcher<'_>> = launchers
+                .present
+                .iter()
+                .filter(|launcher| launcher.is_for(case))
+                .collect();
             if round % 2 == 1 {
                 order.reverse();
             }
@@ -182,7 +186,22 @@ impl Measured {
             1.0,
             None,
         );
+        for (other, target) in [(HYDRA, "<= 0.5"), (LAM, "<= 1.0"), (OURS, "<= 0.5")] {
+            let name = format!("{}: {OURS_WITH_SPARES} / {other}", cases::PACED);
+            let warm = of(OURS_WITH_SPARES, cases::PACED, "spawn");
+            push(name, &warm, &of(other, cases::PACED, "spawn"), 1.0, Some(target));
+        }
         for children in [8_u32, 32] {
+            let name = cases::ready_name(children);
+            let warm = of(OURS_WITH_SPARES, &name, "rate");
+            let lam = of(LAM, &name, "rate");
+            push(
+                format!("{name}: {OURS_WITH_SPARES} / {LAM}"),
+                &warm,
+                &lam,
+                1.0,
+                Some("> 1.0"),
+            );
             let many = of(OURS, &cases::spawn_name(1, children), "spawn");
             let name = format!("{OURS}: spawn of {children} / {children} x spawn of 1");
             push(name, &many, &ours, f64::from(children), Some("< 1.0"));
