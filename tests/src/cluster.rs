@@ -189,6 +189,17 @@ impl Cluster {
         command
     }
 
+    /// `pcmctl` with these arguments in a node's network, where the nodes have networks of their own.
+    ///
+    /// # Panics
+    /// When they have none.
+    pub fn pcmctl_at(&self, node: &str, arguments: &[&str]) -> Command {
+        let network = self.network.as_ref().expect("nodes with networks of their own");
+        let mut command = network.command_at(node, self.command("nsenter"), &built("pcmctl"));
+        command.args(arguments);
+        command
+    }
+
     /// Runs `pcmctl` to its end.
     pub fn run(&self, arguments: &[&str]) -> Outcome {
         limited::run(&mut self.pcmctl(arguments), LIMIT)

@@ -11,7 +11,7 @@ use crate::{
 };
 use rustix::process::Signal;
 use serde_json::Value;
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 const ROWS: usize = 60;
 const COLS: usize = 40;
@@ -21,6 +21,9 @@ const END_LIMIT: Duration = Duration::from_secs(180);
 
 /// Name of the job.
 pub const JOB: &str = "plate";
+
+/// Its start, but for its options.
+const RUN: &[&str] = &["run", "-n", "4", "--name", JOB];
 
 /// What is said when lines come again.
 const PRINTED_AGAIN: &str = "printed again";
@@ -43,14 +46,24 @@ impl<'a> Crashing<'a> {
     }
 
     /// The same, with these variables in the environment of its ranks.
-    pub fn start_with(
+    pub fn start_with(cluster: &'a Cluster, options: &[&str], length: (u64, u32), variables: &[(&str, &str)]) -> Self {
+        let mut command = cluster.pcmctl(RUN);
+        command.envs(variables.iter().copied());
+        Self::start_by(cluster, command, options, length)
+    }
+
+    /// The same, with `pcmctl` in this node's network.
+    pub fn start_at(cluster: &'a Cluster, node: &str, options: &[&str], length: (u64, u32)) -> Self {
+        Self::start_by(cluster, cluster.pcmctl_at(node, RUN), options, length)
+    }
+
+    fn start_by(
         cluster: &'a Cluster,
+        mut command: Command,
         options: &[&str],
         (iterations, sleep_us): (u64, u32),
-        variables: &[(&str, &str)],
     ) -> Self {
         let before = last_job(cluster);
-        let mut command = cluster.pcmctl(&["run", "-n", "4", "--name", JOB]);
         command.args(options).arg("--").arg(built(PROGRAM));
         command.args(["--rows", &ROWS.to_string(), "--cols", &COLS.to_string()]);
         command.args([
@@ -59,7 +72,6 @@ impl<'a> Crashing<'a> {
             "--sleep-us",
             &sleep_us.to_string(),
         ]);
-        command.envs(variables.iter().copied());
         let job = Background::start(&mut command);
         let number = wait::until("the job to be known", LIMIT, || {
             let number = last_job(cluster);
@@ -71,6 +83,11 @@ impl<'a> Crashing<'a> {
             number,
             iterations,
         }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Its events of one kind so far.

@@ -90,6 +90,13 @@ impl Network {
         command
     }
 
+    /// A command that runs in a node's network.
+    pub fn command_at(&self, node: &str, mut command: Command, program: &Path) -> Command {
+        command.arg(format!("--net=/run/netns/{}-{node}", self.name));
+        command.arg(program);
+        command
+    }
+
     /// Nothing passes between this node and the others any more.
     pub fn cut(&self, node: &str) {
         assert!(self.at(&self.front(), &["link", "set", node, "down"]), "no link {node}");
@@ -128,20 +135,31 @@ impl Network {
 
     /// Nothing passes between this node and the other nodes any more; `pcmctl` still reaches all of them.
     pub fn part(&self, node: &str) {
-        self.route("add", node);
+        self.split(&[node]);
     }
 
     /// It passes again.
     pub fn join(&self, node: &str) {
-        self.route("del", node);
+        self.unite(&[node]);
     }
 
-    fn route(&self, verb: &str, node: &str) {
+    /// Nothing passes between these nodes and the others any more; `pcmctl` still reaches all of them.
+    pub fn split(&self, some: &[&str]) {
+        self.route("add", some);
+    }
+
+    /// It passes again.
+    pub fn unite(&self, some: &[&str]) {
+        self.route("del", some);
+    }
+
+    fn route(&self, verb: &str, some: &[&str]) {
         let of = |number: usize| format!("{}/32", address(number));
-        let own = (0..self.nodes).find(|number| format!("n{number}") == node);
-        let own = own.unwrap_or_else(|| panic!("no node {node}"));
-        for other in (0..self.nodes).filter(|other| *other != own) {
-            for (at, to) in [(own, other), (other, own)] {
+        let is_one = |number: &usize| some.contains(&format!("n{number}").as_str());
+        let (ones, others): (Vec<usize>, Vec<usize>) = (0..self.nodes).partition(is_one);
+        assert_eq!(ones.len(), some.len(), "not all of {some:?} are nodes");
+        for one in ones {
+            for (at, to) in others.iter().flat_map(|other| [(one, *other), (*other, one)]) {
                 let is_done = self.at(&self.of_node(at), &["route", verb, "blackhole", &of(to)]);
                 assert!(is_done, "no route from n{at} to n{to}");
             }

@@ -12,6 +12,9 @@ use tests::{
 /// Iterations of about three milliseconds.
 const LENGTH: (u64, u32) = (6000, 2500);
 
+/// The same, for a job that outlasts the patience of an heir with a terminal.
+const LONG: (u64, u32) = (24_000, 2500);
+
 /// A node is taken for lost after three seconds; its job is ended and started again in a few more.
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -106,4 +109,64 @@ fn a_coordinator_that_is_cut_off_is_followed_by_an_heir_and_by_pcmctl() {
 #[test]
 fn a_coordinator_that_is_cut_off_from_the_nodes_alone_lets_pcmctl_find_the_heir() {
     cuts_the_coordinator(Network::part, Network::join);
+}
+
+#[test]
+fn a_job_goes_on_without_its_terminal_on_a_node_that_is_cut_off_and_the_terminal_finds_it_again() {
+    let Some(cluster) = cluster() else { return };
+    let job = Crashing::start_at(&cluster, "n0", &["--checkpoint-every", "0.3"], LONG);
+    job.wait_for("checkpoint_complete", 2);
+    assert_eq!(job.coordinator(), "n0", "the daemon beside the terminal");
+    let network = cluster.network().expect("the test's own");
+    network.cut("n0");
+    // The heir writes the output itself when it has waited long enough for the terminal.
+    let files = cluster.dir().join("jobs").join(job.number().to_string());
+    wait::until("the job to go on without the terminal", LIMIT, || {
+        files.join("stdout").exists().then_some(())
+    });
+    assert!(job.coordinator() != "n0");
+    let made = job.events("checkpoint_complete").len();
+    job.wait_for("checkpoint_complete", made + 2);
+    assert_eq!(cluster.ranks_of(PROGRAM).len(), 4);
+    network.mend("n0");
+    let outcome = job.ends_right();
+    let said = &outcome.stderr;
+    assert!(said.contains("does not reach most of the cluster"), "{said}");
+    assert!(said.contains("went on without this terminal"), "{said}");
+    cluster.down();
+}
+
+#[test]
+fn of_two_equal_halves_only_the_one_with_the_first_node_goes_on() {
+    let Some(cluster) = cluster() else { return };
+    let job = Crashing::start(&cluster, &["--checkpoint-every", "0.3"], LENGTH);
+    job.wait_for("checkpoint_complete", 2);
+    let before = job.ranks();
+    let network = cluster.network().expect("the test's own");
+    // The data of each node is kept on the next one, too.
+    let half = ["n0", "n2"];
+    network.split(&half);
+    let ranks_of = |nodes: [&str; 2]| nodes.map(|node| ranks_on(&cluster, node)).concat();
+    let others = || ranks_of(["n1", "n3"]);
+    let halves = wait::until("the job to run on the half of the first node", LIMIT, || {
+        let mut first = ranks_of(half);
+        first.retain(|pid| !before.contains(pid));
+        (first.len() == 4 && others().is_empty()).then_some(first)
+    });
+    // An heir in the other half would have opened its will by the time that the first half has made checkpoints again.
+    let made = job.events("checkpoint_complete").len();
+    job.wait_for("checkpoint_complete", made + 5);
+    assert!(others().is_empty(), "the job runs twice");
+    network.unite(&half);
+    wait::until("the halves to be one cluster", LIMIT, || {
+        let is_back = |node| cluster.node_state(node) == "up";
+        (is_back("n1") && is_back("n3")).then_some(())
+    });
+    let (mut now, mut expected) = (cluster.ranks_of(PROGRAM), halves);
+    now.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(now, expected, "the other half's return changed the job");
+    assert_eq!(job.events("inherited").len(), 0);
+    job.ends_right();
+    cluster.down();
 }

@@ -30,6 +30,9 @@ const BACK_MAX: Duration = Duration::from_secs(10);
 /// The same where its node is lost but others answer: they have to notice, and one of them takes its jobs over.
 const ELSEWHERE_MAX: Duration = Duration::from_secs(30);
 
+/// A coordinator that is cut off says so this often.
+const TOLD_EVERY: Duration = Duration::from_secs(2);
+
 /// Between two attempts to reach it.
 const BACK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -58,6 +61,10 @@ pub(crate) struct Attached<'a> {
     reader_gone: bool,
     /// Who leads the job, when another daemon is being asked.
     leader: Option<JoinHandle<Option<NodeName>>>,
+    /// When the coordinator last said that it is cut off.
+    cut_off: Option<Instant>,
+    /// Whether it was said that nobody else can be asked.
+    has_told_alone: bool,
 }
 
 enum Happening {
@@ -101,6 +108,8 @@ impl<'a> Attached<'a> {
             must_end_by: None,
             reader_gone: false,
             leader: None,
+            cut_off: None,
+            has_told_alone: false,
         })
     }
 
@@ -117,8 +126,11 @@ impl<'a> Attached<'a> {
                         break end;
                     }
                 }
-                Happening::Leader(None) => {}
-                Happening::Answer(Ok(DaemonToControl::CutOff)) => self.ask_who_leads(),
+                Happening::Leader(None) => self.tell_alone(),
+                Happening::Answer(Ok(DaemonToControl::CutOff)) => {
+                    self.cut_off = Some(Instant::now());
+                    self.ask_who_leads();
+                }
                 Happening::Answer(Ok(answer)) => self.on_answer(answer, &mut room).await?,
                 Happening::Answer(Err(failure)) if is_lost(&failure) => {
                     if let Some(end) = self.attach_again(failure).await? {
@@ -276,6 +288,19 @@ impl<'a> Attached<'a> {
         }
     }
 
+    /// Says once that the job may go on where this terminal cannot follow it yet.
+    fn tell_alone(&mut self) {
+        if !std::mem::replace(&mut self.has_told_alone, true) {
+            let (job, node) = (self.job, &self.coordinator);
+            self.line.beside(|| {
+                eprintln!(
+                    "pcmctl: job {job}: node {node} does not reach most of the cluster: the job may go on there, and this \
+                     command finds it again when the network is back; until then 'pcmctl jobs' on another node shows it"
+                );
+            });
+        }
+    }
+
     /// Makes the link again; returns the job's end where it ended meanwhile.
     async fn attach_again(&mut self, lost: Failure) -> Result<Option<JobEnd>, Failure> {
         let begun = Instant::now();
@@ -285,8 +310,8 @@ impl<'a> Attached<'a> {
             tokio::select! {
                 () = tokio::time::sleep(BACK_PAUSE) => {}
                 signal = self.signals.next() => if Signals::asks_to_end(signal) {
-                    // Its daemon ends the job when it is back and nobody attaches.
-                    return Err(lost);
+                    // Its daemon ends the job when it is back and nobody attaches; an heir cannot know.
+                    return Err(self.given_up(lost));
                 },
             }
             match self.attach().await {
@@ -309,7 +334,14 @@ impl<'a> Attached<'a> {
                 Err(failure) => return Err(failure),
             }
         }
-        Err(lost)
+        Err(self.given_up(lost))
+    }
+
+    fn given_up(&self, lost: Failure) -> Failure {
+        let (job, message) = (self.job, lost.message);
+        Failure::link(format!(
+            "{message}; where another node leads job {job} by now it goes on: 'pcmctl jobs' shows it, 'pcmctl kill {job}' ends it"
+        ))
     }
 
     /// How the job ended, as the cluster remembers it.
@@ -367,6 +399,7 @@ impl<'a> Attached<'a> {
             mut signals,
             job,
             reader_gone,
+            cut_off,
             ..
         } = self;
         drop(writer);
@@ -382,6 +415,12 @@ impl<'a> Attached<'a> {
         }
         if !end.reason.is_empty() {
             eprintln!("pcmctl: job {job}: {}", end.reason);
+        }
+        if cut_off.is_some_and(|at| at.elapsed() < TOLD_EVERY * 2) {
+            eprintln!(
+                "pcmctl: job {job}: its coordinator was cut off: the job may go on elsewhere; 'pcmctl jobs' on another node \
+                 shows it, 'pcmctl kill {job}' there ends it"
+            );
         }
         // A code whose low byte is zero would read as success.
         Ok(if end.code != 0 && end.code & 0xff == 0 {

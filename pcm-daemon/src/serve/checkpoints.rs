@@ -508,7 +508,10 @@ impl Daemon {
         if let Some(link) = self.controls.attached_to(job) {
             self.answer(Requester::Control(link), DaemonToControl::Notice { job, text });
         } else if let Some(coordinated) = self.jobs.get_mut(&job)
-            && coordinated.audience == Audience::Awaited
+            && matches!(
+                coordinated.audience,
+                Audience::Awaited | Audience::Sought | Audience::OutOfReach
+            )
             && coordinated.untold.len() < UNTOLD_MAX
         {
             coordinated.untold.push(text);

@@ -44,6 +44,10 @@ pub(super) enum Audience {
     Attached(LinkId),
     /// A `pcmctl` that is expected back.
     Awaited,
+    /// A `pcmctl` that stood before the coordinator whose node was lost, and may be cut off with it.
+    Sought,
+    /// One of these that did not come in time: whether it ended nobody knows, so the job goes on alone until it comes.
+    OutOfReach,
     /// A `pcmctl` that did not come back.
     Left,
 }
@@ -422,7 +426,11 @@ impl Daemon {
             return self.refuse_unknown_job(from, job);
         };
         match coordinated.audience {
-            Audience::Awaited => {}
+            Audience::Awaited | Audience::Sought => {}
+            Audience::OutOfReach => coordinated.untold.push(format!(
+                "it went on without this terminal; what its ranks wrote meanwhile is in jobs/{job} of the cluster's directory on node {}",
+                self.own
+            )),
             // The old link may not have been noticed dead yet.
             Audience::Attached(old) => self.controls.detach(old),
             Audience::Detached | Audience::Left => {
@@ -484,15 +492,40 @@ impl Daemon {
         self.timers.arm(within, Timer::Unattended(job));
     }
 
+    /// The same for one that may be cut off: then its job goes on alone.
+    pub(super) fn seek_audience(&mut self, job: JobId, within: Duration) {
+        self.await_audience(job, within);
+        if let Some(coordinated) = self.jobs.get_mut(&job) {
+            coordinated.audience = Audience::Sought;
+        }
+    }
+
     pub(super) fn on_unattended_timer(&mut self, job: JobId) {
-        if self.jobs.get(&job).is_none_or(|job| job.audience != Audience::Awaited) {
+        let audience = self.jobs.get(&job).map(|job| job.audience);
+        if !matches!(audience, Some(Audience::Awaited | Audience::Sought)) {
             return;
         }
         if self.is_in_doubt() {
             // It may be attached to whoever leads the job by now.
             return self.timers.arm(RETURN_WITHIN, Timer::Unattended(job));
         }
-        self.on_audience_left(job);
+        if audience == Some(Audience::Sought) {
+            self.go_on_alone(job);
+        } else {
+            self.on_audience_left(job);
+        }
+    }
+
+    /// Nobody holds the ranks back by not reading: their output goes where that of a detached job goes.
+    fn go_on_alone(&mut self, job: JobId) {
+        let Some(coordinated) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        tracing::warn!(%job, "the `pcmctl run` it was attached to is out of reach: the job goes on without it");
+        coordinated.audience = Audience::OutOfReach;
+        coordinated.output = JobOutput::to_files(&self.spec.cluster_dir, job, BTreeMap::new(), self.events.clone());
+        self.ask_output(job, None);
+        self.pump_output(job);
     }
 
     fn on_audience_left(&mut self, job: JobId) {

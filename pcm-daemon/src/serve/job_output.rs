@@ -84,6 +84,7 @@ impl JobOutput {
             .map(|(process, stream, bytes)| ((process, stream), bytes))
             .collect();
         self.expected = self.taken.clone();
+        self.sink = Sink::Control;
         self.waiting.clear();
         self.sent.clear();
         self.sent_bytes = 0;

@@ -1,6 +1,7 @@
 //! Whether this node sees enough of the cluster to decide for it. A node that lost sight of most of it may be cut off: then
 //! others lead its jobs, so its coordinators are told to leave open what cannot be taken back, and an attached `pcmctl` is
-//! told to look elsewhere. Nodes of the own host cannot be cut off from it: those are known to be dead.
+//! told to look elsewhere. Of two equal halves that with the first node by name decides; of two nodes that lose each other
+//! both do, as either is most likely dead. Nodes of the own host cannot be cut off from it: those are known to be dead.
 
 use super::control::Requester;
 use super::daemon::Daemon;
@@ -8,6 +9,7 @@ use super::timers::Timer;
 use pcm_core::job::coordinator::Input;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{JobId, NodeName};
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -30,8 +32,8 @@ const LOSSES_MAX: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     losses: VecDeque<(Instant, NodeName)>,
-    /// Nodes that were lost at one time and were more than stayed.
-    majority: BTreeSet<NodeName>,
+    /// Nodes that were lost at one time and outweighed those that stayed.
+    outweighing: BTreeSet<NodeName>,
     /// Since when enough of them are back.
     rejoined: Option<Instant>,
     /// Nodes that stand on the own host.
@@ -95,8 +97,8 @@ impl Daemon {
         let one_reason_within = self.certain_after() * 2;
         self.sight.forget_losses(one_reason_within);
         let lost = self.sight.lost_elsewhere();
-        if lost.len() > self.nodes.others().count() + 1 {
-            self.sight.majority.extend(lost);
+        if outweighs(&lost, &self.seen()) {
+            self.sight.outweighing.extend(lost);
             self.sight.rejoined = None;
         }
         self.look_around();
@@ -107,7 +109,7 @@ impl Daemon {
     pub(super) fn is_cut_off(&self) -> bool {
         let since = self.sight.rejoined.filter(|_| self.sees_enough());
         let is_back = since.is_some_and(|at| at.elapsed() >= REJOINS_WITHIN);
-        !self.sight.majority.is_empty() && !is_back
+        !self.sight.outweighing.is_empty() && !is_back
     }
 
     /// Whether that is so, or may be found out any moment.
@@ -116,8 +118,14 @@ impl Daemon {
     }
 
     fn sees_enough(&self) -> bool {
-        let lost = self.sight.majority.iter().filter(|node| !self.nodes.is_live(node));
-        lost.count() <= self.nodes.others().count() + 1
+        let lost = self.sight.outweighing.iter().filter(|node| !self.nodes.is_live(node));
+        !outweighs(&lost.cloned().collect(), &self.seen())
+    }
+
+    /// The nodes that are there, this one with them.
+    fn seen(&self) -> BTreeSet<NodeName> {
+        let others = self.nodes.others().map(|report| report.node);
+        others.chain([self.own.clone()]).collect()
     }
 
     /// Who was cut off may see enough of the cluster again.
@@ -171,6 +179,16 @@ impl Daemon {
     }
 }
 
+/// Whether those that were lost go on, if they live, and those that are seen do not. Both sides of a cut come to opposite
+/// answers, but for two single nodes: one that stopped to go on whenever the other is silent would outlive nobody.
+fn outweighs(lost: &BTreeSet<NodeName>, seen: &BTreeSet<NodeName>) -> bool {
+    match lost.len().cmp(&seen.len()) {
+        Ordering::Greater => true,
+        Ordering::Equal => seen.len() > 1 && lost.first() < seen.first(),
+        Ordering::Less => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,5 +211,41 @@ mod tests {
         assert!(!sight.is_any_lost_elsewhere(within));
         sight.note_host(&node("b"), false);
         assert!(sight.is_any_lost_elsewhere(within) && !sight.is_any_lost_elsewhere(Duration::ZERO));
+    }
+
+    fn nodes(names: &str) -> BTreeSet<NodeName> {
+        names.split_whitespace().map(node).collect()
+    }
+
+    #[test]
+    fn exactly_one_side_of_a_cut_goes_on_whatever_its_sizes() {
+        let cluster = ["a", "b", "c", "d", "e", "f"];
+        for size in 3..=cluster.len() {
+            for bits in 1..(1_u32 << size) - 1 {
+                let side = |is_in: bool| {
+                    let names = cluster[..size].iter().enumerate();
+                    let chosen = names.filter(|(at, _)| (bits >> at & 1 == 1) == is_in);
+                    chosen.map(|(_, name)| node(name)).collect::<BTreeSet<_>>()
+                };
+                let (one, other) = (side(true), side(false));
+                assert_ne!(
+                    outweighs(&one, &other),
+                    outweighs(&other, &one),
+                    "{one:?} and {other:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn of_two_halves_the_one_with_the_first_node_goes_on() {
+        assert!(outweighs(&nodes("a d"), &nodes("b c")));
+        assert!(!outweighs(&nodes("b c"), &nodes("a d")));
+    }
+
+    #[test]
+    fn one_of_two_nodes_goes_on_whichever_is_lost() {
+        assert!(!outweighs(&nodes("a"), &nodes("b")));
+        assert!(!outweighs(&nodes("b"), &nodes("a")));
     }
 }

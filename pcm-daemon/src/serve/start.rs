@@ -308,13 +308,15 @@ impl Daemon {
             self.close(status.job);
             self.ended.remember(ended_us, status);
         }
-        for report in past.nodes {
+        for report in &past.nodes {
             self.peers.set_address(&report.node, &report.address);
             self.sight.note_host(&report.node, report.host == self.nodes.own().host);
         }
         let mut written = past.written;
+        let own_host = self.nodes.own().host;
+        let spans_hosts = past.nodes.iter().any(|report| report.host != own_host);
         for (job, state) in past.coordinators {
-            let is_detached = state.spec().detached;
+            let (is_detached, is_inherited) = (state.spec().detached, state.reign() > 0);
             let output = if is_detached {
                 let written = written.remove(&job).unwrap_or_default();
                 JobOutput::to_files(&self.spec.cluster_dir, job, written, self.events.clone())
@@ -323,7 +325,9 @@ impl Daemon {
             };
             self.jobs
                 .insert(job, Coordinated::new(state, Audience::Detached, output));
-            if !is_detached {
+            if is_inherited && spans_hosts && !is_detached {
+                self.seek_audience(job, RETURN_AFTER_RESTART_WITHIN);
+            } else if !is_detached {
                 self.await_audience(job, RETURN_AFTER_RESTART_WITHIN);
             }
         }

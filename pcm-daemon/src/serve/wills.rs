@@ -204,8 +204,11 @@ impl Daemon {
         let mut coordinated = Coordinated::new(state, Audience::Detached, output);
         coordinated.leading = leading;
         self.jobs.insert(job, coordinated);
-        if !is_detached {
-            self.await_audience(job, RETURN_AFTER_LOSS_WITHIN);
+        match self.nodes.host(&will.from) == self.nodes.own().host {
+            _ if is_detached => {}
+            // Of a host that is this one nobody is cut off: a `pcmctl` that does not come has ended.
+            true => self.await_audience(job, RETURN_AFTER_LOSS_WITHIN),
+            false => self.seek_audience(job, RETURN_AFTER_LOSS_WITHIN),
         }
         let nodes: Vec<NodeName> = self.nodes.others().map(|report| report.node).collect();
         for node in nodes.into_iter().chain([self.own.clone()]) {
