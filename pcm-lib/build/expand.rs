@@ -225,6 +225,10 @@ fn counted(entry: &Entry, class: usize, number: usize, polite: &str) -> String {
             shape.over
         );
     }
+    if is_joining(entry) {
+        // Several exchanges with processes that spin, maybe on the same CPU.
+        before += "    let _turns = cpu_turns::ShortTurns::begin();\n";
+    }
     match entry.prototype.name.as_str() {
         "MPI_Start" => before += "    recorder.started(entered, &unsafe { [*request_] });\n",
         "MPI_Startall" => {
@@ -243,6 +247,19 @@ fn counted(entry: &Entry, class: usize, number: usize, polite: &str) -> String {
         shape.tag,
         shape.communicator,
     )
+}
+
+/// Whether a call makes processes meet that started apart.
+fn is_joining(entry: &Entry) -> bool {
+    const JOINING: [&str; 6] = [
+        "MPI_Comm_accept",
+        "MPI_Comm_connect",
+        "MPI_Comm_join",
+        "MPI_Comm_spawn",
+        "MPI_Comm_spawn_multiple",
+        "MPI_Intercomm_merge",
+    ];
+    JOINING.contains(&entry.prototype.name.as_str())
 }
 
 /// What the names of the arguments say about a call; expressions of Rust.

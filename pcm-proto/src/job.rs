@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Most ranks one `run` may ask for. MPICH's process mapping and our page table of peers are sized for this.
 pub const RANKS_MAX: u32 = 4096;
 
-/// Most spares a job may keep of one program: each has the memory of an initialised MPI, 40 to 60 MB.
+/// Most spares a job may keep of one program: each has the memory of an initialised MPI, about 30 MB.
 pub const SPARES_MAX: u32 = 64;
 
 /// How the ranks a job starts with are grouped into MPI worlds.

@@ -17,6 +17,7 @@ use crate::{
     session,
     start::{self, started},
 };
+use cpu_turns::ShortTurns;
 use mpi_sys::MPI_Comm;
 use pcm_proto::{
     app::AppToDaemon,
@@ -47,7 +48,10 @@ pub unsafe extern "C" fn MPI_Init_thread(
 fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     let clock = Clock::choose();
     let before = clock.moment();
+    // A child of a spawn meets its parent in here, which spins while it waits for it.
+    let turns = std::env::var_os("PMI_SPAWNED").map(|_| ShortTurns::begin());
     let code = host_name::started_by(init);
+    drop(turns);
     if code == 0 {
         _ = catch_unwind(|| start::start(clock, before, has_many_threads()));
         // A program must not run on in a part of its job that takes itself for the whole.

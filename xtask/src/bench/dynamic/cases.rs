@@ -13,13 +13,13 @@ const CONNECTIONS: u32 = 8;
 const SLEEPERS: [u32; 2] = [8, 32];
 
 /// Between spawns that spares can answer: time to start the next one.
-const PAUSE_MS: u32 = 300;
+const PAUSE_MS: u32 = 250;
 
 /// Spares that are taken one by one.
 const SPARES: u32 = 2;
 
-/// Before spawns in a row: time to start a spare for each, two at a time on two CPUs.
-const SETTLE_MS: u32 = 3000;
+/// Before spawns in a row, for each of them: time to start its spare.
+const SETTLE_MS: u32 = 60;
 
 /// One way of running a program.
 #[derive(Debug, Clone)]
@@ -115,7 +115,7 @@ pub(super) fn spares(is_quick: bool) -> Vec<Case> {
     let rates = sleepers.iter().map(|sleepers| {
         let mut case = rate(*sleepers);
         case.name = ready_name(*sleepers);
-        case.arguments.push(SETTLE_MS.to_string());
+        case.arguments.push((SETTLE_MS * sleepers).to_string());
         case.spares = *sleepers;
         case
     });
