@@ -6,6 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use pcm_proto::{
     control::{ControlToDaemon, DaemonToControl},
+    fabric::{Spoken, Told},
     frame::{self, Decoder, HEADER_LENGTH},
     peer::DaemonToDaemon,
 };
@@ -40,5 +41,7 @@ fuzz_target!(|data: &[u8]| {
         let _ = frame::decode::<ControlToDaemon>(payload);
         let _ = frame::decode::<DaemonToControl>(payload);
         let _ = frame::decode::<DaemonToDaemon>(payload);
+        let _ = frame::decode::<Told>(payload);
+        let _ = frame::decode::<Spoken>(payload);
     }
 });

@@ -29,6 +29,10 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// What `up --patience` is where nobody names it.
 pub const DEFAULT_PATIENCE: (&str, &str) = ("PCM_PATIENCE", "2.4");
 
+/// For tests that kill nodes and are not about how soon that is known: virtual machines stand still for two or three seconds
+/// at times, one CPU without the other, and a node that is silent meanwhile is not to be taken for one that was killed.
+pub const CRASH_PATIENCE: (&str, &str) = ("PCM_PATIENCE", "5");
+
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A cluster, or a place for one.
@@ -93,6 +97,14 @@ impl Cluster {
     /// When it does not come up.
     pub fn alert(nodes: u32) -> Self {
         Self::place().booted(&["--local", &nodes.to_string()], &[DEFAULT_PATIENCE])
+    }
+
+    /// A cluster of so many virtual nodes that finds killed ones soon enough to wait for.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn that_crashes(nodes: u32) -> Self {
+        Self::place().booted(&["--local", &nodes.to_string()], &[CRASH_PATIENCE])
     }
 
     /// A cluster by these arguments of `up`.

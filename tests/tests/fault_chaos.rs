@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
-    cluster::{Cluster, DEFAULT_PATIENCE},
+    cluster::{CRASH_PATIENCE, Cluster},
     crashing::{Crashing, kill_node},
     heat2d::Closing,
     processes,
@@ -23,8 +23,8 @@ use tests::{
 
 const NODES: usize = 4;
 
-/// Rounds of a normal run: about three seconds each, two at a time.
-const ROUNDS: u64 = 30;
+/// Rounds of a normal run: about seven seconds each, two at a time.
+const ROUNDS: u64 = 100;
 
 /// Clusters at a time; most of a round is waiting.
 const WORKERS: usize = 2;
@@ -142,7 +142,7 @@ fn boot() -> Cluster {
     fs::create_dir(&disk).expect("a folder of the test");
     let disk = disk.to_str().expect("a path in UTF-8").to_owned();
     let nodes = NODES.to_string();
-    let up = cluster.boot_with(&["--local", &nodes], &[(SMALL_DISK_VARIABLE, &disk), DEFAULT_PATIENCE]);
+    let up = cluster.boot_with(&["--local", &nodes], &[(SMALL_DISK_VARIABLE, &disk), CRASH_PATIENCE]);
     assert!(up.status.success(), "{up:?}");
     cluster
 }

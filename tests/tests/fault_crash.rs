@@ -3,7 +3,7 @@
 
 use rustix::process::Signal;
 use tests::{
-    cluster::{Cluster, DEFAULT_PATIENCE},
+    cluster::{CRASH_PATIENCE, Cluster},
     crashing::{Crashing, kill_node},
     processes,
 };
@@ -15,7 +15,7 @@ const EVERY: [&str; 2] = ["--checkpoint-every", "0.3"];
 
 #[test]
 fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else() {
-    let cluster = Cluster::alert(3);
+    let cluster = Cluster::that_crashes(3);
     let job = Crashing::start(&cluster, &EVERY, LENGTH);
     job.wait_for("checkpoint_complete", 2);
     assert!(job.kill_rank(2));
@@ -34,7 +34,7 @@ fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else
 
 #[test]
 fn ranks_killed_one_after_the_other_cost_no_more() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let job = Crashing::start(&cluster, &EVERY, LENGTH);
     for (round, rank) in [0, 3, 1].into_iter().enumerate() {
         let made = job.events("checkpoint_complete").len();
@@ -48,7 +48,7 @@ fn ranks_killed_one_after_the_other_cost_no_more() {
 
 #[test]
 fn a_killed_node_s_ranks_go_on_elsewhere_from_the_copies_of_their_data() {
-    let cluster = Cluster::alert(3);
+    let cluster = Cluster::that_crashes(3);
     let job = Crashing::start(&cluster, &EVERY, LENGTH);
     job.wait_for("checkpoint_complete", 2);
     kill_node(&cluster, "n2");
@@ -59,7 +59,7 @@ fn a_killed_node_s_ranks_go_on_elsewhere_from_the_copies_of_their_data() {
 
 #[test]
 fn a_job_whose_coordinator_s_node_is_killed_is_led_by_another() {
-    let cluster = Cluster::alert(4);
+    let cluster = Cluster::that_crashes(4);
     let job = Crashing::start(&cluster, &EVERY, LENGTH);
     job.wait_for("checkpoint_complete", 2);
     let coordinator = job.coordinator();
@@ -87,7 +87,7 @@ fn a_job_whose_coordinator_s_node_is_killed_is_led_by_another() {
 
 #[test]
 fn a_job_without_checkpoints_ends_clearly_with_its_coordinator_s_node() {
-    let cluster = Cluster::alert(3);
+    let cluster = Cluster::that_crashes(3);
     let job = Crashing::start(&cluster, &[], LENGTH);
     tests::wait::until("its ranks", tests::cluster::LIMIT, || {
         (job.ranks().len() == 4).then_some(())
@@ -106,7 +106,7 @@ fn a_job_without_checkpoints_ends_clearly_with_its_coordinator_s_node() {
 
 #[test]
 fn a_daemon_that_was_killed_still_has_its_checkpoints() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let job = Crashing::start(&cluster, &EVERY, LENGTH);
     job.wait_for("checkpoint_complete", 2);
     // n0 coordinates the job.
@@ -128,7 +128,7 @@ fn a_daemon_that_was_killed_still_has_its_checkpoints() {
 
 #[test]
 fn a_job_is_started_again_as_often_as_it_may_and_says_why_it_ends() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let options = ["--checkpoint-every", "0.3", "--max-restarts", "1"];
     let job = Crashing::start(&cluster, &options, LENGTH);
     for _ in 0..2 {
@@ -198,7 +198,7 @@ fn two_sites() -> Cluster {
         .map(|(node, site)| format!("n{node} 127.0.0.1 site={site}\n"));
     std::fs::write(&hosts, lines.collect::<String>()).expect("a file of the test");
     let hosts = hosts.to_str().expect("a path in UTF-8");
-    cluster.booted(&["--hosts", hosts], &[DEFAULT_PATIENCE])
+    cluster.booted(&["--hosts", hosts], &[CRASH_PATIENCE])
 }
 
 /// Kills these nodes of a job that n0 coordinates, and sees that it goes on from a checkpoint. Returns who coordinates it then.
@@ -229,7 +229,7 @@ fn a_site_that_is_lost_with_the_coordinator_leaves_heirs_and_data_on_the_other()
 
 #[test]
 fn without_checkpoints_or_restarts_a_crash_is_the_end() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     for options in [&[][..], &["--checkpoint-every", "0.3", "--max-restarts", "0"]] {
         let job = Crashing::start(&cluster, options, LENGTH);
         tests::wait::until("its ranks", tests::cluster::LIMIT, || {
@@ -247,7 +247,7 @@ fn without_checkpoints_or_restarts_a_crash_is_the_end() {
 
 #[test]
 fn a_checkpoint_is_made_when_somebody_asks() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let job = Crashing::start(&cluster, &[], LENGTH);
     tests::wait::until("its ranks", tests::cluster::LIMIT, || {
         (job.ranks().len() == 4).then_some(())
@@ -264,7 +264,7 @@ fn a_checkpoint_is_made_when_somebody_asks() {
 
 #[test]
 fn a_job_that_cannot_leave_a_node_in_time_goes_on_elsewhere_from_a_fresh_checkpoint() {
-    let cluster = Cluster::alert(3);
+    let cluster = Cluster::that_crashes(3);
     let job = Crashing::start_with(&cluster, &[], LENGTH, &[("PCM_HOLD", "converging:20000")]);
     tests::wait::until("its ranks", tests::cluster::LIMIT, || {
         (job.ranks().len() == 4).then_some(())
@@ -280,7 +280,7 @@ fn a_job_that_cannot_leave_a_node_in_time_goes_on_elsewhere_from_a_fresh_checkpo
 
 #[test]
 fn a_daemon_that_is_given_notice_brings_its_ranks_elsewhere_and_ends() {
-    let cluster = Cluster::alert(3);
+    let cluster = Cluster::that_crashes(3);
     let job = Crashing::start(&cluster, &[], LENGTH);
     tests::wait::until("its ranks", tests::cluster::LIMIT, || {
         (job.ranks().len() == 4).then_some(())
@@ -303,7 +303,7 @@ fn a_daemon_that_is_given_notice_brings_its_ranks_elsewhere_and_ends() {
 
 #[test]
 fn an_interval_that_is_chosen_from_the_cost_protects_too() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let job = Crashing::start(&cluster, &["--checkpoint-every", "auto"], (4000, 3000));
     job.wait_for("checkpoint_complete", 1);
     assert!(job.kill_rank(1));

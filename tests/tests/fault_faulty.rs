@@ -41,7 +41,7 @@ fn events(cluster: &Cluster, kind: &str) -> Vec<serde_json::Value> {
 
 #[test]
 fn a_program_that_crashes_in_the_same_place_each_time_ends_and_is_told_so() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let outcome = run(&cluster, u32::MAX, &[]);
     assert_eq!(outcome.status.code(), Some(139), "{outcome:?}");
     let told = &outcome.stderr;
@@ -64,7 +64,7 @@ fn a_program_that_crashes_in_the_same_place_each_time_ends_and_is_told_so() {
 
 #[test]
 fn a_program_that_gets_over_its_fault_runs_to_its_end() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let outcome = run(&cluster, 2, &[]);
     assert!(outcome.status.success(), "{outcome:?}");
     assert_eq!(outcome.stdout, "faulty: 600 iterations\n");
@@ -73,7 +73,7 @@ fn a_program_that_gets_over_its_fault_runs_to_its_end() {
 
 #[test]
 fn a_crash_more_than_a_job_may_be_started_again_is_its_end() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let outcome = run(&cluster, u32::MAX, &["--max-restarts", "1"]);
     assert_eq!(outcome.status.code(), Some(139), "{outcome:?}");
     assert!(

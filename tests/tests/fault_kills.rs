@@ -20,7 +20,7 @@ fn code(outcome: &Outcome) -> i32 {
 
 #[test]
 fn a_killed_rank_ends_the_job_with_its_code_and_a_reason() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let mut job = cluster.trial_beside(4, &["ring", "60"]);
     job.wait_for("round 50", LIMIT);
     let ranks = cluster.ranks_of("pcm-trial");
@@ -41,7 +41,7 @@ fn a_killed_rank_ends_the_job_with_its_code_and_a_reason() {
 
 #[test]
 fn a_killed_pcmctl_ends_its_job() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let mut job = cluster.trial_beside(4, &["ring", "60"]);
     job.wait_for("round 50", LIMIT);
     job.signal(Signal::KILL);
@@ -55,7 +55,7 @@ fn a_killed_pcmctl_ends_its_job() {
 
 #[test]
 fn a_killed_daemon_is_started_again_and_the_job_goes_on_to_its_end() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     // n0 coordinates the job that pcmctl asked it for; n1 only runs ranks of it.
     for node in ["n0", "n1"] {
         let mut job = cluster.trial_beside(4, &["ring", "6"]);
@@ -93,7 +93,7 @@ fn a_killed_daemon_is_started_again_and_the_job_goes_on_to_its_end() {
 
 #[test]
 fn a_killed_keeper_ends_its_node_and_the_job_and_leaves_nothing() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let mut job = cluster.trial_beside(4, &["ring", "60"]);
     job.wait_for("round 50", LIMIT);
     let daemon = cluster.daemon_pid("n1");
@@ -110,7 +110,7 @@ fn a_killed_keeper_ends_its_node_and_the_job_and_leaves_nothing() {
 
 #[test]
 fn everything_of_a_cluster_can_be_killed_and_down_clears_the_rest() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let mut job = cluster.trial_beside(4, &["ring", "60"]);
     job.wait_for("round 50", LIMIT);
     for node in ["n0", "n1"] {
@@ -124,7 +124,7 @@ fn everything_of_a_cluster_can_be_killed_and_down_clears_the_rest() {
 
 #[test]
 fn a_hundred_runs_in_a_row_leave_nothing() {
-    let cluster = Cluster::alert(2);
+    let cluster = Cluster::that_crashes(2);
     let descriptors = |node: &str| {
         let entries = std::fs::read_dir(format!("/proc/{}/fd", cluster.daemon_pid(node)));
         entries.map_or(0, |entries| entries.count())
@@ -166,7 +166,7 @@ fn twenty_random_kills_of_a_rank_a_daemon_or_pcmctl_neither_hang_nor_leave_anyth
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("replay with PCM_SEED={seed}");
     let mut random = Random(seed);
-    let cluster = Cluster::alert(3);
+    let cluster = Cluster::that_crashes(3);
     for number in 0..20 {
         let mut job = cluster.trial_beside(4, &["ring", "3"]);
         // From before the ranks exist to the middle of the run.

@@ -115,7 +115,7 @@ fn agent_of(daemon: u32) -> u32 {
 }
 
 fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
-    let cluster = Cluster::alert(4);
+    let cluster = Cluster::that_crashes(4);
     let keepers = keepers(&cluster);
     assert_eq!(keepers.len(), 4);
     let hold = format!("{phase}:{DWELL_MS}");

@@ -7,10 +7,26 @@ use std::{
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{self, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// Program and folder of each cluster that is up, for an end that comes from outside.
+static UP: Mutex<Vec<(PathBuf, PathBuf)>> = Mutex::new(Vec::new());
+
+/// Takes down what is up, whoever waits for something in it.
+pub(crate) fn take_down_all() {
+    let up = UP.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for (pcmctl, folder) in up {
+        let mut command = Command::new(pcmctl);
+        command.process_group(0).arg("--cluster").arg(&folder);
+        let _ = command.args(["down", "--if-up"]).stdout(Stdio::null()).status();
+    }
+}
 
 /// A running cluster.
 pub(crate) struct OwnCluster<'a> {
@@ -44,6 +60,8 @@ impl<'a> OwnCluster<'a> {
             folder,
             is_up: true,
         };
+        let entry = (environment.release.join("pcmctl"), cluster.folder.clone());
+        UP.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
         let mut up = cluster.pcmctl(&["up"]);
         up.args(nodes);
         let status = up.stdout(stdout).status().map_err(|source| Failure::Start {
@@ -113,6 +131,9 @@ impl Drop for OwnCluster<'_> {
         if self.is_up {
             let _ = self.pcmctl(&["down", "--if-up"]).stdout(Stdio::null()).status();
         }
+        UP.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(_, folder)| *folder != self.folder);
         // There only where detached jobs left output, or `down` failed and said so.
         let _ = fs::remove_dir_all(&self.folder);
     }

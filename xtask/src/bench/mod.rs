@@ -11,6 +11,7 @@ mod dynamic;
 mod events;
 mod fabric;
 mod interleave;
+mod interrupted;
 mod iteration;
 mod launch;
 mod overhead;

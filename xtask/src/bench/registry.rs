@@ -1,7 +1,7 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
 use super::{
-    adapt, agents, checkpoint, dynamic, fabric, iteration, launch, overhead, plain_exchange, reconfigure, record,
+    adapt, agents, checkpoint, dynamic, fabric, interrupted, iteration, launch, overhead, plain_exchange, reconfigure, record,
     recovery, redistribute, spawn, table, waiting, watching,
 };
 use crate::{
@@ -117,7 +117,8 @@ pub(crate) fn run(repository: &Repository, name: &str, options: Options) -> Resu
         environment,
         quick: options.quick,
     };
-    let report = (bench.run)(&context)?;
+    let watch = interrupted::Watch::begin()?;
+    let report = watch.judge((bench.run)(&context))?;
     print!("{}", table::render(&report));
     if let Some(path) = options.json {
         record::write(&path, bench.name, &context, &report)?;
