@@ -190,6 +190,12 @@ pub enum CheckpointMessage {
         /// The one that is still needed.
         but: Option<CheckpointId>,
     },
+    /// Coordinator to the job's nodes: the job goes on from this checkpoint, which may lack copies yet. What is newer is none;
+    /// what is older may still be needed.
+    RolledBack {
+        /// The one it goes on from.
+        to: CheckpointId,
+    },
     /// Node to coordinator: before the job was ended here its ranks had begun these many iterations.
     Reached {
         /// The furthest iteration begun.

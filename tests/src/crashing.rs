@@ -134,6 +134,15 @@ impl<'a> Crashing<'a> {
         pids.filter(|pid| *pid != 0).collect()
     }
 
+    /// The ranks that run on a node.
+    pub fn ranks_on(&self, node: &str) -> Vec<usize> {
+        let status = self.cluster.run(&["ps", &self.number.to_string(), "--json"]);
+        let document: Value = serde_json::from_str(&status.stdout).unwrap_or_default();
+        let rows = document["ranks"].as_array().cloned().unwrap_or_default();
+        let there = rows.iter().enumerate().filter(|(_, row)| row["node"] == node);
+        there.map(|(rank, _)| rank).collect()
+    }
+
     /// Kills a rank; false where there is none now.
     pub fn kill_rank(&self, rank: usize) -> bool {
         let ranks = self.ranks();

@@ -228,6 +228,36 @@ fn a_site_that_is_lost_with_the_coordinator_leaves_heirs_and_data_on_the_other()
 }
 
 #[test]
+fn what_a_node_without_ranks_holds_is_kept_for_an_heir_that_comes_late() {
+    // An heir waits twice this long.
+    let cluster = Cluster::place().booted(&["--local", "3"], &[("PCM_PATIENCE", "12")]);
+    let job = Crashing::start(&cluster, &EVERY, (4000, LENGTH.1));
+    job.wait_for("checkpoint_complete", 1);
+    assert_eq!(job.coordinator(), "n0");
+    let on_n1 = job.ranks_on("n1");
+    assert!(!on_n1.is_empty() && on_n1.len() < 4, "{on_n1:?}");
+    for rank in on_n1 {
+        let moved = cluster.run(&[
+            "migrate",
+            tests::crashing::JOB,
+            "--rank",
+            &rank.to_string(),
+            "--to",
+            "n2",
+        ]);
+        assert!(moved.status.success(), "{moved:?}");
+    }
+    let made = job.events("checkpoint_complete").len();
+    job.wait_for("checkpoint_complete", made + 2);
+    // The data of its ranks is on n1 only now.
+    kill_node(&cluster, "n0");
+    job.wait_for("recovered", 1);
+    assert!(job.events("recovered")[0]["from"].as_u64() > Some(0));
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
 fn without_checkpoints_or_restarts_a_crash_is_the_end() {
     let cluster = Cluster::that_crashes(2);
     for options in [&[][..], &["--checkpoint-every", "0.3", "--max-restarts", "0"]] {

@@ -99,6 +99,17 @@ pub enum LeadEffect {
     },
 }
 
+/// What a restart begins with, and what is needed besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RolledBack {
+    /// Nothing that is in memory.
+    ToFiles,
+    /// This checkpoint, of which there are copies: no other is needed.
+    ToSettled(CheckpointId),
+    /// This one, which a lost node may still cost: older ones are needed until it is settled.
+    ToUncopied(CheckpointId),
+}
+
 /// The checkpoint that is neither settled nor given up.
 #[derive(Clone, Debug)]
 struct Making {
@@ -247,13 +258,20 @@ impl Lead {
     }
 
     /// The job is started again from this checkpoint, or from files.
-    pub fn on_restart(&mut self, from: Option<CheckpointId>) {
+    pub fn on_restart(&mut self, from: Option<CheckpointId>) -> RolledBack {
         let id = from.unwrap_or_default();
         self.catalogue.rolled_back_to(id);
         self.announced = id;
-        self.making = None;
-        if from.is_none() {
+        // The ranks that made it are gone, their parts are not: copies are still to come.
+        self.making.take_if(|making| making.stamp.id != id);
+        let Some(to) = from else {
             self.newest = self.filed.back().map(|filed| filed.iteration);
+            return RolledBack::ToFiles;
+        };
+        if self.making.is_some() {
+            RolledBack::ToUncopied(to)
+        } else {
+            RolledBack::ToSettled(to)
         }
     }
 

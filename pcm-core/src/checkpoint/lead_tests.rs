@@ -153,7 +153,10 @@ fn after_a_roll_back_the_same_iterations_make_checkpoints_again() {
     let mut lead = Lead::new(None);
     settled(&mut lead, 5);
     store(&mut lead, 0, part(9, 0, false));
-    lead.on_restart(Some(CheckpointId(6)));
+    assert_eq!(
+        lead.on_restart(Some(CheckpointId(6))),
+        RolledBack::ToSettled(CheckpointId(6))
+    );
     let other = |rank, tally| Part {
         stamp: Stamp {
             epoch: Epoch(2),
@@ -169,6 +172,26 @@ fn after_a_roll_back_the_same_iterations_make_checkpoints_again() {
     store(&mut lead, 0, other(0, tally));
     let effects = store(&mut lead, 1, other(1, tally));
     assert!(effects.contains(&LeadEffect::Newest(Some(Iteration(9)))), "{effects:?}");
+}
+
+#[test]
+fn a_restart_from_a_checkpoint_without_copies_still_has_them_made_and_needs_the_older_one() {
+    let mut lead = Lead::new(None);
+    settled(&mut lead, 5);
+    store(&mut lead, 0, part(9, 0, false));
+    store(&mut lead, 1, part(9, 1, false));
+    let uncopied = RolledBack::ToUncopied(CheckpointId(10));
+    assert_eq!(lead.on_restart(Some(CheckpointId(10))), uncopied);
+    let effects = lead.on_tick(lead.deadline().unwrap(), partner);
+    assert_eq!(effects.len(), 2, "both parts are to be copied: {effects:?}");
+    let mut unlucky = lead.clone();
+    unlucky.on_node_lost(&node(0));
+    assert_eq!(unlucky.restorable().unwrap().stamp, stamp(5));
+    store(&mut lead, 1, part(9, 0, true));
+    let effects = store(&mut lead, 0, part(9, 1, true));
+    assert!(effects.contains(&LeadEffect::Settled(CheckpointId(10))), "{effects:?}");
+    lead.on_node_lost(&node(0));
+    assert_eq!(lead.restorable().unwrap().stamp, stamp(9));
 }
 
 #[test]

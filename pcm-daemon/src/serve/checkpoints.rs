@@ -5,7 +5,7 @@ use super::control::Requester;
 use super::coordinating::Audience;
 use super::daemon::Daemon;
 use super::timers::Timer;
-use pcm_core::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable};
+use pcm_core::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable, RolledBack};
 use pcm_core::job::coordinator::Input;
 use pcm_core::job::recovering::Restarted;
 use pcm_core::moment::Moment;
@@ -437,9 +437,13 @@ impl Daemon {
             restores.map(|restores| restores.stamp.id)
         });
         if let (Some(from), Some(coordinated)) = (from, self.jobs.get_mut(&job)) {
-            coordinated.leading.lead.on_restart(from);
-            let but = from;
-            self.say_to_holders(job, &CheckpointMessage::Forget { but });
+            let said = match coordinated.leading.lead.on_restart(from) {
+                RolledBack::ToFiles => CheckpointMessage::Forget { but: None },
+                RolledBack::ToSettled(id) => CheckpointMessage::Forget { but: Some(id) },
+                RolledBack::ToUncopied(to) => CheckpointMessage::RolledBack { to },
+            };
+            self.say_to_holders(job, &said);
+            self.arm_lead(job);
         }
         self.coordinate(job, Input::Restarted(restarted));
     }

@@ -213,6 +213,7 @@ impl Daemon {
             Timer::Coordinator(job) => self.on_coordinator_timer(job),
             Timer::Part(job) => self.on_part_timer(job),
             Timer::CoordinatorLost(job) => self.on_coordinator_lost_timer(job),
+            Timer::Abandoned(job) => self.on_abandoned_timer(job),
             Timer::Unattended(job) => self.on_unattended_timer(job),
             Timer::Reform(job, timer) => self.reform(job, pcm_core::reconfiguration::effects::Input::Timer(*timer)),
             Timer::Ask(ask) => self.on_ask_timer(ask),

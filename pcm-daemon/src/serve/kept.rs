@@ -7,6 +7,7 @@ use super::event::Event;
 use super::fetch::Fetch;
 use super::image_sums;
 use super::journal::Record;
+use super::parts::ABANDONED_AFTER;
 use super::timers::Timer;
 use crate::keeper_link::HandedBuffer;
 use pcm_proto::app::DaemonToApp;
@@ -27,9 +28,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-
-/// An heir claims what was held for a coordinator whose node is gone long before this, or nobody does.
-const ORPHANS_AFTER: Duration = Duration::from_secs(30);
 
 /// A part of a checkpoint: which job's, which checkpoint's, whose.
 pub(super) type PartKey = (JobId, CheckpointId, Rank);
@@ -323,7 +321,7 @@ impl Daemon {
 
     /// A node is gone, and what was to be copied from it.
     pub(super) fn on_checkpoints_node_gone(&mut self, node: &NodeName) {
-        self.timers.arm(ORPHANS_AFTER, Timer::Orphans(node.clone()));
+        self.timers.arm(ABANDONED_AFTER, Timer::Orphans(node.clone()));
         self.kept.queue.retain(|(_, _, _, from, _)| from != node);
         let stopped: Vec<PartKey> = self
             .kept
@@ -360,7 +358,8 @@ impl Daemon {
                 self.drop_of_job(job, copies);
                 self.tell_ranks(job, &CheckpointOrder::GivenUp { id });
             }
-            CheckpointMessage::Forget { but } => self.forget_checkpoints(job, but),
+            CheckpointMessage::Forget { but } => self.forget_checkpoints(job, |id| Some(id) == but),
+            CheckpointMessage::RolledBack { to } => self.forget_checkpoints(job, |id| id <= to),
             CheckpointMessage::Drop { id, rank } => self.drop_of_job(job, |key, holds| {
                 key.is_copy && holds.is_some_and(|holds| holds.stamp.id == id && holds.rank == rank)
             }),
@@ -430,13 +429,12 @@ impl Daemon {
         self.tell_ranks(job, &CheckpointOrder::Settled { id });
     }
 
-    /// Drops all of a job but one checkpoint.
-    pub(super) fn forget_checkpoints(&mut self, job: JobId, but: Option<CheckpointId>) {
-        self.kept.queue.retain(|((of, _, _), ..)| *of != job);
-        self.kept.copying.retain(|(of, _, _), _| *of != job);
-        self.drop_of_job(job, |_, holds| {
-            but.is_none() || holds.is_none_or(|holds| Some(holds.stamp.id) != but)
-        });
+    /// Drops all of a job but these checkpoints.
+    pub(super) fn forget_checkpoints(&mut self, job: JobId, is_needed: impl Fn(CheckpointId) -> bool) {
+        let is_over = |(of, id, _): &PartKey| *of == job && !is_needed(*id);
+        self.kept.queue.retain(|(part, ..)| !is_over(part));
+        self.kept.copying.retain(|part, _| !is_over(part));
+        self.drop_of_job(job, |_, holds| holds.is_none_or(|holds| !is_needed(holds.stamp.id)));
         self.start_copies();
     }
 

@@ -28,6 +28,9 @@ use tokio::sync::mpsc;
 /// of a second, and a cut-off node must not compute for ever.
 const COORDINATOR_LOST_AFTER: Duration = Duration::from_secs(10);
 
+/// A coordinator that is out of reach has come back, or an heir has taken the job over, long before this.
+pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(90);
+
 /// Requests and messages of ranks that wait for the loop, per job.
 const RANK_EVENTS_MAX: usize = 256;
 
@@ -496,7 +499,7 @@ impl Daemon {
             });
         }
         self.drop_parked_of(job);
-        self.forget_checkpoints(job, None);
+        self.forget_checkpoints(job, |_| false);
         self.record(&Record::PartOver { job });
         self.close(job);
         self.on_something_ended();
@@ -512,23 +515,43 @@ impl Daemon {
 
     pub(super) fn on_parts_unlinked(&mut self, node: &NodeName) {
         let of_node = self.parts.iter().filter(|(_, part)| part.state.coordinator() == node);
+        let after = self.coordinator_lost_after();
         for job in of_node.map(|(job, _)| *job).collect::<Vec<_>>() {
-            self.timers.arm(COORDINATOR_LOST_AFTER, Timer::CoordinatorLost(job));
+            self.timers.arm(after, Timer::CoordinatorLost(job));
         }
+    }
+
+    /// Not before the cluster takes a silent node for dead.
+    fn coordinator_lost_after(&self) -> Duration {
+        COORDINATOR_LOST_AFTER.max(self.spec.patience() * 2)
+    }
+
+    /// Whether a job's coordinator is elsewhere and cannot be asked.
+    fn is_coordinator_away(&self, coordinator: &NodeName) -> bool {
+        *coordinator != self.own && !self.peers.is_linked(coordinator)
     }
 
     pub(super) fn on_coordinator_lost_timer(&mut self, job: JobId) {
         let Some(part) = self.parts.get(&job) else { return };
         let coordinator = part.state.coordinator().clone();
-        if coordinator == self.own || self.peers.is_linked(&coordinator) {
+        if !self.is_coordinator_away(&coordinator) {
             return;
         }
         if part.state.is_emptied() {
-            return self.on_part_over(job);
+            // Nothing runs here, but an heir may need the checkpoints that are held here.
+            return self.timers.arm(ABANDONED_AFTER, Timer::Abandoned(job));
         }
         tracing::warn!(%job, node = %coordinator, "the job's coordinator is out of reach: its ranks here are ended");
         self.participate(job, Input::CoordinatorLost);
-        self.timers.arm(COORDINATOR_LOST_AFTER, Timer::CoordinatorLost(job));
+        self.timers
+            .arm(self.coordinator_lost_after(), Timer::CoordinatorLost(job));
+    }
+
+    pub(super) fn on_abandoned_timer(&mut self, job: JobId) {
+        let Some(part) = self.parts.get(&job) else { return };
+        if part.state.is_emptied() && self.is_coordinator_away(part.state.coordinator()) {
+            self.on_part_over(job);
+        }
     }
 
     /// The daemon started again: takes over what the keeper holds.

@@ -16,6 +16,8 @@ pub(super) enum Timer {
     Part(JobId),
     /// The coordinator of a job may have been out of reach for too long.
     CoordinatorLost(JobId),
+    /// Nobody may need any more what this node holds of a job.
+    Abandoned(JobId),
     /// The attached `pcmctl` of a job may have been away for too long.
     Unattended(JobId),
     /// A process that ended may have nothing more to say.

@@ -1,8 +1,8 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
 use super::{
-    adapt, agents, checkpoint, dynamic, fabric, interrupted, iteration, launch, overhead, plain_exchange, reconfigure, record,
-    recovery, redistribute, spawn, table, waiting, watching,
+    adapt, agents, checkpoint, dynamic, fabric, interrupted, iteration, launch, overhead, plain_exchange, reconfigure,
+    record, recovery, redistribute, spawn, table, waiting, watching,
 };
 use crate::{
     compile,
