@@ -2,12 +2,12 @@
 //! the keeper hold them, takes their checksums, gives them to restored ranks, copies them to and from other nodes, and
 //! tells the job's coordinator. Decides nothing about what counts: [`super::checkpoints`] does, at the coordinator.
 
+use super::abandoned::ABANDONED_AFTER;
 use super::daemon::Daemon;
 use super::event::Event;
 use super::fetch::Fetch;
 use super::image_sums;
 use super::journal::Record;
-use super::parts::ABANDONED_AFTER;
 use super::timers::Timer;
 use crate::keeper_link::HandedBuffer;
 use pcm_proto::app::DaemonToApp;
@@ -27,7 +27,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 /// A part of a checkpoint: which job's, which checkpoint's, whose.
 pub(super) type PartKey = (JobId, CheckpointId, Rank);

@@ -1,5 +1,6 @@
 //! The daemon proper: one loop over sockets, processes and timers that drives the state machines of `pcm-core`.
 
+mod abandoned;
 mod agent;
 mod agent_messages;
 mod asks;
