@@ -1,9 +1,10 @@
 /* A program that is checkpointed while a bench watches: an array of any size in blocks. When it begins, and then whenever
  * it has iterated for a while, it measures on all ranks together what a checkpoint is held against, and says so on one
  * line: copying its part with memcpy into memory that was touched before, writing it by hand with MPI-IO and syncing it,
- * and writing it with pcm_checkpoint. It ends when it has done so ROUNDS times. With KEEPING=leave the file of MPI-IO
- * stays; with KEEPING=restore the program says how long pcm_start took and ends; with KEEPING=read it reads the file of
- * MPI-IO instead, sees that the data is right, says how long that took and ends. */
+ * and writing it with pcm_checkpoint. It ends when it has done so ROUNDS times. With KEEPING=hand it only
+ * writes by hand, and that file stays; with KEEPING=leave it only writes checkpoints; with KEEPING=restore it says how long
+ * pcm_start took and ends; with KEEPING=read it reads the file of MPI-IO instead, sees that the data is right, says how long
+ * that took and ends. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pcm.h>
@@ -55,7 +56,7 @@ static double by_mpi_io(const char *name)
     MPI_File_sync(file);
     MPI_File_close(&file);
     double took = slowest(since);
-    if (rank == 0 && !is_mode("leave"))
+    if (rank == 0 && !is_mode("hand"))
         MPI_File_delete(name, MPI_INFO_NULL);
     return took;
 }
@@ -139,7 +140,8 @@ int main(int argc, char **argv)
             continue;
         double memcpy_s = by_memcpy(copy);
         double held_s = 0;
-        double io_s = has_files ? by_mpi_io(argv[4]) : 0, files_s = has_files ? by_files(&held_s) : 0;
+        double io_s = has_files && !is_mode("leave") ? by_mpi_io(argv[4]) : 0;
+        double files_s = has_files && !is_mode("hand") ? by_files(&held_s) : 0;
         if (rank == 0) {
             printf("measured memcpy %.9f mpi_io %.9f held %.9f files %.9f\n", memcpy_s, io_s, held_s, files_s);
             fflush(stdout);
