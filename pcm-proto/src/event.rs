@@ -154,6 +154,15 @@ pub enum EventKind {
     Recovered(Box<Recovered>),
     /// A reconfiguration was committed.
     Reconfigured(Box<Reconfigured>),
+    /// A reconfiguration was given up before it was committed.
+    GivenUp {
+        /// What it was doing.
+        phase: String,
+        /// Why.
+        reason: String,
+        /// Whether it is begun once more, as a relaunch; else the job goes on as before.
+        again: bool,
+    },
     /// An agent decided to move something, or not to.
     Decision(Box<Decision>),
 }

@@ -100,11 +100,11 @@ fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(usize::MAX, |entries| entries.count())
 }
 
-/// Whether the job's layout is another than at its start.
-fn has_changed(cluster: &Cluster) -> bool {
+/// Whether such an event of the job was told.
+fn happened(cluster: &Cluster, kind: &str) -> bool {
     let events = cluster.run(&["events", "1", "--json"]);
     assert!(events.status.success(), "{events:?}");
-    events.stdout.contains("\"reconfigured\"")
+    events.stdout.contains(&format!("\"{kind}\""))
 }
 
 fn agent_of(daemon: u32) -> u32 {
@@ -150,7 +150,7 @@ fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
     let ended = job.ends();
     let became = match &ended {
         Ended::Failed(_) => Fate::Lost,
-        Ended::Right(_) if has_changed(&cluster) => Fate::Changes,
+        Ended::Right(_) if happened(&cluster, "reconfigured") => Fate::Changes,
         Ended::Right(_) => Fate::Stays,
     };
     println!(
@@ -164,6 +164,13 @@ fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
         _ => became == fate,
     };
     assert!(is_right, "{became:?}, not {fate:?}: {ended:?}\n{}", cluster.logs());
+    if became == Fate::Stays && victim == Victim::Newcomer {
+        assert!(
+            happened(&cluster, "given_up"),
+            "nobody can read why: {}",
+            cluster.logs()
+        );
+    }
     if let Ended::Failed(outcome) = &ended {
         let named = match victim {
             Victim::Leaver => "rank 1 on node n1",

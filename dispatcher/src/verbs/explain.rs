@@ -62,6 +62,16 @@ fn paragraph(event: &Event) -> Option<String> {
     match &event.kind {
         EventKind::Decision(decision) => Some(decision_text(clock, decision)),
         EventKind::Reconfigured(done) => Some(change_text(clock, done)),
+        EventKind::GivenUp { phase, reason, again } => {
+            let then = if *again {
+                "It was begun again as a relaunch."
+            } else {
+                "The job went on as before."
+            };
+            Some(format!(
+                "{clock}  A change was given up while {phase}: {reason}. {then}\n"
+            ))
+        }
         EventKind::Crashed { reason, verdict, .. } => Some(crash_text(clock, reason, verdict)),
         EventKind::Recovered(back) => Some(recovery_text(clock, back)),
         _ => None,

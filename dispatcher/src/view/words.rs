@@ -35,6 +35,14 @@ pub(crate) fn event_words(event: &Event) -> String {
             format!("spawned by the program: {placed}, {how}, {spawn_ms:.1} ms until they could meet their parent")
         }
         EventKind::SpareLost { name, reason } => format!("a spare on {name} is lost: {reason}"),
+        EventKind::GivenUp { phase, reason, again } => {
+            let then = if *again {
+                "it is begun again as a relaunch"
+            } else {
+                "the job goes on as before"
+            };
+            format!("a change was given up while {phase}: {reason}; {then}")
+        }
         EventKind::Crashed { reason, verdict, .. } => format!("crashed: {reason}; {verdict}"),
         EventKind::Recovered(back) => format!(
             "{} ranks run again after {:.0} ms, from iteration {}; {} iterations are done twice",

@@ -360,6 +360,13 @@ impl Daemon {
                 followed_by,
             } => {
                 tracing::warn!(%job, %attempt, phase = phase.as_str(), ?reason, ?followed_by, "reconfiguration aborted");
+                let epoch = self.jobs.get(&job).map(|job| job.state.epoch()).unwrap_or_default();
+                let given_up = EventKind::GivenUp {
+                    phase: phase.as_str().to_owned(),
+                    reason: reason.to_string(),
+                    again: followed_by.is_some(),
+                };
+                self.note(Some(job), epoch, given_up);
                 let Some(from) = self.take_requester(job, attempt) else {
                     return;
                 };
