@@ -6,7 +6,13 @@ use crate::{
     groups::{self, Groups},
     place::Place,
 };
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
 
 /// The nodes of a cluster, limited while it lives.
 #[derive(Debug)]
@@ -47,10 +53,19 @@ impl LimitedNodes {
     /// # Errors
     /// A sentence on why it cannot be done.
     pub fn limit_new(&mut self, share: impl Fn(&str) -> Share) -> Result<(), String> {
-        for (pid, node) in daemons(&self.cluster) {
-            let folders = self.groups.member(&node, share(&node))?;
-            groups::put(pid, &folders)?;
-            self.folders.insert(node, folders);
+        let (mut known, mut idle_passes) = (BTreeSet::new(), 0);
+        while idle_passes < IDLE_PASSES && known.len() < PROCESSES_MAX {
+            let mut has_new = false;
+            for (pid, node) in daemons(&self.cluster) {
+                if known.insert(pid) {
+                    let folders = self.groups.member(&node, share(&node))?;
+                    groups::put(pid, &folders)?;
+                    self.folders.insert(node, folders);
+                    has_new = true;
+                }
+            }
+            idle_passes = if has_new { 0 } else { idle_passes + 1 };
+            thread::sleep(BETWEEN_PASSES);
         }
         Ok(())
     }
@@ -63,6 +78,14 @@ impl LimitedNodes {
         }
     }
 }
+
+/// A daemon that was not in its group yet may have started an agent while it was looked for; once it is, so is what it starts.
+const IDLE_PASSES: u32 = 2;
+
+const BETWEEN_PASSES: Duration = Duration::from_millis(20);
+
+/// More are not looked for: this is for a cluster on one machine.
+const PROCESSES_MAX: usize = 4096;
 
 /// Process id and node of every daemon, keeper and agent of the cluster: they bear its id in their environment.
 fn daemons(cluster: &str) -> Vec<(u32, String)> {

@@ -89,10 +89,15 @@ impl<'a> Adapting<'a> {
     /// # Panics
     /// When something does.
     pub fn stays(&self, time: Duration) {
+        assert!(self.has_stayed(time), "{}\n{}", self.explained(), self.cluster.logs());
+    }
+
+    /// Whether that is so.
+    pub fn has_stayed(&self, time: Duration) -> bool {
         let look = || (wait::within(LIMIT, || self.places()), self.events("reconfigured").len());
         let before = look();
         thread::sleep(time);
-        assert_eq!(look(), before, "{}\n{}", self.explained(), self.cluster.logs());
+        look() == before
     }
 
     /// What `explain` says.
