@@ -10,6 +10,8 @@ use pcm_proto::peer::JobMessage;
 
 const PARENT: ProcessId = ProcessId(0);
 const RENEWED_US: u64 = 200_000;
+/// Numbers of spares begin here.
+const SPARES_FROM: u32 = 1 << 29;
 const RESULT: &str = "cmd=spawn_result rc=0 errcodes=0";
 
 fn spawn_with(program: &str, args: &[&str], port: &str) -> Request {
@@ -62,6 +64,14 @@ fn let_spares_start(cluster: &mut Cluster) {
         cluster.settle();
     }
     panic!("spares never come to an end");
+}
+
+/// The child that was started last, and is no spare, comes to where it asks for its parent.
+fn child_comes_up(cluster: &mut Cluster) {
+    let started = cluster.running.keys().filter(|process| process.0 < SPARES_FROM);
+    let child = *started.max().unwrap();
+    cluster.pmi(child, ask_parent());
+    cluster.settle();
 }
 
 fn spawned_by_spare(cluster: &Cluster) -> Vec<bool> {
@@ -119,14 +129,7 @@ fn a_spawn_of_something_else_takes_none() {
         cluster.settle();
         assert_eq!(cluster.running.len(), running + 1, "it is started");
         assert_eq!(cluster.lines(PARENT).len(), answers);
-        let child = *cluster
-            .running
-            .keys()
-            .filter(|process| process.0 < 1 << 29)
-            .max()
-            .unwrap();
-        cluster.pmi(child, ask_parent());
-        cluster.settle();
+        child_comes_up(&mut cluster);
         let_spares_start(&mut cluster);
     }
     assert_eq!(spares(&cluster).len(), 3, "one of each");
@@ -140,14 +143,7 @@ fn spares_of_what_was_not_spawned_for_long_are_ended() {
     for number in 0..4 {
         cluster.pmi(PARENT, spawn_with("other", &[&number.to_string()], "p"));
         cluster.settle();
-        let child = *cluster
-            .running
-            .keys()
-            .filter(|process| process.0 < 1 << 29)
-            .max()
-            .unwrap();
-        cluster.pmi(child, ask_parent());
-        cluster.settle();
+        child_comes_up(&mut cluster);
         let_spares_start(&mut cluster);
     }
     assert_eq!(spares(&cluster).len(), 4);
@@ -193,14 +189,7 @@ fn a_spare_that_dies_when_it_was_just_taken_leaves_the_spawn_to_the_usual_way() 
     cluster.exit(process, ExitStatus::Signal(9));
     cluster.settle();
     assert_eq!(cluster.lines(PARENT), [RESULT], "not answered yet");
-    let child = *cluster
-        .running
-        .keys()
-        .filter(|process| process.0 < 1 << 29)
-        .max()
-        .unwrap();
-    cluster.pmi(child, ask_parent());
-    cluster.settle();
+    child_comes_up(&mut cluster);
     assert_eq!(cluster.lines(PARENT), [RESULT, RESULT]);
     assert_eq!(spawned_by_spare(&cluster), [false, false]);
     assert!(cluster.end.is_none());
