@@ -107,9 +107,7 @@ impl<'a> Adapting<'a> {
 
     /// Events of a kind.
     pub fn events(&self, kind: &str) -> Vec<Value> {
-        let told = self.cluster.run(&["events", "--json"]).stdout;
-        let events = told.lines().filter_map(|line| serde_json::from_str(line).ok());
-        events.filter(|event: &Value| event["kind"] == kind).collect()
+        self.cluster.events(None, kind)
     }
 
     /// The iteration all ranks have begun.

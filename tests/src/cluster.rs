@@ -217,6 +217,14 @@ impl Cluster {
         limited::run(&mut self.pcmctl(arguments), LIMIT)
     }
 
+    /// Events of a kind so far, of one job or of all that happened.
+    pub fn events(&self, job: Option<&str>, kind: &str) -> Vec<Value> {
+        let arguments: Vec<&str> = ["events"].into_iter().chain(job).chain(["--json"]).collect();
+        let told = self.run(&arguments).stdout;
+        let events = told.lines().filter_map(|line| serde_json::from_str(line).ok());
+        events.filter(|event: &Value| event["kind"] == kind).collect()
+    }
+
     /// Runs `pcmctl` with this on its standard input.
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Outcome {
         limited::run_with_input(&mut self.pcmctl(arguments), input.to_vec(), LIMIT)

@@ -92,9 +92,7 @@ impl<'a> Crashing<'a> {
 
     /// Its events of one kind so far.
     pub fn events(&self, kind: &str) -> Vec<Value> {
-        let told = self.cluster.run(&["events", &self.number.to_string(), "--json"]);
-        let lines = told.stdout.lines().filter_map(|line| serde_json::from_str(line).ok());
-        lines.filter(|event: &Value| event["kind"] == kind).collect()
+        self.cluster.events(Some(&self.number.to_string()), kind)
     }
 
     /// Waits until there are so many events of a kind.

@@ -32,11 +32,7 @@ fn run(cluster: &Cluster, times: u32, options: &[&str]) -> Outcome {
 }
 
 fn events(cluster: &Cluster, kind: &str) -> Vec<serde_json::Value> {
-    let told = cluster.run(&["events", "faulty", "--json"]).stdout;
-    let events = told
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    events.filter(|event| event["kind"] == kind).collect()
+    cluster.events(Some("faulty"), kind)
 }
 
 #[test]

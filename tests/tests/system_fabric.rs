@@ -22,14 +22,6 @@ fn port(node: &Value) -> u16 {
     port.parse().expect("a number")
 }
 
-fn events(cluster: &Cluster, kind: &str) -> Vec<Value> {
-    let lines = cluster.run(&["events", "--json"]).stdout;
-    let events = lines
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    events.filter(|event| event["kind"] == kind).collect()
-}
-
 #[test]
 fn daemons_take_datagrams_beside_their_connections_and_say_so() {
     let cluster = Cluster::up_with(&["--local", "2", "--fabric", "udp"]);
@@ -48,7 +40,7 @@ fn daemons_take_datagrams_beside_their_connections_and_say_so() {
         let why_not = node["fabric"]["why_not"].to_string();
         assert!(why_not.contains("rdma"), "{why_not}");
     }
-    assert_eq!(events(&cluster, "fabric_chosen").len(), 2);
+    assert_eq!(cluster.events(None, "fabric_chosen").len(), 2);
     assert!(cluster.run(&["nodes"]).stdout.contains("udp+tcp"));
     cluster.down();
 }
@@ -63,7 +55,7 @@ fn a_small_group_without_connections_is_told_to_start_by_datagrams() {
         outcome.status.success() && outcome.stdout.contains("n0") && outcome.stdout.contains("n5"),
         "{outcome:?}"
     );
-    let [told] = &events(&cluster, "group_told")[..] else {
+    let [told] = &cluster.events(None, "group_told")[..] else {
         panic!("an order is told once");
     };
     assert_eq!(
@@ -80,7 +72,7 @@ fn a_small_group_without_connections_is_told_to_start_by_datagrams() {
             .status
             .success()
     );
-    let told = events(&cluster, "group_told");
+    let told = cluster.events(None, "group_told");
     assert_eq!(
         told.last().map(|told| told["by"].clone()),
         Some("connections".into()),
@@ -108,7 +100,8 @@ fn a_cluster_booted_with_tcp_has_no_datagrams_and_works() {
     let outcome = cluster.run(&["run", "-n", "3", "--", "sh", "-c", "echo $PCM_NODE"]);
     assert!(outcome.status.success() && outcome.stdout.contains("n2"), "{outcome:?}");
     assert!(
-        events(&cluster, "group_told")
+        cluster
+            .events(None, "group_told")
             .iter()
             .all(|told| told["by"] == "connections")
     );

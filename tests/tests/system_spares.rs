@@ -69,12 +69,7 @@ impl Job {
     }
 
     fn events(&self, kind: &str) -> Vec<Value> {
-        let outcome = self.cluster.run(&["events", "1", "--json"]);
-        let lines = outcome
-            .stdout
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.filter(|event| event["kind"] == kind).collect()
+        self.cluster.events(Some("1"), kind)
     }
 
     fn taken(&self) -> Vec<bool> {
