@@ -134,6 +134,15 @@ pub enum EventKind {
         /// Longest time a rank's application was held for it.
         held_ms: f64,
     },
+    /// Copies of checkpoints come another way from a node than before, or for the first time.
+    CopyWayChanged {
+        /// The node that has what is copied.
+        name: NodeName,
+        /// `shared`: through memory that both daemons have; `link`: block by block over their link.
+        way: String,
+        /// Why.
+        reason: String,
+    },
     /// A rank or node died and the job is started again, or ends because it cannot be.
     Crashed {
         /// What happened.

@@ -2,6 +2,8 @@
 
 use super::boot::BootFact;
 use super::datagrams::Sent;
+use super::kept::PartKey;
+use super::memory::Memory;
 use crate::keeper_link::FromKeeper;
 use crate::rank::{Output, RankEvent};
 use pcm_fabric::Sender;
@@ -10,6 +12,8 @@ use pcm_proto::checkpoint::{BufferKey, PartTally};
 use pcm_proto::control::ControlToDaemon;
 use pcm_proto::fabric::Told;
 use pcm_proto::ids::{CheckpointId, JobId, NodeName};
+use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// One link of this daemon, for as long as the daemon lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +72,23 @@ pub(super) enum Event {
         key: BufferKey,
         id: CheckpointId,
         tally: std::io::Result<PartTally>,
+    },
+    /// Another daemon of this host wants to copy a part of a checkpoint.
+    PartWanted {
+        key: PartKey,
+        lend: oneshot::Sender<Option<Arc<Memory>>>,
+    },
+    /// Another daemon of this host lends a part, or does not.
+    PartLent {
+        key: PartKey,
+        attempt: u64,
+        lent: std::io::Result<Memory>,
+    },
+    /// What was lent is copied and verified, or is no good.
+    PartCopied {
+        key: PartKey,
+        attempt: u64,
+        copied: std::io::Result<(Memory, PartTally)>,
     },
     /// SIGTERM: the node will be taken away.
     Notice,

@@ -1,10 +1,10 @@
 //! A copy of another node's image, fetched block by block into a memory file with holes: which blocks are there, which
 //! are on their way, who waits for which. Never talks to anybody; says what to ask for.
 
+use super::memory::{empty_file, set_length};
 use pcm_core::parked::BlockSet;
 use pcm_proto::ids::{NodeName, ProcessId, Rank};
 use pcm_proto::parked::{BLOCK_BYTES, BlockRun, IMAGE_BYTES_MAX, RUNS_MAX};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -60,7 +60,7 @@ impl Fetch {
     pub(super) fn new(node: NodeName) -> io::Result<Self> {
         Ok(Self {
             node,
-            file: File::from(memfd_create("pcm-fetched", MemfdFlags::CLOEXEC)?),
+            file: empty_file()?,
             image_bytes: None,
             here: BlockSet::default(),
             queue: BlockSet::default(),
@@ -149,7 +149,7 @@ impl Fetch {
             return Ok(Err(Unfit::Damaged));
         }
         if self.image_bytes.is_none() {
-            ftruncate(&self.file, image_bytes)?;
+            set_length(&self.file, image_bytes)?;
             self.image_bytes = Some(image_bytes);
             self.here.insert(block, block + 1);
             self.fill_queue();

@@ -1,7 +1,8 @@
-//! Checksums of an image that a rank left without them, and their verification in a copy. Runs beside the loop; reads and
-//! writes one memory file and trusts nothing in it.
+//! Checksums of an image that a rank left without them, their verification, and copies that are verified while they are
+//! made. Runs beside the loop; trusts nothing in a memory file.
 
 use super::fetch::block_checksum;
+use super::memory::Memory;
 use pcm_core::parked::Preamble;
 use pcm_proto::checkpoint::PartTally;
 use pcm_proto::ids::Bytes;
@@ -11,9 +12,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Writes the checksum of each block, then says in the preamble that they are there.
-pub(super) fn complete(file: &File, bytes: u64) -> io::Result<PartTally> {
-    let preamble = preamble(file, bytes)?;
-    let sums = blocks(file, &preamble)?;
+pub(super) fn complete(memory: &Memory) -> io::Result<PartTally> {
+    let file = memory.file();
+    let preamble = preamble(file, memory.bytes())?;
+    let sums = blocks(memory, &preamble)?;
     let written: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
     file.write_all_at(&written, preamble.sums_at())?;
     let complete = Preamble {
@@ -25,14 +27,45 @@ pub(super) fn complete(file: &File, bytes: u64) -> io::Result<PartTally> {
 }
 
 /// Reads everything and compares.
-pub(super) fn verify(file: &File, bytes: u64) -> io::Result<PartTally> {
-    let preamble = preamble(file, bytes)?;
-    let sums = blocks(file, &preamble)?;
-    let stated = stated(file, &preamble)?;
-    if !preamble.is_summed || stated != sums {
-        return Err(io::Error::other("its checksums are not those of its data"));
+pub(super) fn verify(memory: &Memory) -> io::Result<PartTally> {
+    let preamble = preamble(memory.file(), memory.bytes())?;
+    let sums = blocks(memory, &preamble)?;
+    if !preamble.is_summed || stated(memory.file(), &preamble)? != sums {
+        return Err(unlike());
     }
     Ok(tally(&preamble, &sums))
+}
+
+/// Copies a complete image into a memory file of its length. What is verified is the copy, while it is in the cache: whatever
+/// the owner of the image does meanwhile, the copy is whole or an error.
+pub(super) fn copy(from: &Memory, into: &mut Memory) -> io::Result<PartTally> {
+    let preamble = preamble(from.file(), into.bytes())?;
+    if !preamble.is_summed {
+        return Err(unlike());
+    }
+    let stated = stated(from.file(), &preamble)?;
+    // Whoever finds it after a crash must not take it for what it held before.
+    into.file().write_all_at(&[0; Preamble::BYTES], 0)?;
+    let (source, data_at) = (from.read()?, preamble.data_at() as usize);
+    let target = into.write()?;
+    let blocks = source[data_at..].chunks(BLOCK_BYTES as usize);
+    let places = target[data_at..].chunks_mut(BLOCK_BYTES as usize);
+    for ((block, place), sum) in blocks.zip(places).zip(&stated) {
+        place.copy_from_slice(block);
+        if block_checksum(place) != *sum {
+            return Err(unlike());
+        }
+    }
+    target[Preamble::BYTES..data_at].copy_from_slice(&source[Preamble::BYTES..data_at]);
+    if self::stated(into.file(), &preamble)? != stated {
+        return Err(unlike());
+    }
+    into.file().write_all_at(&preamble.encode(), 0)?;
+    Ok(tally(&preamble, &stated))
+}
+
+fn unlike() -> io::Error {
+    io::Error::other("its checksums are not those of its data")
 }
 
 /// What a complete image says of itself, without reading its data; `None` if it is not complete.
@@ -51,17 +84,9 @@ fn preamble(file: &File, bytes: u64) -> io::Result<Preamble> {
     Ok(preamble)
 }
 
-fn blocks(file: &File, preamble: &Preamble) -> io::Result<Vec<u64>> {
-    let mut block = vec![0; BLOCK_BYTES as usize];
-    let (mut at, end) = (preamble.data_at(), preamble.image_bytes());
-    let mut sums = Vec::with_capacity(preamble.sums() as usize);
-    while at < end {
-        let part = &mut block[..(end - at).min(BLOCK_BYTES) as usize];
-        file.read_exact_at(part, at)?;
-        sums.push(block_checksum(part));
-        at += BLOCK_BYTES;
-    }
-    Ok(sums)
+fn blocks(memory: &Memory, preamble: &Preamble) -> io::Result<Vec<u64>> {
+    let data = &memory.read()?[preamble.data_at() as usize..];
+    Ok(data.chunks(BLOCK_BYTES as usize).map(block_checksum).collect())
 }
 
 fn stated(file: &File, preamble: &Preamble) -> io::Result<Vec<u64>> {
@@ -83,33 +108,59 @@ fn tally(preamble: &Preamble, sums: &[u64]) -> PartTally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{MemfdFlags, memfd_create};
 
-    fn image(data_bytes: u64) -> (File, u64) {
+    fn image(data_bytes: u64) -> Memory {
         let preamble = Preamble {
             head_bytes: 100,
             is_summed: false,
             data_bytes,
         };
-        let file = File::from(memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
-        file.set_len(preamble.image_bytes()).unwrap();
+        let memory = Memory::new(preamble.image_bytes()).unwrap();
+        let file = memory.file();
         file.write_all_at(&preamble.encode(), 0).unwrap();
+        file.write_all_at(b"of regions", preamble.head_at()).unwrap();
         file.write_all_at(b"something", preamble.data_at() + BLOCK_BYTES - 3)
             .unwrap();
-        (file, preamble.image_bytes())
+        memory
     }
 
     #[test]
     fn an_image_is_verified_only_when_complete_and_unchanged() {
-        let (file, bytes) = image(2 * BLOCK_BYTES + 5);
-        assert!(verify(&file, bytes).is_err());
-        assert_eq!(stated_tally(&file, bytes), None);
-        let tally = complete(&file, bytes).unwrap();
+        let memory = image(2 * BLOCK_BYTES + 5);
+        let bytes = memory.bytes();
+        assert!(verify(&memory).is_err());
+        assert_eq!(stated_tally(memory.file(), bytes), None);
+        let tally = complete(&memory).unwrap();
         assert_eq!(tally.bytes, Bytes(2 * BLOCK_BYTES + 5));
-        assert_eq!(verify(&file, bytes).unwrap(), tally);
-        assert_eq!(stated_tally(&file, bytes), Some(tally));
-        file.write_all_at(b"S", bytes - 1).unwrap();
-        assert!(verify(&file, bytes).is_err());
-        assert!(complete(&file, bytes - 1).is_err());
+        assert_eq!(verify(&memory).unwrap(), tally);
+        assert_eq!(stated_tally(memory.file(), bytes), Some(tally));
+        memory.file().write_all_at(b"S", bytes - 1).unwrap();
+        assert!(verify(&memory).is_err());
+        assert!(preamble(memory.file(), bytes - 1).is_err());
+    }
+
+    #[test]
+    fn a_copy_is_the_same_image_also_where_another_was_before() {
+        let from = image(2 * BLOCK_BYTES + 5);
+        let tally = complete(&from).unwrap();
+        let mut into = Memory::new(from.bytes()).unwrap();
+        into.write().unwrap().fill(7);
+        assert_eq!(copy(&from, &mut into).unwrap(), tally);
+        assert!(from.read().unwrap() == into.read().unwrap());
+        assert_eq!(verify(&into).unwrap(), tally);
+    }
+
+    #[test]
+    fn a_copy_of_what_changes_meanwhile_or_is_not_complete_counts_as_nothing() {
+        let from = image(2 * BLOCK_BYTES + 5);
+        let mut into = Memory::new(from.bytes()).unwrap();
+        assert!(copy(&from, &mut into).is_err());
+        complete(&from).unwrap();
+        copy(&from, &mut into).unwrap();
+        from.file().write_all_at(b"S", from.bytes() - 1).unwrap();
+        assert!(copy(&from, &mut into).is_err());
+        assert_eq!(stated_tally(into.file(), into.bytes()), None, "nor as what was there before");
+        let mut other = Memory::new(from.bytes() + BLOCK_BYTES).unwrap();
+        assert!(copy(&from, &mut other).is_err());
     }
 }

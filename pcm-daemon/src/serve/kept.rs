@@ -3,11 +3,15 @@
 //! tells the job's coordinator. Decides nothing about what counts: [`super::checkpoints`] does, at the coordinator.
 
 use super::abandoned::ABANDONED_AFTER;
+use super::beside::{beside, drop_beside};
+use super::copy_ways::{AllowedWays, Way};
 use super::daemon::Daemon;
 use super::event::Event;
 use super::fetch::Fetch;
 use super::image_sums;
 use super::journal::Record;
+use super::memory::Memory;
+use super::spare_copies::SpareCopies;
 use super::timers::Timer;
 use crate::keeper_link::HandedBuffer;
 use pcm_proto::app::DaemonToApp;
@@ -17,14 +21,12 @@ use pcm_proto::checkpoint::{
 use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::page::CEILING_NONE;
-use pcm_proto::parked::IMAGE_BYTES_MAX;
 use pcm_proto::peer::JobMessage;
-use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -45,9 +47,20 @@ pub(super) struct Holding {
 
 #[derive(Debug)]
 pub(super) struct Buffer {
-    pub(super) file: Arc<File>,
-    pub(super) bytes: u64,
+    pub(super) memory: Arc<Memory>,
     pub(super) holds: Option<Holding>,
+    /// Whether another process may have it to read: then it is never used for another copy.
+    pub(super) is_handed: bool,
+}
+
+impl Buffer {
+    fn new(memory: Memory, holds: Option<Holding>) -> Self {
+        Self {
+            memory: Arc::new(memory),
+            holds,
+            is_handed: false,
+        }
+    }
 }
 
 /// A part on its way from another node.
@@ -58,6 +71,10 @@ pub(super) struct Copying {
     pub(super) copy: Option<(Stamp, ProcessId, NodeName)>,
     /// Where else it can be had.
     pub(super) others: VecDeque<NodeName>,
+    /// Tells what comes of it from what comes of another one of the same part before.
+    pub(super) attempt: u64,
+    /// Why it comes over the link, if it does.
+    pub(super) why_link: String,
 }
 
 /// A copy that is ordered and not begun.
@@ -72,6 +89,11 @@ pub(super) struct KeptParts {
     pub(super) queue: VecDeque<Ordered>,
     /// Copies that were ever made here.
     pub(super) copies: u32,
+    pub(super) spares: SpareCopies,
+    pub(super) attempts: u64,
+    pub(super) allowed: AllowedWays,
+    /// How the last copy of a part of a job came from a node.
+    pub(super) ways: BTreeMap<(JobId, NodeName), Way>,
     pub(super) is_timer_armed: bool,
 }
 
@@ -93,6 +115,13 @@ impl KeptParts {
         self.buffers.get(self.parts.get(&key)?)
     }
 
+    /// A part that is whole here, for another process to read.
+    pub(super) fn part_for_others(&mut self, key: PartKey) -> Option<&Arc<Memory>> {
+        let buffer = self.buffers.get_mut(self.parts.get(&key)?)?;
+        buffer.is_handed = true;
+        Some(&buffer.memory)
+    }
+
     /// Forgets what a buffer holds; what that was, if it counted.
     fn empty(&mut self, key: BufferKey) -> Option<Holding> {
         let holds = self.buffers.get_mut(&key)?.holds.take()?;
@@ -110,10 +139,13 @@ impl Daemon {
     pub(super) fn take_over_buffers(&mut self, held: Vec<HandedBuffer>, mut known: BTreeMap<BufferKey, Holding>) {
         let mut unknown = Vec::new();
         for HandedBuffer { key, bytes, file } in held {
-            let file = File::from(file);
             let holds = known.remove(&key);
+            let Some(memory) = Memory::of(File::from(file), bytes) else {
+                unknown.push(key);
+                continue;
+            };
             // A rank may have begun to overwrite it, or have done so, since that was written down.
-            let holds = holds.filter(|holds| image_sums::stated_tally(&file, bytes) == holds.tally);
+            let holds = holds.filter(|holds| image_sums::stated_tally(memory.file(), bytes) == holds.tally);
             if holds.is_none() && !self.parts.contains_key(&key.job) {
                 unknown.push(key);
                 continue;
@@ -122,8 +154,7 @@ impl Daemon {
                 self.kept.parts.insert((key.job, holds.stamp.id, holds.rank), key);
             }
             self.kept.copies = self.kept.copies.max(if key.is_copy { key.number + 1 } else { 0 });
-            let file = Arc::new(file);
-            self.kept.buffers.insert(key, Buffer { file, bytes, holds });
+            self.kept.buffers.insert(key, Buffer::new(memory, holds));
         }
         if !unknown.is_empty() {
             self.keeper.order(DaemonToKeeper::DropKept { keys: unknown });
@@ -182,27 +213,65 @@ impl Daemon {
             number,
             is_copy: false,
         };
-        if let Some(file) = files.into_iter().next().filter(|file| is_buffer(file, bytes))
-            && let Ok(ours) = file.try_clone()
+        let handed = files.into_iter().next();
+        if let Some(memory) = handed.and_then(|file| Memory::of(File::from(file), bytes))
+            && let Ok(for_keeper) = memory.file().try_clone()
         {
-            self.keeper.keep(key, bytes, file);
-            let file = Arc::new(File::from(ours));
-            let holds = None;
-            self.kept.buffers.insert(key, Buffer { file, bytes, holds });
+            self.keeper.keep(key, bytes, for_keeper.into());
+            self.kept.buffers.insert(key, Buffer::new(memory, None));
         }
         self.overwritten(key);
-        let Some(buffer) = self.kept.buffers.get_mut(&key).filter(|buffer| buffer.bytes == bytes) else {
+        let known = self.kept.buffers.get_mut(&key);
+        let Some(buffer) = known.filter(|buffer| buffer.memory.bytes() == bytes) else {
             let reason = "a rank did not hand over the memory it speaks of".to_owned();
             let (id, coordinator) = (holds.stamp.id, holds.coordinator);
             return self.say_checkpoint(&coordinator, key.job, CheckpointMessage::NotStored { id, reason });
         };
         let id = holds.stamp.id;
         buffer.holds = Some(holds);
-        let file = Arc::clone(&buffer.file);
+        let memory = Arc::clone(&buffer.memory);
         let events = self.events.clone();
         tokio::spawn(async move {
-            let work = tokio::task::spawn_blocking(move || image_sums::complete(&file, bytes));
-            let tally = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+            let tally = beside(move || image_sums::complete(&memory)).await;
+            let _ = events.send(Event::Summed { key, id, tally }).await;
+        });
+    }
+
+    /// A copy of a part is here, and its checksums if they were verified already.
+    pub(super) fn hold_copy(
+        &mut self,
+        (job, _, rank): PartKey,
+        (stamp, process, coordinator): (Stamp, ProcessId, NodeName),
+        memory: Memory,
+        tally: Option<PartTally>,
+    ) {
+        let key = BufferKey {
+            job,
+            process,
+            number: self.kept.copies,
+            is_copy: true,
+        };
+        self.kept.copies += 1;
+        if let Ok(for_keeper) = memory.file().try_clone() {
+            self.keeper.keep(key, memory.bytes(), for_keeper.into());
+        }
+        let holds = Holding {
+            stamp,
+            rank,
+            tally: None,
+            held_us: 0,
+            coordinator,
+        };
+        let buffer = Buffer::new(memory, Some(holds));
+        let memory = Arc::clone(&buffer.memory);
+        self.kept.buffers.insert(key, buffer);
+        if let Some(tally) = tally {
+            return self.on_summed(key, stamp.id, Ok(tally));
+        }
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            let tally = beside(move || image_sums::verify(&memory)).await;
+            let id = stamp.id;
             let _ = events.send(Event::Summed { key, id, tally }).await;
         });
     }
@@ -338,11 +407,21 @@ impl Daemon {
         if keys.is_empty() {
             return;
         }
+        let mut over = Vec::new();
         for key in &keys {
             self.kept.empty(*key);
-            self.kept.buffers.remove(key);
+            match self.kept.buffers.remove(key) {
+                Some(buffer) if key.is_copy && !buffer.is_handed => self.kept.spares.put(key.job, buffer.memory),
+                buffer => over.extend(buffer.map(|buffer| buffer.memory)),
+            }
             self.record(&Record::NotKept { key: *key });
         }
+        let jobs: BTreeSet<JobId> = keys.iter().map(|key| key.job).collect();
+        for job in jobs {
+            let copies = self.kept.buffers.keys().filter(|key| key.job == job && key.is_copy);
+            self.kept.spares.limit(job, copies.count());
+        }
+        drop_beside(over);
         self.keeper.order(DaemonToKeeper::DropKept { keys });
     }
 
@@ -433,6 +512,7 @@ impl Daemon {
         let is_over = |(of, id, _): &PartKey| *of == job && !is_needed(*id);
         self.kept.queue.retain(|(part, ..)| !is_over(part));
         self.kept.copying.retain(|part, _| !is_over(part));
+        self.forget_ways(job);
         self.drop_of_job(job, |_, holds| holds.is_none_or(|holds| !is_needed(holds.stamp.id)));
         self.start_copies();
     }
@@ -494,11 +574,4 @@ impl Daemon {
         };
         self.say_checkpoint(&coordinator, process.job, said);
     }
-}
-
-/// Whether a file is as long as it is said to be and cannot become shorter under a reader.
-fn is_buffer(file: &OwnedFd, bytes: u64) -> bool {
-    let is_sealed = fcntl_get_seals(file.as_fd()).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
-    let length = fstat(file).ok().and_then(|stat| u64::try_from(stat.st_size).ok());
-    is_sealed && bytes > 0 && bytes <= IMAGE_BYTES_MAX && length == Some(bytes)
 }

@@ -1,15 +1,21 @@
 //! Parts of checkpoints on their way between nodes: copies that this node is to hold, and what restored ranks here need of
-//! other nodes' parts. At most a few copies at a time, each with a window of blocks; a copy counts when its checksums are
-//! verified. Never decides where a copy goes.
+//! other nodes' parts. At most a few copies at a time; a copy counts when its checksums are verified.
+//!
+//! A copy takes the best way there is ([`super::copy_ways`]): what a daemon of this host has is borrowed and copied beside the loop;
+//! anything else, and whatever fails, comes block by block over the link. Never decides where a copy goes.
 
+use super::beside::{beside, drop_beside};
+use super::copy_ways::Way;
 use super::daemon::Daemon;
 use super::event::Event;
 use super::fetch::{ASK_AGAIN, Fetch, Unfit, block_checksum};
 use super::image_sums;
-use super::kept::{Buffer, Copying, Holding, Ordered, PartKey};
+use super::kept::{Copying, Ordered, PartKey};
+use super::lending::{self, lending_name};
+use super::memory::Memory;
 use super::timers::Timer;
 use pcm_proto::app::DaemonToApp;
-use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, Stamp};
+use pcm_proto::checkpoint::{CheckpointMessage, PartTally};
 use pcm_proto::ids::{NodeName, ProcessId, Rank};
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::parked::{BLOCK_BYTES, BlockRun, RestoreAnswer, RestoreAsk};
@@ -19,6 +25,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::sync::oneshot;
 
 /// Stands for this node among those who wait for a copy.
 const OURSELVES: ProcessId = ProcessId(u32::MAX);
@@ -53,16 +60,128 @@ impl Daemon {
             .count()
             < COPIES_AT_ONCE
         {
-            let Some((key, stamp, process, from, coordinator)) = self.kept.queue.pop_front() else {
+            let Some(ordered) = self.kept.queue.pop_front() else {
                 return;
             };
-            let whole = BlockRun {
-                first: 0,
-                count: u64::MAX,
-            };
-            let copy = Some((stamp, process, coordinator));
-            self.fetch_part(key, (from, VecDeque::new()), (OURSELVES, vec![whole]), copy);
+            self.start_copy(ordered);
         }
+    }
+
+    fn start_copy(&mut self, (key, stamp, process, from, coordinator): Ordered) {
+        let Some(copying) = self.copying(key, from.clone(), VecDeque::new()) else {
+            return;
+        };
+        copying.copy = Some((stamp, process, coordinator));
+        let attempt = copying.attempt;
+        match self.copy_way(&from) {
+            (Way::Link, why) => self.copy_by_link(key, why),
+            (Way::Shared, _) => {
+                let (events, name) = (self.events.clone(), lending_name(&self.spec.cluster_id, &from));
+                tokio::spawn(async move {
+                    let lent = lending::borrow(&name, key).await;
+                    let _ = events.send(Event::PartLent { key, attempt, lent }).await;
+                });
+            }
+        }
+    }
+
+    /// What is being fetched of a part, from now on at the latest.
+    fn copying(&mut self, key: PartKey, from: NodeName, others: VecDeque<NodeName>) -> Option<&mut Copying> {
+        match self.kept.copying.entry(key) {
+            Entry::Occupied(place) => Some(place.into_mut()),
+            Entry::Vacant(place) => match Fetch::new(from) {
+                Ok(fetch) => {
+                    self.kept.attempts += 1;
+                    Some(place.insert(Copying {
+                        fetch,
+                        copy: None,
+                        others,
+                        attempt: self.kept.attempts,
+                        why_link: String::new(),
+                    }))
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no memory for a copy of a checkpoint");
+                    None
+                }
+            },
+        }
+    }
+
+    fn copy_by_link(&mut self, key: PartKey, why: &str) {
+        let Some(copying) = self.kept.copying.get_mut(&key) else {
+            return;
+        };
+        let whole = BlockRun {
+            first: 0,
+            count: u64::MAX,
+        };
+        // Too many waiting are told by their own deadline.
+        _ = copying.fetch.want(OURSELVES, key.2, vec![whole]);
+        copying.why_link = why.to_owned();
+        self.fetch_part_on(key);
+    }
+
+    /// The node that has a part lends it, or does not.
+    pub(super) fn on_part_lent(&mut self, key: PartKey, attempt: u64, lent: io::Result<Memory>) {
+        if !self.is_copying(key, attempt) {
+            return;
+        }
+        let taken = lent.and_then(|lent| Ok((self.kept.spares.take(key.0, lent.bytes())?, lent)));
+        let (mut own, lent) = match taken {
+            Ok(taken) => taken,
+            Err(error) => return self.on_part_copied(key, attempt, Err(error)),
+        };
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            let copied = beside(move || image_sums::copy(&lent, &mut own).map(|tally| (own, tally))).await;
+            let _ = events.send(Event::PartCopied { key, attempt, copied }).await;
+        });
+    }
+
+    /// A copy of what was lent is made and verified, or is none.
+    pub(super) fn on_part_copied(&mut self, key: PartKey, attempt: u64, copied: io::Result<(Memory, PartTally)>) {
+        if !self.is_copying(key, attempt) {
+            return drop_beside(copied.into_iter().map(|(memory, _)| Arc::new(memory)).collect());
+        }
+        let (memory, tally) = match copied {
+            Ok(copied) => copied,
+            Err(error) => {
+                tracing::warn!(job = %key.0, rank = %key.2, %error, "a copy of a checkpoint comes over the link");
+                return self.copy_by_link(key, &format!("it cannot be had through memory: {error}"));
+            }
+        };
+        let Some(Copying {
+            mut fetch,
+            copy: Some(copy),
+            ..
+        }) = self.kept.copying.remove(&key)
+        else {
+            return;
+        };
+        let ((job, id, rank), epoch) = (key, copy.0.epoch);
+        self.hold_copy(key, copy, memory, Some(tally));
+        // Ranks that waited for blocks of it have all of it now.
+        for (process, _) in fetch.take_waiting() {
+            let held = self.kept.part_for_others((job, id, rank));
+            let image = held.map(|memory| (memory.bytes(), memory.file().try_clone()));
+            if let Some(image) = image {
+                self.hand_image(ProcessKey { job, process }, rank, None, image);
+            }
+        }
+        self.note_copy_way((job, epoch), &fetch.node, Way::Shared, "it is on the same host");
+        self.start_copies();
+    }
+
+    fn is_copying(&self, key: PartKey, attempt: u64) -> bool {
+        let copying = self.kept.copying.get(&key);
+        copying.is_some_and(|copying| copying.attempt == attempt && copying.copy.is_some())
+    }
+
+    /// Another daemon of this host wants to copy a part.
+    pub(super) fn on_part_wanted(&mut self, key: PartKey, lend: oneshot::Sender<Option<Arc<Memory>>>) {
+        // Who asked may have gone.
+        _ = lend.send(self.kept.part_for_others(key).map(Arc::clone));
     }
 
     fn fetch_part(
@@ -70,15 +189,8 @@ impl Daemon {
         key: PartKey,
         (from, others): (NodeName, VecDeque<NodeName>),
         (asker, runs): (ProcessId, Vec<BlockRun>),
-        copy: Option<(Stamp, ProcessId, NodeName)>,
     ) {
-        if let Entry::Vacant(place) = self.kept.copying.entry(key) {
-            match Fetch::new(from) {
-                Ok(fetch) => place.insert(Copying { fetch, copy, others }),
-                Err(error) => return tracing::warn!(%error, "no memory for a copy of a checkpoint"),
-            };
-        }
-        if let Some(copying) = self.kept.copying.get_mut(&key) {
+        if let Some(copying) = self.copying(key, from, others) {
             // Too many waiting are told by their own deadline.
             _ = copying.fetch.want(asker, key.2, runs);
         }
@@ -94,19 +206,20 @@ impl Daemon {
         let (ask, node, served) = (fetch.take_asks(Instant::now()), fetch.node.clone(), fetch.take_served());
         let is_busy = fetch.is_busy();
         let (job, id, rank) = key;
-        for (asker, rank, bytes) in served {
-            if asker == OURSELVES {
-                self.on_copy_there(key, bytes);
-                continue;
-            }
+        let whole = served.iter().find(|(asker, ..)| *asker == OURSELVES);
+        let whole = whole.map(|(_, _, bytes)| *bytes);
+        for (process, rank, bytes) in served.into_iter().filter(|(asker, ..)| *asker != OURSELVES) {
             let file = self
                 .kept
                 .copying
                 .get(&key)
                 .map(|copying| copying.fetch.file.try_clone());
             if let Some(file) = file {
-                self.hand_image(ProcessKey { job, process: asker }, rank, None, (bytes, file));
+                self.hand_image(ProcessKey { job, process }, rank, None, (bytes, file));
             }
+        }
+        if let Some(bytes) = whole {
+            self.on_copy_there(key, bytes);
         }
         for block in ask {
             self.say_checkpoint(&node, job, CheckpointMessage::Want { id, rank, block });
@@ -129,39 +242,18 @@ impl Daemon {
     fn on_copy_there(&mut self, key: PartKey, bytes: u64) {
         let Some(Copying {
             fetch,
-            copy: Some((stamp, process, coordinator)),
+            copy: Some(copy),
+            why_link,
             ..
         }) = self.kept.copying.remove(&key)
         else {
             return;
         };
-        let buffer = BufferKey {
-            job: key.0,
-            process,
-            number: self.kept.copies,
-            is_copy: true,
-        };
-        self.kept.copies += 1;
-        if let Ok(held) = fetch.file.try_clone() {
-            self.keeper.keep(buffer, bytes, held.into());
+        let epoch = copy.0.epoch;
+        if let Some(memory) = Memory::of(fetch.file, bytes) {
+            self.hold_copy(key, copy, memory, None);
         }
-        let file = Arc::new(fetch.file);
-        let holds = Some(Holding {
-            stamp,
-            rank: key.2,
-            tally: None,
-            held_us: 0,
-            coordinator,
-        });
-        let ours = Arc::clone(&file);
-        self.kept.buffers.insert(buffer, Buffer { file, bytes, holds });
-        let events = self.events.clone();
-        tokio::spawn(async move {
-            let work = tokio::task::spawn_blocking(move || image_sums::verify(&ours, bytes));
-            let tally = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-            let (key, id) = (buffer, stamp.id);
-            let _ = events.send(Event::Summed { key, id, tally }).await;
-        });
+        self.note_copy_way((key.0, epoch), &fetch.node, Way::Link, &why_link);
         self.start_copies();
     }
 
@@ -170,15 +262,16 @@ impl Daemon {
         let Some(buffer) = self.kept.part(key) else {
             return Err(format!("node {} does not hold the part of rank {rank}", self.own));
         };
-        let begin = block.saturating_mul(BLOCK_BYTES).min(buffer.bytes);
-        let mut bytes = vec![0; (buffer.bytes - begin).min(BLOCK_BYTES) as usize];
-        let read = buffer.file.read_exact_at(&mut bytes, begin);
+        let image_bytes = buffer.memory.bytes();
+        let begin = block.saturating_mul(BLOCK_BYTES).min(image_bytes);
+        let mut bytes = vec![0; (image_bytes - begin).min(BLOCK_BYTES) as usize];
+        let read = buffer.memory.file().read_exact_at(&mut bytes, begin);
         read.map_err(|error| format!("the part of rank {rank} cannot be read: {error}"))?;
         Ok(CheckpointMessage::Block {
             id,
             rank,
             block,
-            image_bytes: buffer.bytes,
+            image_bytes,
             checksum: block_checksum(&bytes),
             bytes,
         })
@@ -250,14 +343,14 @@ impl Daemon {
             }
             RestoreAsk::Blocks { rank, runs } => {
                 let key = (asker.job, restores.stamp.id, rank);
-                if let Some(buffer) = self.kept.part(key) {
-                    let (bytes, file) = (buffer.bytes, buffer.file.try_clone());
+                if let Some(memory) = self.kept.part_for_others(key) {
+                    let (bytes, file) = (memory.bytes(), memory.file().try_clone());
                     return self.hand_image(asker, rank, None, (bytes, file));
                 }
                 let sources = restores.sources.get(rank.0 as usize).cloned().unwrap_or_default();
                 let mut sources: VecDeque<NodeName> = sources.into_iter().filter(|node| *node != self.own).collect();
                 match sources.pop_front() {
-                    Some(from) => self.fetch_part(key, (from, sources), (asker.process, runs), None),
+                    Some(from) => self.fetch_part(key, (from, sources), (asker.process, runs)),
                     None => self.tell_lost(asker, rank, None, format!("no node holds the part of rank {rank}")),
                 }
             }

@@ -3,6 +3,7 @@
 
 use super::agent::{listen_to_agent, local_address};
 use super::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
+use super::copy_ways::{AllowedWays, COPIES_VARIABLE};
 use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
 use super::datagrams::Datagrams;
 use super::event::{Event, LinkId};
@@ -11,6 +12,7 @@ use super::host::{Host, cpus_allowed};
 use super::job_output::JobOutput;
 use super::journal::{Journal, Past, Record};
 use super::keeper_orders::KeeperOrders;
+use super::lending::{self, lending_name};
 use super::logs::node_dir;
 use super::members::SETTLED_AFTER;
 use super::nodes::Nodes;
@@ -155,6 +157,10 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     if past.keeper_since_us.is_none() {
         daemon.record(&Record::KeeperSince(daemon.nodes.own().keeper_since_us));
     }
+    daemon.kept.allowed = allowed_ways()?;
+    if let Err(error) = lending::open(&lending_name(&daemon.spec.cluster_id, &daemon.own), events.clone()) {
+        tracing::warn!(%error, "nodes of this host copy checkpoints over links");
+    }
     hear_notice(events.clone())?;
     tokio::spawn(accept(listener, Arc::clone(&links), events.clone()));
     tokio::spawn(accept_local(local, links, events));
@@ -170,6 +176,12 @@ fn limits() -> anyhow::Result<Limits> {
     Limits::default()
         .changed_by(&text)
         .with_context(|| LIMITS_VARIABLE.to_owned())
+}
+
+/// The ways that copies of checkpoints may take.
+fn allowed_ways() -> anyhow::Result<AllowedWays> {
+    let text = std::env::var(COPIES_VARIABLE).unwrap_or_default();
+    AllowedWays::parse(&text).ok_or_else(|| anyhow!("{COPIES_VARIABLE}={text} names no way that copies take"))
 }
 
 /// Listens where it listened before, so that others find a daemon that was started again; else where there is room.
