@@ -17,9 +17,7 @@ const NICENESS: i32 = 5;
 static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
 
 /// Does it, after those that were there before.
-pub(super) async fn beside<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
+pub(super) async fn beside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let _place = PLACES.acquire().await.map_err(io::Error::other)?;
     let (done, result) = oneshot::channel();
     thread::Builder::new().name("pcm-beside".to_owned()).spawn(move || {
@@ -28,7 +26,9 @@ pub(super) async fn beside<T: Send + 'static>(
         // Who waited for it may be gone.
         _ = done.send(work());
     })?;
-    result.await.unwrap_or_else(|_| Err(io::Error::other("its thread broke down")))
+    result
+        .await
+        .unwrap_or_else(|_| Err(io::Error::other("its thread broke down")))
 }
 
 /// Gives memory back to the system, which takes it a while. Where there is no thread it takes the caller that while.

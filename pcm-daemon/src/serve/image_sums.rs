@@ -159,7 +159,11 @@ mod tests {
         copy(&from, &mut into).unwrap();
         from.file().write_all_at(b"S", from.bytes() - 1).unwrap();
         assert!(copy(&from, &mut into).is_err());
-        assert_eq!(stated_tally(into.file(), into.bytes()), None, "nor as what was there before");
+        assert_eq!(
+            stated_tally(into.file(), into.bytes()),
+            None,
+            "nor as what was there before"
+        );
         let mut other = Memory::new(from.bytes() + BLOCK_BYTES).unwrap();
         assert!(copy(&from, &mut other).is_err());
     }

@@ -76,7 +76,10 @@ async fn lend(mut stream: UnixStream, events: &mpsc::Sender<Event>) -> io::Resul
     let (lend, lent) = oneshot::channel();
     let key = part_key(&asked);
     let over = |_| io::Error::other("the daemon ends");
-    events.send(Event::PartWanted { key, lend }).await.map_err(|_| over(()))?;
+    events
+        .send(Event::PartWanted { key, lend })
+        .await
+        .map_err(|_| over(()))?;
     let memory: Option<Arc<Memory>> = lent.await.map_err(|_| over(()))?;
     let bytes = memory.as_ref().map_or(0, |memory| memory.bytes()).to_le_bytes();
     let file: Vec<_> = memory.iter().map(|memory| memory.file().as_fd()).collect();
@@ -162,7 +165,10 @@ mod tests {
         };
         let borrower = async {
             let lent = borrow(&name, KEY).await.unwrap();
-            assert_eq!((lent.bytes(), &lent.read().unwrap()[4096..5000 - 900]), (5000, &b"data"[..]));
+            assert_eq!(
+                (lent.bytes(), &lent.read().unwrap()[4096..5000 - 900]),
+                (5000, &b"data"[..])
+            );
             let refused = borrow(&name, KEY).await.unwrap_err();
             assert!(refused.to_string().contains("not there"), "{refused}");
         };

@@ -36,7 +36,9 @@ impl SpareCopies {
 
     /// Keeps as many as the job has copies, the last that came.
     pub(super) fn limit(&mut self, job: JobId, copies: usize) {
-        let Some(spares) = self.of_jobs.get_mut(&job) else { return };
+        let Some(spares) = self.of_jobs.get_mut(&job) else {
+            return;
+        };
         let over = spares.drain(..spares.len().saturating_sub(copies));
         drop_beside(over.map(Arc::new).collect());
         if spares.is_empty() {

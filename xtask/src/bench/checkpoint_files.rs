@@ -3,7 +3,7 @@
 
 use super::{
     events,
-    registry::{Context, Report},
+    registry::{Bench, Context, Report},
     samples::{Ratio, Samples},
     trial,
 };
@@ -19,6 +19,22 @@ use std::{
 };
 
 const NAME: &str = "checkpoint";
+
+/// The last of its parts for itself.
+pub(super) const OVERHEAD: Bench = Bench {
+    name: "checkpoint-overhead",
+    about: "what checkpoints in memory, with their copies on another node, add to the run time of heat2d",
+    run: |context| {
+        let cluster = OwnCluster::up(&context.environment, 2)?;
+        let mut report = Report::default();
+        let pairs = if context.quick { 1 } else { OVERHEAD_PAIRS };
+        overhead(context, &cluster, pairs, &mut report)?;
+        cluster.down()?;
+        Ok(report)
+    },
+};
+
+const OVERHEAD_PAIRS: usize = 5;
 
 const RUN_MAX: Duration = Duration::from_secs(300);
 

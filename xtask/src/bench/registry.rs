@@ -1,8 +1,8 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
 use super::{
-    adapt, agents, checkpoint, dynamic, fabric, interrupted, iteration, launch, overhead, plain_exchange, reconfigure,
-    record, recovery, redistribute, spawn, table, waiting, watching,
+    adapt, agents, checkpoint, checkpoint_files, dynamic, fabric, interrupted, iteration, launch, overhead,
+    plain_exchange, reconfigure, record, recovery, redistribute, spawn, table, waiting, watching,
 };
 use crate::{
     compile,
@@ -27,6 +27,7 @@ const BENCHES: &[Bench] = &[
     adapt::PARTS[6],
     agents::BENCH,
     checkpoint::BENCH,
+    checkpoint_files::OVERHEAD,
     dynamic::BENCH,
     dynamic::PARTS[0],
     dynamic::PARTS[1],
