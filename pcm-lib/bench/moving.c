@@ -74,36 +74,45 @@ static double bandwidth(size_t bytes)
     return middle(speed, ROUNDS);
 }
 
-/* Seconds of growing and of shrinking by MPI_Alltoallv, and bytes a second one way. */
-static void measure_plain(size_t bytes, double *grown, double *shrunk, double *speed)
+/* Seconds of growing and of shrinking by MPI_Alltoallv, by what becomes of a kept part, and bytes a second one way. */
+struct plain {
+    double grown[2], shrunk[2], one_way;
+};
+
+static struct plain measure_plain(size_t bytes)
 {
+    struct plain plain;
     /* A communicator of MPI's own, without what stands for the world. */
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    *grown = exchange(comm, size_before, bytes / sizeof(uint64_t), 1);
-    *shrunk = exchange(comm, size_before, bytes / sizeof(uint64_t), 0);
-    *speed = one_way(comm, bytes / (size_t)size);
+    for (int kept_part = SENT_TO_ITSELF; kept_part <= COPIED_BESIDE; kept_part++) {
+        plain.grown[kept_part] = exchange(comm, size_before, bytes / sizeof(uint64_t), 1, (enum kept_part)kept_part);
+        plain.shrunk[kept_part] = exchange(comm, size_before, bytes / sizeof(uint64_t), 0, (enum kept_part)kept_part);
+    }
+    plain.one_way = one_way(comm, bytes / (size_t)size);
     MPI_Comm_free(&comm);
+    return plain;
 }
 
 static void tell_of_change(size_t all_bytes)
 {
     /* As large as one rank's part of an evenly divided array, to compare like with like. */
     size_t bytes = all_bytes / (size_t)size;
-    double grown = 0, shrunk = 0, plain_speed = 0;
+    struct plain plain = {0};
     unsigned long wrong = wrong_elements();
     double speed = size > 1 && bytes > 0 ? bandwidth(bytes) : 0;
     /* A newcomer takes it from the first rank. */
     MPI_Bcast(&size_before, 1, MPI_INT, 0, MPI_COMM_WORLD);
     int has_plain = is_plain && size > size_before && bytes > 0;
     if (has_plain)
-        measure_plain(all_bytes, &grown, &shrunk, &plain_speed);
+        plain = measure_plain(all_bytes);
     size_before = size;
     if (rank != 0)
         return;
     printf("changed ranks %d wrong %lu bandwidth %.0f", size, wrong, speed);
     if (has_plain)
-        printf(" grown %.6f shrunk %.6f one_way %.1f", grown, shrunk, plain_speed);
+        printf(" grown %.6f shrunk %.6f grown_beside %.6f shrunk_beside %.6f one_way %.1f", plain.grown[SENT_TO_ITSELF],
+               plain.shrunk[SENT_TO_ITSELF], plain.grown[COPIED_BESIDE], plain.shrunk[COPIED_BESIDE], plain.one_way);
     printf(" stamps");
     size_t known = stamped < STAMPS ? stamped : STAMPS;
     for (size_t i = stamped - known; i < stamped; i++)

@@ -1,14 +1,18 @@
 /* What MPI alone makes of the redistribution that pcm-moving has just been through: the same parts over the same ranks by one
- * blocking MPI_Alltoallv into fresh memory, and messages one way. Calls PMPI, so nothing of ours waits for it. Must never
- * touch registered data. */
+ * blocking MPI_Alltoallv into fresh memory, with what a rank keeps among the parts or copied beside it, and messages one
+ * way. Calls PMPI, so nothing of ours waits for it. Must never touch registered data. */
 #ifndef PLAIN_EXCHANGE_H
 #define PLAIN_EXCHANGE_H
 
 #include <mpi.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { EXCHANGES = 5, IN_FLIGHT = 4 };
+
+/* What becomes of the part that a rank keeps. */
+enum kept_part { SENT_TO_ITSELF, COPIED_BESIDE };
 
 struct span {
     size_t from, until;
@@ -48,7 +52,7 @@ static double middle(double *of, int count)
 }
 
 /* One exchange between `few` and all ranks of `comm`, either way. Its seconds at this rank, or below 0 if data is wrong. */
-static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_growth)
+static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_growth, enum kept_part kept_part)
 {
     int rank, many;
     PMPI_Comm_rank(comm, &rank);
@@ -67,6 +71,10 @@ static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_grow
         sum_sent += sent[q];
         sum_taken += taken[q];
     }
+    size_t kept = (size_t)sent[rank] * (kept_part == COPIED_BESIDE), kept_from = (size_t)sent_at[rank];
+    size_t kept_to = (size_t)taken_at[rank];
+    if (kept > 0)
+        sent[rank] = taken[rank] = 0;
     uint64_t *old = malloc(((size_t)sum_sent + 1) * sizeof *old);
     for (size_t i = 0; i < (size_t)sum_sent; i++)
         old[i] = have.from + i;
@@ -74,6 +82,7 @@ static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_grow
     double start = PMPI_Wtime();
     uint64_t *fresh = malloc(((size_t)sum_taken + 1) * sizeof *fresh);
     int failed = PMPI_Alltoallv(old, sent, sent_at, MPI_UINT64_T, fresh, taken, taken_at, MPI_UINT64_T, comm) != MPI_SUCCESS;
+    memcpy(fresh + kept_to, old + kept_from, kept * sizeof *fresh);
     PMPI_Barrier(comm);
     double seconds = PMPI_Wtime() - start;
     for (size_t i = 0; i < (size_t)sum_taken; i++)
@@ -87,11 +96,11 @@ static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_grow
 }
 
 /* Seconds of such an exchange: the median of a few. */
-static double exchange(MPI_Comm comm, int few, size_t elements, int is_growth)
+static double exchange(MPI_Comm comm, int few, size_t elements, int is_growth, enum kept_part kept_part)
 {
     double seconds[EXCHANGES];
     for (int i = 0; i < EXCHANGES; i++)
-        seconds[i] = exchange_once(comm, few, elements, is_growth);
+        seconds[i] = exchange_once(comm, few, elements, is_growth, kept_part);
     return middle(seconds, EXCHANGES);
 }
 
