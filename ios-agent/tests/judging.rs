@@ -78,6 +78,27 @@ fn a_change_must_be_good_at_several_looks_in_a_row() {
 }
 
 #[test]
+fn a_gain_that_may_be_noise_must_hold_longer() {
+    let looks = |then_ms: f64| {
+        let (mut court, view) = (Court::new(), situation(20.0));
+        court.until_chosen(&view, &migration(then_ms), 40).unwrap().0
+    };
+    assert_eq!(looks(10.0), 3);
+    assert!(looks(17.0) > 5, "{}", looks(17.0));
+    assert!(looks(18.2) > looks(17.0) && looks(18.2) <= 18, "{}", looks(18.2));
+}
+
+#[test]
+fn what_a_person_did_is_left_as_it_is_for_a_while() {
+    let (mut court, view) = (Court::new(), situation(20.0));
+    court.look(&view, Vec::new());
+    court.judge.on_changed_by_others(court.now_s);
+    let hands_off = (Tuning::default().judge.hands_off_s / 0.25) as usize;
+    let (looks, _) = court.until_chosen(&view, &migration(10.0), 2 * hands_off).unwrap();
+    assert!(looks >= hands_off, "{looks}");
+}
+
+#[test]
 fn small_gains_and_dear_changes_are_refused_with_numbers() {
     let (mut court, view) = (Court::new(), situation(20.0));
     assert_eq!(court.until_chosen(&view, &migration(19.5), 20), None);

@@ -268,8 +268,9 @@ fn a_planted_fault_is_noticed_an_eager_judge_moves_in_a_quiet_hour() {
     (
         tuning.judge.holds,
         tuning.judge.gain_min,
+        tuning.judge.gain_sure,
         tuning.judge.gain_per_cost_min,
-    ) = (1, 0.0, 1.0);
+    ) = (1, 0.0, 0.0, 1.0);
     let mut world = World::tuned(
         &Scenario {
             nodes: 8,

@@ -1,7 +1,7 @@
 //! One pair of sizes and one kind of data: what every candidate measured there, and which is best. Pure.
 
 use super::job::Change;
-use super::plan::{CANDIDATES, Data};
+use super::plan::{CANDIDATES, Data, name};
 use super::statistics::conover_iman;
 use std::fmt;
 use std::ops::Range;
@@ -136,9 +136,25 @@ impl Cell {
         METHODS.min_by(|a, b| median(a).total_cmp(&median(b))).unwrap_or(1)
     }
 
-    /// How far the daemons' choice is from the best method.
+    /// How far the runs that the daemons chose for are from the best method's.
     pub(super) fn auto_against_best(&self, metric: Metric) -> f64 {
         self.median(0, metric) / self.median(self.best(metric), metric)
+    }
+
+    /// How far the method that the daemons chose is from the best one: by all its runs, whoever named it, since those of one
+    /// method differ by chance alone. Where they chose several, only the runs they chose for count.
+    pub(super) fn choice_against_best(&self, metric: Metric) -> f64 {
+        let chosen = self.chosen();
+        let [chosen] = chosen[..] else {
+            return self.auto_against_best(metric);
+        };
+        let is_chosen = |method: &usize| name(*method) == chosen;
+        let mut runs = self.values(0, metric);
+        runs.extend(METHODS.filter(is_chosen).flat_map(|method| self.values(method, metric)));
+        let others = METHODS.filter(|method| !is_chosen(method));
+        let medians = others.map(|method| self.median(method, metric));
+        let own = median(runs);
+        own / medians.fold(own, f64::min)
     }
 
     /// The methods that the daemons chose.
@@ -215,6 +231,19 @@ pub(super) mod tests {
         assert_eq!(cell.as_good_as_best(Metric::Pause), [2, 3]);
         assert!(cell.auto_against_best(Metric::Pause) > 9.0);
         assert_eq!(cell.chosen(), ["merge-p2p-async"]);
+    }
+
+    #[test]
+    fn a_chosen_method_is_judged_by_all_its_runs() {
+        // The runs that were chosen for were unlucky; by all its runs the method is between them and the others.
+        let unlucky = cell_of(|candidate| if candidate == 0 { 30.0 } else { 20.0 });
+        assert!(unlucky.auto_against_best(Metric::Pause) > 1.4);
+        let by_all = unlucky.choice_against_best(Metric::Pause);
+        assert!(by_all > 1.1 && by_all < 1.4, "{by_all}");
+        let best = cell_of(|candidate| if candidate <= 1 { 10.0 } else { 20.0 });
+        assert_eq!(best.choice_against_best(Metric::Pause), 1.0);
+        let wrong = cell_of(|candidate| if candidate == 2 { 10.0 } else { 15.0 });
+        assert!(wrong.choice_against_best(Metric::Pause) > 1.4);
     }
 
     #[test]

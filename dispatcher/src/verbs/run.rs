@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "B", default_value_t = RANKS_MAX)]
     max: u32,
     /// What decides whether ranks move, processes join or leave, in jobs that can be changed; none leaves that to people
-    /// [default: none]
+    /// [default: cost]
     #[arg(long, value_name = "P", env = "PCM_POLICY", hide_env_values = true, value_parser = clap::builder::PossibleValuesParser::new(POLICY_NAMES))]
     policy: Option<String>,
     /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset

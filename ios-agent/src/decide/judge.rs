@@ -3,7 +3,7 @@
 
 use super::budget::Budget;
 use super::learning::{Learning, Shown};
-use super::proposal::{Change, Direction, Kind, Priced, Proposal};
+use super::proposal::{Direction, Kind, Priced, Proposal};
 use super::tuning::{CostTuning, JudgeTuning};
 use super::view::View;
 use pcm_proto::event::Decision;
@@ -18,14 +18,18 @@ const WEIGHTS_HOLD: u32 = 4;
 /// A change should last this many times as long as was waited before it.
 const LASTING: f64 = 10.0;
 
-/// An iteration that takes this much longer than right after a change: what the change answered has passed.
-const PASSED: f64 = 1.15;
+/// An iteration that takes this much longer than right after a change: what the change answered has passed. Less is what
+/// iterations differ by on a machine that is not idle.
+const PASSED: f64 = 1.3;
 
 /// Greatest factor by which unsteady loads make the judge wait longer.
 const PATIENCE_MAX: f64 = 64.0;
 
 /// A steady time of this length halves the factor.
 const STEADY_S: f64 = 300.0;
+
+/// A change that gains little holds this many times longer at most.
+const UNSURE_MAX: f64 = 6.0;
 
 /// A decision that says nothing new is repeated at most so often.
 const REPEAT_S: f64 = 60.0;
@@ -136,10 +140,15 @@ impl Judge {
         self.last = None;
     }
 
-    /// Looks in a row that a change must be good for.
-    fn holds(&self, change: &Change) -> u32 {
-        let factor = if change.is_sharing() { WEIGHTS_HOLD } else { 1 };
-        (f64::from(self.tuning.holds * factor) * self.patience) as u32
+    /// Looks in a row that a change must be good for. A small gain may be noise, and little is lost while it is waited for.
+    fn holds(&self, view: &View, priced: &Priced) -> u32 {
+        let is_sharing = priced.proposal.change.is_sharing();
+        let factor = f64::from(if is_sharing { WEIGHTS_HOLD } else { 1 });
+        let unsure = match priced.proposal.is_forced || priced.proposal.change.kind() == Kind::Leave {
+            true => 1.0,
+            false => (self.tuning.gain_sure / priced.saved_part(view).max(1e-9)).clamp(1.0, UNSURE_MAX),
+        };
+        (f64::from(self.tuning.holds) * factor.max(unsure) * self.patience).ceil() as u32
     }
 
     /// The last change was made for something that has passed already: wait longer before the next.
@@ -215,10 +224,9 @@ impl Judge {
         if priced.proposal.is_forced {
             return None;
         }
-        let saved = priced.gain_s / (view.remaining * priced.now_ms / 1e3).max(1e-9);
         // Fewer ranks that are no slower are a gain for the others, so they need none of their own.
         let is_giving = priced.proposal.change.kind() == Kind::Leave;
-        if !is_giving && saved < self.tuning.gain_min {
+        if !is_giving && priced.saved_part(view) < self.tuning.gain_min {
             return Some(No::TooLittle);
         }
         let cost_s = if is_giving { 0.0 } else { priced.cost_s };
@@ -241,7 +249,7 @@ impl Judge {
             return Some(No::Budget);
         }
         let held = self.held.get(&priced.proposal.change.subject()).copied().unwrap_or(0);
-        (held < self.holds(&priced.proposal.change)).then_some(No::Holding)
+        (held < self.holds(view, priced)).then_some(No::Holding)
     }
 
     /// The chosen change was carried out.
@@ -263,12 +271,12 @@ impl Judge {
         self.quiet_until_s = self.quiet_until_s.max(now_s + self.tuning.settle_s);
     }
 
-    /// Somebody else changed the job: what was measured before does not count.
+    /// Somebody else changed the job, who shall not be contradicted at once; what was measured before does not count.
     pub fn on_changed_by_others(&mut self, now_s: f64) {
         self.shown = None;
         self.last = None;
         self.held.clear();
-        self.quiet_until_s = self.quiet_until_s.max(now_s + self.tuning.settle_s);
+        self.quiet_until_s = self.quiet_until_s.max(now_s + self.tuning.hands_off_s);
     }
 
     fn decision(
@@ -354,7 +362,7 @@ impl Judge {
                 tuning.spend * 100.0
             ),
             Some(No::Holding) => {
-                let looks = self.holds(&priced.proposal.change);
+                let looks = self.holds(view, priced);
                 format!("not done yet, it must hold for {looks} looks: {numbers}")
             }
         }

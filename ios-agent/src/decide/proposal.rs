@@ -198,4 +198,9 @@ impl Priced {
     pub fn net_s(&self) -> f64 {
         self.gain_s - self.cost_s
     }
+
+    /// The part of the time still to come that it saves.
+    pub fn saved_part(&self, view: &View) -> f64 {
+        self.gain_s / (view.remaining * self.now_ms / 1e3).max(1e-9)
+    }
 }

@@ -37,6 +37,8 @@ pub struct JudgeTuning {
     pub holds: u32,
     /// Part of the time per iteration that must be gained.
     pub gain_min: f64,
+    /// A change that gains a smaller part must hold longer, in proportion.
+    pub gain_sure: f64,
     /// The gain must be this many times the cost.
     pub gain_per_cost_min: f64,
     /// Time after a change before the next one.
@@ -53,6 +55,8 @@ pub struct JudgeTuning {
     pub spend_burst_s: f64,
     /// A job is left alone for so long after its start.
     pub settle_s: f64,
+    /// A job that somebody else changed is left alone for so long.
+    pub hands_off_s: f64,
 }
 
 impl Default for JudgeTuning {
@@ -61,6 +65,7 @@ impl Default for JudgeTuning {
             period_ms: 250,
             holds: 3,
             gain_min: 0.08,
+            gain_sure: 0.33,
             gain_per_cost_min: 3.0,
             cool_down_s: 3.0,
             cool_down_max_s: 120.0,
@@ -69,6 +74,7 @@ impl Default for JudgeTuning {
             spend: 0.015,
             spend_burst_s: 1.0,
             settle_s: 1.0,
+            hands_off_s: 30.0,
         }
     }
 }
@@ -286,6 +292,7 @@ impl Tuning {
                 f64::MAX,
             ),
             ("judge.gain_min", "from 0 to 1", judge.gain_min, 0.0, 1.0),
+            ("judge.gain_sure", "from 0 to 1", judge.gain_sure, 0.0, 1.0),
             (
                 "judge.gain_per_cost_min",
                 "at least 1",

@@ -21,8 +21,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// The policy of a job that names none: nothing changes that nobody asked to be changed.
-const POLICY_DEFAULT: &str = "none";
+/// The policy of a job that names none. Only programs that were made malleable are changed.
+const POLICY_DEFAULT: &str = "cost";
 
 /// Messages an agent may send in a second: a leader offers to a few nodes, a walk passes now and then.
 const TELLS_PER_S: f64 = 200.0;

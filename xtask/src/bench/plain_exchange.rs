@@ -34,7 +34,8 @@ fn run(context: &Context) -> Result<Report, Failure> {
     report.remarks = vec![
         "bytes: those that had to move, half of the array, whatever was sent or copied besides".into(),
         "merge-p2p: over the phase moving, which ends with the commit, checksums included".into(),
-        "alltoallv: each rank's kept part is one of its parts; beside: it is copied by memcpy and not given to MPI".into(),
+        "alltoallv: each rank's kept part is one of its parts; beside: it is copied by memcpy and not given to MPI"
+            .into(),
         "alltoallv, one way: PMPI calls on the job's own communicator after each growth, the median of five; received \
          into fresh memory by the first, into memory that was used before by the second"
             .into(),
@@ -90,7 +91,7 @@ fn measure(
 
 impl Speeds {
     fn push(&mut self, bytes: f64, grown: &Change, shrunk: &Change) -> Result<(), Failure> {
-        let figure = |name| trial::figure(BENCH.name, &grown.said, "changed ranks ", name);
+        let figure = |name: &str| trial::figure(BENCH.name, &grown.said, "changed ranks ", name);
         for (nth, (change, name)) in [(grown, "grown"), (shrunk, "shrunk")].into_iter().enumerate() {
             let moved = change.number("bytes_moved")?;
             if (moved / bytes - 1.0).abs() > 0.01 {

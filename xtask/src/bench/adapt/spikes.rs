@@ -133,14 +133,14 @@ fn series(field: &Field<'_>, job: usize, spikes: usize) -> Result<Series, Failur
     let mut series = Series::default();
     for spike in 0..spikes {
         let Some(before) = place(field, job) else { continue };
-        let known = changes(field, job)?.len();
         let begun_us = now_us();
         let load = field.load(before, 2)?;
         let begun = Instant::now();
         while begun.elapsed() < ANSWER_MAX && place(field, job).is_none_or(|now| now == before) {
             thread::sleep(Duration::from_millis(200));
         }
-        match changes(field, job)?.get(known) {
+        // Not by their number: of a job's events the newest are kept.
+        match changes(field, job)?.into_iter().find(|ended_us| *ended_us > begun_us) {
             Some(ended_us) => series.answered.push((ended_us - begun_us) / 1e6),
             None => {
                 let why = decisions(field, job, begun_us)?;
