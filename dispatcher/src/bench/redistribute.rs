@@ -15,6 +15,9 @@ use pcm_proto::method::Method;
 use serde_json::{Value, json};
 use std::path::Path;
 
+/// Rounds after which those that are clearly behind in both directions are measured no more.
+const ROUNDS_OF_ALL: u32 = 7;
+
 /// Measures, prints and writes what was found into a directory.
 pub(crate) async fn redistribute(cluster: &ClusterDir, plan: &Plan, out: Option<&Path>) -> Result<(), Failure> {
     let nodes = nodes(cluster).await?;
@@ -61,8 +64,16 @@ async fn measure(cluster: &ClusterDir, plan: &Plan, pair: Pair, data: Data) -> R
             job.resize(many, few, Some(method)).await?;
         }
     }
+    let mut in_the_race = [true; plan::CANDIDATES];
     for round in 0..plan.rounds {
-        for candidate in plan::order(round) {
+        if round >= ROUNDS_OF_ALL {
+            for (candidate, is_in) in in_the_race.iter_mut().enumerate() {
+                *is_in &= [&there, &back]
+                    .iter()
+                    .any(|cell| cell.is_in_the_race(candidate, Metric::Pause));
+            }
+        }
+        for candidate in plan::order(round).filter(|candidate| in_the_race[*candidate]) {
             let method = plan::method(candidate);
             there.push(candidate, &job.resize(few, many, method).await?);
             back.push(candidate, &job.resize(many, few, method).await?);

@@ -55,7 +55,7 @@ const TARGETS: [&str; 2] = [">= 0.9", "<= 1.2"];
 fn run_with(context: &Context, name: &'static str, data: &str) -> Result<Report, Failure> {
     let (pairs, mib, rounds) = match context.quick {
         true => ("1:2,2:4", "16", "2"),
-        false => ("1:2,2:4,3:4", "64", "21"),
+        false => ("1:2,2:4,3:4", "64", "41"),
     };
     let cluster = OwnCluster::up(&context.environment, NODES)?;
     let out = std::env::temp_dir().join(format!("pcm-{name}-{}", std::process::id()));
