@@ -78,7 +78,11 @@ fn a_job_whose_policy_is_none_and_a_program_that_cannot_be_changed_are_left_alon
 fn a_node_that_joins_takes_the_rank_that_suffers() {
     let Some(own) = OwnShare::up(2) else { return };
     let load = (own.load("n0", 3), own.load("n1", 1));
-    let job = Adapting::start(&own.cluster, &["-n", "1", "--policy", "cost"]);
+    // Without a policy named, which the cluster of tests does for jobs that are to be left alone.
+    let mut command = own.cluster.pcmctl(&["run", "-n", "1", "--"]);
+    command.env_remove("PCM_POLICY").arg(built("heat2d-c"));
+    command.args(["--rows", "2000", "--cols", "1500", "--iterations", "100000000"]);
+    let job = Adapting::start_command(&own.cluster, &mut command);
     let joined = own.join("");
     job.wait_until("the rank on the node that joined", |places| places == [joined.as_str()]);
     drop(load);
