@@ -1,18 +1,37 @@
 //! Writing one part file. Its data comes from memory; it lasts when this returns.
+//!
+//! Large files that are not compressed are written past the page cache, in blocks that threads take one after the other:
+//! polite ones, and the calling one when somebody hurries.
 
 use crate::{
     block::{BLOCK_BYTES, Compression, checksum, encode},
+    direct::{ALIGNMENT, Aligned, WORTH_BYTES, set_direct, write_all_at},
     error::{WriteError, writing},
     manifest::PartRecord,
     npy::npy_header,
     pace::{Pace, Progress},
 };
 use pcm_core::partition::Partition;
+use rustix::{
+    fs::{FallocateFlags, fallocate},
+    io::Errno,
+};
 use std::{
     fs::File,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    thread,
 };
+
+/// Polite threads of a large file: one copies and sums its block while the disk takes the other's.
+const THREADS: usize = 2;
 
 /// What a part is.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +47,28 @@ pub enum Content<'a> {
     Raw,
 }
 
+/// The bytes of a part, wherever they are.
+pub trait Data: Sync {
+    /// How many.
+    fn length(&self) -> u64;
+
+    /// Copies those from `from` on.
+    ///
+    /// # Panics
+    /// If there are no such bytes.
+    fn copy(&self, from: u64, into: &mut [u8]);
+}
+
+impl Data for &[u8] {
+    fn length(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn copy(&self, from: u64, into: &mut [u8]) {
+        into.copy_from_slice(&self[from as usize..from as usize + into.len()]);
+    }
+}
+
 /// Writes one rank's part of a region into a file of this name.
 pub fn write_part(
     directory: &Path,
@@ -37,8 +78,8 @@ pub fn write_part(
     data: &[u8],
     compression: Compression,
 ) -> Result<PartRecord, WriteError> {
-    let mut pace = Pace::new(None, Progress::default());
-    write_part_paced(directory, file, rank, content, data, compression, &mut pace)
+    let pace = Pace::new(None, Progress::default());
+    write_part_paced(directory, file, rank, content, &data, compression, &pace)
 }
 
 /// As [`write_part`], no faster than `pace` lets it.
@@ -47,9 +88,9 @@ pub fn write_part_paced(
     file: String,
     rank: u32,
     content: Content<'_>,
-    data: &[u8],
+    data: &dyn Data,
     compression: Compression,
-    pace: &mut Pace,
+    pace: &Pace,
 ) -> Result<PartRecord, WriteError> {
     let (header, shape, owned) = match content {
         Content::Array { dtype, partition } => {
@@ -66,73 +107,239 @@ pub fn write_part_paced(
         }
         Content::Raw => (Vec::new(), Vec::new(), Vec::new()),
     };
+    let plain = Plain { header: &header, data };
     let path = directory.join(&file);
-    let written = Written::new(path, compression)?.all(&header, data, pace)?;
+    let on_disk = File::create_new(&path).map_err(writing("create", &path))?;
+    let written = match compression {
+        Compression::None => Blocks::new(&on_disk, &plain, pace).write(),
+        compression => Packed::new(&on_disk, &plain, pace, compression).write(),
+    };
+    let Sums { crc32, stored } = written.map_err(writing("write", &path))?;
+    on_disk.sync_all().map_err(writing("make last", &path))?;
     Ok(PartRecord {
         rank,
         file,
         data_offset: header.len() as u64,
-        data_bytes: data.len() as u64,
+        data_bytes: data.length(),
         shape,
         owned,
-        crc32: written.crc32,
-        stored: written.stored,
+        crc32,
+        stored,
     })
 }
 
-/// A part file on the way.
-struct Written {
-    path: PathBuf,
-    file: File,
-    compression: Compression,
-    crc32: Vec<u32>,
-    stored: Vec<u64>,
-    buffer: Vec<u8>,
+/// A file before compression.
+struct Plain<'a> {
+    header: &'a [u8],
+    data: &'a dyn Data,
 }
 
-impl Written {
-    fn new(path: PathBuf, compression: Compression) -> Result<Self, WriteError> {
-        let file = File::create_new(&path).map_err(writing("create", &path))?;
-        Ok(Self {
-            path,
+impl Plain<'_> {
+    fn length(&self) -> u64 {
+        self.header.len() as u64 + self.data.length()
+    }
+
+    /// Copies the bytes from `from` on.
+    fn copy(&self, from: u64, into: &mut [u8]) {
+        let header = self.header.get(from as usize..).unwrap_or_default();
+        let (first, rest) = into.split_at_mut(header.len().min(into.len()));
+        first.copy_from_slice(&header[..first.len()]);
+        if !rest.is_empty() {
+            let at = from + first.len() as u64 - self.header.len() as u64;
+            self.data.copy(at, rest);
+        }
+    }
+}
+
+/// Of each block; lengths of compressed ones only.
+#[derive(Default)]
+struct Sums {
+    crc32: Vec<u32>,
+    stored: Vec<u64>,
+}
+
+/// Polite threads do `work`, and the calling thread as soon as somebody hurries. `work` is told whether it is to be polite,
+/// returns when nothing is left to do, and may be done by several at a time.
+fn together(pace: &Pace, threads: usize, work: &(dyn Fn(bool) + Sync)) {
+    /// One thread less, however it ends.
+    struct Ended<'a>(&'a AtomicUsize, &'a Pace);
+    impl Drop for Ended<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, SeqCst);
+            self.1.progress().changed();
+        }
+    }
+    let left = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            left.fetch_add(1, SeqCst);
+            let ended = Ended(&left, pace);
+            let polite = move || {
+                let _ended = ended;
+                pace.be_polite();
+                work(true);
+            };
+            // Without it the others do more, at last the calling one.
+            _ = thread::Builder::new()
+                .name("pcm-files".to_owned())
+                .spawn_scoped(scope, polite);
+        }
+        pace.progress().wait_for_hurry(|| left.load(SeqCst) == 0);
+        work(false);
+    });
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file that is written as it is.
+struct Blocks<'a> {
+    file: &'a File,
+    plain: &'a Plain<'a>,
+    pace: &'a Pace,
+    /// The block that nobody has taken yet.
+    next: AtomicU64,
+    crc32: Mutex<Vec<u32>>,
+    failed: Mutex<Option<io::Error>>,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(file: &'a File, plain: &'a Plain<'a>, pace: &'a Pace) -> Self {
+        let blocks = plain.length().div_ceil(BLOCK_BYTES) as usize;
+        Self {
             file,
-            compression,
-            crc32: Vec::new(),
+            plain,
+            pace,
+            next: AtomicU64::new(0),
+            crc32: Mutex::new(vec![0; blocks]),
+            failed: Mutex::default(),
+        }
+    }
+
+    fn write(self) -> io::Result<Sums> {
+        let length = self.plain.length();
+        if length >= WORTH_BYTES {
+            // Room that cannot be set aside for another reason is taken block by block.
+            if fallocate(self.file, FallocateFlags::empty(), 0, length) == Err(Errno::NOSPC) {
+                return Err(Errno::NOSPC.into());
+            }
+            set_direct(self.file, true);
+            let threads = if self.pace.is_bounded() { 1 } else { THREADS };
+            together(self.pace, threads, &|_| self.work());
+        } else {
+            self.work();
+        }
+        if let Some(error) = held(&self.failed).take() {
+            return Err(error);
+        }
+        // The end is no whole number of sectors.
+        set_direct(self.file, false);
+        let end = length - length % ALIGNMENT as u64;
+        let mut tail = [0; ALIGNMENT];
+        let tail = &mut tail[..(length - end) as usize];
+        self.plain.copy(end, tail);
+        write_all_at(self.file, tail, end)?;
+        Ok(Sums {
+            crc32: self.crc32.into_inner().unwrap_or_else(PoisonError::into_inner),
             stored: Vec::new(),
-            buffer: Vec::new(),
         })
     }
 
-    fn all(mut self, header: &[u8], data: &[u8], pace: &mut Pace) -> Result<Self, WriteError> {
-        // The first block holds the header too; the others are taken from where the data is.
-        let split = (BLOCK_BYTES as usize - header.len()).min(data.len());
-        let (first, rest) = data.split_at(split);
-        let first = [header, first].concat();
-        if !first.is_empty() {
-            self.block(&first, pace)?;
+    fn work(&self) {
+        let length = self.plain.length();
+        let mut buffer = None;
+        while held(&self.failed).is_none() {
+            let at = self.next.fetch_add(1, Relaxed) * BLOCK_BYTES;
+            if at >= length {
+                return;
+            }
+            let bytes = (length - at).min(BLOCK_BYTES) as usize;
+            let buffer = buffer.get_or_insert_with(|| Aligned::new(bytes));
+            if let Err(error) = self.block(at, &mut buffer.bytes()[..bytes]) {
+                held(&self.failed).get_or_insert(error);
+            }
         }
-        rest.chunks(BLOCK_BYTES as usize)
-            .try_for_each(|block| self.block(block, pace))?;
-        self.file.sync_all().map_err(writing("make last", &self.path))?;
-        Ok(self)
     }
 
-    fn block(&mut self, block: &[u8], pace: &mut Pace) -> Result<(), WriteError> {
-        let stored = match self.compression {
-            Compression::None => block,
-            compression => {
-                encode(compression, block, &mut self.buffer).map_err(writing("compress", &self.path))?;
-                self.stored.push(self.buffer.len() as u64);
-                &self.buffer
+    fn block(&self, at: u64, block: &mut [u8]) -> io::Result<()> {
+        self.plain.copy(at, block);
+        held(&self.crc32)[(at / BLOCK_BYTES) as usize] = checksum(block);
+        if self.pace.take(block.len() as u64)? {
+            self.file.sync_data()?;
+        }
+        let whole = block.len() - block.len() % ALIGNMENT;
+        write_all_at(self.file, &block[..whole], at)
+    }
+}
+
+/// A file whose blocks are compressed, one after the other.
+struct Packed<'a> {
+    file: &'a File,
+    plain: &'a Plain<'a>,
+    pace: &'a Pace,
+    compression: Compression,
+    so_far: Mutex<SoFar>,
+}
+
+#[derive(Default)]
+struct SoFar {
+    at: u64,
+    sums: Sums,
+    block: Vec<u8>,
+    packed: Vec<u8>,
+    failed: Option<io::Error>,
+}
+
+impl<'a> Packed<'a> {
+    fn new(file: &'a File, plain: &'a Plain<'a>, pace: &'a Pace, compression: Compression) -> Self {
+        Self {
+            file,
+            plain,
+            pace,
+            compression,
+            so_far: Mutex::default(),
+        }
+    }
+
+    fn write(self) -> io::Result<Sums> {
+        together(self.pace, 1, &|is_polite| self.work(is_polite));
+        let so_far = self.so_far.into_inner().unwrap_or_else(PoisonError::into_inner);
+        so_far.failed.map_or(Ok(so_far.sums), Err)
+    }
+
+    fn work(&self, is_polite: bool) {
+        loop {
+            let mut so_far = held(&self.so_far);
+            let is_over = so_far.at >= self.plain.length() || so_far.failed.is_some();
+            if is_over || is_polite && self.pace.progress().is_urgent() {
+                return;
             }
-        };
-        self.crc32.push(checksum(stored));
-        let mut write = || -> io::Result<()> {
-            if pace.take(stored.len() as u64)? {
-                self.file.sync_data()?;
+            if let Err(error) = self.block(&mut so_far) {
+                so_far.failed = Some(error);
             }
-            (&self.file).write_all(stored)
-        };
-        write().map_err(writing("write", &self.path))
+        }
+    }
+
+    fn block(&self, so_far: &mut SoFar) -> io::Result<()> {
+        let SoFar {
+            at,
+            sums,
+            block,
+            packed,
+            ..
+        } = so_far;
+        block.resize((self.plain.length() - *at).min(BLOCK_BYTES) as usize, 0);
+        self.plain.copy(*at, block);
+        encode(self.compression, block, packed)?;
+        sums.stored.push(packed.len() as u64);
+        sums.crc32.push(checksum(packed));
+        if self.pace.take(packed.len() as u64)? {
+            self.file.sync_data()?;
+        }
+        let mut file = self.file;
+        file.write_all(packed)?;
+        *at += block.len() as u64;
+        Ok(())
     }
 }

@@ -1,16 +1,24 @@
-//! Reads a part, checking every block it touches. Bytes that are not what was written are never handed out.
+//! Reads a part, checking every block it touches. Bytes that are not what was written are never handed out. Much at a time
+//! is read past the page cache, by two threads: one checks and copies its piece while the disk gives the other's.
 
 use crate::{
     block::{Compression, checksum, decode},
     damage::{Damage, Fault},
+    direct::{ALIGNMENT, Aligned, PIECE_BYTES, WORTH_BYTES, read_at, set_direct},
     manifest::{Manifest, PartRecord, RegionRecord},
 };
 use std::{
     fs::File,
     io::ErrorKind,
     os::unix::fs::FileExt,
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    thread,
 };
+
+/// Bytes of a file that are to go somewhere.
+type Wanted<'a> = (u64, &'a mut [u8]);
 
 /// See the file head.
 #[derive(Debug)]
@@ -27,6 +35,10 @@ pub struct PartReader {
     block: Option<u64>,
     bytes: Vec<u8>,
     stored: Vec<u8>,
+    /// The file again, past the page cache if it can be, once much was read.
+    direct: Option<File>,
+    /// Where pieces are read to.
+    buffers: [Option<Aligned>; 2],
 }
 
 impl PartReader {
@@ -67,6 +79,8 @@ impl PartReader {
             block: None,
             bytes: Vec::new(),
             stored: Vec::new(),
+            direct: None,
+            buffers: [None, None],
             path,
         })
     }
@@ -88,6 +102,9 @@ impl PartReader {
             self.part.data_bytes
         );
         let mut at = self.part.data_offset + offset;
+        if into.len() as u64 >= WORTH_BYTES && self.compression == Compression::None {
+            return self.read_pieces(at, into);
+        }
         let mut left = into;
         while !left.is_empty() {
             let block = at / self.block_bytes;
@@ -104,6 +121,66 @@ impl PartReader {
             }
             at += now.len() as u64;
             left = later;
+        }
+        Ok(())
+    }
+
+    fn read_pieces(&mut self, at: u64, into: &mut [u8]) -> Result<(), Damage> {
+        let direct = match self.direct.take() {
+            Some(direct) => direct,
+            None => {
+                let direct = File::open(&self.path).map_err(|error| self.damage(Fault::Unreadable(error)))?;
+                set_direct(&direct, true);
+                direct
+            }
+        };
+        let piece_bytes = (PIECE_BYTES as u64).next_multiple_of(self.block_bytes);
+        let wanted = Mutex::new((at, into));
+        let next = || -> Option<Wanted<'_>> {
+            let mut wanted = wanted.lock().unwrap_or_else(PoisonError::into_inner);
+            let (at, left) = std::mem::take(&mut *wanted);
+            let length = (piece_bytes - at % piece_bytes).min(left.len() as u64);
+            let (piece, later) = left.split_at_mut(length as usize);
+            *wanted = (at + length, later);
+            (length > 0).then_some((at, piece))
+        };
+        let mut buffers = std::mem::take(&mut self.buffers);
+        let [first, second] = &mut buffers;
+        let this = &*self;
+        let work = |buffer: &mut Option<Aligned>| {
+            // A block beyond the piece's beginning and end, and the sector after that.
+            let buffer = buffer.get_or_insert_with(|| Aligned::new(piece_bytes as usize + ALIGNMENT));
+            std::iter::from_fn(&next).try_for_each(|piece| this.read_piece(&direct, piece, buffer.bytes()))
+        };
+        let outcome = thread::scope(|scope| {
+            let other = thread::Builder::new()
+                .name("pcm-read".to_owned())
+                .spawn_scoped(scope, || work(second));
+            let own = work(first);
+            // Without a thread the calling one has read all; one that panicked has not read its piece.
+            let other = other.map_or(Ok(()), |other| {
+                other.join().unwrap_or_else(|cause| resume_unwind(cause))
+            });
+            own.and(other)
+        });
+        (self.buffers, self.direct) = (buffers, Some(direct));
+        outcome
+    }
+
+    /// Reads all blocks that the piece touches.
+    fn read_piece(&self, file: &File, (at, piece): Wanted<'_>, buffer: &mut [u8]) -> Result<(), Damage> {
+        let end = at + piece.len() as u64;
+        let (first, last) = (at / self.block_bytes, (end - 1) / self.block_bytes);
+        let from = first * self.block_bytes;
+        let length = (last * self.block_bytes + self.length(last) - from) as usize;
+        read_at(file, &mut buffer[..length.next_multiple_of(ALIGNMENT)], from, length)
+            .map_err(|error| self.damage(Fault::Unreadable(error)))?;
+        for (block, stored) in (first..).zip(buffer[..length].chunks(self.block_bytes as usize)) {
+            let begin = block * self.block_bytes;
+            self.check(block, begin, stored)?;
+            let (from, to) = (at.max(begin), end.min(begin + stored.len() as u64));
+            let source = &stored[(from - begin) as usize..(to - begin) as usize];
+            piece[(from - at) as usize..(to - at) as usize].copy_from_slice(source);
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ pub enum RestoreError {
 }
 
 /// Bytes between two words about how far it is: a fraction of a second of any disk.
-const STEP_BYTES: usize = 16 << 20;
+const STEP_BYTES: usize = 64 << 20;
 
 /// Fills `storage`, the local storage of position `rank` of `after`, from an array of a checkpoint. `read` is told how many
 /// bytes came with each step.

@@ -5,8 +5,8 @@
 mod sample;
 
 use pcm_checkpoint::{
-    ArrayRecord, Checkpoint, Compression, Contents, Draft, Fault, ReadError, RegionRecord, WriteError, array_fill,
-    export, is_checkpoint, remove_drafts,
+    ArrayRecord, Checkpoint, Compression, Content, Contents, Damage, Draft, Fault, Pace, Progress, ReadError,
+    RegionRecord, WriteError, array_fill, export, is_checkpoint, remove_drafts, write_part_paced,
 };
 use pcm_core::{
     partition::{ArraySpec, Partition},
@@ -249,46 +249,145 @@ fn what_exists_is_not_overwritten_and_a_missing_part_is_named() {
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1, "the draft was left");
 }
 
+/// A checkpoint of one array of so many elements on one rank.
+fn of_one_array(folder: &Path, data: &[u8], compression: Compression, pace: &Pace) -> Checkpoint {
+    let spec = ArraySpec::new(8, [pcm_core::partition::AxisSpec::block(data.len() as u64 / 8)]);
+    let partition = Partition::new(&spec, 1).unwrap();
+    let draft = Draft::begin(&folder.join(format!("{compression:?}-{}", data.len()))).unwrap();
+    let content = Content::Array {
+        dtype: "<u8",
+        partition: &partition,
+    };
+    let file = "p.npy".to_owned();
+    let part = write_part_paced(draft.directory(), file, 0, content, &data, compression, pace).unwrap();
+    let mut manifest = Checkpoint::open(&golden("v1")).unwrap().manifest().clone();
+    manifest.ranks = 1;
+    manifest.compression = compression;
+    manifest.regions = vec![RegionRecord {
+        name: "p".into(),
+        registration: String::new(),
+        contents: Contents::Array(Box::new(ArrayRecord::new("<u8", &partition))),
+        parts: vec![part],
+    }];
+    Checkpoint::open(&draft.publish(&manifest).unwrap()).unwrap()
+}
+
+fn squares(count: u64) -> Vec<u8> {
+    (0..count).flat_map(|n| n.wrapping_mul(n).to_le_bytes()).collect()
+}
+
+/// Reads a stretch of the only part.
+fn stretch(checkpoint: &Checkpoint, offset: usize, length: usize) -> Result<Vec<u8>, Damage> {
+    let region = &checkpoint.manifest().regions[0];
+    let mut bytes = vec![0; length];
+    let mut reader = checkpoint.part(region, &region.parts[0])?;
+    reader.read(offset as u64, &mut bytes).map(|()| bytes)
+}
+
 #[test]
 fn parts_of_many_blocks_are_checked_block_by_block() {
-    use pcm_checkpoint::{Content, write_part};
     let out = tempfile::tempdir().unwrap();
-    let spec = ArraySpec::new(8, [pcm_core::partition::AxisSpec::block(500_000)]);
-    let partition = Partition::new(&spec, 1).unwrap();
-    let data: Vec<u8> = (0..500_000_u64).flat_map(|n| (n * n).to_le_bytes()).collect();
+    let data = squares(500_000);
     for compression in [Compression::None, Compression::Lz4] {
-        let draft = Draft::begin(&out.path().join(format!("{compression:?}"))).unwrap();
-        let content = Content::Array {
-            dtype: "<u8",
-            partition: &partition,
-        };
-        let part = write_part(draft.directory(), "p.npy".into(), 0, content, &data, compression).unwrap();
-        assert_eq!(part.crc32.len(), 4);
-        let mut manifest = Checkpoint::open(&golden("v1")).unwrap().manifest().clone();
-        manifest.ranks = 1;
-        manifest.compression = compression;
-        manifest.regions = vec![RegionRecord {
-            name: "p".into(),
-            registration: String::new(),
-            contents: Contents::Array(Box::new(ArrayRecord::new("<u8", &partition))),
-            parts: vec![part],
-        }];
-        let written = draft.publish(&manifest).unwrap();
-        let checkpoint = Checkpoint::open(&written).unwrap();
-        let region = &checkpoint.manifest().regions[0];
-        let mut reader = checkpoint.part(region, &region.parts[0]).unwrap();
+        let checkpoint = of_one_array(out.path(), &data, compression, &Pace::new(None, Progress::default()));
+        assert_eq!(checkpoint.manifest().regions[0].parts[0].crc32.len(), 4);
         for (offset, length) in [
             (0, data.len()),
             (1_048_448, 1_048_576),
             (1_000_000, 100_000),
             (3_999_999, 1),
         ] {
-            let mut bytes = vec![0; length];
-            reader.read(offset as u64, &mut bytes).unwrap();
+            let bytes = stretch(&checkpoint, offset, length).unwrap();
             assert!(
                 bytes == data[offset..offset + length],
                 "{compression:?} {offset} {length}"
             );
         }
     }
+}
+
+/// File systems with and, mostly, without direct transfers.
+fn places() -> [tempfile::TempDir; 3] {
+    let here = env!("CARGO_TARGET_TMPDIR");
+    [
+        tempfile::tempdir_in(here),
+        tempfile::tempdir(),
+        tempfile::tempdir_in("/dev/shm"),
+    ]
+    .map(Result::unwrap)
+}
+
+#[test]
+fn large_parts_are_the_same_bytes_whoever_writes_and_reads_them_past_the_page_cache() {
+    // With and without an end that is no whole sector.
+    for count in [1_500_001, 2 * 1024 * 1024 - 16] {
+        let data = squares(count);
+        for place in places() {
+            let progress = Progress::default();
+            let pace = Pace::new(None, progress.clone()).polite(5);
+            if count % 2 == 0 {
+                progress.hurry();
+            }
+            let checkpoint = of_one_array(place.path(), &data, Compression::None, &pace);
+            let file = fs::read(checkpoint.directory().join("p.npy")).unwrap();
+            assert!(file[128..] == data, "{:?}", place.path());
+            assert_eq!(progress.written(), file.len() as u64);
+            assert!(checkpoint.verify().is_empty());
+            for (offset, length) in [
+                (0, data.len()),
+                (77_777, 9_000_001),
+                (data.len() - 8_388_608, 8_388_608),
+            ] {
+                let bytes = stretch(&checkpoint, offset, length).unwrap();
+                assert!(bytes == data[offset..offset + length], "{offset} {length}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_in_the_middle_of_much_that_is_read_is_named() {
+    let data = squares(2_000_000);
+    for place in places() {
+        let checkpoint = of_one_array(
+            place.path(),
+            &data,
+            Compression::None,
+            &Pace::new(None, Progress::default()),
+        );
+        let path = checkpoint.directory().join("p.npy");
+        let mut file = fs::read(&path).unwrap();
+        file[9_500_000] ^= 1;
+        fs::write(&path, &file).unwrap();
+        let damage = stretch(&checkpoint, 5, data.len() - 5).unwrap_err();
+        assert!(matches!(damage.fault, Fault::Block { offset: 9_437_184 }), "{damage:?}");
+    }
+}
+
+#[test]
+fn a_writer_that_nobody_hurries_ends_when_it_is_called_off() {
+    let place = tempfile::tempdir().unwrap();
+    let data = squares(2_000_000);
+    let progress = Progress::default();
+    // A byte a second: the second block is due in days.
+    let pace = Pace::new(std::num::NonZeroU64::new(1), progress.clone()).polite(5);
+    let spec = ArraySpec::new(8, [pcm_core::partition::AxisSpec::block(2_000_000)]);
+    let partition = Partition::new(&spec, 1).unwrap();
+    let content = Content::Array {
+        dtype: "<u8",
+        partition: &partition,
+    };
+    std::thread::scope(|scope| {
+        let write = || {
+            let (file, data) = ("p.npy".to_owned(), &data[..]);
+            write_part_paced(place.path(), file, 0, content, &data, Compression::None, &pace)
+        };
+        let writer = scope.spawn(write);
+        while progress.written() == 0 {
+            std::thread::yield_now();
+        }
+        progress.call_off();
+        let refused = writer.join().unwrap().unwrap_err().to_string();
+        assert!(refused.contains("called off"), "{refused}");
+    });
 }

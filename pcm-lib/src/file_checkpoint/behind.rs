@@ -1,22 +1,20 @@
 //! Files written behind the program's back: a thread per rank, one checkpoint at a time, from a copy of the data. It makes
 //! no MPI call. Rank 0's publishes when every rank has left its record. Takes at most one copy of the rank's data, or none
 //! where `PCM_CHECKPOINT_MEMORY` forbids it, and no more of the disk than `PCM_CHECKPOINT_RATE`.
-#![allow(unsafe_code, reason = "maps a memory file for reading")]
 
 use super::{
     Settings,
     outline::Outline,
     records,
+    source::{Source, touched},
     write::{self, Sheet},
 };
-use memmap2::{Mmap, MmapMut, MmapOptions};
-use pcm_checkpoint::{BLOCK_BYTES, Draft, Pace, Progress, is_checkpoint};
-use rustix::process::{Pid, setpriority_process};
+use memmap2::MmapMut;
+use pcm_checkpoint::{BLOCK_BYTES, Data, Draft, Pace, Progress, is_checkpoint};
 use std::{
     collections::VecDeque,
-    fmt, io,
+    io,
     num::NonZeroU64,
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
@@ -32,28 +30,11 @@ const STALL_BLOCKS: f64 = 4.0;
 /// Whoever waits for the end of a write looks this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// The thread's priority: it is to take what the program leaves.
+/// The priority of what writes while nobody waits for it: it is to take what the program leaves.
 const NICE: i32 = 10;
 
 /// Writers of this process that have not ended, and how long each may stall: who finalizes MPI waits for them.
 static UNDERWAY: Mutex<Vec<(Progress, Duration)>> = Mutex::new(Vec::new());
-
-/// Where the data is.
-pub(crate) enum Source {
-    /// In memory of this process that nobody else uses.
-    Own(MmapMut),
-    /// In a memory file that is not overwritten while `pin` lives.
-    Kept { file: OwnedFd, bytes: u64, pin: Arc<()> },
-}
-
-impl fmt::Debug for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Own(memory) => write!(f, "Own({} bytes)", memory.len()),
-            Self::Kept { bytes, .. } => write!(f, "Kept({bytes} bytes)"),
-        }
-    }
-}
 
 /// What is done when a checkpoint is published, with its directory, or came to nothing.
 pub(crate) type Tell = Box<dyn FnOnce(Result<&Path, &str>) + Send>;
@@ -67,19 +48,27 @@ pub(crate) struct Task {
     pub(crate) directory: PathBuf,
     /// Rank 0 has the draft.
     pub(crate) draft: Option<Draft>,
-    pub(crate) source: Result<Source, String>,
+    pub(crate) source: Result<Arc<Source>, String>,
     pub(crate) tell: Option<Tell>,
 }
 
 /// See the file head.
 #[derive(Debug, Default)]
 pub(crate) struct Behind {
-    running: Option<(JoinHandle<Done>, Progress)>,
+    running: Option<Running>,
     /// Written by this run and not removed, oldest first; rank 0 knows.
     written: VecDeque<PathBuf>,
     /// For the next copy.
     spare: Option<MmapMut>,
     stall_max: Duration,
+}
+
+#[derive(Debug)]
+struct Running {
+    thread: JoinHandle<Done>,
+    progress: Progress,
+    /// What is written, as long as it may have to give way.
+    source: Option<Arc<Source>>,
 }
 
 #[derive(Debug)]
@@ -92,13 +81,15 @@ struct Done {
 impl Behind {
     /// Whether one is being written.
     pub(crate) fn is_busy(&self) -> bool {
-        self.running.as_ref().is_some_and(|(thread, _)| !thread.is_finished())
+        self.running
+            .as_ref()
+            .is_some_and(|running| !running.thread.is_finished())
     }
 
     /// What became of the last one, once: rank 0 knows of all, others of what they wrote themselves.
     pub(crate) fn take_outcome(&mut self) -> Option<Result<(), String>> {
-        let (thread, _) = self.running.take_if(|(thread, _)| thread.is_finished())?;
-        let done = thread.join().unwrap_or_else(|_| Done {
+        let running = self.running.take_if(|running| running.thread.is_finished())?;
+        let done = running.thread.join().unwrap_or_else(|_| Done {
             outcome: Err("a defect of libpcm itself".to_owned()),
             written: VecDeque::new(),
             spare: None,
@@ -109,7 +100,8 @@ impl Behind {
 
     /// Waits until nothing is being written.
     pub(crate) fn finish(&mut self) -> Option<Result<(), String>> {
-        if let Some((thread, progress)) = &self.running {
+        if let Some(Running { thread, progress, .. }) = &self.running {
+            progress.hurry();
             wait_for(progress, self.stall_max, || thread.is_finished());
         }
         // One that was called off and hangs in the kernel stays; the next one finds it busy.
@@ -131,15 +123,26 @@ impl Behind {
         Ok(())
     }
 
+    /// The memory that is written from is wanted: what is left is written from a copy, where that is allowed.
+    pub(crate) fn give_way(&mut self, memory_max: Option<u64>) {
+        let source = self.running.as_mut().and_then(|running| running.source.take());
+        let Some(source) = source.filter(|source| memory_max.is_none_or(|most| source.length() <= most)) else {
+            return;
+        };
+        let spare = self.spare.take();
+        let give_way = move || source.give_way(spare);
+        // Without a thread it stays where it is, and the next checkpoint waits.
+        _ = thread::Builder::new().name("pcm-files-copy".to_owned()).spawn(give_way);
+    }
+
     /// Begins to write. The one before has ended.
     pub(crate) fn begin(&mut self, settings: &Settings, task: Task) -> io::Result<()> {
         let progress = Progress::default();
         let rate = settings.rate.map(|rate| share_of(rate, task.ranks));
         self.stall_max = stall_max(rate);
         let writer = Writer {
-            pace: Pace::new(rate, progress.clone()),
+            pace: Pace::new(rate, progress.clone()).polite(NICE),
             progress: progress.clone(),
-            memory_max: settings.memory_max,
             compression: settings.compression,
             keep: settings.keep,
             stall_max: self.stall_max,
@@ -148,6 +151,7 @@ impl Behind {
         let stall_max = self.stall_max;
         underway(|all| all.push((progress.clone(), stall_max)));
         let ended = progress.clone();
+        let source = task.source.as_ref().ok().map(Arc::clone);
         let thread = thread::Builder::new().name("pcm-files".to_owned()).spawn(move || {
             let done = writer.run(task);
             underway(|all| all.retain(|(one, _)| !one.is_same(&ended)));
@@ -155,7 +159,11 @@ impl Behind {
         });
         match thread {
             Ok(thread) => {
-                self.running = Some((thread, progress));
+                self.running = Some(Running {
+                    thread,
+                    progress,
+                    source,
+                });
                 Ok(())
             }
             Err(error) => {
@@ -170,6 +178,7 @@ impl Behind {
 pub(crate) fn finish_all() {
     for (progress, stall_max) in underway(|all| all.clone()) {
         let is_over = || underway(|all| all.iter().all(|(one, _)| !one.is_same(&progress)));
+        progress.hurry();
         wait_for(&progress, stall_max, is_over);
     }
 }
@@ -204,16 +213,9 @@ fn stall_max(rate: Option<NonZeroU64>) -> Duration {
     STALL_MAX.max(Duration::from_secs_f64((STALL_BLOCKS * block).min(1e6)))
 }
 
-/// Memory whose pages are there.
-fn touched(bytes: u64) -> io::Result<MmapMut> {
-    let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
-    MmapOptions::new().len(bytes).populate().map_anon()
-}
-
 struct Writer {
     pace: Pace,
     progress: Progress,
-    memory_max: Option<u64>,
     compression: pcm_checkpoint::Compression,
     keep: usize,
     stall_max: Duration,
@@ -222,8 +224,6 @@ struct Writer {
 
 impl Writer {
     fn run(mut self, task: Task) -> Done {
-        // What is refused is only less polite. `None` is the calling thread.
-        _ = setpriority_process(None::<Pid>, NICE);
         let Task {
             outline,
             rank,
@@ -238,12 +238,12 @@ impl Writer {
             rank,
             compression: self.compression,
         };
-        let (own, spare, pin) = match source.and_then(|source| self.steady(source)) {
-            Ok((memory, pin)) => {
-                let own = write::parts(&outline, memory.bytes(), &sheet, &mut self.pace);
-                (own, memory.into_spare(), pin)
+        let (own, spare) = match source {
+            Ok(source) => {
+                let own = write::parts(&outline, &source, &sheet, &self.pace);
+                (own, source.release())
             }
-            Err(problem) => (Err(problem), None, None),
+            Err(problem) => (Err(problem), None),
         };
         let outcome = match draft {
             Some(draft) => {
@@ -260,31 +260,10 @@ impl Writer {
                 .map_err(|error| format!("rank 0 cannot be told: {error}"))
                 .and(own.map(|_| ())),
         };
-        drop(pin);
         Done {
             outcome,
             written: self.written,
             spare,
-        }
-    }
-
-    /// The image, where it does not change any more.
-    fn steady(&self, source: Source) -> Result<(Steady, Option<Arc<()>>), String> {
-        let (file, bytes, pin) = match source {
-            Source::Own(memory) => return Ok((Steady::Own(memory), None)),
-            Source::Kept { file, bytes, pin } => (file, bytes, pin),
-        };
-        // SAFETY: sealed against becoming shorter, and not written while `pin` lives.
-        let map = unsafe { Mmap::map(&file) }.map_err(|error| format!("its copy cannot be mapped: {error}"))?;
-        if self.memory_max.is_some_and(|most| bytes > most) {
-            return Ok((Steady::Kept(map), Some(pin)));
-        }
-        match touched(bytes) {
-            Ok(mut memory) => {
-                memory.copy_from_slice(&map);
-                Ok((Steady::Own(memory), None))
-            }
-            Err(_) => Ok((Steady::Kept(map), Some(pin))),
         }
     }
 
@@ -300,28 +279,6 @@ impl Writer {
                 // One that cannot be removed only takes room.
                 _ = pcm_checkpoint::remove(&oldest);
             }
-        }
-    }
-}
-
-/// An image that does not change.
-enum Steady {
-    Own(MmapMut),
-    Kept(Mmap),
-}
-
-impl Steady {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Own(memory) => memory,
-            Self::Kept(map) => map,
-        }
-    }
-
-    fn into_spare(self) -> Option<MmapMut> {
-        match self {
-            Self::Own(memory) => Some(memory),
-            Self::Kept(_) => None,
         }
     }
 }

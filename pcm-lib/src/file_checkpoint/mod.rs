@@ -10,12 +10,14 @@ mod outline;
 mod records;
 mod restore;
 mod settings;
+mod source;
 mod write;
 
 pub(crate) use begun::{begin_together, end_together};
-pub(crate) use behind::{Behind, Source, Task, Tell, finish_all};
+pub(crate) use behind::{Behind, Task, Tell, finish_all};
 pub use error::CheckpointError;
 pub(crate) use looks::{Due, Looks, Said};
 pub(crate) use outline::Outline;
 pub(crate) use restore::restore;
 pub(crate) use settings::Settings;
+pub(crate) use source::Source;

@@ -1,7 +1,10 @@
 //! One rank's parts of a checkpoint, written into the directory of the draft from the image of its data. Talks to nobody.
 
-use super::outline::{Outline, Outlined};
-use pcm_checkpoint::{Compression, Content, Contents, Pace, PartRecord, part_file, write_part_paced};
+use super::{
+    outline::{Outline, Outlined},
+    source::Source,
+};
+use pcm_checkpoint::{Compression, Content, Contents, Data, Pace, PartRecord, part_file, write_part_paced};
 use pcm_core::parked::{Contents as Parked, Head, Place, Preamble};
 use std::path::Path;
 
@@ -13,33 +16,63 @@ pub(super) struct Sheet<'a> {
     pub(super) compression: Compression,
 }
 
+/// The bytes of one region.
+struct Region<'a> {
+    source: &'a Source,
+    from: u64,
+    length: u64,
+}
+
+impl Data for Region<'_> {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn copy(&self, from: u64, into: &mut [u8]) {
+        self.source.copy(self.from + from, into);
+    }
+}
+
 /// Writes what this rank has; returns the records by region.
 pub(super) fn parts(
     outline: &Outline,
-    image: &[u8],
+    image: &Source,
     sheet: &Sheet<'_>,
-    pace: &mut Pace,
+    pace: &Pace,
 ) -> Result<Vec<(u32, PartRecord)>, String> {
-    let preamble = Preamble::decode(image).map_err(|error| format!("its copy is no image: {error}"))?;
-    let head = preamble.head_at() as usize..(preamble.head_at() + preamble.head_bytes) as usize;
-    let head = image.get(head).ok_or("its copy is cut short")?;
-    let head = Head::decode(head).map_err(|error| format!("its copy is no image: {error}"))?;
-    let data = image
-        .get(preamble.data_at() as usize..)
-        .ok_or("its copy is cut short")?;
+    let begin = copied(image, 0, Preamble::BYTES as u64)?;
+    let preamble = Preamble::decode(&begin).map_err(|error| format!("its copy is no image: {error}"))?;
+    let head = copied(image, preamble.head_at(), preamble.head_bytes)?;
+    let head = Head::decode(&head).map_err(|error| format!("its copy is no image: {error}"))?;
     let mut records = Vec::new();
     for (outlined, parked) in outline.regions.iter().zip(&head.regions) {
         let Some(place) = place(outlined, &parked.contents, sheet.rank)? else {
             continue;
         };
-        let bytes = data.get(place.offset as usize..(place.offset + place.length) as usize);
-        let bytes = bytes.ok_or_else(|| format!("the copy of {:?} is cut short", outlined.name))?;
-        records.push((outlined.id, part(outlined, bytes, sheet, pace)?));
+        let (from, length) = (preamble.data_at() + place.offset, place.length);
+        if from.checked_add(length).is_none_or(|end| end > image.length()) {
+            return Err(format!("the copy of {:?} is cut short", outlined.name));
+        }
+        let bytes = Region {
+            source: image,
+            from,
+            length,
+        };
+        records.push((outlined.id, part(outlined, &bytes, sheet, pace)?));
     }
     Ok(records)
 }
 
-fn part(outlined: &Outlined, bytes: &[u8], sheet: &Sheet<'_>, pace: &mut Pace) -> Result<PartRecord, String> {
+fn copied(image: &Source, from: u64, length: u64) -> Result<Vec<u8>, String> {
+    if from.checked_add(length).is_none_or(|end| end > image.length()) {
+        return Err("its copy is cut short".to_owned());
+    }
+    let mut bytes = vec![0; length as usize];
+    image.copy(from, &mut bytes);
+    Ok(bytes)
+}
+
+fn part(outlined: &Outlined, bytes: &dyn Data, sheet: &Sheet<'_>, pace: &Pace) -> Result<PartRecord, String> {
     let (rank, compression) = (sheet.rank, sheet.compression);
     let content = match &outlined.contents {
         Contents::Array(array) => Content::Array {

@@ -22,7 +22,7 @@ use pcm_proto::{
 use std::{
     os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
-    sync::atomic::Ordering::Relaxed,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -45,6 +45,8 @@ pub(super) struct Files {
 struct Memory {
     started: &'static Started,
     buffers: Buffers,
+    /// The last checkpoint that the daemon was told of.
+    told: Option<CheckpointId>,
 }
 
 impl Files {
@@ -66,6 +68,7 @@ impl Files {
         let memory = started.map(|started| Memory {
             started,
             buffers: Buffers::default(),
+            told: None,
         });
         let mut files = Self {
             looks: Looks::new(&settings, iteration, started.is_some()),
@@ -107,6 +110,9 @@ impl Files {
     /// this one, and makes it.
     pub(super) fn look(&mut self, registry: &mut Registry, job: &Communicator, begun: u64) -> Result<(), MpiError> {
         self.hear();
+        if self.memory.as_ref().is_some_and(Memory::is_kept_back) {
+            self.behind.give_way(self.settings.memory_max);
+        }
         let said = self.memory.as_ref().map_or_else(
             || Said {
                 is_free: !self.behind.is_busy(),
@@ -270,7 +276,7 @@ impl Files {
     }
 
     /// A copy of this process's own.
-    fn copy(&mut self, registry: &mut Registry, iteration: u64) -> Result<Source, String> {
+    fn copy(&mut self, registry: &mut Registry, iteration: u64) -> Result<Arc<Source>, String> {
         let image = Image::for_checkpoint(registry, iteration).map_err(|error| error.to_string())?;
         let bytes = image.bytes();
         if let Some(most) = self.settings.memory_max.filter(|most| bytes > *most) {
@@ -280,14 +286,20 @@ impl Files {
         }
         let mut memory = self.behind.memory(bytes).map_err(|error| error.to_string())?;
         image.copy_into(&mut memory);
-        Ok(Source::Own(memory))
+        Ok(Arc::new(Source::own(memory)))
     }
 }
 
 impl Memory {
+    /// Whether the next checkpoint could be made, were files not written from where it is to go.
+    fn is_kept_back(&self) -> bool {
+        let orders = &self.started.orders.checkpoints;
+        self.told.is_some_and(|told| orders.is_over(told)) && !self.buffers.is_free(orders)
+    }
+
     /// Copies what is registered and tells the daemon. What one rank cannot keep, the daemon gives up for all.
     fn keep(&mut self, registry: &mut Registry, (rank, ranks): (u32, u32), begun: u64) -> Result<(), String> {
-        let Self { started, buffers } = self;
+        let Self { started, buffers, told } = self;
         let orders = &started.orders.checkpoints;
         let since = Instant::now();
         // Iterations only go on between two checkpoints, so they number them.
@@ -305,6 +317,7 @@ impl Memory {
                 };
                 let files: Vec<_> = file.into_iter().map(AsFd::as_fd).collect();
                 let sent = started.channel.send_with(&AppToDaemon::Checkpoint(kept), &files);
+                *told = sent.is_ok().then_some(id);
                 sent.map_err(|error| {
                     buffers.not_told(buffer);
                     format!("the daemon cannot be told: {error:?}")
@@ -322,10 +335,11 @@ impl Memory {
     }
 
     /// The data of the checkpoint that was kept just now.
-    fn source(&self, id: CheckpointId) -> Result<Source, String> {
+    fn source(&self, id: CheckpointId) -> Result<Arc<Source>, String> {
         let read = self.buffers.read(id);
-        let (file, bytes, pin) = read.map_err(|error| format!("its copy cannot be read: {error}"))?;
-        Ok(Source::Kept { file, bytes, pin })
+        let kept = read.and_then(|(file, _, pin)| Source::kept(&file, pin));
+        kept.map(Arc::new)
+            .map_err(|error| format!("its copy cannot be read: {error}"))
     }
 
     /// Tells the daemon of files that are published.

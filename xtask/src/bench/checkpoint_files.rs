@@ -36,6 +36,16 @@ pub(super) const OVERHEAD: Bench = Bench {
 
 const OVERHEAD_PAIRS: usize = 5;
 
+/// Writing and restarts alone.
+pub(super) const FILES: Bench = Bench {
+    name: "checkpoint-files",
+    about: "part of checkpoint: files against dd and MPI-IO, and restarts from them",
+    run,
+};
+
+/// Seconds between checkpoints of a program whose memory for them is there when it writes files: it ends before one is due.
+const PREPARED: &str = "3600";
+
 const RUN_MAX: Duration = Duration::from_secs(300);
 
 /// Ranks that write, and ranks that go on.
@@ -44,6 +54,18 @@ const RANKS: (&str, &str) = ("2", "3");
 /// Checkpoints of a measured run, and the seconds between two of those that are quoted for.
 const QUOTED_EVERY_S: f64 = 60.0;
 
+fn run(context: &Context) -> Result<Report, Failure> {
+    let cluster = OwnCluster::up(&context.environment, 2)?;
+    let files = std::env::temp_dir().join(format!("pcm-bench-{}", std::process::id()));
+    let mut report = Report::default();
+    let outcome = restarts(context, &cluster, &files, &mut report);
+    // A folder that stays says so itself the next time.
+    _ = fs::remove_dir_all(&files);
+    outcome?;
+    cluster.down()?;
+    Ok(report)
+}
+
 /// Adds its series and ratios.
 pub(super) fn add(
     context: &Context,
@@ -51,22 +73,19 @@ pub(super) fn add(
     files: &Path,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let mib = if context.quick { 64 } else { 2048 };
-    let (pairs, runs) = if context.quick { (1, 1) } else { (7, 2) };
-    restarts(context, cluster, files, (mib, pairs), report)?;
-    overhead(context, cluster, runs, report)
+    restarts(context, cluster, files, report)?;
+    overhead(context, cluster, if context.quick { 1 } else { 2 }, report)
 }
 
-fn restarts(
-    context: &Context,
-    cluster: &OwnCluster<'_>,
-    files: &Path,
-    (mib, pairs): (u32, usize),
-    report: &mut Report,
-) -> Result<(), Failure> {
+fn restarts(context: &Context, cluster: &OwnCluster<'_>, files: &Path, report: &mut Report) -> Result<(), Failure> {
+    let (mib, pairs) = if context.quick { (64, 1) } else { (2048, 7) };
     let series = |name: &str, unit| Samples::new(format!("{mib} MiB: {name}"), unit);
     let mut dd = series("dd with fsync", "s");
     let mut written = series("checkpoint in files, 2 ranks", "s");
+    let mut unprepared = series(
+        "checkpoint in files, 2 ranks, the first of a program that was to make none",
+        "s",
+    );
     let mut hand_written = series("MPI-IO and sync, 2 ranks", "s");
     let (mut restored, mut read) = (
         series("pcm_start, 3 ranks", "s"),
@@ -84,17 +103,22 @@ fn restarts(
         let wrote = write_in_turn(context, cluster, (&kept, &hand), mib, pair % 2 == 0)?;
         dd.push(wrote.dd);
         written.push(wrote.checkpoint);
+        unprepared.push(wrote.unprepared);
         hand_written.push(wrote.by_hand);
         let made = newest(&kept)?;
         let parts = files_of(&made)?;
-        forget(&parts)?;
-        read.push(read_together(&parts)?);
-        forget(&parts)?;
-        let mut command = cluster.pcmctl(&["restart", &made.to_string_lossy(), "-n", RANKS.1]);
-        command.env("KEEPING", "restore");
-        let since = Instant::now();
-        restored.push(number_after(&trial::run(NAME, command, RUN_MAX)?.stdout, "up")?);
-        restart.push(since.elapsed().as_secs_f64());
+        for reads in [pair % 2 == 0, pair % 2 != 0] {
+            forget(&parts)?;
+            if reads {
+                read.push(read_together(&parts)?);
+                continue;
+            }
+            let mut command = cluster.pcmctl(&["restart", &made.to_string_lossy(), "-n", RANKS.1]);
+            command.env("KEEPING", "restore");
+            let since = Instant::now();
+            restored.push(number_after(&trial::run(NAME, command, RUN_MAX)?.stdout, "up")?);
+            restart.push(since.elapsed().as_secs_f64());
+        }
         forget(std::slice::from_ref(&hand))?;
         let mut command = context.environment.command(context.environment.mpi.mpiexec());
         command.args(["-n", RANKS.1]).arg(context.program("pcm-keeping"));
@@ -131,16 +155,21 @@ fn restarts(
     ]);
     report
         .series
-        .extend([dd, written, hand_written, restored, read, restart, by_hand]);
+        .extend([dd, written, unprepared, hand_written, restored, read, restart, by_hand]);
     report
         .remarks
         .push("restart, reading, MPI-IO by hand: each after the files were dropped from the page cache".into());
+    report.remarks.push(
+        "checkpoint in files: of a program started with --checkpoint-every, which has memory for copies from its start"
+            .into(),
+    );
     Ok(())
 }
 
 /// Seconds to write the same bytes.
 struct Wrote {
     by_hand: f64,
+    unprepared: f64,
     dd: f64,
     checkpoint: f64,
 }
@@ -153,26 +182,31 @@ fn write_in_turn(
     mib: u32,
     dd_first: bool,
 ) -> Result<Wrote, Failure> {
-    let write = |mode: &str, word: &str| {
-        let mut command = cluster.pcmctl(&["run", "-n", RANKS.0, "--"]);
+    let write = |mode: &str, word: &str, options: &[&str]| {
+        let mut command = cluster.pcmctl(&["run", "-n", RANKS.0]);
+        command.args(options).arg("--");
         command.env("PCM_CHECKPOINT_DIR", kept).env("KEEPING", mode);
         command.arg(context.program("pcm-keeping"));
         command.args([&mib.to_string(), "1", "5"]).arg(hand);
         number_after(&trial::run(NAME, command, RUN_MAX)?.stdout, word)
     };
-    let by_hand = write("hand", "mpi_io")?;
+    let by_hand = write("hand", "mpi_io", &[])?;
+    let unprepared = write("leave", "files", &[])?;
+    let made = newest(kept)?;
+    fs::remove_dir_all(&made).on("remove", &made)?;
     let before = if dd_first {
         Some(dd_fsync(&kept.join("dd"), mib)?)
     } else {
         None
     };
-    let checkpoint = write("leave", "files")?;
+    let checkpoint = write("leave", "files", &["--checkpoint-every", PREPARED])?;
     let dd = match before {
         Some(took) => took,
         None => dd_fsync(&kept.join("dd"), mib)?,
     };
     Ok(Wrote {
         by_hand,
+        unprepared,
         dd,
         checkpoint,
     })

@@ -28,6 +28,7 @@ const BENCHES: &[Bench] = &[
     agents::BENCH,
     checkpoint::BENCH,
     checkpoint_files::OVERHEAD,
+    checkpoint_files::FILES,
     dynamic::BENCH,
     dynamic::PARTS[0],
     dynamic::PARTS[1],
