@@ -256,6 +256,28 @@ pub enum CheckpointMessage {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
+    /// Node to node: write this part into memory that is offered on the bulk port of the asking node.
+    Put {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Whose.
+        rank: Rank,
+        /// The region on offer.
+        region: [u8; 16],
+        /// The port, at the asking node's address.
+        port: u16,
+    },
+    /// Node to node: it could not be written there.
+    NotPut {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Whose.
+        rank: Rank,
+        /// The region that was on offer.
+        region: [u8; 16],
+        /// Why, for a person.
+        reason: String,
+    },
     /// Node to node: it is not here.
     Gone {
         /// Of which checkpoint.
@@ -287,6 +309,14 @@ mod tests {
         let bytes = b"\x81\xaaCheckpoint\x81\xa4Kept\x97\x01\x08\x07\x02\x04\x64\x05";
         assert_eq!(packet_encode(&kept).unwrap(), bytes);
         assert_eq!(decode::<AppToDaemon>(bytes).unwrap(), kept);
+        let put = CheckpointMessage::Put {
+            id: CheckpointId(8),
+            rank: Rank(2),
+            region: [3; 16],
+            port: 258,
+        };
+        let put_bytes = [b"\x81\xa3Put\x94\x08\x02\xdc\x00\x10", &[3; 16][..], b"\xcd\x01\x02"].concat();
+        assert_eq!(packet_encode(&put).unwrap(), put_bytes);
         let settled = DaemonToApp::Checkpoint(CheckpointOrder::Settled { id: CheckpointId(8) });
         assert_eq!(
             packet_encode(&settled).unwrap(),

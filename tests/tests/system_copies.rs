@@ -1,10 +1,11 @@
 //! Which way copies of checkpoints take between nodes, and that a job comes back from them whichever it was.
 
+use rustix::process::Signal;
 use tests::{
     cluster::{CRASH_PATIENCE, Cluster},
     crashing::{Crashing, kill_node},
     network::Network,
-    skip,
+    processes, skip,
 };
 
 /// Long enough for a few checkpoints and a restart.
@@ -45,6 +46,34 @@ fn copies_come_over_the_link_where_that_is_wanted() {
     cluster.down();
 }
 
+fn with_bulk() -> Cluster {
+    Cluster::place().booted(&["--local", "3"], &[CRASH_PATIENCE, ("PCM_COPIES", "bulk")])
+}
+
+#[test]
+fn copies_come_over_connections_of_their_own_where_that_is_wanted() {
+    let cluster = with_bulk();
+    copies_take(&cluster, "bulk", "PCM_COPIES says so");
+    cluster.down();
+}
+
+#[test]
+fn daemons_that_are_killed_while_they_copy_hold_no_checkpoint_up() {
+    let cluster = with_bulk();
+    let job = Crashing::start(&cluster, &EVERY, LENGTH);
+    job.wait_for("checkpoint_complete", 1);
+    let coordinator = job.coordinator();
+    for node in ["n0", "n1", "n2"].into_iter().filter(|node| *node != coordinator) {
+        let made = job.events("checkpoint_complete").len();
+        let daemon = cluster.daemon_pid(node);
+        processes::send(daemon, Signal::KILL);
+        job.wait_for("checkpoint_complete", made + 2);
+    }
+    job.wait_for("copy_way_changed", 2);
+    job.ends_right();
+    cluster.down();
+}
+
 #[test]
 fn nodes_of_one_machine_whose_networks_are_apart_share_no_memory() {
     let cluster = Cluster::place();
@@ -57,7 +86,7 @@ fn nodes_of_one_machine_whose_networks_are_apart_share_no_memory() {
     let turns = job.events("copy_way_changed");
     for turn in &turns {
         let told = (&turn["way"], &turn["reason"]);
-        assert_eq!(told, (&"link".into(), &"it is on another host".into()), "{turns:?}");
+        assert_eq!(told, (&"bulk".into(), &"it is on another host".into()), "{turns:?}");
     }
     job.ends_right();
     cluster.down();

@@ -12,7 +12,7 @@ const AT_ONCE: usize = 4;
 
 /// A third of what a rank gets that wants the same CPU: a copy of a gigabyte then takes a second and not ten, and a job whose
 /// ranks wait for each other is not held up by the one that lost its CPU.
-const NICENESS: i32 = 5;
+pub(super) const NICENESS: i32 = 5;
 
 static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
 

@@ -13,6 +13,8 @@ pub(super) const COPIES_VARIABLE: &str = "PCM_COPIES";
 pub(super) enum Way {
     /// Block by block over the link.
     Link,
+    /// Over a connection for bulk transfers.
+    Bulk,
     /// Through memory that both daemons have.
     Shared,
 }
@@ -21,6 +23,7 @@ impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Link => "link",
+            Self::Bulk => "bulk",
             Self::Shared => "shared",
         })
     }
@@ -41,7 +44,7 @@ impl AllowedWays {
     pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
             "" => Some(Self::default()),
-            _ => [Way::Link, Way::Shared]
+            _ => [Way::Link, Way::Bulk, Way::Shared]
                 .into_iter()
                 .find(|way| way.to_string() == text)
                 .map(Self),
@@ -52,12 +55,20 @@ impl AllowedWays {
 impl Daemon {
     /// The best way for copies from a node, and why it is none better.
     pub(super) fn copy_way(&self, from: &NodeName) -> (Way, &'static str) {
-        if self.nodes.host(from) != self.nodes.own().host {
-            (Way::Link, "it is on another host")
-        } else if self.kept.allowed.0 < Way::Shared {
-            (Way::Link, "PCM_COPIES says so")
-        } else {
+        let (best, why) = if self.nodes.host(from) == self.nodes.own().host {
             (Way::Shared, "it is on the same host")
+        } else {
+            (Way::Bulk, "it is on another host")
+        };
+        let AllowedWays(allowed) = self.kept.allowed;
+        let (best, why) = if allowed < best {
+            (allowed, "PCM_COPIES says so")
+        } else {
+            (best, why)
+        };
+        match best {
+            Way::Bulk if self.kept.bulk.is_none() => (Way::Link, "no port for bulk transfers could be opened"),
+            best => (best, why),
         }
     }
 

@@ -205,6 +205,8 @@ impl Daemon {
             Event::PartWanted { key, lend } => self.on_part_wanted(key, lend),
             Event::PartLent { key, attempt, lent } => self.on_part_lent(key, attempt, lent),
             Event::PartCopied { key, attempt, copied } => self.on_part_copied(key, attempt, copied),
+            Event::PartOffered { key, attempt, region } => self.on_part_offered(key, attempt, region),
+            Event::PartPut { number, outcome } => self.on_part_put(number, outcome),
             Event::Notice => self.on_notice(),
             Event::Boot(fact) => self.on_boot(fact),
             Event::Filed { job, pieces } => self.on_filed(job, pieces),

@@ -90,6 +90,14 @@ pub(super) enum Event {
         attempt: u64,
         copied: std::io::Result<(Memory, PartTally)>,
     },
+    /// Memory for a copy of a part is on offer.
+    PartOffered {
+        key: PartKey,
+        attempt: u64,
+        region: [u8; 16],
+    },
+    /// A part was written into memory that another daemon offered, or was not.
+    PartPut { number: u64, outcome: Result<(), String> },
     /// SIGTERM: the node will be taken away.
     Notice,
     /// The boot tree has news.

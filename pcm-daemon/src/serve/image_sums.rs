@@ -106,10 +106,10 @@ fn tally(preamble: &Preamble, sums: &[u64]) -> PartTally {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn image(data_bytes: u64) -> Memory {
+    pub(in super::super) fn image(data_bytes: u64) -> Memory {
         let preamble = Preamble {
             head_bytes: 100,
             is_summed: false,

@@ -4,6 +4,7 @@
 
 use super::abandoned::ABANDONED_AFTER;
 use super::beside::{beside, drop_beside};
+use super::bulk::{Bulk, Put, Wanted};
 use super::copy_ways::{AllowedWays, Way};
 use super::daemon::Daemon;
 use super::event::Event;
@@ -73,8 +74,12 @@ pub(super) struct Copying {
     pub(super) others: VecDeque<NodeName>,
     /// Tells what comes of it from what comes of another one of the same part before.
     pub(super) attempt: u64,
-    /// Why it comes over the link, if it does.
-    pub(super) why_link: String,
+    /// How it comes now.
+    pub(super) way: Way,
+    /// Why it comes that way.
+    pub(super) why: String,
+    /// While memory for it is on offer: which region, and as long as this lives.
+    pub(super) offered: Option<([u8; 16], Wanted)>,
 }
 
 /// A copy that is ordered and not begun.
@@ -90,6 +95,9 @@ pub(super) struct KeptParts {
     /// Copies that were ever made here.
     pub(super) copies: u32,
     pub(super) spares: SpareCopies,
+    pub(super) bulk: Option<Bulk>,
+    /// Parts that are being written into memory of other nodes.
+    pub(super) puts: Vec<Put>,
     pub(super) attempts: u64,
     pub(super) allowed: AllowedWays,
     /// How the last copy of a part of a job came from a node.
@@ -391,6 +399,7 @@ impl Daemon {
     pub(super) fn on_checkpoints_node_gone(&mut self, node: &NodeName) {
         self.timers.arm(ABANDONED_AFTER, Timer::Orphans(node.clone()));
         self.kept.queue.retain(|(_, _, _, from, _)| from != node);
+        self.kept.puts.retain(|put| put.node != *node);
         let stopped: Vec<PartKey> = self
             .kept
             .copying
@@ -464,6 +473,15 @@ impl Daemon {
                 checksum,
                 bytes,
             } => self.on_kept_block((job, id, rank), node, (block, image_bytes, checksum), &bytes),
+            CheckpointMessage::Put { id, rank, region, port } => {
+                self.on_put_wanted((job, id, rank), node, (region, port));
+            }
+            CheckpointMessage::NotPut {
+                id,
+                rank,
+                region,
+                reason,
+            } => self.on_not_put((job, id, rank), region, &reason),
             CheckpointMessage::Gone { id, rank, reason } => {
                 let key = (job, id, rank);
                 if self

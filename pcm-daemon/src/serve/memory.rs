@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "maps memory files")]
 
 use memmap2::{MmapMut, MmapOptions};
+use pcm_fabric::bulk::RegionMemory;
 use pcm_proto::parked::IMAGE_BYTES_MAX;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use std::fs::File;
@@ -70,10 +71,33 @@ impl Memory {
         }
     }
 
+    /// Its parts, to be written by whoever has them.
+    pub(super) fn open(self) -> io::Result<(File, MmapMut)> {
+        self.read()?;
+        let map = self.map.into_inner().ok_or(io::ErrorKind::NotFound)?;
+        Ok((self.file, map))
+    }
+
+    /// What [`Self::open`] gave.
+    pub(super) fn opened(file: File, map: RegionMemory) -> Option<Self> {
+        let RegionMemory::Mapped(map) = map else { return None };
+        Some(Self {
+            file,
+            bytes: map.len() as u64,
+            map: OnceLock::from(map),
+        })
+    }
+
     fn make_map(&self) -> io::Result<MmapMut> {
         // SAFETY: the file cannot become shorter. By contract its owner only writes what nobody is meant to read yet;
         // the checksums of what was read are verified.
         unsafe { MmapOptions::new().populate().map_mut(&self.file) }
+    }
+}
+
+impl AsRef<[u8]> for Memory {
+    fn as_ref(&self) -> &[u8] {
+        self.read().unwrap_or_default()
     }
 }
 

@@ -6,6 +6,7 @@ mod agent_messages;
 mod asks;
 mod beside;
 mod boot;
+mod bulk;
 mod checkpoints;
 mod control;
 mod coordinating;

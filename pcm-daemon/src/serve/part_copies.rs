@@ -2,9 +2,11 @@
 //! other nodes' parts. At most a few copies at a time; a copy counts when its checksums are verified.
 //!
 //! A copy takes the best way there is ([`super::copy_ways`]): what a daemon of this host has is borrowed and copied beside the loop;
-//! anything else, and whatever fails, comes block by block over the link. Never decides where a copy goes.
+//! memory for what another host has is offered to
+//! its daemon, which writes into it ([`super::bulk`]); anything else, and whatever fails, comes block by block over the link. Never decides where a copy goes.
 
 use super::beside::{beside, drop_beside};
+use super::bulk::{Bulk, Put, bulk_address};
 use super::copy_ways::Way;
 use super::daemon::Daemon;
 use super::event::Event;
@@ -32,6 +34,9 @@ const OURSELVES: ProcessId = ProcessId(u32::MAX);
 
 /// Copies made at once; the others wait. With the window of each they bound what copying takes of a link.
 const COPIES_AT_ONCE: usize = 2;
+
+/// Parts written to others at once: those of a few partners; more are fetched block by block.
+const PUTS_MAX: usize = 16;
 
 impl Daemon {
     pub(super) fn on_copy_ordered(&mut self, ordered: Ordered) {
@@ -73,9 +78,15 @@ impl Daemon {
         };
         copying.copy = Some((stamp, process, coordinator));
         let attempt = copying.attempt;
-        match self.copy_way(&from) {
-            (Way::Link, why) => self.copy_by_link(key, why),
-            (Way::Shared, _) => {
+        let (way, why) = self.copy_way(&from);
+        if let Some(copying) = self.kept.copying.get_mut(&key) {
+            (copying.way, copying.why) = (way, why.to_owned());
+        }
+        match way {
+            Way::Link => self.copy_by_link(key, why),
+            // Its first block says how long it is.
+            Way::Bulk => self.want_ourselves(key, 1),
+            Way::Shared => {
                 let (events, name) = (self.events.clone(), lending_name(&self.spec.cluster_id, &from));
                 tokio::spawn(async move {
                     let lent = lending::borrow(&name, key).await;
@@ -97,7 +108,9 @@ impl Daemon {
                         copy: None,
                         others,
                         attempt: self.kept.attempts,
-                        why_link: String::new(),
+                        way: Way::Link,
+                        why: String::new(),
+                        offered: None,
                     }))
                 }
                 Err(error) => {
@@ -109,17 +122,120 @@ impl Daemon {
     }
 
     fn copy_by_link(&mut self, key: PartKey, why: &str) {
-        let Some(copying) = self.kept.copying.get_mut(&key) else {
+        if let Some(copying) = self.kept.copying.get_mut(&key) {
+            (copying.way, copying.why) = (Way::Link, why.to_owned());
+            copying.offered = None;
+            self.want_ourselves(key, u64::MAX);
+        }
+    }
+
+    fn want_ourselves(&mut self, key: PartKey, count: u64) {
+        if let Some(copying) = self.kept.copying.get_mut(&key) {
+            // Too many waiting are told by their own deadline.
+            _ = copying.fetch.want(OURSELVES, key.2, vec![BlockRun { first: 0, count }]);
+        }
+        self.fetch_part_on(key);
+    }
+
+    /// How long a part is is known: memory for it is offered.
+    fn offer_part(&mut self, key: PartKey, bytes: u64) {
+        let Some(copying) = self.kept.copying.get(&key) else {
             return;
         };
-        let whole = BlockRun {
-            first: 0,
-            count: u64::MAX,
+        let attempt = copying.attempt;
+        let offered = match &self.kept.bulk {
+            Some(bulk) => self
+                .kept
+                .spares
+                .take(key.0, bytes)
+                .and_then(|memory| bulk.receive(key, attempt, memory)),
+            None => Err(io::ErrorKind::Unsupported.into()),
         };
-        // Too many waiting are told by their own deadline.
-        _ = copying.fetch.want(OURSELVES, key.2, vec![whole]);
-        copying.why_link = why.to_owned();
-        self.fetch_part_on(key);
+        match offered {
+            Ok(wanted) => {
+                if let Some(copying) = self.kept.copying.get_mut(&key) {
+                    // Which region it is comes with the offer.
+                    copying.offered = Some(([0; 16], wanted));
+                }
+            }
+            Err(error) => self.on_part_copied(key, attempt, Err(error)),
+        }
+    }
+
+    /// Memory for a part is on offer: the node that has it is told.
+    pub(super) fn on_part_offered(&mut self, key: PartKey, attempt: u64, region: [u8; 16]) {
+        let Some(port) = self.kept.bulk.as_ref().map(Bulk::port) else {
+            return;
+        };
+        let copying = self.kept.copying.get_mut(&key);
+        let Some(copying) = copying.filter(|copying| copying.attempt == attempt) else {
+            return;
+        };
+        if let Some((known, _)) = &mut copying.offered {
+            *known = region;
+            let (node, (job, id, rank)) = (copying.fetch.node.clone(), key);
+            self.say_checkpoint(&node, job, CheckpointMessage::Put { id, rank, region, port });
+        }
+    }
+
+    /// Another node offers memory for a part.
+    pub(super) fn on_put_wanted(&mut self, key: PartKey, node: &NodeName, (region, port): ([u8; 16], u16)) {
+        let begun = self.begin_put(key, node, (region, port));
+        if let Err(reason) = begun {
+            self.say_not_put(key, node, region, reason);
+        }
+    }
+
+    fn begin_put(&mut self, key: PartKey, node: &NodeName, (region, port): ([u8; 16], u16)) -> Result<(), String> {
+        if self.kept.puts.len() >= PUTS_MAX {
+            return Err(format!("node {} writes {PUTS_MAX} parts already", self.own));
+        }
+        let address = self.peers.address(node).and_then(|address| bulk_address(address, port));
+        let address = address.ok_or_else(|| format!("node {node} has no address"))?;
+        let memory = self.kept.part_for_others(key).map(Arc::clone);
+        let memory = memory.ok_or_else(|| format!("node {} does not hold the part of rank {}", self.own, key.2))?;
+        self.kept.attempts += 1;
+        let number = self.kept.attempts;
+        let bulk = self.kept.bulk.as_ref().ok_or("it has no port for bulk transfers")?;
+        let wanted = bulk
+            .put(number, address, region, memory)
+            .map_err(|error| error.to_string())?;
+        self.kept.puts.push(Put {
+            number,
+            node: node.clone(),
+            key,
+            region,
+            _wanted: wanted,
+        });
+        Ok(())
+    }
+
+    /// A part was written to another node, or could not be; where it could not, that node fetches it.
+    pub(super) fn on_part_put(&mut self, number: u64, outcome: Result<(), String>) {
+        let ended: Vec<Put> = self.kept.puts.extract_if(.., |put| put.number == number).collect();
+        if let (Some(put), Err(reason)) = (ended.into_iter().next(), outcome) {
+            self.say_not_put(put.key, &put.node, put.region, reason);
+        }
+    }
+
+    fn say_not_put(&mut self, (job, id, rank): PartKey, node: &NodeName, region: [u8; 16], reason: String) {
+        let not_put = CheckpointMessage::NotPut {
+            id,
+            rank,
+            region,
+            reason,
+        };
+        self.say_checkpoint(node, job, not_put);
+    }
+
+    /// What was to be written into memory here does not come.
+    pub(super) fn on_not_put(&mut self, key: PartKey, region: [u8; 16], reason: &str) {
+        let copying = self.kept.copying.get_mut(&key);
+        let is_this = |copying: &&mut Copying| copying.offered.as_ref().is_some_and(|(known, _)| *known == region);
+        if let Some(copying) = copying.filter(is_this) {
+            let attempt = copying.attempt;
+            self.on_part_copied(key, attempt, Err(io::Error::other(reason.to_owned())));
+        }
     }
 
     /// The node that has a part lends it, or does not.
@@ -148,12 +264,21 @@ impl Daemon {
             Ok(copied) => copied,
             Err(error) => {
                 tracing::warn!(job = %key.0, rank = %key.2, %error, "a copy of a checkpoint comes over the link");
-                return self.copy_by_link(key, &format!("it cannot be had through memory: {error}"));
+                let way = self.kept.copying.get(&key).map_or(Way::Link, |copying| copying.way);
+                self.kept.attempts += 1;
+                let attempt = self.kept.attempts;
+                if let Some(copying) = self.kept.copying.get_mut(&key) {
+                    // Nothing that is still to come of this attempt counts.
+                    copying.attempt = attempt;
+                }
+                return self.copy_by_link(key, &format!("{way} did not work: {error}"));
             }
         };
         let Some(Copying {
             mut fetch,
             copy: Some(copy),
+            way,
+            why,
             ..
         }) = self.kept.copying.remove(&key)
         else {
@@ -169,7 +294,7 @@ impl Daemon {
                 self.hand_image(ProcessKey { job, process }, rank, None, image);
             }
         }
-        self.note_copy_way((job, epoch), &fetch.node, Way::Shared, "it is on the same host");
+        self.note_copy_way((job, epoch), &fetch.node, way, &why);
         self.start_copies();
     }
 
@@ -240,10 +365,15 @@ impl Daemon {
 
     /// All blocks of a copy came; it counts when its checksums are verified.
     fn on_copy_there(&mut self, key: PartKey, bytes: u64) {
+        let copying = self.kept.copying.get(&key);
+        if copying.is_some_and(|copying| copying.way == Way::Bulk && copying.offered.is_none()) {
+            return self.offer_part(key, bytes);
+        }
         let Some(Copying {
             fetch,
             copy: Some(copy),
-            why_link,
+            way: Way::Link,
+            why,
             ..
         }) = self.kept.copying.remove(&key)
         else {
@@ -253,7 +383,7 @@ impl Daemon {
         if let Some(memory) = Memory::of(fetch.file, bytes) {
             self.hold_copy(key, copy, memory, None);
         }
-        self.note_copy_way((key.0, epoch), &fetch.node, Way::Link, &why_link);
+        self.note_copy_way((key.0, epoch), &fetch.node, Way::Link, &why);
         self.start_copies();
     }
 

@@ -169,6 +169,11 @@ impl Peers {
         }
     }
 
+    /// Where a node is found.
+    pub(super) fn address(&self, node: &NodeName) -> Option<&str> {
+        self.peers.get(node)?.address.as_deref()
+    }
+
     pub(super) fn is_linked(&self, node: &NodeName) -> bool {
         self.peers.get(node).is_some_and(|peer| !peer.links.is_empty())
     }

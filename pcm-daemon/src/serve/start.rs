@@ -2,6 +2,7 @@
 //! opens its sockets, publishes where it listens, and runs the loop.
 
 use super::agent::{listen_to_agent, local_address};
+use super::bulk::Bulk;
 use super::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
 use super::copy_ways::{AllowedWays, COPIES_VARIABLE};
 use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
@@ -107,11 +108,13 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let key = ClusterKey::from_hex(&spec.cluster_id, &spec.key)?;
     let identity = Identity::new(Role::Daemon { node: node.clone() });
     let endpoint = Endpoint::new(key.clone(), identity.clone());
+    let bulk_identity = identity.clone();
     let listener = bind(&endpoint, &spec, past.address.as_deref()).await?;
     let local = LocalEndpoint::new(identity)
         .listen(&local_address(&spec.cluster_id, node))
         .await?;
     let address = address_of(&spec, listener.address());
+    let daemon_ip = listener.address().ip();
     publish(&dir.join("address"), &address)?;
 
     let (events, mut receiver) = mpsc::channel(EVENTS_MAX);
@@ -161,6 +164,10 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     if let Err(error) = lending::open(&lending_name(&daemon.spec.cluster_id, &daemon.own), events.clone()) {
         tracing::warn!(%error, "nodes of this host copy checkpoints over links");
     }
+    let bulk = Bulk::open(daemon_ip, key, bulk_identity, events.clone()).await;
+    daemon.kept.bulk = bulk
+        .inspect_err(|error| tracing::warn!(%error, "checkpoints are copied to other hosts over links"))
+        .ok();
     hear_notice(events.clone())?;
     tokio::spawn(accept(listener, Arc::clone(&links), events.clone()));
     tokio::spawn(accept_local(local, links, events));

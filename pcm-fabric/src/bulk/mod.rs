@@ -2,6 +2,7 @@
 
 mod channel;
 mod ledger;
+mod memory;
 mod regions;
 mod service;
 mod tcp;
@@ -9,6 +10,7 @@ pub mod wire;
 
 pub use channel::Protection;
 pub use ledger::Ledger;
+pub use memory::{RegionMemory, Source};
 pub use regions::Offer;
 #[cfg(feature = "rdma")]
 pub(crate) use regions::{Filling, Opened, Regions};

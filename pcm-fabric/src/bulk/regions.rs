@@ -3,11 +3,15 @@
 
 use super::{
     ledger::Ledger,
+    memory::RegionMemory,
     wire::{Reason, RegionToken},
 };
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     time::Duration,
 };
 use tokio::{
@@ -25,11 +29,12 @@ const REMEMBERED_MAX: usize = 1024;
 const HANDOVER_DEADLINE: Duration = Duration::from_secs(2);
 
 struct Slot {
-    memory: Option<(Vec<u8>, Ledger)>,
+    memory: Option<(RegionMemory, Ledger)>,
     length: u64,
+    here: Arc<AtomicU32>,
     let_go: Arc<Notify>,
     returned: Arc<Notify>,
-    whole: oneshot::Sender<Vec<u8>>,
+    whole: oneshot::Sender<RegionMemory>,
 }
 
 #[derive(Default)]
@@ -54,7 +59,8 @@ impl std::fmt::Debug for Regions {
 #[derive(Debug)]
 pub struct Offer {
     token: RegionToken,
-    whole: oneshot::Receiver<Vec<u8>>,
+    whole: oneshot::Receiver<RegionMemory>,
+    here: Arc<AtomicU32>,
     regions: Regions,
 }
 
@@ -65,8 +71,21 @@ impl Offer {
     }
 
     /// Waits until the region is whole, and gives the memory back; `None` when the deadline passed first.
-    pub async fn filled(mut self, deadline: Duration) -> Option<Vec<u8>> {
+    pub async fn filled(mut self, deadline: Duration) -> Option<RegionMemory> {
         time::timeout(deadline, &mut self.whole).await.ok()?.ok()
+    }
+
+    /// The same as long as blocks come: `None` when none came for `patience`.
+    pub async fn filled_as_it_comes(mut self, patience: Duration) -> Option<RegionMemory> {
+        loop {
+            let before = self.here.load(Relaxed);
+            if let Ok(whole) = time::timeout(patience, &mut self.whole).await {
+                return whole.ok();
+            }
+            if self.here.load(Relaxed) == before {
+                return None;
+            }
+        }
     }
 }
 
@@ -90,8 +109,9 @@ pub(crate) enum Opened {
 pub(crate) struct Filling {
     token: RegionToken,
     regions: Regions,
-    pub(crate) memory: Vec<u8>,
+    pub(crate) memory: RegionMemory,
     pub(crate) ledger: Ledger,
+    here: Arc<AtomicU32>,
     let_go: Arc<Notify>,
 }
 
@@ -100,6 +120,12 @@ impl Filling {
     #[cfg(feature = "rdma")]
     pub(crate) fn token(&self) -> RegionToken {
         self.token
+    }
+
+    /// A block is here, whole and checked.
+    pub(crate) fn note(&mut self, block: u32) {
+        self.ledger.note(block);
+        self.here.fetch_add(1, Relaxed);
     }
 
     /// Another connection wants to go on, or the offer was withdrawn.
@@ -139,10 +165,11 @@ impl Regions {
     }
 
     /// Opens memory to one sender; `None` when too much is on offer or it is too long.
-    pub(crate) fn offer(&self, token: RegionToken, memory: Vec<u8>) -> Option<Offer> {
+    pub(crate) fn offer(&self, token: RegionToken, memory: RegionMemory) -> Option<Offer> {
         let length = u64::try_from(memory.len()).ok()?;
         let ledger = Ledger::new(length)?;
         let (whole, filled) = oneshot::channel();
+        let here = Arc::<AtomicU32>::default();
         let mut table = self.lock();
         if table.slots.len() >= REGIONS_MAX {
             return None;
@@ -150,6 +177,7 @@ impl Regions {
         let slot = Slot {
             memory: Some((memory, ledger)),
             length,
+            here: Arc::clone(&here),
             let_go: Arc::default(),
             returned: Arc::default(),
             whole,
@@ -159,6 +187,7 @@ impl Regions {
         Some(Offer {
             token,
             whole: filled,
+            here,
             regions: self.clone(),
         })
     }
@@ -184,6 +213,7 @@ impl Regions {
                             regions: self.clone(),
                             memory,
                             ledger,
+                            here: Arc::clone(&slot.here),
                             let_go: Arc::clone(&slot.let_go),
                         }));
                     }
@@ -208,7 +238,7 @@ mod tests {
     #[tokio::test]
     async fn a_region_is_given_to_one_connection_at_a_time_and_keeps_what_it_has() {
         let regions = Regions::default();
-        let offer = regions.offer(TOKEN, vec![0; 600_000]).unwrap();
+        let offer = regions.offer(TOKEN, vec![0; 600_000].into()).unwrap();
         let Ok(Opened::Filling(mut first)) = regions.open(TOKEN, 600_000).await else {
             panic!("it is on offer");
         };
@@ -233,9 +263,49 @@ mod tests {
     async fn what_is_not_on_offer_is_refused() {
         let regions = Regions::default();
         assert!(matches!(regions.open(TOKEN, 5).await, Err(Reason::Unknown)));
-        let offer = regions.offer(TOKEN, vec![0; 5]).unwrap();
+        let offer = regions.offer(TOKEN, vec![0; 5].into()).unwrap();
         assert!(matches!(regions.open(TOKEN, 6).await, Err(Reason::Length)));
         drop(offer);
         assert!(matches!(regions.open(TOKEN, 5).await, Err(Reason::Unknown)));
+    }
+
+    #[tokio::test]
+    async fn a_region_is_waited_for_as_long_as_blocks_come() {
+        let regions = Regions::default();
+        let offer = regions.offer(TOKEN, vec![0; 600_000].into()).unwrap();
+        let Ok(Opened::Filling(mut filling)) = regions.open(TOKEN, 600_000).await else {
+            panic!("it is on offer");
+        };
+        let fill = async {
+            for block in 0..2 {
+                time::sleep(Duration::from_millis(60)).await;
+                filling.note(block);
+            }
+            filling
+        };
+        let (whole, filling) = tokio::join!(offer.filled_as_it_comes(Duration::from_millis(100)), fill);
+        assert_eq!(whole, None, "the last block never came");
+        drop(filling);
+        assert!(
+            matches!(regions.open(TOKEN, 600_000).await, Err(Reason::Unknown)),
+            "it is withdrawn"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_mapped_file_is_filled_where_it_is() {
+        let map = memmap2::MmapMut::map_anon(1000).unwrap();
+        let regions = Regions::default();
+        let offer = regions.offer(TOKEN, map.into()).unwrap();
+        let Ok(Opened::Filling(mut filling)) = regions.open(TOKEN, 1000).await else {
+            panic!("it is on offer");
+        };
+        filling.memory[999] = 7;
+        filling.note(0);
+        drop(filling);
+        let Some(RegionMemory::Mapped(map)) = offer.filled(Duration::from_secs(1)).await else {
+            panic!("it is whole, and the map that was offered");
+        };
+        assert_eq!(map[999], 7);
     }
 }

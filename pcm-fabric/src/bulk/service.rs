@@ -1,7 +1,10 @@
 //! What every provider of bulk transfers gives: memory offered by its receiver, filled by one sender, checked, and
 //! gone on with after a broken connection.
 
-use super::wire::{Reason, RegionToken};
+use super::{
+    memory::RegionMemory,
+    wire::{Reason, RegionToken},
+};
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 /// What a transfer took.
@@ -69,14 +72,14 @@ pub trait BulkService: Clone + Send + Sync + 'static {
     fn local(&self) -> Self::Address;
 
     /// Offers memory to one sender; `None` when too much is on offer.
-    fn offer(&self, memory: Vec<u8>) -> Option<Self::Offer>;
+    fn offer(&self, memory: impl Into<RegionMemory>) -> Option<Self::Offer>;
 
     /// Fills a region at `to` with `data`.
-    fn put(
+    fn put<D: AsRef<[u8]> + Send + Sync + 'static>(
         &self,
         to: Self::Address,
         region: RegionToken,
-        data: Arc<Vec<u8>>,
+        data: Arc<D>,
         deadline: Duration,
     ) -> impl Future<Output = Result<PutReport, PutError>> + Send;
 }

@@ -5,6 +5,7 @@
 use super::{
     channel::{Broken, Channel, Protection},
     ledger::Ledger,
+    memory::RegionMemory,
     regions::{Filling, Offer, Opened, Regions},
     service::{BulkService, PutError, PutReport},
     wire::{self, Kind, Reason, RegionToken},
@@ -195,17 +196,17 @@ impl BulkService for TcpBulk {
         self.shared.address
     }
 
-    fn offer(&self, memory: Vec<u8>) -> Option<Offer> {
+    fn offer(&self, memory: impl Into<RegionMemory>) -> Option<Offer> {
         let mut token = [0; 16];
         getrandom::fill(&mut token).ok()?;
-        self.shared.regions.offer(RegionToken(token), memory)
+        self.shared.regions.offer(RegionToken(token), memory.into())
     }
 
-    async fn put(
+    async fn put<D: AsRef<[u8]> + Send + Sync + 'static>(
         &self,
         to: SocketAddr,
         region: RegionToken,
-        data: Arc<Vec<u8>>,
+        data: Arc<D>,
         deadline: Duration,
     ) -> Result<PutReport, PutError> {
         let end = Instant::now() + deadline;
@@ -213,7 +214,7 @@ impl BulkService for TcpBulk {
         let mut pause = RETRY_FIRST;
         let mut last = None;
         loop {
-            let attempt = time::timeout_at(end, self.attempt(to, region, &data, &mut report)).await;
+            let attempt = time::timeout_at(end, self.attempt(to, region, (*data).as_ref(), &mut report)).await;
             let broken = match attempt {
                 Err(_) => return Err(PutError::Deadline { last }),
                 Ok(Ok(())) => return Ok(report),
@@ -324,7 +325,7 @@ async fn receive_blocks(channel: &mut Channel, filling: &mut Filling, patience: 
             .filter(|_| !filling.ledger.has(header.number))
             .ok_or(Broken::Damaged)?;
         channel.payload(&header, &mut filling.memory[range]).await?;
-        filling.ledger.note(header.number);
+        filling.note(header.number);
     }
     Ok(())
 }

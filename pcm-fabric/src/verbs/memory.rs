@@ -4,12 +4,13 @@
 #![allow(unsafe_code, reason = "the device reaches the memory by its address")]
 
 use super::device::Device;
+use crate::bulk::{RegionMemory, Source};
 use rdma_mummy_sys as sys;
 use std::{io, ops::Range, ptr, sync::Arc};
 
 enum Backing {
-    Own(Vec<u8>),
-    Shared(Arc<Vec<u8>>),
+    Own(RegionMemory),
+    Shared(Source),
 }
 
 /// Registered memory.
@@ -29,7 +30,7 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Memory that peers may write into if `is_writable`.
-    pub(super) fn own(device: &Arc<Device>, mut bytes: Vec<u8>, is_writable: bool) -> io::Result<Self> {
+    pub(super) fn own(device: &Arc<Device>, mut bytes: RegionMemory, is_writable: bool) -> io::Result<Self> {
         let start = bytes.as_mut_ptr();
         let access = if is_writable {
             sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0 | sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0
@@ -40,9 +41,9 @@ impl Memory {
     }
 
     /// Memory that the device only reads.
-    pub(super) fn shared(device: &Arc<Device>, bytes: Arc<Vec<u8>>) -> io::Result<Self> {
-        let start = bytes.as_ptr().cast_mut();
-        Self::register(device, start, bytes.len(), Backing::Shared(bytes), 0)
+    pub(super) fn shared(device: &Arc<Device>, bytes: Source) -> io::Result<Self> {
+        let (start, length) = ((*bytes).as_ref().as_ptr().cast_mut(), (*bytes).as_ref().len());
+        Self::register(device, start, length, Backing::Shared(bytes), 0)
     }
 
     fn register(
@@ -108,7 +109,7 @@ impl Memory {
     }
 
     /// Ends the registration and gives the memory back.
-    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+    pub(super) fn into_bytes(mut self) -> RegionMemory {
         match &mut self.backing {
             Backing::Own(bytes) => {
                 let bytes = std::mem::take(bytes);
@@ -116,7 +117,7 @@ impl Memory {
                 drop(self);
                 bytes
             }
-            Backing::Shared(bytes) => bytes.to_vec(),
+            Backing::Shared(bytes) => (**bytes).as_ref().to_vec().into(),
         }
     }
 }

@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     bulk::{
-        BulkService, Ledger, Offer, Protection, PutError, PutReport, Reason, RegionToken, Regions, wire::BLOCK_LENGTH,
+        BulkService, Ledger, Offer, Protection, PutError, PutReport, Reason, RegionMemory, RegionToken, Regions,
+        Source, wire::BLOCK_LENGTH,
     },
     datagram::{Datagram, DatagramLimits, DatagramService as _},
     key::ClusterKey,
@@ -89,7 +90,7 @@ impl RcBulk {
         &self,
         to: UdAddress,
         region: RegionToken,
-        data: &Arc<Vec<u8>>,
+        data: &Source,
         report: &mut PutReport,
     ) -> Result<(), Ended> {
         let transfer = random_number()?;
@@ -181,7 +182,7 @@ struct Writer {
     to: UdAddress,
     transfer: u64,
     length: u64,
-    data: Arc<Vec<u8>>,
+    data: Source,
     key: Option<[u8; KEY_LENGTH]>,
     replies: mpsc::Receiver<Said>,
     remote: (u64, u32),
@@ -197,7 +198,7 @@ impl Writer {
         bulk: &RcBulk,
         to: UdAddress,
         transfer: u64,
-        data: &Arc<Vec<u8>>,
+        data: &Source,
         replies: mpsc::Receiver<Said>,
     ) -> io::Result<Self> {
         let device = &bulk.shared.device;
@@ -207,7 +208,7 @@ impl Writer {
         pair.give(&source);
         let (mut staging, mut key) = (None, None);
         if bulk.shared.protection == Protection::Sealed {
-            let blocks = Arc::new(Memory::own(device, vec![0; WRITES * BLOCK_LENGTH], false)?);
+            let blocks = Arc::new(Memory::own(device, vec![0; WRITES * BLOCK_LENGTH].into(), false)?);
             pair.give(&blocks);
             staging = Some(blocks);
             let mut fresh = [0; KEY_LENGTH];
@@ -222,7 +223,7 @@ impl Writer {
             talk: bulk.shared.talk.clone(),
             to,
             transfer,
-            length: data.len() as u64,
+            length: (**data).as_ref().len() as u64,
             data: Arc::clone(data),
             key,
             replies,
@@ -329,7 +330,7 @@ impl Writer {
             .as_ref()
             .and_then(|ledger| ledger.range(block))
             .ok_or_else(odd)?;
-        let bytes = self.data.get(range.clone()).ok_or_else(odd)?;
+        let bytes = (*self.data).as_ref().get(range.clone()).ok_or_else(odd)?;
         let slot = self.idle.pop().ok_or_else(odd)?;
         let address = self.remote.0 + range.start as u64;
         let check = match &self.staging {
@@ -384,20 +385,21 @@ impl BulkService for RcBulk {
         self.shared.talk.local()
     }
 
-    fn offer(&self, memory: Vec<u8>) -> Option<Offer> {
+    fn offer(&self, memory: impl Into<RegionMemory>) -> Option<Offer> {
         let mut token = [0; 16];
         getrandom::fill(&mut token).ok()?;
-        self.shared.regions.offer(RegionToken(token), memory)
+        self.shared.regions.offer(RegionToken(token), memory.into())
     }
 
-    async fn put(
+    async fn put<D: AsRef<[u8]> + Send + Sync + 'static>(
         &self,
         to: UdAddress,
         region: RegionToken,
-        data: Arc<Vec<u8>>,
+        data: Arc<D>,
         deadline: Duration,
     ) -> Result<PutReport, PutError> {
-        if Ledger::new(data.len() as u64).is_none() {
+        let data: Source = data;
+        if Ledger::new((*data).as_ref().len() as u64).is_none() {
             return Err(PutError::TooLong);
         }
         let end = Instant::now() + deadline;

@@ -11,7 +11,7 @@ use super::{
     ud::UdAddress,
 };
 use crate::{
-    bulk::{Opened, Reason, Regions},
+    bulk::{Opened, Reason, RegionMemory, Regions},
     datagram::{Datagram, DatagramService as _},
 };
 use std::{
@@ -196,12 +196,12 @@ impl Receiving {
     }
 
     /// Registers memory and connects to its writer; gives the memory back when that fails.
-    fn connect(&self, bytes: Vec<u8>, peer: &End) -> Result<Connected, (Vec<u8>, io::Error)> {
+    fn connect(&self, bytes: RegionMemory, peer: &End) -> Result<Connected, (RegionMemory, io::Error)> {
         let length = bytes.len();
         let memory = match Memory::own(&self.device, bytes, true) {
             Ok(memory) => Arc::new(memory),
             // The bytes went with the attempt; what had arrived in them is sent again.
-            Err(error) => return Err((vec![0; length], error)),
+            Err(error) => return Err((vec![0; length].into(), error)),
         };
         let connected = Pair::reliable(&self.device, &self.completions, 16).and_then(|mut pair| {
             pair.give(&memory);
@@ -219,7 +219,7 @@ impl Receiving {
             }
             Err(error) => {
                 let bytes = Arc::try_unwrap(memory).map(Memory::into_bytes);
-                Err((bytes.unwrap_or_else(|_| vec![0; length]), error))
+                Err((bytes.unwrap_or_else(|_| vec![0; length].into()), error))
             }
         }
     }
@@ -244,7 +244,7 @@ impl Receiving {
                 && incoming.protector.open(*block, *check, &mut block_bytes)
                 && (!incoming.protector.is_sealing() || incoming.memory.copy_in(range.start, &block_bytes));
             if is_good {
-                incoming.filling.ledger.note(*block);
+                incoming.filling.note(*block);
             } else {
                 damaged.push(*block);
             }

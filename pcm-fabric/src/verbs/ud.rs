@@ -64,7 +64,7 @@ impl Datagram<UdAddress> {
 impl Ud {
     fn new(device: &Arc<Device>, packet_length: usize) -> io::Result<Self> {
         let slot_length = ORIGIN_LENGTH + packet_length;
-        let memory = Memory::own(device, vec![0; slot_length * (RECEIVES + SENDS)], false)?;
+        let memory = Memory::own(device, vec![0; slot_length * (RECEIVES + SENDS)].into(), false)?;
         let memory = Arc::new(memory);
         let completions = Arc::new(Completions::new(device, RECEIVES + SENDS)?);
         let mut pair = Pair::datagram(device, &completions, RECEIVES.max(SENDS) as u32)?;

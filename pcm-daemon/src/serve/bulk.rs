@@ -1,0 +1,338 @@
+//! The daemon's endpoint for bulk transfers, in a thread of its own and of low priority: no message waits for the sealing of a gigabyte.
+//! Offers memory, and writes parts into memory that others offer. Every transfer ends: when it is whole, when no block came
+//! for a while, when its deadline passed, or when whoever ordered it lets go of it.
+
+use super::beside::{NICENESS, beside};
+use super::event::Event;
+use super::image_sums;
+use super::kept::PartKey;
+use super::memory::Memory;
+use pcm_fabric::bulk::{BulkService, Protection, RegionToken, TcpBulk};
+use pcm_fabric::{ClusterKey, Limits};
+use pcm_proto::checkpoint::PartTally;
+use pcm_proto::handshake::Identity;
+use pcm_proto::ids::NodeName;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+/// Orders on their way; each is of a copy under way, of which there are few.
+const ORDERS_MAX: usize = 256;
+
+/// A region of which no block comes for so long is withdrawn: the sender tries again by itself where a connection broke, and
+/// waits half a second at most before it does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a transfer takes at most, besides its bytes at the rate below; its receiver gives up sooner when nothing comes.
+const PUT_MAX: Duration = Duration::from_secs(20);
+const RATE_MIN: u64 = 10 << 20;
+
+/// Dropped by whoever ordered a transfer and no longer wants it.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    _alive: oneshot::Sender<()>,
+}
+
+enum Order {
+    Receive {
+        key: PartKey,
+        attempt: u64,
+        memory: Memory,
+        unwanted: oneshot::Receiver<()>,
+    },
+    Put {
+        number: u64,
+        to: String,
+        region: RegionToken,
+        memory: Arc<Memory>,
+        unwanted: oneshot::Receiver<()>,
+    },
+}
+
+/// The way to the thread.
+#[derive(Debug)]
+pub(super) struct Bulk {
+    orders: mpsc::Sender<Order>,
+    port: u16,
+}
+
+impl Bulk {
+    /// Opens the endpoint at this address, at a port that the system chooses.
+    pub(super) async fn open(
+        address: IpAddr,
+        key: ClusterKey,
+        identity: Identity,
+        events: mpsc::Sender<Event>,
+    ) -> io::Result<Self> {
+        let (orders, ordered) = mpsc::channel(ORDERS_MAX);
+        let (opened, port) = oneshot::channel();
+        thread::Builder::new().name("pcm-bulk".to_owned()).spawn(move || {
+            _ = rustix::process::nice(NICENESS);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    _ = opened.send(Err(error));
+                    return;
+                }
+            };
+            runtime.block_on(async {
+                let at = SocketAddr::new(address, 0);
+                let bulk = TcpBulk::start(at, key, identity, Protection::Sealed, Limits::default()).await;
+                match bulk {
+                    Ok(bulk) => {
+                        _ = opened.send(Ok(bulk.local().port()));
+                        serve(bulk, ordered, events).await;
+                    }
+                    Err(error) => _ = opened.send(Err(error)),
+                }
+            });
+        })?;
+        let port = port.await.map_err(io::Error::other)??;
+        Ok(Self { orders, port })
+    }
+
+    /// Where others reach it.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Offers memory for a part; what comes of it are the events `PartOffered` and `PartCopied`.
+    pub(super) fn receive(&self, key: PartKey, attempt: u64, memory: Memory) -> io::Result<Wanted> {
+        self.order(|unwanted| Order::Receive {
+            key,
+            attempt,
+            memory,
+            unwanted,
+        })
+    }
+
+    /// Writes a part into a region at `to`; what comes of it is the event `PartPut`.
+    pub(super) fn put(&self, number: u64, to: String, region: [u8; 16], memory: Arc<Memory>) -> io::Result<Wanted> {
+        self.order(|unwanted| Order::Put {
+            number,
+            to,
+            region: RegionToken(region),
+            memory,
+            unwanted,
+        })
+    }
+
+    fn order(&self, order: impl FnOnce(oneshot::Receiver<()>) -> Order) -> io::Result<Wanted> {
+        let (alive, unwanted) = oneshot::channel();
+        let sent = self.orders.try_send(order(unwanted));
+        sent.map_err(|_| io::Error::other("too many transfers are under way"))?;
+        Ok(Wanted { _alive: alive })
+    }
+}
+
+async fn serve(bulk: TcpBulk, mut orders: mpsc::Receiver<Order>, events: mpsc::Sender<Event>) {
+    let mut transfers = JoinSet::new();
+    while let Some(order) = orders.recv().await {
+        while transfers.try_join_next().is_some() {}
+        let (bulk, events) = (bulk.clone(), events.clone());
+        transfers.spawn(async move {
+            match order {
+                Order::Receive {
+                    key,
+                    attempt,
+                    memory,
+                    unwanted,
+                } => {
+                    let told = (key, attempt, &events);
+                    let copied = tokio::select! {
+                        copied = receive(&bulk, memory, told) => copied,
+                        _ = unwanted => return,
+                    };
+                    let _ = events.send(Event::PartCopied { key, attempt, copied }).await;
+                }
+                Order::Put {
+                    number,
+                    to,
+                    region,
+                    memory,
+                    unwanted,
+                } => {
+                    let outcome = tokio::select! {
+                        outcome = put(&bulk, &to, region, memory) => outcome,
+                        _ = unwanted => Err("it is not wanted any more".to_owned()),
+                    };
+                    let _ = events.send(Event::PartPut { number, outcome }).await;
+                }
+            }
+        });
+    }
+}
+
+async fn receive(
+    bulk: &TcpBulk,
+    memory: Memory,
+    (key, attempt, events): (PartKey, u64, &mpsc::Sender<Event>),
+) -> io::Result<(Memory, PartTally)> {
+    let (file, map) = memory.open()?;
+    let offer = bulk
+        .offer(map)
+        .ok_or_else(|| io::Error::other("too much is on offer"))?;
+    let region = offer.token().0;
+    let _ = events.send(Event::PartOffered { key, attempt, region }).await;
+    let whole = offer.filled_as_it_comes(PATIENCE).await;
+    let whole = whole.ok_or_else(|| io::Error::other(format!("nothing came for {} s", PATIENCE.as_secs())))?;
+    let memory = Memory::opened(file, whole).ok_or(io::ErrorKind::InvalidData)?;
+    beside(move || image_sums::verify(&memory).map(|tally| (memory, tally))).await
+}
+
+async fn put(bulk: &TcpBulk, to: &str, region: RegionToken, memory: Arc<Memory>) -> Result<(), String> {
+    let found = tokio::net::lookup_host(to)
+        .await
+        .map_err(|error| error.to_string())?
+        .next();
+    let to = found.ok_or_else(|| format!("{to} is not known"))?;
+    memory.read().map_err(|error| error.to_string())?;
+    let deadline = PUT_MAX + Duration::from_secs(memory.bytes() / RATE_MIN);
+    let report = bulk
+        .put(to, region, memory, deadline)
+        .await
+        .map_err(|error| error.to_string())?;
+    if report.reconnects > 0 {
+        tracing::debug!(
+            ?report,
+            "a copy of a checkpoint went on after its connection had broken"
+        );
+    }
+    Ok(())
+}
+
+/// The address of a node's bulk port.
+pub(super) fn bulk_address(node_address: &str, port: u16) -> Option<String> {
+    let (host, _) = node_address.rsplit_once(':')?;
+    Some(format!("{host}:{port}"))
+}
+
+/// A part that is being written to another node.
+#[derive(Debug)]
+pub(super) struct Put {
+    pub(super) number: u64,
+    pub(super) node: NodeName,
+    pub(super) key: PartKey,
+    pub(super) region: [u8; 16],
+    pub(super) _wanted: Wanted,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::image_sums::tests::image;
+    use super::*;
+    use pcm_proto::handshake::Role;
+    use pcm_proto::ids::{CheckpointId, JobId, Rank};
+    use pcm_proto::parked::BLOCK_BYTES;
+    use std::net::Ipv4Addr;
+
+    const KEY: PartKey = (JobId(1), CheckpointId(2), Rank(3));
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    async fn end() -> (Bulk, mpsc::Receiver<Event>) {
+        let (events, heard) = mpsc::channel(16);
+        let key = ClusterKey::from_hex("5a5a5a5a5a5a5a5a", &"5a".repeat(32)).unwrap();
+        let node = NodeName::new("a").unwrap();
+        let identity = Identity::new(Role::Daemon { node });
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        (Bulk::open(address, key, identity, events).await.unwrap(), heard)
+    }
+
+    async fn next(heard: &mut mpsc::Receiver<Event>) -> Event {
+        let event = tokio::time::timeout(LIMIT, heard.recv()).await;
+        event.unwrap().unwrap()
+    }
+
+    fn there(bulk: &Bulk) -> String {
+        bulk_address("127.0.0.1:1", bulk.port()).unwrap()
+    }
+
+    async fn offered(heard: &mut mpsc::Receiver<Event>) -> [u8; 16] {
+        match next(heard).await {
+            Event::PartOffered { key: KEY, region, .. } => region,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_part_is_written_into_memory_on_offer_and_verified() {
+        let ((from, mut from_heard), (to, mut to_heard)) = (end().await, end().await);
+        let part = image(40 * BLOCK_BYTES + 7);
+        let tally = image_sums::complete(&part).unwrap();
+        let part = Arc::new(part);
+        let _wanted = to.receive(KEY, 5, Memory::new(part.bytes()).unwrap()).unwrap();
+        let region = offered(&mut to_heard).await;
+        let _putting = from.put(9, there(&to), region, Arc::clone(&part)).unwrap();
+        let Event::PartCopied {
+            attempt: 5,
+            copied: Ok((copy, copied)),
+            ..
+        } = next(&mut to_heard).await
+        else {
+            panic!("it is whole");
+        };
+        assert_eq!(copied, tally);
+        assert!(copy.read().unwrap() == part.read().unwrap());
+        let put = next(&mut from_heard).await;
+        assert!(
+            matches!(
+                put,
+                Event::PartPut {
+                    number: 9,
+                    outcome: Ok(())
+                }
+            ),
+            "{put:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_part_that_is_damaged_is_no_copy() {
+        let ((from, _heard), (to, mut to_heard)) = (end().await, end().await);
+        let part = Arc::new(image(BLOCK_BYTES));
+        let _wanted = to.receive(KEY, 5, Memory::new(part.bytes()).unwrap()).unwrap();
+        let region = offered(&mut to_heard).await;
+        let _putting = from.put(9, there(&to), region, part).unwrap();
+        let copied = next(&mut to_heard).await;
+        assert!(matches!(copied, Event::PartCopied { copied: Err(_), .. }), "{copied:?}");
+    }
+
+    #[tokio::test]
+    async fn an_offer_that_nobody_takes_or_wants_is_withdrawn() {
+        let ((from, mut from_heard), (to, mut to_heard)) = (end().await, end().await);
+        let part = Arc::new(image(BLOCK_BYTES));
+        let wanted = to.receive(KEY, 5, Memory::new(part.bytes()).unwrap()).unwrap();
+        let region = offered(&mut to_heard).await;
+        drop(wanted);
+        let refused = loop {
+            let _putting = from.put(9, there(&to), region, Arc::clone(&part)).unwrap();
+            if let Event::PartPut {
+                outcome: Err(reason), ..
+            } = next(&mut from_heard).await
+            {
+                break reason;
+            }
+        };
+        assert!(refused.contains("does not offer"), "{refused}");
+        let _wanted = to.receive(KEY, 6, Memory::new(part.bytes()).unwrap()).unwrap();
+        offered(&mut to_heard).await;
+        let copied = next(&mut to_heard).await;
+        assert!(
+            matches!(
+                copied,
+                Event::PartCopied {
+                    attempt: 6,
+                    copied: Err(_),
+                    ..
+                }
+            ),
+            "{copied:?}"
+        );
+    }
+}
