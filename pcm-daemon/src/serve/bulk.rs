@@ -295,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn a_part_that_is_damaged_is_no_copy() {
         let ((from, _heard), (to, mut to_heard)) = (end().await, end().await);
-        let part = Arc::new(image(BLOCK_BYTES));
+        let part = Arc::new(image(BLOCK_BYTES + 9));
         let _wanted = to.receive(KEY, 5, Memory::new(part.bytes()).unwrap()).unwrap();
         let region = offered(&mut to_heard).await;
         let _putting = from.put(9, there(&to), region, part).unwrap();
@@ -306,7 +306,7 @@ mod tests {
     #[tokio::test]
     async fn an_offer_that_nobody_takes_or_wants_is_withdrawn() {
         let ((from, mut from_heard), (to, mut to_heard)) = (end().await, end().await);
-        let part = Arc::new(image(BLOCK_BYTES));
+        let part = Arc::new(image(BLOCK_BYTES + 9));
         let wanted = to.receive(KEY, 5, Memory::new(part.bytes()).unwrap()).unwrap();
         let region = offered(&mut to_heard).await;
         drop(wanted);
