@@ -4,9 +4,14 @@ use super::daemon::Daemon;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use std::fmt;
+use std::time::Duration;
 
 /// Names the best way that may be taken, for measurements and tests; set it for `pcmctl up`.
 pub(super) const COPIES_VARIABLE: &str = "PCM_COPIES";
+
+/// A node from which a bulk transfer failed is asked for blocks for so long: where a firewall is in the way, each try costs five
+/// seconds.
+const BULK_AGAIN: Duration = Duration::from_secs(120);
 
 /// A way, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,9 +72,15 @@ impl Daemon {
             (best, why)
         };
         match best {
+            Way::Bulk if self.has_bulk_failed(from) => (Way::Link, "bulk transfers from there failed lately"),
             Way::Bulk if self.kept.bulk.is_none() => (Way::Link, "no port for bulk transfers could be opened"),
             best => (best, why),
         }
+    }
+
+    fn has_bulk_failed(&self, from: &NodeName) -> bool {
+        let failed = self.kept.bulk_failed.get(from);
+        failed.is_some_and(|at| at.elapsed() < BULK_AGAIN)
     }
 
     /// A copy came; who looks at the events sees when others come another way.

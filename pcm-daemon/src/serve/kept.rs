@@ -30,6 +30,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// A part of a checkpoint: which job's, which checkpoint's, whose.
 pub(super) type PartKey = (JobId, CheckpointId, Rank);
@@ -96,6 +97,8 @@ pub(super) struct KeptParts {
     pub(super) copies: u32,
     pub(super) spares: SpareCopies,
     pub(super) bulk: Option<Bulk>,
+    /// Nodes from which bulk transfers did not work, and when.
+    pub(super) bulk_failed: BTreeMap<NodeName, Instant>,
     /// Parts that are being written into memory of other nodes.
     pub(super) puts: Vec<Put>,
     pub(super) attempts: u64,

@@ -270,6 +270,10 @@ impl Daemon {
                 if let Some(copying) = self.kept.copying.get_mut(&key) {
                     // Nothing that is still to come of this attempt counts.
                     copying.attempt = attempt;
+                    if way == Way::Bulk {
+                        let node = copying.fetch.node.clone();
+                        self.kept.bulk_failed.insert(node, Instant::now());
+                    }
                 }
                 return self.copy_by_link(key, &format!("{way} did not work: {error}"));
             }
