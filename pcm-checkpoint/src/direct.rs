@@ -1,6 +1,7 @@
 //! Reading and writing past the page cache, where the file system can: data that is written or read once would only be
 //! copied there, into fresh pages, which costs the CPUs more than the disk needs for it.
 
+use memmap2::{Advice, MmapMut, MmapOptions};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -14,23 +15,32 @@ pub(crate) const PIECE_BYTES: usize = 4 << 20;
 /// Less than this is not worth it, nor threads.
 pub(crate) const WORTH_BYTES: u64 = 8 << 20;
 
-/// Memory that begins where direct transfers may.
+/// The size of large pages where they are smallest; a multiple of [`ALIGNMENT`].
+const LARGE_PAGE: usize = 2 << 20;
+
+/// Memory that begins where direct transfers may, in large pages where the system has them: a disk takes so many pieces of
+/// memory in a request and no more, and requests of small pages are too short for its full rate.
 #[derive(Debug)]
 pub(crate) struct Aligned {
-    memory: Vec<u8>,
+    memory: MmapMut,
     first: usize,
 }
 
 impl Aligned {
     /// At least so many bytes.
-    pub(crate) fn new(bytes: usize) -> Self {
-        let memory = vec![0; bytes.next_multiple_of(ALIGNMENT) + ALIGNMENT];
-        let first = memory.as_ptr().align_offset(ALIGNMENT);
-        Self { memory, first }
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
+        let length = bytes.next_multiple_of(LARGE_PAGE) + LARGE_PAGE;
+        let memory = MmapOptions::new().len(length).map_anon()?;
+        if bytes >= LARGE_PAGE / 2 {
+            // Without them it is only slower.
+            _ = memory.advise(Advice::HugePage);
+        }
+        let first = memory.as_ptr().align_offset(LARGE_PAGE);
+        Ok(Self { memory, first })
     }
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        let end = self.memory.len() - ALIGNMENT + self.first;
+        let end = self.memory.len() - LARGE_PAGE + self.first;
         &mut self.memory[self.first..end]
     }
 }

@@ -248,17 +248,21 @@ impl<'a> Blocks<'a> {
 
     fn work(&self) {
         let length = self.plain.length();
-        let mut buffer = None;
-        while held(&self.failed).is_none() {
-            let at = self.next.fetch_add(1, Relaxed) * BLOCK_BYTES;
-            if at >= length {
-                return;
+        let outcome = || -> io::Result<()> {
+            // No block is longer than the first.
+            let mut buffer = Aligned::new(length.min(BLOCK_BYTES) as usize)?;
+            while held(&self.failed).is_none() {
+                let at = self.next.fetch_add(1, Relaxed) * BLOCK_BYTES;
+                if at >= length {
+                    break;
+                }
+                let bytes = (length - at).min(BLOCK_BYTES) as usize;
+                self.block(at, &mut buffer.bytes()[..bytes])?;
             }
-            let bytes = (length - at).min(BLOCK_BYTES) as usize;
-            let buffer = buffer.get_or_insert_with(|| Aligned::new(bytes));
-            if let Err(error) = self.block(at, &mut buffer.bytes()[..bytes]) {
-                held(&self.failed).get_or_insert(error);
-            }
+            Ok(())
+        };
+        if let Err(error) = outcome() {
+            held(&self.failed).get_or_insert(error);
         }
     }
 

@@ -149,7 +149,11 @@ impl PartReader {
         let this = &*self;
         let work = |buffer: &mut Option<Aligned>| {
             // A block beyond the piece's beginning and end, and the sector after that.
-            let buffer = buffer.get_or_insert_with(|| Aligned::new(piece_bytes as usize + ALIGNMENT));
+            if buffer.is_none() {
+                let made = Aligned::new(piece_bytes as usize + ALIGNMENT);
+                *buffer = Some(made.map_err(|error| self.damage(Fault::Unreadable(error)))?);
+            }
+            let Some(buffer) = buffer else { return Ok(()) };
             std::iter::from_fn(&next).try_for_each(|piece| this.read_piece(&direct, piece, buffer.bytes()))
         };
         let outcome = thread::scope(|scope| {
