@@ -60,7 +60,7 @@ impl Fetch {
     pub(super) fn new(node: NodeName) -> io::Result<Self> {
         Ok(Self {
             node,
-            file: empty_file()?,
+            file: empty_file("pcm-fetched")?,
             image_bytes: None,
             here: BlockSet::default(),
             queue: BlockSet::default(),

@@ -23,7 +23,7 @@ pub(super) struct Memory {
 impl Memory {
     /// A fresh one; its pages come when it is written.
     pub(super) fn new(bytes: u64) -> io::Result<Self> {
-        let file = empty_file()?;
+        let file = empty_file("pcm-copy")?;
         set_length(&file, bytes)?;
         Ok(Self {
             file,
@@ -101,10 +101,10 @@ impl AsRef<[u8]> for Memory {
     }
 }
 
-/// A memory file of no length yet.
-pub(super) fn empty_file() -> io::Result<File> {
+/// A memory file of no length yet; others see its name among the open files of this process.
+pub(super) fn empty_file(name: &str) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    Ok(File::from(memfd_create("pcm-copy", flags)?))
+    Ok(File::from(memfd_create(name, flags)?))
 }
 
 /// Gives an empty file its length, for good.
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_could_be_cut_or_has_another_length_is_not_taken() {
-        let file = empty_file().unwrap();
+        let file = empty_file("test").unwrap();
         ftruncate(&file, 5000).unwrap();
         assert!(Memory::of(file, 5000).is_none(), "it could be cut");
         let made = Memory::new(5000).unwrap();
