@@ -13,6 +13,10 @@ const RANKS_MAX: usize = 8;
 /// The round from which on nothing may grow.
 const MEASURED_FROM: u32 = 10;
 
+/// Changes that a relaunch may have saved: in some thousand, one connection of MPI's tcp transport is not made, its ranks do
+/// not come back, and the change is carried out by relaunch (docs/decisions/0015).
+const RESCUED_MAX: u32 = 1;
+
 /// A leaver is gone so soon after the commit.
 const GONE_MAX_MS: f64 = 200.0;
 
@@ -131,7 +135,7 @@ fn fifty_random_changes(program: &str) {
     let cluster = Cluster::up(4);
     let job = Malleable::start(&cluster, program, 3, 20_000, 300);
     let mut closing = Vec::new();
-    let mut measured = None;
+    let (mut measured, mut measured_from, mut rescued) = (None, MEASURED_FROM, 0);
     for round in 1..=50 {
         let before = job.ranks();
         let done = change_at_random(&job, &mut random, round);
@@ -145,12 +149,35 @@ fn fifty_random_changes(program: &str) {
                 "round {round}: {gone:?} left and is still there"
             );
         }
-        closing.push(phase_ms(&done, "closing"));
-        if round == MEASURED_FROM {
+        if done["mode"] == "relaunch" {
+            println!("round {round} was rescued by a relaunch: {done}\n{}", cluster.logs());
+            (measured, measured_from, rescued) = (None, round + MEASURED_FROM, rescued + 1);
+        } else {
+            closing.push(phase_ms(&done, "closing"));
+        }
+        if round >= measured_from && measured.is_none() {
             measured = Some((after[0].pid, held_by(after[0].pid)));
         }
     }
-    let (pid, (memory, descriptors, maps)) = measured.expect("ten rounds have passed");
+    assert!(rescued <= RESCUED_MAX, "{rescued} changes were rescued by relaunches");
+    match measured {
+        Some(then) => expect_no_growth(&job, then),
+        None => println!("saved too late for growth to be seen"),
+    }
+    closing.sort_by(f64::total_cmp);
+    let (median, longest) = (closing[closing.len() / 2], closing[closing.len() - 1]);
+    println!("closing: median {median} ms, longest {longest} ms");
+    assert!(median <= GONE_MAX_MS, "leavers are gone late: {closing:?}");
+    // One rank does the rest fastest where ranks outnumber CPUs.
+    if job.ranks().len() > 1 {
+        job.resize(1);
+    }
+    job.ends_right();
+    cluster.down();
+}
+
+/// Holds what rank 0 has against what it had, and that it is still the same process.
+fn expect_no_growth(job: &Malleable<'_>, (pid, (memory, descriptors, maps)): (u32, (u64, usize, usize))) {
     assert_eq!(job.ranks()[0].pid, pid, "rank 0 stayed");
     let (memory_now, descriptors_now, maps_now) = held_by(pid);
     println!("memory {memory} to {memory_now} KiB");
@@ -165,15 +192,6 @@ fn fifty_random_changes(program: &str) {
         "{descriptors} to {descriptors_now} descriptors"
     );
     assert!(maps_now <= maps + 8, "{maps} to {maps_now} mappings");
-    closing.sort_by(f64::total_cmp);
-    println!("closing: median {} ms, longest {} ms", closing[25], closing[49]);
-    assert!(closing[25] <= GONE_MAX_MS, "leavers are gone late: {closing:?}");
-    // One rank does the rest fastest where ranks outnumber CPUs.
-    if job.ranks().len() > 1 {
-        job.resize(1);
-    }
-    job.ends_right();
-    cluster.down();
 }
 
 fn phase_ms(done: &serde_json::Value, phase: &str) -> f64 {

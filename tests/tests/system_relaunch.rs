@@ -65,12 +65,21 @@ fn each_verb_by_relaunch_ends_with_the_same_numbers_and_leaves_nothing_parked() 
 
 #[test]
 fn a_live_reconfiguration_whose_ranks_hang_becomes_a_relaunch_from_salvaged_data() {
+    is_carried_out_although_ranks_hang("auto");
+}
+
+#[test]
+fn what_was_to_be_done_live_or_not_at_all_is_done_by_the_relaunch_that_saves_ranks_that_hang() {
+    is_carried_out_although_ranks_hang("live");
+}
+
+fn is_carried_out_although_ranks_hang(mode: &str) {
     let mut cluster = Cluster::place();
     let limits = "meet_max=300,settle_max=300";
     let up = cluster.boot_with(&["--local", "3"], &[("PCM_LIMITS", limits)]);
     assert!(up.status.success(), "{up:?}");
     let job = job(&cluster, "3", &["1500", "2000", "hang"]);
-    let done = cluster.json(&["migrate", "1", "--rank", "0", "--to", "n2"]);
+    let done = cluster.json(&["migrate", "1", "--rank", "0", "--to", "n2", "--mode", mode]);
     assert_eq!(
         (done["plan"].as_str(), done["mode"].as_str()),
         (Some("migrate"), Some("relaunch")),

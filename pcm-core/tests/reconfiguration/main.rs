@@ -10,7 +10,7 @@ use pcm_core::reconfiguration::record::Stage;
 use pcm_core::reconfiguration::refusal::{PlanError, Refused};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, Rank, Term};
-use pcm_proto::layout::{ModeWanted, PlanKind, Seat};
+use pcm_proto::layout::{Mode, ModeWanted, PlanKind, Seat};
 use pcm_proto::reconfiguration::{
     AbortReason, Answer, Attempt, Decision, Failure, LeaseMessage, Loss, Order, Phase, ReconfigurationMessage, Reign,
 };
@@ -294,7 +294,7 @@ fn a_live_reconfiguration_that_cannot_join_is_followed_by_a_relaunch_from_the_sa
 }
 
 #[test]
-fn a_process_stuck_in_mpi_is_saved_by_a_relaunch_in_the_old_places() {
+fn a_process_stuck_in_mpi_is_saved_by_a_relaunch_that_does_what_was_ordered() {
     let mut table = Table::new(&["a", "b"], &[]);
     table.silent.insert(ProcessId(1));
     let mut request = migrate(2, 1, "c");
@@ -302,10 +302,13 @@ fn a_process_stuck_in_mpi_is_saved_by_a_relaunch_in_the_old_places() {
     table.request("a", request);
     table.pass(table.limits.meet_max + table.limits.settle_max);
     assert_eq!(reconfigured(&table).len(), 1, "{:#?}", table.reports);
-    assert_eq!(reconfigured(&table)[0].plan, "relaunch");
+    assert_eq!(
+        (reconfigured(&table)[0].plan.as_str(), reconfigured(&table)[0].mode),
+        ("migrate", Mode::Relaunch)
+    );
     assert_eq!(
         table.alive.values().cloned().collect::<Vec<NodeName>>(),
-        [node("a"), node("b")]
+        [node("a"), node("c")]
     );
     assert!(
         table.ended_by_force.contains(&ProcessId(1)),

@@ -7,7 +7,7 @@ use pcm_core::reconfiguration::effects::Input;
 use pcm_core::reconfiguration::record::Stage;
 use pcm_core::reconfiguration::refusal::Refused;
 use pcm_proto::ids::{NodeName, ProcessId};
-use pcm_proto::layout::{ModeWanted, PlanRequest};
+use pcm_proto::layout::{Mode, ModeWanted, PlanRequest};
 use pcm_proto::reconfiguration::{AbortReason, Answer, Decision, Failure, Order, Phase, ReconfigurationMessage};
 
 fn is_prepared(message: &ReconfigurationMessage) -> bool {
@@ -196,7 +196,10 @@ fn whoever_is_asked_while_its_own_ranks_stand_lets_nobody_go() {
     });
     assert!(answered && stands(&table, 1));
     table.pass(table.limits.settle_max + table.limits.resend_every);
-    assert_eq!(reconfigured(&table)[0].plan, "relaunch");
+    assert_eq!(
+        (reconfigured(&table)[0].plan.as_str(), reconfigured(&table)[0].mode),
+        ("migrate", Mode::Relaunch)
+    );
     assert!(losses(&table).is_empty() && comes_to_rest(&mut table));
 }
 

@@ -20,12 +20,8 @@ static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
 pub(super) async fn beside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let _place = PLACES.acquire().await.map_err(io::Error::other)?;
     let (done, result) = oneshot::channel();
-    thread::Builder::new().name("pcm-beside".to_owned()).spawn(move || {
-        // Of this thread alone. Refused where the daemon is as nice already; then it goes on as it is.
-        _ = rustix::process::nice(NICENESS);
-        // Who waited for it may be gone.
-        _ = done.send(work());
-    })?;
+    // Who waited for it may be gone.
+    start(move || _ = done.send(work()))?;
     result
         .await
         .unwrap_or_else(|_| Err(io::Error::other("its thread broke down")))
@@ -36,11 +32,17 @@ pub(super) fn drop_beside(memory: Vec<Arc<Memory>>) {
     if memory.is_empty() {
         return;
     }
-    let spawned = thread::Builder::new().name("pcm-beside".to_owned()).spawn(move || {
-        _ = rustix::process::nice(NICENESS);
-        drop(memory);
-    });
-    if let Err(error) = spawned {
+    if let Err(error) = start(move || drop(memory)) {
         tracing::debug!(%error, "memory was given back in the loop");
     }
+}
+
+fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = thread::Builder::new().name("pcm-beside".to_owned());
+    let started = thread.spawn(move || {
+        // Of this thread alone. Refused where the daemon is as nice already; then it goes on as it is.
+        _ = rustix::process::nice(NICENESS);
+        work();
+    });
+    started.map(drop)
 }

@@ -55,6 +55,7 @@ mod series;
 mod shutdown;
 mod sight;
 mod spare_copies;
+mod standing;
 mod start;
 mod timers;
 mod traces;

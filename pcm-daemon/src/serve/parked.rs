@@ -3,6 +3,7 @@
 
 use super::daemon::Daemon;
 use super::fetch::{ASK_AGAIN, Fetch, Unfit, block_checksum};
+use super::standing::standing;
 use super::timers::Timer;
 use crate::keeper_link::HandedImage;
 use pcm_core::reconfiguration::{effects::Input, meet_order};
@@ -233,7 +234,8 @@ impl Daemon {
             let progress = &local.handle.page().page().head.progress;
             (progress.table.load(Acquire), progress.stretches.load(Acquire))
         });
-        tracing::warn!(job = %key.job, process = %key.process, "a process does not come back from MPI: its data is salvaged");
+        let stands = local.map(|local| standing(local.handle.pid()));
+        tracing::warn!(job = %key.job, process = %key.process, stands, "a process does not come back from MPI: its data is salvaged");
         self.parked.salvaged.insert(key);
         let stretches = u32::try_from(stretches).unwrap_or(u32::MAX);
         self.keeper.order(DaemonToKeeper::Salvage { key, table, stretches });

@@ -369,17 +369,18 @@ impl Daemon {
 
     /// All blocks of a copy came; it counts when its checksums are verified.
     fn on_copy_there(&mut self, key: PartKey, bytes: u64) {
-        let copying = self.kept.copying.get(&key);
-        if copying.is_some_and(|copying| copying.way == Way::Bulk && copying.offered.is_none()) {
-            return self.offer_part(key, bytes);
+        match self
+            .kept
+            .copying
+            .get(&key)
+            .map(|copying| (copying.way, &copying.offered))
+        {
+            Some((Way::Bulk, None)) => return self.offer_part(key, bytes),
+            Some((Way::Link, _)) => (),
+            _ => return,
         }
-        let Some(Copying {
-            fetch,
-            copy: Some(copy),
-            way: Way::Link,
-            why,
-            ..
-        }) = self.kept.copying.remove(&key)
+        let copying = self.kept.copying.remove(&key);
+        let Some((fetch, copy, why)) = copying.and_then(|copying| Some((copying.fetch, copying.copy?, copying.why)))
         else {
             return;
         };

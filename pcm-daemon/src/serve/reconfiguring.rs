@@ -4,6 +4,7 @@
 use super::control::Requester;
 use super::daemon::Daemon;
 use super::journal::Record;
+use super::standing::standing;
 use super::timers::Timer;
 use node_log::Shortened;
 use pcm_core::job::{coordinator, participant, worlds};
@@ -190,6 +191,7 @@ impl Daemon {
                 }
                 Effect::DropParked { attempt } => self.drop_parked(job, attempt),
                 Effect::EndProcess { process, cause } => {
+                    self.note_standing(job, process, cause);
                     let grace_ms = if cause == EndCause::Lost { LOST_GRACE_MS } else { 0 };
                     let message = JobMessage::EndProcesses {
                         processes: vec![process],
@@ -201,6 +203,15 @@ impl Daemon {
                 Effect::ArmTimer { timer, after } => self.timers.arm(after, Timer::Reform(job, Box::new(timer))),
                 Effect::Report(report) => self.on_reform_report(job, report),
             }
+        }
+    }
+
+    /// A newcomer that is ended may be the one for which a meeting failed.
+    fn note_standing(&self, job: JobId, process: ProcessId, cause: EndCause) {
+        let local = self.parts.get(&job).and_then(|part| part.locals.get(&process));
+        if let (EndCause::Aborted | EndCause::LeftLate, Some(local)) = (cause, local) {
+            let stands = standing(local.handle.pid());
+            tracing::info!(%job, %process, ?cause, stands, "a process is ended");
         }
     }
 

@@ -277,7 +277,8 @@ impl Close {
         }
     }
 
-    /// The same plan by relaunch, or, where a node of it is away or only a live one was wanted, the old places.
+    /// The same plan by relaunch, which does what was ordered while the ranks start anew in any case; the old places where
+    /// a node of the plan is away.
     fn relaunch(&self, step: &Step<'_>) -> Option<(Plan, Fresh)> {
         let own = step.record.coordinator.as_ref()?;
         let fresh = Fresh {
@@ -286,7 +287,7 @@ impl Close {
         };
         let plan = &self.course.plan;
         let is_away = plan.new.nodes().iter().any(|node| step.absent.contains_key(node));
-        let to = match is_away || self.course.wanted == ModeWanted::Live {
+        let to = match is_away {
             true => RelaunchTo::OldPlaces,
             false => RelaunchTo::Planned,
         };
