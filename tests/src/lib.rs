@@ -5,6 +5,7 @@ pub mod agents;
 pub mod background;
 pub mod binaries;
 pub mod browser;
+pub mod c_program;
 pub mod cluster;
 pub mod crashing;
 pub mod heat2d;

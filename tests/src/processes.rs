@@ -42,6 +42,15 @@ pub fn parent(pid: u32) -> u32 {
     rest.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
+/// User and system time that a process has had, in hundredths of a second; nothing of one that ended.
+pub fn cpu_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    (fields.next()? != "Z").then_some(())?;
+    let [user, system] = [fields.nth(10)?, fields.next()?].map(|ticks| ticks.parse::<u64>().ok());
+    Some(user? + system?)
+}
+
 /// The processes that this one started.
 pub fn children(pid: u32) -> Vec<u32> {
     all().filter(|child| parent(*child) == pid).collect()

@@ -2,11 +2,13 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
-use std::{fs, path::Path, path::PathBuf, process::Command};
+use std::fs;
 use tests::{
     background::Background,
+    c_program::compiled,
     cluster::{Cluster, LIMIT},
-    limited, processes, wait,
+    processes::{self, cpu_ticks},
+    wait,
 };
 
 /// A job of `programs/spares.c` that keeps spares.
@@ -18,7 +20,7 @@ struct Job {
 impl Job {
     fn start(nodes: u32, spares: u32, children: u32) -> Self {
         let cluster = Cluster::up(nodes);
-        let program = compiled(&cluster);
+        let program = compiled("programs/spares.c", cluster.files());
         let mut command = cluster.pcmctl(&["run", "-n", "1", "--spares", &spares.to_string(), "--"]);
         command.arg(&program).arg(children.to_string());
         command.env("SPARES_TEST", "of the job");
@@ -78,34 +80,13 @@ impl Job {
     }
 }
 
-fn compiled(cluster: &Cluster) -> PathBuf {
-    let program = cluster.files().join("spares-program");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/spares.c");
-    let compiler = std::env::var_os("MPICC").unwrap_or_else(|| "mpicc".into());
-    let mut compile = Command::new(compiler);
-    let outcome = limited::run(compile.arg("-O1").arg("-o").arg(&program).arg(source), LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    program
-}
-
-/// Clock ticks that a process has had.
-fn ticks(pid: u32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    let fields: Vec<&str> = rest.split(' ').collect();
-    [11, 12]
-        .iter()
-        .filter_map(|field| fields.get(*field)?.parse::<u64>().ok())
-        .sum()
-}
-
 #[test]
 fn a_spawn_takes_a_spare_and_the_child_sees_what_any_child_sees() {
     let mut job = Job::start(2, 2, 3);
     let first = job.spawn(0);
     let spares = job.ready(2);
     assert!(!spares.contains(&first));
-    let before: Vec<u64> = spares.iter().map(|pid| ticks(*pid)).collect();
+    let before: Vec<Option<u64>> = spares.iter().map(|pid| cpu_ticks(*pid)).collect();
     let taken = job.spawn(1);
     assert!(spares.contains(&taken), "{taken} is none of {spares:?}");
     let other = spares.iter().position(|pid| *pid != taken).expect("another");
@@ -115,7 +96,7 @@ fn a_spawn_takes_a_spare_and_the_child_sees_what_any_child_sees() {
         "renewed: {again:?}"
     );
     assert!(
-        ticks(spares[other]) <= before[other] + 1,
+        cpu_ticks(spares[other]) <= before[other].map(|ticks| ticks + 1),
         "a spare that waits takes no CPU time"
     );
     let third = job.spawn(2);

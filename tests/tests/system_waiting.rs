@@ -1,7 +1,9 @@
 //! How ranks wait inside MPI: the results are the same in every manner, and a polite one leaves its CPU.
 
 use std::time::Duration;
-use tests::{background::Background, binaries::built, cluster::Cluster, heat2d::Closing, limited, wait};
+use tests::{
+    background::Background, binaries::built, cluster::Cluster, heat2d::Closing, limited, processes::cpu_ticks, wait,
+};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -40,11 +42,12 @@ fn cpu_while_waiting(manner: &str, waited: Duration) -> f64 {
         let outcome = cluster.run(&["ps", "1", "--json"]);
         let ps: serde_json::Value = serde_json::from_str(&outcome.stdout).ok()?;
         let first = ps["ranks"].as_array()?.iter().find(|row| row["rank"] == 0)?;
-        (first["call"] == "Recv").then(|| first["pid"].as_u64())?
+        let pid = (first["call"] == "Recv").then(|| first["pid"].as_u64())??;
+        u32::try_from(pid).ok()
     });
-    let began = cpu_seconds(receiver);
-    let mut used = 0.0;
-    wait::until("the message comes", LIMIT, || match cpu_seconds(receiver) {
+    let began = cpu_ticks(receiver);
+    let mut used = 0;
+    wait::until("the message comes", LIMIT, || match cpu_ticks(receiver) {
         Some(now) => {
             used = now - began.unwrap_or(now);
             None
@@ -54,16 +57,7 @@ fn cpu_while_waiting(manner: &str, waited: Duration) -> f64 {
     let outcome = running.end(LIMIT);
     assert!(outcome.status.success(), "{outcome:?}");
     cluster.down();
-    used
-}
-
-/// User and system time of a process, while it is there.
-fn cpu_seconds(pid: u64) -> Option<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
-    (fields.first() != Some(&"Z")).then_some(())?;
-    Some((ticks(11)? + ticks(12)?) / 100.0)
+    used as f64 / 100.0
 }
 
 #[test]

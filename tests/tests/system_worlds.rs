@@ -3,6 +3,7 @@
 use std::{path::Path, process::Command, time::Duration};
 use tests::{
     binaries::built,
+    c_program::compiled,
     cluster::{Cluster, LIMIT},
     heat2d::{Closing, reference_checksum},
     limited::{self, Outcome},
@@ -42,12 +43,7 @@ fn heat2d_gives_the_same_bits_as_one_world_one_on_each_node_or_one_a_rank() {
 #[test]
 fn every_family_of_mpi_functions_gives_the_same_in_every_shape() {
     let cluster = Cluster::up(2);
-    let program = cluster.files().join("results");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pcm-lib/tests/programs/results.c");
-    let compiler = std::env::var_os("MPICC").unwrap_or_else(|| "mpicc".into());
-    let mut compile = Command::new(compiler);
-    let outcome = limited::run(compile.arg("-O1").arg("-o").arg(&program).arg(source), LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
+    let program = compiled("../pcm-lib/tests/programs/results.c", cluster.files());
     let file = cluster.files().join("results.bin");
     let file = file.to_str().expect("a UTF-8 path");
     let said = SHAPES.map(|shape| {
