@@ -1,4 +1,4 @@
-//! Writing one part file. Its data comes from memory; it lasts when this returns.
+//! Writing one part file. Its data comes from memory, which may be filled meanwhile; it lasts when this returns.
 //!
 //! Large files that are not compressed are written past the page cache, in blocks that threads take one after the other:
 //! polite ones, and the calling one when somebody hurries.
@@ -52,11 +52,11 @@ pub trait Data: Sync {
     /// How many.
     fn length(&self) -> u64;
 
-    /// Copies those from `from` on.
+    /// Copies those from `from` on, which may have to be waited for. Fails if they do not come.
     ///
     /// # Panics
     /// If there are no such bytes.
-    fn copy(&self, from: u64, into: &mut [u8]);
+    fn copy(&self, from: u64, into: &mut [u8]) -> io::Result<()>;
 }
 
 impl Data for &[u8] {
@@ -64,8 +64,9 @@ impl Data for &[u8] {
         self.len() as u64
     }
 
-    fn copy(&self, from: u64, into: &mut [u8]) {
+    fn copy(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
         into.copy_from_slice(&self[from as usize..from as usize + into.len()]);
+        Ok(())
     }
 }
 
@@ -140,14 +141,15 @@ impl Plain<'_> {
     }
 
     /// Copies the bytes from `from` on.
-    fn copy(&self, from: u64, into: &mut [u8]) {
+    fn copy(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
         let header = self.header.get(from as usize..).unwrap_or_default();
         let (first, rest) = into.split_at_mut(header.len().min(into.len()));
         first.copy_from_slice(&header[..first.len()]);
-        if !rest.is_empty() {
-            let at = from + first.len() as u64 - self.header.len() as u64;
-            self.data.copy(at, rest);
+        if rest.is_empty() {
+            return Ok(());
         }
+        self.data
+            .copy(from + first.len() as u64 - self.header.len() as u64, rest)
     }
 }
 
@@ -238,7 +240,7 @@ impl<'a> Blocks<'a> {
         let end = length - length % ALIGNMENT as u64;
         let mut tail = [0; ALIGNMENT];
         let tail = &mut tail[..(length - end) as usize];
-        self.plain.copy(end, tail);
+        self.plain.copy(end, tail)?;
         write_all_at(self.file, tail, end)?;
         Ok(Sums {
             crc32: self.crc32.into_inner().unwrap_or_else(PoisonError::into_inner),
@@ -267,7 +269,7 @@ impl<'a> Blocks<'a> {
     }
 
     fn block(&self, at: u64, block: &mut [u8]) -> io::Result<()> {
-        self.plain.copy(at, block);
+        self.plain.copy(at, block)?;
         held(&self.crc32)[(at / BLOCK_BYTES) as usize] = checksum(block);
         if self.pace.take(block.len() as u64)? {
             self.file.sync_data()?;
@@ -334,7 +336,7 @@ impl<'a> Packed<'a> {
             ..
         } = so_far;
         block.resize((self.plain.length() - *at).min(BLOCK_BYTES) as usize, 0);
-        self.plain.copy(*at, block);
+        self.plain.copy(*at, block)?;
         encode(self.compression, block, packed)?;
         sums.stored.push(packed.len() as u64);
         sums.crc32.push(checksum(packed));

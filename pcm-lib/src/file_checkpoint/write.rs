@@ -6,7 +6,7 @@ use super::{
 };
 use pcm_checkpoint::{Compression, Content, Contents, Data, Pace, PartRecord, part_file, write_part_paced};
 use pcm_core::parked::{Contents as Parked, Head, Place, Preamble};
-use std::path::Path;
+use std::{io, path::Path};
 
 /// Where parts go, and how.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ impl Data for Region<'_> {
         self.length
     }
 
-    fn copy(&self, from: u64, into: &mut [u8]) {
-        self.source.copy(self.from + from, into);
+    fn copy(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
+        self.source.copy(self.from + from, into)
     }
 }
 
@@ -68,7 +68,7 @@ fn copied(image: &Source, from: u64, length: u64) -> Result<Vec<u8>, String> {
         return Err("its copy is cut short".to_owned());
     }
     let mut bytes = vec![0; length as usize];
-    image.copy(from, &mut bytes);
+    image.copy(from, &mut bytes).map_err(|error| error.to_string())?;
     Ok(bytes)
 }
 

@@ -2,7 +2,9 @@
 //! keeper hold too. Which of them may be overwritten the daemon says. Never waits for anybody.
 
 mod buffers;
+mod filled;
 mod orders;
 
-pub(crate) use buffers::{Buffers, Kept};
+pub(crate) use buffers::{Begun, Buffers, Kept};
+pub(crate) use filled::{Filled, Filling};
 pub(crate) use orders::CheckpointOrders;

@@ -136,14 +136,31 @@ impl Image {
 
     /// Copies it; the checksums are left to whoever has the time. `target` has the image's length.
     pub(crate) fn copy_into(&self, target: &mut [u8]) {
-        let preamble = self.preamble(false);
-        let (begin, data) = target.split_at_mut(preamble.data_at() as usize);
-        begin[..Preamble::BYTES].copy_from_slice(&preamble.encode());
-        begin[preamble.head_at() as usize..][..self.head.len()].copy_from_slice(&self.head);
-        for part in &self.parts {
-            let place = part.place.offset as usize..(part.place.offset + part.place.length) as usize;
-            data[place].copy_from_slice(part.bytes());
+        let preamble = self.preamble(false).encode();
+        for (at, piece) in self.pieces(&preamble) {
+            target[at as usize..][..piece.len()].copy_from_slice(piece);
         }
+    }
+
+    /// The same, into a file of the image's length without any pages; says up to where it is filled.
+    pub(crate) fn fill(&self, file: &File, reached: &dyn Fn(u64)) -> std::io::Result<()> {
+        let preamble = self.preamble(false).encode();
+        for (mut at, piece) in self.pieces(&preamble) {
+            for chunk in piece.chunks(WRITE_BYTES) {
+                file.write_all_at(chunk, at)?;
+                at += chunk.len() as u64;
+                reached(at);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in it but checksums, and where, in order. The preamble is first: what was there before does not count any more.
+    fn pieces<'a>(&'a self, preamble: &'a [u8]) -> impl Iterator<Item = (u64, &'a [u8])> {
+        let described = self.preamble(false);
+        let begin = [(0, preamble), (described.head_at(), &*self.head)];
+        let part = move |part: &'a Part| (described.data_at() + part.place.offset, part.bytes());
+        begin.into_iter().chain(self.parts.iter().map(part))
     }
 
     fn preamble(&self, is_summed: bool) -> Preamble {

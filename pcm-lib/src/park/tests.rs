@@ -259,6 +259,23 @@ fn what_a_keeper_copies_by_the_table_is_an_image_too() {
 }
 
 #[test]
+fn a_file_is_filled_from_its_beginning_with_what_is_copied_into_memory() {
+    let mut program = old_ranks(1, true).remove(0);
+    let image = Image::for_checkpoint(&mut program.registry, 5).expect("an image");
+    let mut copied = vec![0; image.bytes() as usize];
+    image.copy_into(&mut copied);
+    let file = tempfile::tempfile().expect("a file");
+    let reached = std::cell::Cell::new(0);
+    let fill = image.fill(&file, &|end| {
+        assert!(end > reached.replace(end) && end == file.metadata().expect("a file").len());
+    });
+    fill.expect("filled");
+    let mut filled = vec![0; copied.len()];
+    file.read_exact_at(&mut filled, 0).expect("read");
+    assert!(filled == copied && reached.get() == image.bytes());
+}
+
+#[test]
 fn what_fewer_ranks_could_not_take_up_is_not_parked() {
     let mut registry = Registry::new(Home {
         rank: 1,

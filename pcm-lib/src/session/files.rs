@@ -7,7 +7,7 @@ use crate::{
         Behind, CheckpointError, Due, Looks, Outline, Said, Settings, Source, Task, Tell, begin_together, end_together,
         restore,
     },
-    keep::{Buffers, Kept},
+    keep::{Begun, Buffers, Kept},
     mpi::{Communicator, MpiError},
     park::Image,
     region::Registry,
@@ -136,16 +136,17 @@ impl Files {
             self.failure = self.make_due(registry, job, begun, (None, false)).err();
             return Ok(());
         };
-        let since = Instant::now();
+        let place = (job.rank()?, job.size()?);
         let into = memory.started.orders.checkpoints.wanted_take();
-        let kept = memory.keep(registry, (job.rank()?, job.size()?), begun);
-        self.looks.made(since.elapsed(), kept.is_ok());
-        self.failure = kept.err().map(|problem| CheckpointError::Write { problem });
-        if (self.settings.has_files || in_files)
-            && let Err(error) = self.make_due(registry, job, begun, (into, true))
-        {
-            self.failure = Some(error);
-        }
+        let in_memory = memory.begin(registry, begun);
+        // Writers follow the copy that is made next.
+        let filed = if self.settings.has_files || in_files {
+            self.make_due(registry, job, begun, (into, true))
+        } else {
+            Ok(())
+        };
+        let kept = self.keep(in_memory, place, begun);
+        self.failure = filed.and(kept).err();
         Ok(())
     }
 
@@ -186,6 +187,7 @@ impl Files {
         begun: u64,
     ) -> Result<PathBuf, CheckpointError> {
         self.finish();
+        let (place, mut in_memory) = ((job.rank()?, job.size()?), None);
         let is_kept = match &mut self.memory {
             Some(memory) => {
                 let orders = &memory.started.orders.checkpoints;
@@ -194,16 +196,28 @@ impl Files {
                 let mut said = [u64::from(is_made), u64::from(memory.buffers.is_free(orders))].map(u64::to_ne_bytes);
                 job.broadcast_in_place(said.as_flattened_mut(), 0)?;
                 let [is_made, is_free] = said.map(|word| u64::from_ne_bytes(word) != 0);
-                if is_free && !is_made {
-                    let since = Instant::now();
-                    let kept = memory.keep(registry, (job.rank()?, job.size()?), begun);
-                    self.looks.made(since.elapsed(), kept.is_ok());
-                }
+                in_memory = (is_free && !is_made).then(|| memory.begin(registry, begun));
                 is_free || is_made
             }
             None => false,
         };
-        self.start(registry, job, begun, (None, is_kept))
+        let started = self.start(registry, job, begun, (None, is_kept));
+        if let Some(in_memory) = in_memory {
+            // Files that are to be written from there come to nothing without it, and say so.
+            _ = self.keep(in_memory, place, begun);
+        }
+        started
+    }
+
+    /// Makes a checkpoint in memory that was begun.
+    fn keep(&mut self, in_memory: Result<Begun, String>, place: (u32, u32), begun: u64) -> Result<(), CheckpointError> {
+        let Some(memory) = &mut self.memory else {
+            return Ok(());
+        };
+        let kept = memory.keep(in_memory, place, begun);
+        let held = kept.as_ref().copied().unwrap_or_default();
+        self.looks.made(held, kept.is_ok());
+        kept.map(drop).map_err(|problem| CheckpointError::Write { problem })
     }
 
     /// Waits for the files that are being written. Fails, on all ranks, if they came to nothing.
@@ -297,15 +311,34 @@ impl Memory {
         self.told.is_some_and(|told| orders.is_over(told)) && !self.buffers.is_free(orders)
     }
 
-    /// Copies what is registered and tells the daemon. What one rank cannot keep, the daemon gives up for all.
-    fn keep(&mut self, registry: &mut Registry, (rank, ranks): (u32, u32), begun: u64) -> Result<(), String> {
+    /// Finds room for what is registered.
+    fn begin(&mut self, registry: &mut Registry, begun: u64) -> Result<Begun, String> {
+        let orders = &self.started.orders.checkpoints;
+        self.buffers.begin(registry, orders, Self::id_and_iteration(begun))
+    }
+
+    /// Iterations only go on between two checkpoints, so they number them.
+    fn id_and_iteration(begun: u64) -> (CheckpointId, u64) {
+        (CheckpointId(begun), begun.saturating_sub(1))
+    }
+
+    /// Copies what is registered and tells the daemon. What one rank cannot keep, the daemon gives up for all. Returns how long
+    /// the program was held for it.
+    fn keep(
+        &mut self,
+        in_memory: Result<Begun, String>,
+        (rank, ranks): (u32, u32),
+        begun: u64,
+    ) -> Result<Duration, String> {
         let Self { started, buffers, told } = self;
-        let orders = &started.orders.checkpoints;
-        let since = Instant::now();
-        // Iterations only go on between two checkpoints, so they number them.
-        let (id, iteration) = (CheckpointId(begun), begun.saturating_sub(1));
-        match buffers.keep(registry, orders, (id, iteration)) {
-            Ok(Kept { buffer, bytes, file }) => {
+        let (id, iteration) = Self::id_and_iteration(begun);
+        match in_memory.and_then(|begun| buffers.keep(begun)) {
+            Ok(Kept {
+                buffer,
+                bytes,
+                file,
+                held,
+            }) => {
                 let kept = RankCheckpoint::Kept {
                     buffer,
                     id,
@@ -313,12 +346,12 @@ impl Memory {
                     rank: Rank(rank),
                     ranks,
                     bytes,
-                    held_us: micros(since.elapsed()),
+                    held_us: micros(held),
                 };
                 let files: Vec<_> = file.into_iter().map(AsFd::as_fd).collect();
                 let sent = started.channel.send_with(&AppToDaemon::Checkpoint(kept), &files);
                 *told = sent.is_ok().then_some(id);
-                sent.map_err(|error| {
+                sent.map(|()| held).map_err(|error| {
                     buffers.not_told(buffer);
                     format!("the daemon cannot be told: {error:?}")
                 })
@@ -334,10 +367,10 @@ impl Memory {
         }
     }
 
-    /// The data of the checkpoint that was kept just now.
+    /// The data of the checkpoint that is kept just now.
     fn source(&self, id: CheckpointId) -> Result<Arc<Source>, String> {
         let read = self.buffers.read(id);
-        let kept = read.and_then(|(file, _, pin)| Source::kept(&file, pin));
+        let kept = read.and_then(|(file, filled, pin)| Source::kept(file, filled, pin));
         kept.map(Arc::new)
             .map_err(|error| format!("its copy cannot be read: {error}"))
     }
