@@ -18,6 +18,7 @@ pub(super) struct Memory {
     file: File,
     bytes: u64,
     map: OnceLock<MmapMut>,
+    is_fresh: bool,
 }
 
 impl Memory {
@@ -29,6 +30,7 @@ impl Memory {
             file,
             bytes,
             map: OnceLock::new(),
+            is_fresh: true,
         })
     }
 
@@ -41,6 +43,7 @@ impl Memory {
             file,
             bytes,
             map: OnceLock::new(),
+            is_fresh: false,
         })
     }
 
@@ -50,6 +53,11 @@ impl Memory {
 
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether it has no pages yet; once, to who fills it now.
+    pub(super) fn take_fresh(&mut self) -> bool {
+        std::mem::take(&mut self.is_fresh)
     }
 
     /// Its contents. The process that handed it over may write it meanwhile: what is read counts when its checksums are verified in
@@ -85,6 +93,7 @@ impl Memory {
             file,
             bytes: map.len() as u64,
             map: OnceLock::from(map),
+            is_fresh: false,
         })
     }
 
