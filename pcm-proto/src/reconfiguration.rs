@@ -377,7 +377,7 @@ pub enum ReconfigurationOrder {
         /// How long to wait for the decision once done.
         patience_us: u64,
     },
-    /// This is planned: constant data may travel now, while the rank iterates on.
+    /// This is planned: constant data may travel now, and memory for what will come be made, while the rank iterates on.
     Ahead {
         /// Which attempt.
         attempt: Attempt,
@@ -405,7 +405,7 @@ pub enum ReconfigurationReport {
         /// The port its world opened; empty when it opened none.
         port: String,
     },
-    /// The rank has the constant data it needs, or does without it until the meeting; its own can be had.
+    /// The rank has the constant data and the memory it needs, or does without until the meeting; its own data can be had.
     Ahead {
         /// Which attempt.
         attempt: Attempt,

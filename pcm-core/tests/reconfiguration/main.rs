@@ -11,6 +11,7 @@ use pcm_core::reconfiguration::refusal::{PlanError, Refused};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, Rank, Term};
 use pcm_proto::layout::{Mode, ModeWanted, PlanKind, Seat};
+use pcm_proto::method::Completion;
 use pcm_proto::reconfiguration::{
     AbortReason, Answer, Attempt, Decision, Failure, LeaseMessage, Loss, Order, Phase, ReconfigurationMessage, Reign,
 };
@@ -95,15 +96,19 @@ fn a_migration_commits_and_says_what_it_moved_and_cost() {
 }
 
 #[test]
-fn preparing_waits_for_what_travels_ahead_and_not_for_ever() {
-    let mut table = Table::new(&["a", "b"], &[]);
-    table.late.insert(ProcessId(0));
-    table.request("a", migrate(2, 1, "c"));
-    table.pass(table.limits.ahead_max / 2);
-    assert!(table.ceilings.is_empty(), "nobody is stopped yet");
-    table.pass(table.limits.ahead_max);
-    assert!(everybody_is_free(&table));
-    assert_eq!(reconfigured(&table).len(), 1);
+fn preparing_waits_for_what_is_done_ahead_by_any_method_and_not_for_ever() {
+    for completion in [Completion::Async, Completion::Sync] {
+        let mut table = Table::new(&["a", "b"], &[]);
+        table.late.insert(ProcessId(0));
+        let mut request = migrate(2, 1, "c");
+        request.method.completion = completion;
+        table.request("a", request);
+        table.pass(table.limits.ahead_max / 2);
+        assert!(table.ceilings.is_empty(), "nobody is stopped yet");
+        table.pass(table.limits.ahead_max);
+        assert!(everybody_is_free(&table));
+        assert_eq!(reconfigured(&table).len(), 1);
+    }
 }
 
 #[test]

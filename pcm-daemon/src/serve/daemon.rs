@@ -235,6 +235,7 @@ impl Daemon {
             Timer::Copies => self.on_copies_timer(),
             Timer::Checkpoint(job) => self.on_checkpoint_timer(job),
             Timer::CheckpointAsked(job, number) => self.on_checkpoint_asked_timer(job, number),
+            Timer::Ahead(key) => self.on_ahead_timer(key),
             Timer::Unneeded(key) => self.on_unneeded_timer(key),
             Timer::Agent => self.start_agent(),
             Timer::AgentSilent => self.on_agent_silence(),

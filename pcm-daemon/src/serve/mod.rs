@@ -3,6 +3,7 @@
 mod abandoned;
 mod agent;
 mod agent_messages;
+mod ahead;
 mod asks;
 mod beside;
 mod boot;

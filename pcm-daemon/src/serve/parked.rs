@@ -21,7 +21,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
 
 /// The order to drop an image may be lost with a link. Whoever could need it has it by then or is given up: the limits of
@@ -144,12 +144,6 @@ impl Daemon {
         self.tell_app(job, process, &DaemonToApp::Reconfiguration(order));
     }
 
-    /// Whether a process has constant data that could travel ahead.
-    pub(super) fn has_constant_data(&self, job: JobId, process: ProcessId) -> bool {
-        let local = self.parts.get(&job).and_then(|part| part.locals.get(&process));
-        local.is_some_and(|local| local.handle.page().page().head.progress.constant_bytes.load(Relaxed) > 0)
-    }
-
     /// A rank says something about a reconfiguration. That its data is parked is true only when the keeper holds it.
     pub(super) fn on_reform_said(&mut self, process: ProcessKey, report: ReconfigurationReport) {
         if let ReconfigurationReport::Moved { attempt, .. } = &report {
@@ -258,7 +252,7 @@ impl Daemon {
     }
 
     /// The reconfiguration that this node takes part in.
-    fn engaged(&self, job: JobId) -> Option<(Attempt, &Plan)> {
+    pub(super) fn engaged(&self, job: JobId) -> Option<(Attempt, &Plan)> {
         let engaged = self.parts.get(&job)?.reforming.record().engaged.as_ref()?;
         Some((engaged.attempt, &engaged.plan))
     }

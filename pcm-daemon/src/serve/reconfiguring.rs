@@ -182,7 +182,7 @@ impl Daemon {
                     self.tell_app(job, process, &DaemonToApp::Reconfiguration(order));
                 }
                 Effect::Salvage { process, attempt } => self.salvage(ParkKey { job, attempt, process }),
-                Effect::SendAhead { process, .. } if self.has_constant_data(job, process) => {
+                Effect::SendAhead { process, attempt } if self.begins_ahead(job, process, attempt) => {
                     self.tell_plan_ahead(job, process);
                 }
                 Effect::SendAhead { process, attempt } => {

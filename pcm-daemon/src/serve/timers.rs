@@ -50,6 +50,8 @@ pub(super) enum Timer {
     Checkpoint(JobId),
     /// Somebody's request for a checkpoint of a job may be too old.
     CheckpointAsked(JobId, u64),
+    /// A rank has had its time for what it does ahead of a meeting.
+    Ahead(ParkKey),
     /// An image should not be needed any more.
     Unneeded(ParkKey),
     /// A job whose coordinator is gone may be ours to lead.

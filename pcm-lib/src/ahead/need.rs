@@ -1,9 +1,9 @@
-//! The plan of each constant array, as far as this process is concerned: what it gives and what it needs.
+//! The plan of each array, as far as this process is concerned: what it gives and what it needs.
 
 use super::Trip;
 use crate::{
     park::RestoreError,
-    region::{Kind, Registry},
+    region::{ArrayForm, Kind, Registry},
 };
 use pcm_core::{
     partition::{ArraySpec, Partition},
@@ -18,7 +18,7 @@ pub(super) struct Division {
     pub(super) in_force: ArraySpec,
 }
 
-/// One constant array on its way.
+/// One array on its way.
 #[derive(Debug)]
 pub(super) struct ArrayNeed {
     pub(super) id: RegionId,
@@ -27,16 +27,21 @@ pub(super) struct ArrayNeed {
     pub(super) plan: ArrayPlan,
 }
 
-/// The constant arrays of this process and their divisions as it knows them itself.
-pub(super) fn own_divisions(registry: &Registry) -> Vec<(RegionId, Division)> {
-    let constant = registry.regions().filter_map(|(id, region)| match &region.kind {
-        Kind::Array(array) if array.form().is_constant => {
+/// The arrays of this process that are meant, and their divisions as it knows them itself.
+pub(super) fn own_divisions(registry: &Registry, is_meant: fn(&ArrayForm) -> bool) -> Vec<(RegionId, Division)> {
+    let meant = registry.regions().filter_map(|(id, region)| match &region.kind {
+        Kind::Array(array) if is_meant(array.form()) => {
             let (registered, in_force) = (array.form().spec.clone(), array.partition().spec().clone());
             Some((id, Division { registered, in_force }))
         }
         _ => None,
     });
-    constant.collect()
+    meant.collect()
+}
+
+/// Those whose contents never change.
+pub(super) fn is_constant(form: &ArrayForm) -> bool {
+    form.is_constant
 }
 
 /// Plans each of them.

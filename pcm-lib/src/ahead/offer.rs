@@ -3,7 +3,7 @@
 
 use super::{
     Trip,
-    need::{ArrayNeed, needs, own_divisions},
+    need::{ArrayNeed, is_constant, needs, own_divisions},
 };
 use crate::{
     park::RestoreError,
@@ -38,7 +38,7 @@ pub(crate) struct Offer {
 impl Offer {
     /// Describes what leaves this rank.
     pub(crate) fn new(registry: &Registry, trip: &Trip) -> Result<Self, RestoreError> {
-        let needs = needs(registry, trip, &own_divisions(registry))?;
+        let needs = needs(registry, trip, &own_divisions(registry, is_constant))?;
         let places = places(registry, &needs);
         let head = head(registry, &places).encode().map_err(RestoreError::Head)?;
         let preamble = Preamble {

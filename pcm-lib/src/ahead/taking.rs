@@ -4,7 +4,7 @@
 
 use super::{
     Trip,
-    need::{ArrayNeed, Division, needs, own_divisions},
+    need::{ArrayNeed, Division, is_constant, needs, own_divisions},
 };
 use crate::{
     park::{Opened, RestoreError, Source, check_registrations},
@@ -55,7 +55,7 @@ pub(crate) fn take(registry: &mut Registry, trip: &Trip, source: &mut dyn Source
     let mut images = BTreeMap::new();
     let swaps = registry.constant_swaps();
     let divisions = if trip.is_member() {
-        own_divisions(registry)
+        own_divisions(registry, is_constant)
     } else {
         let first = Opened::new(source, Rank(0))?;
         check_registrations(registry, &first)?;

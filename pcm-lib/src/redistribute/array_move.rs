@@ -9,7 +9,7 @@ use super::{
     next_layout::NextLayout,
 };
 use crate::{
-    ahead::Taken,
+    ahead::{Fresh, Taken},
     region::{
         ArrayRegion, Registry,
         memory::{Capacity, MemoryError, Storage},
@@ -95,7 +95,7 @@ impl Sides<'_> {
 }
 
 impl ArrayMove {
-    /// Plans, and takes the memory for what arrives. `registered` is the division the job's first ranks registered,
+    /// Plans, and takes the memory for what arrives, or takes over new storage that is `ready`. `registered` is the division the job's first ranks registered,
     /// `now` the one in force.
     pub(super) fn plan(
         registry: &mut Registry,
@@ -103,6 +103,7 @@ impl ArrayMove {
         registered: &ArraySpec,
         now: &ArraySpec,
         sides: Sides<'_>,
+        ready: Option<Fresh>,
     ) -> Result<Self, MoveError> {
         let region = registry.region(id).name.clone();
         let (array, capacity) = registry.array_mut(id);
@@ -127,7 +128,7 @@ impl ArrayMove {
             };
             Some(Arc::new(plan.map_err(refused)?))
         };
-        let target = target(array, capacity, plan.as_deref(), &after, old, new);
+        let target = target(array, capacity, plan.as_deref(), &after, (old, new), ready);
         let target = target.map_err(|error| MoveError::Memory { region, error })?;
         let mut made = Self {
             id,
@@ -305,8 +306,8 @@ fn target(
     capacity: &mut Capacity,
     plan: Option<&ArrayPlan>,
     after: &Partition,
-    old: Option<u32>,
-    new: Option<u32>,
+    (old, new): (Option<u32>, Option<u32>),
+    ready: Option<Fresh>,
 ) -> Result<Target, MemoryError> {
     let Some(new) = new else {
         return Ok(Target::None);
@@ -317,19 +318,34 @@ fn target(
         });
     }
     let length = after.local_bytes(new);
-    let shift = match plan.map(ArrayPlan::reuse) {
-        Some(StorageReuse::Stays { shift }) => Some(shift),
-        Some(StorageReuse::Nothing | StorageReuse::Copied) => None,
-        None => array.shift_to(after, new),
+    let shift = match plan {
+        Some(plan) => slide_of(array, plan.reuse(), length),
+        None => array
+            .shift_to(after, new)
+            .filter(|shift| array.storage().can_slide(*shift, length)),
     };
-    match shift.filter(|shift| old.is_some() && array.storage().can_slide(*shift, length)) {
+    match shift.filter(|_| old.is_some()) {
         Some(shift) => {
             let kept = plan.map_or(0, |plan| plan.totals().keep);
             capacity.promise(length.saturating_sub(kept))?;
             let first = array.storage_mut().prepare_slide(shift, length)?;
             Ok(Target::Slides { shift, length, first })
         }
-        None => storage_for(after, new, capacity).map(Target::Fresh),
+        None => match ready.filter(|ready| ready.after == *after && ready.rank == new) {
+            Some(ready) => {
+                capacity.promise(length)?;
+                Ok(Target::Fresh(ready.storage))
+            }
+            None => storage_for(after, new, capacity).map(Target::Fresh),
+        },
+    }
+}
+
+/// How many bytes later the local storage of a process that stays begins, if it can slide there.
+pub(crate) fn slide_of(array: &ArrayRegion, reuse: StorageReuse, length: u64) -> Option<i64> {
+    match reuse {
+        StorageReuse::Stays { shift } => Some(shift).filter(|shift| array.storage().can_slide(*shift, length)),
+        StorageReuse::Nothing | StorageReuse::Copied => None,
     }
 }
 

@@ -36,6 +36,7 @@ mod statement;
 mod together;
 mod vote;
 
+pub(crate) use array_move::slide_of;
 pub use error::{MoveError, NotDrained};
 pub use limits::Limits;
 pub use movement::{Movement, Progress};

@@ -15,7 +15,7 @@ use super::{
     vote::{Verdict, Voice, Vote},
 };
 use crate::{
-    ahead::Taken,
+    ahead::{Fresh, Memory, Taken},
     mpi::Transport,
     region::{Kind, Registry},
 };
@@ -73,6 +73,9 @@ pub struct Movement {
     /// Bytes of it that left and came, once all processes have said that they have theirs.
     sent_ahead: u64,
     received_ahead: u64,
+    /// Memory that was made before the meeting, in bytes, and the part of it that is new storage.
+    made: u64,
+    ready: Vec<Fresh>,
     stage: Stage,
 }
 
@@ -116,6 +119,8 @@ impl Movement {
             ahead: None,
             sent_ahead: 0,
             received_ahead: 0,
+            made: 0,
+            ready: Vec::new(),
             stage: Stage::Stating(Stating::begin(registry, transfer, rank, limits)?),
         })
     }
@@ -132,6 +137,13 @@ impl Movement {
     #[must_use]
     pub(crate) fn with_ahead(mut self, taken: Option<Taken>) -> Self {
         self.ahead = taken;
+        self
+    }
+
+    /// With memory that was made for it before the meeting.
+    #[must_use]
+    pub(crate) fn with_memory(mut self, memory: Option<Memory>) -> Self {
+        (self.made, self.ready) = memory.map(Memory::into_made).unwrap_or_default();
         self
     }
 
@@ -207,6 +219,7 @@ impl Movement {
             }
         }
         if is_drained {
+            registry.settle();
             Ok(())
         } else {
             Err(NotDrained { messages })
@@ -270,6 +283,7 @@ impl Movement {
         statement.check(registry, self.rank)?;
         self.limits = statement.limits;
         registry.capacity_renew();
+        registry.capacity_has_taken(self.made);
         let process = ProcessId(self.rank);
         let sides = Sides {
             next: &self.next,
@@ -286,7 +300,9 @@ impl Movement {
         }
         let arrays: Vec<RegionId> = registry.storages().map(|(id, _)| id).collect();
         for (id, (registered, now)) in arrays.into_iter().zip(&statement.divisions) {
-            let array = ArrayMove::plan(registry, id, registered, now, sides)?;
+            let ready = self.ready.iter().position(|ready| ready.id == id);
+            let ready = ready.map(|at| self.ready.swap_remove(at));
+            let array = ArrayMove::plan(registry, id, registered, now, sides, ready)?;
             self.arrays.push(array);
         }
         for (id, region) in registry.regions_mut() {

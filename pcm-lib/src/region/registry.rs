@@ -282,6 +282,20 @@ impl Registry {
         self.capacity.renew();
     }
 
+    /// So many bytes of what a move will ask for are taken already, see [`Capacity::has_taken`].
+    pub(crate) fn capacity_has_taken(&mut self, bytes: u64) {
+        self.capacity.has_taken(bytes);
+    }
+
+    /// Gives back all memory that was opened for a move beside the arrays as they are.
+    pub(crate) fn settle(&mut self) {
+        for region in &mut self.regions {
+            if let Kind::Array(array) = &mut region.kind {
+                array.storage_mut().settle();
+            }
+        }
+    }
+
     /// Bytes of arrays and values whose contents count. What a custom region has is not known.
     pub fn registered_bytes(&self) -> u64 {
         let bytes = self.regions.iter().map(|region| match &region.kind {

@@ -1,11 +1,13 @@
-//! A process's part in what travels ahead of a meeting: constant arrays. It never holds the program up for longer than a
-//! description takes, and whatever fails here only means that the data travels at the meeting.
+//! A process's part in what is done ahead of a meeting: constant arrays travel, and memory is made for what will come. It
+//! never holds the program up for longer than a description takes, and whatever fails here only means that it is done at the
+//! meeting.
 
 use super::part::Part;
 use crate::{
-    ahead::{Offer, Patient, Taken, Trip, take},
+    ahead::{Memory, Offer, Patient, Taken, Trip, WhenMade, take},
     park::{Client, RestoreError},
     region::Registry,
+    start::Started,
 };
 use pcm_core::reconfiguration::rank::RankEffect;
 use pcm_proto::{
@@ -14,7 +16,13 @@ use pcm_proto::{
     parked::RestoreAsk,
     reconfiguration::{Attempt, MeetOrder, ReconfigurationOrder, ReconfigurationReport},
 };
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::AcqRel},
+    },
+    time::{Duration, Instant},
+};
 
 /// A newcomer says that it is ready after this time in any case: well within what the coordinator gives it, its start
 /// included. At 500 MB/s of a link it is enough for 10 GB.
@@ -30,6 +38,8 @@ pub(super) struct Early {
     /// The keeper may read it until the meeting.
     _offer: Option<Offer>,
     taking: Taking,
+    memory: Option<Memory>,
+    said: Arc<Said>,
 }
 
 #[derive(Debug)]
@@ -38,17 +48,54 @@ enum Taking {
     Over(Option<Taken>),
 }
 
+/// Tells the daemon that a rank is done with what it does ahead, when both parts of that are.
+#[derive(Debug)]
+struct Said {
+    started: &'static Started,
+    attempt: Attempt,
+    parts_left: AtomicU32,
+}
+
+impl Said {
+    fn new(started: &'static Started, attempt: Attempt) -> Arc<Self> {
+        let parts_left = AtomicU32::new(2);
+        Arc::new(Self {
+            started,
+            attempt,
+            parts_left,
+        })
+    }
+
+    fn part_is_done(&self) {
+        if self.parts_left.fetch_sub(1, AcqRel) == 1 {
+            let attempt = self.attempt;
+            let report = ReconfigurationReport::Ahead { attempt };
+            // Unheard, it is waited for until the time for it is over.
+            _ = self.started.channel.send(&AppToDaemon::Reconfiguration(report));
+        }
+    }
+}
+
 impl Early {
     /// Whether it is of this attempt.
     pub(super) fn is_of(&self, attempt: Attempt) -> bool {
         self.trip.attempt == attempt
     }
 
-    /// What was taken for this attempt.
-    pub(super) fn into_taken(self, attempt: Attempt) -> Option<Taken> {
+    /// The meeting has begun: nothing more is made.
+    pub(super) fn stopped(mut self) -> Self {
+        if let Some(memory) = &mut self.memory {
+            memory.stop();
+        }
+        self
+    }
+
+    /// What was taken and made for this attempt.
+    pub(super) fn into_ahead(self, attempt: Attempt) -> (Option<Taken>, Option<Memory>) {
         match self.taking {
-            Taking::Over(taken) if self.trip.attempt == attempt => taken,
-            Taking::Over(_) | Taking::UnderWay(_) => None,
+            _ if self.trip.attempt != attempt => (None, None),
+            Taking::Over(taken) => (taken, self.memory),
+            Taking::UnderWay(_) => (None, self.memory),
         }
     }
 }
@@ -58,6 +105,11 @@ impl Part {
     pub(super) fn early(&mut self, registry: &mut Registry) {
         if let Some((attempt, meeting)) = self.planned.take() {
             self.early_begin(registry, attempt, &meeting);
+        }
+        if self.has_opened && self.early.is_none() && self.joint.is_none() {
+            // It was given up before there was a move that could have taken it back.
+            self.has_opened = false;
+            registry.settle();
         }
         let Some(Early {
             trip,
@@ -72,15 +124,21 @@ impl Part {
             Ok(true) => take(registry, trip, patient),
             Err(error) => Err(error),
         };
-        self.early_taken(taken);
+        self.early_taken(Some(taken));
     }
 
     fn early_begin(&mut self, registry: &mut Registry, attempt: Attempt, meeting: &MeetOrder) {
         self.early = None;
+        if std::mem::take(&mut self.has_opened) {
+            registry.settle();
+        }
         let Some(trip) = Trip::new(attempt, meeting, self.seat) else {
             return self.tell(ReconfigurationReport::Ahead { attempt });
         };
-        let offer = Offer::new(registry, &trip).ok();
+        let said = Said::new(self.started, attempt);
+        let memory = self.early_memory(registry, &trip, &said);
+        let travels = registry.has_constant() && meeting.method.completion != Completion::Sync;
+        let offer = travels.then(|| Offer::new(registry, &trip).ok()).flatten();
         if let Some(offer) = &offer {
             let (table, stretches) = offer.table();
             _ = self.started.channel.send(&AppToDaemon::Ahead {
@@ -90,23 +148,33 @@ impl Part {
             });
         }
         let mut patient = Patient::new(self.started, attempt);
-        let taken = take(registry, &trip, &mut patient);
+        let taken = travels.then(|| take(registry, &trip, &mut patient));
         self.early = Some(Early {
             trip,
             _offer: offer,
             taking: Taking::UnderWay(patient),
+            memory,
+            said,
         });
         self.early_taken(taken);
     }
 
-    fn early_taken(&mut self, taken: Result<Taken, RestoreError>) {
-        if matches!(taken, Err(RestoreError::Awaited)) {
+    fn early_memory(&mut self, registry: &mut Registry, trip: &Trip, said: &Arc<Said>) -> Option<Memory> {
+        let said = Arc::clone(said);
+        let when_made: WhenMade = Arc::new(move || said.part_is_done());
+        let memory = Memory::begin(registry, trip, when_made);
+        self.has_opened = memory.has_opened();
+        Some(memory).filter(Memory::has_opened)
+    }
+
+    /// Nothing where nothing travels.
+    fn early_taken(&mut self, taken: Option<Result<Taken, RestoreError>>) {
+        if matches!(taken, Some(Err(RestoreError::Awaited))) {
             return;
         }
         if let Some(early) = &mut self.early {
-            let attempt = early.trip.attempt;
-            early.taking = Taking::Over(taken.ok());
-            self.tell(ReconfigurationReport::Ahead { attempt });
+            early.taking = Taking::Over(taken.and_then(Result::ok));
+            early.said.part_is_done();
         }
     }
 
@@ -130,6 +198,8 @@ impl Part {
                 trip,
                 _offer: None,
                 taking: Taking::Over(taken.ok()),
+                memory: None,
+                said: Said::new(self.started, attempt),
             });
         }
         effects

@@ -2,6 +2,7 @@
 //! [`RankSide`](pcm_core::reconfiguration::rank::RankSide) says. Ends by going on, by leaving, or by ending.
 
 use super::{
+    early::Early,
     error::SessionError,
     joint::Joint,
     meeting::{Attendant, meet},
@@ -72,6 +73,7 @@ pub(super) fn hold(registry: &mut Registry, part: &mut Part, first: Vec<RankEffe
                 }
                 RankEffect::Return => {
                     if let Some(joint) = part.joint.take() {
+                        part.has_opened = false;
                         joint.abort(registry);
                     }
                 }
@@ -95,6 +97,8 @@ fn join(registry: &Registry, part: &mut Part, order: &MeetOrder) -> Vec<RankEffe
         return Vec::new();
     };
     part.dwell(Phase::Meeting);
+    // What it still does ahead would cost CPU time now.
+    let early = part.early.take().map(Early::stopped);
     let attendant = Attendant {
         seat: part.seat,
         own: &part.job,
@@ -107,8 +111,8 @@ fn join(registry: &Registry, part: &mut Part, order: &MeetOrder) -> Vec<RankEffe
     let outcome = met.as_ref().map(|_| ()).map_err(ToString::to_string);
     let mut effects = part.side.on_met(part.now(), outcome);
     if let Ok(meeting) = met {
-        let taken = part.early.take().and_then(|early| early.into_taken(attempt));
-        match Joint::begin(registry, meeting, order, attempt, taken) {
+        let ahead = early.map(|early| early.into_ahead(attempt)).unwrap_or_default();
+        match Joint::begin(registry, meeting, order, attempt, ahead) {
             Ok(joint) => part.joint = Some(joint),
             Err(error) => effects.extend(part.side.on_moved(part.now(), Err(error.to_string()))),
         }
@@ -138,6 +142,7 @@ fn take_up(registry: &mut Registry, part: &mut Part, rank: Rank) -> Result<(), S
             "a layout was committed that this process did not join",
         ));
     };
+    part.has_opened = false;
     let was_newcomer = part.is_newcomer_of().is_some();
     let (next, moved) = joint.commit(registry);
     part.seat = Seat::Member(rank);

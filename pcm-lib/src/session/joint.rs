@@ -3,7 +3,7 @@
 
 use super::meeting::Meeting;
 use crate::{
-    ahead::Taken,
+    ahead::{Memory, Taken},
     mpi::{Communicator, MpiError},
     redistribute::{Limits, MoveError, Movement, NextLayout, Progress},
     region::Registry,
@@ -31,18 +31,21 @@ pub(super) struct Joint {
 }
 
 impl Joint {
-    /// Begins to move what is registered, but for what was `taken` before.
+    /// Begins to move what is registered, but for what was `taken` before, into `memory` as far as it was made.
     pub(super) fn begin(
         registry: &Registry,
         meeting: Meeting,
         order: &MeetOrder,
         attempt: Attempt,
-        taken: Option<Taken>,
+        (taken, memory): (Option<Taken>, Option<Memory>),
     ) -> Result<Self, MoveError> {
         let limits = Limits::default();
         let next = NextLayout::from(order);
         let movement = Movement::begin(registry, meeting.transfer(), next, token(attempt), limits)?;
-        let movement = movement.with_ahead(taken).by(order.method.operation);
+        let movement = movement
+            .with_ahead(taken)
+            .with_memory(memory)
+            .by(order.method.operation);
         Ok(Self {
             meeting,
             movement,

@@ -53,6 +53,8 @@ pub(super) struct Part {
     /// What is planned and was not looked at yet: constant data may travel.
     pub(super) planned: Option<(Attempt, Box<MeetOrder>)>,
     pub(super) early: Option<Early>,
+    /// Memory beside the arrays was opened ahead; nobody but this process knows.
+    pub(super) has_opened: bool,
     /// The size of the layout for which it was told to park.
     pub(super) parks_for: Option<u32>,
     /// Its data as its keeper would find it.
@@ -99,6 +101,7 @@ impl Part {
             joint: None,
             planned: None,
             early: None,
+            has_opened: false,
             parks_for: None,
             published: None,
             iteration: 0,

@@ -1,20 +1,19 @@
-//! Constant data that travels before the meeting, as far as the protocol cares: a participant that has ranks of the old
-//! layout is not prepared before they have what they need, or have been given enough time. Nothing depends on it having
-//! come; ranks find out among themselves at the meeting.
+//! What ranks do before the meeting, as far as the protocol cares: constant data travels, memory is made for what will come.
+//! A participant that has ranks of the old layout is not prepared before they have what they need, or have been given enough
+//! time. Nothing depends on it having been done; ranks find out among themselves at the meeting.
 
 use super::super::effects::{Effect, Timer};
 use super::super::step::Step;
 use super::work::{Participant, Work};
 use pcm_proto::ids::ProcessId;
 use pcm_proto::layout::{Mode, Plan};
-use pcm_proto::method::Completion;
 use pcm_proto::reconfiguration::Attempt;
 use std::collections::BTreeSet;
 
 impl Participant {
     /// Has the ranks here begin; the ones that are waited for.
     pub(super) fn send_ahead(&self, step: &mut Step<'_>, attempt: Attempt, plan: &Plan) -> BTreeSet<ProcessId> {
-        if plan.mode != Mode::Live || plan.method.completion == Completion::Sync {
+        if plan.mode != Mode::Live {
             return BTreeSet::new();
         }
         let here = self.old_here(plan, step.me);

@@ -23,6 +23,8 @@ pub struct Capacity {
     /// What was available before the first promise, if anything says so.
     at_first: Option<Available>,
     promised: u64,
+    /// Bytes that are taken already and not yet promised.
+    taken: u64,
     /// Ranks on this host, which will take as much each.
     sharers: u64,
 }
@@ -38,7 +40,12 @@ impl Capacity {
 
     /// Looks afresh: what was promised before has been touched, and shows in what the system says.
     pub fn renew(&mut self) {
-        (self.at_first, self.promised) = (None, 0);
+        (self.at_first, self.promised, self.taken) = (None, 0, 0);
+    }
+
+    /// So many bytes of what will be promised are taken already, and missing in what the system says.
+    pub fn has_taken(&mut self, bytes: u64) {
+        self.taken = self.taken.saturating_add(bytes);
     }
 
     /// Promises bytes, or says why they cannot be had.
@@ -52,6 +59,8 @@ impl Capacity {
     }
 
     fn promise_of(&mut self, bytes: u64, now: Option<Available>) -> Result<(), MemoryError> {
+        let taken = self.taken.min(bytes);
+        let bytes = bytes - taken;
         let at_first = *self.at_first.get_or_insert(now.unwrap_or(Available {
             bytes: u64::MAX,
             limit: "no limit known",
@@ -75,6 +84,7 @@ impl Capacity {
             }
         }
         self.promised = promised;
+        self.taken -= taken;
         Ok(())
     }
 }
@@ -176,6 +186,17 @@ mod tests {
         assert!(matches!(refused, MemoryError::NotAvailable { wanted: 1100, .. }));
         capacity.release(700);
         capacity.promise_of(400, NOW).expect("it is free again");
+    }
+
+    #[test]
+    fn memory_that_was_taken_before_is_promised_without_being_there_once_more() {
+        let mut capacity = Capacity::shared_by(1);
+        capacity.has_taken(600);
+        capacity.promise_of(700, NOW).expect("600 are taken, 100 are there");
+        capacity.promise_of(900, NOW).expect("all of 1000");
+        assert!(capacity.promise_of(1, NOW).is_err());
+        capacity.renew();
+        assert!(capacity.promise_of(1001, NOW).is_err());
     }
 
     #[test]

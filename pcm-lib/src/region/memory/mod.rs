@@ -5,7 +5,9 @@ mod capacity;
 mod error;
 mod reservation;
 mod storage;
+mod unmade;
 
 pub use capacity::{Available, Capacity};
 pub use error::MemoryError;
 pub use storage::{Place, Storage};
+pub use unmade::Unmade;

@@ -2,7 +2,7 @@
 //! system). Never touches the bytes.
 #![allow(unsafe_code, reason = "maps memory")]
 
-use super::MemoryError;
+use super::{MemoryError, unmade::Unmade};
 use std::{io, ops::Range, ptr::NonNull, sync::OnceLock};
 
 /// Size of a huge page: the base is a multiple of it, so that the kernel can use them inside.
@@ -82,12 +82,11 @@ impl Reservation {
         Ok(())
     }
 
-    /// Has the pages made now instead of at their first use. `range` is one of whole, open pages.
-    pub(super) fn populate(&mut self, range: &Range<usize>) {
-        if let Some((at, length)) = self.pages(range) {
-            // SAFETY: the pages are this reservation's. A kernel that cannot do it refuses, which changes nothing.
-            unsafe { libc::madvise(at, length, libc::MADV_POPULATE_WRITE) };
-        }
+    /// Whole, open pages that can be made before their first use.
+    pub(super) fn unmade(&self, range: &Range<usize>) -> Option<Unmade> {
+        let (at, length) = self.pages(range)?;
+        let address = at.expose_provenance();
+        Some(Unmade { address, length })
     }
 
     /// Gives pages back to the system; their addresses stay reserved. `range` is one of whole pages.

@@ -6,6 +6,7 @@
 use super::{
     MemoryError,
     reservation::{Reservation, page_size},
+    unmade::Unmade,
 };
 use std::{ops::Range, ptr::NonNull};
 
@@ -88,7 +89,24 @@ impl Storage {
 
     /// Has all memory made now, so that what arrives later does not wait for it.
     pub fn populate(&mut self) {
-        self.reservation.populate(&self.open.clone());
+        if let Some(mut unmade) = self.opened() {
+            while unmade.make_some(usize::MAX) > 0 {}
+        }
+    }
+
+    /// What a prepared slide has opened beside local storage.
+    pub fn opened_beside(&self) -> impl Iterator<Item = Unmade> {
+        let own = pages(self.start, self.length);
+        let below = self.open.start..own.start.min(self.open.end);
+        let above = own.end.max(self.open.start)..self.open.end;
+        [below, above]
+            .into_iter()
+            .filter_map(|range| self.reservation.unmade(&range))
+    }
+
+    /// All pages of it.
+    pub fn opened(&self) -> Option<Unmade> {
+        self.reservation.unmade(&self.open)
     }
 
     /// Whether local storage could begin `shift` bytes later and have this length.
