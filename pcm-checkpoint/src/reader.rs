@@ -149,11 +149,13 @@ impl PartReader {
         let this = &*self;
         let work = |buffer: &mut Option<Aligned>| {
             // A block beyond the piece's beginning and end, and the sector after that.
-            if buffer.is_none() {
-                let made = Aligned::new(piece_bytes as usize + ALIGNMENT);
-                *buffer = Some(made.map_err(|error| self.damage(Fault::Unreadable(error)))?);
-            }
-            let Some(buffer) = buffer else { return Ok(()) };
+            let buffer = match buffer {
+                Some(buffer) => buffer,
+                None => {
+                    let made = Aligned::new(piece_bytes as usize + ALIGNMENT);
+                    buffer.insert(made.map_err(|error| self.damage(Fault::Unreadable(error)))?)
+                }
+            };
             std::iter::from_fn(&next).try_for_each(|piece| this.read_piece(&direct, piece, buffer.bytes()))
         };
         let outcome = thread::scope(|scope| {

@@ -74,9 +74,9 @@ static double bandwidth(size_t bytes)
     return middle(speed, ROUNDS);
 }
 
-/* Seconds of growing and of shrinking by MPI_Alltoallv, by what becomes of a kept part, and bytes a second one way. */
+/* Seconds of growing and of shrinking by MPI_Alltoallv, by its manner, and bytes a second one way. */
 struct plain {
-    double grown[2], shrunk[2], one_way;
+    double grown[MANNERS], shrunk[MANNERS], one_way;
 };
 
 static struct plain measure_plain(size_t bytes)
@@ -85,9 +85,9 @@ static struct plain measure_plain(size_t bytes)
     /* A communicator of MPI's own, without what stands for the world. */
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    for (int kept_part = SENT_TO_ITSELF; kept_part <= COPIED_BESIDE; kept_part++) {
-        plain.grown[kept_part] = exchange(comm, size_before, bytes / sizeof(uint64_t), 1, (enum kept_part)kept_part);
-        plain.shrunk[kept_part] = exchange(comm, size_before, bytes / sizeof(uint64_t), 0, (enum kept_part)kept_part);
+    for (int manner = 0; manner < MANNERS; manner++) {
+        plain.grown[manner] = exchange(comm, size_before, bytes / sizeof(uint64_t), 1, (enum manner)manner);
+        plain.shrunk[manner] = exchange(comm, size_before, bytes / sizeof(uint64_t), 0, (enum manner)manner);
     }
     plain.one_way = one_way(comm, bytes / (size_t)size);
     MPI_Comm_free(&comm);
@@ -110,9 +110,11 @@ static void tell_of_change(size_t all_bytes)
     if (rank != 0)
         return;
     printf("changed ranks %d wrong %lu bandwidth %.0f", size, wrong, speed);
+    const char *endings[MANNERS] = {"", "_beside", "_made"};
+    for (int manner = 0; has_plain && manner < MANNERS; manner++)
+        printf(" grown%s %.6f shrunk%s %.6f", endings[manner], plain.grown[manner], endings[manner], plain.shrunk[manner]);
     if (has_plain)
-        printf(" grown %.6f shrunk %.6f grown_beside %.6f shrunk_beside %.6f one_way %.1f", plain.grown[SENT_TO_ITSELF],
-               plain.shrunk[SENT_TO_ITSELF], plain.grown[COPIED_BESIDE], plain.shrunk[COPIED_BESIDE], plain.one_way);
+        printf(" one_way %.1f", plain.one_way);
     printf(" stamps");
     size_t known = stamped < STAMPS ? stamped : STAMPS;
     for (size_t i = stamped - known; i < stamped; i++)

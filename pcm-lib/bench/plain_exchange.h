@@ -1,6 +1,6 @@
 /* What MPI alone makes of the redistribution that pcm-moving has just been through: the same parts over the same ranks by one
- * blocking MPI_Alltoallv into fresh memory, with what a rank keeps among the parts or copied beside it, and messages one
- * way. Calls PMPI, so nothing of ours waits for it. Must never touch registered data. */
+ * blocking MPI_Alltoallv, with what a rank keeps among the parts or copied beside it, into fresh memory or into pages that were
+ * there before, and messages one way. Calls PMPI, so nothing of ours waits for it. Must never touch registered data. */
 #ifndef PLAIN_EXCHANGE_H
 #define PLAIN_EXCHANGE_H
 
@@ -11,8 +11,8 @@
 
 enum { EXCHANGES = 5, IN_FLIGHT = 4 };
 
-/* What becomes of the part that a rank keeps. */
-enum kept_part { SENT_TO_ITSELF, COPIED_BESIDE };
+/* What becomes of the part that a rank keeps, and whether all goes into pages that are there before the clock starts. */
+enum manner { SENT_TO_ITSELF, COPIED_BESIDE, COPIED_BESIDE_INTO_MADE, MANNERS };
 
 struct span {
     size_t from, until;
@@ -52,7 +52,7 @@ static double middle(double *of, int count)
 }
 
 /* One exchange between `few` and all ranks of `comm`, either way. Its seconds at this rank, or below 0 if data is wrong. */
-static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_growth, enum kept_part kept_part)
+static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_growth, enum manner manner)
 {
     int rank, many;
     PMPI_Comm_rank(comm, &rank);
@@ -71,16 +71,19 @@ static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_grow
         sum_sent += sent[q];
         sum_taken += taken[q];
     }
-    size_t kept = (size_t)sent[rank] * (kept_part == COPIED_BESIDE), kept_from = (size_t)sent_at[rank];
+    size_t kept = (size_t)sent[rank] * (manner != SENT_TO_ITSELF), kept_from = (size_t)sent_at[rank];
     size_t kept_to = (size_t)taken_at[rank];
     if (kept > 0)
         sent[rank] = taken[rank] = 0;
     uint64_t *old = malloc(((size_t)sum_sent + 1) * sizeof *old);
     for (size_t i = 0; i < (size_t)sum_sent; i++)
         old[i] = have.from + i;
+    size_t fresh_bytes = ((size_t)sum_taken + 1) * sizeof(uint64_t);
+    uint64_t *fresh = manner == COPIED_BESIDE_INTO_MADE ? memset(malloc(fresh_bytes), 1, fresh_bytes) : NULL;
     PMPI_Barrier(comm);
     double start = PMPI_Wtime();
-    uint64_t *fresh = malloc(((size_t)sum_taken + 1) * sizeof *fresh);
+    if (fresh == NULL)
+        fresh = malloc(fresh_bytes);
     int failed = PMPI_Alltoallv(old, sent, sent_at, MPI_UINT64_T, fresh, taken, taken_at, MPI_UINT64_T, comm) != MPI_SUCCESS;
     memcpy(fresh + kept_to, old + kept_from, kept * sizeof *fresh);
     PMPI_Barrier(comm);
@@ -96,11 +99,11 @@ static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_grow
 }
 
 /* Seconds of such an exchange: the median of a few. */
-static double exchange(MPI_Comm comm, int few, size_t elements, int is_growth, enum kept_part kept_part)
+static double exchange(MPI_Comm comm, int few, size_t elements, int is_growth, enum manner manner)
 {
     double seconds[EXCHANGES];
     for (int i = 0; i < EXCHANGES; i++)
-        seconds[i] = exchange_once(comm, few, elements, is_growth, kept_part);
+        seconds[i] = exchange_once(comm, few, elements, is_growth, manner);
     return middle(seconds, EXCHANGES);
 }
 

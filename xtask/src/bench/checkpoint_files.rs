@@ -143,6 +143,11 @@ fn restarts(context: &Context, cluster: &OwnCluster<'_>, files: &Path, report: &
             Some(">= 0.8"),
         ),
         ratio(
+            "the same, the first of a program that was to make none",
+            dd.paired_ratio(&unprepared),
+            Some(">= 0.8"),
+        ),
+        ratio(
             "restart on 3 ranks: pcm_start / reading the files",
             restored.paired_ratio(&read),
             Some("<= 1.3"),
@@ -309,9 +314,8 @@ fn overhead(context: &Context, cluster: &OwnCluster<'_>, pairs: usize, report: &
     let mut with = Samples::new(format!("heat2d, {rows} × 8192, with checkpoints"), "s");
     let mut without = Samples::new(format!("heat2d, {rows} × 8192, without"), "s");
     let mut added = Samples::new("added to the run time by each checkpoint", "s");
-    let mut made = 0;
     for _ in 0..pairs {
-        let mut seconds = |has_checkpoints: bool| {
+        let run = |has_checkpoints: bool| {
             let mut command = cluster.pcmctl(&["run", "-n", RANKS.0, "--name", "large"]);
             if has_checkpoints {
                 command.args(["--checkpoint-every", "2"]);
@@ -319,10 +323,10 @@ fn overhead(context: &Context, cluster: &OwnCluster<'_>, pairs: usize, report: &
             command.arg("--").arg(context.program("heat2d-c"));
             command.args(["--rows", rows, "--cols", "8192", "--iterations", iterations]);
             let took = number_after(&trial::run(NAME, command, RUN_MAX)?.stdout, "seconds")?;
-            made = events::of(cluster, "large", "checkpoint_complete")?.len();
-            Ok::<_, Failure>(took)
+            let made = events::of(cluster, "large", "checkpoint_complete")?.len();
+            Ok::<_, Failure>((took, made))
         };
-        let (plain, kept) = (seconds(false)?, seconds(true)?);
+        let ((plain, _), (kept, made)) = (run(false)?, run(true)?);
         without.push(plain);
         with.push(kept);
         added.push((kept - plain) / made.max(1) as f64);
