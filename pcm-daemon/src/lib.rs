@@ -4,6 +4,7 @@ pub mod entry;
 pub mod keeper;
 pub mod keeper_link;
 pub mod packet;
+mod process_stat;
 pub mod rank;
 pub mod serve;
 mod watched;

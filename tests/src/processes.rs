@@ -30,22 +30,19 @@ pub fn command_line(pid: u32) -> String {
 
 /// Whether a process is there and not a zombie.
 pub fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    stat_after_name(pid).is_some_and(|rest| !rest.starts_with(['Z', 'X']))
 }
 
 /// The process that started this one, or took it over; 0 for one that ended.
 pub fn parent(pid: u32) -> u32 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let rest = stat_after_name(pid).unwrap_or_default();
     rest.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
 /// User and system time that a process has had, in hundredths of a second; nothing of one that ended.
 pub fn cpu_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let rest = stat_after_name(pid)?;
+    let mut fields = rest.split(' ');
     (fields.next()? != "Z").then_some(())?;
     let [user, system] = [fields.nth(10)?, fields.next()?].map(|ticks| ticks.parse::<u64>().ok());
     Some(user? + system?)
@@ -54,6 +51,12 @@ pub fn cpu_ticks(pid: u32) -> Option<u64> {
 /// The processes that this one started.
 pub fn children(pid: u32) -> Vec<u32> {
     all().filter(|child| parent(*child) == pid).collect()
+}
+
+/// What `/proc` says of a process after its name, the state first; nothing of one that is gone.
+fn stat_after_name(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ").map(|(_, rest)| rest.to_owned())
 }
 
 /// Sends a signal; false when there is no such process.

@@ -83,7 +83,9 @@ fn any_rank_may_leave_and_is_gone_while_the_others_go_on() {
 }
 
 /// A rank's own memory in KiB, its descriptors and its mappings.
-fn held_by(pid: u32) -> (u64, usize, usize) {
+type Held = (u64, usize, usize);
+
+fn held_by(pid: u32) -> Held {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the rank lives");
     let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kib = anonymous.and_then(|value| value.trim().trim_end_matches(" kB").parse().ok());
@@ -177,7 +179,7 @@ fn fifty_random_changes(program: &str) {
 }
 
 /// Holds what rank 0 has against what it had, and that it is still the same process.
-fn expect_no_growth(job: &Malleable<'_>, (pid, (memory, descriptors, maps)): (u32, (u64, usize, usize))) {
+fn expect_no_growth(job: &Malleable<'_>, (pid, (memory, descriptors, maps)): (u32, Held)) {
     assert_eq!(job.ranks()[0].pid, pid, "rank 0 stayed");
     let (memory_now, descriptors_now, maps_now) = held_by(pid);
     println!("memory {memory} to {memory_now} KiB");

@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::segments::Footprint;
+use crate::process_stat::fields_after_name;
 use crate::rank::environment::CLUSTER_ID;
 
 /// How long [`sweep`] goes on finding processes that were born meanwhile.
@@ -54,8 +55,7 @@ struct Seen {
 
 fn look(pid: i32) -> Option<Seen> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may hold anything, brackets too; the fields come after the last one.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let mut fields = fields_after_name(&stat)?;
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;

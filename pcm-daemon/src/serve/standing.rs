@@ -1,6 +1,7 @@
 //! What the kernel says of a process that did not in time do what it was to do: for the log, where whoever looks for the
 //! reason finds it when the process is gone.
 
+use crate::process_stat::fields_after_name;
 use std::fs;
 
 /// Its state, the CPU time it took and where in the kernel it waits; empty when it is gone.
@@ -11,8 +12,7 @@ pub(super) fn standing(pid: u32) -> String {
 }
 
 fn words(stat: &str, waits_in: &str) -> Option<String> {
-    // The name in brackets may hold anything, brackets too; the fields come after the last one.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let mut fields = fields_after_name(stat)?;
     let state = fields.next()?;
     let [user, system] = [fields.nth(10)?, fields.next()?].map(|ticks| ticks.parse::<u64>().unwrap_or(0));
     let seconds = (user + system) as f64 / rustix::param::clock_ticks_per_second() as f64;
