@@ -175,9 +175,9 @@ int main(int argc, char **argv)
         if (sleep_us > 0)
             nanosleep(&pause, NULL);
         stamps[stamped++ % STAMPS] = wall_us();
-        /* The first rank's clock decides for all. */
+        /* Every rank waits for every other, as those of an iterative solver do: none is iterations ahead when a change stops them. */
         goes_on = wall_us() < until;
-        MPI_Bcast(&goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, &goes_on, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     }
     MPI_Finalize();
     return 0;

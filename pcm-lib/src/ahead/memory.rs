@@ -16,6 +16,7 @@ use crate::{
 use pcm_core::partition::Partition;
 use pcm_proto::ids::RegionId;
 use std::{
+    ptr::NonNull,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -29,8 +30,8 @@ const BYTES_MIN: u64 = 2 << 20;
 /// Made between two looks whether the meeting has begun: one large page, a few milliseconds at worst.
 const STEP_BYTES: usize = 2 << 20;
 
-/// What is called when all is made, or given up, by whichever thread finds out.
-pub(crate) type WhenMade = Arc<dyn Fn() + Send + Sync>;
+/// What is called when something ahead is done, or given up, by whichever thread finds out.
+pub(crate) type WhenDone = Arc<dyn Fn() + Send + Sync>;
 
 /// Memory that is being made for one attempt. Dropped, it leaves windows open that [`Registry::settle`] closes.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ struct Shared {
 impl Memory {
     /// Opens what this rank will need and begins to have it made. What cannot be had is not missed before the vote of the
     /// meeting, which says why.
-    pub(crate) fn begin(registry: &mut Registry, trip: &Trip, when_made: WhenMade) -> Self {
+    pub(crate) fn begin(registry: &mut Registry, trip: &Trip, when_made: WhenDone) -> Self {
         let (mut fresh, mut unmade) = (Vec::new(), Vec::new());
         // What was opened before a failure is of use all the same.
         _ = open(registry, trip, &mut fresh, &mut unmade);
@@ -75,6 +76,12 @@ impl Memory {
             Making::begin(unmade, when_made)
         };
         Self { fresh, making }
+    }
+
+    /// Where an array will begin in new storage.
+    pub(super) fn fresh_of(&self, id: RegionId) -> Option<NonNull<u8>> {
+        let fresh = self.fresh.iter().find(|fresh| fresh.id == id)?;
+        Some(fresh.storage.pointer())
     }
 
     /// Whether anything was opened.
@@ -98,7 +105,7 @@ impl Memory {
 }
 
 impl Making {
-    fn begin(unmade: Vec<Unmade>, when_made: WhenMade) -> Option<Self> {
+    fn begin(unmade: Vec<Unmade>, when_made: WhenDone) -> Option<Self> {
         let shared = Arc::<Shared>::default();
         let (of_thread, tell) = (Arc::clone(&shared), Arc::clone(&when_made));
         let make = move || {
@@ -150,10 +157,9 @@ fn open(
     fresh: &mut Vec<Fresh>,
     unmade: &mut Vec<Unmade>,
 ) -> Result<(), MemoryError> {
-    let Some(rank) = trip.next.order.iter().position(|process| *process == trip.process) else {
+    let Some(rank) = trip.rank_after() else {
         return Ok(());
     };
-    let rank = rank as u32;
     let divisions = own_divisions(registry, |form| !form.is_scratch);
     // Whatever is wrong with the plan the meeting will say.
     let Ok(needs) = needs(registry, trip, &divisions) else {
@@ -244,7 +250,7 @@ mod tests {
     /// Begins, and waits until it is said to be made.
     fn made(registry: &mut Registry, trip: &Trip) -> (u64, Vec<Fresh>) {
         let (tell, told) = mpsc::channel();
-        let when_made: WhenMade = Arc::new(move || _ = tell.send(()));
+        let when_made: WhenDone = Arc::new(move || _ = tell.send(()));
         let memory = Memory::begin(registry, trip, when_made);
         told.recv_timeout(Duration::from_secs(60)).expect("it is said");
         assert!(told.try_recv().is_err(), "and only once");

@@ -2,16 +2,17 @@
 //! it (`offer.rs`), its keeper copies that out of its memory into an image, and whoever needs it takes it from there
 //! (`taking.rs`) over shared memory or the daemons' links, as the processes of a relaunch do. No MPI, nothing that could
 //! harm the present layout: what did not arrive travels at the meeting. And memory for what a rank that stays will get, which
-//! is made meanwhile (`memory.rs`). Told in `redistribute/README.md`.
+//! is made meanwhile (`memory.rs`) and filled with what came (`placing.rs`). Told in `redistribute/README.md`.
 
 mod memory;
 mod need;
 mod offer;
 mod patient;
+mod placing;
 mod taking;
 mod trip;
 
-pub(crate) use memory::{Fresh, Memory, WhenMade};
+pub(crate) use memory::{Fresh, Memory, WhenDone};
 pub(crate) use offer::Offer;
 pub(crate) use patient::Patient;
 pub(crate) use taking::Taken;

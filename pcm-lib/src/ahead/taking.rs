@@ -1,13 +1,15 @@
 //! Takes what this process needs of the others' constant arrays from their images. A newcomer puts it to its place at
-//! once, where that is sure already; a rank that computes keeps it beside until the meeting.
+//! once, where that is sure already; a rank that computes has it put into memory beside what it has (`placing.rs`).
 #![allow(unsafe_code, reason = "copies into the storage of arrays")]
 
 use super::{
-    Trip,
+    Memory, Trip, WhenDone,
     need::{ArrayNeed, Division, is_constant, needs, own_divisions},
+    placing::{Placing, lots},
 };
 use crate::{
     park::{Opened, RestoreError, Source, check_registrations},
+    redistribute::LocalCopies,
     region::{Kind, Registry},
 };
 use pcm_core::{
@@ -23,6 +25,8 @@ use std::{
 /// All constant data that this process needs of others, before the meeting.
 #[derive(Debug)]
 pub(crate) struct Taken {
+    // First, so that its thread has ended before the images go.
+    placing: Option<Placing>,
     images: BTreeMap<Rank, Opened>,
     /// Arrays whose storage has it already.
     placed: BTreeSet<RegionId>,
@@ -39,6 +43,28 @@ impl Taken {
     /// Whether an array's storage has what it needs already.
     pub(crate) fn is_placed(&self, id: RegionId) -> bool {
         self.placed.contains(&id)
+    }
+
+    /// A rank that computes: begins to put what came into the memory that was made for it.
+    pub(crate) fn place_beside(&mut self, registry: &Registry, trip: &Trip, memory: &Memory, when_placed: WhenDone) {
+        let lots = lots(registry, trip, self, memory);
+        if lots.is_empty() {
+            when_placed();
+        } else {
+            self.placing = Some(Placing::begin(lots, when_placed));
+        }
+    }
+
+    /// The meeting has begun: nothing more is put to its place.
+    pub(crate) fn stop(&mut self) {
+        if let Some(placing) = &mut self.placing {
+            placing.stop();
+        }
+    }
+
+    /// What is left to copy of an array that begins at `first`; None if nothing was copied there.
+    pub(crate) fn rest_of(&mut self, id: RegionId, first: NonNull<u8>) -> Option<Vec<LocalCopies>> {
+        self.placing.as_mut()?.rest_of(id, first)
     }
 
     /// The first byte of the storage of an array as the old rank `from` had it. All that this process needs of it is
@@ -81,6 +107,7 @@ pub(crate) fn take(registry: &mut Registry, trip: &Trip, source: &mut dyn Source
         images.insert(from, image);
     }
     let mut taken = Taken {
+        placing: None,
         images,
         placed: BTreeSet::new(),
         swaps,
@@ -140,9 +167,8 @@ fn places(needs: &[ArrayNeed], from: Rank, image: &Opened) -> Result<Vec<Place>,
 impl Taken {
     /// Puts an array's data to its place, if the storage is already as the next layout wants it.
     fn place(&mut self, registry: &mut Registry, trip: &Trip, need: &ArrayNeed) {
-        let rank = trip.next.order.iter().position(|process| *process == trip.process);
         let array = registry.array_mut(need.id).0;
-        if *array.partition() != need.after || Some(array.rank() as usize) != rank {
+        if *array.partition() != need.after || Some(array.rank()) != trip.rank_after() {
             return;
         }
         let storage = array.storage_mut();

@@ -37,6 +37,12 @@ impl Trip {
         ProcessId(self.process)
     }
 
+    /// This process's rank in the next layout.
+    pub(super) fn rank_after(&self) -> Option<u32> {
+        let at = self.next.order.iter().position(|process| *process == self.process);
+        at.map(|rank| rank as u32)
+    }
+
     /// Whether this process has a rank in the present layout.
     pub(super) fn is_member(&self) -> bool {
         self.process < self.next.old_size

@@ -199,21 +199,22 @@ impl ArrayMove {
         false
     }
 
-    /// Nothing of this array travels: what comes is in images, and is copied from there by [`Self::copy_step`]. Returns
-    /// the bytes that left this process and those that came.
-    pub(super) fn takes_from(&mut self, taken: &Taken) -> (u64, u64) {
+    /// Nothing of this array travels: what comes is in images, and what is not at its place yet is copied from there by
+    /// [`Self::copy_step`]. Returns the bytes that left this process and those that came.
+    pub(super) fn takes_from(&mut self, taken: &mut Taken) -> (u64, u64) {
         let Some(plan) = &self.plan else {
             return (0, 0);
         };
         let total = |transfers: &[Transfer]| transfers.iter().map(Transfer::bytes).sum();
         let is_placed = taken.is_placed(self.id) && matches!(self.target, Target::InPlace { .. });
         if let Some(first) = self.first_after().filter(|_| !is_placed) {
+            let rest = taken.rest_of(self.id, first);
             let from = |transfer: &Transfer| {
                 let image = taken.storage_of(self.id, transfer.id().from);
                 let image = image.expect("all that this process needs was taken, or it had said otherwise");
                 LocalCopies::new(image, first, transfer.pieces().iter().copied())
             };
-            self.arrived = plan.receives().iter().map(from).collect();
+            self.arrived = rest.unwrap_or_else(|| plan.receives().iter().map(from).collect());
         }
         (total(plan.sends()), total(plan.receives()))
     }

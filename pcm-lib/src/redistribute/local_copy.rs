@@ -3,35 +3,83 @@
 #![allow(unsafe_code, reason = "copies within the storage of arrays")]
 
 use pcm_core::redistribution::{CopyRun, CopyRuns, Piece};
-use std::ptr::NonNull;
+use std::{ops::Range, ptr::NonNull};
 
 /// Copies that are still to be made.
 #[derive(Debug)]
-pub(super) struct LocalCopies {
+pub(crate) struct LocalCopies {
     from: NonNull<u8>,
     to: NonNull<u8>,
+    /// Of the bytes that are copied to, those meant.
+    meant: Meant,
     /// Last to first.
     pieces: Vec<Piece>,
     runs: Option<CopyRuns>,
-    /// What is left of a run longer than one step.
+    /// What is left of a run, meant or not.
     rest: Option<CopyRun>,
 }
 
+#[derive(Clone, Debug)]
+enum Meant {
+    All,
+    Within(Range<u64>),
+    Outside(Range<u64>),
+}
+
+impl Meant {
+    /// The first part of a run that is meant.
+    fn first_of(&self, run: CopyRun) -> Option<CopyRun> {
+        let end = run.target + run.length;
+        let part = |from: u64, to: u64| (from < to).then(|| rest_from(run, from, to - from));
+        match self {
+            Self::All => Some(run),
+            Self::Within(window) => part(run.target.max(window.start), end.min(window.end)),
+            Self::Outside(window) => {
+                part(run.target, end.min(window.start)).or_else(|| part(run.target.max(window.end), end))
+            }
+        }
+    }
+}
+
+/// So many bytes of a run, the first of which is copied to `target`.
+fn rest_from(run: CopyRun, target: u64, length: u64) -> CopyRun {
+    CopyRun {
+        source: run.source + (target - run.target),
+        target,
+        length,
+    }
+}
+
 impl LocalCopies {
-    pub(super) fn new(from: NonNull<u8>, to: NonNull<u8>, pieces: impl IntoIterator<Item = Piece>) -> Self {
+    pub(crate) fn new(from: NonNull<u8>, to: NonNull<u8>, pieces: impl IntoIterator<Item = Piece>) -> Self {
         let mut pieces: Vec<_> = pieces.into_iter().collect();
         pieces.reverse();
         Self {
             from,
             to,
+            meant: Meant::All,
             pieces,
             runs: None,
             rest: None,
         }
     }
 
+    /// Only what is copied to these bytes.
+    #[must_use]
+    pub(crate) fn within(mut self, window: Range<u64>) -> Self {
+        self.meant = Meant::Within(window);
+        self
+    }
+
+    /// All but what is copied to these bytes.
+    #[must_use]
+    pub(crate) fn outside(mut self, window: Range<u64>) -> Self {
+        self.meant = Meant::Outside(window);
+        self
+    }
+
     /// Nothing to copy.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self::new(NonNull::dangling(), NonNull::dangling(), [])
     }
 
@@ -39,7 +87,7 @@ impl LocalCopies {
     ///
     /// # Safety
     /// Both storages are there, the pieces lie in them, and nobody else uses those bytes.
-    pub(super) unsafe fn step(&mut self, bytes: u64) -> bool {
+    pub(crate) unsafe fn step(&mut self, bytes: u64) -> bool {
         let mut left = bytes;
         while left > 0 {
             let Some(run) = self.next_run() else {
@@ -52,25 +100,29 @@ impl LocalCopies {
                 to.copy_from(self.from.add(run.source as usize).as_ptr(), length as usize);
             }
             left -= length;
-            self.rest = (length < run.length).then(|| CopyRun {
-                source: run.source + length,
-                target: run.target + length,
-                length: run.length - length,
-            });
+            if length < run.length {
+                let behind = self.rest.map_or(0, |rest| rest.length);
+                self.rest = Some(rest_from(run, run.target + length, run.length - length + behind));
+            }
         }
         left < bytes
     }
 
     fn next_run(&mut self) -> Option<CopyRun> {
-        if let Some(rest) = self.rest.take() {
-            return Some(rest);
-        }
         loop {
-            if let Some(run) = self.runs.as_mut().and_then(CopyRuns::next) {
-                return Some(run);
+            let run = match self.rest.take().or_else(|| self.runs.as_mut().and_then(CopyRuns::next)) {
+                Some(run) => run,
+                None => {
+                    let piece = self.pieces.pop()?;
+                    self.runs = Some(piece.source.copies_to(&piece.target));
+                    continue;
+                }
+            };
+            if let Some(part) = self.meant.first_of(run) {
+                let (end, passed) = (run.target + run.length, part.target + part.length);
+                self.rest = (passed < end).then(|| rest_from(run, passed, end - passed));
+                return Some(part);
             }
-            let piece = self.pieces.pop()?;
-            self.runs = Some(piece.source.copies_to(&piece.target));
         }
     }
 }
@@ -111,6 +163,44 @@ mod tests {
                 }
             }
             assert_eq!(to.iter().filter(|byte| **byte != 0).count() as u64, plan.totals().keep);
+        }
+    }
+
+    #[test]
+    fn what_lies_in_a_window_and_what_does_not_are_copied_apart() {
+        let spec = ArraySpec::new(1, [AxisSpec::whole(5), AxisSpec::block(11)]);
+        let partition = Partition::new(&spec, 1).expect("valid");
+        let change = RankChange::new(vec![ProcessId(0)], vec![ProcessId(0)]).expect("distinct");
+        let plan =
+            ArrayPlan::for_process(&partition, &partition, &change, ProcessId(0), HaloFill::Stale).expect("valid");
+        let mut from: Vec<u8> = (1..=55).collect();
+        for (window, step) in [
+            (0..0, 4),
+            (0..7, 1),
+            (20..31, 3),
+            (20..31, 100),
+            (40..55, 9),
+            (0..55, 8),
+        ] {
+            for is_within in [true, false] {
+                let mut to = [0_u8; 55];
+                let [first, second] = [&mut from[..], &mut to[..]].map(|bytes| NonNull::from(bytes).cast());
+                let copies = LocalCopies::new(first, second, plan.kept().iter().copied());
+                let mut copies = match is_within {
+                    true => copies.within(window.clone()),
+                    false => copies.outside(window.clone()),
+                };
+                // SAFETY: both storages live; nobody else uses them.
+                unsafe { while copies.step(step) {} }
+                let meant = |at: usize| window.contains(&(at as u64)) == is_within;
+                for (at, byte) in to.into_iter().enumerate() {
+                    assert_eq!(
+                        byte,
+                        if meant(at) { from[at] } else { 0 },
+                        "{window:?} {is_within} byte {at}"
+                    );
+                }
+            }
         }
     }
 }

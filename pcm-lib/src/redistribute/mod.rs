@@ -39,5 +39,6 @@ mod vote;
 pub(crate) use array_move::slide_of;
 pub use error::{MoveError, NotDrained};
 pub use limits::Limits;
+pub(crate) use local_copy::LocalCopies;
 pub use movement::{Movement, Progress};
 pub use next_layout::NextLayout;

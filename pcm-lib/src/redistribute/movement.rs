@@ -135,7 +135,10 @@ impl Movement {
     /// With constant data that this process took before the meeting. If every process has what it needs, none of it
     /// travels now.
     #[must_use]
-    pub(crate) fn with_ahead(mut self, taken: Option<Taken>) -> Self {
+    pub(crate) fn with_ahead(mut self, mut taken: Option<Taken>) -> Self {
+        if let Some(taken) = &mut taken {
+            taken.stop();
+        }
         self.ahead = taken;
         self
     }
@@ -329,7 +332,7 @@ impl Movement {
             .collect();
         for array in &mut self.arrays {
             let is_constant = registry.array_by_id(array.id()).form().is_constant;
-            if let (Verdict::HaveAll, true, Some(taken)) = (verdict, is_constant, &self.ahead) {
+            if let (Verdict::HaveAll, true, Some(taken)) = (verdict, is_constant, &mut self.ahead) {
                 let (sent, received) = array.takes_from(taken);
                 self.sent_ahead += sent;
                 self.received_ahead += received;

@@ -4,7 +4,7 @@
 
 use super::part::Part;
 use crate::{
-    ahead::{Memory, Offer, Patient, Taken, Trip, WhenMade, take},
+    ahead::{Memory, Offer, Patient, Taken, Trip, WhenDone, take},
     park::{Client, RestoreError},
     region::Registry,
     start::Started,
@@ -37,6 +37,7 @@ pub(super) struct Early {
     trip: Trip,
     /// The keeper may read it until the meeting.
     _offer: Option<Offer>,
+    // Before the memory it may be put to.
     taking: Taking,
     memory: Option<Memory>,
     said: Arc<Said>,
@@ -66,6 +67,11 @@ impl Said {
         })
     }
 
+    fn when_done(self: &Arc<Self>) -> WhenDone {
+        let said = Arc::clone(self);
+        Arc::new(move || said.part_is_done())
+    }
+
     fn part_is_done(&self) {
         if self.parts_left.fetch_sub(1, AcqRel) == 1 {
             let attempt = self.attempt;
@@ -86,6 +92,9 @@ impl Early {
     pub(super) fn stopped(mut self) -> Self {
         if let Some(memory) = &mut self.memory {
             memory.stop();
+        }
+        if let Taking::Over(Some(taken)) = &mut self.taking {
+            taken.stop();
         }
         self
     }
@@ -124,7 +133,7 @@ impl Part {
             Ok(true) => take(registry, trip, patient),
             Err(error) => Err(error),
         };
-        self.early_taken(Some(taken));
+        self.early_taken(registry, Some(taken));
     }
 
     fn early_begin(&mut self, registry: &mut Registry, attempt: Attempt, meeting: &MeetOrder) {
@@ -156,26 +165,29 @@ impl Part {
             memory,
             said,
         });
-        self.early_taken(taken);
+        self.early_taken(registry, taken);
     }
 
     fn early_memory(&mut self, registry: &mut Registry, trip: &Trip, said: &Arc<Said>) -> Option<Memory> {
-        let said = Arc::clone(said);
-        let when_made: WhenMade = Arc::new(move || said.part_is_done());
-        let memory = Memory::begin(registry, trip, when_made);
+        let memory = Memory::begin(registry, trip, said.when_done());
         self.has_opened = memory.has_opened();
         Some(memory).filter(Memory::has_opened)
     }
 
     /// Nothing where nothing travels.
-    fn early_taken(&mut self, taken: Option<Result<Taken, RestoreError>>) {
+    fn early_taken(&mut self, registry: &Registry, taken: Option<Result<Taken, RestoreError>>) {
         if matches!(taken, Some(Err(RestoreError::Awaited))) {
             return;
         }
-        if let Some(early) = &mut self.early {
-            early.taking = Taking::Over(taken.and_then(Result::ok));
-            early.said.part_is_done();
+        let Some(early) = &mut self.early else {
+            return;
+        };
+        let mut taken = taken.and_then(Result::ok);
+        match (&mut taken, &early.memory) {
+            (Some(taken), Some(memory)) => taken.place_beside(registry, &early.trip, memory, early.said.when_done()),
+            _ => early.said.part_is_done(),
         }
+        early.taking = Taking::Over(taken);
     }
 
     /// A newcomer: waits for what travels ahead, before it says that it is ready. What was heard besides comes back.

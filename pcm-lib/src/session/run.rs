@@ -67,8 +67,9 @@ pub(crate) type ExitHook = Box<dyn FnMut(&mut Session)>;
 
 /// See the file head. It belongs to the thread that initialised MPI.
 pub struct Session {
-    registry: Registry,
+    // First, so that what is done ahead has ended before the arrays go.
     life: Life,
+    registry: Registry,
     files: Option<Box<Files>>,
     pub(super) change_hooks: Vec<ChangeHook>,
     pub(super) exit_hooks: Vec<ExitHook>,

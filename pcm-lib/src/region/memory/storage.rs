@@ -125,6 +125,15 @@ impl Storage {
         Ok(unsafe { self.reservation.base().add(start) })
     }
 
+    /// Where local storage will begin after a slide for which all is open.
+    pub fn prepared(&self, shift: i64, length: u64) -> Option<NonNull<u8>> {
+        let start = self.slid(shift, length)?;
+        let wanted = pages(start, length as usize);
+        let is_open = self.open.start <= wanted.start && wanted.end <= self.open.end;
+        // SAFETY: `slid` has checked it.
+        is_open.then(|| unsafe { self.reservation.base().add(start) })
+    }
+
     /// Makes the prepared local storage the present one and gives back what it does not cover.
     pub fn slide(&mut self, shift: i64, length: u64) {
         let start = self.slid(shift, length).expect("it was prepared");
