@@ -54,7 +54,7 @@ struct RedistributeArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// How often each is tried before that, so that auto knows what it costs here
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=100))]
     learn: u32,
     /// Keep what changes cost for this user's next clusters, whose auto then follows from it
     #[arg(long)]

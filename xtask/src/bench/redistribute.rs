@@ -13,7 +13,7 @@ use crate::{
 use serde_json::Value;
 use std::{fs, path::Path, time::Duration};
 
-/// The parts, by kind of data; each takes less than four minutes.
+/// The parts, by kind of data; each takes four to nine minutes.
 pub(super) const PARTS: [Bench; 4] = [
     Bench {
         name: "redistribute-rows",
@@ -55,6 +55,8 @@ const TARGETS: [&str; 2] = [">= 0.9", "<= 1.2"];
 fn run_with(context: &Context, name: &'static str, data: &str) -> Result<Report, Failure> {
     let (pairs, mib, rounds) = match context.quick {
         true => ("1:2,2:4", "16", "2"),
+        // Pauses of a few milliseconds, where all has travelled ahead, vary more.
+        false if data == "constant" => ("1:2,2:4,3:4", "64", "61"),
         false => ("1:2,2:4,3:4", "64", "41"),
     };
     let cluster = OwnCluster::up(&context.environment, NODES)?;
