@@ -3,6 +3,7 @@
 //! join has a limit. Never moves data, never decides.
 
 use crate::mpi::{Apart, Communicator, ErrorsReturned, InterCommunicator, MpiError, Port, Transport};
+use cpu_turns::TurnEnder;
 use pcm_core::reconfiguration::seat::Seat;
 use pcm_proto::method::Management;
 use pcm_proto::reconfiguration::{MeetOrder, MeetingWorld};
@@ -66,6 +67,8 @@ pub(super) struct Attendant<'a> {
 /// Joins. Every process that the order names does the same.
 pub(super) fn meet(attendant: &Attendant<'_>, order: &MeetOrder) -> Result<Meeting, MeetError> {
     let _errors = ErrorsReturned::begin_on(attendant.own);
+    // While MPI connects, two processes spin without ever yielding: on one CPU each message between them took a tick.
+    let _turns = TurnEnder::begin();
     let rank = attendant.seat.transfer_rank(order).ok_or(MeetError::NotNamed)?;
     if let (Management::Baseline, [world]) = (order.method.management, order.worlds.as_slice()) {
         return meet_apart(attendant, order, world, rank);
