@@ -21,10 +21,10 @@ pub const TUNING_FILE: &str = "fabric.json";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FabricWish {
-    /// The best that works.
+    /// UDP for small messages, TCP for the rest and wherever UDP cannot be used.
     #[default]
     Auto,
-    /// UDP for small messages, TCP for the rest; a daemon that cannot use UDP does not start.
+    /// The same; a daemon that cannot open its UDP port does not start.
     Udp,
     /// TCP for everything.
     Tcp,

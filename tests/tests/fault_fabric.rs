@@ -32,7 +32,7 @@ fn cluster(rules: &[(&str, &str)]) -> Option<Cluster> {
     for (node, rule) in rules {
         assert!(network.filter(node, rule), "{rule}");
     }
-    Some(cluster.booted_in(network, &["--fabric", "udp"], &[]))
+    Some(cluster.booted_in(network, &[], &[]))
 }
 
 fn fabric(cluster: &Cluster, node: &str) -> Value {

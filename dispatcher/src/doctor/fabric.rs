@@ -111,7 +111,7 @@ mod tests {
             nothing.verdict == Verdict::Warning && nothing.found.contains("for everything"),
             "{nothing:?}"
         );
-        fabric.why_not = vec!["udp: the cluster was booted with --fabric auto, not udp".into()];
+        fabric.why_not = vec!["udp: the cluster was booted with --fabric tcp".into()];
         assert_eq!(finding(&fabric, &["n0"]).verdict, Verdict::Ok);
     }
 

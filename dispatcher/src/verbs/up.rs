@@ -53,9 +53,9 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Fabric {
-    /// What is known best: TCP for everything
+    /// UDP for small messages, TCP for the rest and wherever UDP cannot be used
     Auto,
-    /// UDP for small messages, TCP for the rest and where UDP does not pass
+    /// The same; a daemon that cannot open its UDP port does not start
     Udp,
     /// TCP for everything
     Tcp,

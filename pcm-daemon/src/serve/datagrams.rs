@@ -114,19 +114,24 @@ impl Datagrams {
             FabricWish::Rdma => {
                 return Err("InfiniBand and RoCE are not used by daemons yet: boot with --fabric auto".to_owned());
             }
-            FabricWish::Auto | FabricWish::Tcp => {
-                let wished = if wish == FabricWish::Tcp { "tcp" } else { "auto" };
-                why_not.push(format!("udp: the cluster was booted with --fabric {wished}, not udp"));
+            FabricWish::Tcp => {
+                why_not.push("udp: the cluster was booted with --fabric tcp".to_owned());
                 None
             }
-            FabricWish::Udp => match Datagram::udp(port, key, epoch, DatagramLimits::default()).await {
-                Ok(endpoint) => Some(endpoint),
-                Err(error) => {
-                    return Err(format!(
-                        "UDP port {port} cannot be used ({error}): boot with --fabric auto or tcp"
-                    ));
+            FabricWish::Auto | FabricWish::Udp => {
+                match Datagram::udp(port, key, epoch, DatagramLimits::default()).await {
+                    Ok(endpoint) => Some(endpoint),
+                    Err(error) if wish == FabricWish::Auto => {
+                        why_not.push(format!("udp: port {port} cannot be used ({error})"));
+                        None
+                    }
+                    Err(error) => {
+                        return Err(format!(
+                            "UDP port {port} cannot be used ({error}): boot with --fabric auto or tcp"
+                        ));
+                    }
                 }
-            },
+            }
         };
         why_not.push("rdma: daemons do not use InfiniBand and RoCE yet".to_owned());
         if let Some(endpoint) = endpoint.clone() {
@@ -388,6 +393,23 @@ mod tests {
         }
         let [(a, from_a, at_a), (b, from_b, at_b)]: [_; 2] = made.try_into().ok().unwrap();
         ([a, b], [from_a, from_b], [at_a, at_b])
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_stops_only_who_insists_on_it() {
+        let taken = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let port = taken.local_addr().unwrap();
+        let key = ClusterKey::from_hex("test", &"5a".repeat(32)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let open = |wish| {
+            let (own, (events, _)) = (NodeName::new("n0").unwrap(), mpsc::channel(16));
+            Datagrams::open(own, wish, (&key, port), directory.path(), events)
+        };
+        let report = open(FabricWish::Auto).await.unwrap().report();
+        assert_eq!(report.datagrams, "none");
+        assert!(report.why_not[0].contains("cannot be used"), "{report:?}");
+        let refused = open(FabricWish::Udp).await.unwrap_err();
+        assert!(refused.contains("--fabric auto"), "{refused}");
     }
 
     #[tokio::test]
