@@ -283,6 +283,7 @@ impl Daemon {
     /// Says how this node is.
     pub(super) fn on_beat(&mut self) {
         self.timers.arm(BEAT, Timer::Beat);
+        self.nodes.own_mut().fabric = self.peers.datagrams.report();
         self.sample_jobs();
         self.rotate_logs();
         for (node, message) in self.peers.on_beat() {
@@ -338,6 +339,7 @@ mod tests {
             site: String::new(),
             cpus: vec![0],
             host: own.host,
+            ud: None,
         };
         let local = LocalNode {
             node: own.node.clone(),
