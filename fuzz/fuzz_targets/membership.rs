@@ -14,6 +14,7 @@ fuzz_target!(|data: &[u8]| {
         site: "s".into(),
         cpus: vec![0],
         host: 0,
+        ud: None,
     };
     let local = LocalNode {
         node: name("n0"),

@@ -9,6 +9,7 @@ pub mod datagram;
 mod endpoint;
 mod handshake;
 pub mod hybrid;
+pub mod infiniband;
 mod key;
 mod limits;
 mod link;

@@ -59,7 +59,7 @@ pub enum EventKind {
     FabricChanged {
         /// The node.
         name: NodeName,
-        /// `datagrams` or `connections`.
+        /// `rdma`, `udp` or `connections`.
         by: String,
         /// Why.
         reason: String,

@@ -17,25 +17,36 @@ const VERSION_LENGTH: usize = 2;
 /// The file in a cluster's directory that says what exchanges cost on its fabric; `pcmctl doctor --tune` writes it.
 pub const TUNING_FILE: &str = "fabric.json";
 
+/// Where datagrams over InfiniBand or RoCE reach a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct UdAddress {
+    /// Its port on the fabric.
+    #[serde(with = "serde_bytes")]
+    pub gid: [u8; 16],
+    /// The number of its queue pair.
+    pub pair: u32,
+}
+
 /// What a cluster's owner wants messages to be carried by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FabricWish {
-    /// The best that works.
+    /// For small messages InfiniBand or RoCE between nodes that have it, else UDP; TCP for the rest and wherever these
+    /// cannot be used.
     #[default]
     Auto,
-    /// UDP for small messages, TCP for the rest; a daemon that cannot use UDP does not start.
+    /// UDP for small messages, TCP for the rest; a daemon that cannot open its UDP port does not start.
     Udp,
     /// TCP for everything.
     Tcp,
-    /// InfiniBand or RoCE; a daemon without does not start.
+    /// As with `Auto`; a daemon without a device does not start.
     Rdma,
 }
 
 /// What carries a node's messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricReport {
-    /// Small messages: `udp`, or `none` where connections carry them too.
+    /// Small messages: `rdma`, `udp`, or `rdma+udp` where nodes differ; `none` where connections carry them too.
     pub datagrams: String,
     /// Everything else: `tcp`.
     pub connections: String,

@@ -391,6 +391,9 @@ pub enum JobMessage {
         /// All bytes taken so far.
         bytes: u64,
     },
+    /// Coordinator to node, before a change is prepared there: the hosts of the nodes of the new layout. Every node makes
+    /// the new worlds by itself, and one that has just joined may not have been heard of everywhere.
+    Hosts(Vec<(NodeName, u64)>),
     /// Any node of the job to any other: a reconfiguration or the job's lease.
     Reconfiguration(Box<ReconfigurationMessage>),
     /// Any node of a relaunch to any other: what ranks parked.

@@ -24,7 +24,7 @@ fn port(node: &Value) -> u16 {
 
 #[test]
 fn daemons_take_datagrams_beside_their_connections_and_say_so() {
-    let cluster = Cluster::up_with(&["--local", "2", "--fabric", "udp"]);
+    let cluster = Cluster::up_with(&["--local", "2"]);
     let nodes = wait::until("both nodes to say what they use", LIMIT, || {
         let nodes = cluster.json(&["nodes"]);
         let all = nodes
@@ -48,7 +48,7 @@ fn daemons_take_datagrams_beside_their_connections_and_say_so() {
 #[test]
 fn a_small_group_without_connections_is_told_to_start_by_datagrams() {
     // The sixth is booted by the second, so the first has no connection to it.
-    let cluster = Cluster::up_with(&["--local", "6", "--fabric", "udp"]);
+    let cluster = Cluster::up_with(&["--local", "6"]);
     assert!(cluster.run(&["ping", "n5"]).status.success());
     let outcome = cluster.run(&["run", "-n", "2", "--nodes", "n0,n5", "--", "sh", "-c", "echo $PCM_NODE"]);
     assert!(

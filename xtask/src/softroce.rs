@@ -26,8 +26,9 @@ const PROGRAMS: [&str; 7] = [
 /// The part of libibverbs that knows the software device.
 const DRIVER: &str = "/etc/libibverbs.d/rxe.driver";
 
-/// The program of the guests.
+/// The programs of the guests: one for the verbs alone, and the daemon as it is built for machines with devices.
 const TRIAL: &str = "rdma_trial";
+const DAEMON: &str = "pcm-daemon";
 
 /// Brings what is missing; the second time it takes as long as a build without changes.
 pub(crate) fn bring(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
@@ -48,19 +49,30 @@ pub(crate) fn bring(repository: &Repository, environment: &Environment) -> Resul
         prepare,
         "see what it says above; it needs a Debian archive for one kernel package",
     )?;
+    let trial = ["--package", "pcm-fabric", "--example", TRIAL];
+    build(repository, environment, &trial)?;
+    keep(&repository.target.join("debug/examples").join(TRIAL), &folder)?;
+    // Emulated, the unoptimised daemon would be too slow for its peers.
+    build(
+        repository,
+        environment,
+        &["--package", DAEMON, "--bin", DAEMON, "--release"],
+    )?;
+    keep(&repository.target.join("release").join(DAEMON), &folder)
+}
+
+fn build(repository: &Repository, environment: &Environment, what: &[&str]) -> Result<(), Failure> {
     let mut cargo = environment.cargo();
-    cargo.current_dir(&repository.root).args([
-        "build",
-        "--package",
-        "pcm-fabric",
-        "--features",
-        "rdma",
-        "--example",
-        TRIAL,
-    ]);
-    must(cargo, "mend what the compiler names above")?;
-    let (built, kept) = (repository.target.join("debug/examples").join(TRIAL), folder.join(TRIAL));
-    fs::copy(&built, &kept).on("copy", &built).map(drop)
+    cargo
+        .current_dir(&repository.root)
+        .args(["build", "--features", "rdma"])
+        .args(what);
+    must(cargo, "mend what the compiler names above")
+}
+
+fn keep(built: &Path, folder: &Path) -> Result<(), Failure> {
+    let name = built.file_name().unwrap_or_default();
+    fs::copy(built, folder.join(name)).on("copy", built).map(drop)
 }
 
 fn missing() -> Vec<&'static str> {

@@ -43,6 +43,14 @@ fn finding(fabric: &FabricReport, names: &[&str]) -> Finding {
         let next = "open the port for UDP between these nodes too, or boot with --fabric tcp";
         return Finding::warning("fabric", found, next);
     }
+    if fabric
+        .why_not
+        .iter()
+        .any(|why| why.starts_with("rdma to ") && why.contains("confirms no"))
+    {
+        let next = "see that the devices of these nodes share a network ('ibv_devinfo'), or boot with --fabric udp";
+        return Finding::warning("fabric", found, next);
+    }
     Finding::ok("fabric", found)
 }
 
@@ -111,7 +119,9 @@ mod tests {
             nothing.verdict == Verdict::Warning && nothing.found.contains("for everything"),
             "{nothing:?}"
         );
-        fabric.why_not = vec!["udp: the cluster was booted with --fabric auto, not udp".into()];
+        fabric.why_not = vec!["rdma to n1: it confirms no datagrams".into()];
+        assert_eq!(finding(&fabric, &["n0"]).verdict, Verdict::Warning);
+        fabric.why_not = vec!["udp: the cluster was booted with --fabric tcp".into()];
         assert_eq!(finding(&fabric, &["n0"]).verdict, Verdict::Ok);
     }
 

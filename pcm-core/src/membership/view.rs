@@ -2,7 +2,7 @@
 //! a later revision of the same boot (only the node itself makes those), or, for the same revision, a worse state.
 
 use super::timing;
-use pcm_proto::ids::NodeName;
+use pcm_proto::{fabric::UdAddress, ids::NodeName};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -48,6 +48,8 @@ pub struct Details {
     pub cpus: Vec<u32>,
     /// Nodes with the same number can share memory among their processes.
     pub host: u64,
+    /// Where datagrams over InfiniBand or RoCE reach its daemon, if it has a device.
+    pub ud: Option<UdAddress>,
 }
 
 impl Details {

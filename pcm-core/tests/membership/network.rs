@@ -35,6 +35,7 @@ pub(crate) fn local(index: usize, boot: u64) -> LocalNode {
         site: "s".into(),
         cpus: vec![0, 1],
         host: 1,
+        ud: None,
     };
     LocalNode {
         node: name(index),

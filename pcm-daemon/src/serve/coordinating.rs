@@ -364,6 +364,7 @@ impl Daemon {
             JobMessage::Output(piece) => self.on_output_piece(job, node, piece),
             JobMessage::Checkpoint(message) => self.on_checkpoint_message(job, node, *message),
             JobMessage::Will { heirs, bytes } => self.on_will(job, node, heirs, bytes),
+            JobMessage::Hosts(hosts) => self.nodes.note_hosts(hosts),
             JobMessage::WillVoid => self.on_will_void(job, node),
             JobMessage::WillHeld => self.on_will_held(job, node),
             JobMessage::Led { reign } => self.on_led(job, node, reign),

@@ -187,7 +187,7 @@ impl Daemon {
             Event::PeerLinked { link, node, sender } => self.on_peer_linked(link, &node, sender),
             Event::PeerSaid { node, told } => self.on_peer_told(&node, told),
             Event::PeerLost { link, node } => self.on_peer_lost(link, &node),
-            Event::DatagramSaid { node, told } => self.on_datagram_said(&node, told),
+            Event::DatagramSaid { node, carrier, told } => self.on_datagram_said(&node, carrier, told),
             Event::DatagramSent(sent) => self.on_datagram_sent(*sent),
             Event::StrangerDialled { address } => self.peers.on_stranger_dialled(&address),
             Event::DialFailed { node, reason } => self.on_dial_failed(&node, &reason),

@@ -12,7 +12,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// What changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Datagrams are not confirmed: connections carry everything.
+    /// The first datagram was confirmed.
+    First,
+    /// Datagrams are not confirmed: something else carries everything.
     Silent,
     /// Datagrams arrive again.
     Heard,
@@ -22,6 +24,7 @@ pub(super) enum Turn {
 #[derive(Debug, Default)]
 pub(super) struct Way {
     has_worked: bool,
+    is_confirmed: bool,
     failures: u32,
     /// While set, datagrams are not used but for one try at each of these moments.
     retry_at: Option<Instant>,
@@ -45,7 +48,12 @@ impl Way {
         self.has_worked && self.failures == 0 && self.retry_at.is_none()
     }
 
-    /// Whether connections carry everything, because datagrams are not confirmed.
+    /// Whether datagrams were confirmed, the last ones too.
+    pub(super) fn carries(&self) -> bool {
+        self.is_confirmed && !self.is_silent()
+    }
+
+    /// Whether something else carries everything, because datagrams are not confirmed.
     pub(super) fn is_silent(&self) -> bool {
         self.retry_at.is_some()
     }
@@ -59,7 +67,13 @@ impl Way {
     pub(super) fn on_confirmed(&mut self) -> Option<Turn> {
         self.has_worked = true;
         self.failures = 0;
-        self.retry_at.take().map(|_| Turn::Heard)
+        let was_silent = self.retry_at.take().is_some();
+        let is_first = !std::mem::replace(&mut self.is_confirmed, true);
+        match (was_silent, is_first) {
+            (true, _) => Some(Turn::Heard),
+            (false, true) => Some(Turn::First),
+            (false, false) => None,
+        }
     }
 
     /// A datagram was not confirmed.
@@ -103,6 +117,16 @@ mod tests {
         assert!(!way.take_leave(later));
         assert_eq!(way.on_confirmed(), Some(Turn::Heard));
         assert!(way.take_leave(later) && way.is_proven());
+    }
+
+    #[test]
+    fn the_first_datagram_that_is_confirmed_is_told_once() {
+        let mut way = Way::default();
+        way.on_heard();
+        assert!(!way.carries());
+        assert_eq!(way.on_confirmed(), Some(Turn::First));
+        assert!(way.carries());
+        assert_eq!(way.on_confirmed(), None);
     }
 
     #[test]

@@ -1,17 +1,20 @@
 //! Messages to other daemons without a connection: which may go so, to whom they can, and whether they were confirmed.
 //! What is not confirmed comes back to its sender, which has connections; nothing is lost here in silence.
 
+#[cfg(test)]
+mod tests;
+
+use super::carriers::{Carrier, Carriers, To};
 use super::datagram_way::{Turn, Way};
 use super::event::Event;
 use pcm_fabric::ClusterKey;
-use pcm_fabric::datagram::{
-    Datagram, DatagramLimits, DatagramService as _, ExchangeError, MESSAGE_LENGTH_MAX, PACKET_LENGTH_SAFE, key_epoch,
-};
+use pcm_fabric::datagram::{ExchangeError, MESSAGE_LENGTH_MAX, PACKET_LENGTH_SAFE, key_epoch};
 use pcm_fabric::hybrid::{Choice, Service, Tuning};
-use pcm_proto::fabric::{FabricReport, FabricWish, Spoken, TUNING_FILE, Telling, say, understand};
+use pcm_fabric::infiniband::UdAddress;
+use pcm_proto::fabric::{FabricReport, FabricWish, TUNING_FILE, Telling, say};
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -25,7 +28,12 @@ const CONFIRM_WITHIN: Duration = Duration::from_millis(500);
 const CONFIRM_IN_ORDER_WITHIN: Duration = Duration::from_millis(250);
 
 /// What is said of a node that is connected and confirms no datagrams.
-pub(super) const SILENT: &str = "it confirms no datagrams while it can be connected to: UDP may be blocked on the way";
+const SILENT: &str = "it confirms no datagrams while it can be connected to: UDP may be blocked on the way";
+const SILENT_RDMA: &str =
+    "it confirms no datagrams while it can be connected to: InfiniBand or RoCE may not lead there";
+
+/// Nodes without a device that are named; of the others only the count is said.
+const NAMED_MAX: usize = 4;
 
 /// Where a connection is there already, it is as fast for everything that takes more than one packet.
 const BESIDE_LINK_MAX: usize = PACKET_LENGTH_SAFE - 132;
@@ -77,64 +85,72 @@ pub(super) struct Number(u64);
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) node: NodeName,
+    pub(super) carrier: Carrier,
     pub(super) number: Number,
     /// The message, where its sender did not keep it.
     pub(super) message: Option<Box<DaemonToDaemon>>,
     pub(super) outcome: Result<(), ExchangeError>,
 }
 
+/// The ways to one node, and where one of them leads.
+#[derive(Debug, Default)]
+struct Ways {
+    udp: Way,
+    rdma: Way,
+    ud: Option<UdAddress>,
+}
+
+impl Ways {
+    fn by(&mut self, carrier: Carrier) -> &mut Way {
+        match carrier {
+            Carrier::Rdma => &mut self.rdma,
+            Carrier::Udp => &mut self.udp,
+        }
+    }
+}
+
 /// The datagram service of this daemon.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     own: NodeName,
-    endpoint: Option<Datagram<SocketAddr>>,
+    carriers: Carriers,
     /// Why nothing better is in use, wherever the message goes.
     why_not: Vec<String>,
     tuning: Tuning,
     tuning_file: PathBuf,
     tuned_at: Option<SystemTime>,
     epoch: u32,
-    ways: BTreeMap<NodeName, Way>,
+    ways: BTreeMap<NodeName, Ways>,
     events: mpsc::Sender<Event>,
     count: u64,
 }
 
 impl Datagrams {
-    /// Opens the port beside the connections'. An error means that what the owner insists on cannot be had.
+    /// Opens the port beside the connections', and a device. An error means that what the owner insists on cannot be
+    /// had.
     pub(super) async fn open(
         own: NodeName,
         wish: FabricWish,
-        (key, port): (&ClusterKey, SocketAddr),
+        beside: (&ClusterKey, SocketAddr),
         cluster_dir: &Path,
         events: mpsc::Sender<Event>,
     ) -> Result<Self, String> {
         let epoch = key_epoch(SystemTime::now());
-        let mut why_not = Vec::new();
-        let endpoint = match wish {
-            FabricWish::Rdma => {
-                return Err("InfiniBand and RoCE are not used by daemons yet: boot with --fabric auto".to_owned());
-            }
-            FabricWish::Auto | FabricWish::Tcp => {
-                let wished = if wish == FabricWish::Tcp { "tcp" } else { "auto" };
-                why_not.push(format!("udp: the cluster was booted with --fabric {wished}, not udp"));
-                None
-            }
-            FabricWish::Udp => match Datagram::udp(port, key, epoch, DatagramLimits::default()).await {
-                Ok(endpoint) => Some(endpoint),
-                Err(error) => {
-                    return Err(format!(
-                        "UDP port {port} cannot be used ({error}): boot with --fabric auto or tcp"
-                    ));
-                }
-            },
-        };
-        why_not.push("rdma: daemons do not use InfiniBand and RoCE yet".to_owned());
-        if let Some(endpoint) = endpoint.clone() {
-            tokio::spawn(hear(endpoint, own.clone(), events.clone()));
-        }
+        let (carriers, why_not) = Carriers::open(wish, beside, epoch).await?;
+        Ok(Self::over(carriers, own, (epoch, why_not), cluster_dir, events))
+    }
+
+    fn over(
+        carriers: Carriers,
+        own: NodeName,
+        (epoch, why_not): (u32, Vec<String>),
+        cluster_dir: &Path,
+        events: mpsc::Sender<Event>,
+    ) -> Self {
+        carriers.listen(&own, &events);
         let mut datagrams = Self {
             own,
-            endpoint,
+            carriers,
             why_not,
             tuning: Tuning::default(),
             tuning_file: cluster_dir.join(TUNING_FILE),
@@ -144,32 +160,111 @@ impl Datagrams {
             events,
             count: 0,
         };
-        if datagrams.endpoint.is_some() {
+        if datagrams.are_in_use() {
             datagrams.look_at_tuning();
         }
-        Ok(datagrams)
+        datagrams
+    }
+
+    /// Where other daemons reach this one over InfiniBand or RoCE.
+    pub(super) fn ud_address(&self) -> Option<UdAddress> {
+        self.carriers.ud_address()
+    }
+
+    /// Where a node is reached over InfiniBand or RoCE from now on.
+    pub(super) fn set_ud(&mut self, node: &NodeName, ud: Option<UdAddress>) {
+        if !self.carriers.has(Carrier::Rdma) {
+            return;
+        }
+        let ways = self.ways.entry(node.clone()).or_default();
+        if ways.ud != ud {
+            (ways.ud, ways.rdma) = (ud, Way::default());
+        }
     }
 
     /// What carries this node's messages. Datagrams that no other node confirms are none.
     pub(super) fn report(&self) -> FabricReport {
-        let silent = self.ways.iter().filter(|(_, way)| way.is_silent());
-        let silent: Vec<String> = silent.map(|(node, _)| format!("udp to {node}: {SILENT}")).collect();
-        let is_used = self.endpoint.is_some() && (silent.is_empty() || silent.len() < self.ways.len());
+        let first = [Carrier::Rdma, Carrier::Udp]
+            .into_iter()
+            .find(|way| self.carriers.has(*way));
+        let used: BTreeSet<Carrier> = match self.ways.len() {
+            0 => first.into_iter().collect(),
+            _ => self.ways.values().filter_map(|ways| self.carrier(ways)).collect(),
+        };
+        let used: Vec<&str> = used.into_iter().map(Carrier::name).collect();
         FabricReport {
-            datagrams: if is_used { "udp" } else { "none" }.to_owned(),
+            datagrams: if used.is_empty() {
+                "none".to_owned()
+            } else {
+                used.join("+")
+            },
             connections: "tcp".to_owned(),
-            why_not: silent.into_iter().chain(self.why_not.iter().cloned()).collect(),
+            why_not: self
+                .silent()
+                .chain(self.without_device())
+                .chain(self.why_not.iter().cloned())
+                .collect(),
         }
+    }
+
+    /// Why one node or another is not reached over what is there.
+    fn silent(&self) -> impl Iterator<Item = String> + '_ {
+        self.ways.iter().flat_map(|(node, ways)| {
+            let udp = ways.udp.is_silent().then(|| format!("udp to {node}: {SILENT}"));
+            let rdma = ways.rdma.is_silent().then(|| format!("rdma to {node}: {SILENT_RDMA}"));
+            udp.into_iter().chain(rdma)
+        })
+    }
+
+    /// Who has no device, where this node has one.
+    fn without_device(&self) -> Option<String> {
+        let without = self.ways.iter().filter(|(_, ways)| ways.ud.is_none());
+        let names: Vec<&str> = without.map(|(node, _)| node.as_str()).collect();
+        if names.is_empty() || !self.carriers.has(Carrier::Rdma) {
+            return None;
+        }
+        let named = names[..names.len().min(NAMED_MAX)].join(" ");
+        let more = match names.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} others"),
+        };
+        Some(format!("rdma: no device is in use on {named}{more}"))
+    }
+
+    /// What carries datagrams there, as far as is known.
+    fn carrier(&self, ways: &Ways) -> Option<Carrier> {
+        if ways.rdma.carries() {
+            return Some(Carrier::Rdma);
+        }
+        (self.carriers.has(Carrier::Udp) && !ways.udp.is_silent()).then_some(Carrier::Udp)
+    }
+
+    /// What carries small messages to a node, and what is to be said of a turn of one of the ways there.
+    pub(super) fn news(&self, node: &NodeName, carrier: Carrier, turn: Turn) -> Option<(&'static str, &'static str)> {
+        let ways = self.ways.get(node)?;
+        let by = self.carrier(ways).map_or("connections", Carrier::name);
+        let reason = match (turn, carrier) {
+            (Turn::First, Carrier::Rdma) => "a datagram over InfiniBand or RoCE was confirmed",
+            // That is what is expected of UDP.
+            (Turn::First, Carrier::Udp) => return None,
+            (Turn::Silent, Carrier::Rdma) => SILENT_RDMA,
+            (Turn::Silent, Carrier::Udp) => SILENT,
+            (Turn::Heard, _) => "its datagrams arrive again",
+        };
+        Some((by, reason))
     }
 
     /// Turns to new keys and to new costs when it is time.
     pub(super) fn on_beat(&mut self) {
-        let Some(endpoint) = self.endpoint.clone() else { return };
+        if !self.are_in_use() {
+            return;
+        }
         self.look_at_tuning();
         let epoch = key_epoch(SystemTime::now());
         if epoch != self.epoch {
             self.epoch = epoch;
-            tokio::spawn(async move { endpoint.turn(epoch).await });
+            let carriers = self.carriers.clone();
+            tokio::spawn(async move { carriers.turn(epoch).await });
         }
     }
 
@@ -199,12 +294,14 @@ impl Datagrams {
 
     /// Whether any message may go as one.
     pub(super) fn are_in_use(&self) -> bool {
-        self.endpoint.is_some()
+        self.carriers.are_there()
     }
 
     /// Whether datagrams to this node are known to arrive.
     pub(super) fn is_proven(&self, node: &NodeName) -> bool {
-        self.endpoint.is_some() && self.ways.get(node).is_some_and(Way::is_proven)
+        let Some(ways) = self.ways.get(node) else { return false };
+        let by_udp = self.carriers.has(Carrier::Udp) && ways.udp.is_proven();
+        by_udp || (ways.ud.is_some() && ways.rdma.is_proven())
     }
 
     /// Sends a message that keeps no order, or gives it back where a connection is the better way.
@@ -221,7 +318,7 @@ impl Datagrams {
             message: &message,
         };
         match address.and_then(|address| self.packed(node, address, told, (1, max))) {
-            Some((address, bytes)) => Ok(self.spawn(node, address, bytes, Some(Box::new(message)))),
+            Some((to, bytes)) => Ok(self.spawn(node, to, bytes, Some(Box::new(message)))),
             None => Err(message),
         }
     }
@@ -238,8 +335,8 @@ impl Datagrams {
         if manner(told.message) == Manner::Once {
             return None;
         }
-        let (address, bytes) = self.packed(node, address, told, (members, MESSAGE_LENGTH_MAX))?;
-        Some(self.spawn(node, address, bytes, None))
+        let (to, bytes) = self.packed(node, address, told, (members, MESSAGE_LENGTH_MAX))?;
+        Some(self.spawn(node, to, bytes, None))
     }
 
     /// Where the message goes and its bytes, if it should be a datagram.
@@ -249,23 +346,32 @@ impl Datagrams {
         address: &str,
         told: Telling<'_>,
         (members, max): (usize, usize),
-    ) -> Option<(SocketAddr, Vec<u8>)> {
-        self.endpoint.as_ref()?;
-        let address = address.parse().ok()?;
+    ) -> Option<(To, Vec<u8>)> {
+        if !self.are_in_use() {
+            return None;
+        }
         let bytes = say(&self.own, told, max).ok()?;
         let is_beside_link = max == BESIDE_LINK_MAX;
         let is_cheaper = is_beside_link || self.tuning.choose(members, bytes.len()).service == Service::Datagram;
-        let may = is_cheaper && self.ways.entry(node.clone()).or_default().take_leave(Instant::now());
-        may.then_some((address, bytes))
+        let to = is_cheaper.then(|| self.way(node, address, manner(told.message)))??;
+        Some((to, bytes))
     }
 
-    fn spawn(
-        &mut self,
-        node: &NodeName,
-        address: SocketAddr,
-        bytes: Vec<u8>,
-        message: Option<Box<DaemonToDaemon>>,
-    ) -> Number {
+    /// The better one of the ways that may be taken. Others wait behind a message that keeps its order, so it only takes
+    /// one that is known to work.
+    fn way(&mut self, node: &NodeName, address: &str, manner: Manner) -> Option<To> {
+        let to_udp = || address.parse().ok().map(To::Udp);
+        let udp = self.carriers.has(Carrier::Udp).then(to_udp).flatten();
+        let ways = self.ways.entry(node.clone()).or_default();
+        let (rdma, now) = (ways.ud.map(To::Rdma), Instant::now());
+        let may = |to: &To| {
+            let way = ways.by(to.carrier());
+            (manner == Manner::Loose || way.is_proven()) && way.take_leave(now)
+        };
+        [rdma, udp].into_iter().flatten().find(may)
+    }
+
+    fn spawn(&mut self, node: &NodeName, to: To, bytes: Vec<u8>, message: Option<Box<DaemonToDaemon>>) -> Number {
         self.count += 1;
         let number = Number(self.count);
         let within = if message.is_some() {
@@ -273,14 +379,12 @@ impl Datagrams {
         } else {
             CONFIRM_IN_ORDER_WITHIN
         };
-        let (endpoint, events, node) = (self.endpoint.clone(), self.events.clone(), node.clone());
+        let (carriers, events, node) = (self.carriers.clone(), self.events.clone(), node.clone());
         tokio::spawn(async move {
-            let outcome = match endpoint {
-                Some(endpoint) => endpoint.exchange(address, bytes, within).await,
-                None => Err(ExchangeError::Stopped),
-            };
+            let outcome = carriers.exchange(to, bytes, within).await;
             let sent = Sent {
                 node,
+                carrier: to.carrier(),
                 number,
                 message,
                 outcome,
@@ -291,18 +395,18 @@ impl Datagrams {
     }
 
     /// A datagram came from this node.
-    pub(super) fn on_heard(&mut self, node: &NodeName) {
-        self.ways.entry(node.clone()).or_default().on_heard();
+    pub(super) fn on_heard(&mut self, node: &NodeName, carrier: Carrier) {
+        self.ways.entry(node.clone()).or_default().by(carrier).on_heard();
     }
 
     /// A datagram to this node was confirmed or not.
     pub(super) fn on_sent(
         &mut self,
-        node: &NodeName,
+        (node, carrier): (&NodeName, Carrier),
         outcome: &Result<(), ExchangeError>,
         is_linked: bool,
     ) -> Option<Turn> {
-        let way = self.ways.entry(node.clone()).or_default();
+        let way = self.ways.entry(node.clone()).or_default().by(carrier);
         match outcome {
             Ok(()) => way.on_confirmed(),
             // Too much at once says nothing of the network.
@@ -327,136 +431,4 @@ pub(super) fn members(message: &DaemonToDaemon, own: &NodeName) -> usize {
     };
     let place = order.tree.iter().position(|node| node == own).unwrap_or(0);
     pcm_core::job::tree::children(place, order.tree.len()).len().max(1)
-}
-
-/// Passes on what comes in datagrams, until the endpoint stops.
-async fn hear(endpoint: Datagram<SocketAddr>, own: NodeName, events: mpsc::Sender<Event>) {
-    while let Some(received) = endpoint.receive().await {
-        match understand(&received.message) {
-            Ok(Spoken::Said { from, told }) if from != own => {
-                let said = Event::DatagramSaid { node: from, told };
-                if events.send(said).await.is_err() {
-                    return;
-                }
-            }
-            Ok(Spoken::Said { .. } | Spoken::Measured(_)) => {}
-            Err(error) => tracing::warn!(from = ?received.from, %error, "a datagram is not understood"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pcm_fabric::datagram::ExchangeFailure;
-    use pcm_proto::control::ControlToDaemon;
-    use pcm_proto::ids::JobId;
-
-    fn ask(question: Question) -> DaemonToDaemon {
-        DaemonToDaemon::Ask {
-            ask: 1,
-            question: Box::new(question),
-        }
-    }
-
-    #[test]
-    fn a_request_that_changes_something_is_never_said_twice() {
-        assert_eq!(manner(&ask(Question::Quit)), Manner::Once);
-        let kill = ControlToDaemon::Kill { job: JobId(1) };
-        assert_eq!(manner(&ask(Question::Control(Box::new(kill)))), Manner::Once);
-        assert_eq!(manner(&ask(Question::Ping)), Manner::Loose);
-    }
-
-    #[test]
-    fn messages_about_a_job_keep_their_order() {
-        let message = Box::new(JobMessage::Emptied);
-        assert_eq!(manner(&DaemonToDaemon::Job { job: JobId(1), message }), Manner::InOrder);
-    }
-
-    async fn two() -> ([Datagrams; 2], [mpsc::Receiver<Event>; 2], [String; 2]) {
-        let key = ClusterKey::from_hex("test", &"5a".repeat(32)).unwrap();
-        let directory = tempfile::tempdir().unwrap();
-        let mut made = Vec::new();
-        for name in ["n0", "n1"] {
-            let (events, heard) = mpsc::channel(16);
-            let own = NodeName::new(name).unwrap();
-            let port = SocketAddr::from(([127, 0, 0, 1], 0));
-            let open = Datagrams::open(own, FabricWish::Udp, (&key, port), directory.path(), events);
-            let datagrams = open.await.unwrap();
-            let address = datagrams.endpoint.as_ref().unwrap().local().to_string();
-            made.push((datagrams, heard, address));
-        }
-        let [(a, from_a, at_a), (b, from_b, at_b)]: [_; 2] = made.try_into().ok().unwrap();
-        ([a, b], [from_a, from_b], [at_a, at_b])
-    }
-
-    #[tokio::test]
-    async fn a_message_arrives_and_its_sender_hears_so() {
-        let ([mut a, mut b], [mut at_a, mut at_b], [_, address]) = two().await;
-        let (there, message) = (b.own.clone(), DaemonToDaemon::Membership(vec![1; 300]));
-        let number = a.send_loose(&there, Some(&address), message.clone(), false).unwrap();
-        let Some(Event::DatagramSaid { node, told }) = at_b.recv().await else {
-            panic!("nothing was heard");
-        };
-        assert_eq!((&node, told.message), (&a.own, message));
-        b.on_heard(&node);
-        let Some(Event::DatagramSent(sent)) = at_a.recv().await else {
-            panic!("nothing was confirmed");
-        };
-        assert_eq!((sent.number, sent.outcome), (number, Ok(())));
-        assert!(!a.is_proven(&there));
-        a.on_sent(&there, &Ok(()), false);
-        assert!(a.is_proven(&there));
-    }
-
-    #[tokio::test]
-    async fn a_message_that_nobody_confirms_comes_back() {
-        let ([mut a, b], [mut at_a, _], [_, address]) = two().await;
-        let there = b.own.clone();
-        drop(b);
-        let closed = "127.0.0.1:1";
-        assert_ne!(address, closed);
-        let message = DaemonToDaemon::Membership(vec![7; 10]);
-        a.send_loose(&there, Some(closed), message.clone(), false).unwrap();
-        let Some(Event::DatagramSent(sent)) = at_a.recv().await else {
-            panic!("nothing came back");
-        };
-        assert!(matches!(sent.outcome, Err(ExchangeError::Failed(_))));
-        assert_eq!(sent.message.as_deref(), Some(&message));
-    }
-
-    #[tokio::test]
-    async fn what_is_long_or_must_come_once_is_given_back_at_once() {
-        let ([mut a, b], _, [_, address]) = two().await;
-        let long = DaemonToDaemon::Membership(vec![0; MESSAGE_LENGTH_MAX]);
-        assert_eq!(a.send_loose(&b.own, Some(&address), long.clone(), false), Err(long));
-        let beside = DaemonToDaemon::Membership(vec![0; BESIDE_LINK_MAX]);
-        assert_eq!(a.send_loose(&b.own, Some(&address), beside.clone(), true), Err(beside));
-        let quit = ask(Question::Quit);
-        let told = Telling {
-            ordinal: None,
-            message: &quit,
-        };
-        assert_eq!(a.send_in_order(&b.own, &address, told, 1), None);
-        let unknown = DaemonToDaemon::Membership(vec![0]);
-        assert_eq!(a.send_loose(&b.own, None, unknown.clone(), false), Err(unknown));
-    }
-
-    #[tokio::test]
-    async fn what_no_node_confirms_is_said_to_be_of_no_use() {
-        let ([mut a, b], _, _) = two().await;
-        assert_eq!(a.report().datagrams, "udp");
-        let failed = Err(ExchangeError::Failed(ExchangeFailure::Deadline));
-        for _ in 0..3 {
-            a.on_sent(&b.own, &failed, true);
-        }
-        let report = a.report();
-        assert_eq!(report.datagrams, "none");
-        assert!(report.why_not[0].starts_with("udp to n1"), "{report:?}");
-        let third = NodeName::new("n2").unwrap();
-        a.on_heard(&third);
-        let report = a.report();
-        assert_eq!(report.datagrams, "udp");
-        assert!(report.why_not[0].starts_with("udp to n1"), "{report:?}");
-    }
 }

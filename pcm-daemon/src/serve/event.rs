@@ -1,6 +1,7 @@
 //! Everything that can happen to the daemon. One event is handled at a time, to its end.
 
 use super::boot::BootFact;
+use super::carriers::Carrier;
 use super::datagrams::Sent;
 use super::kept::PartKey;
 use super::memory::Memory;
@@ -37,7 +38,11 @@ pub(super) enum Event {
     /// A link to another daemon ended.
     PeerLost { link: LinkId, node: NodeName },
     /// Another daemon said something in a datagram.
-    DatagramSaid { node: NodeName, told: Told },
+    DatagramSaid {
+        node: NodeName,
+        carrier: Carrier,
+        told: Told,
+    },
     /// A datagram was confirmed or not.
     DatagramSent(Box<Sent>),
     /// A daemon whose name is not known was dialled, and was reached or not.

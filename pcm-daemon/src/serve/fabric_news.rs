@@ -1,9 +1,10 @@
 //! What the daemon says of the ways its messages take: events where a way changed and where one was chosen for a group.
 //! Chooses nothing.
 
+use super::carriers::Carrier;
 use super::daemon::Daemon;
 use super::datagram_way::Turn;
-use super::datagrams::{SILENT, Sent};
+use super::datagrams::Sent;
 use pcm_core::job::tree;
 use pcm_fabric::hybrid::Service;
 use pcm_proto::event::EventKind;
@@ -12,23 +13,22 @@ use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName};
 use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 
 impl Daemon {
-    pub(super) fn on_datagram_said(&mut self, node: &NodeName, told: Told) {
-        self.peers.on_heard(node);
+    pub(super) fn on_datagram_said(&mut self, node: &NodeName, carrier: Carrier, told: Told) {
+        self.peers.on_heard(node, carrier);
         self.on_peer_told(node, told);
     }
 
     pub(super) fn on_datagram_sent(&mut self, sent: Sent) {
-        let node = sent.node.clone();
-        let turn = self.peers.on_sent(sent);
-        self.note_turn(&node, turn);
+        let (node, carrier) = (sent.node.clone(), sent.carrier);
+        if let Some(turn) = self.peers.on_sent(sent) {
+            self.note_turn(&node, carrier, turn);
+        }
     }
 
-    fn note_turn(&mut self, node: &NodeName, turn: Option<Turn>) {
-        let Some(turn) = turn else { return };
+    fn note_turn(&mut self, node: &NodeName, carrier: Carrier, turn: Turn) {
         self.nodes.own_mut().fabric = self.peers.datagrams.report();
-        let (by, reason) = match turn {
-            Turn::Silent => (name(Service::Connection), SILENT),
-            Turn::Heard => (name(Service::Datagram), "its datagrams arrive again"),
+        let Some((by, reason)) = self.peers.datagrams.news(node, carrier, turn) else {
+            return;
         };
         let kind = EventKind::FabricChanged {
             name: node.clone(),

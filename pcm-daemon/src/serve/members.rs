@@ -49,7 +49,7 @@ impl Daemon {
                     bytes,
                 } => {
                     if let Some(member) = self.nodes.members.member(&node) {
-                        self.peers.set_address(&node, &member.details.address);
+                        self.peers.set_whereabouts(&node, &member.details);
                     }
                     self.send(&node, DaemonToDaemon::Membership(bytes));
                 }
@@ -82,7 +82,7 @@ impl Daemon {
 
     fn on_member_there(&mut self, node: &NodeName, change: Change) {
         if let Some(member) = self.nodes.members.member(node) {
-            self.peers.set_address(node, &member.details.address);
+            self.peers.set_whereabouts(node, &member.details);
         }
         let report = self.nodes.others().find(|report| report.node == *node);
         if let Some(report) = report {

@@ -8,6 +8,7 @@ mod asks;
 mod beside;
 mod boot;
 mod bulk;
+mod carriers;
 mod checkpoints;
 mod control;
 mod coordinating;

@@ -24,6 +24,8 @@ pub(super) struct Nodes {
     own: NodeReport,
     pub(super) members: Membership,
     reports: BTreeMap<NodeName, NodeReport>,
+    /// Hosts of nodes by the account of a job's coordinator.
+    hosts: BTreeMap<NodeName, u64>,
     turn: usize,
 }
 
@@ -33,6 +35,7 @@ impl Nodes {
             own,
             members,
             reports: BTreeMap::new(),
+            hosts: BTreeMap::new(),
             turn: 0,
         }
     }
@@ -86,7 +89,15 @@ impl Nodes {
         if *node == self.own.node {
             return self.own.host;
         }
-        self.members.member(node).map_or(0, |member| member.details.host)
+        match self.members.member(node) {
+            Some(member) => member.details.host,
+            None => self.hosts.get(node).copied().unwrap_or(0),
+        }
+    }
+
+    /// A coordinator tells the hosts of nodes that may not have been heard of here yet.
+    pub(super) fn note_hosts(&mut self, hosts: Vec<(NodeName, u64)>) {
+        self.hosts.extend(hosts);
     }
 
     /// Names of the other nodes that are there.
@@ -272,6 +283,7 @@ impl Daemon {
     /// Says how this node is.
     pub(super) fn on_beat(&mut self) {
         self.timers.arm(BEAT, Timer::Beat);
+        self.nodes.own_mut().fabric = self.peers.datagrams.report();
         self.sample_jobs();
         self.rotate_logs();
         for (node, message) in self.peers.on_beat() {
@@ -321,14 +333,13 @@ mod tests {
         assert_eq!((shared.load / shared.nodes, pools[&(2, vec![0, 1])].load), (1.5, 0.5));
     }
 
-    #[test]
-    fn a_node_alone_numbers_its_own_jobs() {
-        let own = report("b", 1, 0.0);
+    fn alone(own: NodeReport) -> Nodes {
         let details = Details {
             address: "h:1".into(),
             site: String::new(),
             cpus: vec![0],
-            host: 1,
+            host: own.host,
+            ud: None,
         };
         let local = LocalNode {
             node: own.node.clone(),
@@ -336,9 +347,24 @@ mod tests {
             details,
             patience: timing::PATIENCE,
         };
-        let mut nodes = Nodes::new(own, Membership::new(local, Vec::new(), Duration::ZERO));
+        Nodes::new(own, Membership::new(local, Vec::new(), Duration::ZERO))
+    }
+
+    #[test]
+    fn a_node_alone_numbers_its_own_jobs() {
+        let mut nodes = alone(report("b", 1, 0.0));
         assert_eq!(nodes.numbering().as_str(), "b");
         assert!(nodes.take_turn().is_empty() && nodes.reachable().is_empty());
         assert_eq!(nodes.state(&NodeName::new("c").unwrap()), None);
+    }
+
+    #[test]
+    fn a_node_that_was_not_heard_of_stands_where_a_coordinator_says() {
+        let mut nodes = alone(report("b", 7, 0.0));
+        let other = NodeName::new("c").unwrap();
+        assert_eq!(nodes.host(&other), 0);
+        nodes.note_hosts(vec![(other.clone(), 7), (nodes.own().node.clone(), 9)]);
+        assert_eq!(nodes.host(&other), 7);
+        assert_eq!(nodes.host(&NodeName::new("b").unwrap()), 7, "its own it knows itself");
     }
 }

@@ -11,11 +11,13 @@ mod faulty;
 #[cfg(test)]
 mod tests;
 
+use super::carriers::Carrier;
 use super::datagram_way::Turn;
 use super::datagrams::{Datagrams, Manner, Number, Sent, manner, members};
 use super::event::{Event, LinkId};
 use super::order::{Freed, Incoming, Outgoing};
 use super::start::next_link;
+use pcm_core::membership::Details;
 use pcm_fabric::hybrid::Service;
 use pcm_fabric::{Endpoint, Link, Receiver, RecvError, SendError, Sender};
 use pcm_proto::control::ControlToDaemon;
@@ -169,6 +171,12 @@ impl Peers {
         }
     }
 
+    /// Where a node is found from now on, by its own account.
+    pub(super) fn set_whereabouts(&mut self, node: &NodeName, details: &Details) {
+        self.set_address(node, &details.address);
+        self.datagrams.set_ud(node, details.ud);
+    }
+
     /// Where a node is found.
     pub(super) fn address(&self, node: &NodeName) -> Option<&str> {
         self.peers.get(node)?.address.as_deref()
@@ -241,12 +249,13 @@ impl Peers {
     pub(super) fn on_sent(&mut self, sent: Sent) -> Option<Turn> {
         let Sent {
             node,
+            carrier,
             number,
             message,
             outcome,
         } = sent;
         let is_linked = self.is_linked(&node);
-        let turn = self.datagrams.on_sent(&node, &outcome, is_linked);
+        let turn = self.datagrams.on_sent((&node, carrier), &outcome, is_linked);
         let peer = self.peer(&node);
         let ahead = peer.ahead.as_mut().filter(|ahead| ahead.datagram == Some(number));
         match (outcome, ahead, message) {
@@ -308,9 +317,9 @@ impl Peers {
     }
 
     /// A datagram came from this node.
-    pub(super) fn on_heard(&mut self, node: &NodeName) {
+    pub(super) fn on_heard(&mut self, node: &NodeName, carrier: Carrier) {
         self.link_again(node);
-        self.datagrams.on_heard(node);
+        self.datagrams.on_heard(node, carrier);
     }
 
     fn link_again(&mut self, node: &NodeName) {

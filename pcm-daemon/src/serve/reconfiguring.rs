@@ -234,18 +234,18 @@ impl Daemon {
     }
 
     fn send_reform(&mut self, job: JobId, to: NodeName, message: ReconfigurationMessage) {
-        if matches!(
-            &message,
-            ReconfigurationMessage::Order {
-                order: Order::Prepare { .. },
-                ..
-            }
-        ) && self
-            .jobs
-            .get(&job)
-            .is_some_and(|coordinated| !coordinated.state.has_node(&to))
+        if let ReconfigurationMessage::Order {
+            order: Order::Prepare { plan, .. },
+            ..
+        } = &message
         {
-            self.coordinate(job, coordinator::Input::Enlist { node: to.clone() });
+            let hosts = plan.new.nodes().into_iter();
+            let hosts = hosts.map(|node| (node.clone(), self.nodes.host(&node))).collect();
+            let coordinated = self.jobs.get(&job);
+            if coordinated.is_some_and(|coordinated| !coordinated.state.has_node(&to)) {
+                self.coordinate(job, coordinator::Input::Enlist { node: to.clone() });
+            }
+            self.send_job(&to, job, JobMessage::Hosts(hosts));
         }
         self.send_job(&to, job, JobMessage::Reconfiguration(Box::new(message)));
     }

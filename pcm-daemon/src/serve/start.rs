@@ -130,7 +130,19 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let host = Host::look();
     let clock = Clock::start();
     let boot = clock.now_us();
-    let members = membership(&spec, &address, &cpus, (host, boot), &past, clock);
+    let itself = LocalNode {
+        node: node.clone(),
+        boot,
+        details: Details {
+            address: address.clone(),
+            site: spec.node.site.clone(),
+            cpus: cpus.clone(),
+            host: host.number,
+            ud: datagrams.ud_address(),
+        },
+        patience: spec.patience(),
+    };
+    let members = membership(itself, &spec, &past, clock);
     let mut daemon = Daemon::new(Beginnings {
         nodes: Nodes::new(
             NodeReport {
@@ -261,26 +273,7 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
 }
 
 /// A daemon that was started again finds its cluster through everybody it knew.
-fn membership(
-    spec: &BootSpec,
-    address: &str,
-    cpus: &[u32],
-    (host, boot): (Host, u64),
-    past: &Past,
-    clock: Clock,
-) -> Membership {
-    let details = Details {
-        address: address.to_owned(),
-        site: spec.node.site.clone(),
-        cpus: cpus.to_vec(),
-        host: host.number,
-    };
-    let local = LocalNode {
-        node: spec.node.name.clone(),
-        boot,
-        details,
-        patience: spec.patience(),
-    };
+fn membership(local: LocalNode, spec: &BootSpec, past: &Past, clock: Clock) -> Membership {
     let known = past.nodes.iter().map(|report| report.address.clone());
     let seeds = known.chain(spec.seeds.clone()).collect();
     Membership::new(local, seeds, clock.now())

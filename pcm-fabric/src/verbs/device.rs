@@ -30,15 +30,8 @@ pub enum NoDevice {
 impl fmt::Display for NoDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::None => write!(
-                f,
-                "no InfiniBand or RoCE device (or no libibverbs): messages go over UDP and TCP"
-            ),
-            Self::Unusable(reasons) => write!(
-                f,
-                "no usable InfiniBand or RoCE device: {}; messages go over UDP and TCP",
-                reasons.join("; ")
-            ),
+            Self::None => write!(f, "there is no InfiniBand or RoCE device, or no libibverbs"),
+            Self::Unusable(reasons) => write!(f, "no InfiniBand or RoCE device is usable: {}", reasons.join("; ")),
         }
     }
 }

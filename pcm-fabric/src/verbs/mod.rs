@@ -9,6 +9,6 @@ mod rc_message;
 mod rc_receive;
 mod ud;
 
+pub use crate::infiniband::UdAddress;
 pub use device::{Device, Gid, NoDevice};
 pub use rc::RcBulk;
-pub use ud::UdAddress;

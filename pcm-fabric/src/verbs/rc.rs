@@ -8,7 +8,6 @@ use super::{
     pair::{End, Pair},
     rc_message::{ANNOUNCED_MAX, Check, KEY_LENGTH, Protector, Said},
     rc_receive::{Receiving, TELL_DEADLINE},
-    ud::UdAddress,
 };
 use crate::{
     bulk::{
@@ -16,6 +15,7 @@ use crate::{
         Source, wire::BLOCK_LENGTH,
     },
     datagram::{Datagram, DatagramLimits, DatagramService as _},
+    infiniband::UdAddress,
     key::ClusterKey,
 };
 use std::{

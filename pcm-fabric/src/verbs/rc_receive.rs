@@ -8,11 +8,11 @@ use super::{
     memory::Memory,
     pair::{End, Pair},
     rc_message::{Check, Protector, Said, token},
-    ud::UdAddress,
 };
 use crate::{
     bulk::{Opened, Reason, RegionMemory, Regions},
     datagram::{Datagram, DatagramService as _},
+    infiniband::UdAddress,
 };
 use std::{
     collections::BTreeMap,

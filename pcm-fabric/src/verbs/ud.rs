@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     datagram::{Datagram, DatagramLimits, PacketIo},
+    infiniband::UdAddress,
     key::ClusterKey,
 };
-use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
@@ -26,15 +26,6 @@ const ORIGIN_LENGTH: usize = 40;
 
 /// Ways to peers that are kept; making one again costs a system call.
 const ROUTES_MAX: usize = 4096;
-
-/// Where datagrams reach a process: its port and its pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct UdAddress {
-    /// The port.
-    pub gid: Gid,
-    /// The number of the pair.
-    pub pair: u32,
-}
 
 struct Ud {
     // Before the memory it reaches.

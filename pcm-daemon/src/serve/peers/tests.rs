@@ -108,9 +108,9 @@ impl Side {
             Event::PeerLost { link, node } => drop(self.peers.on_lost(link, &node)),
             Event::DialFailed { node, .. } => self.peers.on_dial_failed(&node),
             Event::PeerSaid { told, .. } => self.told(told),
-            Event::DatagramSaid { node, told } => {
+            Event::DatagramSaid { node, carrier, told } => {
                 self.in_datagrams.extend(told.ordinal.map(|ordinal| ordinal.number));
-                self.peers.on_heard(&node);
+                self.peers.on_heard(&node, carrier);
                 self.told(told);
             }
             Event::DatagramSent(sent) => drop(self.peers.on_sent(*sent)),
