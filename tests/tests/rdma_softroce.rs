@@ -268,13 +268,7 @@ fn assert_device_sent(outcome: &Outcome) {
 #[test]
 fn daemons_speak_over_a_device_and_go_on_over_udp_where_it_fails() {
     let Some(folder) = brought() else { return };
-    let mpi = mpiexec()
-        .ancestors()
-        .nth(2)
-        .map(Path::to_owned)
-        .expect("bin/mpiexec of an MPI");
-    let script = format!("mpi={}{PRELUDE}{IN_ONE_GUEST}", mpi.display());
-    let outcome = guest_with(&folder, &node_job(&folder), &script, 1, None);
+    let outcome = guest_with(&folder, &node_job(&folder), &with_daemons(IN_ONE_GUEST), 1, None);
     assert_ended(&outcome);
     assert_carried(&outcome, "nodes: ", "rdma");
     assert_carried(&outcome, "without: ", "udp");
