@@ -250,6 +250,27 @@ fn a_node_its_owner_wants_is_left_by_moving_or_else_by_shrinking() {
 }
 
 #[test]
+fn nts_leaves_a_node_its_owner_wants_within_the_site_and_the_site_only_when_the_node_is_emptied() {
+    let mut view = one_loaded();
+    view.nodes[2].others_since_s = 60.0;
+    view.nodes[4].site = "there".into();
+    let leads_away = |proposal: &Proposal| match &proposal.change {
+        Change::Migrate(moves) | Change::Arrange(moves, _) => moves.iter().any(|(_, to)| *to == 4),
+        _ => false,
+    };
+    let away = |of: &str, view: &View| proposals(of, view).into_iter().filter(leads_away).collect::<Vec<_>>();
+    assert!(away("cost", &view).iter().any(|proposal| proposal.is_forced));
+    assert!(away("nts", &view).iter().all(|proposal| !proposal.is_forced));
+    assert!(
+        away("nts", &view)
+            .iter()
+            .all(|proposal| !matches!(proposal.change, Change::Arrange(..)))
+    );
+    view.nodes[2].is_draining = true;
+    assert!(away("nts", &view).iter().any(|proposal| proposal.is_forced));
+}
+
+#[test]
 fn of_two_jobs_on_one_cpu_the_one_that_has_grown_gives_way() {
     let mut view = support::view(
         ["a", "b"].map(|name| node(name, 1)).to_vec(),

@@ -33,6 +33,8 @@ pub struct Setting {
 pub struct Circumstances<'a> {
     /// Whether on some node of the job ranks outnumber CPUs.
     pub is_oversubscribed: bool,
+    /// Whether ranks that wait are to leave their CPU to others.
+    pub is_polite: bool,
     /// The network interface that bears the node's address, when the machine has several.
     pub interface: Option<&'a str>,
 }
@@ -70,10 +72,18 @@ const WITH_UCX: [Given; 1] = [Given {
     why: "keeps port names short enough for MPI_Open_port",
 }];
 
+const SHARED_MEMORY: &str = "MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE";
+
 const OVERSUBSCRIBED: [Given; 1] = [Given {
-    name: "MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE",
+    name: SHARED_MEMORY,
     value: "0",
     why: "ranks outnumber CPUs: collectives that spin in shared memory take milliseconds there",
+}];
+
+const POLITE: [Given; 1] = [Given {
+    name: SHARED_MEMORY,
+    value: "0",
+    why: "collectives that spin in shared memory never leave their CPU to others",
 }];
 
 /// The settings of a job. `environment` is the user's, `options` are `NAME=VALUE` of the command line; an empty value
@@ -100,12 +110,15 @@ pub fn settings(
         Some("ucx") => &WITH_UCX[..],
         _ => &[],
     };
-    let oversubscribed = if circumstances.is_oversubscribed {
-        &OVERSUBSCRIBED[..]
-    } else {
-        &[]
+    let collectives = match circumstances {
+        Circumstances {
+            is_oversubscribed: true,
+            ..
+        } => &OVERSUBSCRIBED[..],
+        Circumstances { is_polite: true, .. } => &POLITE[..],
+        _ => &[],
     };
-    for Given { name, value, why } in ALWAYS.iter().chain(for_netmod).chain(oversubscribed) {
+    for Given { name, value, why } in ALWAYS.iter().chain(for_netmod).chain(collectives) {
         decide(name, value, why);
     }
     if let (Some("ofi"), Some(interface)) = (netmod.as_deref(), circumstances.interface) {
@@ -189,6 +202,7 @@ mod tests {
         let circumstances = Circumstances {
             is_oversubscribed: true,
             interface: Some("eth0"),
+            ..Circumstances::default()
         };
         let settings = settings(circumstances, &[], &options);
         assert_eq!(value(&settings, "FI_PROVIDER"), None);
@@ -198,6 +212,18 @@ mod tests {
             value(&settings, "MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE"),
             Some((Some("0"), Source::Default))
         );
+    }
+
+    #[test]
+    fn polite_ranks_make_their_collectives_of_messages() {
+        let circumstances = Circumstances {
+            is_polite: true,
+            ..Circumstances::default()
+        };
+        let polite = settings(circumstances, &[], &[]);
+        assert_eq!(value(&polite, SHARED_MEMORY), Some((Some("0"), Source::Default)));
+        let others = settings(Circumstances::default(), &[], &[]);
+        assert_eq!(value(&others, SHARED_MEMORY), None);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) fn expand(table: &Table, declared: &BTreeMap<String, Prototype>) -> S
         if !entry.by_hand {
             _ = writeln!(declarations, "    fn P{name}({parameters}) -> c_int;");
             let body = match class {
-                Some(class) => counted(entry, class, functions.len() - 1, &polite(entry, declared)),
+                Some(class) => counted(entry, class, functions.len() - 1),
                 None => local(entry),
             };
             _ = writeln!(
@@ -116,86 +116,8 @@ fn local(entry: &Entry) -> String {
     format!("    let Some(recorder) = recorder::active() else {{ return {call}; }};\n{given}{before}{end}")
 }
 
-/// The call itself where a rank may wait politely: by its nonblocking form, or by tests; see `src/interpose/waiting.rs`.
-/// Empty where it never waits for another rank, or has no such form.
-fn polite(entry: &Entry, declared: &BTreeMap<String, Prototype>) -> String {
-    let Prototype { name, arguments, .. } = &entry.prototype;
-    let names = |arguments: &[Argument]| arguments.iter().map(rust_name).collect::<Vec<_>>().join(", ");
-    let tested = match name.as_str() {
-        "MPI_Wait" => "PMPI_Test(request_, flag, status_)",
-        "MPI_Waitall" => "PMPI_Testall(count_, array_of_requests_, flag, array_of_statuses_)",
-        "MPI_Waitany" => "PMPI_Testany(count_, array_of_requests_, indx_, flag, status_)",
-        "MPI_Probe" => "PMPI_Iprobe(source_, tag_, comm_, flag, status_)",
-        "MPI_Mprobe" => "PMPI_Improbe(source_, tag_, comm_, flag, message_, status_)",
-        _ => "",
-    };
-    if !tested.is_empty() {
-        return format!("waiting::until(|flag| unsafe {{ {tested} }})");
-    }
-    if name == "MPI_Waitsome" {
-        return "waiting::until(|flag| {\n        \
-                let code = unsafe { PMPI_Testsome(incount_, array_of_requests_, outcount_, array_of_indices_, array_of_statuses_) };\n        \
-                *flag = c_int::from(unsafe { outcount_.as_ref() }.is_none_or(|count| *count != 0));\n        code\n    })"
-            .to_owned();
-    }
-    // Made of its halves: MPICH's form of the whole does not tell whom it received from. The other exchange would
-    // need a buffer of ours.
-    if entry.class == "exchange" {
-        let large = match name.as_str() {
-            "MPI_Sendrecv" => "",
-            "MPI_Sendrecv_c" => "_c",
-            _ => return String::new(),
-        };
-        return format!(
-            "waiting::exchange(\n        \
-             |request| unsafe {{ PMPI_Irecv{large}(recvbuf_, recvcount_, recvtype_, source_, recvtag_, comm_, request) }},\n        \
-             |request| unsafe {{ PMPI_Isend{large}(sendbuf_, sendcount_, sendtype_, dest_, sendtag_, comm_, request) }},\n        \
-             status_)"
-        );
-    }
-    let may_wait = matches!(entry.class.as_str(), "send" | "receive" | "collective");
-    // These two end without the other side.
-    if !may_wait || name.starts_with("MPI_Bsend") || name.starts_with("MPI_Rsend") {
-        return String::new();
-    }
-    let Some(form) = nonblocking(&entry.prototype, declared) else {
-        return String::new();
-    };
-    let has_status = arguments.last().is_some_and(|last| last.base == "MPI_Status");
-    let status = if has_status {
-        "status_"
-    } else {
-        "mpi_sys::RSMPI_STATUS_IGNORE"
-    };
-    let given = &arguments[..arguments.len() - usize::from(has_status)];
-    format!(
-        "{{\n        let mut request = unsafe {{ mpi_sys::RSMPI_REQUEST_NULL }};\n        \
-         let code = unsafe {{ P{}({}, &mut request) }};\n        \
-         if code == 0 {{ unsafe {{ waiting::finish(request, {status}) }} }} else {{ code }}\n    }}",
-        form.name,
-        names(given),
-    )
-}
-
-/// The function that begins what this one does: `MPI_Ibcast` of `MPI_Bcast`, where its arguments are the same.
-fn nonblocking<'a>(blocking: &Prototype, declared: &'a BTreeMap<String, Prototype>) -> Option<&'a Prototype> {
-    let short = blocking.name.strip_prefix("MPI_")?;
-    let form = declared.get(&format!("MPI_I{}", short.to_ascii_lowercase()))?;
-    let kinds = |arguments: &[Argument], but: &str| {
-        let kept = arguments.iter().filter(|a| a.base != but);
-        kept.map(|a| (a.base.clone(), a.pointers)).collect::<Vec<_>>()
-    };
-    let is_same = kinds(&blocking.arguments, "MPI_Status") == kinds(&form.arguments, "MPI_Request");
-    is_same.then_some(form)
-}
-
-fn counted(entry: &Entry, class: usize, number: usize, polite: &str) -> String {
+fn counted(entry: &Entry, class: usize, number: usize) -> String {
     let call = forward(entry);
-    let made = if polite.is_empty() {
-        call.clone()
-    } else {
-        format!("if waiting::is_polite() {{ {polite} }} else {{ {call} }}")
-    };
     let shape = Shape::of(entry);
     let (mut before, mut after) = handles(entry);
     if shape.has_persistent {
@@ -239,7 +161,7 @@ fn counted(entry: &Entry, class: usize, number: usize, polite: &str) -> String {
     format!(
         "    let Some(recorder) = recorder::active() else {{ return {call}; }};\n{}{}    \
          let entered = recorder.enter({number}, {class}, peer, {}, bytes, {});\n{before}    \
-         let code = {made};\n{after}    recorder.leave(entered);\n    code\n",
+         let code = {call};\n{after}    recorder.leave(entered);\n    code\n",
         communicators(entry, |name| format!(
             "match recorder.checked({name}) {{ Ok(found) => found, Err(code) => return code }}"
         )),

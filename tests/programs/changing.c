@@ -40,6 +40,18 @@ static void derive(void)
     MPI_Comm_set_errhandler(derived, MPI_ERRORS_RETURN);
 }
 
+/* Much goes between each rank and the one half of the ranks further on, in both directions. */
+static void talk_in_pairs(void)
+{
+    enum { BYTES = 1 << 20 };
+    static char out[BYTES], in[BYTES];
+    int rank, size;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int other = (rank + size / 2) % size;
+    MPI_Sendrecv(out, BYTES, MPI_CHAR, other, 5, in, BYTES, MPI_CHAR, other, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 static int on_change(void *context)
 {
     if (is("hook"))
@@ -120,6 +132,8 @@ int main(int argc, char **argv)
             if (rank == 0 && pcm_request(4) != PCM_OK)
                 say("request", 1);
         }
+        if (is("pairs"))
+            talk_in_pairs();
         struct timespec time = {.tv_sec = sleep_us / 1000000, .tv_nsec = sleep_us % 1000000 * 1000};
         nanosleep(&time, NULL);
         int one = 1, sum = 0, size = 0;

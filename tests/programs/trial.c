@@ -165,6 +165,33 @@ static int where(void)
     return 0;
 }
 
+static double cpu_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* In each iteration one rank computes for so many microseconds of CPU time while the others wait for its part of a sum:
+ * rank 0 always, or each in turn. */
+static int uneven(int microseconds, int iterations, int is_in_turns)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double begun = now();
+    for (int i = 0; i < iterations; i++) {
+        if (rank == (is_in_turns ? i % size : 0))
+            for (double end = cpu_now() + 1e-6 * microseconds; cpu_now() < end;)
+                ;
+        int one = 1, sum = 0;
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        if (sum != size)
+            return 9;
+    }
+    if (rank == 0)
+        printf("uneven: iterations %d seconds %.6f\n", iterations, now() - begun);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -205,6 +232,8 @@ int main(int argc, char **argv)
         code = spawn(argv[0], number, who);
     else if (strcmp(mode, "where") == 0)
         code = where();
+    else if (strcmp(mode, "uneven") == 0)
+        code = uneven(number, who, argc > 4 && strcmp(argv[4], "turns") == 0);
     else if (strcmp(mode, "child") == 0)
         code = child();
     else if (strcmp(mode, "recv") == 0) {

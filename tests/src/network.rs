@@ -18,34 +18,83 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 pub struct Network {
     name: String,
     nodes: usize,
+    /// Nodes belong to them in turn.
+    sites: usize,
+    has_one_cpu_each: bool,
     folder: PathBuf,
 }
 
 impl Network {
     /// Links so many nodes `n0` …; none where this machine or user cannot. Files go into `folder`.
     pub fn of(nodes: usize, folder: &Path) -> Option<Self> {
+        Self::of_sites(nodes, 1, folder)
+    }
+
+    /// The same in so many sites `s0` …, to which the nodes belong in turn.
+    pub fn of_sites(nodes: usize, sites: usize, folder: &Path) -> Option<Self> {
         let number = NUMBER.fetch_add(1, Relaxed);
         let network = Self {
             name: format!("pcmt{}-{number}", process::id()),
             nodes,
+            sites,
+            has_one_cpu_each: false,
             folder: folder.to_owned(),
         };
         network.make().then_some(network)
+    }
+
+    /// Gives each node one of the machine's CPUs, in turn, instead of all.
+    #[must_use]
+    pub fn with_one_cpu_each(mut self) -> Self {
+        self.has_one_cpu_each = true;
+        self
     }
 
     fn make(&self) -> bool {
         let front = self.front();
         let made = ip(&["netns", "add", &front])
             && self.at(&front, &["link", "set", "lo", "up"])
-            && self.at(&front, &["link", "add", "br0", "type", "bridge", "forward_delay", "0"])
-            && self.at(&front, &["addr", "add", "10.77.0.254/24", "dev", "br0"])
-            && self.at(&front, &["link", "set", "br0", "up"]);
+            && (0..self.sites).all(|site| self.make_site(site))
+            && self.at(&front, &["addr", "add", "10.77.0.254/24", "dev", "br0"]);
         made && (0..self.nodes).all(|node| self.link(node)) && self.write_ssh()
+    }
+
+    /// A bridge, and a trunk from it to that of the first site.
+    fn make_site(&self, site: usize) -> bool {
+        let front = self.front();
+        let (bridge, [near, far]) = (format!("br{site}"), trunk(site));
+        let made = self.at(
+            &front,
+            &["link", "add", &bridge, "type", "bridge", "forward_delay", "0"],
+        ) && self.at(&front, &["link", "set", &bridge, "up"]);
+        let is_joined = || {
+            self.at(&front, &["link", "add", &near, "type", "veth", "peer", "name", &far])
+                && self.at(&front, &["link", "set", &near, "master", "br0", "up"])
+                && self.at(&front, &["link", "set", &far, "master", &bridge, "up"])
+        };
+        made && (site == 0 || is_joined())
+    }
+
+    /// No more than so many Mbit/s pass between two sites. False where the kernel cannot do that.
+    pub fn slow_between_sites(&self, mbit: u32) -> bool {
+        let front = self.front();
+        let rate = format!("{mbit}mbit");
+        let is_slow = |device: &String| {
+            let mut command = Command::new("tc");
+            command.args(["-n", &front, "qdisc", "add", "dev", device, "root", "tbf"]);
+            command.args(["rate", &rate, "burst", "64kb", "latency", "50ms"]);
+            command
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|status| status.success())
+        };
+        (1..self.sites).all(|site| trunk(site).iter().all(is_slow))
     }
 
     fn link(&self, node: usize) -> bool {
         let (front, own) = (self.front(), self.of_node(node));
         let (end, address) = (format!("n{node}"), format!("{}/24", address(node)));
+        let bridge = format!("br{}", node % self.sites);
         ip(&["netns", "add", &own])
             && self.at(
                 &front,
@@ -53,7 +102,7 @@ impl Network {
                     "link", "add", &end, "type", "veth", "peer", "name", "eth0", "netns", &own,
                 ],
             )
-            && self.at(&front, &["link", "set", &end, "master", "br0", "up"])
+            && self.at(&front, &["link", "set", &end, "master", &bridge, "up"])
             && self.at(&own, &["link", "set", "lo", "up"])
             && self.at(&own, &["link", "set", "eth0", "up"])
             && self.at(&own, &["addr", "add", &address, "dev", "eth0"])
@@ -74,7 +123,19 @@ impl Network {
 
     /// The host file that `up` reads.
     pub fn host_file(&self) -> PathBuf {
-        let lines = (0..self.nodes).map(|node| format!("n{node} {} ssh=n{node}\n", address(node)));
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let line = |node: usize| {
+            let site = match self.sites {
+                1 => String::new(),
+                _ => format!(" site=s{}", node % self.sites),
+            };
+            let cpu = match self.has_one_cpu_each {
+                true => format!(" cpus={}", node % cpus),
+                false => String::new(),
+            };
+            format!("n{node} {}{site}{cpu} ssh=n{node}\n", address(node))
+        };
+        let lines = (0..self.nodes).map(line);
         let path = self.folder.join("hosts");
         fs::write(&path, lines.collect::<String>()).expect("a file of the test");
         path
@@ -186,6 +247,11 @@ impl Drop for Network {
         }
         ip(&["netns", "del", &self.front()]);
     }
+}
+
+/// The two ends of what joins a site to the first one.
+fn trunk(site: usize) -> [String; 2] {
+    [format!("trunk{site}"), format!("far{site}")]
 }
 
 fn address(node: usize) -> String {

@@ -4,6 +4,7 @@
 use crate::{
     cluster::{Cluster, LIMIT},
     limited,
+    network::Network,
     skip::cannot_run,
     wait,
 };
@@ -22,6 +23,14 @@ const SHARE: Share = Share {
 
 /// One at a time: together they would need more CPU time than there is.
 static TURN: Mutex<()> = Mutex::new(());
+
+fn take_turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
+}
 
 /// The cluster.
 pub struct OwnShare {
@@ -47,11 +56,26 @@ impl OwnShare {
     /// # Panics
     /// When the cluster does not come up.
     pub fn up_with(nodes: u32, variables: &[(&str, &str)], mut cluster: Cluster) -> Option<Self> {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+        let turn = take_turn();
+        let cpus = cpus();
         let list: Vec<String> = (0..nodes).map(|node| (node % cpus).to_string()).collect();
         let outcome = cluster.boot_with(&["--local", &nodes.to_string(), "--cpus", &list.join(";")], variables);
         assert!(outcome.status.success(), "{outcome:?}");
+        Self::of(nodes, cluster, turn)
+    }
+
+    /// The same of nodes in this network.
+    ///
+    /// # Panics
+    /// When the cluster does not come up.
+    pub fn up_in(network: Network, nodes: u32, cluster: Cluster) -> Option<Self> {
+        let turn = take_turn();
+        let cluster = cluster.booted_in(network.with_one_cpu_each(), &[], &[]);
+        Self::of(nodes, cluster, turn)
+    }
+
+    fn of(nodes: u32, cluster: Cluster, turn: MutexGuard<'static, ()>) -> Option<Self> {
+        let cpus = cpus();
         let limited = match LimitedNodes::limit(cluster.id(), SHARE) {
             Ok(limited) => Some(limited),
             Err(_) if nodes <= cpus => None,

@@ -31,40 +31,68 @@ fn the_manner_of_waiting_changes_no_result() {
     cluster.down();
 }
 
-/// Seconds of CPU time that the first of two ranks used while it waited this long for a message.
-fn cpu_while_waiting(manner: &str, waited: Duration) -> f64 {
-    let cluster = Cluster::up(1);
-    let milliseconds = waited.as_millis().to_string();
-    let mut command = cluster.pcmctl(&["run", "-n", "2", "--wait", manner, "--"]);
-    command.arg(built("pcm-trial")).args(["recv", &milliseconds]);
-    let running = Background::start(&mut command);
-    let receiver = wait::until("the receiver waits", LIMIT, || {
-        let outcome = cluster.run(&["ps", "1", "--json"]);
-        let ps: serde_json::Value = serde_json::from_str(&outcome.stdout).ok()?;
-        let first = ps["ranks"].as_array()?.iter().find(|row| row["rank"] == 0)?;
-        let pid = (first["call"] == "Recv").then(|| first["pid"].as_u64())??;
-        u32::try_from(pid).ok()
-    });
-    let began = cpu_ticks(receiver);
-    let mut used = 0;
-    wait::until("the message comes", LIMIT, || match cpu_ticks(receiver) {
-        Some(now) => {
-            used = now - began.unwrap_or(now);
-            None
-        }
-        None => Some(()),
-    });
-    let outcome = running.end(LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    cluster.down();
-    used as f64 / 100.0
+/// One of two ranks that waits for the other in this call of the trial program.
+struct Waiter {
+    trial: &'static [&'static str],
+    rank: u64,
+    call: &'static str,
+}
+
+/// What both wait for.
+const WAITED: Duration = Duration::from_secs(4);
+
+const RECEIVER: Waiter = Waiter {
+    trial: &["recv", "4000"],
+    rank: 0,
+    call: "Recv",
+};
+
+const SUMMER: Waiter = Waiter {
+    trial: &["uneven", "4000000", "1", "first"],
+    rank: 1,
+    call: "Allreduce",
+};
+
+impl Waiter {
+    /// Seconds of CPU time that it uses meanwhile.
+    fn cpu_used(&self, manner: &str) -> f64 {
+        let cluster = Cluster::up(1);
+        let mut command = cluster.pcmctl(&["run", "-n", "2", "--wait", manner, "--"]);
+        command.arg(built("pcm-trial")).args(self.trial);
+        let running = Background::start(&mut command);
+        let waiter = wait::until("the rank waits", LIMIT, || {
+            let outcome = cluster.run(&["ps", "1", "--json"]);
+            let ps: serde_json::Value = serde_json::from_str(&outcome.stdout).ok()?;
+            let row = ps["ranks"].as_array()?.iter().find(|row| row["rank"] == self.rank)?;
+            let pid = (row["call"] == self.call).then(|| row["pid"].as_u64())??;
+            u32::try_from(pid).ok()
+        });
+        let began = cpu_ticks(waiter);
+        let mut used = 0;
+        wait::until("the rank is gone", LIMIT, || match cpu_ticks(waiter) {
+            Some(now) => {
+                used = now - began.unwrap_or(now);
+                None
+            }
+            None => Some(()),
+        });
+        let outcome = running.end(LIMIT);
+        assert!(outcome.status.success(), "{outcome:?}");
+        cluster.down();
+        used as f64 / 100.0
+    }
 }
 
 #[test]
-fn a_rank_that_sleeps_while_it_waits_leaves_its_cpu() {
-    let waited = Duration::from_secs(4);
-    let used = cpu_while_waiting("sleep", waited);
-    assert!(used < 0.2 * waited.as_secs_f64(), "{used} s of CPU time in {waited:?}");
+fn a_rank_that_sleeps_while_it_waits_for_a_message_or_in_a_collective_leaves_its_cpu() {
+    for waiter in [RECEIVER, SUMMER] {
+        let used = waiter.cpu_used("sleep");
+        let call = waiter.call;
+        assert!(
+            used < 0.2 * WAITED.as_secs_f64(),
+            "{call}: {used} s of CPU time in {WAITED:?}"
+        );
+    }
 }
 
 #[test]

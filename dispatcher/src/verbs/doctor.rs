@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         .collect();
     let crowded = Circumstances {
         is_oversubscribed: true,
-        interface: None,
+        ..Circumstances::default()
     };
     conclude(shown, settings(crowded, &environment, &[]))
 }

@@ -83,7 +83,11 @@ impl Policy for Nts {
                 time
             }
         };
-        let mut proposals: Vec<Proposal> = resize::propose(view, tuning);
+        let is_near = |node: usize| {
+            let site = &view.nodes[node].site;
+            view.ranks.iter().any(|rank| view.nodes[rank.node].site == *site)
+        };
+        let mut proposals: Vec<Proposal> = resize::propose_near(view, tuning, &is_near);
         for proposal in &mut proposals {
             if let Change::Expand(nodes) = &proposal.change {
                 let then = sites(view, view.places().into_iter().chain(nodes.iter().copied()));

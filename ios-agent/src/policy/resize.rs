@@ -19,20 +19,25 @@ const SPARE_PER_RANK: f64 = 0.7;
 
 /// All that concerns the number of ranks and their shares.
 pub fn propose(view: &View, tuning: &Tuning) -> Vec<Proposal> {
+    propose_near(view, tuning, &|_| true)
+}
+
+/// The same where ranks should go to near nodes: others take newcomers last, and ranks only of nodes that are being emptied.
+pub fn propose_near(view: &View, tuning: &Tuning, is_near: &dyn Fn(usize) -> bool) -> Vec<Proposal> {
     let model = Model::new(view, tuning);
     let found = [
-        refuge(&model, tuning),
+        refuge(&model, tuning, is_near),
         give_way(&model),
-        grow(&model, tuning),
+        grow(&model, tuning, is_near),
         shrink(&model, tuning),
         rebalance(&model),
-        arrange(&model),
+        arrange(&model, is_near),
     ];
     found.into_iter().flatten().collect()
 }
 
 /// Leaves nodes that are being emptied or that their owners use.
-fn refuge(model: &Model<'_>, tuning: &Tuning) -> Option<Proposal> {
+fn refuge(model: &Model<'_>, tuning: &Tuning, is_near: &dyn Fn(usize) -> bool) -> Option<Proposal> {
     let view = model.view;
     let is_wanted = |node: usize| {
         let of = &view.nodes[node];
@@ -53,14 +58,18 @@ fn refuge(model: &Model<'_>, tuning: &Tuning) -> Option<Proposal> {
                 .filter(|(to, rank)| **to == node && rank.node != node)
                 .count()
         };
+        let must_leave = view.nodes[view.ranks[rank].node].is_draining;
         let free = |node: &usize| {
             !is_wanted(*node)
+                && (must_leave || is_near(*node))
                 && greedy::has_room(view, *node, arrived(&places, *node))
                 && view.spare(*node) - arrived(&places, *node) as f64 >= SPARE_PER_RANK
         };
-        let target = (0..view.nodes.len())
-            .filter(free)
-            .max_by(|a, b| view.nodes[*a].speed.total_cmp(&view.nodes[*b].speed));
+        let better = |a: &usize, b: &usize| {
+            let nearer = is_near(*a).cmp(&is_near(*b));
+            nearer.then(view.nodes[*a].speed.total_cmp(&view.nodes[*b].speed))
+        };
+        let target = (0..view.nodes.len()).filter(free).max_by(better);
         if let Some(target) = target {
             places[rank] = target;
         }
@@ -132,7 +141,7 @@ fn give_way(model: &Model<'_>) -> Option<Proposal> {
     leave(model, leaving, Need::Refuge, true, why)
 }
 
-fn grow(model: &Model<'_>, tuning: &Tuning) -> Option<Proposal> {
+fn grow(model: &Model<'_>, tuning: &Tuning, is_near: &dyn Fn(usize) -> bool) -> Option<Proposal> {
     let view = model.view;
     let size = view.ranks.len();
     let useful = view.useful_part();
@@ -149,7 +158,11 @@ fn grow(model: &Model<'_>, tuning: &Tuning) -> Option<Proposal> {
             slots.push(node);
         }
     }
-    slots.sort_by(|a, b| view.nodes[*b].speed.total_cmp(&view.nodes[*a].speed).then(a.cmp(b)));
+    slots.sort_by(|a, b| {
+        let nearer = is_near(*b).cmp(&is_near(*a));
+        let faster = view.nodes[*b].speed.total_cmp(&view.nodes[*a].speed);
+        nearer.then(faster).then(a.cmp(b))
+    });
     let at_once = ((size as f64 * tuning.size.grow_part_max) as usize).max(1);
     let most = slots.len().min(view.max - size).min(at_once).min(NEWCOMERS_MAX);
     let mut best: Option<(usize, f64)> = None;
@@ -231,7 +244,7 @@ fn rebalance(model: &Model<'_>) -> Option<Proposal> {
 }
 
 /// Slow ranks go elsewhere and shares follow the speeds: where shares are unequal already, a move alone helps nobody.
-fn arrange(model: &Model<'_>) -> Option<Proposal> {
+fn arrange(model: &Model<'_>, is_near: &dyn Fn(usize) -> bool) -> Option<Proposal> {
     let view = model.view;
     let time = |places: &[usize]| model.after_arranging(places).0;
     let mut places = view.places();
@@ -248,6 +261,7 @@ fn arrange(model: &Model<'_>) -> Option<Proposal> {
         };
         let may = |node: &usize| {
             *node != places[slowest]
+                && is_near(*node)
                 && !view.share_cpus(*node, places[slowest])
                 && greedy::has_room(view, *node, arrived(*node))
         };

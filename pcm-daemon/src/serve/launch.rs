@@ -78,6 +78,7 @@ impl Daemon {
         let program = program_find(typed, &cwd, search_path).map_err(refused)?;
         let circumstances = Circumstances {
             is_oversubscribed: part.state.is_crowded(),
+            is_polite: is_polite(spec),
             interface: None,
         };
         let settings = settings(circumstances, &spec.env, &spec.mpi_settings);
@@ -118,6 +119,13 @@ impl Daemon {
             segments: vec![world.segment_prefix()],
         })
     }
+}
+
+/// Whether ranks of this job leave their CPU to others while they wait.
+fn is_polite(spec: &JobSpec) -> bool {
+    let mut told = spec.env.iter().rev().filter(|(name, _)| name == names::WAIT.as_bytes());
+    told.next()
+        .is_some_and(|(_, manner)| [&b"adaptive"[..], b"sleep"].contains(&manner.as_slice()))
 }
 
 /// What a process that a reconfiguration started is told of the layout it is planned for.

@@ -136,7 +136,7 @@ impl Job {
             .collect();
         let circumstances = Circumstances {
             is_oversubscribed: true,
-            interface: None,
+            ..Circumstances::default()
         };
         let belonging = Belonging {
             worlds: 1,

@@ -317,6 +317,12 @@ impl Recorder {
         entered
     }
 
+    /// The number of the call that this thread is in; none where it is not in one that the page shows.
+    pub(super) fn call_of_this_thread(&self) -> Option<u64> {
+        let call = &self.page.head.call;
+        (IS_MAIN.get() && call.is_inside()).then(|| call.number())
+    }
+
     /// The call that [`Recorder::enter`] began is over.
     #[inline]
     pub(super) fn leave(&self, entered: Entered) {

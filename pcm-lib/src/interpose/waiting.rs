@@ -1,23 +1,25 @@
-//! How a rank waits inside MPI. A plain MPI polls until what it waits for has come, and so burns a CPU that another rank
-//! or another person could use. Here blocking calls become their nonblocking forms, and a wait is a row of tests: polled
-//! first, then with pauses that grow, where somebody else has use for the CPU.
+//! How a rank waits inside MPI. MPICH polls, and between two looks that found nothing it gives its CPU away by `sched_yield`:
+//! that function is ours here, and where the CPU is shared a rank that has waited for long sleeps in it instead. The calls
+//! themselves stay as they are. Outside of MPI, and in threads other than MPI's, the function does what that of libc does.
 //!
-//! A collective call does not match its nonblocking form, so all ranks of a job use the same: whether calls are turned
-//! is chosen once, by `PCM_WAIT`. What a rank does between two tests is its own business.
-#![allow(unsafe_code, reason = "calls MPI's tests with the caller's arguments")]
+//! A collective of MPICH that polls words in shared memory yields never; with a polite manner the daemon tells MPICH to make
+//! it of messages (`pcm-core`, `mpi_settings`).
+#![allow(unsafe_code, reason = "defines a function of libc")]
+#![allow(unreachable_pub, reason = "a symbol for the linker")]
+#![allow(missing_docs, reason = "the name and meaning are those of libc")]
 
+use super::recorder::{self, Recorder};
 use crate::clock::monotonic_ns;
 use pcm_proto::app::environment;
-use std::cell::Cell;
-use std::os::raw::c_int;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::time::Duration;
+use std::{
+    cell::Cell,
+    os::raw::c_int,
+    sync::atomic::{AtomicU8, Ordering::Relaxed},
+    time::Duration,
+};
 
-/// Polled for so long where the CPU is shared: what comes sooner is not worth giving the CPU away.
-const POLL_NS: u64 = 500;
-
-/// Then the CPU is given to whoever wants it, up to this time: ranks that wait for each other pass it on in microseconds.
-const YIELD_NS: u64 = 300_000;
+/// Up to this time the CPU is given to whoever wants it: ranks that wait for each other pass it on in microseconds.
+const YIELD_NS: u64 = 1_000_000;
 
 /// Somebody who takes the CPU for longer than this computes. After a pause we have it back sooner than after our turn.
 const YIELD_DEAR_NS: u64 = 2_000_000;
@@ -26,7 +28,7 @@ const YIELD_DEAR_NS: u64 = 2_000_000;
 const DEAR_NS: u64 = 20_000_000;
 
 /// A pause is this part of the time waited so far, so that no wait becomes longer by more than that.
-const PAUSE_PART: u64 = 4;
+const PAUSE_PART: u64 = 8;
 
 /// Shortest pause; a timer is not much more exact.
 const PAUSE_MIN_NS: u64 = 20_000;
@@ -34,7 +36,13 @@ const PAUSE_MIN_NS: u64 = 20_000;
 /// Longest pause: what comes after a second is seen a thousandth later.
 const PAUSE_MAX_NS: u64 = 1_000_000;
 
-/// Between two tests that lie this far apart somebody else had the CPU. A timer interrupt is much shorter.
+/// Looks between two pauses. MPICH needs several to take in one message, and more for each step of a collective.
+const LOOKS: u32 = 8;
+
+/// Between two looks that lie this far apart MPI moved data: what it waits for has begun to come.
+const WORK_NS: u64 = 10_000;
+
+/// And this far apart, somebody else had the CPU. A timer interrupt is much shorter.
 const GAP_NS: u64 = 200_000;
 
 /// When the CPU is given away to nobody it is back after less than this.
@@ -43,7 +51,7 @@ const YIELD_IDLE_NS: u64 = 3_000;
 /// So long after somebody else had it the CPU counts as shared. To find out again costs a time slice.
 const SHARED_NS: u64 = 4_000_000_000;
 
-/// How blocking calls wait.
+/// How ranks wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Manner {
@@ -58,7 +66,7 @@ pub(crate) enum Manner {
 static MANNER: AtomicU8 = AtomicU8::new(Manner::Spin as u8);
 
 thread_local! {
-    static USE: Cell<CpuUse> = const { Cell::new(CpuUse { shared_until: 0, dear_until: 0 }) };
+    static WAIT: Cell<Wait> = const { Cell::new(Wait::NONE) };
 }
 
 impl Manner {
@@ -77,133 +85,127 @@ impl Manner {
     }
 }
 
-/// Whether blocking calls are to be turned into nonblocking ones.
-#[inline]
-pub(super) fn is_polite() -> bool {
-    MANNER.load(Relaxed) != Manner::Spin as u8
-}
-
-/// Waits until a test raises its flag or fails; returns MPI's code.
-#[inline]
-pub(super) fn until(mut test: impl FnMut(&mut c_int) -> c_int) -> c_int {
-    let mut flag = 0;
-    let code = test(&mut flag);
-    if code != 0 || flag != 0 {
-        return code;
+#[unsafe(no_mangle)]
+pub extern "C" fn sched_yield() -> c_int {
+    let manner = MANNER.load(Relaxed);
+    if manner == Manner::Spin as u8 {
+        return give_away();
     }
-    until_later(&mut |flag| test(flag))
-}
-
-fn until_later(test: &mut dyn FnMut(&mut c_int) -> c_int) -> c_int {
-    let began = monotonic_ns();
-    let always_pauses = MANNER.load(Relaxed) == Manner::Sleep as u8;
-    let mut last = began;
-    loop {
-        let mut flag = 0;
-        let code = test(&mut flag);
-        if code != 0 || flag != 0 {
-            return code;
-        }
-        let now = monotonic_ns();
-        let mut cpu = USE.get();
-        if now.saturating_sub(last) >= GAP_NS {
-            cpu.shared_until = now + SHARED_NS;
-        }
-        last = match cpu.next(now, now - began, always_pauses) {
-            Next::Poll => {
-                std::hint::spin_loop();
-                now
-            }
-            Next::Yield => {
-                std::thread::yield_now();
-                let back = monotonic_ns();
-                cpu.has_yielded(back, back.saturating_sub(now));
-                back
-            }
-            Next::Pause(pause) => {
-                std::thread::sleep(pause);
-                monotonic_ns()
-            }
-        };
-        USE.set(cpu);
+    match recorder::active().and_then(Recorder::call_of_this_thread) {
+        Some(call) => look_again_later(call, manner == Manner::Sleep as u8),
+        None => give_away(),
     }
 }
 
-/// What to do between two tests.
+/// What libc's function does.
+fn give_away() -> c_int {
+    // SAFETY: a system call without arguments.
+    unsafe { libc::syscall(libc::SYS_sched_yield) as c_int }
+}
+
+fn look_again_later(call: u64, always_pauses: bool) -> c_int {
+    // A thread that ends has no more variables, and waits for nobody.
+    let Ok(mut wait) = WAIT.try_with(Cell::get) else {
+        return give_away();
+    };
+    let now = monotonic_ns();
+    let mut code = 0;
+    match wait.looked(call, now, always_pauses) {
+        Next::Look => wait.last = now,
+        Next::Yield => {
+            code = give_away();
+            wait.yielded(now, monotonic_ns());
+        }
+        Next::Pause(pause) => {
+            if wait.pauses == 1 {
+                wake_exactly();
+            }
+            std::thread::sleep(pause);
+            wait.last = monotonic_ns();
+        }
+    }
+    _ = WAIT.try_with(|kept| kept.set(wait));
+    code
+}
+
+/// A thread's timers ring 50 us late by default, which is more than most waits last.
+fn wake_exactly() {
+    const SLACK_NS: libc::c_ulong = 1;
+    // SAFETY: changes how exact this thread's timers are, nothing else. Where it fails pauses are longer.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS) };
+}
+
+/// What to do between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    Poll,
+    Look,
     Yield,
     Pause(Duration),
 }
 
-/// What a rank knows about others on its CPU.
+/// A thread's wait, the one it is in or the last, and what it knows about others on its CPU. Times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-struct CpuUse {
+struct Wait {
+    call: u64,
+    began: u64,
+    last: u64,
+    looks: u32,
+    pauses: u64,
     shared_until: u64,
     dear_until: u64,
 }
 
-impl CpuUse {
-    fn next(&self, now: u64, waited: u64, always_pauses: bool) -> Next {
-        let is_shared = always_pauses || now < self.shared_until;
-        if !is_shared || waited < POLL_NS {
-            return Next::Poll;
+impl Wait {
+    const NONE: Self = Self {
+        call: 0,
+        began: 0,
+        last: 0,
+        looks: 0,
+        pauses: 0,
+        shared_until: 0,
+        dear_until: 0,
+    };
+
+    /// MPI has looked once more in this call, and found nothing.
+    fn looked(&mut self, call: u64, now: u64, always_pauses: bool) -> Next {
+        let away = now.saturating_sub(self.last);
+        if self.call != call {
+            (self.call, self.began, self.looks) = (call, now, 0);
+        } else if away >= GAP_NS {
+            self.taken(now, away);
+        } else if away >= WORK_NS {
+            (self.began, self.looks) = (now, 0);
         }
-        if !always_pauses && waited < YIELD_NS && now >= self.dear_until {
+        let waited = now - self.began;
+        let is_long = always_pauses || now < self.shared_until && (waited >= YIELD_NS || now < self.dear_until);
+        if !is_long {
             return Next::Yield;
         }
+        if self.looks < LOOKS {
+            self.looks += 1;
+            return Next::Look;
+        }
+        self.looks = 0;
+        self.pauses += 1;
         let pause = (waited / PAUSE_PART).clamp(PAUSE_MIN_NS, PAUSE_MAX_NS);
         Next::Pause(Duration::from_nanos(pause))
     }
 
-    /// The CPU was given away and is back after so long.
-    fn has_yielded(&mut self, now: u64, away: u64) {
+    /// The CPU was given away at one time and is back at the other.
+    fn yielded(&mut self, given: u64, back: u64) {
+        let away = back.saturating_sub(given);
         if away >= YIELD_IDLE_NS {
-            self.shared_until = now + SHARED_NS;
+            self.taken(back, away);
         }
+        self.last = back;
+    }
+
+    /// Somebody else had the CPU for so long.
+    fn taken(&mut self, now: u64, away: u64) {
+        self.shared_until = now + SHARED_NS;
         if away >= YIELD_DEAR_NS {
             self.dear_until = now + DEAR_NS;
         }
-    }
-}
-
-/// Ends a request that a turned call made: as `MPI_Wait`.
-///
-/// # Safety
-/// As for `MPI_Wait`.
-pub(super) unsafe fn finish(mut request: mpi_sys::MPI_Request, status: *mut mpi_sys::MPI_Status) -> c_int {
-    // SAFETY: the caller's contract; the request is ours until it ends.
-    until(|flag| unsafe { mpi_sys::PMPI_Test(&mut request, flag, status) })
-}
-
-/// A receive and a send at once: as `MPI_Sendrecv`. Each closure begins one of them.
-pub(super) fn exchange(
-    receive: impl FnOnce(*mut mpi_sys::MPI_Request) -> c_int,
-    send: impl FnOnce(*mut mpi_sys::MPI_Request) -> c_int,
-    status: *mut mpi_sys::MPI_Status,
-) -> c_int {
-    // SAFETY: constants of the MPI library.
-    let (null, ignored) = unsafe { (mpi_sys::RSMPI_REQUEST_NULL, mpi_sys::RSMPI_STATUS_IGNORE) };
-    let (mut received, mut sent) = (null, null);
-    let code = receive(&mut received);
-    if code != 0 {
-        return code;
-    }
-    let code = send(&mut sent);
-    if code != 0 {
-        // SAFETY: a receive of ours that nobody waits for.
-        unsafe {
-            mpi_sys::PMPI_Cancel(&mut received);
-            mpi_sys::PMPI_Request_free(&mut received);
-        }
-        return code;
-    }
-    // SAFETY: two requests of ours, and the caller's status, which is MPI's to check.
-    unsafe {
-        let of_receive = finish(received, status);
-        let of_send = finish(sent, ignored);
-        if of_receive != 0 { of_receive } else { of_send }
     }
 }
 
@@ -211,56 +213,94 @@ pub(super) fn exchange(
 mod tests {
     use super::*;
 
-    const ALONE: CpuUse = CpuUse {
-        shared_until: 0,
-        dear_until: 0,
-    };
-    const SHARED: CpuUse = CpuUse {
+    const SHARED: Wait = Wait {
         shared_until: u64::MAX,
-        dear_until: 0,
+        ..Wait::NONE
     };
 
-    #[test]
-    fn a_rank_alone_on_its_cpu_only_polls() {
-        assert_eq!(ALONE.next(5, 10_000_000_000, false), Next::Poll);
+    /// What comes after looks at these times, each a little after the one before.
+    fn last_of(mut wait: Wait, until: u64, always_pauses: bool) -> Next {
+        let mut next = wait.looked(1, 5, always_pauses);
+        for now in (5..=until).step_by(1000) {
+            wait.last = now;
+            next = wait.looked(1, now, always_pauses);
+        }
+        next
     }
 
     #[test]
-    fn a_rank_that_shares_polls_then_yields_then_pauses_ever_longer() {
-        let next = |waited| SHARED.next(5, waited, false);
-        assert_eq!(next(POLL_NS - 1), Next::Poll);
-        assert_eq!(next(POLL_NS), Next::Yield);
-        assert_eq!(next(YIELD_NS), Next::Pause(Duration::from_nanos(YIELD_NS / PAUSE_PART)));
-        assert_eq!(next(1 << 60), Next::Pause(Duration::from_nanos(PAUSE_MAX_NS)));
+    fn a_rank_alone_on_its_cpu_waits_as_mpi_does() {
+        assert_eq!(last_of(Wait::NONE, 50 * YIELD_NS, false), Next::Yield);
+    }
+
+    #[test]
+    fn a_rank_that_shares_yields_then_pauses_for_a_part_of_what_it_waited() {
+        assert_eq!(last_of(SHARED, YIELD_NS / 2, false), Next::Yield);
+        let mut wait = SHARED;
+        wait.looked(1, 5, false);
+        wait.last = 5 + YIELD_NS;
+        let nexts: Vec<Next> = (0..=LOOKS).map(|_| wait.looked(1, 5 + YIELD_NS, false)).collect();
+        assert!(
+            nexts[..LOOKS as usize].iter().all(|next| *next == Next::Look),
+            "{nexts:?}"
+        );
+        assert_eq!(
+            nexts[LOOKS as usize],
+            Next::Pause(Duration::from_nanos(YIELD_NS / PAUSE_PART))
+        );
+        wait.last = 1 << 60;
+        wait.looks = LOOKS;
+        wait.shared_until = u64::MAX;
+        assert_eq!(
+            wait.looked(1, 1 << 60, false),
+            Next::Pause(Duration::from_nanos(PAUSE_MAX_NS))
+        );
+    }
+
+    #[test]
+    fn each_call_waits_anew_and_so_does_one_whose_data_has_begun_to_come() {
+        let mut wait = SHARED;
+        wait.looked(1, 5, false);
+        wait.last = 5 + YIELD_NS;
+        assert_eq!(wait.looked(2, 5 + YIELD_NS, false), Next::Yield);
+        wait.last = 5 + 3 * YIELD_NS;
+        assert_eq!(wait.looked(2, 5 + 3 * YIELD_NS + WORK_NS, false), Next::Yield);
+        assert_eq!(wait.began, 5 + 3 * YIELD_NS + WORK_NS);
     }
 
     #[test]
     fn nothing_is_given_to_somebody_who_keeps_it() {
-        let mut cpu = SHARED;
-        cpu.has_yielded(1000, YIELD_DEAR_NS);
-        assert_eq!(
-            cpu.next(1000, POLL_NS, false),
-            Next::Pause(Duration::from_nanos(PAUSE_MIN_NS))
-        );
-        assert_eq!(cpu.next(1000 + DEAR_NS, POLL_NS, false), Next::Yield);
+        let mut wait = Wait::NONE;
+        assert_eq!(wait.looked(1, 5, false), Next::Yield);
+        wait.yielded(5, 5 + YIELD_DEAR_NS);
+        let mut look = |now| {
+            wait.looks = LOOKS;
+            wait.last = now;
+            wait.looked(1, now, false)
+        };
+        assert!(matches!(look(5 + YIELD_DEAR_NS), Next::Pause(_)));
+        wait.call = 0;
+        assert_eq!(wait.looked(1, 5 + YIELD_DEAR_NS + DEAR_NS, false), Next::Yield);
     }
 
     #[test]
     fn a_cpu_that_comes_back_at_once_is_not_shared() {
-        let mut cpu = ALONE;
-        cpu.has_yielded(1000, YIELD_IDLE_NS - 1);
-        assert_eq!(cpu.next(1001, POLL_NS, false), Next::Poll);
-        cpu.has_yielded(1000, YIELD_IDLE_NS);
-        assert_eq!(cpu.next(1001, POLL_NS, false), Next::Yield);
+        let mut wait = Wait::NONE;
+        wait.yielded(1000, 1000 + YIELD_IDLE_NS - 1);
+        assert_eq!(wait.shared_until, 0);
+        wait.yielded(1000, 1000 + YIELD_IDLE_NS);
+        assert!(wait.shared_until > 0);
+        let mut wait = Wait::NONE;
+        wait.looked(1, 5, false);
+        wait.looked(1, 5 + GAP_NS, false);
+        assert!(wait.shared_until > 0, "somebody took it between two looks");
     }
 
     #[test]
-    fn a_test_that_fails_ends_the_wait_with_its_code() {
-        let mut looks = 0;
-        let code = until(|_| {
-            looks += 1;
-            if looks == 3 { 17 } else { 0 }
-        });
-        assert_eq!((code, looks), (17, 3));
+    fn outside_of_mpi_the_function_does_what_that_of_libc_does() {
+        Manner::Sleep.choose();
+        assert_eq!(sched_yield(), 0);
+        assert_eq!(WAIT.get().pauses, 0);
+        Manner::Spin.choose();
     }
 }

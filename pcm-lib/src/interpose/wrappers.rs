@@ -21,7 +21,7 @@
     reason = "pointers are used as MPI says they may be"
 )]
 
-use super::{recorder, waiting};
+use super::recorder;
 use pcm_proto::page::NOT_ONE;
 use std::os::raw::{c_int, c_void};
 

@@ -208,6 +208,12 @@ impl Call {
         }
     }
 
+    /// For the rank: how many functions it has entered; it may be in the last.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.word.load(Relaxed) >> FUNCTION_BITS
+    }
+
     /// For the rank: whether it is in a function already.
     #[inline]
     pub fn is_inside(&self) -> bool {

@@ -9,16 +9,19 @@ use super::{
 };
 use crate::{failure::Failure, own_cluster::OwnCluster};
 use limited_nodes::{LimitedNodes, Share};
-use std::time::Duration;
+use std::{ffi::OsString, process::Command, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
     name: "waiting",
-    about: "heat2d per iteration, polite waits against polling: 8 ranks on 2 CPUs, ranks alone, nodes of 0.2 CPU",
+    about: "iterations with polite waits against polling: 8 ranks on 2 CPUs, alike or uneven, ranks alone, nodes of 0.2 CPU",
     run,
 };
 
 /// Polling ranks on a fifth of a CPU need a hundred times what polite ones need.
 const LIMIT: Duration = Duration::from_secs(300);
+
+/// Where ranks are crowded or alone.
+const CPUS: &str = "0-1";
 
 /// CPU time of a limited node.
 const SHARE: Share = Share {
@@ -30,40 +33,84 @@ const SHARE: Share = Share {
 struct Case {
     name: &'static str,
     ranks: u32,
-    plate: u32,
+    work: Work,
     iterations: u32,
     target: &'static str,
+    manners: &'static [&'static str],
 }
 
-const CROWDED: Case = Case {
-    name: "8 ranks on 2 CPUs",
-    ranks: 8,
-    plate: 200,
-    iterations: 2000,
-    target: ">= 3",
-};
+/// What the ranks do.
+enum Work {
+    /// heat2d on a plate with so many rows and columns: all compute alike and wait for their neighbours.
+    Plate(u32),
+    /// One computes for so many microseconds, the others wait in an allreduce.
+    Uneven(u32, Who),
+}
+
+/// Who computes.
+#[derive(Clone, Copy)]
+enum Who {
+    EachInTurn,
+    TheFirst,
+}
+
+/// MPICH itself, without us.
+const PLAIN: &str = "plain mpiexec";
+
+/// In this order: each but the last is what the last is compared with.
+const UNDER_DAEMONS: &[&str] = &["spin", "adaptive"];
+const BESIDE_PLAIN: &[&str] = &[PLAIN, "spin", "adaptive"];
+
+const CROWDED: [Case; 3] = [
+    Case {
+        name: "8 ranks on 2 CPUs",
+        ranks: 8,
+        work: Work::Plate(200),
+        iterations: 2000,
+        target: ">= 3",
+        manners: BESIDE_PLAIN,
+    },
+    Case {
+        name: "8 ranks on 2 CPUs, one late by 1 ms, each in turn",
+        ranks: 8,
+        work: Work::Uneven(1000, Who::EachInTurn),
+        iterations: 80,
+        target: ">= 3",
+        manners: BESIDE_PLAIN,
+    },
+    Case {
+        name: "8 ranks on 2 CPUs, the first computes 12 ms",
+        ranks: 8,
+        work: Work::Uneven(12_000, Who::TheFirst),
+        iterations: 32,
+        target: ">= 3",
+        manners: BESIDE_PLAIN,
+    },
+];
 
 const ALONE: Case = Case {
     name: "a CPU for each of 2 ranks",
     ranks: 2,
-    plate: 500,
+    work: Work::Plate(500),
     iterations: 4000,
     target: ">= 0.99",
+    manners: UNDER_DAEMONS,
 };
 
 const LIMITED: Case = Case {
     name: "4 nodes of 0.2 CPU",
     ranks: 4,
-    plate: 200,
+    work: Work::Plate(200),
     iterations: 1000,
     target: ">= 3",
+    manners: UNDER_DAEMONS,
 };
 
 fn run(context: &Context) -> Result<Report, Failure> {
     let mut report = Report::default();
-    let one = OwnCluster::up_on(&context.environment, &["0-1"])?;
-    for case in [CROWDED, ALONE] {
-        compare(context, &one, &case, &mut report)?;
+    let one = OwnCluster::up_on(&context.environment, &[CPUS])?;
+    for case in CROWDED.iter().chain([&ALONE]) {
+        compare(context, &one, case, &mut report)?;
     }
     one.down()?;
     let four = OwnCluster::up(&context.environment, 4)?;
@@ -72,41 +119,92 @@ fn run(context: &Context) -> Result<Report, Failure> {
         Err(reason) => report.remarks.push(format!("{}: not measured, {reason}", LIMITED.name)),
     }
     four.down()?;
-    report
-        .remarks
-        .push("iterations per second with polite waits over those with polling, median of paired ratios".into());
+    report.remarks = [
+        "iterations per second with polite waits over those with polling, median of paired ratios",
+        "plain mpiexec: MPICH's own settings; spin: under our daemons, which make collectives of messages where ranks \
+         outnumber CPUs",
+    ]
+    .into_iter()
+    .map(str::to_owned)
+    .chain(report.remarks)
+    .collect();
     Ok(report)
 }
 
+impl Case {
+    fn iterations(&self, context: &Context) -> u32 {
+        if context.quick {
+            self.iterations / 4
+        } else {
+            self.iterations
+        }
+    }
+
+    /// What is run, without its launcher.
+    fn program(&self, context: &Context) -> Vec<OsString> {
+        let iterations = self.iterations(context).to_string();
+        let (program, arguments) = match self.work {
+            Work::Plate(cells) => {
+                let cells = cells.to_string();
+                let arguments = ["--rows", &cells, "--cols", &cells, "--iterations", &iterations];
+                ("heat2d-c-plain", arguments.map(OsString::from).to_vec())
+            }
+            Work::Uneven(us, who) => {
+                let who = match who {
+                    Who::EachInTurn => "turns",
+                    Who::TheFirst => "first",
+                };
+                let arguments = ["uneven", &us.to_string(), &iterations, who];
+                ("pcm-trial", arguments.map(OsString::from).to_vec())
+            }
+        };
+        let program = context.program(program).into_os_string();
+        [program].into_iter().chain(arguments).collect()
+    }
+
+    fn command(&self, context: &Context, cluster: &OwnCluster<'_>, manner: &str) -> Command {
+        let ranks = self.ranks.to_string();
+        let mut command = if manner == PLAIN {
+            let mut command = context.environment.command("taskset");
+            command.args(["-c", CPUS]).arg(context.environment.mpi.mpiexec());
+            command.args(["-n", &ranks]);
+            command
+        } else {
+            cluster.pcmctl(&["run", "-n", &ranks, "--wait", manner, "--"])
+        };
+        command.args(self.program(context));
+        command
+    }
+
+    /// How its program's closing line begins.
+    fn line(&self) -> &'static str {
+        match self.work {
+            Work::Plate(_) => "heat2d: ",
+            Work::Uneven(..) => "uneven: ",
+        }
+    }
+}
+
 fn compare(context: &Context, cluster: &OwnCluster<'_>, case: &Case, report: &mut Report) -> Result<(), Failure> {
-    let iterations = if context.quick {
-        case.iterations / 4
-    } else {
-        case.iterations
-    };
-    let variant = |manner: &'static str| {
+    let variant = |manner: &&'static str| {
+        let manner = *manner;
         Variant::new(format!("{}, {manner}", case.name), move || {
-            let mut command = cluster.pcmctl(&["run", "-n", &case.ranks.to_string(), "--wait", manner, "--"]);
-            command.arg(context.program("heat2d-c-plain"));
-            let plate = case.plate.to_string();
-            command.args([
-                "--rows",
-                &plate,
-                "--cols",
-                &plate,
-                "--iterations",
-                &iterations.to_string(),
-            ]);
-            let output = trial::run(BENCH.name, command, LIMIT)?.stdout;
-            Ok(f64::from(iterations) / trial::figure(BENCH.name, &output, "heat2d: ", "seconds")?)
+            let output = trial::run(BENCH.name, case.command(context, cluster, manner), LIMIT)?.stdout;
+            let seconds = trial::figure(BENCH.name, &output, case.line(), "seconds")?;
+            Ok(f64::from(case.iterations(context)) / seconds)
         })
     };
-    let series = interleave::rounds(&mut [variant("spin"), variant("adaptive")], context.rounds(), "it/s")?;
-    report.ratios.push(Ratio {
-        name: format!("adaptive / spin, {}", case.name),
-        value: series[1].paired_ratio(&series[0]),
-        target: Some(case.target),
-    });
+    let mut variants: Vec<Variant<'_>> = case.manners.iter().map(variant).collect();
+    let series = interleave::rounds(&mut variants, context.rounds(), "it/s")?;
+    if let Some((polite, polling)) = series.split_last() {
+        for (other, manner) in polling.iter().zip(case.manners) {
+            report.ratios.push(Ratio {
+                name: format!("adaptive / {manner}, {}", case.name),
+                value: polite.paired_ratio(other),
+                target: Some(case.target),
+            });
+        }
+    }
     report.series.extend(series);
     Ok(())
 }
