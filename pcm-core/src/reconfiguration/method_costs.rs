@@ -260,7 +260,10 @@ impl Pauses {
     /// methods chance favours one.
     fn are_below(&self, others: &Self) -> bool {
         let (n, m) = (self.0.len() as f64, others.0.len() as f64);
-        let pairs = self.0.iter().flat_map(|one| others.0.iter().map(move |other| (one, other)));
+        let pairs = self
+            .0
+            .iter()
+            .flat_map(|one| others.0.iter().map(move |other| (one, other)));
         let shorter: f64 = pairs
             .map(|(one, other)| match one.total_cmp(other) {
                 Ordering::Less => 1.0,

@@ -152,8 +152,6 @@ fn lot(need: &ArrayNeed, taken: &Taken, first: NonNull<u8>, window: Range<u64>) 
 }
 
 fn reaches(transfer: &Transfer, window: &Range<u64>) -> bool {
-    let of_piece = transfer.pieces().iter().map(|piece| &piece.target);
-    of_piece
-        .into_iter()
-        .any(|runs| runs.offset() < window.end && window.start < runs.end())
+    let mut targets = transfer.pieces().iter().map(|piece| &piece.target);
+    targets.any(|runs| runs.offset() < window.end && window.start < runs.end())
 }
