@@ -4,9 +4,9 @@
 use serde_json::Value;
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
@@ -27,8 +27,11 @@ fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("softroce")
 }
 
-/// The folder that `cargo xtask test rdma` fills.
-fn brought() -> Option<PathBuf> {
+/// Held by the test whose guests run: emulated side by side they take each other's time.
+static GUESTS: Mutex<()> = Mutex::new(());
+
+/// The folder that `cargo xtask test rdma` fills, and the right to run guests.
+fn brought() -> Option<(PathBuf, MutexGuard<'static, ()>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/softroce");
     let missing = ["vmlinux", "initrd", "rdma_trial", "pcm-daemon"]
         .into_iter()
@@ -40,7 +43,8 @@ fn brought() -> Option<PathBuf> {
         ));
         return None;
     }
-    folder.canonicalize().ok()
+    let alone = GUESTS.lock().unwrap_or_else(PoisonError::into_inner);
+    Some((folder.canonicalize().ok()?, alone))
 }
 
 /// A folder that a guest sees as /mnt, with these programs in it. The guest has a /tmp and a /run of its own: what lies
@@ -85,7 +89,7 @@ fn assert_well(outcome: &Outcome) {
 
 #[test]
 fn two_processes_in_one_guest_exchange_messages_and_memory() {
-    let Some(folder) = brought() else { return };
+    let Some((folder, _alone)) = brought() else { return };
     let script = r#""$trial" serve & "$trial" try 10.9.0.1 && wait $!"#;
     assert_well(&guest(&folder, script, 1, None));
 }
@@ -122,7 +126,7 @@ impl TwoEnded {
 
 #[test]
 fn two_guests_exchange_messages_and_memory() {
-    let Some(folder) = brought() else { return };
+    let Some((folder, _alone)) = brought() else { return };
     let network = TwoEnded::new();
     let serving = {
         let (folder, end) = (folder.clone(), network.end("on"));
@@ -192,33 +196,6 @@ job later || exit 1
 pcmctl down
 "#;
 
-/// Boots a node here and one in the other guest, and has them run a job.
-const FIRST_OF_TWO_GUESTS: &str = r#"
-until (: < /dev/tcp/10.9.0.2/2222) 2> /dev/null; do sleep 1; done
-printf 'n0 10.9.0.1\nn1 10.9.0.2 ssh=other\n' > /tmp/hosts
-packets
-pcmctl up --hosts /tmp/hosts || { cat /tmp/cluster/*.log; exit 1; }
-until_told rdma
-job rank || exit 1
-packets
-echo "nodes: $(nodes)"
-pcmctl down
-"#;
-
-/// Runs what the other guest asks for until a daemon came and went.
-const SECOND_OF_TWO_GUESTS: &str = r#"
-busybox nc -ll -p 2222 -e /bin/bash &
-has_daemon() { grep -qs '^pcm-daemon' /proc/[0-9]*/comm; }
-until has_daemon; do sleep 1; done
-while has_daemon; do sleep 1; done
-kill $!
-"#;
-
-/// Takes the place of ssh, which guests do not have: its last argument is run in the other guest.
-const SSH: &str = r#"#!/bin/bash
-{ printf '%s\n' "${@: -1}"; exec cat; } | exec busybox nc 10.9.0.2 2222
-"#;
-
 /// What a guest with daemons runs. Whatever a job starts finds the MPI where it lies on the host.
 fn with_daemons(script: &str) -> String {
     let mpiexec = mpiexec();
@@ -267,7 +244,7 @@ fn assert_device_sent(outcome: &Outcome) {
 
 #[test]
 fn daemons_speak_over_a_device_and_go_on_over_udp_where_it_fails() {
-    let Some(folder) = brought() else { return };
+    let Some((folder, _alone)) = brought() else { return };
     let outcome = guest_with(&folder, &node_job(&folder), &with_daemons(IN_ONE_GUEST), 1, None);
     assert_ended(&outcome);
     assert_carried(&outcome, "nodes: ", "rdma");
@@ -276,27 +253,4 @@ fn daemons_speak_over_a_device_and_go_on_over_udp_where_it_fails() {
     assert_both_ran(&outcome, "later: ");
     assert!(outcome.stdout.contains("ring: whole"), "{}", outcome.stdout);
     assert_device_sent(&outcome);
-}
-
-#[test]
-fn daemons_of_two_guests_take_the_device_by_themselves() {
-    let Some(folder) = brought() else { return };
-    let network = TwoEnded::new();
-    let (first, second) = (node_job(&folder), node_job(&folder));
-    let ssh = first.path().join("ssh");
-    fs::write(&ssh, SSH).expect("the stand-in is written");
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("it can be run");
-    let asked = {
-        let (folder, end) = (folder.clone(), network.end("on"));
-        thread::spawn(move || guest_with(&folder, &second, &with_daemons(SECOND_OF_TWO_GUESTS), 2, Some(&end)))
-    };
-    network.wait();
-    let script = with_daemons(FIRST_OF_TWO_GUESTS);
-    let outcome = guest_with(&folder, &first, &script, 1, Some(&network.end("off")));
-    let asked = asked.join().expect("the second guest ended");
-    assert_ended(&outcome);
-    assert_carried(&outcome, "nodes: ", "rdma");
-    assert_both_ran(&outcome, "rank: ");
-    assert_device_sent(&outcome);
-    assert_ended(&asked);
 }

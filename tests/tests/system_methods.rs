@@ -153,7 +153,7 @@ fn what_was_measured_here_decides_the_method_and_a_damaged_file_of_it_is_told_an
         "expand",
         "3",
         "merge-collective-sync",
-        "1 of 7 lines cannot be read and are left out (line 9)",
+        "1 of 11 lines cannot be read and are left out (line 13)",
     );
 
     let events = cluster.run(&["events", "1"]);

@@ -225,7 +225,7 @@ mod tests {
     }
 
     fn learn(book: &mut MethodBook, method: &str, pause_ms: f64) {
-        for _ in 0..3 {
+        for _ in 0..5 {
             let cost = MethodCost {
                 situation: situation(),
                 method: method.parse().unwrap(),
