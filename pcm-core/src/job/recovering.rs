@@ -14,7 +14,7 @@ use pcm_proto::event::{EventKind, Recovered};
 use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, WorldId};
 use pcm_proto::job::{JobEnd, JobSpec, WorldShape};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 /// While there is no place for the ranks it is asked again this often: a node may come back.
 const PLACE_AGAIN_US: u64 = 1_000_000;
@@ -120,6 +120,11 @@ pub struct Restarted {
     pub variables: Vec<(String, Vec<u8>)>,
 }
 
+fn not_started_again(JobEnd { code, reason }: JobEnd, why: &dyn fmt::Display) -> JobEnd {
+    let reason = format!("{reason}; it was not started again: {why}");
+    JobEnd { code, reason }
+}
+
 impl Coordinator {
     /// The job cannot go on as it is. It is started again where that is possible, and ended otherwise.
     pub(super) fn crash(
@@ -134,6 +139,10 @@ impl Coordinator {
         let is_possible = (self.recovery.checkpoint.is_some() || may_be_elsewhere) && self.spec.restarts_max > 0;
         match self.phase {
             Phase::Starting | Phase::Running if is_possible => {}
+            Phase::Starting | Phase::Running if self.has_lost_all() => {
+                let end = not_started_again(end, &Verdict::NoCheckpoint);
+                return self.begin_ending(now_us, end, GRACE_MS, effects);
+            }
             Phase::Recovering(_) => return,
             _ => return self.begin_ending(now_us, end, GRACE_MS, effects),
         }
@@ -150,6 +159,11 @@ impl Coordinator {
         self.failure = None;
         self.recovery.under_way = None;
         self.send_end(0, effects);
+    }
+
+    /// There were checkpoints, and none is left.
+    fn has_lost_all(&self) -> bool {
+        self.recovery.had_checkpoint && self.recovery.checkpoint.is_none()
     }
 
     /// Another checkpoint is the newest that counts, or none is left.
@@ -285,9 +299,8 @@ impl Coordinator {
             });
             return;
         }
-        let JobEnd { code, reason } = recovering.end.clone();
-        let reason = format!("{reason}; it was not started again: {verdict}");
-        self.begin_ending(now_us, JobEnd { code, reason }, 0, effects);
+        let end = not_started_again(recovering.end.clone(), &verdict);
+        self.begin_ending(now_us, end, 0, effects);
     }
 
     fn ask_for_places(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
@@ -327,9 +340,8 @@ impl Coordinator {
             Ok(restarted) => restarted,
             Err(_) if is_in_doubt || now_us < go.waits_since_us + PLACE_US_MAX => return,
             Err(why) => {
-                let reason = format!("{}; it was not started again: {why}", end.reason);
-                let code = end.code;
-                return self.begin_ending(now_us, JobEnd { code, reason }, 0, effects);
+                let end = not_started_again(end.clone(), &why);
+                return self.begin_ending(now_us, end, 0, effects);
             }
         };
         let event = RestartEvent {

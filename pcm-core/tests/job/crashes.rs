@@ -138,7 +138,9 @@ fn who_sends_sigterm_or_has_no_checkpoint_gets_an_end() {
     cluster.coordinate(Input::Checkpoint { iteration: None });
     cluster.exit(ProcessId(1), ExitStatus::Signal(9));
     cluster.settle();
-    assert_eq!(cluster.end.as_ref().map(|end| end.code), Some(137));
+    let end = cluster.end.clone().expect("it is ended");
+    assert_eq!(end.code, 137);
+    assert!(end.reason.contains("no complete checkpoint is left"), "{end:?}");
 }
 
 #[test]
