@@ -67,8 +67,6 @@ pub(super) struct Attendant<'a> {
 /// Joins. Every process that the order names does the same.
 pub(super) fn meet(attendant: &Attendant<'_>, order: &MeetOrder) -> Result<Meeting, MeetError> {
     let _errors = ErrorsReturned::begin_on(attendant.own);
-    // While MPI connects, two processes spin without ever yielding: on one CPU each message between them took a tick.
-    let _turns = TurnEnder::begin();
     let rank = attendant.seat.transfer_rank(order).ok_or(MeetError::NotNamed)?;
     if let (Management::Baseline, [world]) = (order.method.management, order.worlds.as_slice()) {
         return meet_apart(attendant, order, world, rank);
@@ -122,18 +120,30 @@ fn join(
     world: &MeetingWorld,
     is_own: bool,
 ) -> Result<InterCommunicator, MeetError> {
+    let between = connect(attendant, group, world, is_own)?;
+    between.greet(!is_own, JOIN_LIMIT)?;
+    Ok(between)
+}
+
+fn connect(
+    attendant: &Attendant<'_>,
+    group: &Communicator,
+    world: &MeetingWorld,
+    is_own: bool,
+) -> Result<InterCommunicator, MeetError> {
     let no_port = || MeetError::NoPort { world: world.world.0 };
-    let between = if is_own {
+    // While MPI connects, two processes spin without ever yielding: on one CPU each message between them took a tick.
+    // Nothing sleeps there: sleeps would be interrupted over and over.
+    let _turns = TurnEnder::begin();
+    if is_own {
         // Only the process that opened the port needs its name.
         let port = attendant.port.cloned();
         let port = port.map_or_else(|| Port::named("").map_err(|_| no_port()), Ok)?;
-        attendant.own.accept(&port, 0, JOIN_LIMIT)?
+        Ok(attendant.own.accept(&port, 0, JOIN_LIMIT)?)
     } else {
         let port = Port::named(&world.port).ok().filter(|_| !world.port.is_empty());
-        group.connect(&port.ok_or_else(no_port)?, 0, JOIN_LIMIT)?
-    };
-    between.greet(!is_own, JOIN_LIMIT)?;
-    Ok(between)
+        Ok(group.connect(&port.ok_or_else(no_port)?, 0, JOIN_LIMIT)?)
+    }
 }
 
 /// The same processes with a traffic of their own. Unlike a duplicate it has none of the application's attributes.
