@@ -94,6 +94,7 @@ impl Node {
             subtree: vec![],
             seeds: vec![],
             fabric: FabricWish::Auto,
+            is_rdma_sealed: false,
             patience_ms: 2400,
         };
         let mut keeper = program
