@@ -124,7 +124,7 @@ impl Daemon {
 
     fn may_rdma(&self, from: &NodeName) -> Result<(), Option<&'static str>> {
         let bulk = self.kept.bulk.as_ref();
-        if !bulk.is_some_and(|bulk| bulk.address(End::Rdma).is_ok()) {
+        if bulk.is_none_or(|bulk| bulk.address(End::Rdma).is_err()) {
             return Err(None);
         }
         match self.peers.datagrams.rdma_reach(from) {
