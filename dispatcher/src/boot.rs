@@ -53,6 +53,8 @@ pub struct Outcome {
 pub struct Manner {
     /// What carries their messages.
     pub fabric: FabricWish,
+    /// Whether copies of checkpoints over InfiniBand or RoCE are encrypted.
+    pub is_rdma_sealed: bool,
     /// How long one of them may be silent before it is taken for dead, in milliseconds.
     pub patience_ms: u32,
 }
@@ -70,6 +72,7 @@ pub async fn boot_all(key: &ClusterKey, cluster_dir: &Path, nodes: &[NodeSpec], 
             subtree: subtree.to_vec(),
             seeds: Vec::new(),
             fabric: manner.fabric,
+            is_rdma_sealed: manner.is_rdma_sealed,
             patience_ms: manner.patience_ms,
         };
         match boot_root(&spec).await {

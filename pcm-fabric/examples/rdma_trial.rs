@@ -4,7 +4,7 @@
 
 use pcm_fabric::{
     ClusterKey,
-    bulk::{BulkService as _, Protection, RegionToken},
+    bulk::{BulkService as _, Protection, PutError, RegionToken},
     datagram::{Datagram, DatagramLimits, DatagramService as _},
     verbs::{Device, RcBulk, UdAddress},
 };
@@ -161,6 +161,15 @@ impl Asker {
             (&self.here.plain, self.there.plain)
         };
         let data = Arc::new(pattern(BULK_LENGTH));
+        if is_sealed {
+            let put = self
+                .here
+                .plain
+                .put(to, RegionToken(token), Arc::clone(&data), BULK_DEADLINE);
+            if put.await != Err(PutError::Protection) {
+                return Err("an endpoint that encrypts took what was not encrypted".into());
+            }
+        }
         let begun = Instant::now();
         let puts = (0..writers).map(|_| {
             let (bulk, data) = (bulk.clone(), Arc::clone(&data));

@@ -20,6 +20,8 @@ mod record;
 mod sender;
 #[cfg(feature = "rdma")]
 pub mod verbs;
+#[cfg(not(feature = "rdma"))]
+mod without_verbs;
 
 pub use accept::{BindError, Listener};
 pub use counters::{Counters, CountersSnapshot};

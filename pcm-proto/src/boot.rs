@@ -58,6 +58,8 @@ pub struct BootSpec {
     pub seeds: Vec<String>,
     /// What is to carry its messages.
     pub fabric: FabricWish,
+    /// Whether copies of checkpoints over InfiniBand or RoCE are encrypted, not only authenticated.
+    pub is_rdma_sealed: bool,
     /// How long another node may be silent before it is taken for dead, in milliseconds.
     pub patience_ms: u32,
 }

@@ -5,6 +5,7 @@
 //! ([`crate::parked`]). The keeper holds the buffers, so they outlive the rank and the daemon; a *copy* of a buffer's
 //! contents may be held on another node. The job's coordinator knows what is where (`pcm-core/src/checkpoint`).
 
+use crate::fabric::BulkAddress;
 use crate::ids::{Bytes, CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
 use serde::{Deserialize, Serialize};
 
@@ -256,7 +257,7 @@ pub enum CheckpointMessage {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
-    /// Node to node: write this part into memory that is offered on the bulk port of the asking node.
+    /// Node to node: write this part into memory that the asking node offers.
     Put {
         /// Of which checkpoint.
         id: CheckpointId,
@@ -264,8 +265,8 @@ pub enum CheckpointMessage {
         rank: Rank,
         /// The region on offer.
         region: [u8; 16],
-        /// The port, at the asking node's address.
-        port: u16,
+        /// Where it is offered.
+        at: BulkAddress,
     },
     /// Node to node: it could not be written there.
     NotPut {
@@ -293,6 +294,7 @@ pub enum CheckpointMessage {
 mod tests {
     use super::*;
     use crate::app::{AppToDaemon, DaemonToApp, packet_encode};
+    use crate::fabric::UdAddress;
     use crate::frame::decode;
 
     #[test]
@@ -313,10 +315,24 @@ mod tests {
             id: CheckpointId(8),
             rank: Rank(2),
             region: [3; 16],
-            port: 258,
+            at: BulkAddress::Tcp(258),
         };
-        let put_bytes = [b"\x81\xa3Put\x94\x08\x02\xdc\x00\x10", &[3; 16][..], b"\xcd\x01\x02"].concat();
-        assert_eq!(packet_encode(&put).unwrap(), put_bytes);
+        let region = [b"\x81\xa3Put\x94\x08\x02\xdc\x00\x10", &[3; 16][..]].concat();
+        assert_eq!(
+            packet_encode(&put).unwrap(),
+            [&region[..], b"\x81\xa3Tcp\xcd\x01\x02"].concat()
+        );
+        let (gid, pair) = ([4; 16], 5);
+        let put = CheckpointMessage::Put {
+            id: CheckpointId(8),
+            rank: Rank(2),
+            region: [3; 16],
+            at: BulkAddress::Rdma(UdAddress { gid, pair }),
+        };
+        assert_eq!(
+            packet_encode(&put).unwrap(),
+            [&region[..], b"\x81\xa4Rdma\x92\xc4\x10", &gid[..], b"\x05"].concat()
+        );
         let settled = DaemonToApp::Checkpoint(CheckpointOrder::Settled { id: CheckpointId(8) });
         assert_eq!(
             packet_encode(&settled).unwrap(),

@@ -138,7 +138,7 @@ pub enum EventKind {
     CopyWayChanged {
         /// The node that has what is copied.
         name: NodeName,
-        /// `shared`: through memory that both daemons have; `bulk`: over a connection for bulk transfers; `link`: block by block over their link.
+        /// `shared`: through memory that both daemons have; `rdma`: written over InfiniBand or RoCE; `bulk`: over a TCP connection for bulk transfers; `link`: block by block over their link.
         way: String,
         /// Why.
         reason: String,

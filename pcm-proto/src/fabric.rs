@@ -27,12 +27,21 @@ pub struct UdAddress {
     pub pair: u32,
 }
 
+/// Where a daemon is reached that offers memory to bulk transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BulkAddress {
+    /// On this port at its address.
+    Tcp(u16),
+    /// Over InfiniBand or RoCE.
+    Rdma(UdAddress),
+}
+
 /// What a cluster's owner wants messages to be carried by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FabricWish {
-    /// For small messages InfiniBand or RoCE between nodes that have it, else UDP; TCP for the rest and wherever these
-    /// cannot be used.
+    /// InfiniBand or RoCE between nodes that have it, for small messages and copies of checkpoints; else UDP for small messages; TCP
+    /// for the rest and wherever these cannot be used.
     #[default]
     Auto,
     /// UDP for small messages, TCP for the rest; a daemon that cannot open its UDP port does not start.
@@ -50,6 +59,9 @@ pub struct FabricReport {
     pub datagrams: String,
     /// Everything else: `tcp`.
     pub connections: String,
+    /// The ways that copies of checkpoints take from the other nodes as things stand (`shared`, `rdma`, `bulk`, `link`), with
+    /// `+` between them; empty while there is no other node.
+    pub copies: String,
     /// Why nothing better is in use, a sentence for each.
     pub why_not: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What the test targets `sim_*`, `system_*` and `fault_*` share. Must never hold a test's own logic.
+//! What the test targets `sim_*`, `system_*`, `fault_*` and `rdma_*` share. Must never hold a test's own logic.
 
 pub mod adapting;
 pub mod agents;
@@ -8,6 +8,7 @@ pub mod browser;
 pub mod c_program;
 pub mod cluster;
 pub mod crashing;
+pub mod guests;
 pub mod heat2d;
 pub mod leak;
 pub mod limited;

@@ -32,12 +32,17 @@ fn finding(fabric: &FabricReport, names: &[&str]) -> Finding {
     let names = names.join(" ");
     let why_not = fabric.why_not.join("; ");
     let found = match fabric.datagrams.as_str() {
-        "none" => format!("{names}: {} for everything. Not {why_not}", fabric.connections),
+        "none" => format!("{names}: {} for everything", fabric.connections),
         datagrams => format!(
-            "{names}: {datagrams} for small messages, {} for the rest. Not {why_not}",
+            "{names}: {datagrams} for small messages, {} for the rest",
             fabric.connections
         ),
     };
+    let copies = match fabric.copies.as_str() {
+        "" => String::new(),
+        ways => format!(", copies of checkpoints by way of {ways}"),
+    };
+    let found = format!("{found}{copies}. Not {why_not}");
     // Nothing is amiss where the owner asked for connections only.
     if fabric.why_not.iter().any(|why| why.starts_with("udp to ")) {
         let next = "open the port for UDP between these nodes too, or boot with --fabric tcp";
@@ -104,11 +109,12 @@ mod tests {
         let mut fabric = FabricReport {
             datagrams: "udp".into(),
             connections: "tcp".into(),
+            copies: "rdma".into(),
             why_not: vec!["rdma: no device".into()],
         };
         let sound = finding(&fabric, &["n0", "n1"]);
         assert!(
-            sound.verdict == Verdict::Ok && sound.found.contains("no device"),
+            sound.verdict == Verdict::Ok && sound.found.contains("no device") && sound.found.contains("by way of rdma"),
             "{sound:?}"
         );
         fabric.why_not.push("udp to n1: silent".into());

@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// What carries messages between nodes
     #[arg(long, value_name = "WAY", default_value = "auto", value_enum)]
     fabric: Fabric,
+    /// Encrypt what is copied over InfiniBand and RoCE, too; it is authenticated anyway
+    #[arg(long)]
+    encrypt_rdma: bool,
     /// How long a node may be silent before its ranks are given up: more where machines or networks stall
     #[arg(long, value_name = "SECONDS", default_value = "2.4", env = "PCM_PATIENCE", hide_env_values = true, value_parser = patience_ms)]
     patience: u32,
@@ -53,7 +56,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Fabric {
-    /// InfiniBand or RoCE for small messages between nodes that have it, else UDP; TCP for the rest
+    /// InfiniBand or RoCE for small messages and copies of checkpoints between nodes that have it, else UDP and TCP; TCP for the rest
     Auto,
     /// UDP for small messages, TCP for the rest; a daemon that cannot open its UDP port does not start
     Udp,
@@ -126,6 +129,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     };
     let manner = Manner {
         fabric: args.fabric.into(),
+        is_rdma_sealed: args.encrypt_rdma,
         patience_ms: args.patience,
     };
     let booted = boot_or_interrupt(cluster, &record, &key, (&nodes, manner), &mut interrupts).await;

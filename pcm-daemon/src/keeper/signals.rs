@@ -15,6 +15,8 @@ pub(super) struct Heard {
     pub(super) notice: bool,
 }
 
+const HEARD: [libc::c_int; 4] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+
 #[derive(Debug)]
 pub(super) struct Signals {
     descriptor: OwnedFd,
@@ -23,15 +25,23 @@ pub(super) struct Signals {
 impl Signals {
     /// Blocks the signals and opens the descriptor.
     pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: fills a set on the stack, blocks it for this (the only) thread and opens a new descriptor for it.
+        // SAFETY: fills a set on the stack, blocks it for this (the only) thread, takes no handler away that is ours, and opens a
+        // new descriptor for the set.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            for signal in [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            for signal in HEARD {
                 libc::sigaddset(&mut set, signal);
             }
             if libc::sigprocmask(libc::SIG_SETMASK, &set, std::ptr::null_mut()) < 0 {
                 return Err(io::Error::last_os_error());
+            }
+            // Whoever started us may ignore some of them, which is inherited. What is ignored is not heard, and of children
+            // whose ends are ignored the system keeps no status.
+            for signal in HEARD {
+                if libc::signal(signal, libc::SIG_DFL) == libc::SIG_ERR {
+                    return Err(io::Error::last_os_error());
+                }
             }
             let number = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if number < 0 {

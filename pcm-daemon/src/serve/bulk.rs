@@ -1,19 +1,21 @@
-//! The daemon's endpoint for bulk transfers, in a thread of its own and of low priority: no message waits for the sealing of a gigabyte.
+//! Bulk transfers of the daemon, in a thread of its own and of low priority: no message waits for the sealing of a gigabyte.
 //! Offers memory, and writes parts into memory that others offer. Every transfer ends: when it is whole, when no block came
 //! for a while, when its deadline passed, or when whoever ordered it lets go of it.
 
 use super::beside::{NICENESS, beside};
+use super::bulk_ends::{Addresses, End, Ends, RdmaWish};
 use super::event::Event;
 use super::image_sums;
 use super::kept::PartKey;
 use super::memory::Memory;
-use pcm_fabric::bulk::{BulkService, Protection, RegionToken, TcpBulk};
-use pcm_fabric::{ClusterKey, Limits};
+use pcm_fabric::ClusterKey;
+use pcm_fabric::bulk::RegionToken;
 use pcm_proto::checkpoint::PartTally;
+use pcm_proto::fabric::BulkAddress;
 use pcm_proto::handshake::Identity;
 use pcm_proto::ids::NodeName;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -26,6 +28,9 @@ const ORDERS_MAX: usize = 256;
 /// A region of which no block comes for so long is withdrawn: the sender tries again by itself where a connection broke, and
 /// waits half a second at most before it does.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often keys are looked at; they hold for hours.
+const TURN_PERIOD: Duration = Duration::from_secs(60);
 
 /// What a transfer takes at most, besides its bytes at the rate below; its receiver gives up sooner when nothing comes.
 const PUT_MAX: Duration = Duration::from_secs(20);
@@ -41,12 +46,14 @@ enum Order {
     Receive {
         key: PartKey,
         attempt: u64,
+        over: End,
         memory: Memory,
         unwanted: oneshot::Receiver<()>,
     },
     Put {
         number: u64,
-        to: String,
+        host: String,
+        at: BulkAddress,
         region: RegionToken,
         memory: Arc<Memory>,
         unwanted: oneshot::Receiver<()>,
@@ -57,19 +64,19 @@ enum Order {
 #[derive(Debug)]
 pub(super) struct Bulk {
     orders: mpsc::Sender<Order>,
-    port: u16,
+    addresses: Addresses,
 }
 
 impl Bulk {
-    /// Opens the endpoint at this address, at a port that the system chooses.
+    /// Opens the endpoints: TCP at this address.
     pub(super) async fn open(
         address: IpAddr,
-        key: ClusterKey,
-        identity: Identity,
+        trust: (ClusterKey, Identity),
+        rdma: RdmaWish,
         events: mpsc::Sender<Event>,
     ) -> io::Result<Self> {
         let (orders, ordered) = mpsc::channel(ORDERS_MAX);
-        let (opened, port) = oneshot::channel();
+        let (opened, addresses) = oneshot::channel();
         thread::Builder::new().name("pcm-bulk".to_owned()).spawn(move || {
             _ = rustix::process::nice(NICENESS);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -81,41 +88,51 @@ impl Bulk {
                 }
             };
             runtime.block_on(async {
-                let at = SocketAddr::new(address, 0);
-                let bulk = TcpBulk::start(at, key, identity, Protection::Sealed, Limits::default()).await;
-                match bulk {
-                    Ok(bulk) => {
-                        _ = opened.send(Ok(bulk.local().port()));
-                        serve(bulk, ordered, events).await;
+                match Ends::open(address, trust, rdma).await {
+                    Ok(ends) => {
+                        _ = opened.send(Ok(ends.addresses()));
+                        serve(ends, ordered, events).await;
                     }
                     Err(error) => _ = opened.send(Err(error)),
                 }
             });
         })?;
-        let port = port.await.map_err(io::Error::other)??;
-        Ok(Self { orders, port })
+        let addresses = addresses.await.map_err(io::Error::other)??;
+        Ok(Self { orders, addresses })
     }
 
-    /// Where others reach it.
-    pub(super) fn port(&self) -> u16 {
-        self.port
+    /// Where others reach it; or why there is no way there.
+    pub(super) fn address(&self, end: End) -> Result<BulkAddress, &str> {
+        match (end, &self.addresses.rdma) {
+            (End::Tcp, _) => Ok(BulkAddress::Tcp(self.addresses.port)),
+            (End::Rdma, Ok(address)) => Ok(BulkAddress::Rdma(*address)),
+            (End::Rdma, Err(why)) => Err(why),
+        }
     }
 
     /// Offers memory for a part; what comes of it are the events `PartOffered` and `PartCopied`.
-    pub(super) fn receive(&self, key: PartKey, attempt: u64, memory: Memory) -> io::Result<Wanted> {
+    pub(super) fn receive(&self, key: PartKey, attempt: u64, over: End, memory: Memory) -> io::Result<Wanted> {
         self.order(|unwanted| Order::Receive {
             key,
             attempt,
+            over,
             memory,
             unwanted,
         })
     }
 
-    /// Writes a part into a region at `to`; what comes of it is the event `PartPut`.
-    pub(super) fn put(&self, number: u64, to: String, region: [u8; 16], memory: Arc<Memory>) -> io::Result<Wanted> {
+    /// Writes a part into a region that a host offers; what comes of it is the event `PartPut`.
+    pub(super) fn put(
+        &self,
+        number: u64,
+        (host, at): (String, BulkAddress),
+        region: [u8; 16],
+        memory: Arc<Memory>,
+    ) -> io::Result<Wanted> {
         self.order(|unwanted| Order::Put {
             number,
-            to,
+            host,
+            at,
             region: RegionToken(region),
             memory,
             unwanted,
@@ -130,53 +147,64 @@ impl Bulk {
     }
 }
 
-async fn serve(bulk: TcpBulk, mut orders: mpsc::Receiver<Order>, events: mpsc::Sender<Event>) {
+async fn serve(mut ends: Ends, mut orders: mpsc::Receiver<Order>, events: mpsc::Sender<Event>) {
     let mut transfers = JoinSet::new();
-    while let Some(order) = orders.recv().await {
-        while transfers.try_join_next().is_some() {}
-        let (bulk, events) = (bulk.clone(), events.clone());
-        transfers.spawn(async move {
-            match order {
-                Order::Receive {
-                    key,
-                    attempt,
-                    memory,
-                    unwanted,
-                } => {
-                    let told = (key, attempt, &events);
-                    let copied = tokio::select! {
-                        copied = receive(&bulk, memory, told) => copied,
-                        _ = unwanted => return,
-                    };
-                    let _ = events.send(Event::PartCopied { key, attempt, copied }).await;
-                }
-                Order::Put {
-                    number,
-                    to,
-                    region,
-                    memory,
-                    unwanted,
-                } => {
-                    let outcome = tokio::select! {
-                        outcome = put(&bulk, &to, region, memory) => outcome,
-                        _ = unwanted => Err("it is not wanted any more".to_owned()),
-                    };
-                    let _ = events.send(Event::PartPut { number, outcome }).await;
-                }
+    let mut turn = tokio::time::interval(TURN_PERIOD);
+    loop {
+        let order = tokio::select! {
+            order = orders.recv() => order,
+            _ = turn.tick() => {
+                ends.on_time().await;
+                continue;
             }
-        });
+        };
+        let Some(order) = order else { return };
+        while transfers.try_join_next().is_some() {}
+        transfers.spawn(carry_out(order, ends.clone(), events.clone()));
+    }
+}
+
+async fn carry_out(order: Order, ends: Ends, events: mpsc::Sender<Event>) {
+    match order {
+        Order::Receive {
+            key,
+            attempt,
+            over,
+            memory,
+            unwanted,
+        } => {
+            let told = (key, attempt, &events);
+            let copied = tokio::select! {
+                copied = receive(&ends, over, memory, told) => copied,
+                _ = unwanted => return,
+            };
+            let _ = events.send(Event::PartCopied { key, attempt, copied }).await;
+        }
+        Order::Put {
+            number,
+            host,
+            at,
+            region,
+            memory,
+            unwanted,
+        } => {
+            let outcome = tokio::select! {
+                outcome = put(&ends, (&host, at), region, memory) => outcome,
+                _ = unwanted => Err("it is not wanted any more".to_owned()),
+            };
+            let _ = events.send(Event::PartPut { number, outcome }).await;
+        }
     }
 }
 
 async fn receive(
-    bulk: &TcpBulk,
+    ends: &Ends,
+    over: End,
     memory: Memory,
     (key, attempt, events): (PartKey, u64, &mpsc::Sender<Event>),
 ) -> io::Result<(Memory, PartTally)> {
     let (file, map) = memory.open()?;
-    let offer = bulk
-        .offer(map)
-        .ok_or_else(|| io::Error::other("too much is on offer"))?;
+    let offer = ends.offer(over, map)?;
     let region = offer.token().0;
     let _ = events.send(Event::PartOffered { key, attempt, region }).await;
     let whole = offer.filled_as_it_comes(PATIENCE).await;
@@ -185,18 +213,10 @@ async fn receive(
     beside(move || image_sums::verify(&memory).map(|tally| (memory, tally))).await
 }
 
-async fn put(bulk: &TcpBulk, to: &str, region: RegionToken, memory: Arc<Memory>) -> Result<(), String> {
-    let found = tokio::net::lookup_host(to)
-        .await
-        .map_err(|error| error.to_string())?
-        .next();
-    let to = found.ok_or_else(|| format!("{to} is not known"))?;
+async fn put(ends: &Ends, to: (&str, BulkAddress), region: RegionToken, memory: Arc<Memory>) -> Result<(), String> {
     memory.read().map_err(|error| error.to_string())?;
     let deadline = PUT_MAX + Duration::from_secs(memory.bytes() / RATE_MIN);
-    let report = bulk
-        .put(to, region, memory, deadline)
-        .await
-        .map_err(|error| error.to_string())?;
+    let report = ends.put(to, region, memory, deadline).await?;
     if report.reconnects > 0 {
         tracing::debug!(
             ?report,
@@ -204,12 +224,6 @@ async fn put(bulk: &TcpBulk, to: &str, region: RegionToken, memory: Arc<Memory>)
         );
     }
     Ok(())
-}
-
-/// The address of a node's bulk port.
-pub(super) fn bulk_address(node_address: &str, port: u16) -> Option<String> {
-    let (host, _) = node_address.rsplit_once(':')?;
-    Some(format!("{host}:{port}"))
 }
 
 /// A part that is being written to another node.
@@ -241,7 +255,8 @@ mod tests {
         let node = NodeName::new("a").unwrap();
         let identity = Identity::new(Role::Daemon { node });
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        (Bulk::open(address, key, identity, events).await.unwrap(), heard)
+        let wish = RdmaWish::Not("it is not tried here");
+        (Bulk::open(address, (key, identity), wish, events).await.unwrap(), heard)
     }
 
     async fn next(heard: &mut mpsc::Receiver<Event>) -> Event {
@@ -249,8 +264,8 @@ mod tests {
         event.unwrap().unwrap()
     }
 
-    fn there(bulk: &Bulk) -> String {
-        bulk_address("127.0.0.1:1", bulk.port()).unwrap()
+    fn there(bulk: &Bulk) -> (String, BulkAddress) {
+        ("127.0.0.1".to_owned(), bulk.address(End::Tcp).unwrap())
     }
 
     async fn offered(heard: &mut mpsc::Receiver<Event>) -> [u8; 16] {
@@ -266,7 +281,9 @@ mod tests {
         let part = image(40 * BLOCK_BYTES + 7);
         let tally = image_sums::complete(&part).unwrap();
         let part = Arc::new(part);
-        let _wanted = to.receive(KEY, 5, Memory::new(part.bytes()).unwrap()).unwrap();
+        let _wanted = to
+            .receive(KEY, 5, End::Tcp, Memory::new(part.bytes()).unwrap())
+            .unwrap();
         let region = offered(&mut to_heard).await;
         let _putting = from.put(9, there(&to), region, Arc::clone(&part)).unwrap();
         let Event::PartCopied {
@@ -296,7 +313,9 @@ mod tests {
     async fn a_part_that_is_damaged_is_no_copy() {
         let ((from, _heard), (to, mut to_heard)) = (end().await, end().await);
         let part = Arc::new(image(BLOCK_BYTES + 9));
-        let _wanted = to.receive(KEY, 5, Memory::new(part.bytes()).unwrap()).unwrap();
+        let _wanted = to
+            .receive(KEY, 5, End::Tcp, Memory::new(part.bytes()).unwrap())
+            .unwrap();
         let region = offered(&mut to_heard).await;
         let _putting = from.put(9, there(&to), region, part).unwrap();
         let copied = next(&mut to_heard).await;
@@ -307,7 +326,9 @@ mod tests {
     async fn an_offer_that_nobody_takes_or_wants_is_withdrawn() {
         let ((from, mut from_heard), (to, mut to_heard)) = (end().await, end().await);
         let part = Arc::new(image(BLOCK_BYTES + 9));
-        let wanted = to.receive(KEY, 5, Memory::new(part.bytes()).unwrap()).unwrap();
+        let wanted = to
+            .receive(KEY, 5, End::Tcp, Memory::new(part.bytes()).unwrap())
+            .unwrap();
         let region = offered(&mut to_heard).await;
         drop(wanted);
         let refused = loop {
@@ -320,7 +341,9 @@ mod tests {
             }
         };
         assert!(refused.contains("does not offer"), "{refused}");
-        let _wanted = to.receive(KEY, 6, Memory::new(part.bytes()).unwrap()).unwrap();
+        let _wanted = to
+            .receive(KEY, 6, End::Tcp, Memory::new(part.bytes()).unwrap())
+            .unwrap();
         offered(&mut to_heard).await;
         let copied = next(&mut to_heard).await;
         assert!(
@@ -334,5 +357,17 @@ mod tests {
             ),
             "{copied:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn where_there_is_no_device_it_is_said_why_and_nothing_is_offered_on_one() {
+        let (end, mut heard) = end().await;
+        assert_eq!(end.address(End::Rdma), Err("it is not tried here"));
+        let _wanted = end.receive(KEY, 1, End::Rdma, Memory::new(9).unwrap()).unwrap();
+        let copied = next(&mut heard).await;
+        let Event::PartCopied { copied: Err(error), .. } = copied else {
+            panic!("{copied:?}")
+        };
+        assert_eq!(error.to_string(), "it is not tried here");
     }
 }

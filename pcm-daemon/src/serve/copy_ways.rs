@@ -1,25 +1,30 @@
 //! Which way a copy of a part takes from the node that has it, and who is told. Never copies.
 
+use super::bulk_ends::End;
 use super::daemon::Daemon;
+use super::datagrams::Reach;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
+use std::collections::BTreeSet;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Names the best way that may be taken, for measurements and tests; set it for `pcmctl up`.
 pub(super) const COPIES_VARIABLE: &str = "PCM_COPIES";
 
-/// A node from which a bulk transfer failed is asked for blocks for so long: where a firewall is in the way, each try costs five
-/// seconds.
-const BULK_AGAIN: Duration = Duration::from_secs(120);
+/// A way on which a transfer from a node failed is not tried again for so long: where a firewall is in the way, each try costs
+/// five seconds.
+const AGAIN: Duration = Duration::from_secs(120);
 
 /// A way, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
     /// Block by block over the link.
     Link,
-    /// Over a connection for bulk transfers.
+    /// Over a TCP connection for bulk transfers.
     Bulk,
+    /// Written into memory here over InfiniBand or RoCE.
+    Rdma,
     /// Through memory that both daemons have.
     Shared,
 }
@@ -29,6 +34,7 @@ impl fmt::Display for Way {
         f.write_str(match self {
             Self::Link => "link",
             Self::Bulk => "bulk",
+            Self::Rdma => "rdma",
             Self::Shared => "shared",
         })
     }
@@ -49,7 +55,7 @@ impl AllowedWays {
     pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
             "" => Some(Self::default()),
-            _ => [Way::Link, Way::Bulk, Way::Shared]
+            _ => [Way::Link, Way::Bulk, Way::Rdma, Way::Shared]
                 .into_iter()
                 .find(|way| way.to_string() == text)
                 .map(Self),
@@ -57,30 +63,120 @@ impl AllowedWays {
     }
 }
 
+impl Way {
+    /// What carries it, where that is a bulk transfer.
+    pub(super) fn end(self) -> Option<End> {
+        match self {
+            Self::Rdma => Some(End::Rdma),
+            Self::Bulk => Some(End::Tcp),
+            Self::Link | Self::Shared => None,
+        }
+    }
+}
+
+/// What is known of the ways from one node: each that cannot be taken, with the reason.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    is_same_host: bool,
+    allowed: Way,
+    /// No reason where it is no news that there is none: builds and machines without devices.
+    rdma: Result<(), Option<&'static str>>,
+    bulk: Result<(), &'static str>,
+}
+
+/// The best way, and why it is none better.
+fn best(known: Known) -> (Way, &'static str) {
+    let (way, why) = if known.is_same_host {
+        (Way::Shared, "it is on the same host")
+    } else {
+        (Way::Rdma, "it is on another host")
+    };
+    let (way, why) = if known.allowed < way {
+        (known.allowed, "PCM_COPIES says so")
+    } else {
+        (way, why)
+    };
+    let (way, why) = match known.rdma {
+        Err(because) if way == Way::Rdma => (Way::Bulk, because.unwrap_or(why)),
+        _ => (way, why),
+    };
+    match known.bulk {
+        Err(because) if way == Way::Bulk => (Way::Link, because),
+        _ => (way, why),
+    }
+}
+
 impl Daemon {
     /// The best way for copies from a node, and why it is none better.
     pub(super) fn copy_way(&self, from: &NodeName) -> (Way, &'static str) {
-        let (best, why) = if self.nodes.host(from) == self.nodes.own().host {
-            (Way::Shared, "it is on the same host")
-        } else {
-            (Way::Bulk, "it is on another host")
-        };
         let AllowedWays(allowed) = self.kept.allowed;
-        let (best, why) = if allowed < best {
-            (allowed, "PCM_COPIES says so")
-        } else {
-            (best, why)
-        };
-        match best {
-            Way::Bulk if self.has_bulk_failed(from) => (Way::Link, "bulk transfers from there failed lately"),
-            Way::Bulk if self.kept.bulk.is_none() => (Way::Link, "no port for bulk transfers could be opened"),
-            best => (best, why),
+        best(Known {
+            is_same_host: self.nodes.host(from) == self.nodes.own().host,
+            allowed,
+            rdma: self.may_rdma(from),
+            bulk: match self.kept.bulk {
+                None => Err("no port for bulk transfers could be opened"),
+                Some(_) if self.has_failed(from, Way::Bulk) => Err("bulk transfers from there failed lately"),
+                Some(_) => Ok(()),
+            },
+        })
+    }
+
+    fn may_rdma(&self, from: &NodeName) -> Result<(), Option<&'static str>> {
+        let bulk = self.kept.bulk.as_ref();
+        if bulk.is_none_or(|bulk| bulk.address(End::Rdma).is_err()) {
+            return Err(None);
+        }
+        match self.peers.datagrams.rdma_reach(from) {
+            Reach::NoDevice => Err(Some("it has no InfiniBand or RoCE device in use")),
+            Reach::Silent => Err(Some("it confirms nothing over InfiniBand or RoCE")),
+            Reach::There if self.has_failed(from, Way::Rdma) => {
+                Err(Some("transfers from there over InfiniBand or RoCE failed lately"))
+            }
+            Reach::There => Ok(()),
         }
     }
 
-    fn has_bulk_failed(&self, from: &NodeName) -> bool {
-        let failed = self.kept.bulk_failed.get(from);
-        failed.is_some_and(|at| at.elapsed() < BULK_AGAIN)
+    fn has_failed(&self, from: &NodeName, way: Way) -> bool {
+        let failed = self.kept.failed_ways.get(&(from.clone(), way));
+        failed.is_some_and(|at| at.elapsed() < AGAIN)
+    }
+
+    /// A transfer from there did not work.
+    pub(super) fn note_failed_way(&mut self, from: NodeName, way: Way) {
+        if way.end().is_some() {
+            self.kept.failed_ways.insert((from, way), Instant::now());
+        }
+    }
+
+    /// Its device is heard again: it is worth a try.
+    pub(super) fn on_rdma_heard(&mut self, from: &NodeName) {
+        self.kept.failed_ways.remove(&(from.clone(), Way::Rdma));
+    }
+
+    /// The ways that copies take from the other nodes as things stand.
+    pub(super) fn copy_ways_in_use(&self) -> String {
+        let nodes = self.nodes.reachable();
+        let ways: BTreeSet<Way> = nodes.iter().map(|node| self.copy_way(node).0).collect();
+        let names: Vec<String> = ways.iter().rev().map(Way::to_string).collect();
+        names.join("+")
+    }
+
+    /// Why copies do not come over InfiniBand or RoCE, where datagrams do.
+    pub(super) fn why_not_rdma_copies(&self) -> Vec<String> {
+        let bulk = self.kept.bulk.as_ref();
+        match bulk.map(|bulk| bulk.address(End::Rdma)) {
+            Some(Err(why)) if self.peers.datagrams.ud_address().is_some() => vec![format!("rdma for copies: {why}")],
+            Some(Ok(_)) => {
+                let failed = self.kept.failed_ways.iter();
+                let failed = failed.filter(|((_, way), at)| *way == Way::Rdma && at.elapsed() < AGAIN);
+                let why = |((node, _), _): (&(NodeName, Way), &Instant)| {
+                    format!("rdma for copies from {node}: a transfer failed lately")
+                };
+                failed.map(why).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// A copy came; who looks at the events sees when others come another way.
@@ -112,5 +208,53 @@ mod tests {
         assert_eq!(AllowedWays::parse("").unwrap().0, Way::Shared);
         assert_eq!(AllowedWays::parse("link").unwrap().0, Way::Link);
         assert!(AllowedWays::parse("pigeon").is_none());
+    }
+
+    fn far() -> Known {
+        Known {
+            is_same_host: false,
+            allowed: Way::Shared,
+            rdma: Ok(()),
+            bulk: Ok(()),
+        }
+    }
+
+    #[test]
+    fn a_device_is_taken_where_there_is_one_and_memory_before_it() {
+        assert_eq!(best(far()), (Way::Rdma, "it is on another host"));
+        let near = Known {
+            is_same_host: true,
+            ..far()
+        };
+        assert_eq!(best(near).0, Way::Shared);
+        let allowed = Way::Rdma;
+        assert_eq!(best(Known { allowed, ..near }), (Way::Rdma, "PCM_COPIES says so"));
+    }
+
+    #[test]
+    fn what_fails_is_followed_by_the_next_best_and_the_reason() {
+        let silent = Known {
+            rdma: Err(Some("it is silent")),
+            ..far()
+        };
+        assert_eq!(best(silent), (Way::Bulk, "it is silent"));
+        let blocked = Known {
+            bulk: Err("it is blocked"),
+            ..silent
+        };
+        assert_eq!(best(blocked), (Way::Link, "it is blocked"));
+        let without = Known {
+            rdma: Err(None),
+            ..far()
+        };
+        assert_eq!(best(without), (Way::Bulk, "it is on another host"));
+    }
+
+    #[test]
+    fn a_way_that_is_forbidden_is_none_to_fall_back_on() {
+        for allowed in [Way::Link, Way::Bulk] {
+            let known = Known { allowed, ..far() };
+            assert_eq!(best(known), (allowed, "PCM_COPIES says so"));
+        }
     }
 }

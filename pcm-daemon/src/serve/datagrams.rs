@@ -92,6 +92,17 @@ pub(super) struct Sent {
     pub(super) outcome: Result<(), ExchangeError>,
 }
 
+/// Whether InfiniBand or RoCE leads to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// No device is in use here or there.
+    NoDevice,
+    /// It confirms nothing there.
+    Silent,
+    /// As far as is known.
+    There,
+}
+
 /// The ways to one node, and where one of them leads.
 #[derive(Debug, Default)]
 struct Ways {
@@ -182,6 +193,17 @@ impl Datagrams {
         }
     }
 
+    /// Whether InfiniBand or RoCE leads to a node.
+    pub(super) fn rdma_reach(&self, node: &NodeName) -> Reach {
+        match self.ways.get(node) {
+            Some(ways) if self.carriers.has(Carrier::Rdma) && ways.ud.is_some() => match ways.rdma.is_silent() {
+                true => Reach::Silent,
+                false => Reach::There,
+            },
+            _ => Reach::NoDevice,
+        }
+    }
+
     /// What carries this node's messages. Datagrams that no other node confirms are none.
     pub(super) fn report(&self) -> FabricReport {
         let first = [Carrier::Rdma, Carrier::Udp]
@@ -199,6 +221,7 @@ impl Datagrams {
                 used.join("+")
             },
             connections: "tcp".to_owned(),
+            copies: String::new(),
             why_not: self
                 .silent()
                 .chain(self.without_device())

@@ -8,11 +8,19 @@ use super::datagrams::Sent;
 use pcm_core::job::tree;
 use pcm_fabric::hybrid::Service;
 use pcm_proto::event::EventKind;
-use pcm_proto::fabric::Told;
+use pcm_proto::fabric::{FabricReport, Told};
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName};
 use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 
 impl Daemon {
+    /// What carries this node's messages and copies, and why nothing better does.
+    pub(super) fn fabric_report(&self) -> FabricReport {
+        let mut report = self.peers.datagrams.report();
+        report.copies = self.copy_ways_in_use();
+        report.why_not.extend(self.why_not_rdma_copies());
+        report
+    }
+
     pub(super) fn on_datagram_said(&mut self, node: &NodeName, carrier: Carrier, told: Told) {
         self.peers.on_heard(node, carrier);
         self.on_peer_told(node, told);
@@ -21,12 +29,15 @@ impl Daemon {
     pub(super) fn on_datagram_sent(&mut self, sent: Sent) {
         let (node, carrier) = (sent.node.clone(), sent.carrier);
         if let Some(turn) = self.peers.on_sent(sent) {
+            if (carrier, turn) == (Carrier::Rdma, Turn::Heard) {
+                self.on_rdma_heard(&node);
+            }
             self.note_turn(&node, carrier, turn);
         }
     }
 
     fn note_turn(&mut self, node: &NodeName, carrier: Carrier, turn: Turn) {
-        self.nodes.own_mut().fabric = self.peers.datagrams.report();
+        self.nodes.own_mut().fabric = self.fabric_report();
         let Some((by, reason)) = self.peers.datagrams.news(node, carrier, turn) else {
             return;
         };

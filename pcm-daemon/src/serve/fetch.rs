@@ -69,6 +69,11 @@ impl Fetch {
         })
     }
 
+    /// How long the image is, once a block of it said so.
+    pub(super) fn image_bytes(&self) -> Option<u64> {
+        self.image_bytes
+    }
+
     /// A rank wants blocks. False when too many wait.
     pub(super) fn want(&mut self, asker: ProcessId, rank: Rank, mut runs: Vec<BlockRun>) -> bool {
         runs.truncate(RUNS_MAX);

@@ -97,8 +97,8 @@ pub(super) struct KeptParts {
     pub(super) copies: u32,
     pub(super) spares: SpareCopies,
     pub(super) bulk: Option<Bulk>,
-    /// Nodes from which bulk transfers did not work, and when.
-    pub(super) bulk_failed: BTreeMap<NodeName, Instant>,
+    /// Ways on which transfers from a node did not work, and when.
+    pub(super) failed_ways: BTreeMap<(NodeName, Way), Instant>,
     /// Parts that are being written into memory of other nodes.
     pub(super) puts: Vec<Put>,
     pub(super) attempts: u64,
@@ -476,8 +476,8 @@ impl Daemon {
                 checksum,
                 bytes,
             } => self.on_kept_block((job, id, rank), node, (block, image_bytes, checksum), &bytes),
-            CheckpointMessage::Put { id, rank, region, port } => {
-                self.on_put_wanted((job, id, rank), node, (region, port));
+            CheckpointMessage::Put { id, rank, region, at } => {
+                self.on_put_wanted((job, id, rank), node, (region, at));
             }
             CheckpointMessage::NotPut {
                 id,

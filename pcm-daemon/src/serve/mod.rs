@@ -8,6 +8,7 @@ mod asks;
 mod beside;
 mod boot;
 mod bulk;
+mod bulk_ends;
 mod carriers;
 mod checkpoints;
 mod control;

@@ -283,7 +283,7 @@ impl Daemon {
     /// Says how this node is.
     pub(super) fn on_beat(&mut self) {
         self.timers.arm(BEAT, Timer::Beat);
-        self.nodes.own_mut().fabric = self.peers.datagrams.report();
+        self.nodes.own_mut().fabric = self.fabric_report();
         self.sample_jobs();
         self.rotate_logs();
         for (node, message) in self.peers.on_beat() {

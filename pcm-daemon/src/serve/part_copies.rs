@@ -2,11 +2,11 @@
 //! other nodes' parts. At most a few copies at a time; a copy counts when its checksums are verified.
 //!
 //! A copy takes the best way there is ([`super::copy_ways`]): what a daemon of this host has is borrowed and copied beside the loop;
-//! memory for what another host has is offered to
-//! its daemon, which writes into it ([`super::bulk`]); anything else, and whatever fails, comes block by block over the link. Never decides where a copy goes.
+//! memory for what another host has is offered to its daemon, which writes into it ([`super::bulk`]), over InfiniBand or RoCE where both have it, else and
+//! where that fails over TCP; anything else, and whatever fails, comes block by block over the link. Never decides where a copy goes.
 
 use super::beside::{beside, drop_beside};
-use super::bulk::{Bulk, Put, bulk_address};
+use super::bulk::Put;
 use super::copy_ways::Way;
 use super::daemon::Daemon;
 use super::event::Event;
@@ -18,6 +18,7 @@ use super::memory::Memory;
 use super::timers::Timer;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::checkpoint::{CheckpointMessage, PartTally};
+use pcm_proto::fabric::BulkAddress;
 use pcm_proto::ids::{NodeName, ProcessId, Rank};
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::parked::{BLOCK_BYTES, BlockRun, RestoreAnswer, RestoreAsk};
@@ -85,7 +86,7 @@ impl Daemon {
         match way {
             Way::Link => self.copy_by_link(key, why),
             // Its first block says how long it is.
-            Way::Bulk => self.want_ourselves(key, 1),
+            Way::Bulk | Way::Rdma => self.want_ourselves(key, 1),
             Way::Shared => {
                 let (events, name) = (self.events.clone(), lending_name(&self.spec.cluster_id, &from));
                 tokio::spawn(async move {
@@ -143,13 +144,13 @@ impl Daemon {
             return;
         };
         let attempt = copying.attempt;
-        let offered = match &self.kept.bulk {
-            Some(bulk) => self
+        let offered = match (&self.kept.bulk, copying.way.end()) {
+            (Some(bulk), Some(end)) => self
                 .kept
                 .spares
                 .take(key.0, bytes)
-                .and_then(|memory| bulk.receive(key, attempt, memory)),
-            None => Err(io::ErrorKind::Unsupported.into()),
+                .and_then(|memory| bulk.receive(key, attempt, end, memory)),
+            _ => Err(io::ErrorKind::Unsupported.into()),
         };
         match offered {
             Ok(wanted) => {
@@ -164,41 +165,48 @@ impl Daemon {
 
     /// Memory for a part is on offer: the node that has it is told.
     pub(super) fn on_part_offered(&mut self, key: PartKey, attempt: u64, region: [u8; 16]) {
-        let Some(port) = self.kept.bulk.as_ref().map(Bulk::port) else {
-            return;
-        };
         let copying = self.kept.copying.get_mut(&key);
         let Some(copying) = copying.filter(|copying| copying.attempt == attempt) else {
             return;
         };
-        if let Some((known, _)) = &mut copying.offered {
+        let (bulk, end) = (self.kept.bulk.as_ref(), copying.way.end());
+        let at = bulk.zip(end).and_then(|(bulk, end)| bulk.address(end).ok());
+        if let (Some((known, _)), Some(at)) = (&mut copying.offered, at) {
             *known = region;
             let (node, (job, id, rank)) = (copying.fetch.node.clone(), key);
-            self.say_checkpoint(&node, job, CheckpointMessage::Put { id, rank, region, port });
+            self.say_checkpoint(&node, job, CheckpointMessage::Put { id, rank, region, at });
         }
     }
 
     /// Another node offers memory for a part.
-    pub(super) fn on_put_wanted(&mut self, key: PartKey, node: &NodeName, (region, port): ([u8; 16], u16)) {
-        let begun = self.begin_put(key, node, (region, port));
+    pub(super) fn on_put_wanted(&mut self, key: PartKey, node: &NodeName, offered: ([u8; 16], BulkAddress)) {
+        let (region, _) = offered;
+        let begun = self.begin_put(key, node, offered);
         if let Err(reason) = begun {
             self.say_not_put(key, node, region, reason);
         }
     }
 
-    fn begin_put(&mut self, key: PartKey, node: &NodeName, (region, port): ([u8; 16], u16)) -> Result<(), String> {
+    fn begin_put(
+        &mut self,
+        key: PartKey,
+        node: &NodeName,
+        (region, at): ([u8; 16], BulkAddress),
+    ) -> Result<(), String> {
+        // What it offered before it wants no more.
+        self.kept.puts.retain(|put| put.key != key || put.node != *node);
         if self.kept.puts.len() >= PUTS_MAX {
             return Err(format!("node {} writes {PUTS_MAX} parts already", self.own));
         }
-        let address = self.peers.address(node).and_then(|address| bulk_address(address, port));
-        let address = address.ok_or_else(|| format!("node {node} has no address"))?;
+        let host = self.peers.address(node).and_then(host_of);
+        let host = host.ok_or_else(|| format!("node {node} has no address"))?.to_owned();
         let memory = self.kept.part_for_others(key).map(Arc::clone);
         let memory = memory.ok_or_else(|| format!("node {} does not hold the part of rank {}", self.own, key.2))?;
         self.kept.attempts += 1;
         let number = self.kept.attempts;
         let bulk = self.kept.bulk.as_ref().ok_or("it has no port for bulk transfers")?;
         let wanted = bulk
-            .put(number, address, region, memory)
+            .put(number, (host, at), region, memory)
             .map_err(|error| error.to_string())?;
         self.kept.puts.push(Put {
             number,
@@ -263,19 +271,7 @@ impl Daemon {
         let (memory, tally) = match copied {
             Ok(copied) => copied,
             Err(error) => {
-                tracing::warn!(job = %key.0, rank = %key.2, %error, "a copy of a checkpoint comes over the link");
-                let way = self.kept.copying.get(&key).map_or(Way::Link, |copying| copying.way);
-                self.kept.attempts += 1;
-                let attempt = self.kept.attempts;
-                if let Some(copying) = self.kept.copying.get_mut(&key) {
-                    // Nothing that is still to come of this attempt counts.
-                    copying.attempt = attempt;
-                    if way == Way::Bulk {
-                        let node = copying.fetch.node.clone();
-                        self.kept.bulk_failed.insert(node, Instant::now());
-                    }
-                }
-                return self.copy_by_link(key, &format!("{way} did not work: {error}"));
+                return self.copy_otherwise(key, &error);
             }
         };
         let Some(Copying {
@@ -300,6 +296,31 @@ impl Daemon {
         }
         self.note_copy_way((job, epoch), &fetch.node, way, &why);
         self.start_copies();
+    }
+
+    /// The way a copy was to take did not work: over TCP if that may be, else over the link.
+    fn copy_otherwise(&mut self, key: PartKey, error: &io::Error) {
+        self.kept.attempts += 1;
+        let attempt = self.kept.attempts;
+        let Some(copying) = self.kept.copying.get_mut(&key) else {
+            return;
+        };
+        // Nothing that is still to come of this attempt counts.
+        copying.attempt = attempt;
+        let (way, node, bytes) = (copying.way, copying.fetch.node.clone(), copying.fetch.image_bytes());
+        self.note_failed_way(node.clone(), way);
+        let why = format!("{way} did not work: {error}");
+        let (next, _) = self.copy_way(&node);
+        tracing::warn!(job = %key.0, rank = %key.2, %node, %why, "a copy of a checkpoint comes another way");
+        match bytes {
+            Some(bytes) if way == Way::Rdma && next == Way::Bulk => {
+                if let Some(copying) = self.kept.copying.get_mut(&key) {
+                    (copying.way, copying.why, copying.offered) = (next, why, None);
+                }
+                self.offer_part(key, bytes);
+            }
+            _ => self.copy_by_link(key, &why),
+        }
     }
 
     fn is_copying(&self, key: PartKey, attempt: u64) -> bool {
@@ -375,7 +396,7 @@ impl Daemon {
             .get(&key)
             .map(|copying| (copying.way, &copying.offered))
         {
-            Some((Way::Bulk, None)) => return self.offer_part(key, bytes),
+            Some((Way::Bulk | Way::Rdma, None)) => return self.offer_part(key, bytes),
             Some((Way::Link, _)) => (),
             _ => return,
         }
@@ -490,5 +511,23 @@ impl Daemon {
                 }
             }
         }
+    }
+}
+
+/// The host in a daemon's address.
+fn host_of(address: &str) -> Option<&str> {
+    let (host, _) = address.rsplit_once(':')?;
+    Some(host.trim_matches(['[', ']']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemons_address_names_its_host() {
+        assert_eq!(host_of("n1.example:70"), Some("n1.example"));
+        assert_eq!(host_of("[::1]:70"), Some("::1"));
+        assert_eq!(host_of("n1"), None);
     }
 }

@@ -3,6 +3,7 @@
 
 use super::agent::{listen_to_agent, local_address};
 use super::bulk::Bulk;
+use super::bulk_ends::RdmaWish;
 use super::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
 use super::copy_ways::{AllowedWays, COPIES_VARIABLE};
 use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
@@ -176,7 +177,8 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     if let Err(error) = lending::open(&lending_name(&daemon.spec.cluster_id, &daemon.own), events.clone()) {
         tracing::warn!(%error, "nodes of this host copy checkpoints over links");
     }
-    let bulk = Bulk::open(daemon_ip, key, bulk_identity, events.clone()).await;
+    let rdma = RdmaWish::of(&daemon.spec);
+    let bulk = Bulk::open(daemon_ip, (key, bulk_identity), rdma, events.clone()).await;
     daemon.kept.bulk = bulk
         .inspect_err(|error| tracing::warn!(%error, "checkpoints are copied to other hosts over links"))
         .ok();

@@ -4,6 +4,7 @@ use crate::node::{Node, PATIENCE, await_that, is_alive, key, kill};
 use crate::world::{Job, command, run};
 use pcm_proto::ids::ProcessId;
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus};
+use std::process::Command;
 use std::time::Duration;
 
 /// A rank that starts a child in a session of its own, and a grandchild that loses its parent; prints their numbers.
@@ -44,6 +45,29 @@ async fn what_a_rank_started_ends_with_its_job_and_not_before() {
     );
     node.quit().await;
     await_that("the end of the other job", || !others.iter().any(|pid| is_alive(*pid)));
+}
+
+/// Becomes a program for which the ends of children are ignored, as `busybox nc` starts programs after its first one, and whoever else does
+/// not want to wait for its children. Not every shell does so.
+fn ignoring(program: &str, argument: &str) -> Command {
+    let mut command = Command::new("bash");
+    let script = "trap '' CHLD; exec \"$@\"";
+    command.args(["-c", script, "bash", program]);
+    command.args((!argument.is_empty()).then_some(argument));
+    command
+}
+
+#[tokio::test]
+async fn a_node_that_is_booted_by_what_ignores_the_ends_of_children_hears_of_its_own() {
+    let status = ignoring("cat", "/proc/self/status").output().unwrap().stdout;
+    let status = String::from_utf8(status).unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap();
+    assert_ne!(ignored & (1 << (libc::SIGCHLD - 1)), 0, "{status}");
+    let (node, _) = Node::boot_by(ignoring(env!("CARGO_BIN_EXE_pcm-daemon"), "")).await;
+    node.start(node.spec(key(1, 0), "/bin/sh", &["-c", "exit 7"])).await;
+    assert_eq!(node.hear_exit().await, (key(1, 0), ExitStatus::Code(7)));
+    node.quit().await;
 }
 
 #[tokio::test]

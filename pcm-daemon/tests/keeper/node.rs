@@ -63,6 +63,11 @@ pub fn key(job: u64, process: u32) -> ProcessKey {
 
 impl Node {
     pub async fn boot() -> (Self, Welcome) {
+        Self::boot_by(Command::new(env!("CARGO_BIN_EXE_pcm-daemon"))).await
+    }
+
+    /// Boots it by this command, which becomes the program.
+    pub async fn boot_by(mut program: Command) -> (Self, Welcome) {
         let directory = tempfile::Builder::new().prefix("pcm keeper ").tempdir().unwrap();
         let path = directory.path().join("relay");
         let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
@@ -89,9 +94,10 @@ impl Node {
             subtree: vec![],
             seeds: vec![],
             fabric: FabricWish::Auto,
+            is_rdma_sealed: false,
             patience_ms: 2400,
         };
-        let mut keeper = Command::new(env!("CARGO_BIN_EXE_pcm-daemon"))
+        let mut keeper = program
             .env("PCM_DAEMON_PROGRAM", std::env::current_exe().unwrap())
             .env(RELAY, &path)
             .stdin(Stdio::piped())

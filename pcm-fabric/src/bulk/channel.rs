@@ -30,7 +30,8 @@ pub enum Protection {
     /// Encrypted and authenticated, frame by frame.
     #[default]
     Sealed,
-    /// A checksum only: for networks where nobody else listens or writes.
+    /// Not encrypted, for networks where nobody else listens: over TCP a checksum only, so that nobody else may write
+    /// there either; over InfiniBand and RoCE each block is authenticated.
     Plain,
 }
 

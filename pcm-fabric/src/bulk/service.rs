@@ -30,6 +30,8 @@ pub enum PutError {
     Stranger(String),
     /// The receiver wants transfers encrypted.
     Protection,
+    /// The device does not take the data's memory.
+    Unregistered(String),
     /// The data are longer than a region may be.
     TooLong,
 }
@@ -51,8 +53,18 @@ impl fmt::Display for PutError {
             ),
             Self::Refused(Reason::Length) => write!(f, "the receiver's region has another length than the data"),
             Self::Refused(Reason::Busy) => write!(f, "another sender fills this region and does not let go"),
+            Self::Refused(Reason::Unregistered) => write!(
+                f,
+                "the receiver's device does not take the memory: raise its limit of locked memory (ulimit -l)"
+            ),
+            Self::Unregistered(why) => write!(
+                f,
+                "the device does not take the memory ({why}): raise the limit of locked memory (ulimit -l)"
+            ),
             Self::Stranger(what) => write!(f, "the receiver cannot be trusted: {what}"),
-            Self::Protection => write!(f, "the receiver takes only encrypted transfers"),
+            Self::Protection | Self::Refused(Reason::Protection) => {
+                write!(f, "the receiver takes only encrypted transfers")
+            }
             Self::TooLong => write!(f, "the data are longer than one region may be: send them in several"),
         }
     }

@@ -47,14 +47,24 @@ pub enum Reason {
     Length = 2,
     /// Another connection fills it and does not let go.
     Busy = 3,
+    /// The receiver's device does not take the region's memory.
+    Unregistered = 4,
+    /// The receiver takes only what is encrypted.
+    Protection = 5,
 }
 
 impl Reason {
     /// The reason with this number.
     pub fn from_number(number: u32) -> Option<Self> {
-        [Self::Unknown, Self::Length, Self::Busy]
-            .into_iter()
-            .find(|reason| *reason as u32 == number)
+        [
+            Self::Unknown,
+            Self::Length,
+            Self::Busy,
+            Self::Unregistered,
+            Self::Protection,
+        ]
+        .into_iter()
+        .find(|reason| *reason as u32 == number)
     }
 }
 

@@ -29,42 +29,38 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Memory that peers may write into if `is_writable`.
-    pub(super) fn own(device: &Arc<Device>, mut bytes: RegionMemory, is_writable: bool) -> io::Result<Self> {
-        let start = bytes.as_mut_ptr();
+    /// Memory that peers may write into if `is_writable`; it is given back where the device does not take it.
+    pub(super) fn own(
+        device: &Arc<Device>,
+        mut bytes: RegionMemory,
+        is_writable: bool,
+    ) -> Result<Self, (RegionMemory, io::Error)> {
+        let (start, length) = (bytes.as_mut_ptr(), bytes.len());
         let access = if is_writable {
             sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0 | sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0
         } else {
             sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0
         };
-        Self::register(device, start, bytes.len(), Backing::Own(bytes), access)
+        match register(device, start, length, access) {
+            Ok(region) => Ok(Self {
+                region,
+                start,
+                length,
+                backing: Backing::Own(bytes),
+                _device: Arc::clone(device),
+            }),
+            Err(error) => Err((bytes, error)),
+        }
     }
 
     /// Memory that the device only reads.
     pub(super) fn shared(device: &Arc<Device>, bytes: Source) -> io::Result<Self> {
         let (start, length) = ((*bytes).as_ref().as_ptr().cast_mut(), (*bytes).as_ref().len());
-        Self::register(device, start, length, Backing::Shared(bytes), 0)
-    }
-
-    fn register(
-        device: &Arc<Device>,
-        start: *mut u8,
-        length: usize,
-        backing: Backing,
-        access: u32,
-    ) -> io::Result<Self> {
-        let access = i32::try_from(access).map_err(io::Error::other)?;
-        // SAFETY: the memory lives in `backing`, whose heap buffer neither moves nor shrinks until it is taken out in
-        // `into_bytes` or dropped, after the registration has ended.
-        let region = unsafe { sys::ibv_reg_mr(device.domain, start.cast(), length, access) };
-        if region.is_null() {
-            return Err(io::Error::last_os_error());
-        }
         Ok(Self {
-            region,
+            region: register(device, start, length, 0)?,
             start,
             length,
-            backing,
+            backing: Backing::Shared(bytes),
             _device: Arc::clone(device),
         })
     }
@@ -120,6 +116,18 @@ impl Memory {
             Backing::Shared(bytes) => (**bytes).as_ref().to_vec().into(),
         }
     }
+}
+
+/// The callers keep the memory in a `Backing`, whose buffer or map neither moves nor shrinks until it is taken out in
+/// `into_bytes` or dropped, after the registration has ended.
+fn register(device: &Device, start: *mut u8, length: usize, access: u32) -> io::Result<*mut sys::ibv_mr> {
+    let access = i32::try_from(access).map_err(io::Error::other)?;
+    // SAFETY: the domain lives as long as the device, and the memory as the callers promise.
+    let region = unsafe { sys::ibv_reg_mr(device.domain, start.cast(), length, access) };
+    if region.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(region)
 }
 
 impl Drop for Memory {

@@ -2,6 +2,7 @@
 
 mod completions;
 mod device;
+mod first;
 mod memory;
 mod pair;
 mod rc;
@@ -11,4 +12,5 @@ mod ud;
 
 pub use crate::infiniband::UdAddress;
 pub use device::{Device, Gid, NoDevice};
+pub use first::{bulk, datagrams};
 pub use rc::RcBulk;

@@ -6,7 +6,7 @@ use super::{
     device::Device,
     memory::Memory,
     pair::{End, Pair},
-    rc_message::{ANNOUNCED_MAX, Check, KEY_LENGTH, Protector, Said},
+    rc_message::{ANNOUNCED_MAX, KEY_LENGTH, Protector, Said, Written},
     rc_receive::{Receiving, TELL_DEADLINE},
 };
 use crate::{
@@ -29,6 +29,7 @@ use tokio::{
     task::AbortHandle,
     time::{self, Instant},
 };
+use zeroize::Zeroizing;
 
 /// Blocks that are being written at a time: 4 MiB, more than any path between two machines holds.
 const WRITES: usize = 16;
@@ -66,12 +67,12 @@ pub struct RcBulk {
 }
 
 impl RcBulk {
-    /// Starts an endpoint with datagrams of its own. `protection` is what it uses to send.
+    /// Starts an endpoint with datagrams of its own. `protection` is what it uses to send, and the least it accepts.
     pub fn start(device: &Arc<Device>, key: &ClusterKey, epoch: u32, protection: Protection) -> io::Result<Self> {
         let talk = Datagram::ud(device, key, epoch, DatagramLimits::default())?;
         let regions = Regions::default();
         let replies = Replies::default();
-        let (receiving, unwanted) = Receiving::new(device, regions.clone(), talk.clone())?;
+        let (receiving, unwanted) = Receiving::new(device, regions.clone(), talk.clone(), protection)?;
         let task = tokio::spawn(listen(talk.clone(), receiving, unwanted, Arc::clone(&replies))).abort_handle();
         Ok(Self {
             shared: Arc::new(Shared {
@@ -83,6 +84,11 @@ impl RcBulk {
                 task,
             }),
         })
+    }
+
+    /// Turns to the keys of another epoch.
+    pub async fn turn(&self, epoch: u32) {
+        self.shared.talk.turn(epoch).await;
     }
 
     /// One connection's part of a transfer.
@@ -106,6 +112,7 @@ impl RcBulk {
 enum Ended {
     Broken(String),
     Refused(Reason),
+    Unregistered(String),
     Whole,
 }
 
@@ -171,25 +178,43 @@ async fn listen(
     }
 }
 
+/// What the device reads while it writes.
+enum Read {
+    /// The data where they are.
+    Source(Arc<Memory>),
+    /// Blocks of them, encrypted.
+    Staged(Arc<Memory>),
+}
+
+impl Read {
+    fn memory(&self) -> &Arc<Memory> {
+        match self {
+            Self::Source(memory) | Self::Staged(memory) => memory,
+        }
+    }
+}
+
 /// The sending end of one connection.
 struct Writer {
     // Before the memory it reaches.
     pair: Pair,
     completions: Arc<Completions>,
-    source: Arc<Memory>,
-    staging: Option<Arc<Memory>>,
+    read: Read,
     talk: Datagram<UdAddress>,
     to: UdAddress,
     transfer: u64,
     length: u64,
     data: Source,
-    key: Option<[u8; KEY_LENGTH]>,
+    key: Zeroizing<[u8; KEY_LENGTH]>,
+    protection: Protection,
+    /// Writes so far: no number is used twice with the key.
+    writes: u32,
     replies: mpsc::Receiver<Said>,
     remote: (u64, u32),
     todo: VecDeque<u32>,
-    under_way: BTreeMap<u64, (u32, Check)>,
+    under_way: BTreeMap<u64, Written>,
     idle: Vec<u64>,
-    written: Vec<(u32, Check)>,
+    written: Vec<Written>,
     ledger: Option<Ledger>,
 }
 
@@ -200,32 +225,36 @@ impl Writer {
         transfer: u64,
         data: &Source,
         replies: mpsc::Receiver<Said>,
-    ) -> io::Result<Self> {
-        let device = &bulk.shared.device;
+    ) -> Result<Self, Ended> {
+        let (device, protection) = (&bulk.shared.device, bulk.shared.protection);
+        let unregistered = |error: io::Error| Ended::Unregistered(error.to_string());
         let completions = Arc::new(Completions::new(device, 2 * WRITES)?);
         let mut pair = Pair::reliable(device, &completions, WRITES as u32)?;
-        let source = Arc::new(Memory::shared(device, Arc::clone(data))?);
-        pair.give(&source);
-        let (mut staging, mut key) = (None, None);
-        if bulk.shared.protection == Protection::Sealed {
-            let blocks = Arc::new(Memory::own(device, vec![0; WRITES * BLOCK_LENGTH].into(), false)?);
-            pair.give(&blocks);
-            staging = Some(blocks);
-            let mut fresh = [0; KEY_LENGTH];
-            getrandom::fill(&mut fresh).map_err(io::Error::other)?;
-            key = Some(fresh);
-        }
+        let mut key = Zeroizing::new([0; KEY_LENGTH]);
+        getrandom::fill(key.as_mut_slice()).map_err(io::Error::other)?;
+        let read = match protection {
+            Protection::Sealed => {
+                let blocks = Memory::own(device, vec![0; WRITES * BLOCK_LENGTH].into(), false);
+                Read::Staged(Arc::new(blocks.map_err(|(_, error)| unregistered(error))?))
+            }
+            Protection::Plain => {
+                let source = Memory::shared(device, Arc::clone(data));
+                Read::Source(Arc::new(source.map_err(unregistered)?))
+            }
+        };
+        pair.give(read.memory());
         Ok(Self {
             pair,
             completions,
-            source,
-            staging,
+            read,
             talk: bulk.shared.talk.clone(),
             to,
             transfer,
             length: (**data).as_ref().len() as u64,
             data: Arc::clone(data),
             key,
+            protection,
+            writes: 0,
             replies,
             remote: (0, 0),
             todo: VecDeque::new(),
@@ -264,7 +293,8 @@ impl Writer {
                 pair: self.pair.number(),
                 first_packet: 0,
             },
-            key: self.key,
+            key: *self.key,
+            is_sealed: self.protection == Protection::Sealed,
         };
         self.tell(&said).await?;
         let Said::Opened {
@@ -288,7 +318,7 @@ impl Writer {
 
     /// Writes every missing block, keeps telling what is written, and ends when the receiver has checked all.
     async fn write(&mut self, report: &mut PutReport) -> Result<(), Ended> {
-        let protector = Protector::new(self.key.as_ref());
+        let protector = Protector::new(&self.key, self.protection);
         let protector = protector.ok_or_else(|| Ended::Broken("no key".into()))?;
         let completions = Arc::clone(&self.completions);
         let mut finished = Vec::new();
@@ -333,15 +363,16 @@ impl Writer {
         let bytes = (*self.data).as_ref().get(range.clone()).ok_or_else(odd)?;
         let slot = self.idle.pop().ok_or_else(odd)?;
         let address = self.remote.0 + range.start as u64;
-        let check = match &self.staging {
-            None => {
-                self.pair
-                    .write(&self.source, range.clone(), slot, address, self.remote.1)?;
-                protector.check_of(bytes)
+        self.writes = self.writes.checked_add(1).ok_or_else(odd)?;
+        let number = self.writes;
+        let check = match &self.read {
+            Read::Source(source) => {
+                self.pair.write(source, range.clone(), slot, address, self.remote.1)?;
+                protector.prove(block, number, bytes)
             }
-            Some(staging) => {
+            Read::Staged(staging) => {
                 let mut sealed = bytes.to_vec();
-                let check = protector.protect(block, &mut sealed).ok_or_else(odd)?;
+                let check = protector.seal(block, number, &mut sealed);
                 let start = usize::try_from(slot).map_err(io::Error::other)? * BLOCK_LENGTH;
                 staging.copy_in(start, &sealed);
                 let staged = start..start + sealed.len();
@@ -349,7 +380,8 @@ impl Writer {
                 check
             }
         };
-        self.under_way.insert(slot, (block, check));
+        let check = check.ok_or_else(odd)?;
+        self.under_way.insert(slot, Written { block, number, check });
         Ok(())
     }
 
@@ -408,7 +440,9 @@ impl BulkService for RcBulk {
             match time::timeout_at(end, self.attempt(to, region, &data, &mut report)).await {
                 Err(_) => return Err(PutError::Deadline { last }),
                 Ok(Ok(()) | Err(Ended::Whole)) => return Ok(report),
+                Ok(Err(Ended::Refused(Reason::Protection))) => return Err(PutError::Protection),
                 Ok(Err(Ended::Refused(reason))) => return Err(PutError::Refused(reason)),
+                Ok(Err(Ended::Unregistered(why))) => return Err(PutError::Unregistered(why)),
                 Ok(Err(Ended::Broken(what))) => last = Some(what),
             }
             report.reconnects += 1;

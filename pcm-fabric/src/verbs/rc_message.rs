@@ -1,26 +1,37 @@
 //! What the two ends of a bulk transfer over RC tell each other by datagrams.
 
 use super::pair::End;
-use crate::bulk::{Reason, RegionToken, wire::BLOCK_LENGTH};
-use crc_fast::{CrcAlgorithm, checksum};
+use crate::bulk::{Protection, Reason, RegionToken, wire::BLOCK_LENGTH};
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 
 pub(super) const KEY_LENGTH: usize = 32;
 
-/// Bytes that seal a block, or its checksum and zeros.
+/// What seals a block, or only proves who wrote it.
 pub(super) type Check = [u8; 16];
+
+/// A block that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Written {
+    pub(super) block: u32,
+    /// Counts the writes of its connection: what it is checked with is used once.
+    pub(super) number: u32,
+    #[serde(with = "serde_bytes")]
+    pub(super) check: Check,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Said {
-    /// Sender: it wants to fill a region from this end; with a key, blocks are encrypted under it.
+    /// Sender: it wants to fill a region from this end; blocks are authenticated, or encrypted, under this key.
     Open {
         transfer: u64,
         token: [u8; 16],
         length: u64,
         end: End,
-        key: Option<[u8; KEY_LENGTH]>,
+        #[serde(with = "serde_bytes")]
+        key: [u8; KEY_LENGTH],
+        is_sealed: bool,
     },
     /// Receiver: where to write, and what is there already.
     Opened {
@@ -34,7 +45,7 @@ pub(super) enum Said {
     /// Receiver: it cannot be.
     Refused { transfer: u64, reason: u32 },
     /// Sender: these blocks are written.
-    Written { transfer: u64, blocks: Vec<(u32, Check)> },
+    Written { transfer: u64, blocks: Vec<Written> },
     /// Receiver: these blocks are not what was written; again.
     Damaged { transfer: u64, blocks: Vec<u32> },
     /// Receiver: it knows nothing of this connection (any more).
@@ -82,60 +93,60 @@ pub(super) fn token(bytes: [u8; 16]) -> RegionToken {
     RegionToken(bytes)
 }
 
-/// Encrypts blocks under a transfer's key, or sums them where there is none.
+/// Encrypts or authenticates the blocks of one connection.
 pub(super) struct Protector {
-    key: Option<LessSafeKey>,
+    key: LessSafeKey,
+    protection: Protection,
 }
 
 impl Protector {
-    pub(super) fn new(key: Option<&[u8; KEY_LENGTH]>) -> Option<Self> {
-        let key = match key {
-            Some(key) => Some(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).ok()?)),
-            None => None,
-        };
-        Some(Self { key })
+    pub(super) fn new(key: &[u8; KEY_LENGTH], protection: Protection) -> Option<Self> {
+        let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).ok()?);
+        Some(Self { key, protection })
     }
 
     pub(super) fn is_sealing(&self) -> bool {
-        self.key.is_some()
+        self.protection == Protection::Sealed
     }
 
     /// Encrypts a block where it is, and gives its check.
-    pub(super) fn protect(&self, block: u32, bytes: &mut [u8]) -> Option<Check> {
-        let Some(key) = &self.key else {
-            return Some(sum(bytes));
+    pub(super) fn seal(&self, block: u32, number: u32, bytes: &mut [u8]) -> Option<Check> {
+        let sealed = self
+            .key
+            .seal_in_place_separate_tag(nonce(block, number), Aad::empty(), bytes);
+        sealed.ok()?.as_ref().try_into().ok()
+    }
+
+    /// Gives the check of a block that stays as it is.
+    pub(super) fn prove(&self, block: u32, number: u32, bytes: &[u8]) -> Option<Check> {
+        let nothing = &mut [];
+        let proved = self
+            .key
+            .seal_in_place_separate_tag(nonce(block, number), Aad::from(bytes), nothing);
+        proved.ok()?.as_ref().try_into().ok()
+    }
+
+    /// Decrypts a block where it is, if it was encrypted; whether it is what was sent.
+    pub(super) fn open(&self, written: &Written, bytes: &mut [u8]) -> bool {
+        let (nonce, check) = (nonce(written.block, written.number), written.check.into());
+        let opened = match self.protection {
+            Protection::Sealed => self
+                .key
+                .open_in_place_separate_tag(nonce, Aad::empty(), check, bytes, 0..),
+            Protection::Plain => self
+                .key
+                .open_in_place_separate_tag(nonce, Aad::from(&*bytes), check, &mut [], 0..),
         };
-        let tag = key.seal_in_place_separate_tag(nonce(block), Aad::empty(), bytes).ok()?;
-        tag.as_ref().try_into().ok()
-    }
-
-    /// Gives the check of a block that is not to be changed; only where nothing is encrypted.
-    pub(super) fn check_of(&self, bytes: &[u8]) -> Check {
-        sum(bytes)
-    }
-
-    /// Decrypts a block where it is; whether it is what was sent.
-    pub(super) fn open(&self, block: u32, check: Check, bytes: &mut [u8]) -> bool {
-        match &self.key {
-            None => sum(bytes) == check,
-            Some(key) => key
-                .open_in_place_separate_tag(nonce(block), Aad::empty(), check.into(), bytes, 0..)
-                .is_ok(),
-        }
+        opened.is_ok()
     }
 }
 
-/// A transfer's key is used for one connection, and in it a block's number for the same bytes only.
-fn nonce(block: u32) -> Nonce {
+/// A key is used in one connection, and there a number for one write.
+fn nonce(block: u32, number: u32) -> Nonce {
     let mut bytes = [0; NONCE_LEN];
     bytes[..4].copy_from_slice(&block.to_le_bytes());
+    bytes[4..8].copy_from_slice(&number.to_le_bytes());
     Nonce::assume_unique_for_key(bytes)
-}
-
-fn sum(bytes: &[u8]) -> Check {
-    let mut check = [0; 16];
-    check[..8].copy_from_slice(&checksum(CrcAlgorithm::Crc64Nvme, bytes).to_le_bytes());
-    check
 }
 
 /// Blocks that are announced together; with the checks they fit into a datagram several times.
@@ -165,24 +176,58 @@ mod tests {
         assert_eq!(Said::parse(&bytes), Some(longest));
         let many = Said::Written {
             transfer: u64::MAX,
-            blocks: vec![(u32::MAX, [255; 16]); ANNOUNCED_MAX],
+            blocks: vec![
+                Written {
+                    block: u32::MAX,
+                    number: u32::MAX,
+                    check: [255; 16],
+                };
+                ANNOUNCED_MAX
+            ],
         };
         assert_eq!(Said::parse(&many.to_bytes()), Some(many));
         assert_eq!(Said::parse(b"x"), None);
     }
 
+    fn written(protector: &Protector, bytes: &mut [u8]) -> Written {
+        let (block, number) = (3, 7);
+        let check = match protector.is_sealing() {
+            true => protector.seal(block, number, bytes),
+            false => protector.prove(block, number, bytes),
+        };
+        Written {
+            block,
+            number,
+            check: check.unwrap(),
+        }
+    }
+
     #[test]
     fn a_block_that_changed_on_its_way_is_not_opened() {
-        for key in [None, Some([7; KEY_LENGTH])] {
-            let protector = Protector::new(key.as_ref()).unwrap();
+        for protection in [Protection::Plain, Protection::Sealed] {
+            let protector = Protector::new(&[7; KEY_LENGTH], protection).unwrap();
             let mut bytes = vec![5; 1000];
-            let check = protector.protect(3, &mut bytes).unwrap();
+            let written = written(&protector, &mut bytes);
             assert_eq!(protector.is_sealing(), bytes != vec![5; 1000]);
             let mut changed = bytes.clone();
             changed[17] ^= 1;
-            assert!(!protector.open(3, check, &mut changed));
-            assert!(protector.open(3, check, &mut bytes));
+            assert!(!protector.open(&written, &mut changed));
+            assert!(protector.open(&written, &mut bytes));
             assert_eq!(bytes, vec![5; 1000]);
+        }
+    }
+
+    #[test]
+    fn a_block_is_only_what_it_was_written_as() {
+        for protection in [Protection::Plain, Protection::Sealed] {
+            let protector = Protector::new(&[7; KEY_LENGTH], protection).unwrap();
+            let mut bytes = vec![5; 1000];
+            let written = written(&protector, &mut bytes);
+            let (other_block, later) = (Written { block: 4, ..written }, Written { number: 8, ..written });
+            let stranger = Protector::new(&[8; KEY_LENGTH], protection).unwrap();
+            for (protector, wrong) in [(&protector, other_block), (&protector, later), (&stranger, written)] {
+                assert!(!protector.open(&wrong, &mut bytes.clone()), "{wrong:?}");
+            }
         }
     }
 }

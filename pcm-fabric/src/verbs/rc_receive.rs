@@ -7,10 +7,10 @@ use super::{
     device::Device,
     memory::Memory,
     pair::{End, Pair},
-    rc_message::{Check, Protector, Said, token},
+    rc_message::{KEY_LENGTH, Protector, Said, Written, token},
 };
 use crate::{
-    bulk::{Opened, Reason, RegionMemory, Regions},
+    bulk::{Opened, Protection, Reason, RegionMemory, Regions},
     datagram::{Datagram, DatagramService as _},
     infiniband::UdAddress,
 };
@@ -65,6 +65,7 @@ pub(super) struct Receiving {
     completions: Arc<Completions>,
     regions: Regions,
     talk: Datagram<UdAddress>,
+    least: Protection,
     incoming: BTreeMap<Name, Incoming>,
     unwanted: mpsc::Sender<Name>,
 }
@@ -74,6 +75,7 @@ impl Receiving {
         device: &Arc<Device>,
         regions: Regions,
         talk: Datagram<UdAddress>,
+        least: Protection,
     ) -> io::Result<(Self, mpsc::Receiver<Name>)> {
         let (unwanted, unwanted_out) = mpsc::channel(FILLING_MAX);
         let receiving = Self {
@@ -81,6 +83,7 @@ impl Receiving {
             completions: Arc::new(Completions::new(device, 16)?),
             regions,
             talk,
+            least,
             incoming: BTreeMap::new(),
             unwanted,
         };
@@ -96,11 +99,17 @@ impl Receiving {
                 length,
                 end,
                 key,
-            } => Some(
-                self.open((from, transfer), token, length, &end, key)
-                    .await
-                    .unwrap_or_else(|reason| Said::refused(transfer, reason)),
-            ),
+                is_sealed,
+            } => {
+                let protection = if is_sealed {
+                    Protection::Sealed
+                } else {
+                    Protection::Plain
+                };
+                let opened = self.open((from, transfer), (token, length), &end, (&key, protection));
+                let answer = opened.await;
+                Some(answer.unwrap_or_else(|reason| Said::refused(transfer, reason)))
+            }
             Said::Written { transfer, blocks } => self.on_written((from, transfer), &blocks),
             _ => None,
         };
@@ -132,12 +141,14 @@ impl Receiving {
     async fn open(
         &mut self,
         name: Name,
-        region: [u8; 16],
-        length: u64,
+        (region, length): ([u8; 16], u64),
         peer: &End,
-        key: Option<[u8; 32]>,
+        (key, protection): (&[u8; KEY_LENGTH], Protection),
     ) -> Result<Said, Reason> {
         let transfer = name.1;
+        if self.least == Protection::Sealed && protection != Protection::Sealed {
+            return Err(Reason::Protection);
+        }
         self.on_unwanted(name);
         // Whoever has the region lets go of it here, since only this task could hear that it should.
         let holder = self.holder(region);
@@ -154,6 +165,7 @@ impl Receiving {
         if filling.ledger.is_complete() {
             return Ok(Said::Done { transfer });
         }
+        let protector = Protector::new(key, protection).ok_or(Reason::Busy)?;
         let bytes = std::mem::take(&mut filling.memory);
         let opened = self.connect(bytes, peer);
         let (pair, memory, mine) = match opened {
@@ -161,10 +173,9 @@ impl Receiving {
             Err((bytes, error)) => {
                 tracing::warn!(%error, "memory could not be opened to a writer");
                 filling.memory = bytes;
-                return Err(Reason::Busy);
+                return Err(Reason::Unregistered);
             }
         };
-        let protector = Protector::new(key.as_ref()).ok_or(Reason::Busy)?;
         let said = Said::Opened {
             transfer,
             end: mine,
@@ -197,12 +208,7 @@ impl Receiving {
 
     /// Registers memory and connects to its writer; gives the memory back when that fails.
     fn connect(&self, bytes: RegionMemory, peer: &End) -> Result<Connected, (RegionMemory, io::Error)> {
-        let length = bytes.len();
-        let memory = match Memory::own(&self.device, bytes, true) {
-            Ok(memory) => Arc::new(memory),
-            // The bytes went with the attempt; what had arrived in them is sent again.
-            Err(error) => return Err((vec![0; length].into(), error)),
-        };
+        let memory = Arc::new(Memory::own(&self.device, bytes, true)?);
         let connected = Pair::reliable(&self.device, &self.completions, 16).and_then(|mut pair| {
             pair.give(&memory);
             pair.connect(peer, 0)?;
@@ -217,14 +223,15 @@ impl Receiving {
                 };
                 Ok((pair, memory, mine))
             }
-            Err(error) => {
-                let bytes = Arc::try_unwrap(memory).map(Memory::into_bytes);
-                Err((bytes.unwrap_or_else(|_| vec![0; length].into()), error))
-            }
+            // The pair is gone, and with it the only other hold on the memory.
+            Err(error) => Err((
+                Arc::into_inner(memory).map(Memory::into_bytes).unwrap_or_default(),
+                error,
+            )),
         }
     }
 
-    fn on_written(&mut self, name: Name, blocks: &[(u32, Check)]) -> Option<Said> {
+    fn on_written(&mut self, name: Name, blocks: &[Written]) -> Option<Said> {
         let transfer = name.1;
         let Some(incoming) = self.incoming.get_mut(&name) else {
             return Some(Said::Lost { transfer });
@@ -232,21 +239,22 @@ impl Receiving {
         incoming.heard = Instant::now();
         let mut damaged = Vec::new();
         let mut block_bytes = Vec::new();
-        for (block, check) in blocks {
-            let Some(range) = incoming.filling.ledger.range(*block) else {
+        for written in blocks {
+            let block = written.block;
+            let Some(range) = incoming.filling.ledger.range(block) else {
                 continue;
             };
-            if incoming.filling.ledger.has(*block) {
+            if incoming.filling.ledger.has(block) {
                 continue;
             }
             block_bytes.resize(range.len(), 0);
             let is_good = incoming.memory.copy_out(range.clone(), &mut block_bytes)
-                && incoming.protector.open(*block, *check, &mut block_bytes)
+                && incoming.protector.open(written, &mut block_bytes)
                 && (!incoming.protector.is_sealing() || incoming.memory.copy_in(range.start, &block_bytes));
             if is_good {
-                incoming.filling.note(*block);
+                incoming.filling.note(block);
             } else {
-                damaged.push(*block);
+                damaged.push(block);
             }
         }
         if !damaged.is_empty() {

@@ -55,8 +55,8 @@ impl Datagram<UdAddress> {
 impl Ud {
     fn new(device: &Arc<Device>, packet_length: usize) -> io::Result<Self> {
         let slot_length = ORIGIN_LENGTH + packet_length;
-        let memory = Memory::own(device, vec![0; slot_length * (RECEIVES + SENDS)].into(), false)?;
-        let memory = Arc::new(memory);
+        let memory = Memory::own(device, vec![0; slot_length * (RECEIVES + SENDS)].into(), false);
+        let memory = Arc::new(memory.map_err(|(_, error)| error)?);
         let completions = Arc::new(Completions::new(device, RECEIVES + SENDS)?);
         let mut pair = Pair::datagram(device, &completions, RECEIVES.max(SENDS) as u32)?;
         pair.give(&memory);
