@@ -45,7 +45,9 @@ extern "C" fn give_away(_signal: libc::c_int) {
 /// A signal that gives the CPU away, from now on. It stays so: one that is still on its way harms nobody.
 fn signal() -> Option<libc::c_int> {
     // UCX and others begin with the lowest.
-    let free = (libc::SIGRTMIN() + 1..=libc::SIGRTMAX()).rev().find(|signal| is_free(*signal))?;
+    let free = (libc::SIGRTMIN() + 1..=libc::SIGRTMAX())
+        .rev()
+        .find(|signal| is_free(*signal))?;
     // SAFETY: zero is a valid value of each field.
     let mut wanted: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     wanted.sa_sigaction = give_away as extern "C" fn(libc::c_int) as libc::sighandler_t;

@@ -210,6 +210,14 @@ impl KeeperLink {
         Self::new(socket)
     }
 
+    /// What keeps the socket open beyond this link: a keeper kills a daemon that has closed it.
+    pub fn held_open(&self) -> Result<OwnedFd, LinkError> {
+        self.socket.get_ref().try_clone().map_err(|error| LinkError::Socket {
+            doing: "keeping the keeper's socket",
+            error,
+        })
+    }
+
     /// Wraps a socket.
     pub fn new(socket: OwnedFd) -> Result<Self, LinkError> {
         watch(socket)

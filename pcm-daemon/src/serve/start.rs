@@ -69,9 +69,11 @@ async fn serve_or_report() -> i32 {
     let begun = async {
         let link = KeeperLink::inherit()?;
         let welcome = link.welcome().await?;
-        anyhow::Ok((link, welcome))
+        let held_open = link.held_open()?;
+        anyhow::Ok((link, held_open, welcome))
     };
-    let (link, welcome) = match begun.await {
+    // Until it has said why it cannot begin.
+    let (link, _held_open, welcome) = match begun.await {
         Ok(begun) => begun,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "the daemon cannot start");
