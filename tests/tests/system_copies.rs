@@ -11,6 +11,9 @@ use tests::{
 /// Long enough for a few checkpoints and a restart.
 const LENGTH: (u64, u32) = (1500, 3000);
 
+/// Long enough for two daemons to be killed: what one of them was to copy is ordered again after five seconds.
+const LONG: (u64, u32) = (6000, 3000);
+
 const EVERY: [&str; 2] = ["--checkpoint-every", "0.3"];
 
 /// Every copy took this way, and the job goes on from copies when a node is killed.
@@ -60,7 +63,7 @@ fn copies_come_over_connections_of_their_own_where_that_is_wanted() {
 #[test]
 fn daemons_that_are_killed_while_they_copy_hold_no_checkpoint_up() {
     let cluster = with_bulk();
-    let job = Crashing::start(&cluster, &EVERY, LENGTH);
+    let job = Crashing::start(&cluster, &EVERY, LONG);
     job.wait_for("checkpoint_complete", 1);
     let coordinator = job.coordinator();
     for node in ["n0", "n1", "n2"].into_iter().filter(|node| *node != coordinator) {

@@ -1,8 +1,15 @@
 //! Agents that look at the network, on real clusters of nodes with networks and memory of their own: ranks that talk to each
 //! other come together, and a job stays within a site.
 
+use serde_json::Value;
 use std::time::{Duration, Instant};
-use tests::{adapting::Adapting, cluster::Cluster, network::Network, own_share::OwnShare, skip};
+use tests::{
+    adapting::Adapting,
+    cluster::{Cluster, LIMIT},
+    network::Network,
+    own_share::OwnShare,
+    skip, wait,
+};
 
 /// Several times as long as a decision takes.
 const QUIET: Duration = Duration::from_secs(10);
@@ -23,11 +30,21 @@ fn two_sites(nodes: usize, cluster: &Cluster) -> Option<Network> {
     slow
 }
 
+/// Ranks are put where CPUs are free: by the order of nodes, once those that have just come up are done with that.
+fn wait_until_idle(cluster: &Cluster) {
+    wait::until("idle nodes", LIMIT, || {
+        let nodes = cluster.json(&["nodes"]);
+        let is_idle = |node: &Value| node["load_by_others"].as_f64().is_some_and(|load| load < 0.1);
+        nodes.as_array()?.iter().all(is_idle).then_some(())
+    });
+}
+
 #[test]
 fn two_pairs_that_are_placed_crosswise_come_together() {
     let cluster = Cluster::place();
     let Some(network) = two_sites(2, &cluster) else { return };
     let cluster = cluster.booted_in(network, &[], &[]);
+    wait_until_idle(&cluster);
     let options = ["-n", "4", "--policy", "ats", "--wait", "adaptive"];
     let job = Adapting::start_program(&cluster, &options, "pcm-changing", &["pairs", "100000000", "10000"]);
     let pairs = |places: &[String]| [places[0] == places[2], places[1] == places[3]];
@@ -51,6 +68,7 @@ fn a_job_is_gathered_in_one_site_and_stays_there_when_the_owner_of_a_node_wants_
     let Some(own) = OwnShare::up_in(network, 4, cluster) else {
         return;
     };
+    wait_until_idle(&own.cluster);
     let job = Adapting::start_program(
         &own.cluster,
         &["-n", "2", "--policy", "nts", "--wait", "adaptive"],
