@@ -32,12 +32,12 @@ fn resources(of: &str, ranks: u32, demand: f64) -> Resources {
     }
 }
 
-/// A job of one rank on a loaded node that is led there.
-fn job(number: u64, leader: &str) -> JobSample {
+/// A job of one rank on a node that is led there.
+fn job(number: u64, leader: &str, epoch: Epoch) -> JobSample {
     JobSample {
         job: JobId(number),
         coordinator: name(leader),
-        epoch: Epoch(0),
+        epoch,
         size: 1,
         nodes: 1,
         started_with: 1,
@@ -49,14 +49,14 @@ fn job(number: u64, leader: &str) -> JobSample {
     }
 }
 
-fn rank(iterations: u64) -> RankReport {
+fn rank(iterations: u64, cpu_share: f64) -> RankReport {
     RankReport {
         rank: Rank(0),
         iterations,
         iterations_declared: 1_000_000,
-        iteration_ms: 21.0,
-        useful_ms: 20.0,
-        cpu_share: 0.5,
+        iteration_ms: 11.0 / cpu_share - 1.0,
+        useful_ms: 10.0 / cpu_share,
+        cpu_share,
         registered: Bytes(8),
         sends: Vec::new(),
     }
@@ -69,6 +69,8 @@ struct Stage {
     wire: Vec<(NodeName, NodeName, AgentToAgent)>,
     proposed: Vec<(NodeName, u64, LayoutChange)>,
     lost: fn(&AgentToAgent) -> bool,
+    epoch: Epoch,
+    cpu_share: f64,
 }
 
 impl Stage {
@@ -94,6 +96,8 @@ impl Stage {
             wire: Vec::new(),
             proposed: Vec::new(),
             lost: |_| false,
+            epoch: Epoch(0),
+            cpu_share: 0.5,
         }
     }
 
@@ -134,7 +138,8 @@ impl Stage {
                 let jobs = if is_thief {
                     Vec::new()
                 } else {
-                    vec![(job(number, node.as_str()), vec![rank(self.now_us / 21_000)])]
+                    let job = job(number, node.as_str(), self.epoch);
+                    vec![(job, vec![rank(self.now_us / 21_000, self.cpu_share)])]
                 };
                 let mut effects = agent.on_look(now, own, jobs);
                 effects.extend(agent.tick(now));
@@ -192,6 +197,30 @@ fn an_idle_node_takes_the_rank_of_a_loaded_one() {
     assert_eq!(stage.kept_by_thief(), 1);
     stage.outcome(0, &done());
     assert_eq!(stage.kept_by_thief(), 0, "the place was used");
+}
+
+#[test]
+fn a_change_of_its_own_that_shows_late_is_nobody_elses() {
+    let mut stage = Stage::new(&["a"]);
+    stage.run(4000);
+    stage.outcome(0, &done());
+    stage.run(100);
+    (stage.epoch, stage.cpu_share) = (Epoch(1), 1.0);
+    stage.run(9000);
+    assert_eq!(stage.proposed.len(), 1, "nothing is better than what there is");
+    stage.cpu_share = 0.5;
+    stage.run(3000);
+    assert_eq!(stage.proposed.len(), 2, "the next load is answered like the first");
+}
+
+#[test]
+fn what_somebody_else_changed_is_left_alone() {
+    let mut stage = Stage::new(&["a"]);
+    stage.cpu_share = 1.0;
+    stage.run(4000);
+    (stage.epoch, stage.cpu_share) = (Epoch(1), 0.5);
+    stage.run(9000);
+    assert_eq!(stage.proposed.len(), 0);
 }
 
 #[test]

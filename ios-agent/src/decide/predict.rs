@@ -22,23 +22,27 @@ pub struct Model<'a> {
     pub view: &'a View,
     links: &'a LinkTuning,
     mpi_growth: f64,
+    share_best: f64,
 }
 
 impl<'a> Model<'a> {
     /// The model of a view.
     pub fn new(view: &'a View, tuning: &'a Tuning) -> Self {
+        let shares = view.ranks.iter().map(|rank| rank.cpu_share);
         Self {
             view,
             links: &tuning.links,
             mpi_growth: tuning.size.mpi_growth,
+            share_best: shares.fold(SHARE_WHOLE, f64::max).min(1.0),
         }
     }
 
-    /// The share of a CPU that each of `ranks` ranks gets on a node.
+    /// The share of a CPU that each of `ranks` ranks gets on a node: with a CPU of its own as much as the best of the job
+    /// gets now, since what that lacks is the system's own work, which is done everywhere.
     pub fn share(&self, node: usize, ranks: f64) -> f64 {
         let view = &self.view.nodes[node];
         let wanted = ranks.max(1.0) + view.demand;
-        (view.cpus.len() as f64 / wanted).clamp(SHARE_MIN, 1.0)
+        (view.cpus.len() as f64 / wanted).clamp(SHARE_MIN, self.share_best)
     }
 
     /// What a rank computes in an iteration: milliseconds on a free CPU of speed 1.

@@ -71,6 +71,8 @@ pub struct LedJob {
     picture: Picture,
     judge: Judge,
     phase: Phase,
+    /// The layout that the last change from here replaced. Samples may show it for a moment after the change is done.
+    replaced: Option<Epoch>,
     next_look: Moment,
     next_seek: Moment,
     seek_pause: Duration,
@@ -116,6 +118,7 @@ impl LedJob {
             judge: Judge::new(seconds(now), policy, &tuning.judge, &tuning.cost),
             picture: Picture::default(),
             phase: Phase::Watching,
+            replaced: None,
             // Leaders that start together should not look together.
             next_look: now.plus(period.mul_f64(draw.unit())),
             next_seek: now,
@@ -128,7 +131,8 @@ impl LedJob {
 
     /// How the daemon knows it now.
     pub fn on_sample(&mut self, now: Moment, job: JobSample) {
-        if job.epoch != self.job.epoch && !matches!(self.phase, Phase::Changing { .. }) {
+        let is_own = matches!(self.phase, Phase::Changing { .. }) || self.replaced == Some(self.job.epoch);
+        if job.epoch != self.job.epoch && !is_own {
             self.judge.on_changed_by_others(seconds(now));
         }
         self.job = job;
@@ -325,6 +329,7 @@ impl LedJob {
             ProposalOutcome::Done {
                 pause_ms, bytes_moved, ..
             } => {
+                self.replaced = Some(plan.epoch);
                 let cost = (*pause_ms, bytes_moved.0 as f64);
                 self.judge.on_done(
                     seconds(around.now),
