@@ -111,7 +111,7 @@ verbs! {
     Expand(expand),
     /// Let a job go on with fewer ranks
     Shrink(shrink),
-    /// Give ranks shares of the data by the speed of their nodes
+    /// Give ranks shares of the data by the speed of their nodes, or as named
     Rebalance(rebalance),
     /// Show checkpoints in files, check them, take arrays out of them
     Checkpoints(checkpoints),

@@ -36,6 +36,16 @@ fn every_verb(program: &str) {
     job.resize(2);
     let done = job.change("rebalance", &[]);
     assert_eq!(done["plan"], "rebalance", "{done}");
+    job.change("rebalance", &["--shares", "1,1"]);
+    let there = job.change("rebalance", &["--shares", "3,1"]);
+    let back = job.change("rebalance", &["--shares", "1,1"]);
+    assert!(there["bytes_moved"].as_u64() > Some(0), "{there}");
+    assert_eq!(there["bytes_moved"], back["bytes_moved"], "{back}");
+    let outcome = cluster.run(&["rebalance", "1", "--shares", "1,2,3"]);
+    assert!(
+        outcome.stderr.contains("3 shares were given for 2 ranks"),
+        "{outcome:?}"
+    );
     let outcome = cluster.run(&["drain", "n3"]);
     assert!(outcome.status.success(), "{outcome:?}");
     assert!(!job.nodes().contains(&"n3".to_owned()));

@@ -1,6 +1,6 @@
 //! Where the races are run: a cluster of virtual nodes with a share of a CPU each. Needs root.
 
-use super::super::registry::Context;
+use super::{super::registry::Context, race::Shares};
 use crate::{environment::Environment, failure::Failure, own_cluster::OwnCluster};
 use limited_nodes::{LimitedNodes, Load, Place, Share};
 use std::{process::Command, thread, time::Duration};
@@ -13,6 +13,9 @@ const PERIOD_US: u32 = 5_000;
 
 /// Iterations of a job that does not end by itself.
 pub(super) const ENDLESS: u64 = 100_000_000;
+
+/// The name of a job that is alone.
+pub(super) const ONLY: &str = "only";
 
 /// Agents look once a second whether their node is limited.
 const KNOWN_AFTER: Duration = Duration::from_millis(1_500);
@@ -81,6 +84,13 @@ impl<'a> Field<'a> {
                 name: self.bench,
                 problem,
             })
+    }
+
+    /// Gives the ranks of the only job these shares of the data.
+    pub(super) fn share(&self, shares: Shares) -> Result<(), Failure> {
+        let shares = shares.map(|share| share.to_string()).join(",");
+        let rebalance = self.cluster.pcmctl(&["rebalance", ONLY, "--shares", &shares]);
+        super::super::trial::run(self.bench, rebalance, Duration::from_secs(30)).map(|_| ())
     }
 
     /// The program under the daemons, with options of `run`.

@@ -24,7 +24,12 @@ pub(super) enum Act {
     Unload,
     /// A node joins; nothing for a plain program.
     Join,
+    /// Somebody gives the ranks these shares of the data.
+    Share(Shares),
 }
+
+/// The shares of two ranks.
+pub(super) type Shares = [u32; 2];
 
 /// Acts by time, in seconds since the first progress line.
 pub(super) type Script = Vec<(f64, Act)>;
@@ -125,6 +130,7 @@ impl Runner<'_, '_> {
             Act::Unload => loads.clear(),
             Act::Join if self.is_ours => self.field.join()?,
             Act::Join => {}
+            Act::Share(shares) => self.field.share(shares)?,
         }
         Ok(())
     }
