@@ -2,16 +2,17 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-const PROGRAMS: [&str; 3] = ["pcm-daemon", "ios-agent", "pcmctl"];
+/// All of them.
+pub(super) const PROGRAMS: [&str; 3] = ["pcm-daemon", "ios-agent", "pcmctl"];
 
-/// CPU nanoseconds so far of each of the cluster's programs, by process id. `marks` are its id and its folder, one of
-/// which each of them bears in its environment or its arguments.
-pub(super) fn so_far(marks: &[String]) -> BTreeMap<u32, u64> {
+/// CPU nanoseconds so far of each process of these programs of the cluster, by process id. `marks` are its id and its
+/// folder, one of which each of them bears in its environment or its arguments.
+pub(super) fn so_far(programs: &[&str], marks: &[String]) -> BTreeMap<u32, u64> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let own = entries.filter_map(|entry| {
         let process = entry.file_name().to_str()?.parse().ok()?;
         let folder = entry.path();
-        is_own(&folder, marks).then(|| (process, nanoseconds(&folder)))
+        is_own(&folder, programs, marks).then(|| (process, nanoseconds(&folder)))
     });
     own.collect()
 }
@@ -24,10 +25,10 @@ pub(super) fn between(first: &BTreeMap<u32, u64>, second: &BTreeMap<u32, u64>) -
     taken.sum()
 }
 
-fn is_own(process: &Path, marks: &[String]) -> bool {
+fn is_own(process: &Path, programs: &[&str], marks: &[String]) -> bool {
     let read = |name: &str| fs::read(process.join(name)).unwrap_or_default();
     let command = read("comm");
-    if !PROGRAMS
+    if !programs
         .iter()
         .any(|program| command.trim_ascii_end() == program.as_bytes())
     {
@@ -65,6 +66,6 @@ mod tests {
         while nanoseconds(own) == begin {
             std::hint::spin_loop();
         }
-        assert!(so_far(&["no cluster bears this".to_owned()]).is_empty());
+        assert!(so_far(&PROGRAMS, &["no cluster bears this".to_owned()]).is_empty());
     }
 }

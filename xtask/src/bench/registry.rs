@@ -25,6 +25,7 @@ const BENCHES: &[Bench] = &[
     adapt::PARTS[4],
     adapt::PARTS[5],
     adapt::PARTS[6],
+    adapt::PARTS[7],
     agents::BENCH,
     checkpoint::BENCH,
     checkpoint_files::OVERHEAD,

@@ -194,9 +194,9 @@ fn rate(cluster: &OwnCluster<'_>, window: Duration, taken: &Taken) -> Result<f64
         Ok((iteration, Instant::now()))
     };
     let (first, since) = moment()?;
-    let before = cpu_taken::so_far(&marks);
+    let before = cpu_taken::so_far(&cpu_taken::PROGRAMS, &marks);
     thread::sleep(window);
-    let nanoseconds = cpu_taken::between(&before, &cpu_taken::so_far(&marks));
+    let nanoseconds = cpu_taken::between(&before, &cpu_taken::so_far(&cpu_taken::PROGRAMS, &marks));
     taken
         .borrow_mut()
         .push(nanoseconds as f64 / window.as_nanos() as f64 * 100.0);

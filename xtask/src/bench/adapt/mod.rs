@@ -1,6 +1,7 @@
 //! Bench `adapt` and its parts: jobs that their agents look after, on nodes with CPU time of their own, against the same
 //! program under plain mpiexec with the same load at the same moment.
 
+mod cost;
 mod experiments;
 mod field;
 mod race;
@@ -11,7 +12,7 @@ mod unequal;
 use super::registry::{Bench, run_all};
 
 /// The parts; each takes less than four minutes.
-pub(super) const PARTS: [Bench; 7] = [
+pub(super) const PARTS: [Bench; 8] = [
     experiments::JOINS,
     experiments::OWN,
     experiments::SLOW,
@@ -19,6 +20,7 @@ pub(super) const PARTS: [Bench; 7] = [
     steady::QUIET,
     steady::TURNS,
     unequal::BENCH,
+    cost::BENCH,
 ];
 
 pub(super) const BENCH: Bench = Bench {
