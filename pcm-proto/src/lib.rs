@@ -12,6 +12,7 @@ pub mod fabric;
 pub mod frame;
 pub mod handshake;
 pub mod ids;
+pub mod image;
 pub mod job;
 pub mod keeper;
 pub mod layout;
