@@ -15,6 +15,7 @@ pub mod ids;
 pub mod job;
 pub mod keeper;
 pub mod layout;
+pub mod link;
 pub mod look;
 pub mod method;
 pub mod outcome;

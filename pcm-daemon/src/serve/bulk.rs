@@ -18,7 +18,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -233,6 +233,10 @@ pub(super) struct Put {
     pub(super) node: NodeName,
     pub(super) key: PartKey,
     pub(super) region: [u8; 16],
+    /// Over what, since when, and how much it is.
+    pub(super) over: BulkAddress,
+    pub(super) since: Instant,
+    pub(super) bytes: u64,
     pub(super) _wanted: Wanted,
 }
 

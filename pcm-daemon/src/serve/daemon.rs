@@ -12,6 +12,7 @@ use super::event_log::EventLog;
 use super::journal::{Journal, Record};
 use super::keeper_orders::KeeperOrders;
 use super::kept::KeptParts;
+use super::links::Links;
 use super::logs::{LogLevels, node_dir};
 use super::methods::MethodBook;
 use super::nodes::Nodes;
@@ -72,6 +73,7 @@ pub(super) struct Daemon {
     pub(super) kept: KeptParts,
     pub(super) wills: Wills,
     pub(super) sight: Sight,
+    pub(super) links: Links,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
     pub(super) closed: VecDeque<JobId>,
@@ -144,6 +146,7 @@ impl Daemon {
             kept: KeptParts::default(),
             wills: Wills::default(),
             sight: Sight::default(),
+            links: Links::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
             closed: VecDeque::new(),

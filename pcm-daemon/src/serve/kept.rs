@@ -79,6 +79,8 @@ pub(super) struct Copying {
     pub(super) way: Way,
     /// Why it comes that way.
     pub(super) why: String,
+    /// Since when it comes.
+    pub(super) since: Instant,
     /// While memory for it is on offer: which region, and as long as this lives.
     pub(super) offered: Option<([u8; 16], Wanted)>,
 }

@@ -111,6 +111,7 @@ impl Daemon {
                         attempt: self.kept.attempts,
                         way: Way::Link,
                         why: String::new(),
+                        since: Instant::now(),
                         offered: None,
                     }))
                 }
@@ -156,7 +157,7 @@ impl Daemon {
             Ok(wanted) => {
                 if let Some(copying) = self.kept.copying.get_mut(&key) {
                     // Which region it is comes with the offer.
-                    copying.offered = Some(([0; 16], wanted));
+                    (copying.offered, copying.since) = (Some(([0; 16], wanted)), Instant::now());
                 }
             }
             Err(error) => self.on_part_copied(key, attempt, Err(error)),
@@ -205,6 +206,7 @@ impl Daemon {
         self.kept.attempts += 1;
         let number = self.kept.attempts;
         let bulk = self.kept.bulk.as_ref().ok_or("it has no port for bulk transfers")?;
+        let bytes = memory.bytes();
         let wanted = bulk
             .put(number, (host, at), region, memory)
             .map_err(|error| error.to_string())?;
@@ -213,6 +215,9 @@ impl Daemon {
             node: node.clone(),
             key,
             region,
+            over: at,
+            since: Instant::now(),
+            bytes,
             _wanted: wanted,
         });
         Ok(())
@@ -221,8 +226,12 @@ impl Daemon {
     /// A part was written to another node, or could not be; where it could not, that node fetches it.
     pub(super) fn on_part_put(&mut self, number: u64, outcome: Result<(), String>) {
         let ended: Vec<Put> = self.kept.puts.extract_if(.., |put| put.number == number).collect();
-        if let (Some(put), Err(reason)) = (ended.into_iter().next(), outcome) {
-            self.say_not_put(put.key, &put.node, put.region, reason);
+        match (ended.into_iter().next(), outcome) {
+            (Some(put), Err(reason)) => self.say_not_put(put.key, &put.node, put.region, reason),
+            (Some(put), Ok(())) if matches!(put.over, BulkAddress::Tcp(_)) => {
+                self.measure_copy(&put.node, put.since, put.bytes);
+            }
+            _ => {}
         }
     }
 
@@ -279,11 +288,15 @@ impl Daemon {
             copy: Some(copy),
             way,
             why,
+            since,
             ..
         }) = self.kept.copying.remove(&key)
         else {
             return;
         };
+        if way == Way::Bulk {
+            self.measure_copy(&fetch.node, since, memory.bytes());
+        }
         let ((job, id, rank), epoch) = (key, copy.0.epoch);
         self.hold_copy(key, copy, memory, Some(tally));
         // Ranks that waited for blocks of it have all of it now.
@@ -400,11 +413,17 @@ impl Daemon {
             Some((Way::Link, _)) => (),
             _ => return,
         }
-        let copying = self.kept.copying.remove(&key);
-        let Some((fetch, copy, why)) = copying.and_then(|copying| Some((copying.fetch, copying.copy?, copying.why)))
+        let Some(Copying {
+            fetch,
+            copy: Some(copy),
+            why,
+            since,
+            ..
+        }) = self.kept.copying.remove(&key)
         else {
             return;
         };
+        self.measure_copy(&fetch.node, since, bytes);
         let epoch = copy.0.epoch;
         if let Some(memory) = Memory::of(fetch.file, bytes) {
             self.hold_copy(key, copy, memory, None);
