@@ -16,6 +16,7 @@ pub mod image;
 pub mod job;
 pub mod keeper;
 pub mod layout;
+pub mod link;
 pub mod look;
 pub mod method;
 pub mod outcome;

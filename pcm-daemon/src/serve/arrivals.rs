@@ -21,7 +21,7 @@ use pcm_proto::checkpoint::{PartTally, Stamp};
 use pcm_proto::ids::{Epoch, NodeName, ProcessId, Rank};
 use pcm_proto::image::{ImageMessage, ImageName};
 use pcm_proto::keeper::ProcessKey;
-use pcm_proto::parked::BlockRun;
+use pcm_proto::parked::{BLOCK_BYTES, BlockRun};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub(super) struct Arrival {
     /// How it comes now, and why that way.
     way: Way,
     why: String,
+    /// Since when that which is under way comes so.
+    since: Instant,
     together: Option<Together>,
 }
 
@@ -63,6 +65,8 @@ enum Together {
     Offered {
         /// Once it is known.
         region: Option<[u8; 16]>,
+        /// How much is to come.
+        bytes: u64,
         _wanted: Wanted,
     },
 }
@@ -137,6 +141,7 @@ impl Daemon {
             attempt: self.images.next_number(),
             way,
             why: why.to_owned(),
+            since: Instant::now(),
             together: None,
         }
     }
@@ -227,6 +232,7 @@ impl Daemon {
             return;
         };
         let attempt = arrival.attempt;
+        let bytes = blocks.runs().map(|run| run.count * BLOCK_BYTES).sum();
         let Some(end) = arrival.way.end() else {
             arrival.together = Some(Together::Borrowed);
             let (events, name) = (
@@ -245,8 +251,10 @@ impl Daemon {
         };
         match offered {
             Ok(wanted) => {
+                arrival.since = Instant::now();
                 arrival.together = Some(Together::Offered {
                     region: None,
+                    bytes,
                     _wanted: wanted,
                 });
             }
@@ -350,8 +358,16 @@ impl Daemon {
         };
         match outcome {
             Ok(tally) => {
-                (arrival.memory, arrival.tally, arrival.together) = (memory, tally, None);
+                (arrival.memory, arrival.tally) = (memory, tally);
                 arrival.fetch.came_together();
+                let over_tcp = match arrival.together.take() {
+                    Some(Together::Offered { bytes, .. }) if arrival.way == Way::Bulk => Some(bytes),
+                    _ => None,
+                };
+                let (node, since) = (arrival.fetch.node.clone(), arrival.since);
+                if let Some(bytes) = over_tcp {
+                    self.measure_copy(&node, since, bytes);
+                }
                 self.note_arrival(key);
                 self.fetch_on(key);
             }
@@ -387,6 +403,7 @@ impl Daemon {
         if let Some(arrival) = self.images.arrivals.get_mut(&key) {
             let is_next = way == Way::Rdma && next == Way::Bulk;
             (arrival.way, arrival.why) = (if is_next { next } else { Way::Link }, why);
+            arrival.since = Instant::now();
         }
         self.fetch_on(key);
     }
@@ -407,6 +424,9 @@ impl Daemon {
             return;
         };
         if let (Some(copy), Some(memory)) = (arrival.copy, arrival.memory) {
+            if arrival.way == Way::Link {
+                self.measure_copy(&arrival.fetch.node, arrival.since, memory.bytes());
+            }
             self.hold_copy((key.job, id, rank), copy, (memory, arrival.is_handed), arrival.tally);
         }
         self.start_copies();

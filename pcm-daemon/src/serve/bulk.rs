@@ -10,7 +10,7 @@ use super::images::ImageKey;
 use super::memory::Memory;
 use pcm_core::parked::BlockSet;
 use pcm_fabric::ClusterKey;
-use pcm_fabric::bulk::{Ledger, RegionToken};
+use pcm_fabric::bulk::{Ledger, RegionToken, wire::BLOCK_LENGTH};
 use pcm_proto::fabric::BulkAddress;
 use pcm_proto::handshake::Identity;
 use pcm_proto::ids::NodeName;
@@ -19,7 +19,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -245,14 +245,16 @@ async fn receive(
     }
 }
 
-async fn put(ends: &Ends, to: (&str, BulkAddress), region: RegionToken, memory: Arc<Memory>) -> Result<(), String> {
+/// Says how many bytes were sent.
+async fn put(ends: &Ends, to: (&str, BulkAddress), region: RegionToken, memory: Arc<Memory>) -> Result<u64, String> {
     memory.read().map_err(|error| error.to_string())?;
-    let deadline = PUT_MAX + Duration::from_secs(memory.bytes() / RATE_MIN);
+    let bytes = memory.bytes();
+    let deadline = PUT_MAX + Duration::from_secs(bytes / RATE_MIN);
     let report = ends.put(to, region, memory, deadline).await?;
     if report.reconnects > 0 {
         tracing::debug!(?report, "an image went on after its connection had broken");
     }
-    Ok(())
+    Ok((report.blocks_sent * BLOCK_LENGTH as u64).min(bytes))
 }
 
 /// An image that is being written to another node.
@@ -262,6 +264,9 @@ pub(super) struct Put {
     pub(super) node: NodeName,
     pub(super) key: ImageKey,
     pub(super) region: [u8; 16],
+    /// Over what, and since when.
+    pub(super) over: BulkAddress,
+    pub(super) since: Instant,
     pub(super) _wanted: Wanted,
 }
 
@@ -347,7 +352,8 @@ mod tests {
             Event::ImagePut { number, outcome } => (number, outcome),
             other => panic!("{other:?}"),
         };
-        assert_eq!((number, outcome), (9, Ok(())));
+        // Units of which it lacks anything come whole.
+        assert_eq!((number, outcome), (9, Ok(part.bytes())));
     }
 
     #[tokio::test]

@@ -13,6 +13,7 @@ use super::images::Images;
 use super::journal::{Journal, Record};
 use super::keeper_orders::KeeperOrders;
 use super::kept::KeptParts;
+use super::links::Links;
 use super::logs::{LogLevels, node_dir};
 use super::methods::MethodBook;
 use super::nodes::Nodes;
@@ -74,6 +75,7 @@ pub(super) struct Daemon {
     pub(super) kept: KeptParts,
     pub(super) wills: Wills,
     pub(super) sight: Sight,
+    pub(super) links: Links,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
     pub(super) closed: VecDeque<JobId>,
@@ -147,6 +149,7 @@ impl Daemon {
             kept: KeptParts::default(),
             wills: Wills::default(),
             sight: Sight::default(),
+            links: Links::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
             closed: VecDeque::new(),

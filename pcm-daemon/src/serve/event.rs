@@ -103,7 +103,7 @@ pub(super) enum Event {
         came: CameTogether,
     },
     /// An image was written into memory that another daemon offered, or was not.
-    ImagePut { number: u64, outcome: Result<(), String> },
+    ImagePut { number: u64, outcome: Result<u64, String> },
     /// SIGTERM: the node will be taken away.
     Notice,
     /// The boot tree has news.

@@ -206,17 +206,24 @@ impl Daemon {
             node: node.clone(),
             key,
             region,
+            over: at,
+            since: Instant::now(),
             _wanted: wanted,
         });
         Ok(())
     }
 
     /// An image was written to another node, or could not be; where it could not, that node fetches it.
-    pub(super) fn on_image_put(&mut self, number: u64, outcome: Result<(), String>) {
-        let ended = self.images.puts.extract_if(.., |put| put.number == number);
-        if let (Some(put), Err(reason)) = (ended.last(), outcome) {
-            let region = put.region;
-            self.say_of_image(&put.node, put.key, ImageMessage::NotPut { region, reason });
+    pub(super) fn on_image_put(&mut self, number: u64, outcome: Result<u64, String>) {
+        let ended = self.images.puts.extract_if(.., |put| put.number == number).last();
+        let Some(put) = ended else { return };
+        match outcome {
+            Ok(bytes) if matches!(put.over, BulkAddress::Tcp(_)) => self.measure_copy(&put.node, put.since, bytes),
+            Ok(_) => {}
+            Err(reason) => {
+                let region = put.region;
+                self.say_of_image(&put.node, put.key, ImageMessage::NotPut { region, reason });
+            }
         }
     }
 }

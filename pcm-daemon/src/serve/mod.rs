@@ -37,6 +37,7 @@ mod kept;
 mod launch;
 mod layout_requests;
 mod lending;
+mod links;
 mod logs;
 mod look;
 mod members;
