@@ -112,7 +112,9 @@ int main(int count, char **arguments)
             if (due >= 0 && (next < 0 || due < next))
                 next = due;
         }
-        int64_t wait = next - now() > 0 ? next - now() : 0;
+        int64_t wait = next - now();
+        if (wait < 0)
+            wait = 0; /* it fell due meanwhile; a negative time would be an error */
         struct timespec time = {.tv_sec = wait / SECOND, .tv_nsec = wait % SECOND};
         if (ppoll(ends, 2, next < 0 ? NULL : &time, NULL) < 0 && errno != EINTR)
             return 1;
