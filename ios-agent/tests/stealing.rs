@@ -397,7 +397,7 @@ fn a_report_says_how_far_its_node_is_from_the_leader_before_all_others() {
     };
     let others = (0..20).map(|number| name(&format!("n{number}")));
     agent.on_links(others.chain([name("leader")]).map(link).collect());
-    let effects = agent.on_look(Moment(MS), own, vec![(job(1, "leader"), vec![rank(7)])]);
+    let effects = agent.on_look(Moment(MS), own, vec![(job(1, "leader", Epoch(0)), vec![rank(7, 0.5)])]);
     let reports = effects.iter().filter_map(|effect| match effect {
         Effect::Tell {
             to,
