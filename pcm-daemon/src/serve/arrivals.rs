@@ -15,6 +15,7 @@ use super::fetch::{ASK_AGAIN, Came, Fetch, Unfit};
 use super::image_sums;
 use super::images::ImageKey;
 use super::lending::{self, lending_name};
+use super::links::CopyGoes;
 use super::memory::Memory;
 use super::timers::Timer;
 use pcm_proto::checkpoint::{PartTally, Stamp};
@@ -366,7 +367,7 @@ impl Daemon {
                 };
                 let (node, since) = (arrival.fetch.node.clone(), arrival.since);
                 if let Some(bytes) = over_tcp {
-                    self.measure_copy(&node, since, bytes);
+                    self.measure_copy(&node, CopyGoes::Here, since, bytes);
                 }
                 self.note_arrival(key);
                 self.fetch_on(key);
@@ -425,7 +426,7 @@ impl Daemon {
         };
         if let (Some(copy), Some(memory)) = (arrival.copy, arrival.memory) {
             if arrival.way == Way::Link {
-                self.measure_copy(&arrival.fetch.node, arrival.since, memory.bytes());
+                self.measure_copy(&arrival.fetch.node, CopyGoes::Here, arrival.since, memory.bytes());
             }
             self.hold_copy((key.job, id, rank), copy, (memory, arrival.is_handed), arrival.tally);
         }

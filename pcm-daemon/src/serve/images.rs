@@ -8,6 +8,7 @@ use super::copy_ways::{AllowedWays, Way};
 use super::daemon::Daemon;
 use super::fetch::{Came, block_checksum};
 use super::kept::PartKey;
+use super::links::CopyGoes;
 use super::memory::Memory;
 use pcm_proto::fabric::BulkAddress;
 use pcm_proto::ids::{JobId, NodeName};
@@ -218,7 +219,9 @@ impl Daemon {
         let ended = self.images.puts.extract_if(.., |put| put.number == number).last();
         let Some(put) = ended else { return };
         match outcome {
-            Ok(bytes) if matches!(put.over, BulkAddress::Tcp(_)) => self.measure_copy(&put.node, put.since, bytes),
+            Ok(bytes) if matches!(put.over, BulkAddress::Tcp(_)) => {
+                self.measure_copy(&put.node, CopyGoes::There, put.since, bytes)
+            }
             Ok(_) => {}
             Err(reason) => {
                 let region = put.region;

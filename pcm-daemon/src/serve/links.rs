@@ -42,7 +42,17 @@ struct Measurements {
     trips: LinkWindow,
     /// Microseconds for a byte.
     copies: LinkWindow,
-    transfer: Option<Transfer>,
+    /// The last from there, and the last to there: a link carries as much either way at once.
+    last_copies: [Option<Transfer>; 2],
+}
+
+/// Which way a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CopyGoes {
+    /// From the other node.
+    Here,
+    /// To the other node.
+    There,
 }
 
 /// A copy that came or went over the link.
@@ -58,15 +68,16 @@ impl Default for Measurements {
         Self {
             trips: LinkWindow::new(TRIP_SLOT, TRIP_AGE_MAX),
             copies: LinkWindow::new(COPY_SLOT, COPY_AGE_MAX),
-            transfer: None,
+            last_copies: [None; 2],
         }
     }
 }
 
 impl Measurements {
-    /// Copies that overlap share the link: together they show what it carries.
-    fn note_copy(&mut self, copy: Transfer) {
-        let whole = match self.transfer {
+    /// Copies that overlap and go one way share the link: together they show what it carries.
+    fn note_copy(&mut self, goes: CopyGoes, copy: Transfer) {
+        let last = &mut self.last_copies[usize::from(goes == CopyGoes::There)];
+        let whole = match *last {
             Some(before) if copy.began < before.ended => Transfer {
                 began: before.began.min(copy.began),
                 ended: copy.ended,
@@ -74,7 +85,7 @@ impl Measurements {
             },
             _ => copy,
         };
-        self.transfer = Some(whole);
+        *last = Some(whole);
         let us = micros(whole.ended.since(whole.began)).max(1);
         self.copies.note(copy.ended, us as f64 / whole.bytes as f64);
     }
@@ -107,9 +118,9 @@ impl Links {
         self.of(node).trips.note(now, took.as_secs_f64() * 1e6);
     }
 
-    fn note_copy(&mut self, node: &NodeName, copy: Transfer) {
+    fn note_copy(&mut self, node: &NodeName, goes: CopyGoes, copy: Transfer) {
         if copy.bytes >= COPY_BYTES_MIN {
-            self.of(node).note_copy(copy);
+            self.of(node).note_copy(goes, copy);
         }
     }
 
@@ -179,11 +190,11 @@ impl Daemon {
     }
 
     /// A copy came from or went to another node over TCP.
-    pub(super) fn measure_copy(&mut self, node: &NodeName, since: Instant, bytes: u64) {
+    pub(super) fn measure_copy(&mut self, node: &NodeName, goes: CopyGoes, since: Instant, bytes: u64) {
         if self.is_link(node) {
             let ended = self.moment();
             let began = Moment(ended.0.saturating_sub(micros(since.elapsed())));
-            self.links.note_copy(node, Transfer { began, ended, bytes });
+            self.links.note_copy(node, goes, Transfer { began, ended, bytes });
         }
     }
 
@@ -270,12 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_share_a_link_show_together_what_it_carries() {
+    fn copies_that_share_a_link_one_way_show_together_what_it_carries() {
         let (mut links, there) = (Links::default(), name("n1"));
         for at in [0, 20, 40] {
-            links.note_copy(&there, copy(at, at + 4, 40_000_000));
-            links.note_copy(&there, copy(at + 1, at + 4, 40_000_000));
-            links.note_copy(&there, copy(at + 5, at + 6, 1000));
+            links.note_copy(&there, CopyGoes::Here, copy(at, at + 4, 40_000_000));
+            links.note_copy(&there, CopyGoes::Here, copy(at + 1, at + 4, 40_000_000));
+            links.note_copy(&there, CopyGoes::There, copy(at, at + 4, 80_000_000));
+            links.note_copy(&there, CopyGoes::There, copy(at + 5, at + 6, 1000));
         }
         let link = links.measured(Moment(50 * SECOND), &there, &there).unwrap();
         assert_eq!(link.latency_us, None);
