@@ -174,6 +174,10 @@ impl Daemon {
         let Some(arrival) = self.images.arrivals.get_mut(&key) else {
             return;
         };
+        if arrival.way == Way::Shared && arrival.copy.is_some() && arrival.memory.is_none() {
+            // What is lent says how long it is, and what is to be copied is there.
+            return self.borrow_image(key);
+        }
         if !is_by_link && arrival.fetch.image().is_some() {
             return self.fetch_together(key);
         }
@@ -235,16 +239,7 @@ impl Daemon {
         let attempt = arrival.attempt;
         let bytes = blocks.runs().map(|run| run.count * BLOCK_BYTES).sum();
         let Some(end) = arrival.way.end() else {
-            arrival.together = Some(Together::Borrowed);
-            let (events, name) = (
-                self.events.clone(),
-                lending_name(&self.spec.cluster_id, &arrival.fetch.node),
-            );
-            tokio::spawn(async move {
-                let lent = lending::borrow(&name, key).await;
-                let _ = events.send(Event::ImageLent { key, attempt, lent }).await;
-            });
-            return;
+            return self.borrow_image(key);
         };
         let offered = match (&self.images.bulk, arrival.memory.take()) {
             (Some(bulk), Some(memory)) => bulk.receive((key, attempt), end, memory, blocks),
@@ -261,6 +256,24 @@ impl Daemon {
             }
             Err(error) => self.fetch_otherwise(key, None, &error),
         }
+    }
+
+    /// Asks the daemon of this host that has an image to lend it, if nothing is on its way yet.
+    fn borrow_image(&mut self, key: ImageKey) {
+        let known = self.images.arrivals.get_mut(&key);
+        let Some(arrival) = known.filter(|arrival| arrival.together.is_none()) else {
+            return;
+        };
+        arrival.together = Some(Together::Borrowed);
+        let attempt = arrival.attempt;
+        let (events, name) = (
+            self.events.clone(),
+            lending_name(&self.spec.cluster_id, &arrival.fetch.node),
+        );
+        tokio::spawn(async move {
+            let lent = lending::borrow(&name, key).await;
+            let _ = events.send(Event::ImageLent { key, attempt, lent }).await;
+        });
     }
 
     /// Memory for an image is on offer: the node that has it is told.
@@ -318,18 +331,16 @@ impl Daemon {
             Ok(lent) => lent,
             Err(error) => return self.fetch_otherwise(key, None, &error),
         };
-        let own = match arrival.copy {
-            Some(_) => arrival.memory.take(),
-            None => {
-                // Ranks only read it, as those of the node that lends it do.
-                arrival.fetch.came_whole(file, lent.bytes());
-                (arrival.memory, arrival.together) = (None, None);
-                self.note_arrival(key);
-                return self.fetch_on(key);
-            }
-        };
-        let Some(mut own) = own else {
-            return self.fetch_otherwise(key, None, &io::ErrorKind::NotFound.into());
+        if arrival.copy.is_none() {
+            // Ranks only read it, as those of the node that lends it do.
+            arrival.fetch.came_whole(file, lent.bytes());
+            (arrival.memory, arrival.together) = (None, None);
+            self.note_arrival(key);
+            return self.fetch_on(key);
+        }
+        let mut own = match self.kept.spares.take(key.job, lent.bytes()) {
+            Ok(own) => own,
+            Err(error) => return self.fetch_otherwise(key, None, &error),
         };
         let events = self.events.clone();
         tokio::spawn(async move {
@@ -359,8 +370,13 @@ impl Daemon {
         };
         match outcome {
             Ok(tally) => {
+                let copied = memory.as_ref().filter(|_| tally.is_some());
+                match copied.map(|copied| (copied.file().try_clone(), copied.bytes())) {
+                    Some((Ok(file), bytes)) => arrival.fetch.came_whole(file, bytes),
+                    Some((Err(error), _)) => return self.fetch_otherwise(key, memory, &error),
+                    None => arrival.fetch.came_together(),
+                }
                 (arrival.memory, arrival.tally) = (memory, tally);
-                arrival.fetch.came_together();
                 let over_tcp = match arrival.together.take() {
                     Some(Together::Offered { bytes, .. }) if arrival.way == Way::Bulk => Some(bytes),
                     _ => None,
