@@ -195,7 +195,6 @@ mod tests {
             free_memory: 4096,
             daemon_pid: 0,
             fabric: Default::default(),
-            link: None,
         };
         let rank = RankStatus {
             rank: Rank(0),

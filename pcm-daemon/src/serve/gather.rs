@@ -150,7 +150,7 @@ impl Daemon {
         match wanted {
             Wanted::Nodes => {
                 self.report();
-                let statuses = self.node_statuses();
+                let statuses = self.nodes.statuses();
                 self.answer(from, DaemonToControl::Nodes(statuses));
             }
             Wanted::Jobs(mut jobs) => {

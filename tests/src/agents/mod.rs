@@ -4,7 +4,6 @@
 pub mod central;
 mod changes;
 mod churn;
-mod links;
 pub mod measure;
 mod queue;
 pub mod scenario;

@@ -11,6 +11,10 @@ use pcm_core::moment::Moment;
 use pcm_proto::agent::{JobSample, NEIGHBOURS_MAX, Neighbour, RankReport, Resources};
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, Rank};
 
+/// A message within a site and between sites.
+pub(super) const NEAR_US: u64 = 300;
+const FAR_US: u64 = 10_000;
+
 /// Neighbours are drawn anew so often.
 const NEIGHBOURS_US: u64 = 30_000_000;
 
@@ -228,7 +232,7 @@ impl World {
     /// Time of an iteration of a job as it is placed.
     pub fn iteration_ms(&self, job: usize) -> f64 {
         let ranks = 0..self.jobs[job].places.len();
-        ranks.map(|rank| self.useful_ms(job, rank)).fold(0.0, f64::max) + self.jobs[job].mpi_ms + self.links_ms(job)
+        ranks.map(|rank| self.useful_ms(job, rank)).fold(0.0, f64::max) + self.jobs[job].mpi_ms
     }
 
     pub(super) fn advance(&mut self, job: usize) {
@@ -259,8 +263,7 @@ impl World {
             self.nodes[node].neighbours_us = self.now_us + NEIGHBOURS_US;
             self.nodes[node].agent.on_neighbours(near);
         }
-        let (own, jobs, links) = (self.resources(node), self.parts(node), self.links(node));
-        self.nodes[node].agent.on_links(links);
+        let (own, jobs) = (self.resources(node), self.parts(node));
         let mut effects = self.nodes[node].agent.on_look(now, own, jobs);
         effects.extend(self.nodes[node].agent.tick(now));
         self.carry_out(node, effects);
@@ -286,7 +289,7 @@ impl World {
         let of = &self.nodes[node];
         Neighbour {
             node: of.name.clone(),
-            site: self.scenario.site_name(of.site),
+            site: format!("s{}", of.site),
             host: node as u64,
         }
     }
@@ -301,7 +304,7 @@ impl World {
         let of = &self.nodes[node];
         Resources {
             node: of.name.clone(),
-            site: self.scenario.site_name(of.site),
+            site: format!("s{}", of.site),
             host: node as u64,
             cpus: (0..self.scenario.cpus).collect(),
             speed,
@@ -366,7 +369,7 @@ impl World {
             },
             cpu_share: world.noisy(cpu_share).min(1.0),
             registered: Bytes(world.scenario.bytes_per_rank),
-            sends: world.sends(job, rank),
+            sends: Vec::new(),
         };
         ranks.into_iter().map(|rank| report(rank, self)).collect()
     }
@@ -385,7 +388,8 @@ impl World {
                     if self.draw.unit() < self.scenario.loss {
                         continue;
                     }
-                    let delay = self.latency_us(node, to);
+                    let is_near = self.nodes[node].site == self.nodes[to].site;
+                    let delay = if is_near { NEAR_US } else { FAR_US };
                     let life = self.nodes[to].life;
                     let message = Box::new(message);
                     self.queue.push(
@@ -430,7 +434,7 @@ pub(super) fn new_node(index: usize, scenario: &Scenario, tuning: &Tuning, draw:
     let site = index * scenario.sites / scenario.nodes;
     let own = Resources {
         node: name.clone(),
-        site: scenario.site_name(site),
+        site: format!("s{site}"),
         host: index as u64,
         cpus: (0..scenario.cpus).collect(),
         speed,
