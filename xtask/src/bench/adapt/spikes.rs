@@ -145,21 +145,16 @@ fn series(field: &Field<'_>, job: usize, spikes: usize) -> Result<Series, Failur
         while begun.elapsed() < ANSWER_MAX && place(field, job).is_none_or(|now| now == before) {
             thread::sleep(Duration::from_millis(200));
         }
-        match change_after(field, job, begun_us)? {
-            Some(ended_us) => {
-                let seconds = (ended_us - begun_us) / 1e6;
-                series.answered.push(seconds);
-                if seconds > TARGET_S {
-                    let why = decisions(field, job, begun_us)?;
-                    let late = format!("spike {spike} of {} was left after {seconds:.1} s: {why}", name(job));
-                    series.told.push(late);
-                }
-            }
-            None => {
-                let why = decisions(field, job, begun_us)?;
-                let missed = format!("spike {spike} of {} was not left: {why}", name(job));
-                series.told.push(missed);
-            }
+        let answered_s = change_after(field, job, begun_us)?.map(|ended_us| (ended_us - begun_us) / 1e6);
+        series.answered.extend(answered_s);
+        if answered_s.is_none_or(|seconds| seconds > TARGET_S) {
+            let what = answered_s.map_or("was not left".to_owned(), |seconds| {
+                format!("was left after {seconds:.1} s")
+            });
+            let why = decisions(field, job, begun_us)?;
+            series
+                .told
+                .push(format!("spike {spike} of {} {what}: {why}", name(job)));
         }
         drop(load);
         thread::sleep(BETWEEN);
