@@ -15,6 +15,7 @@ use pcm_fabric::Link;
 use pcm_proto::agent::{AgentToDaemon, DaemonToAgent, JobSample, NodeProfile};
 use pcm_proto::ids::NodeName;
 use pcm_proto::keeper::ProcessKey;
+use pcm_proto::link::LinkMeasured;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -134,7 +135,7 @@ impl Shell {
                 self.ranks = ranks;
                 Vec::new()
             }
-            DaemonToAgent::Samples { at_ns, jobs } => self.on_samples(at_ns, jobs),
+            DaemonToAgent::Samples { at_ns, jobs, links } => self.on_samples(at_ns, jobs, links),
             DaemonToAgent::Neighbours {
                 nodes,
                 own,
@@ -224,10 +225,11 @@ impl Shell {
             return true;
         }
         (self.asked, self.is_answered) = (Some(Instant::now()), false);
-        self.link.send(&AgentToDaemon::Sample).await.is_ok()
+        let about = self.agent.as_ref().map(Agent::asks_about).unwrap_or_default();
+        self.link.send(&AgentToDaemon::Sample { about }).await.is_ok()
     }
 
-    fn on_samples(&mut self, at_ns: u64, jobs: Vec<JobSample>) -> Vec<Effect> {
+    fn on_samples(&mut self, at_ns: u64, jobs: Vec<JobSample>, links: Vec<LinkMeasured>) -> Vec<Effect> {
         (self.has_jobs, self.is_answered) = (!jobs.is_empty(), true);
         self.windows.on_samples(at_ns, &jobs, &self.cpu, self.node.pace());
         let own = self.node.resources(self.now_s(), self.ranks.len() as u32);
@@ -245,6 +247,8 @@ impl Shell {
         let Some(agent) = &mut self.agent else {
             return Vec::new();
         };
+        // The daemon of a node with limited CPU time has to wait for its turns: it measures those.
+        agent.on_links(if self.limit.is_none() { links } else { Vec::new() });
         agent.on_look(now, own, reported)
     }
 

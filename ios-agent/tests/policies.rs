@@ -8,9 +8,12 @@ use ios_agent::decide::proposal::{Change, Proposal};
 use ios_agent::decide::tuning::Tuning;
 use ios_agent::decide::view::View;
 use ios_agent::policy::choice::{POLICIES, policy};
+use pcm_core::link_window::LinkWindow;
+use pcm_core::moment::Moment;
 use pcm_proto::agent::Need;
 use proptest::prelude::*;
-use support::{node, rank, view};
+use std::time::Duration;
+use support::{measured, node, rank, view};
 
 fn proposals(of: &str, view: &View) -> Vec<Proposal> {
     policy(of).unwrap().propose(view, &Tuning::default(), 7)
@@ -179,6 +182,129 @@ fn with_slow_links_nts_keeps_the_job_in_its_site_where_cost_looks_at_time_only()
     let (moves, then_ms) = migration("nts", &spread).unwrap();
     assert_eq!(moves, [(1, 2)]);
     assert!(then_ms < spread.iteration_ms);
+}
+
+/// Two ranks that talk to each other, on the first two of three nodes that all bear the name of one site.
+fn apart() -> View {
+    let nodes = ["a", "b", "c"].map(|name| node(name, 1)).to_vec();
+    let view = view(nodes, vec![rank(0, 10.0), rank(1, 10.0)]);
+    with_pairs(
+        View {
+            iteration_ms: 1030.0,
+            ..view
+        },
+        &[(0, 1)],
+        1e3,
+    )
+}
+
+#[test]
+fn nts_gathers_a_job_over_nodes_that_were_measured_to_be_far_apart() {
+    assert_eq!(migration("nts", &apart()), None, "they are one site by name");
+    let (moves, then_ms) = migration("nts", &measured(apart(), &[Some(10_000.0), Some(90.0)])).unwrap();
+    assert_eq!(moves, [(1, 2)]);
+    assert!(
+        (then_ms - 65.0).abs() < 5.0,
+        "a hundred messages of 9.7 ms are saved: {then_ms}"
+    );
+    let all_far = measured(apart(), &[Some(10_000.0), Some(10_000.0)]);
+    let (moves, _) = migration("nts", &all_far).unwrap();
+    assert_eq!(moves, [(1, 0)], "a node for both is nearer than any other");
+}
+
+#[test]
+fn ats_brings_together_who_talks_over_a_link_that_was_measured_to_be_long() {
+    let mut pairs = two_pairs_at_one_site();
+    let gain = |view: &View| migration("ats", view).map_or(0.0, |(_, then_ms)| view.iteration_ms - then_ms);
+    let near = gain(&pairs);
+    pairs = measured(pairs, &[Some(10_000.0)]);
+    assert!(near < 6.0 && gain(&pairs) > 900.0, "{near} {}", gain(&pairs));
+}
+
+/// Each of two nodes has a rank of each pair.
+fn two_pairs_at_one_site() -> View {
+    let nodes = vec![node("a", 2), node("b", 2)];
+    let ranks = vec![rank(0, 10.0), rank(1, 10.0), rank(0, 10.0), rank(1, 10.0)];
+    with_pairs(
+        View {
+            iteration_ms: 1020.0,
+            ..view(nodes, ranks)
+        },
+        &[(0, 1), (2, 3)],
+        1e3,
+    )
+}
+
+#[test]
+fn a_rank_flees_a_load_to_a_near_node_and_not_to_one_that_was_measured_to_be_far() {
+    let mut nodes = ["a", "b", "c", "d"].map(|name| node(name, 1)).to_vec();
+    // What draws it where nothing was measured.
+    nodes[3].speed = 1.2;
+    let mut ranks = vec![rank(0, 10.0), rank(1, 20.0)];
+    ranks[1].cpu_share = 0.5;
+    let mut loaded = with_pairs(view(nodes, ranks), &[(0, 1)], 1e3);
+    (loaded.nodes[1].demand, loaded.iteration_ms) = (1.0, 30.0);
+    for of in ["cost", "ats", "nts"] {
+        assert_eq!(migration(of, &loaded).unwrap().0, [(1, 3)], "{of}");
+        let far = measured(loaded.clone(), &[None, Some(90.0), Some(10_000.0)]);
+        assert_eq!(migration(of, &far).unwrap().0, [(1, 2)], "{of}");
+    }
+    loaded.nodes[2].is_open = false;
+    let only_far = measured(loaded, &[None, None, Some(10_000.0)]);
+    let goes_far = migration("cost", &only_far).is_some_and(|(moves, _)| moves.contains(&(1, 3)));
+    assert!(!goes_far, "messages would cost a second");
+}
+
+/// What a window makes of these round trips, a second after each other.
+fn latency_us(trips_us: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut window = LinkWindow::new(Duration::from_secs(1), Duration::from_secs(60));
+    let mut now = Moment(0);
+    for trip_us in trips_us {
+        window.note(now, trip_us);
+        now = now.plus(Duration::from_secs(1));
+    }
+    window.cost(now).map(|us| us / 2.0)
+}
+
+#[test]
+fn one_round_trip_however_far_off_changes_no_decision() {
+    let trips = |usual: f64, exception: f64| (0..12).map(move |at| if at == 7 { exception } else { usual });
+    let found = |of: &str, to_b: f64, to_c: f64, exceptions: [f64; 2]| {
+        let latencies = [(to_b, exceptions[0]), (to_c, exceptions[1])];
+        let latencies = latencies.map(|(usual, exception)| latency_us(trips(usual, exception)));
+        assert!(latencies.iter().all(Option::is_some));
+        proposals(of, &measured(apart(), &latencies))
+    };
+    for of in ["cost", "ats", "nts", "rsm"] {
+        for (to_b, to_c) in [
+            (180.0, 180.0),
+            (20_000.0, 180.0),
+            (20_000.0, 20_000.0),
+            (180.0, 20_000.0),
+        ] {
+            let undisturbed = found(of, to_b, to_c, [to_b, to_c]);
+            for exceptions in [
+                [1e6, to_c],
+                [to_b, 1e6],
+                [1.0, to_c],
+                [to_b, 1.0],
+                [1.0, 1e6],
+                [1e6, 1.0],
+            ] {
+                assert_eq!(
+                    found(of, to_b, to_c, exceptions),
+                    undisturbed,
+                    "{of} {to_b} {to_c} {exceptions:?}"
+                );
+            }
+        }
+    }
+    let trips = [180.0, 20_000.0];
+    assert_ne!(
+        found("nts", trips[0], trips[0], trips),
+        found("nts", trips[1], trips[0], trips),
+        "what is no exception does"
+    );
 }
 
 #[test]

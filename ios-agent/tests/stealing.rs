@@ -9,6 +9,7 @@ use pcm_core::moment::Moment;
 use pcm_proto::agent::{AgentToAgent, JobSample, Need, Neighbour, OfferNumber, ProposalOutcome, RankReport, Resources};
 use pcm_proto::control::LayoutChange;
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, Rank};
+use pcm_proto::link::{LINKS_OF_JOB_MAX, LinkMeasured};
 use std::collections::BTreeMap;
 
 const MS: u64 = 1000;
@@ -383,4 +384,35 @@ fn a_walk_ends_when_its_hops_run_out() {
         stage.tell(from.as_str(), to.as_str(), message);
     }
     assert!(hops_seen.len() <= 16, "{hops_seen:?}");
+}
+
+#[test]
+fn a_report_says_how_far_its_node_is_from_the_leader_before_all_others() {
+    let own = resources("b", 1, 0.0);
+    let mut agent = Agent::new(Moment(0), own.clone(), Tuning::default(), 1);
+    let link = |node: NodeName| LinkMeasured {
+        node,
+        latency_us: Some(100.0),
+        megabytes_per_s: None,
+    };
+    let others = (0..20).map(|number| name(&format!("n{number}")));
+    agent.on_links(others.chain([name("leader")]).map(link).collect());
+    let effects = agent.on_look(Moment(MS), own, vec![(job(1, "leader", Epoch(0)), vec![rank(7, 0.5)])]);
+    let reports = effects.iter().filter_map(|effect| match effect {
+        Effect::Tell {
+            to,
+            message: AgentToAgent::Report(report),
+        } if *to == name("leader") => Some(report),
+        _ => None,
+    });
+    let links: Vec<&LinkMeasured> = reports.flat_map(|report| &report.links).collect();
+    assert_eq!((links.len(), &links[0].node), (LINKS_OF_JOB_MAX, &name("leader")));
+}
+
+#[test]
+fn who_leads_a_job_asks_how_far_the_thieves_are_and_nobody_else_does() {
+    let mut stage = Stage::new(&["a"]);
+    stage.run(500);
+    assert_eq!(stage.agents[&name("a")].asks_about(), [name("thief")]);
+    assert_eq!(stage.agents[&name("thief")].asks_about(), []);
 }

@@ -3,6 +3,7 @@
 
 pub mod checkpoint;
 pub mod job;
+pub mod link_window;
 pub mod membership;
 pub mod moment;
 pub mod mpi_settings;

@@ -1,7 +1,7 @@
 //! What a build without verbs says of InfiniBand and RoCE, and the endpoint that no program of such a build has.
 
 use crate::{
-    bulk::{BulkService, Offer, Protection, PutError, PutReport, RegionMemory, RegionToken},
+    bulk::{BulkService, Ledger, Offer, Protection, PutError, PutReport, RegionMemory, RegionToken},
     datagram::{Datagram, DatagramLimits},
     infiniband::UdAddress,
     key::ClusterKey,
@@ -39,7 +39,7 @@ impl BulkService for RcBulk {
         match *self {}
     }
 
-    fn offer(&self, _: impl Into<RegionMemory>) -> Option<Offer> {
+    fn offer_rest(&self, _: impl Into<RegionMemory>, _: Ledger) -> Option<Offer> {
         match *self {}
     }
 

@@ -7,6 +7,7 @@ use crate::control::LayoutChange;
 use crate::event::Decision;
 use crate::ids::{Bytes, Epoch, JobId, NodeName, ProcessId, Rank};
 use crate::keeper::ProcessKey;
+use crate::link::LinkMeasured;
 use serde::{Deserialize, Serialize};
 
 /// Peers of a rank that a sample names, those with the most bytes first: a stencil has up to 26.
@@ -34,8 +35,11 @@ pub enum AgentToDaemon {
     },
     /// How the node is, every second and at each notable change.
     Profile(NodeProfile),
-    /// What do the pages of the ranks here show? Answered by `Samples`.
-    Sample,
+    /// What do the pages of the ranks here show, and what are the links like? Answered by `Samples`.
+    Sample {
+        /// Nodes whose links it wants to know besides those of its jobs: thieves.
+        about: Vec<NodeName>,
+    },
     /// For the agent of another node.
     Tell {
         /// Which.
@@ -87,6 +91,8 @@ pub enum DaemonToAgent {
         at_ns: u64,
         /// The jobs that have ranks here or are coordinated here.
         jobs: Vec<JobSample>,
+        /// What was measured of the links to other hosts that the agent may care about, those of its jobs first.
+        links: Vec<LinkMeasured>,
     },
     /// Other nodes that the agent may talk to, a few at random, and what they think of this node.
     Neighbours {
@@ -271,6 +277,8 @@ pub struct PartReport {
     pub node: Resources,
     /// The ranks there.
     pub ranks: Vec<RankReport>,
+    /// What was measured of the links from there, that to the leader first.
+    pub links: Vec<LinkMeasured>,
 }
 
 /// Why a job wants a place on another node, the most urgent last.
@@ -367,7 +375,9 @@ mod tests {
             b"\x81\xa5Offer\x96\x07\x03\x01\xa6Relief\xcd\x03\xe8\xcb\x40\x00\x00\x00\x00\x00\x00\x00"
         );
         assert_eq!(rmp_serde::from_slice::<AgentToAgent>(&bytes).unwrap(), offer);
-        assert_eq!(rmp_serde::to_vec(&AgentToDaemon::Sample).unwrap(), b"\xa6Sample");
+        let about = vec![NodeName::new("n1").unwrap()];
+        let sample = rmp_serde::to_vec(&AgentToDaemon::Sample { about }).unwrap();
+        assert_eq!(sample, b"\x81\xa6Sample\x91\x91\xa2n1");
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! ([`crate::parked`]). The keeper holds the buffers, so they outlive the rank and the daemon; a *copy* of a buffer's
 //! contents may be held on another node. The job's coordinator knows what is where (`pcm-core/src/checkpoint`).
 
-use crate::fabric::BulkAddress;
 use crate::ids::{Bytes, CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
 use serde::{Deserialize, Serialize};
 
@@ -232,69 +231,12 @@ pub enum CheckpointMessage {
         /// In files, too.
         into: Option<IntoFiles>,
     },
-    /// Node to node: send this block of a part.
-    Want {
-        /// Of which checkpoint.
-        id: CheckpointId,
-        /// Whose.
-        rank: Rank,
-        /// Which block.
-        block: u64,
-    },
-    /// Node to node: a block; empty when it lies beyond the image's end.
-    Block {
-        /// Of which checkpoint.
-        id: CheckpointId,
-        /// Whose.
-        rank: Rank,
-        /// Which block.
-        block: u64,
-        /// Bytes of the whole image.
-        image_bytes: u64,
-        /// CRC-64/NVME of the bytes.
-        checksum: u64,
-        /// The bytes.
-        #[serde(with = "serde_bytes")]
-        bytes: Vec<u8>,
-    },
-    /// Node to node: write this part into memory that the asking node offers.
-    Put {
-        /// Of which checkpoint.
-        id: CheckpointId,
-        /// Whose.
-        rank: Rank,
-        /// The region on offer.
-        region: [u8; 16],
-        /// Where it is offered.
-        at: BulkAddress,
-    },
-    /// Node to node: it could not be written there.
-    NotPut {
-        /// Of which checkpoint.
-        id: CheckpointId,
-        /// Whose.
-        rank: Rank,
-        /// The region that was on offer.
-        region: [u8; 16],
-        /// Why, for a person.
-        reason: String,
-    },
-    /// Node to node: it is not here.
-    Gone {
-        /// Of which checkpoint.
-        id: CheckpointId,
-        /// Whose.
-        rank: Rank,
-        /// Why, for a person.
-        reason: String,
-    },
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::app::{AppToDaemon, DaemonToApp, packet_encode};
-    use crate::fabric::UdAddress;
     use crate::frame::decode;
 
     #[test]
@@ -311,28 +253,6 @@ mod tests {
         let bytes = b"\x81\xaaCheckpoint\x81\xa4Kept\x97\x01\x08\x07\x02\x04\x64\x05";
         assert_eq!(packet_encode(&kept).unwrap(), bytes);
         assert_eq!(decode::<AppToDaemon>(bytes).unwrap(), kept);
-        let put = CheckpointMessage::Put {
-            id: CheckpointId(8),
-            rank: Rank(2),
-            region: [3; 16],
-            at: BulkAddress::Tcp(258),
-        };
-        let region = [b"\x81\xa3Put\x94\x08\x02\xdc\x00\x10", &[3; 16][..]].concat();
-        assert_eq!(
-            packet_encode(&put).unwrap(),
-            [&region[..], b"\x81\xa3Tcp\xcd\x01\x02"].concat()
-        );
-        let (gid, pair) = ([4; 16], 5);
-        let put = CheckpointMessage::Put {
-            id: CheckpointId(8),
-            rank: Rank(2),
-            region: [3; 16],
-            at: BulkAddress::Rdma(UdAddress { gid, pair }),
-        };
-        assert_eq!(
-            packet_encode(&put).unwrap(),
-            [&region[..], b"\x81\xa4Rdma\x92\xc4\x10", &gid[..], b"\x05"].concat()
-        );
         let settled = DaemonToApp::Checkpoint(CheckpointOrder::Settled { id: CheckpointId(8) });
         assert_eq!(
             packet_encode(&settled).unwrap(),

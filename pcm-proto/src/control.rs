@@ -8,6 +8,7 @@ use crate::fabric::FabricReport;
 use crate::ids::{Bytes, Iteration, JobId, NodeName, ProcessId, Rank};
 use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
 use crate::layout::ModeWanted;
+use crate::link::LinkMeasured;
 use crate::look::RankLook;
 use crate::method::Method;
 use crate::series::Series;
@@ -252,6 +253,8 @@ pub struct NodeStatus {
     pub daemon_pid: u32,
     /// What carries its messages.
     pub fabric: FabricReport,
+    /// What was measured of the link between it and `node`, the daemon that was asked; nothing on one host.
+    pub link: Option<LinkMeasured>,
 }
 
 /// Why a request was refused. `code` is documented in `docs/errors.md` and stays the same across versions.

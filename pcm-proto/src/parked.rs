@@ -134,45 +134,6 @@ pub enum RestoreAnswer {
     },
 }
 
-/// Daemon to daemon, about images.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ParkedMessage {
-    /// Send this block.
-    Want {
-        /// Of which relaunch.
-        attempt: Attempt,
-        /// Whose image.
-        process: ProcessId,
-        /// Which block.
-        block: u64,
-    },
-    /// A block; empty when it lies beyond the image's end.
-    Block {
-        /// Of which relaunch.
-        attempt: Attempt,
-        /// Whose image.
-        process: ProcessId,
-        /// Which block.
-        block: u64,
-        /// Bytes of the whole image.
-        image_bytes: u64,
-        /// CRC-64/NVME of the bytes.
-        checksum: u64,
-        /// The bytes.
-        #[serde(with = "serde_bytes")]
-        bytes: Vec<u8>,
-    },
-    /// It is not here.
-    Gone {
-        /// Of which relaunch.
-        attempt: Attempt,
-        /// Whose image.
-        process: ProcessId,
-        /// Why, for a person.
-        reason: String,
-    },
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

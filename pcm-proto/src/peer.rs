@@ -14,10 +14,10 @@ use crate::control::{ControlToDaemon, DaemonToControl, NodeState, Stream};
 use crate::event::Event;
 use crate::fabric::FabricReport;
 use crate::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
+use crate::image::{ImageMessage, ImageName};
 use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::ExitStatus;
 use crate::look::RankLook;
-use crate::parked::ParkedMessage;
 use crate::reconfiguration::ReconfigurationMessage;
 use crate::trace::TraceChunk;
 use serde::{Deserialize, Serialize};
@@ -396,8 +396,13 @@ pub enum JobMessage {
     Hosts(Vec<(NodeName, u64)>),
     /// Any node of the job to any other: a reconfiguration or the job's lease.
     Reconfiguration(Box<ReconfigurationMessage>),
-    /// Any node of a relaunch to any other: what ranks parked.
-    Parked(ParkedMessage),
+    /// A node that needs an image to one that has it, or the other way round.
+    Image {
+        /// Which image.
+        name: ImageName,
+        /// What is said of it.
+        message: ImageMessage,
+    },
     /// Between nodes that hold checkpoints of the job and its coordinator.
     Checkpoint(Box<CheckpointMessage>),
     /// Coordinator to its heirs: what the first of them that lives needs to lead the job when the coordinator's node is

@@ -12,6 +12,18 @@ use std::{process::Command, thread, time::Duration};
 /// Agents need two or three seconds; this is for a machine that does much else.
 pub const DECIDED: Duration = Duration::from_secs(60);
 
+/// Ranks are put where CPUs are free: by the order of nodes, once those that have just come up are done with that.
+///
+/// # Panics
+/// When they do not come to rest.
+pub fn wait_until_idle(cluster: &Cluster) {
+    wait::until("idle nodes", LIMIT, || {
+        let nodes = cluster.json(&["nodes"]);
+        let is_idle = |node: &Value| node["load_by_others"].as_f64().is_some_and(|load| load < 0.1);
+        nodes.as_array()?.iter().all(is_idle).then_some(())
+    });
+}
+
 /// The first job of a cluster.
 pub struct Adapting<'a> {
     cluster: &'a Cluster,

@@ -36,14 +36,19 @@ give_up() {
     tail -n 40 /tmp/cluster/nodes/*/*.log
     exit 1
 }
-# told COUNT WORDS WORDS: waits until so many events bear these words.
-told() {
-    for _ in $(seq 90); do
-        [ $(pcmctl events --json | grep -e "$2" | grep -c -e "$3") -ge $1 ] && return
+# within SECONDS WHAT COMMAND...: tries until the command succeeds, or gives up.
+within() {
+    seconds=$1 what=$2
+    shift 2
+    for _ in $(seq $seconds); do
+        "$@" && return
         sleep 1
     done
-    give_up "not told $1 times: $2 $3"
+    give_up "$what"
 }
+# told COUNT WORDS WORDS: waits until so many events bear these words.
+are_told() { [ $(pcmctl events --json | grep -e "$2" | grep -c -e "$3") -ge $1 ]; }
+told() { within 90 "not told $1 times: $2 $3" are_told "$@"; }
 # until_told WAY: waits until both daemons said that they take this way to each other.
 until_told() { told 2 '"fabric_changed"' "\"by\":\"$1\""; }
 events() { pcmctl events --json | grep -e "\"$1\"" | sed "s/^/$1: /"; }
@@ -54,29 +59,15 @@ kill_node() {
     kill -9 $daemon 2> /dev/null
 }
 # until_n0_copied WAY: waits until the last copy that n0 made came this way.
-until_n0_copied() {
-    for _ in $(seq 60); do
-        pcmctl events --json | grep '"copy_way_changed"' | grep '"node":"n0"' | tail -n 1 | grep -q "\"way\":\"$1\"" && return
-        sleep 1
-    done
-    give_up "the last copy of n0 took another way than $1"
-}
+last_copy() { pcmctl events --json | grep '"copy_way_changed"' | grep '"node":"n0"' | tail -n 1; }
+n0_copied() { last_copy | grep -q "\"way\":\"$1\""; }
+until_n0_copied() { within 60 "the last copy of n0 took another way than $1" n0_copied $1; }
 # Waits until a CPU of each node is idle: then each gets some of six ranks.
-until_quiet() {
-    for _ in $(seq 30); do
-        [ $(nodes | grep -o '"load_by_others":[0-9]*' | grep -c ':0$') = 2 ] && return
-        sleep 2
-    done
-    give_up "the nodes are never idle"
-}
+are_quiet() { [ $(nodes | grep -o '"load_by_others":[0-9]*' | grep -c ':0$') = 2 ]; }
+until_quiet() { within 60 "the nodes are never idle" are_quiet; }
 # until_copies WAY: waits until the copies of both nodes take this way.
-until_copies() {
-    for _ in $(seq 60); do
-        [ $(nodes | grep -o '"copies":"[a-z+]*"' | grep -c "\"$1\"") = 2 ] && return
-        sleep 1
-    done
-    give_up "copies do not take this way: $1"
-}
+copy_by() { [ $(nodes | grep -o '"copies":"[a-z+]*"' | grep -c "\"$1\"") = 2 ]; }
+until_copies() { within 60 "copies do not take this way: $1" copy_by $1; }
 "#;
 
 /// What the second of two guests with nodes does: whatever the first one asks for, until its daemon came and went.

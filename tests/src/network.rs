@@ -1,12 +1,14 @@
 //! Nodes with networks of their own on one machine, each joined to the others by a link that a test can cut or filter. What `up`
 //! starts over ssh runs there. Needs root; must never touch a network that it did not make.
 
+use crate::binaries::built;
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{self, Command, Stdio},
+    process::{self, Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::Duration,
 };
 
 /// Name of a test's rules in a node's network.
@@ -14,12 +16,23 @@ const TABLE: &str = "pcmt";
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
+/// What joins two sites that are far apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire {
+    /// Time of a frame, one way.
+    pub delay: Duration,
+    /// Bytes that pass in a second.
+    pub bytes_per_s: u64,
+}
+
 /// The network of all nodes; `pcmctl` stands in it beside them.
 pub struct Network {
     name: String,
     nodes: usize,
     /// Nodes belong to them in turn.
     sites: usize,
+    wire: Option<Wire>,
+    wires: Vec<Child>,
     has_one_cpu_each: bool,
     folder: PathBuf,
 }
@@ -32,15 +45,26 @@ impl Network {
 
     /// The same in so many sites `s0` …, to which the nodes belong in turn.
     pub fn of_sites(nodes: usize, sites: usize, folder: &Path) -> Option<Self> {
+        Self::joined(nodes, sites, None, folder)
+    }
+
+    /// The same in two sites that are joined by a wire, and that nobody is told of.
+    pub fn over_wire(nodes: usize, wire: Wire, folder: &Path) -> Option<Self> {
+        Self::joined(nodes, 2, Some(wire), folder)
+    }
+
+    fn joined(nodes: usize, sites: usize, wire: Option<Wire>, folder: &Path) -> Option<Self> {
         let number = NUMBER.fetch_add(1, Relaxed);
-        let network = Self {
+        let mut network = Self {
             name: format!("pcmt{}-{number}", process::id()),
             nodes,
             sites,
+            wire,
+            wires: Vec::new(),
             has_one_cpu_each: false,
             folder: folder.to_owned(),
         };
-        network.make().then_some(network)
+        (network.make() && network.lay_wires()).then_some(network)
     }
 
     /// Gives each node one of the machine's CPUs, in turn, instead of all.
@@ -67,12 +91,32 @@ impl Network {
             &front,
             &["link", "add", &bridge, "type", "bridge", "forward_delay", "0"],
         ) && self.at(&front, &["link", "set", &bridge, "up"]);
+        let tap = |end: &String| self.at(&front, &["tuntap", "add", "dev", end, "mode", "tap"]);
         let is_joined = || {
-            self.at(&front, &["link", "add", &near, "type", "veth", "peer", "name", &far])
-                && self.at(&front, &["link", "set", &near, "master", "br0", "up"])
+            let made = match self.wire {
+                Some(_) => tap(&near) && tap(&far),
+                None => self.at(&front, &["link", "add", &near, "type", "veth", "peer", "name", &far]),
+            };
+            made && self.at(&front, &["link", "set", &near, "master", "br0", "up"])
                 && self.at(&front, &["link", "set", &far, "master", &bridge, "up"])
         };
         made && (site == 0 || is_joined())
+    }
+
+    fn lay_wires(&mut self) -> bool {
+        let Some(wire) = self.wire else { return true };
+        let numbers = [wire.delay.as_micros().to_string(), wire.bytes_per_s.to_string()];
+        let lay = |site: usize| {
+            let mut command = Command::new("nsenter");
+            command.arg(format!("--net=/run/netns/{}", self.front()));
+            command.arg(built("pcm-wire")).args(&numbers).args(trunk(site));
+            command.spawn()
+        };
+        let laid: Result<Vec<Child>, _> = (1..self.sites).map(lay).collect();
+        laid.is_ok_and(|wires| {
+            self.wires = wires;
+            true
+        })
     }
 
     /// No more than so many Mbit/s pass between two sites. False where the kernel cannot do that.
@@ -125,8 +169,8 @@ impl Network {
     pub fn host_file(&self) -> PathBuf {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let line = |node: usize| {
-            let site = match self.sites {
-                1 => String::new(),
+            let site = match (self.sites, self.wire) {
+                (1, _) | (_, Some(_)) => String::new(),
                 _ => format!(" site=s{}", node % self.sites),
             };
             let cpu = match self.has_one_cpu_each {
@@ -242,6 +286,11 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
+        for wire in &mut self.wires {
+            // One that has ended needs no end.
+            let _ = wire.kill();
+            let _ = wire.wait();
+        }
         for node in 0..self.nodes {
             ip(&["netns", "del", &self.of_node(node)]);
         }

@@ -263,6 +263,34 @@ fn slow_nodes_get_smaller_shares() {
 }
 
 #[test]
+fn where_nobody_named_the_sites_jobs_are_gathered_by_what_was_measured() {
+    for seed in 0..10 {
+        let scenario = Scenario {
+            nodes: 12,
+            sites: 2,
+            has_site_names: false,
+            messages: 10.0,
+            policy: "nts".to_owned(),
+            is_scattered: true,
+            ..Scenario::default()
+        };
+        let mut world = World::new(&scenario, seed);
+        world.run(60 * SECOND);
+        let sites: Vec<usize> = world.jobs[0]
+            .places
+            .iter()
+            .map(|node| world.nodes[*node].site)
+            .collect();
+        assert!(sites.iter().all(|site| *site == sites[0]), "seed {seed}: {sites:?}");
+        assert!(
+            world.measures.changes.len() <= 2,
+            "seed {seed}: {:?}",
+            world.measures.changes
+        );
+    }
+}
+
+#[test]
 fn a_planted_fault_is_noticed_an_eager_judge_moves_in_a_quiet_hour() {
     let mut tuning = Tuning::default();
     (

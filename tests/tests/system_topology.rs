@@ -1,14 +1,13 @@
 //! Agents that look at the network, on real clusters of nodes with networks and memory of their own: ranks that talk to each
 //! other come together, and a job stays within a site.
 
-use serde_json::Value;
 use std::time::{Duration, Instant};
 use tests::{
-    adapting::Adapting,
-    cluster::{Cluster, LIMIT},
+    adapting::{Adapting, wait_until_idle},
+    cluster::Cluster,
     network::Network,
     own_share::OwnShare,
-    skip, wait,
+    skip,
 };
 
 /// Several times as long as a decision takes.
@@ -28,15 +27,6 @@ fn two_sites(nodes: usize, cluster: &Cluster) -> Option<Network> {
         skip::cannot_run("networks of its own with a slow link need root, iproute2 and the kernel's tbf");
     }
     slow
-}
-
-/// Ranks are put where CPUs are free: by the order of nodes, once those that have just come up are done with that.
-fn wait_until_idle(cluster: &Cluster) {
-    wait::until("idle nodes", LIMIT, || {
-        let nodes = cluster.json(&["nodes"]);
-        let is_idle = |node: &Value| node["load_by_others"].as_f64().is_some_and(|load| load < 0.1);
-        nodes.as_array()?.iter().all(is_idle).then_some(())
-    });
 }
 
 #[test]

@@ -56,6 +56,11 @@ const PROGRAMS: &[Program] = &[
         malleable: true,
     },
     Program {
+        name: "pcm-wire",
+        source: "tests/programs/wire.c",
+        malleable: false,
+    },
+    Program {
         name: "pcm-pingpong",
         source: "pcm-lib/bench/pingpong.c",
         malleable: true,

@@ -195,6 +195,7 @@ mod tests {
             free_memory: 4096,
             daemon_pid: 0,
             fabric: Default::default(),
+            link: None,
         };
         let rank = RankStatus {
             rank: Rank(0),

@@ -29,6 +29,7 @@ fn look(at: f64, ranks: u32, nodes: u32) -> Look {
         free_memory: 1 << 33,
         daemon_pid: 1,
         fabric: Default::default(),
+        link: None,
     };
     let rank = |number: u32| RankStatus {
         rank: Rank(number),

@@ -44,7 +44,7 @@ pub(crate) fn event_words(event: &Event) -> String {
             format!("a change was given up while {phase}: {reason}; {then}")
         }
         EventKind::CopyWayChanged { name, way, reason } => {
-            format!("copies of checkpoints on {name} come by way of {way}: {reason}")
+            format!("data of {name} come by way of {way}: {reason}")
         }
         EventKind::Crashed { reason, verdict, .. } => format!("crashed: {reason}; {verdict}"),
         EventKind::Recovered(back) => format!(

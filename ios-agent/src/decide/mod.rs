@@ -3,6 +3,7 @@
 pub mod budget;
 pub mod judge;
 pub mod learning;
+pub mod links;
 pub mod predict;
 pub mod proposal;
 pub mod tuning;

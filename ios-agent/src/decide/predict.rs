@@ -1,6 +1,7 @@
 //! Predicts the time of an iteration after a change. An iteration takes as long as its slowest rank computes, and what
 //! is measured beyond that is communication; both are carried over to the new places. Pure.
 
+use super::links::LinkCost;
 use super::tuning::{LinkTuning, Tuning};
 use super::view::{RankView, View};
 
@@ -154,25 +155,40 @@ impl<'a> Model<'a> {
         let cost = ranks.map(|(from, rank)| {
             let of_peer = |(to, messages, bytes): &(usize, f64, f64)| {
                 let Some(place) = places.get(*to) else { return 0.0 };
-                let (us, megabytes_per_s) = self.link(places[from], *place);
-                messages * us / 1e3 + bytes / megabytes_per_s / 1e3
+                self.link(places[from], *place).of_traffic_ms(*messages, *bytes)
             };
             rank.sends.iter().map(of_peer).sum::<f64>()
         });
         cost.fold(0.0, f64::max)
     }
 
-    /// Latency and bandwidth between two nodes.
-    pub fn link(&self, a: usize, b: usize) -> (f64, f64) {
+    /// What a message between two nodes costs: as the tuning says, within the bounds of what was measured.
+    pub fn link(&self, a: usize, b: usize) -> LinkCost {
         let (one, other) = (&self.view.nodes[a], &self.view.nodes[b]);
         let links = self.links;
+        let cost = |message_us: f64, megabytes_per_s: f64| LinkCost {
+            message_us,
+            byte_us: 1.0 / megabytes_per_s,
+        };
         if a == b || one.host == other.host {
-            (links.host_us, links.host_megabytes_per_s)
-        } else if one.site == other.site {
-            (links.site_us, links.site_megabytes_per_s)
-        } else {
-            (links.far_us, links.far_megabytes_per_s)
+            // Its ranks share memory, whatever the network is like.
+            return cost(links.host_us, links.host_megabytes_per_s);
         }
+        let assumed = if one.site == other.site {
+            cost(links.site_us, links.site_megabytes_per_s)
+        } else {
+            cost(links.far_us, links.far_megabytes_per_s)
+        };
+        let daemons = cost(links.daemons_us, links.copies_megabytes_per_s);
+        self.view.links.cost(a, b, assumed, daemons)
+    }
+
+    /// Whether two nodes are of one site: of one name, and not found to be as far apart as sites are.
+    pub fn is_near(&self, a: usize, b: usize) -> bool {
+        let (one, other) = (&self.view.nodes[a], &self.view.nodes[b]);
+        // Nearer to a link within a site than to one between sites, in proportion.
+        let between = (self.links.site_us * self.links.far_us).sqrt();
+        one.site == other.site && self.link(a, b).message_us <= between
     }
 }
 

@@ -98,7 +98,7 @@ impl Default for CostTuning {
     }
 }
 
-/// Links between two ranks, by how far they are apart.
+/// Links between two ranks, by how far they are apart; what holds where nothing was measured, or no more exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkTuning {
@@ -114,6 +114,10 @@ pub struct LinkTuning {
     pub site_megabytes_per_s: f64,
     /// Bandwidth between sites.
     pub far_megabytes_per_s: f64,
+    /// What the daemons add to a measured latency at most.
+    pub daemons_us: f64,
+    /// What copies of checkpoints reach at least where no link holds them up.
+    pub copies_megabytes_per_s: f64,
 }
 
 impl Default for LinkTuning {
@@ -125,6 +129,8 @@ impl Default for LinkTuning {
             host_megabytes_per_s: 5000.0,
             site_megabytes_per_s: 1000.0,
             far_megabytes_per_s: 20.0,
+            daemons_us: 300.0,
+            copies_megabytes_per_s: 250.0,
         }
     }
 }
@@ -343,6 +349,14 @@ impl Tuning {
                 f64::MIN_POSITIVE,
                 f64::MAX,
             ),
+            (
+                "links.copies_megabytes_per_s",
+                positive,
+                links.copies_megabytes_per_s,
+                f64::MIN_POSITIVE,
+                f64::MAX,
+            ),
+            ("links.daemons_us", "0 or more", links.daemons_us, 0.0, f64::MAX),
             ("size.grow_useful_min", "from 0 to 1", size.grow_useful_min, 0.0, 1.0),
             ("steal.pause_s", positive, steal.pause_s, f64::MIN_POSITIVE, f64::MAX),
             (

@@ -1,6 +1,7 @@
 //! What a policy sees: one job, its ranks, the nodes it uses and those it could use. Values only; indices name ranks
 //! and nodes within the view.
 
+use super::links::Links;
 use pcm_proto::ids::NodeName;
 use std::collections::BTreeMap;
 
@@ -53,6 +54,8 @@ pub struct View {
     pub ranks: Vec<RankView>,
     /// The nodes it uses, then others.
     pub nodes: Vec<NodeView>,
+    /// What was measured of the links between them.
+    pub links: Links,
     /// Time of an iteration.
     pub iteration_ms: f64,
     /// Iterations that are still to come, as declared or guessed.

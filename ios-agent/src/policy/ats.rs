@@ -23,10 +23,9 @@ fn traffic_ms(model: &Model<'_>, places: &[usize]) -> f64 {
     let of_rank = |(from, rank): (usize, &crate::decide::view::RankView)| {
         let of_peer = |(to, messages, bytes): &(usize, f64, f64)| {
             let Some(place) = places.get(*to) else { return 0.0 };
-            let (us, megabytes_per_s) = model.link(places[from], *place);
             // On one node there is no network at all.
             let part = if places[from] == *place { 0.5 } else { 1.0 };
-            part * (messages * us / 1e3 + bytes / megabytes_per_s / 1e3)
+            part * model.link(places[from], *place).of_traffic_ms(*messages, *bytes)
         };
         rank.sends.iter().map(of_peer).sum::<f64>()
     };

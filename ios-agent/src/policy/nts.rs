@@ -1,4 +1,5 @@
-//! Network topology: as `cost`, but a job stays in as few sites as it can, and near thieves come first. Pure.
+//! Network topology: as `cost`, but a job stays in as few sites as it can, and near thieves come first. Nodes of one site bear
+//! its name and were not measured to be as far apart as sites are. Pure.
 
 use super::choice::Policy;
 use super::{greedy, resize};
@@ -6,38 +7,66 @@ use crate::decide::predict::Model;
 use crate::decide::proposal::{Change, Proposal};
 use crate::decide::tuning::Tuning;
 use crate::decide::view::View;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Distance first.
 #[derive(Clone, Copy, Debug)]
 pub struct Nts;
 
-fn sites(view: &View, places: impl Iterator<Item = usize>) -> usize {
-    let mut sites: Vec<&str> = places.map(|node| view.nodes[node].site.as_str()).collect();
-    sites.sort_unstable();
-    sites.dedup();
-    sites.len()
+/// The sites of a view: of each node the first one that is near it.
+struct Sites(Vec<usize>);
+
+impl Sites {
+    fn of(model: &Model<'_>) -> Self {
+        let mut firsts: Vec<usize> = Vec::new();
+        let site = |node: usize| {
+            let near = firsts.iter().copied().find(|first| model.is_near(*first, node));
+            near.unwrap_or_else(|| {
+                firsts.push(node);
+                node
+            })
+        };
+        Self((0..model.view.nodes.len()).map(site).collect())
+    }
+
+    fn count(&self, places: impl Iterator<Item = usize>) -> usize {
+        places.map(|node| self.0[node]).collect::<BTreeSet<usize>>().len()
+    }
+
+    /// The site that has most of the job's ranks; the first by name among equals, and among those of one name.
+    fn main(&self, view: &View) -> Option<usize> {
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for rank in &view.ranks {
+            *counts.entry(self.0[rank.node]).or_default() += 1;
+        }
+        let most = counts.values().copied().max()?;
+        let equals = counts.into_iter().filter(|(_, count)| *count == most);
+        equals.map(|(site, _)| site).min_by_key(|site| &view.nodes[*site].site)
+    }
 }
 
-/// The site that has most of the job's ranks; the first by name among equals.
-fn main_site(view: &View) -> Option<&str> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for rank in &view.ranks {
-        *counts.entry(view.nodes[rank.node].site.as_str()).or_default() += 1;
-    }
-    let most = counts.values().copied().max()?;
-    counts
-        .into_iter()
-        .find(|(_, count)| *count == most)
-        .map(|(site, _)| site)
+/// The rank that is farthest from a site, in words.
+fn farthest_in_words(model: &Model<'_>, site: usize) -> String {
+    let us = |node: usize| model.link(site, node).message_us;
+    let places = model.view.ranks.iter().map(|rank| rank.node);
+    let Some(far) = places.max_by(|a, b| us(*a).total_cmp(&us(*b))) else {
+        return String::new();
+    };
+    let name = |node: usize| &model.view.nodes[node].name;
+    let known = if model.view.links.is_measured(site, far) {
+        "as measured"
+    } else {
+        "as assumed"
+    };
+    format!("{:.2} ms from {} to {} {known}", us(far) / 1e3, name(site), name(far))
 }
 
 /// Brings ranks of other sites to the main one.
-fn gather(view: &View, model: &Model<'_>) -> Option<Proposal> {
-    let main = main_site(view)?;
+fn gather(view: &View, model: &Model<'_>, sites: &Sites) -> Option<Proposal> {
+    let main = sites.main(view)?;
     let mut places = view.places();
     for rank in 0..places.len() {
-        if view.nodes[places[rank]].site == main {
+        if sites.0[places[rank]] == main {
             continue;
         }
         let arrived = |node: usize| {
@@ -47,7 +76,7 @@ fn gather(view: &View, model: &Model<'_>) -> Option<Proposal> {
                 .filter(|(to, rank)| **to == node && rank.node != node)
                 .count()
         };
-        let at_home = |node: &usize| view.nodes[*node].site == main && greedy::has_room(view, *node, arrived(*node));
+        let at_home = |node: &usize| sites.0[*node] == main && greedy::has_room(view, *node, arrived(*node));
         let candidates = (0..view.nodes.len()).filter(at_home);
         let time = |node: &usize| {
             let mut trial = places.clone();
@@ -61,8 +90,9 @@ fn gather(view: &View, model: &Model<'_>) -> Option<Proposal> {
         &places,
         model.after(&places),
         format!(
-            "the job is spread over {} sites",
-            sites(view, view.places().into_iter())
+            "the job is spread over {} sites, {}",
+            sites.count(view.places().into_iter()),
+            farthest_in_words(model, main)
         ),
     )
 }
@@ -74,7 +104,8 @@ impl Policy for Nts {
 
     fn propose(&self, view: &View, tuning: &Tuning, _: u64) -> Vec<Proposal> {
         let model = Model::new(view, tuning);
-        let now = sites(view, view.places().into_iter());
+        let sites = Sites::of(&model);
+        let now = sites.count(view.places().into_iter());
         // A placement over more sites counts as if it gained that much less.
         let far = |time: f64, then: usize| {
             if then > now {
@@ -83,18 +114,16 @@ impl Policy for Nts {
                 time
             }
         };
-        let is_near = |node: usize| {
-            let site = &view.nodes[node].site;
-            view.ranks.iter().any(|rank| view.nodes[rank.node].site == *site)
-        };
+        let used: BTreeSet<usize> = view.ranks.iter().map(|rank| sites.0[rank.node]).collect();
+        let is_near = |node: usize| used.contains(&sites.0[node]);
         let mut proposals: Vec<Proposal> = resize::propose_near(view, tuning, &is_near);
         for proposal in &mut proposals {
             if let Change::Expand(nodes) = &proposal.change {
-                let then = sites(view, view.places().into_iter().chain(nodes.iter().copied()));
+                let then = sites.count(view.places().into_iter().chain(nodes.iter().copied()));
                 proposal.then_ms = far(proposal.then_ms, then);
             }
         }
-        let time = |places: &[usize]| far(model.after(places), sites(view, places.iter().copied()));
+        let time = |places: &[usize]| far(model.after(places), sites.count(places.iter().copied()));
         if let Some((places, then_ms)) = greedy::relieve(&model, &|_, _| true, &time) {
             proposals.extend(greedy::migration(
                 view,
@@ -103,7 +132,7 @@ impl Policy for Nts {
                 greedy::slowest_in_words(view),
             ));
         }
-        proposals.extend(gather(view, &model));
+        proposals.extend(gather(view, &model, &sites));
         proposals
     }
 }

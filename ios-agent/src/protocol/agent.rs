@@ -13,6 +13,7 @@ use pcm_proto::agent::{
     AgentToAgent, JobSample, Need, Neighbour, OfferNumber, PartReport, ProposalOutcome, RankReport, Resources,
 };
 use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::link::{LINKS_OF_JOB_MAX, LinkMeasured};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ const OWN_MESSAGES_MAX: usize = 1000;
 pub struct Agent {
     own: Resources,
     near: Vec<Neighbour>,
+    links: Vec<LinkMeasured>,
     own_jobs: BTreeMap<JobId, u32>,
     leaders: BTreeMap<JobId, NodeName>,
     led: BTreeMap<JobId, LedJob>,
@@ -52,6 +54,7 @@ impl Agent {
             count: draw.number() >> 16,
             own,
             near: Vec::new(),
+            links: Vec::new(),
             own_jobs: BTreeMap::new(),
             leaders: BTreeMap::new(),
             led: BTreeMap::new(),
@@ -71,6 +74,28 @@ impl Agent {
     /// Other nodes to talk to.
     pub fn on_neighbours(&mut self, near: Vec<Neighbour>) {
         self.near = near.into_iter().filter(|near| near.node != self.own.node).collect();
+    }
+
+    /// What was measured of the links from this node.
+    pub fn on_links(&mut self, links: Vec<LinkMeasured>) {
+        self.links = links;
+    }
+
+    /// Nodes whose links this one would know: those that its jobs could go to.
+    pub fn asks_about(&self) -> Vec<NodeName> {
+        let thieves = self.known.thieves().filter(|_| !self.led.is_empty());
+        thieves.map(|thief| thief.node.clone()).collect()
+    }
+
+    /// The links that the leader of a job is told of: all if it is here, else that to it and as many more as matter.
+    fn links_for(&self, leader: &NodeName) -> Vec<LinkMeasured> {
+        if *leader == self.own.node {
+            return self.links.clone();
+        }
+        let mut links = self.links.clone();
+        links.sort_by_key(|link| link.node != *leader);
+        links.truncate(LINKS_OF_JOB_MAX);
+        links
     }
 
     /// How the node and its parts of jobs are now. Jobs that are not named have left.
@@ -103,6 +128,7 @@ impl Agent {
                 epoch: job.epoch,
                 node: node.clone(),
                 ranks,
+                links: self.links_for(&leader),
             };
             if is_here {
                 if let Some(led) = self.led.get_mut(&job.job) {

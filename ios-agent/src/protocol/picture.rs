@@ -3,6 +3,7 @@
 use super::known::Known;
 use super::reporting;
 use crate::decide::learning::Learning;
+use crate::decide::links::Links;
 use crate::decide::view::{NodeView, RankView, View};
 use pcm_core::moment::Moment;
 use pcm_proto::agent::{JobSample, PartReport, RankReport, Resources};
@@ -81,6 +82,9 @@ impl Picture {
         }
         tell_siblings_from_owners(&mut nodes);
         level_speeds(&mut nodes);
+        let names: Vec<&NodeName> = nodes.iter().map(|node| &node.name).collect();
+        let told = parts.iter().map(|part| (&part.node.node, part.links.as_slice()));
+        let links = Links::of(&names, &job.coordinator, told);
         let mut times: Vec<f64> = reports
             .iter()
             .map(|rank| rank.iteration_ms)
@@ -91,6 +95,7 @@ impl Picture {
         Some(View {
             ranks,
             nodes,
+            links,
             iteration_ms,
             remaining: remaining(&reports),
             min: job.min as usize,
@@ -203,6 +208,7 @@ mod tests {
             epoch: Epoch(0),
             node: of,
             ranks,
+            links: Vec::new(),
         }
     }
 

@@ -6,8 +6,10 @@
     reason = "each test target uses its part"
 )]
 
+use ios_agent::decide::links::Links;
 use ios_agent::decide::view::{NodeView, RankView, View};
 use pcm_proto::ids::NodeName;
+use pcm_proto::link::LinkMeasured;
 use std::collections::BTreeMap;
 
 pub fn name(name: &str) -> NodeName {
@@ -58,5 +60,19 @@ pub fn view(mut nodes: Vec<NodeView>, ranks: Vec<RankView>) -> View {
         measured_sizes: BTreeMap::new(),
         ranks,
         nodes,
+        links: Links::default(),
     }
+}
+
+/// A view whose first node leads and measured these latencies to the nodes after it.
+pub fn measured(mut view: View, latencies_us: &[Option<f64>]) -> View {
+    let names: Vec<&NodeName> = view.nodes.iter().map(|node| &node.name).collect();
+    let link = |(latency_us, node): (&Option<f64>, &&NodeName)| LinkMeasured {
+        node: (*node).clone(),
+        latency_us: *latency_us,
+        megabytes_per_s: None,
+    };
+    let told: Vec<LinkMeasured> = latencies_us.iter().zip(&names[1..]).map(link).collect();
+    view.links = Links::of(&names, names[0], [(names[0], told.as_slice())].into_iter());
+    view
 }

@@ -157,7 +157,7 @@ impl Daemon {
                 own.load_by_others = profile.load_by_others;
                 own.free_memory = profile.free_memory;
             }
-            AgentToDaemon::Sample => self.on_agent_samples(),
+            AgentToDaemon::Sample { about } => self.on_agent_samples(&about),
             AgentToDaemon::Tell { to, message } => self.on_agent_tells(&to, message),
             AgentToDaemon::Propose {
                 number,

@@ -87,14 +87,16 @@ impl Default for Talk {
 }
 
 impl Daemon {
-    /// The agent asks what the pages show.
-    pub(super) fn on_agent_samples(&mut self) {
+    /// The agent asks what the pages show, and what the links to its jobs' nodes and these are like.
+    pub(super) fn on_agent_samples(&mut self, about: &[NodeName]) {
         self.tell_agent_neighbours();
         let now = clock_gettime(ClockId::Monotonic);
         let jobs: Vec<JobSample> = self.parts.keys().filter_map(|job| self.job_sample(*job)).collect();
+        let links = self.links_for_agent(about);
         self.agent.tell(&DaemonToAgent::Samples {
             at_ns: now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64,
             jobs,
+            links,
         });
     }
 

@@ -36,6 +36,8 @@ pub(super) enum Purpose {
     DrainFiles { job: JobId },
     /// A program wants another number of ranks.
     Wish { job: JobId },
+    /// Nothing but how long it takes.
+    Measure { since: Instant },
     /// One of many answers.
     Gather(u64),
 }
@@ -184,6 +186,7 @@ impl Daemon {
                     },
                 );
             }
+            (Purpose::Measure { since }, Answer::Pong { .. }) => self.measure_answer(node, since),
             (Purpose::Run { from, spec }, Answer::JobNumber(job)) => {
                 self.heard_of(job);
                 self.accept(from, *spec, job);
@@ -236,6 +239,7 @@ impl Daemon {
             Purpose::DrainCheckpoint { job } => self.on_drain_checkpoint(job, None),
             Purpose::DrainFiles { job } => self.on_drain_files(job, None),
             Purpose::Wish { job } => Self::on_wish_answer(job, None),
+            Purpose::Measure { .. } => {}
             Purpose::Gather(gather) => self.on_gathered(gather, node, None),
         }
     }

@@ -1,24 +1,25 @@
 //! Bulk transfers of the daemon, in a thread of its own and of low priority: no message waits for the sealing of a gigabyte.
-//! Offers memory, and writes parts into memory that others offer. Every transfer ends: when it is whole, when no block came
+//! Offers memory, and writes images into memory that others offer. Every transfer ends: when it is whole, when no block came
 //! for a while, when its deadline passed, or when whoever ordered it lets go of it.
 
-use super::beside::{NICENESS, beside};
+use super::arrivals::CameTogether;
+use super::beside::NICENESS;
 use super::bulk_ends::{Addresses, End, Ends, RdmaWish};
 use super::event::Event;
-use super::image_sums;
-use super::kept::PartKey;
+use super::images::ImageKey;
 use super::memory::Memory;
+use pcm_core::parked::BlockSet;
 use pcm_fabric::ClusterKey;
-use pcm_fabric::bulk::RegionToken;
-use pcm_proto::checkpoint::PartTally;
+use pcm_fabric::bulk::{Ledger, RegionToken, wire::BLOCK_LENGTH};
 use pcm_proto::fabric::BulkAddress;
 use pcm_proto::handshake::Identity;
 use pcm_proto::ids::NodeName;
+use pcm_proto::parked::BLOCK_BYTES;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -44,10 +45,11 @@ pub(super) struct Wanted {
 
 enum Order {
     Receive {
-        key: PartKey,
+        key: ImageKey,
         attempt: u64,
         over: End,
         memory: Memory,
+        lacks: BlockSet,
         unwanted: oneshot::Receiver<()>,
     },
     Put {
@@ -110,18 +112,25 @@ impl Bulk {
         }
     }
 
-    /// Offers memory for a part; what comes of it are the events `PartOffered` and `PartCopied`.
-    pub(super) fn receive(&self, key: PartKey, attempt: u64, over: End, memory: Memory) -> io::Result<Wanted> {
+    /// Offers memory of an image for what it lacks; what comes of it are the events `ImageOffered` and `ImageCame`.
+    pub(super) fn receive(
+        &self,
+        (key, attempt): (ImageKey, u64),
+        over: End,
+        memory: Memory,
+        lacks: BlockSet,
+    ) -> io::Result<Wanted> {
         self.order(|unwanted| Order::Receive {
             key,
             attempt,
             over,
             memory,
+            lacks,
             unwanted,
         })
     }
 
-    /// Writes a part into a region that a host offers; what comes of it is the event `PartPut`.
+    /// Writes an image into a region that a host offers; what comes of it is the event `ImagePut`.
     pub(super) fn put(
         &self,
         number: u64,
@@ -171,14 +180,15 @@ async fn carry_out(order: Order, ends: Ends, events: mpsc::Sender<Event>) {
             attempt,
             over,
             memory,
+            lacks,
             unwanted,
         } => {
             let told = (key, attempt, &events);
-            let copied = tokio::select! {
-                copied = receive(&ends, over, memory, told) => copied,
+            let came = tokio::select! {
+                came = receive(&ends, over, (memory, lacks), told) => came,
                 _ = unwanted => return,
             };
-            let _ = events.send(Event::PartCopied { key, attempt, copied }).await;
+            let _ = events.send(Event::ImageCame { key, attempt, came }).await;
         }
         Order::Put {
             number,
@@ -192,7 +202,7 @@ async fn carry_out(order: Order, ends: Ends, events: mpsc::Sender<Event>) {
                 outcome = put(&ends, (&host, at), region, memory) => outcome,
                 _ = unwanted => Err("it is not wanted any more".to_owned()),
             };
-            let _ = events.send(Event::PartPut { number, outcome }).await;
+            let _ = events.send(Event::ImagePut { number, outcome }).await;
         }
     }
 }
@@ -200,52 +210,83 @@ async fn carry_out(order: Order, ends: Ends, events: mpsc::Sender<Event>) {
 async fn receive(
     ends: &Ends,
     over: End,
-    memory: Memory,
-    (key, attempt, events): (PartKey, u64, &mpsc::Sender<Event>),
-) -> io::Result<(Memory, PartTally)> {
-    let (file, map) = memory.open()?;
-    let offer = ends.offer(over, map)?;
+    (memory, lacks): (Memory, BlockSet),
+    (key, attempt, events): (ImageKey, u64, &mpsc::Sender<Event>),
+) -> CameTogether {
+    let failed = |memory, error| CameTogether {
+        memory,
+        outcome: Err(error),
+    };
+    let ranges = lacks.runs().map(|run| {
+        let end = run.first.saturating_add(run.count).saturating_mul(BLOCK_BYTES);
+        run.first.saturating_mul(BLOCK_BYTES)..end
+    });
+    let there = Ledger::lacking(memory.bytes(), ranges);
+    let offered = memory.open().and_then(|(file, map)| {
+        let there = there.ok_or_else(|| io::Error::other("it is longer than a region may be"))?;
+        Ok((file, ends.offer(over, map, there)?))
+    });
+    let (file, offer) = match offered {
+        Ok(offered) => offered,
+        Err(error) => return failed(None, error),
+    };
     let region = offer.token().0;
-    let _ = events.send(Event::PartOffered { key, attempt, region }).await;
-    let whole = offer.filled_as_it_comes(PATIENCE).await;
-    let whole = whole.ok_or_else(|| io::Error::other(format!("nothing came for {} s", PATIENCE.as_secs())))?;
-    let memory = Memory::opened(file, whole).ok_or(io::ErrorKind::InvalidData)?;
-    beside(move || image_sums::verify(&memory).map(|tally| (memory, tally))).await
+    let _ = events.send(Event::ImageOffered { key, attempt, region }).await;
+    match offer.filled_as_it_comes(PATIENCE).await {
+        Ok(whole) => CameTogether {
+            memory: Memory::opened(file, whole),
+            outcome: Ok(None),
+        },
+        Err(given_back) => {
+            let memory = given_back.and_then(|map| Memory::opened(file, map));
+            let silence = format!("nothing came for {} s", PATIENCE.as_secs());
+            failed(memory, io::Error::other(silence))
+        }
+    }
 }
 
-async fn put(ends: &Ends, to: (&str, BulkAddress), region: RegionToken, memory: Arc<Memory>) -> Result<(), String> {
+/// Says how many bytes were sent.
+async fn put(ends: &Ends, to: (&str, BulkAddress), region: RegionToken, memory: Arc<Memory>) -> Result<u64, String> {
     memory.read().map_err(|error| error.to_string())?;
-    let deadline = PUT_MAX + Duration::from_secs(memory.bytes() / RATE_MIN);
+    let bytes = memory.bytes();
+    let deadline = PUT_MAX + Duration::from_secs(bytes / RATE_MIN);
     let report = ends.put(to, region, memory, deadline).await?;
     if report.reconnects > 0 {
-        tracing::debug!(
-            ?report,
-            "a copy of a checkpoint went on after its connection had broken"
-        );
+        tracing::debug!(?report, "an image went on after its connection had broken");
     }
-    Ok(())
+    Ok((report.blocks_sent * BLOCK_LENGTH as u64).min(bytes))
 }
 
-/// A part that is being written to another node.
+/// An image that is being written to another node.
 #[derive(Debug)]
 pub(super) struct Put {
     pub(super) number: u64,
     pub(super) node: NodeName,
-    pub(super) key: PartKey,
+    pub(super) key: ImageKey,
     pub(super) region: [u8; 16],
+    /// Over what, and since when.
+    pub(super) over: BulkAddress,
+    pub(super) since: Instant,
     pub(super) _wanted: Wanted,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::image_sums::tests::image;
+    use super::super::image_sums::{self, tests::image};
     use super::*;
     use pcm_proto::handshake::Role;
     use pcm_proto::ids::{CheckpointId, JobId, Rank};
-    use pcm_proto::parked::BLOCK_BYTES;
+    use pcm_proto::image::ImageName;
+    use pcm_proto::parked::BlockRun;
     use std::net::Ipv4Addr;
 
-    const KEY: PartKey = (JobId(1), CheckpointId(2), Rank(3));
+    const KEY: ImageKey = ImageKey {
+        job: JobId(1),
+        name: ImageName::Part {
+            id: CheckpointId(2),
+            rank: Rank(3),
+        },
+    };
 
     const LIMIT: Duration = Duration::from_secs(30);
 
@@ -268,72 +309,63 @@ mod tests {
         ("127.0.0.1".to_owned(), bulk.address(End::Tcp).unwrap())
     }
 
+    /// Offers memory of this length for all of it but its first block.
+    fn receive(bulk: &Bulk, attempt: u64, over: End, bytes: u64) -> Wanted {
+        let (mut rest, blocks) = (BlockSet::default(), bytes.div_ceil(BLOCK_BYTES));
+        let all = BlockRun {
+            first: 1,
+            count: blocks,
+        };
+        rest.insert_missing(all, blocks, &BlockSet::default(), &BlockSet::default());
+        let memory = Memory::with_holes(bytes).unwrap();
+        bulk.receive((KEY, attempt), over, memory, rest).unwrap()
+    }
+
     async fn offered(heard: &mut mpsc::Receiver<Event>) -> [u8; 16] {
         match next(heard).await {
-            Event::PartOffered { key: KEY, region, .. } => region,
+            Event::ImageOffered { key: KEY, region, .. } => region,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn came(heard: &mut mpsc::Receiver<Event>) -> (u64, CameTogether) {
+        match next(heard).await {
+            Event::ImageCame { attempt, came, .. } => (attempt, came),
             other => panic!("{other:?}"),
         }
     }
 
     #[tokio::test]
-    async fn a_part_is_written_into_memory_on_offer_and_verified() {
+    async fn an_image_is_written_into_memory_on_offer() {
         let ((from, mut from_heard), (to, mut to_heard)) = (end().await, end().await);
         let part = image(40 * BLOCK_BYTES + 7);
-        let tally = image_sums::complete(&part).unwrap();
+        image_sums::complete(&part).unwrap();
         let part = Arc::new(part);
-        let _wanted = to
-            .receive(KEY, 5, End::Tcp, Memory::new(part.bytes()).unwrap())
-            .unwrap();
+        let _wanted = receive(&to, 5, End::Tcp, part.bytes());
         let region = offered(&mut to_heard).await;
         let _putting = from.put(9, there(&to), region, Arc::clone(&part)).unwrap();
-        let Event::PartCopied {
-            attempt: 5,
-            copied: Ok((copy, copied)),
-            ..
-        } = next(&mut to_heard).await
-        else {
-            panic!("it is whole");
-        };
-        assert_eq!(copied, tally);
-        assert!(copy.read().unwrap() == part.read().unwrap());
+        let (attempt, came) = came(&mut to_heard).await;
+        assert!(attempt == 5 && matches!(came.outcome, Ok(None)), "{came:?}");
+        assert!(came.memory.unwrap().read().unwrap() == part.read().unwrap());
         let put = next(&mut from_heard).await;
-        assert!(
-            matches!(
-                put,
-                Event::PartPut {
-                    number: 9,
-                    outcome: Ok(())
-                }
-            ),
-            "{put:?}"
-        );
+        let (number, outcome) = match put {
+            Event::ImagePut { number, outcome } => (number, outcome),
+            other => panic!("{other:?}"),
+        };
+        // Units of which it lacks anything come whole.
+        assert_eq!((number, outcome), (9, Ok(part.bytes())));
     }
 
     #[tokio::test]
-    async fn a_part_that_is_damaged_is_no_copy() {
-        let ((from, _heard), (to, mut to_heard)) = (end().await, end().await);
-        let part = Arc::new(image(BLOCK_BYTES + 9));
-        let _wanted = to
-            .receive(KEY, 5, End::Tcp, Memory::new(part.bytes()).unwrap())
-            .unwrap();
-        let region = offered(&mut to_heard).await;
-        let _putting = from.put(9, there(&to), region, part).unwrap();
-        let copied = next(&mut to_heard).await;
-        assert!(matches!(copied, Event::PartCopied { copied: Err(_), .. }), "{copied:?}");
-    }
-
-    #[tokio::test]
-    async fn an_offer_that_nobody_takes_or_wants_is_withdrawn() {
+    async fn an_offer_that_nobody_wants_any_more_is_withdrawn_and_one_that_nobody_takes_gives_its_memory_back() {
         let ((from, mut from_heard), (to, mut to_heard)) = (end().await, end().await);
         let part = Arc::new(image(BLOCK_BYTES + 9));
-        let wanted = to
-            .receive(KEY, 5, End::Tcp, Memory::new(part.bytes()).unwrap())
-            .unwrap();
+        let wanted = receive(&to, 5, End::Tcp, part.bytes());
         let region = offered(&mut to_heard).await;
         drop(wanted);
         let refused = loop {
             let _putting = from.put(9, there(&to), region, Arc::clone(&part)).unwrap();
-            if let Event::PartPut {
+            if let Event::ImagePut {
                 outcome: Err(reason), ..
             } = next(&mut from_heard).await
             {
@@ -341,33 +373,19 @@ mod tests {
             }
         };
         assert!(refused.contains("does not offer"), "{refused}");
-        let _wanted = to
-            .receive(KEY, 6, End::Tcp, Memory::new(part.bytes()).unwrap())
-            .unwrap();
+        let _wanted = receive(&to, 6, End::Tcp, part.bytes());
         offered(&mut to_heard).await;
-        let copied = next(&mut to_heard).await;
-        assert!(
-            matches!(
-                copied,
-                Event::PartCopied {
-                    attempt: 6,
-                    copied: Err(_),
-                    ..
-                }
-            ),
-            "{copied:?}"
-        );
+        let (attempt, came) = came(&mut to_heard).await;
+        assert!(attempt == 6 && came.outcome.is_err(), "{came:?}");
+        assert_eq!(came.memory.unwrap().bytes(), part.bytes());
     }
 
     #[tokio::test]
     async fn where_there_is_no_device_it_is_said_why_and_nothing_is_offered_on_one() {
         let (end, mut heard) = end().await;
         assert_eq!(end.address(End::Rdma), Err("it is not tried here"));
-        let _wanted = end.receive(KEY, 1, End::Rdma, Memory::new(9).unwrap()).unwrap();
-        let copied = next(&mut heard).await;
-        let Event::PartCopied { copied: Err(error), .. } = copied else {
-            panic!("{copied:?}")
-        };
-        assert_eq!(error.to_string(), "it is not tried here");
+        let _wanted = receive(&end, 1, End::Rdma, 2 * BLOCK_BYTES);
+        let (_, came) = came(&mut heard).await;
+        assert_eq!(came.outcome.unwrap_err().to_string(), "it is not tried here");
     }
 }

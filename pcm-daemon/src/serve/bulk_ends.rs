@@ -2,7 +2,9 @@
 //! not forbid it. Chooses nothing.
 
 use super::memory::Memory;
-use pcm_fabric::bulk::{BulkService as _, Offer, Protection, PutError, PutReport, RegionMemory, RegionToken, TcpBulk};
+use pcm_fabric::bulk::{
+    BulkService as _, Ledger, Offer, Protection, PutError, PutReport, RegionMemory, RegionToken, TcpBulk,
+};
 use pcm_fabric::datagram::key_epoch;
 use pcm_fabric::infiniband::{self, RcBulk};
 use pcm_fabric::{ClusterKey, Limits};
@@ -92,11 +94,11 @@ impl Ends {
         }
     }
 
-    /// Offers memory.
-    pub(super) fn offer(&self, end: End, memory: impl Into<RegionMemory>) -> io::Result<Offer> {
+    /// Offers memory for what a ledger of it lacks.
+    pub(super) fn offer(&self, end: End, memory: impl Into<RegionMemory>, there: Ledger) -> io::Result<Offer> {
         let offer = match (end, &self.rdma) {
-            (End::Tcp, _) => self.tcp.offer(memory),
-            (End::Rdma, Ok(rdma)) => rdma.offer(memory),
+            (End::Tcp, _) => self.tcp.offer_rest(memory, there),
+            (End::Rdma, Ok(rdma)) => rdma.offer_rest(memory, there),
             (End::Rdma, Err(why)) => return Err(io::Error::other(why.clone())),
         };
         offer.ok_or_else(|| io::Error::other("too much is on offer"))

@@ -6,6 +6,7 @@ use super::checkpoints::Leading;
 use super::control::Requester;
 use super::daemon::Daemon;
 use super::event::LinkId;
+use super::images::ImageKey;
 use super::job_output::JobOutput;
 use super::job_stdin::JobStdin;
 use super::journal::Record;
@@ -362,6 +363,7 @@ impl Daemon {
     pub(super) fn on_job_message(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
         match message {
             JobMessage::Output(piece) => self.on_output_piece(job, node, piece),
+            JobMessage::Image { name, message } => self.on_image_message(ImageKey { job, name }, node, message),
             JobMessage::Checkpoint(message) => self.on_checkpoint_message(job, node, *message),
             JobMessage::Will { heirs, bytes } => self.on_will(job, node, heirs, bytes),
             JobMessage::Hosts(hosts) => self.nodes.note_hosts(hosts),

@@ -1,4 +1,4 @@
-//! Which way a copy of a part takes from the node that has it, and who is told. Never copies.
+//! Which way an image takes from the node that has it, and who is told. Never moves one.
 
 use super::bulk_ends::End;
 use super::daemon::Daemon;
@@ -107,14 +107,14 @@ fn best(known: Known) -> (Way, &'static str) {
 }
 
 impl Daemon {
-    /// The best way for copies from a node, and why it is none better.
+    /// The best way for images from a node, and why it is none better.
     pub(super) fn copy_way(&self, from: &NodeName) -> (Way, &'static str) {
-        let AllowedWays(allowed) = self.kept.allowed;
+        let AllowedWays(allowed) = self.images.allowed;
         best(Known {
             is_same_host: self.nodes.host(from) == self.nodes.own().host,
             allowed,
             rdma: self.may_rdma(from),
-            bulk: match self.kept.bulk {
+            bulk: match self.images.bulk {
                 None => Err("no port for bulk transfers could be opened"),
                 Some(_) if self.has_failed(from, Way::Bulk) => Err("bulk transfers from there failed lately"),
                 Some(_) => Ok(()),
@@ -123,7 +123,7 @@ impl Daemon {
     }
 
     fn may_rdma(&self, from: &NodeName) -> Result<(), Option<&'static str>> {
-        let bulk = self.kept.bulk.as_ref();
+        let bulk = self.images.bulk.as_ref();
         if bulk.is_none_or(|bulk| bulk.address(End::Rdma).is_err()) {
             return Err(None);
         }
@@ -138,23 +138,23 @@ impl Daemon {
     }
 
     fn has_failed(&self, from: &NodeName, way: Way) -> bool {
-        let failed = self.kept.failed_ways.get(&(from.clone(), way));
+        let failed = self.images.failed_ways.get(&(from.clone(), way));
         failed.is_some_and(|at| at.elapsed() < AGAIN)
     }
 
     /// A transfer from there did not work.
     pub(super) fn note_failed_way(&mut self, from: NodeName, way: Way) {
         if way.end().is_some() {
-            self.kept.failed_ways.insert((from, way), Instant::now());
+            self.images.failed_ways.insert((from, way), Instant::now());
         }
     }
 
     /// Its device is heard again: it is worth a try.
     pub(super) fn on_rdma_heard(&mut self, from: &NodeName) {
-        self.kept.failed_ways.remove(&(from.clone(), Way::Rdma));
+        self.images.failed_ways.remove(&(from.clone(), Way::Rdma));
     }
 
-    /// The ways that copies take from the other nodes as things stand.
+    /// The ways that images take from the other nodes as things stand.
     pub(super) fn copy_ways_in_use(&self) -> String {
         let nodes = self.nodes.reachable();
         let ways: BTreeSet<Way> = nodes.iter().map(|node| self.copy_way(node).0).collect();
@@ -164,11 +164,11 @@ impl Daemon {
 
     /// Why copies do not come over InfiniBand or RoCE, where datagrams do.
     pub(super) fn why_not_rdma_copies(&self) -> Vec<String> {
-        let bulk = self.kept.bulk.as_ref();
+        let bulk = self.images.bulk.as_ref();
         match bulk.map(|bulk| bulk.address(End::Rdma)) {
             Some(Err(why)) if self.peers.datagrams.ud_address().is_some() => vec![format!("rdma for copies: {why}")],
             Some(Ok(_)) => {
-                let failed = self.kept.failed_ways.iter();
+                let failed = self.images.failed_ways.iter();
                 let failed = failed.filter(|((_, way), at)| *way == Way::Rdma && at.elapsed() < AGAIN);
                 let why = |((node, _), _): (&(NodeName, Way), &Instant)| {
                     format!("rdma for copies from {node}: a transfer failed lately")
@@ -179,9 +179,9 @@ impl Daemon {
         }
     }
 
-    /// A copy came; who looks at the events sees when others come another way.
+    /// An image came; who looks at the events sees when others come another way.
     pub(super) fn note_copy_way(&mut self, (job, epoch): (JobId, Epoch), from: &NodeName, way: Way, reason: &str) {
-        if self.kept.ways.insert((job, from.clone()), way) == Some(way) {
+        if self.images.ways.insert((job, from.clone()), way) == Some(way) {
             return;
         }
         let changed = EventKind::CopyWayChanged {
@@ -194,7 +194,7 @@ impl Daemon {
 
     pub(super) fn forget_ways(&mut self, job: JobId) {
         if !self.parts.contains_key(&job) {
-            self.kept.ways.retain(|(of, _), _| *of != job);
+            self.images.ways.retain(|(of, _), _| *of != job);
         }
     }
 }

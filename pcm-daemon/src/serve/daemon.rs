@@ -9,9 +9,11 @@ use super::coordinating::Coordinated;
 use super::drain::Draining;
 use super::event::{Event, LinkId};
 use super::event_log::EventLog;
+use super::images::Images;
 use super::journal::{Journal, Record};
 use super::keeper_orders::KeeperOrders;
 use super::kept::KeptParts;
+use super::links::Links;
 use super::logs::{LogLevels, node_dir};
 use super::methods::MethodBook;
 use super::nodes::Nodes;
@@ -69,9 +71,11 @@ pub(super) struct Daemon {
     pub(super) jobs: BTreeMap<JobId, Coordinated>,
     pub(super) parts: BTreeMap<JobId, Part>,
     pub(super) parked: Parked,
+    pub(super) images: Images,
     pub(super) kept: KeptParts,
     pub(super) wills: Wills,
     pub(super) sight: Sight,
+    pub(super) links: Links,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
     pub(super) closed: VecDeque<JobId>,
@@ -141,9 +145,11 @@ impl Daemon {
             jobs: BTreeMap::new(),
             parts: BTreeMap::new(),
             parked: Parked::default(),
+            images: Images::default(),
             kept: KeptParts::default(),
             wills: Wills::default(),
             sight: Sight::default(),
+            links: Links::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
             closed: VecDeque::new(),
@@ -202,11 +208,11 @@ impl Daemon {
             Event::Printed { job, output } => self.on_printed(job, output),
             Event::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
             Event::Summed { key, id, tally } => self.on_summed(key, id, tally),
-            Event::PartWanted { key, lend } => self.on_part_wanted(key, lend),
-            Event::PartLent { key, attempt, lent } => self.on_part_lent(key, attempt, lent),
-            Event::PartCopied { key, attempt, copied } => self.on_part_copied(key, attempt, copied),
-            Event::PartOffered { key, attempt, region } => self.on_part_offered(key, attempt, region),
-            Event::PartPut { number, outcome } => self.on_part_put(number, outcome),
+            Event::ImageWanted { key, lend } => self.on_image_wanted(key, lend),
+            Event::ImageLent { key, attempt, lent } => self.on_image_lent(key, attempt, lent),
+            Event::ImageOffered { key, attempt, region } => self.on_image_offered(key, attempt, region),
+            Event::ImageCame { key, attempt, came } => self.on_image_came(key, attempt, came),
+            Event::ImagePut { number, outcome } => self.on_image_put(number, outcome),
             Event::Notice => self.on_notice(),
             Event::Boot(fact) => self.on_boot(fact),
             Event::Filed { job, pieces } => self.on_filed(job, pieces),
@@ -230,9 +236,8 @@ impl Daemon {
             Timer::Redial(node) => self.on_redial(&node),
             Timer::Drain => self.drain_next(),
             Timer::Leave => self.leave_when_safe(),
-            Timer::Parked => self.on_parked_timer(),
             Timer::LastWords(key) => self.on_last_words(key),
-            Timer::Copies => self.on_copies_timer(),
+            Timer::Images => self.on_images_timer(),
             Timer::Checkpoint(job) => self.on_checkpoint_timer(job),
             Timer::CheckpointAsked(job, number) => self.on_checkpoint_asked_timer(job, number),
             Timer::Ahead(key) => self.on_ahead_timer(key),

@@ -90,6 +90,8 @@ pub(super) struct Sent {
     /// The message, where its sender did not keep it.
     pub(super) message: Option<Box<DaemonToDaemon>>,
     pub(super) outcome: Result<(), ExchangeError>,
+    /// Until that was known.
+    pub(super) took: Duration,
 }
 
 /// Whether InfiniBand or RoCE leads to a node.
@@ -404,6 +406,7 @@ impl Datagrams {
         };
         let (carriers, events, node) = (self.carriers.clone(), self.events.clone(), node.clone());
         tokio::spawn(async move {
+            let since = Instant::now();
             let outcome = carriers.exchange(to, bytes, within).await;
             let sent = Sent {
                 node,
@@ -411,6 +414,7 @@ impl Datagrams {
                 number,
                 message,
                 outcome,
+                took: since.elapsed(),
             };
             let _ = events.send(Event::DatagramSent(Box::new(sent))).await;
         });

@@ -1,9 +1,10 @@
 //! Everything that can happen to the daemon. One event is handled at a time, to its end.
 
+use super::arrivals::CameTogether;
 use super::boot::BootFact;
 use super::carriers::Carrier;
 use super::datagrams::Sent;
-use super::kept::PartKey;
+use super::images::ImageKey;
 use super::memory::Memory;
 use crate::keeper_link::FromKeeper;
 use crate::rank::{Output, RankEvent};
@@ -78,31 +79,31 @@ pub(super) enum Event {
         id: CheckpointId,
         tally: std::io::Result<PartTally>,
     },
-    /// Another daemon of this host wants to copy a part of a checkpoint.
-    PartWanted {
-        key: PartKey,
+    /// Another daemon of this host wants to read an image.
+    ImageWanted {
+        key: ImageKey,
         lend: oneshot::Sender<Option<Arc<Memory>>>,
     },
-    /// Another daemon of this host lends a part, or does not.
-    PartLent {
-        key: PartKey,
+    /// Another daemon of this host lends an image, or does not.
+    ImageLent {
+        key: ImageKey,
         attempt: u64,
         lent: std::io::Result<Memory>,
     },
-    /// What was lent is copied and verified, or is no good.
-    PartCopied {
-        key: PartKey,
-        attempt: u64,
-        copied: std::io::Result<(Memory, PartTally)>,
-    },
-    /// Memory for a copy of a part is on offer.
-    PartOffered {
-        key: PartKey,
+    /// Memory for an image is on offer.
+    ImageOffered {
+        key: ImageKey,
         attempt: u64,
         region: [u8; 16],
     },
-    /// A part was written into memory that another daemon offered, or was not.
-    PartPut { number: u64, outcome: Result<(), String> },
+    /// Blocks of an image came all at once, or did not.
+    ImageCame {
+        key: ImageKey,
+        attempt: u64,
+        came: CameTogether,
+    },
+    /// An image was written into memory that another daemon offered, or was not.
+    ImagePut { number: u64, outcome: Result<u64, String> },
     /// SIGTERM: the node will be taken away.
     Notice,
     /// The boot tree has news.

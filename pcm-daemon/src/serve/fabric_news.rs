@@ -27,6 +27,7 @@ impl Daemon {
     }
 
     pub(super) fn on_datagram_sent(&mut self, sent: Sent) {
+        self.measure_datagram(&sent);
         let (node, carrier) = (sent.node.clone(), sent.carrier);
         if let Some(turn) = self.peers.on_sent(sent) {
             if (carrier, turn) == (Carrier::Rdma, Turn::Heard) {

@@ -1,8 +1,8 @@
-//! A copy of another node's image, fetched block by block into a memory file with holes: which blocks are there, which
-//! are on their way, who waits for which. Never talks to anybody; says what to ask for.
+//! A copy of another node's image, fetched into a memory file with holes: which blocks are there, which are on their way, one by one or
+//! together, who waits for which. Never talks to anybody; says what to ask for. What is there may be read by ranks and is never written again.
 
-use super::memory::{empty_file, set_length};
 use pcm_core::parked::BlockSet;
+use pcm_fabric::bulk::wire::BLOCK_LENGTH;
 use pcm_proto::ids::{NodeName, ProcessId, Rank};
 use pcm_proto::parked::{BLOCK_BYTES, BlockRun, IMAGE_BYTES_MAX, RUNS_MAX};
 use std::collections::BTreeMap;
@@ -14,6 +14,12 @@ use std::time::{Duration, Instant};
 /// Blocks of one image on their way at once: 512 KiB fill a gigabyte a second at half a millisecond, and nothing else on
 /// the link waits long behind them.
 const WINDOW: usize = 8;
+
+/// A block that no image has: asked for it, its node answers how long the image is.
+const BEYOND: u64 = IMAGE_BYTES_MAX / BLOCK_BYTES;
+
+/// Blocks that come together come in such numbers.
+const UNIT: u64 = BLOCK_LENGTH as u64 / BLOCK_BYTES;
 
 /// A block that has not come by then is asked for again: its link may have broken.
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -47,31 +53,54 @@ struct Waiting {
 pub(super) struct Fetch {
     /// Where the image is.
     pub(super) node: NodeName,
-    pub(super) file: File,
-    image_bytes: Option<u64>,
+    /// Where its blocks are written, and how long it is, once a block of it said so.
+    image: Option<(File, u64)>,
     here: BlockSet,
     queue: BlockSet,
+    /// Asked for one by one.
     under_way: BTreeMap<u64, Instant>,
+    /// Those that come all at once.
+    together: BlockSet,
     waiting: Vec<Waiting>,
+}
+
+/// A block as it came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Came<'a> {
+    pub(super) block: u64,
+    pub(super) image_bytes: u64,
+    pub(super) checksum: u64,
+    pub(super) bytes: &'a [u8],
 }
 
 impl Fetch {
     /// Nothing is fetched yet.
-    pub(super) fn new(node: NodeName) -> io::Result<Self> {
-        Ok(Self {
+    pub(super) fn new(node: NodeName) -> Self {
+        Self {
             node,
-            file: empty_file("pcm-fetched")?,
-            image_bytes: None,
+            image: None,
             here: BlockSet::default(),
             queue: BlockSet::default(),
             under_way: BTreeMap::new(),
+            together: BlockSet::default(),
             waiting: Vec::new(),
-        })
+        }
     }
 
-    /// How long the image is, once a block of it said so.
-    pub(super) fn image_bytes(&self) -> Option<u64> {
-        self.image_bytes
+    /// Begins anew, with those who wait.
+    pub(super) fn start_over(&mut self, node: NodeName) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.iter_mut().for_each(|waiting| waiting.done = 0);
+        *self = Self {
+            waiting,
+            ..Self::new(node)
+        };
+        self.fill_queue();
+    }
+
+    /// The file with what is here, and how long the image is, once a block of it said so.
+    pub(super) fn image(&self) -> Option<(&File, u64)> {
+        self.image.as_ref().map(|(file, bytes)| (file, *bytes))
     }
 
     /// A rank wants blocks. False when too many wait.
@@ -93,16 +122,18 @@ impl Fetch {
         true
     }
 
-    /// Until the first block tells the image's length, nobody knows which blocks there are.
+    /// Until its node tells the image's length, nobody knows which blocks there are.
     fn fill_queue(&mut self) {
-        let Some(bytes) = self.image_bytes else {
-            if !self.under_way.contains_key(&0) {
-                self.queue.insert(0, 1);
+        let Some((_, bytes)) = self.image else {
+            if !self.under_way.contains_key(&BEYOND) {
+                self.queue.insert(BEYOND, BEYOND + 1);
             }
             return;
         };
         let mut coming = BlockSet::default();
         self.under_way.keys().for_each(|block| coming.insert(*block, block + 1));
+        let together = self.together.runs();
+        together.for_each(|run| coming.insert(run.first, run.first + run.count));
         for run in self.waiting.iter().flat_map(|waiting| &waiting.runs) {
             self.queue
                 .insert_missing(*run, bytes.div_ceil(BLOCK_BYTES), &self.here, &coming);
@@ -127,25 +158,29 @@ impl Fetch {
         ask
     }
 
-    /// Whether anything is awaited.
+    /// Whether anything is awaited that was asked for.
     pub(super) fn is_busy(&self) -> bool {
         !self.under_way.is_empty()
     }
 
-    /// A block came.
+    /// A block came. The first says how long the image is: a file of that length is made for it.
     pub(super) fn take(
         &mut self,
-        block: u64,
-        image_bytes: u64,
-        checksum: u64,
-        bytes: &[u8],
+        came: Came<'_>,
+        make: impl FnOnce(u64) -> io::Result<File>,
     ) -> io::Result<Result<(), Unfit>> {
+        let Came {
+            block,
+            image_bytes,
+            checksum,
+            bytes,
+        } = came;
         if !self.under_way.contains_key(&block) {
             return Ok(Err(Unfit::Unasked));
         }
         let begin = block.saturating_mul(BLOCK_BYTES);
         let expected = image_bytes.saturating_sub(begin).min(BLOCK_BYTES);
-        let is_other = self.image_bytes.is_some_and(|known| known != image_bytes);
+        let is_other = self.image.as_ref().is_some_and(|(_, known)| *known != image_bytes);
         if is_other || image_bytes > IMAGE_BYTES_MAX || bytes.len() as u64 != expected {
             return Ok(Err(Unfit::Length));
         }
@@ -153,21 +188,56 @@ impl Fetch {
             // Asked for again as if it had been lost.
             return Ok(Err(Unfit::Damaged));
         }
-        if self.image_bytes.is_none() {
-            set_length(&self.file, image_bytes)?;
-            self.image_bytes = Some(image_bytes);
+        if self.image.is_none() {
+            self.image = Some((make(image_bytes)?, image_bytes));
             self.here.insert(block, block + 1);
             self.fill_queue();
         }
-        self.file.write_all_at(bytes, begin)?;
+        if let Some((file, _)) = &self.image {
+            file.write_all_at(bytes, begin)?;
+        }
         self.under_way.remove(&block);
         self.here.insert(block, block + 1);
         Ok(Ok(()))
     }
 
-    /// Ranks whose blocks are all there, with the image's length.
-    pub(super) fn take_served(&mut self) -> Vec<(ProcessId, Rank, u64)> {
-        let Some(bytes) = self.image_bytes else {
+    /// What is wanted and does not come yet, to come all at once, in whole units.
+    pub(super) fn take_together(&mut self) -> Option<BlockSet> {
+        let (_, bytes) = self.image.as_ref()?;
+        self.queue.runs().next()?;
+        for run in std::mem::take(&mut self.queue).runs() {
+            let first = run.first / UNIT * UNIT;
+            let end = (run.first + run.count).div_ceil(UNIT) * UNIT;
+            self.together.insert(first, end.min(bytes.div_ceil(BLOCK_BYTES)));
+        }
+        Some(self.together.clone())
+    }
+
+    /// What was to come all at once is here.
+    pub(super) fn came_together(&mut self) {
+        let together = std::mem::take(&mut self.together);
+        together
+            .runs()
+            .for_each(|run| self.here.insert(run.first, run.first + run.count));
+    }
+
+    /// What was to come all at once does not.
+    pub(super) fn came_not(&mut self) {
+        self.together = BlockSet::default();
+        self.fill_queue();
+    }
+
+    /// The image itself is here.
+    pub(super) fn came_whole(&mut self, file: File, bytes: u64) {
+        self.image = Some((file, bytes));
+        self.here.insert(0, bytes.div_ceil(BLOCK_BYTES));
+        self.together = BlockSet::default();
+        self.queue = BlockSet::default();
+    }
+
+    /// Ranks whose blocks are all there.
+    pub(super) fn take_served(&mut self) -> Vec<(ProcessId, Rank)> {
+        let Some((_, bytes)) = self.image else {
             return Vec::new();
         };
         let blocks = bytes.div_ceil(BLOCK_BYTES);
@@ -179,7 +249,7 @@ impl Fetch {
             waiting.done += rest.take_while(is_here).count();
             waiting.done == waiting.runs.len()
         });
-        served.map(|waiting| (waiting.asker, waiting.rank, bytes)).collect()
+        served.map(|waiting| (waiting.asker, waiting.rank)).collect()
     }
 
     /// All who wait, in vain.
@@ -190,6 +260,13 @@ impl Fetch {
             .map(|waiting| (waiting.asker, waiting.rank))
             .collect()
     }
+
+    /// Those who wait for another fetch of the image wait for this one.
+    pub(super) fn wait_as(&mut self, other: Self) {
+        for waiting in other.waiting {
+            self.want(waiting.asker, waiting.rank, waiting.runs);
+        }
+    }
 }
 
 /// The checksum that goes with a block.
@@ -199,12 +276,13 @@ pub(super) fn block_checksum(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::Memory;
     use super::*;
 
     const BYTES: u64 = 20 * BLOCK_BYTES + 7;
 
     fn fetch(runs: &[(u64, u64)]) -> Fetch {
-        let mut fetch = Fetch::new(NodeName::new("a").unwrap()).unwrap();
+        let mut fetch = Fetch::new(NodeName::new("a").unwrap());
         let runs = runs.iter().map(|(first, count)| BlockRun {
             first: *first,
             count: *count,
@@ -213,21 +291,40 @@ mod tests {
         fetch
     }
 
+    /// The same, when the image's length is known.
+    fn begun(runs: &[(u64, u64)]) -> Fetch {
+        let mut fetch = fetch(runs);
+        fetch.take_asks(Instant::now());
+        deliver(&mut fetch, BEYOND).unwrap();
+        fetch
+    }
+
     fn contents(block: u64) -> Vec<u8> {
-        vec![block as u8; (BYTES - block * BLOCK_BYTES).min(BLOCK_BYTES) as usize]
+        vec![block as u8; BYTES.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES) as usize]
     }
 
     fn deliver(fetch: &mut Fetch, block: u64) -> Result<(), Unfit> {
         let bytes = contents(block);
-        fetch.take(block, BYTES, block_checksum(&bytes), &bytes).unwrap()
+        deliver_as(fetch, block, block_checksum(&bytes), &bytes)
+    }
+
+    fn deliver_as(fetch: &mut Fetch, block: u64, checksum: u64, bytes: &[u8]) -> Result<(), Unfit> {
+        let came = Came {
+            block,
+            image_bytes: BYTES,
+            checksum,
+            bytes,
+        };
+        let make = |bytes| Memory::with_holes(bytes)?.file().try_clone();
+        fetch.take(came, make).unwrap()
     }
 
     #[test]
     fn a_window_of_blocks_is_under_way_until_all_that_is_wanted_is_there() {
         let now = Instant::now();
         let mut fetch = fetch(&[(3, 10), (20, u64::MAX)]);
-        assert_eq!(fetch.take_asks(now), [0], "the image's length is not known yet");
-        deliver(&mut fetch, 0).unwrap();
+        assert_eq!(fetch.take_asks(now), [BEYOND], "the image's length is not known yet");
+        deliver(&mut fetch, BEYOND).unwrap();
         let mut asked = fetch.take_asks(now);
         assert_eq!(asked, (3..11).collect::<Vec<_>>());
         while let Some(block) = asked.pop() {
@@ -235,28 +332,28 @@ mod tests {
             deliver(&mut fetch, block).unwrap();
             asked.extend(fetch.take_asks(now));
         }
-        assert_eq!(fetch.take_served(), [(ProcessId(9), Rank(0), BYTES)]);
+        assert_eq!(fetch.take_served(), [(ProcessId(9), Rank(0))]);
         assert!(!fetch.is_busy());
         let mut last = [0; 7];
-        fetch.file.read_exact_at(&mut last, 20 * BLOCK_BYTES).unwrap();
+        fetch
+            .image()
+            .unwrap()
+            .0
+            .read_exact_at(&mut last, 20 * BLOCK_BYTES)
+            .unwrap();
         assert_eq!(last, [20; 7]);
     }
 
     #[test]
     fn a_block_that_does_not_come_is_asked_for_again_and_a_damaged_one_is_not_taken() {
         let now = Instant::now();
-        let mut fetch = fetch(&[(0, 1)]);
+        let mut fetch = begun(&[(0, 1)]);
         assert_eq!(fetch.take_asks(now), [0]);
         let bytes = contents(0);
-        assert_eq!(fetch.take(0, BYTES, 1, &bytes).unwrap(), Err(Unfit::Damaged));
-        assert_eq!(
-            fetch.take(0, BYTES, block_checksum(b""), b"").unwrap(),
-            Err(Unfit::Length)
-        );
-        assert_eq!(
-            fetch.take(1, BYTES, block_checksum(&bytes), &bytes).unwrap(),
-            Err(Unfit::Unasked)
-        );
+        assert_eq!(deliver_as(&mut fetch, 0, 1, &bytes), Err(Unfit::Damaged));
+        let (none, some) = (block_checksum(b""), block_checksum(&bytes));
+        assert_eq!(deliver_as(&mut fetch, 0, none, b""), Err(Unfit::Length));
+        assert_eq!(deliver_as(&mut fetch, 1, some, &bytes), Err(Unfit::Unasked));
         assert!(fetch.take_asks(now).is_empty());
         assert_eq!(fetch.take_asks(now + ASK_AGAIN), [0]);
         deliver(&mut fetch, 0).unwrap();
@@ -266,15 +363,61 @@ mod tests {
     #[test]
     fn two_ranks_share_what_was_fetched() {
         let now = Instant::now();
-        let mut fetch = fetch(&[(0, 2)]);
-        fetch.take_asks(now);
+        let mut fetch = begun(&[(0, 2)]);
+        assert_eq!(fetch.take_asks(now), [0, 1]);
         deliver(&mut fetch, 0).unwrap();
-        assert_eq!(fetch.take_asks(now), [1]);
         let runs = vec![BlockRun { first: 0, count: 3 }];
         assert!(fetch.want(ProcessId(8), Rank(0), runs));
         assert_eq!(fetch.take_asks(now), [2]);
         deliver(&mut fetch, 1).unwrap();
-        assert_eq!(fetch.take_served(), [(ProcessId(9), Rank(0), BYTES)]);
+        assert_eq!(fetch.take_served(), [(ProcessId(9), Rank(0))]);
         assert_eq!(fetch.take_waiting(), [(ProcessId(8), Rank(0))]);
+    }
+
+    fn runs(blocks: &BlockSet) -> Vec<(u64, u64)> {
+        blocks.runs().map(|run| (run.first, run.count)).collect()
+    }
+
+    #[test]
+    fn what_comes_together_is_not_asked_for_and_what_does_not_come_is_wanted_again() {
+        let mut fetch = begun(&[(0, 5), (13, 2)]);
+        assert_eq!(runs(&fetch.take_together().unwrap()), [(0, 8), (12, 4)]);
+        assert!(fetch.want(ProcessId(8), Rank(0), vec![BlockRun { first: 7, count: 2 }]));
+        fetch.came_not();
+        assert_eq!(runs(&fetch.take_together().unwrap()), [(0, 16)]);
+        assert!(fetch.take_asks(Instant::now()).is_empty() && fetch.take_served().is_empty());
+        fetch.came_together();
+        assert_eq!(fetch.take_served().len(), 2);
+        assert!(fetch.take_together().is_none() && !fetch.is_busy());
+    }
+
+    #[test]
+    fn what_is_there_is_not_among_what_comes_together() {
+        let mut fetch = begun(&[(3, 2)]);
+        assert_eq!(runs(&fetch.take_together().unwrap()), [(0, 8)]);
+        fetch.came_together();
+        let (rest, all) = (BlockRun { first: 6, count: 3 }, BlockRun { first: 0, count: 99 });
+        assert!(fetch.want(ProcessId(8), Rank(0), vec![rest]));
+        assert_eq!(runs(&fetch.take_together().unwrap()), [(8, 4)]);
+        fetch.came_together();
+        assert!(fetch.want(ProcessId(8), Rank(0), vec![all]));
+        assert_eq!(runs(&fetch.take_together().unwrap()), [(12, 9)]);
+    }
+
+    #[test]
+    fn who_waits_is_served_also_when_it_all_begins_anew() {
+        let now = Instant::now();
+        let mut fetch = begun(&[(0, 1), (2, 1)]);
+        assert_eq!(fetch.take_asks(now), [0, 2]);
+        deliver(&mut fetch, 0).unwrap();
+        assert!(fetch.take_served().is_empty());
+        fetch.start_over(NodeName::new("b").unwrap());
+        assert!(fetch.image().is_none());
+        assert_eq!(fetch.take_asks(now), [BEYOND], "the other node's may be another");
+        deliver(&mut fetch, BEYOND).unwrap();
+        assert_eq!(fetch.take_asks(now), [0, 2]);
+        let whole = Memory::with_holes(BYTES).unwrap();
+        fetch.came_whole(whole.file().try_clone().unwrap(), BYTES);
+        assert_eq!(fetch.take_served(), [(ProcessId(9), Rank(0))]);
     }
 }

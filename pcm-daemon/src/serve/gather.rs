@@ -150,7 +150,7 @@ impl Daemon {
         match wanted {
             Wanted::Nodes => {
                 self.report();
-                let statuses = self.nodes.statuses();
+                let statuses = self.node_statuses();
                 self.answer(from, DaemonToControl::Nodes(statuses));
             }
             Wanted::Jobs(mut jobs) => {

@@ -4,11 +4,8 @@
 
 use super::abandoned::ABANDONED_AFTER;
 use super::beside::{beside, drop_beside};
-use super::bulk::{Bulk, Put, Wanted};
-use super::copy_ways::{AllowedWays, Way};
 use super::daemon::Daemon;
 use super::event::Event;
-use super::fetch::Fetch;
 use super::image_sums;
 use super::journal::Record;
 use super::memory::Memory;
@@ -20,6 +17,7 @@ use pcm_proto::checkpoint::{
     BufferKey, CheckpointMessage, CheckpointOrder, IntoFiles, PartTally, RankCheckpoint, Stamp,
 };
 use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
+use pcm_proto::image::ImageName;
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::page::CEILING_NONE;
 use pcm_proto::peer::JobMessage;
@@ -30,7 +28,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 /// A part of a checkpoint: which job's, which checkpoint's, whose.
 pub(super) type PartKey = (JobId, CheckpointId, Rank);
@@ -65,24 +62,6 @@ impl Buffer {
     }
 }
 
-/// A part on its way from another node.
-#[derive(Debug)]
-pub(super) struct Copying {
-    pub(super) fetch: Fetch,
-    /// Set when it is to be held here, not only for ranks that wait.
-    pub(super) copy: Option<(Stamp, ProcessId, NodeName)>,
-    /// Where else it can be had.
-    pub(super) others: VecDeque<NodeName>,
-    /// Tells what comes of it from what comes of another one of the same part before.
-    pub(super) attempt: u64,
-    /// How it comes now.
-    pub(super) way: Way,
-    /// Why it comes that way.
-    pub(super) why: String,
-    /// While memory for it is on offer: which region, and as long as this lives.
-    pub(super) offered: Option<([u8; 16], Wanted)>,
-}
-
 /// A copy that is ordered and not begun.
 pub(super) type Ordered = (PartKey, Stamp, ProcessId, NodeName, NodeName);
 
@@ -91,21 +70,10 @@ pub(super) type Ordered = (PartKey, Stamp, ProcessId, NodeName, NodeName);
 pub(super) struct KeptParts {
     pub(super) buffers: BTreeMap<BufferKey, Buffer>,
     pub(super) parts: BTreeMap<PartKey, BufferKey>,
-    pub(super) copying: BTreeMap<PartKey, Copying>,
     pub(super) queue: VecDeque<Ordered>,
     /// Copies that were ever made here.
     pub(super) copies: u32,
     pub(super) spares: SpareCopies,
-    pub(super) bulk: Option<Bulk>,
-    /// Ways on which transfers from a node did not work, and when.
-    pub(super) failed_ways: BTreeMap<(NodeName, Way), Instant>,
-    /// Parts that are being written into memory of other nodes.
-    pub(super) puts: Vec<Put>,
-    pub(super) attempts: u64,
-    pub(super) allowed: AllowedWays,
-    /// How the last copy of a part of a job came from a node.
-    pub(super) ways: BTreeMap<(JobId, NodeName), Way>,
-    pub(super) is_timer_armed: bool,
 }
 
 impl KeptParts {
@@ -119,11 +87,6 @@ impl KeptParts {
             })
         });
         known.collect()
-    }
-
-    /// A part that is whole here.
-    pub(super) fn part(&self, key: PartKey) -> Option<&Buffer> {
-        self.buffers.get(self.parts.get(&key)?)
     }
 
     /// A part that is whole here, for another process to read.
@@ -253,7 +216,7 @@ impl Daemon {
         &mut self,
         (job, _, rank): PartKey,
         (stamp, process, coordinator): (Stamp, ProcessId, NodeName),
-        memory: Memory,
+        (memory, is_handed): (Memory, bool),
         tally: Option<PartTally>,
     ) {
         let key = BufferKey {
@@ -273,7 +236,10 @@ impl Daemon {
             held_us: 0,
             coordinator,
         };
-        let buffer = Buffer::new(memory, Some(holds));
+        let buffer = Buffer {
+            is_handed,
+            ..Buffer::new(memory, Some(holds))
+        };
         let memory = Arc::clone(&buffer.memory);
         self.kept.buffers.insert(key, buffer);
         if let Some(tally) = tally {
@@ -402,17 +368,7 @@ impl Daemon {
     pub(super) fn on_checkpoints_node_gone(&mut self, node: &NodeName) {
         self.timers.arm(ABANDONED_AFTER, Timer::Orphans(node.clone()));
         self.kept.queue.retain(|(_, _, _, from, _)| from != node);
-        self.kept.puts.retain(|put| put.node != *node);
-        let stopped: Vec<PartKey> = self
-            .kept
-            .copying
-            .iter()
-            .filter(|(_, copying)| copying.fetch.node == *node)
-            .map(|(key, _)| *key)
-            .collect();
-        for key in stopped {
-            self.on_part_gone(key, &format!("node {node} is gone"));
-        }
+        self.on_images_node_gone(node);
     }
 
     fn drop_buffers(&mut self, keys: Vec<BufferKey>) {
@@ -463,39 +419,6 @@ impl Daemon {
                 let key = (job, stamp.id, rank);
                 self.on_copy_ordered((key, stamp, process, from, node.clone()));
             }
-            CheckpointMessage::Want { id, rank, block } => {
-                let answer = self.kept_block((job, id, rank), block);
-                let gone = |reason| CheckpointMessage::Gone { id, rank, reason };
-                self.say_checkpoint(node, job, answer.unwrap_or_else(gone));
-            }
-            CheckpointMessage::Block {
-                id,
-                rank,
-                block,
-                image_bytes,
-                checksum,
-                bytes,
-            } => self.on_kept_block((job, id, rank), node, (block, image_bytes, checksum), &bytes),
-            CheckpointMessage::Put { id, rank, region, at } => {
-                self.on_put_wanted((job, id, rank), node, (region, at));
-            }
-            CheckpointMessage::NotPut {
-                id,
-                rank,
-                region,
-                reason,
-            } => self.on_not_put((job, id, rank), region, &reason),
-            CheckpointMessage::Gone { id, rank, reason } => {
-                let key = (job, id, rank);
-                if self
-                    .kept
-                    .copying
-                    .get(&key)
-                    .is_some_and(|copying| copying.fetch.node == *node)
-                {
-                    self.on_part_gone(key, &reason);
-                }
-            }
             _ => {}
         }
     }
@@ -532,7 +455,10 @@ impl Daemon {
     pub(super) fn forget_checkpoints(&mut self, job: JobId, is_needed: impl Fn(CheckpointId) -> bool) {
         let is_over = |(of, id, _): &PartKey| *of == job && !is_needed(*id);
         self.kept.queue.retain(|(part, ..)| !is_over(part));
-        self.kept.copying.retain(|part, _| !is_over(part));
+        self.images.forget(|key| match key.name {
+            ImageName::Part { id, rank } => is_over(&(key.job, id, rank)),
+            ImageName::Parked { .. } => false,
+        });
         self.forget_ways(job);
         self.drop_of_job(job, |_, holds| holds.is_none_or(|holds| !is_needed(holds.stamp.id)));
         self.start_copies();

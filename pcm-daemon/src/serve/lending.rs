@@ -1,13 +1,16 @@
-//! Parts of checkpoints between daemons of one host: a daemon lends the memory file of a part over a local socket, and the
-//! borrower makes its own copy of it. The socket's name is one of the kernel's in the network namespace, so a node of
+//! Images between daemons of one host: a daemon lends the memory file of one over a local socket. The borrower gives it to ranks
+//! that read it, or makes its own copy. The socket's name is one of the kernel's in the network namespace, so a node of
 //! another one cannot reach it, whatever it takes for its host. Both sides are of one user, or nothing is lent. Never
 //! writes what is lent.
 
 use super::event::Event;
-use super::kept::PartKey;
+use super::images::ImageKey;
 use super::memory::Memory;
 use crate::packet::{packet_receive, packet_send};
-use pcm_proto::ids::{CheckpointId, JobId, NodeName, Rank};
+use pcm_proto::app::packet_encode;
+use pcm_proto::frame;
+use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::image::ImageName;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -15,13 +18,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time;
 
-/// Job, checkpoint, rank.
-const ASK_BYTES: usize = 8 + 8 + 4;
+/// Job and name, of which each number takes nine bytes at most.
+const ASK_BYTES_MAX: usize = 80;
 
 /// Bytes of the image; 0 where it is not here.
 const ANSWER_BYTES: usize = 8;
@@ -62,22 +65,23 @@ async fn serve(listener: UnixListener, events: mpsc::Sender<Event>) {
         tokio::spawn(async move {
             let lent = time::timeout(WITHIN, lend(stream, &events)).await;
             if !matches!(lent, Ok(Ok(()))) {
-                tracing::debug!(?lent, "a part of a checkpoint was not lent");
+                tracing::debug!(?lent, "an image was not lent");
             }
             drop(place);
         });
     }
 }
 
-async fn lend(mut stream: UnixStream, events: &mpsc::Sender<Event>) -> io::Result<()> {
+async fn lend(stream: UnixStream, events: &mpsc::Sender<Event>) -> io::Result<()> {
     check_user(&stream)?;
-    let mut asked = [0; ASK_BYTES];
-    stream.read_exact(&mut asked).await?;
+    let asked = stream.async_io(Interest::READABLE, || packet_receive(&stream, ASK_BYTES_MAX));
+    let asked = asked.await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    let (job, name) = frame::decode::<(JobId, ImageName)>(&asked.bytes).map_err(io::Error::other)?;
+    let key = ImageKey { job, name };
     let (lend, lent) = oneshot::channel();
-    let key = part_key(&asked);
     let over = |_| io::Error::other("the daemon ends");
     events
-        .send(Event::PartWanted { key, lend })
+        .send(Event::ImageWanted { key, lend })
         .await
         .map_err(|_| over(()))?;
     let memory: Option<Arc<Memory>> = lent.await.map_err(|_| over(()))?;
@@ -87,17 +91,19 @@ async fn lend(mut stream: UnixStream, events: &mpsc::Sender<Event>) -> io::Resul
     stream.async_io(Interest::WRITABLE, send).await
 }
 
-/// Asks the daemon with this name for a part.
-pub(super) async fn borrow(name: &str, key: PartKey) -> io::Result<Memory> {
+/// Asks the daemon with this name for an image.
+pub(super) async fn borrow(name: &str, key: ImageKey) -> io::Result<Memory> {
     time::timeout(WITHIN, ask(name, key))
         .await
         .unwrap_or_else(|_| Err(io::Error::other("its daemon does not answer")))
 }
 
-async fn ask(name: &str, key: PartKey) -> io::Result<Memory> {
-    let mut stream = UnixStream::connect(format!("\0{name}")).await?;
+async fn ask(name: &str, key: ImageKey) -> io::Result<Memory> {
+    let stream = UnixStream::connect(format!("\0{name}")).await?;
     check_user(&stream)?;
-    stream.write_all(&asked_bytes(key)).await?;
+    let asked = packet_encode(&(key.job, key.name)).map_err(io::Error::other)?;
+    let send = || packet_send(&stream, &asked, &[]);
+    stream.async_io(Interest::WRITABLE, send).await?;
     let receive = || packet_receive(&stream, ANSWER_BYTES);
     let packet = stream.async_io(Interest::READABLE, receive).await?;
     let packet = packet.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -105,7 +111,7 @@ async fn ask(name: &str, key: PartKey) -> io::Result<Memory> {
     let bytes = bytes.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     let file = packet.descriptors.into_iter().next();
     let file = file.ok_or_else(|| io::Error::other("it is not there (any more)"))?;
-    Memory::of(File::from(file), bytes).ok_or_else(|| io::Error::other("what is lent is no memory file of a part"))
+    Memory::of(File::from(file), bytes).ok_or_else(|| io::Error::other("what is lent is no memory file of an image"))
 }
 
 fn check_user(stream: &UnixStream) -> io::Result<()> {
@@ -115,40 +121,31 @@ fn check_user(stream: &UnixStream) -> io::Result<()> {
     Err(io::Error::other("it runs as another user"))
 }
 
-fn asked_bytes((job, id, rank): PartKey) -> [u8; ASK_BYTES] {
-    let mut bytes = [0; ASK_BYTES];
-    bytes[..8].copy_from_slice(&job.0.to_le_bytes());
-    bytes[8..16].copy_from_slice(&id.0.to_le_bytes());
-    bytes[16..].copy_from_slice(&rank.0.to_le_bytes());
-    bytes
-}
-
-fn part_key(bytes: &[u8; ASK_BYTES]) -> PartKey {
-    let word = |at: usize, length: usize| {
-        let bytes = bytes[at..at + length].iter().rev();
-        bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
-    };
-    (JobId(word(0, 8)), CheckpointId(word(8, 8)), Rank(word(16, 4) as u32))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcm_proto::ids::{Epoch, ProcessId, Term};
+    use pcm_proto::reconfiguration::Attempt;
     use std::os::unix::fs::FileExt;
 
-    const KEY: PartKey = (JobId(0x0102_0304_0506), CheckpointId(77), Rank(0x0a0b_0c0d));
+    const KEY: ImageKey = ImageKey {
+        job: JobId(u64::MAX),
+        name: ImageName::Parked {
+            attempt: Attempt {
+                epoch: Epoch(u64::MAX),
+                term: Term(u32::MAX),
+                number: u32::MAX,
+            },
+            process: ProcessId(u32::MAX),
+        },
+    };
 
     fn name(what: &str) -> String {
         format!("pcm-lending-test-{}-{what}", std::process::id())
     }
 
-    #[test]
-    fn what_is_asked_for_is_what_is_heard() {
-        assert_eq!(part_key(&asked_bytes(KEY)), KEY);
-    }
-
     #[tokio::test]
-    async fn a_part_is_lent_and_one_that_is_not_there_is_refused() {
+    async fn an_image_is_lent_and_one_that_is_not_there_is_refused() {
         let (events, mut heard) = mpsc::channel(4);
         let name = name("lent");
         open(&name, events).unwrap();
@@ -156,7 +153,7 @@ mod tests {
         memory.file().write_all_at(b"data", 4096).unwrap();
         let lender = async {
             for answer in [Some(memory), None] {
-                let Some(Event::PartWanted { key, lend }) = heard.recv().await else {
+                let Some(Event::ImageWanted { key, lend }) = heard.recv().await else {
                     panic!("somebody borrows");
                 };
                 assert_eq!(key, KEY);

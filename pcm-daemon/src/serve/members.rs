@@ -156,6 +156,7 @@ impl Daemon {
     pub(super) fn on_peer_linked(&mut self, link: LinkId, node: &NodeName, sender: Sender) {
         self.peers.on_linked(link, node, sender);
         self.on_jobs_linked(node);
+        self.on_images_linked(node);
     }
 
     pub(super) fn on_peer_lost(&mut self, link: LinkId, node: &NodeName) {

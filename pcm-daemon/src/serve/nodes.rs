@@ -237,6 +237,7 @@ fn status(report: NodeReport) -> NodeStatus {
         free_memory: report.free_memory,
         daemon_pid: report.daemon_pid,
         fabric: report.fabric,
+        link: None,
     }
 }
 
@@ -285,6 +286,7 @@ impl Daemon {
         self.timers.arm(BEAT, Timer::Beat);
         self.nodes.own_mut().fabric = self.fabric_report();
         self.sample_jobs();
+        self.ask_silent_links();
         self.rotate_logs();
         for (node, message) in self.peers.on_beat() {
             self.on_peer_said(&node, message);

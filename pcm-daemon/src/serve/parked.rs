@@ -1,39 +1,32 @@
-//! Parked data on this node: has the keeper hold what ranks hand over, gives it to restored ranks, fetches for them what
-//! lies on other nodes, serves other nodes. Never looks inside an image, and trusts none: a memory file is only read.
+//! Parked data on this node: has the keeper hold what ranks hand over, and gives it to restored ranks and to who waits for it.
+//! Never looks inside an image, and trusts none: a memory file is only read.
 
 use super::daemon::Daemon;
-use super::fetch::{ASK_AGAIN, Fetch, Unfit, block_checksum};
+use super::images::ImageKey;
+use super::memory::Memory;
 use super::standing::standing;
 use super::timers::Timer;
 use crate::keeper_link::HandedImage;
 use pcm_core::reconfiguration::{effects::Input, meet_order};
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::ids::{Bytes, JobId, NodeName, ProcessId, Rank};
+use pcm_proto::image::{ImageMessage, ImageName};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::layout::{Mode, Plan};
-use pcm_proto::parked::{BLOCK_BYTES, BlockRun, IMAGE_BYTES_MAX, ParkKey, ParkedMessage, RestoreAnswer, RestoreAsk};
-use pcm_proto::peer::JobMessage;
+use pcm_proto::parked::{IMAGE_BYTES_MAX, ParkKey, RestoreAnswer, RestoreAsk};
 use pcm_proto::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport, Tally};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
-use std::collections::BTreeSet;
-use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The order to drop an image may be lost with a link. Whoever could need it has it by then or is given up: the limits of
 /// a relaunch's phases after the decision together are a quarter of this.
 const NEEDED_MAX: Duration = Duration::from_secs(600);
-
-/// An image that the keeper holds.
-#[derive(Debug)]
-struct Image {
-    file: File,
-    bytes: u64,
-}
 
 /// Who waits for one image at most: every process of a job, and one block for each node.
 const WANTING_MAX: usize = 8192;
@@ -50,22 +43,30 @@ enum Wanting {
 /// All parked data this daemon deals with.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
-    images: BTreeMap<ParkKey, Image>,
+    /// Those that the keeper holds.
+    images: BTreeMap<ParkKey, Arc<Memory>>,
     /// Handed over by ranks, not yet confirmed by the keeper; with what the rank said since.
     awaited: BTreeMap<ParkKey, Option<ReconfigurationReport>>,
     /// Being copied out of processes that hang.
     salvaged: BTreeSet<ParkKey>,
     /// Of live attempts: who waits for an image that is still to come.
     wanted: BTreeMap<ParkKey, Vec<Wanting>>,
-    fetches: BTreeMap<ParkKey, Fetch>,
-    is_timer_armed: bool,
 }
 
 impl Parked {
     fn keep(&mut self, handed: HandedImage) {
         let HandedImage { key, bytes, file } = handed;
-        let file = File::from(file);
-        self.images.insert(key, Image { file, bytes });
+        match Memory::of(File::from(file), bytes) {
+            Some(memory) => _ = self.images.insert(key, Arc::new(memory)),
+            None => {
+                tracing::error!(job = %key.job, process = %key.process, "the keeper holds something else than an image")
+            }
+        }
+    }
+
+    /// One that the keeper holds.
+    pub(super) fn image(&self, key: ParkKey) -> Option<&Arc<Memory>> {
+        self.images.get(&key)
     }
 
     fn forget(&mut self, is_over: impl Fn(&ParkKey) -> bool) {
@@ -73,7 +74,6 @@ impl Parked {
         self.awaited.retain(|key, _| !is_over(key));
         self.salvaged.retain(|key| !is_over(key));
         self.wanted.retain(|key, _| !is_over(key));
-        self.fetches.retain(|key, _| !is_over(key));
     }
 }
 
@@ -187,7 +187,7 @@ impl Daemon {
         for wanting in self.parked.wanted.remove(&key).unwrap_or_default() {
             match wanting {
                 Wanting::Process(asker, rank) => self.give_image(asker, rank, key),
-                Wanting::Node(node, block) => self.give_block(&node, key, block),
+                Wanting::Node(node, block) => self.give_block(&node, key.into(), block),
             }
         }
     }
@@ -205,7 +205,10 @@ impl Daemon {
             for wanting in self.parked.wanted.remove(&key).unwrap_or_default() {
                 match wanting {
                     Wanting::Process(asker, rank) => self.tell_lost(asker, rank, Some(key.attempt), reason.clone()),
-                    Wanting::Node(node, _) => self.tell_gone(&node, key, reason.clone()),
+                    Wanting::Node(node, _) => {
+                        let reason = reason.clone();
+                        self.say_of_image(&node, key.into(), ImageMessage::Gone { reason });
+                    }
                 }
             }
         }
@@ -238,12 +241,15 @@ impl Daemon {
     /// A job's images up to an attempt are not needed any more.
     pub(super) fn drop_parked(&mut self, job: JobId, attempt: Attempt) {
         self.parked.forget(|key| key.job == job && key.attempt <= attempt);
+        let is_over = |key: &ImageKey| key.job == job && key.attempt().is_some_and(|of| of <= attempt);
+        self.images.forget(is_over);
         self.keeper.order(DaemonToKeeper::DropParked { job, attempt });
     }
 
     /// The job is over here; the keeper drops what it holds with the job's end.
     pub(super) fn drop_parked_of(&mut self, job: JobId) {
         self.parked.forget(|key| key.job == job);
+        self.images.forget(|key| key.job == job && key.attempt().is_some());
     }
 
     /// Whether a relaunch of the job is under way here.
@@ -284,7 +290,8 @@ impl Daemon {
                 if member.node == self.own {
                     self.give_image(asker, rank, key);
                 } else {
-                    self.fetch(asker, rank, key, member.node, runs);
+                    let sources = VecDeque::from([member.node]);
+                    self.fetch_image(key.into(), (attempt.epoch, sources), (asker.process, rank), runs);
                 }
             }
         }
@@ -298,7 +305,7 @@ impl Daemon {
             let reason = format!("node {} does not hold the data of rank {rank} any more", self.own);
             return self.tell_lost(asker, rank, Some(key.attempt), reason);
         };
-        let (bytes, file) = (image.bytes, image.file.try_clone());
+        let (bytes, file) = (image.bytes(), image.file().try_clone());
         self.hand_image(asker, rank, Some(key.attempt), (bytes, file));
     }
 
@@ -306,6 +313,23 @@ impl Daemon {
     fn is_to_come(&self, key: ParkKey) -> bool {
         self.engaged(key.job)
             .is_some_and(|(attempt, plan)| attempt == key.attempt && plan.mode == Mode::Live)
+    }
+
+    /// Another node waits for a block of an image that may still come; false when none will.
+    pub(super) fn await_image(&mut self, key: ImageKey, node: &NodeName, block: u64) -> bool {
+        let ImageName::Parked { attempt, process } = key.name else {
+            return false;
+        };
+        let key = ParkKey {
+            job: key.job,
+            attempt,
+            process,
+        };
+        let is_to_come = self.is_to_come(key);
+        if is_to_come {
+            self.want(key, Wanting::Node(node.clone(), block));
+        }
+        is_to_come
     }
 
     fn want(&mut self, key: ParkKey, wanting: Wanting) {
@@ -336,168 +360,6 @@ impl Daemon {
         tracing::error!(job = %asker.job, process = %asker.process, %rank, reason, "data of another rank cannot be had");
         let answer = DaemonToApp::Restore(RestoreAnswer::Lost { attempt, rank, reason });
         self.tell_app(asker.job, asker.process, &answer);
-    }
-
-    fn fetch(&mut self, asker: ProcessKey, rank: Rank, key: ParkKey, node: NodeName, runs: Vec<BlockRun>) {
-        if let Entry::Vacant(place) = self.parked.fetches.entry(key) {
-            match Fetch::new(node) {
-                Ok(fetch) => place.insert(fetch),
-                Err(error) => {
-                    return self.tell_lost(asker, rank, Some(key.attempt), format!("no memory for a copy: {error}"));
-                }
-            };
-        }
-        let is_taken = self
-            .parked
-            .fetches
-            .get_mut(&key)
-            .is_some_and(|fetch| fetch.want(asker.process, rank, runs));
-        if !is_taken {
-            return self.tell_lost(asker, rank, Some(key.attempt), "too many ranks wait for it".to_owned());
-        }
-        self.fetch_on(key);
-    }
-
-    /// Hands over what has come, and asks for more.
-    fn fetch_on(&mut self, key: ParkKey) {
-        let Some(fetch) = self.parked.fetches.get_mut(&key) else {
-            return;
-        };
-        let (ask, node, served) = (fetch.take_asks(Instant::now()), fetch.node.clone(), fetch.take_served());
-        let is_busy = fetch.is_busy();
-        let files: Vec<io::Result<File>> = served.iter().map(|_| fetch.file.try_clone()).collect();
-        for ((process, rank, bytes), file) in served.into_iter().zip(files) {
-            let asker = ProcessKey { job: key.job, process };
-            self.hand_image(asker, rank, Some(key.attempt), (bytes, file));
-        }
-        for block in ask {
-            let want = ParkedMessage::Want {
-                attempt: key.attempt,
-                process: key.process,
-                block,
-            };
-            self.send_job(&node, key.job, JobMessage::Parked(want));
-        }
-        if is_busy && !self.parked.is_timer_armed {
-            self.parked.is_timer_armed = true;
-            self.timers.arm(ASK_AGAIN, Timer::Parked);
-        }
-    }
-
-    /// Blocks may have been lost.
-    pub(super) fn on_parked_timer(&mut self) {
-        self.parked.is_timer_armed = false;
-        for key in self.parked.fetches.keys().copied().collect::<Vec<_>>() {
-            self.fetch_on(key);
-        }
-    }
-
-    /// Another node says something about images.
-    pub(super) fn on_parked_message(&mut self, job: JobId, node: &NodeName, message: ParkedMessage) {
-        match message {
-            ParkedMessage::Want {
-                attempt,
-                process,
-                block,
-            } => {
-                self.give_block(node, ParkKey { job, attempt, process }, block);
-            }
-            ParkedMessage::Block {
-                attempt,
-                process,
-                block,
-                image_bytes,
-                checksum,
-                bytes,
-            } => {
-                let key = ParkKey { job, attempt, process };
-                self.on_block(key, node, (block, image_bytes, checksum), &bytes);
-            }
-            ParkedMessage::Gone {
-                attempt,
-                process,
-                reason,
-            } => {
-                let key = ParkKey { job, attempt, process };
-                if self.parked.fetches.get(&key).is_some_and(|fetch| fetch.node == *node) {
-                    self.fetch_failed(key, &reason);
-                }
-            }
-        }
-    }
-
-    fn give_block(&mut self, node: &NodeName, key: ParkKey, block: u64) {
-        if !self.parked.images.contains_key(&key) && self.is_to_come(key) {
-            return self.want(key, Wanting::Node(node.clone(), block));
-        }
-        match self.block(key, block) {
-            Ok(answer) => self.send_job(node, key.job, JobMessage::Parked(answer)),
-            Err(reason) => self.tell_gone(node, key, reason),
-        }
-    }
-
-    fn tell_gone(&mut self, node: &NodeName, key: ParkKey, reason: String) {
-        let gone = ParkedMessage::Gone {
-            attempt: key.attempt,
-            process: key.process,
-            reason,
-        };
-        self.send_job(node, key.job, JobMessage::Parked(gone));
-    }
-
-    fn block(&self, key: ParkKey, block: u64) -> Result<ParkedMessage, String> {
-        let Some(image) = self.parked.images.get(&key) else {
-            return Err(format!(
-                "node {} does not hold the data of process {} any more",
-                self.own, key.process
-            ));
-        };
-        let begin = block.saturating_mul(BLOCK_BYTES).min(image.bytes);
-        let mut bytes = vec![0; (image.bytes - begin).min(BLOCK_BYTES) as usize];
-        let read = image.file.read_exact_at(&mut bytes, begin);
-        read.map_err(|error| format!("the data of process {} cannot be read: {error}", key.process))?;
-        Ok(ParkedMessage::Block {
-            attempt: key.attempt,
-            process: key.process,
-            block,
-            image_bytes: image.bytes,
-            checksum: block_checksum(&bytes),
-            bytes,
-        })
-    }
-
-    fn on_block(
-        &mut self,
-        key: ParkKey,
-        node: &NodeName,
-        (block, image_bytes, checksum): (u64, u64, u64),
-        bytes: &[u8],
-    ) {
-        let Some(fetch) = self.parked.fetches.get_mut(&key).filter(|fetch| fetch.node == *node) else {
-            return;
-        };
-        match fetch.take(block, image_bytes, checksum, bytes) {
-            Ok(Ok(())) => self.fetch_on(key),
-            Ok(Err(Unfit::Unasked)) => {}
-            Ok(Err(unfit)) => {
-                tracing::warn!(%node, block, ?unfit, "a block of parked data is not taken and asked for again")
-            }
-            Err(error) => self.fetch_failed(key, &format!("no memory for a copy: {error}")),
-        }
-    }
-
-    fn fetch_failed(&mut self, key: ParkKey, reason: &str) {
-        let Some(mut fetch) = self.parked.fetches.remove(&key) else {
-            return;
-        };
-        for (process, rank) in fetch.take_waiting() {
-            self.tell_lost(
-                ProcessKey { job: key.job, process },
-                rank,
-                Some(key.attempt),
-                reason.to_owned(),
-            );
-        }
     }
 }
 

@@ -162,7 +162,6 @@ impl Daemon {
                     let (from, message) = (node.clone(), *message);
                     self.reform(job, reform::Input::Message { from, message });
                 }
-                JobMessage::Parked(message) => self.on_parked_message(job, node, message),
                 JobMessage::OutputFrom(from) => self.on_output_from(job, &from),
                 JobMessage::Stdin { offset, bytes } => self.on_part_stdin(job, offset, bytes),
                 message => self.participate(

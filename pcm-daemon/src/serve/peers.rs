@@ -253,6 +253,7 @@ impl Peers {
             number,
             message,
             outcome,
+            ..
         } = sent;
         let is_linked = self.is_linked(&node);
         let turn = self.datagrams.on_sent((&node, carrier), &outcome, is_linked);

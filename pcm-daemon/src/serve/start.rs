@@ -175,14 +175,14 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     if past.keeper_since_us.is_none() {
         daemon.record(&Record::KeeperSince(daemon.nodes.own().keeper_since_us));
     }
-    daemon.kept.allowed = allowed_ways()?;
+    daemon.images.allowed = allowed_ways()?;
     if let Err(error) = lending::open(&lending_name(&daemon.spec.cluster_id, &daemon.own), events.clone()) {
-        tracing::warn!(%error, "nodes of this host copy checkpoints over links");
+        tracing::warn!(%error, "images come from nodes of this host over links");
     }
     let rdma = RdmaWish::of(&daemon.spec);
     let bulk = Bulk::open(daemon_ip, (key, bulk_identity), rdma, events.clone()).await;
-    daemon.kept.bulk = bulk
-        .inspect_err(|error| tracing::warn!(%error, "checkpoints are copied to other hosts over links"))
+    daemon.images.bulk = bulk
+        .inspect_err(|error| tracing::warn!(%error, "images come from and go to other hosts over links"))
         .ok();
     hear_notice(events.clone())?;
     tokio::spawn(accept(listener, Arc::clone(&links), events.clone()));
@@ -201,7 +201,7 @@ fn limits() -> anyhow::Result<Limits> {
         .with_context(|| LIMITS_VARIABLE.to_owned())
 }
 
-/// The ways that copies of checkpoints may take.
+/// The ways that images may take between nodes.
 fn allowed_ways() -> anyhow::Result<AllowedWays> {
     let text = std::env::var(COPIES_VARIABLE).unwrap_or_default();
     AllowedWays::parse(&text).ok_or_else(|| anyhow!("{COPIES_VARIABLE}={text} names no way that copies take"))

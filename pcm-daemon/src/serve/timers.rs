@@ -42,10 +42,8 @@ pub(super) enum Timer {
     Drain,
     /// A node that was given notice may be ready to leave.
     Leave,
-    /// Blocks of parked data may have been lost.
-    Parked,
-    /// Blocks of checkpoints may have been lost.
-    Copies,
+    /// Blocks of images may have been lost.
+    Images,
     /// The checkpoints of a job have a deadline.
     Checkpoint(JobId),
     /// Somebody's request for a checkpoint of a job may be too old.

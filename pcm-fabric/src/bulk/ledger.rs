@@ -27,6 +27,20 @@ impl Ledger {
         })
     }
 
+    /// A region of which everything is there but the blocks that these ranges of its bytes touch.
+    pub fn lacking(length: u64, ranges: impl IntoIterator<Item = Range<u64>>) -> Option<Self> {
+        let mut wanted = Self::new(length)?;
+        for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+            let end = range.end.min(length).div_ceil(BLOCK_LENGTH as u64);
+            for block in range.start / BLOCK_LENGTH as u64..end {
+                wanted.note(u32::try_from(block).ok()?);
+            }
+        }
+        let mut ledger = Self::new(length)?;
+        wanted.missing().for_each(|block| ledger.note(block));
+        Some(ledger)
+    }
+
     /// The ledger of a region of `length` bytes as its receiver sent it.
     pub fn from_bytes(length: u64, bytes: &[u8]) -> Option<Self> {
         let mut ledger = Self::new(length)?;
@@ -121,6 +135,18 @@ mod tests {
             assert_eq!(at as u64, length);
             assert!(ledger.is_complete() && ledger.missing().next().is_none());
         }
+    }
+
+    #[test]
+    fn only_blocks_that_are_wanted_are_lacking() {
+        let block = BLOCK_LENGTH as u64;
+        let lacking = |ranges: &[Range<u64>]| {
+            let ledger = Ledger::lacking(5 * block + 7, ranges.iter().cloned()).unwrap();
+            ledger.missing().collect::<Vec<u32>>()
+        };
+        assert_eq!(lacking(&[1..2, 2 * block - 1..2 * block + 1]), [0, 1, 2]);
+        assert_eq!(lacking(&[5 * block..u64::MAX, 3..3]), [5]);
+        assert_eq!(lacking(&[9 * block..u64::MAX, 3..3]), [0_u32; 0]);
     }
 
     #[test]

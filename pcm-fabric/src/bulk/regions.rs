@@ -75,17 +75,37 @@ impl Offer {
         time::timeout(deadline, &mut self.whole).await.ok()?.ok()
     }
 
-    /// The same as long as blocks come: `None` when none came for `patience`.
-    pub async fn filled_as_it_comes(mut self, patience: Duration) -> Option<RegionMemory> {
+    /// The same as long as blocks come. When none came for `patience` the offer is withdrawn, and the memory is given back
+    /// with nobody left who may write into it; not even that where a connection does not let go.
+    pub async fn filled_as_it_comes(mut self, patience: Duration) -> Result<RegionMemory, Option<RegionMemory>> {
         loop {
             let before = self.here.load(Relaxed);
             if let Ok(whole) = time::timeout(patience, &mut self.whole).await {
-                return whole.ok();
+                return whole.map_err(|_| None);
             }
             if self.here.load(Relaxed) == before {
-                return None;
+                return Err(self.withdrawn().await);
             }
         }
+    }
+
+    async fn withdrawn(&self) -> Option<RegionMemory> {
+        let given_back = async {
+            loop {
+                let returned = {
+                    let mut table = self.regions.lock();
+                    let slot = table.slots.get_mut(&self.token)?;
+                    if let Some((memory, _)) = slot.memory.take() {
+                        table.slots.remove(&self.token);
+                        return Some(memory);
+                    }
+                    slot.let_go.notify_one();
+                    Arc::clone(&slot.returned).notified_owned()
+                };
+                returned.await;
+            }
+        };
+        time::timeout(HANDOVER_DEADLINE, given_back).await.ok()?
     }
 }
 
@@ -164,10 +184,13 @@ impl Regions {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens memory to one sender; `None` when too much is on offer or it is too long.
-    pub(crate) fn offer(&self, token: RegionToken, memory: RegionMemory) -> Option<Offer> {
+    /// Opens memory to one sender, who fills what this ledger lacks; `None` when too much is on offer, or when the ledger is
+    /// of another length.
+    pub(crate) fn offer(&self, token: RegionToken, memory: RegionMemory, ledger: Ledger) -> Option<Offer> {
         let length = u64::try_from(memory.len()).ok()?;
-        let ledger = Ledger::new(length)?;
+        if ledger.length() != length {
+            return None;
+        }
         let (whole, filled) = oneshot::channel();
         let here = Arc::<AtomicU32>::default();
         let mut table = self.lock();
@@ -235,10 +258,16 @@ mod tests {
 
     const TOKEN: RegionToken = RegionToken([1; 16]);
 
+    fn offer(regions: &Regions, memory: impl Into<RegionMemory>) -> Offer {
+        let memory = memory.into();
+        let ledger = Ledger::new(memory.len() as u64).unwrap();
+        regions.offer(TOKEN, memory, ledger).unwrap()
+    }
+
     #[tokio::test]
     async fn a_region_is_given_to_one_connection_at_a_time_and_keeps_what_it_has() {
         let regions = Regions::default();
-        let offer = regions.offer(TOKEN, vec![0; 600_000].into()).unwrap();
+        let offer = offer(&regions, vec![0; 600_000]);
         let Ok(Opened::Filling(mut first)) = regions.open(TOKEN, 600_000).await else {
             panic!("it is on offer");
         };
@@ -263,7 +292,7 @@ mod tests {
     async fn what_is_not_on_offer_is_refused() {
         let regions = Regions::default();
         assert!(matches!(regions.open(TOKEN, 5).await, Err(Reason::Unknown)));
-        let offer = regions.offer(TOKEN, vec![0; 5].into()).unwrap();
+        let offer = offer(&regions, vec![0; 5]);
         assert!(matches!(regions.open(TOKEN, 6).await, Err(Reason::Length)));
         drop(offer);
         assert!(matches!(regions.open(TOKEN, 5).await, Err(Reason::Unknown)));
@@ -272,7 +301,7 @@ mod tests {
     #[tokio::test]
     async fn a_region_is_waited_for_as_long_as_blocks_come() {
         let regions = Regions::default();
-        let offer = regions.offer(TOKEN, vec![0; 600_000].into()).unwrap();
+        let offer = offer(&regions, vec![0; 600_000]);
         let Ok(Opened::Filling(mut filling)) = regions.open(TOKEN, 600_000).await else {
             panic!("it is on offer");
         };
@@ -284,7 +313,11 @@ mod tests {
             filling
         };
         let (whole, filling) = tokio::join!(offer.filled_as_it_comes(Duration::from_millis(100)), fill);
-        assert_eq!(whole, None, "the last block never came");
+        assert_eq!(
+            whole,
+            Err(None),
+            "the last block never came, and its connection never let go"
+        );
         drop(filling);
         assert!(
             matches!(regions.open(TOKEN, 600_000).await, Err(Reason::Unknown)),
@@ -293,10 +326,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn memory_whose_rest_never_came_is_given_back_when_nobody_writes_into_it_any_more() {
+        let regions = Regions::default();
+        let offer = offer(&regions, vec![0; 600_000]);
+        let Ok(Opened::Filling(mut filling)) = regions.open(TOKEN, 600_000).await else {
+            panic!("it is on offer");
+        };
+        filling.memory[0] = 7;
+        let unwanted = filling.is_unwanted();
+        let (given_back, ()) = tokio::join!(offer.filled_as_it_comes(Duration::from_millis(50)), async {
+            unwanted.await;
+            drop(filling);
+        });
+        assert_eq!(given_back.unwrap_err().unwrap()[0], 7);
+        assert!(matches!(regions.open(TOKEN, 600_000).await, Err(Reason::Unknown)));
+    }
+
+    #[tokio::test]
     async fn a_mapped_file_is_filled_where_it_is() {
         let map = memmap2::MmapMut::map_anon(1000).unwrap();
         let regions = Regions::default();
-        let offer = regions.offer(TOKEN, map.into()).unwrap();
+        let offer = offer(&regions, map);
         let Ok(Opened::Filling(mut filling)) = regions.open(TOKEN, 1000).await else {
             panic!("it is on offer");
         };

@@ -2,6 +2,7 @@
 //! gone on with after a broken connection.
 
 use super::{
+    ledger::Ledger,
     memory::RegionMemory,
     wire::{Reason, RegionToken},
 };
@@ -84,7 +85,14 @@ pub trait BulkService: Clone + Send + Sync + 'static {
     fn local(&self) -> Self::Address;
 
     /// Offers memory to one sender; `None` when too much is on offer.
-    fn offer(&self, memory: impl Into<RegionMemory>) -> Option<Self::Offer>;
+    fn offer(&self, memory: impl Into<RegionMemory>) -> Option<Self::Offer> {
+        let memory = memory.into();
+        let nothing = Ledger::new(u64::try_from(memory.len()).ok()?)?;
+        self.offer_rest(memory, nothing)
+    }
+
+    /// The same, for what a ledger of this memory lacks.
+    fn offer_rest(&self, memory: impl Into<RegionMemory>, there: Ledger) -> Option<Self::Offer>;
 
     /// Fills a region at `to` with `data`.
     fn put<D: AsRef<[u8]> + Send + Sync + 'static>(

@@ -196,10 +196,10 @@ impl BulkService for TcpBulk {
         self.shared.address
     }
 
-    fn offer(&self, memory: impl Into<RegionMemory>) -> Option<Offer> {
+    fn offer_rest(&self, memory: impl Into<RegionMemory>, there: Ledger) -> Option<Offer> {
         let mut token = [0; 16];
         getrandom::fill(&mut token).ok()?;
-        self.shared.regions.offer(RegionToken(token), memory.into())
+        self.shared.regions.offer(RegionToken(token), memory.into(), there)
     }
 
     async fn put<D: AsRef<[u8]> + Send + Sync + 'static>(

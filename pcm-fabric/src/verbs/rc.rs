@@ -182,7 +182,7 @@ async fn listen(
 enum Read {
     /// The data where they are.
     Source(Arc<Memory>),
-    /// Blocks of them, encrypted.
+    /// Blocks of them, copied: to be encrypted, or where the device does not take the data's own memory.
     Staged(Arc<Memory>),
 }
 
@@ -232,14 +232,16 @@ impl Writer {
         let mut pair = Pair::reliable(device, &completions, WRITES as u32)?;
         let mut key = Zeroizing::new([0; KEY_LENGTH]);
         getrandom::fill(key.as_mut_slice()).map_err(io::Error::other)?;
-        let read = match protection {
-            Protection::Sealed => {
+        let source = match protection {
+            Protection::Sealed => None,
+            // Memory that is read-only is taken by Linux from 6.2 on.
+            Protection::Plain => Memory::shared(device, Arc::clone(data)).ok(),
+        };
+        let read = match source {
+            Some(source) => Read::Source(Arc::new(source)),
+            None => {
                 let blocks = Memory::own(device, vec![0; WRITES * BLOCK_LENGTH].into(), false);
                 Read::Staged(Arc::new(blocks.map_err(|(_, error)| unregistered(error))?))
-            }
-            Protection::Plain => {
-                let source = Memory::shared(device, Arc::clone(data));
-                Read::Source(Arc::new(source.map_err(unregistered)?))
             }
         };
         pair.give(read.memory());
@@ -371,11 +373,14 @@ impl Writer {
                 protector.prove(block, number, bytes)
             }
             Read::Staged(staging) => {
-                let mut sealed = bytes.to_vec();
-                let check = protector.seal(block, number, &mut sealed);
+                let mut copied = bytes.to_vec();
+                let check = match self.protection {
+                    Protection::Sealed => protector.seal(block, number, &mut copied),
+                    Protection::Plain => protector.prove(block, number, &copied),
+                };
                 let start = usize::try_from(slot).map_err(io::Error::other)? * BLOCK_LENGTH;
-                staging.copy_in(start, &sealed);
-                let staged = start..start + sealed.len();
+                staging.copy_in(start, &copied);
+                let staged = start..start + copied.len();
                 self.pair.write(staging, staged, slot, address, self.remote.1)?;
                 check
             }
@@ -417,10 +422,10 @@ impl BulkService for RcBulk {
         self.shared.talk.local()
     }
 
-    fn offer(&self, memory: impl Into<RegionMemory>) -> Option<Offer> {
+    fn offer_rest(&self, memory: impl Into<RegionMemory>, there: Ledger) -> Option<Offer> {
         let mut token = [0; 16];
         getrandom::fill(&mut token).ok()?;
-        self.shared.regions.offer(RegionToken(token), memory.into())
+        self.shared.regions.offer(RegionToken(token), memory.into(), there)
     }
 
     async fn put<D: AsRef<[u8]> + Send + Sync + 'static>(

@@ -1,7 +1,9 @@
 //! What members get, and what others do not.
 
 use crate::ends::{DEADLINE, data, end, end_with, in_time, key, transfer};
-use pcm_fabric::bulk::{BulkService as _, Protection, PutError, PutReport, Reason, RegionToken, wire::BLOCK_LENGTH};
+use pcm_fabric::bulk::{
+    BulkService as _, Ledger, Protection, PutError, PutReport, Reason, RegionToken, wire::BLOCK_LENGTH,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -36,6 +38,23 @@ async fn many_transfers_run_beside_each_other() {
     for transfer in running.collect::<Vec<_>>() {
         in_time(transfer).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn only_what_a_region_lacks_is_sent() {
+    let (from, to) = (end(Protection::Sealed).await, end(Protection::Sealed).await);
+    let (block, length) = (BLOCK_LENGTH, 9 * BLOCK_LENGTH + 5);
+    let sent = data(length, 3);
+    let lacks = [3 * block as u64..3 * block as u64 + 1, 9 * block as u64..u64::MAX];
+    let ledger = Ledger::lacking(length as u64, lacks).unwrap();
+    let offer = to.offer_rest(vec![0; length], ledger).unwrap();
+    let put = from.put(to.local(), offer.token(), Arc::clone(&sent), DEADLINE);
+    let (report, got) = in_time(async { tokio::join!(put, offer.filled(DEADLINE)) }).await;
+    assert_eq!(report.unwrap().blocks_sent, 2);
+    let mut expected = vec![0; length];
+    expected[3 * block..4 * block].copy_from_slice(&sent[3 * block..4 * block]);
+    expected[9 * block..].copy_from_slice(&sent[9 * block..]);
+    assert!(got.unwrap() == expected, "it got something else");
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Changes of simulated jobs: what a coordinator would carry out or refuse, and what it costs.
 
+use super::links::NEAR_US;
 use super::queue::Happening;
-use super::world::{NEAR_US, World};
+use super::world::World;
 use pcm_proto::agent::ProposalOutcome;
 use pcm_proto::control::LayoutChange;
 use pcm_proto::ids::{Bytes, Epoch, NodeName, Rank};

@@ -4,6 +4,7 @@
 pub mod central;
 mod changes;
 mod churn;
+mod links;
 pub mod measure;
 mod queue;
 pub mod scenario;

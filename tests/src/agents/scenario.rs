@@ -20,6 +20,8 @@ pub struct Scenario {
     pub speeds: Speeds,
     /// Sites, of equal size.
     pub sites: usize,
+    /// Whether anybody told the nodes which they are of.
+    pub has_site_names: bool,
     /// Jobs.
     pub jobs: usize,
     /// Ranks each begins with.
@@ -32,6 +34,8 @@ pub struct Scenario {
     pub work_ms: f64,
     /// Communication in each iteration.
     pub mpi_ms: f64,
+    /// Messages of each rank to the next one in an iteration; they take as long as their link.
+    pub messages: f64,
     /// The jobs' policy; empty means the default.
     pub policy: String,
     /// Measurements are wrong by up to this part.
@@ -55,12 +59,14 @@ impl Default for Scenario {
             cpus: 1,
             speeds: Speeds::Same,
             sites: 1,
+            has_site_names: true,
             jobs: 1,
             ranks: 4,
             min: 4,
             max: 4,
             work_ms: 80.0,
             mpi_ms: 1.0,
+            messages: 0.0,
             policy: String::new(),
             noise: 0.03,
             loss: 0.0,
@@ -68,6 +74,17 @@ impl Default for Scenario {
             bytes_per_rank: 1 << 20,
             look_ms: 250,
             is_scattered: false,
+        }
+    }
+}
+
+impl Scenario {
+    /// What the nodes of a site are told that it is called.
+    pub(super) fn site_name(&self, site: usize) -> String {
+        if self.has_site_names {
+            format!("s{site}")
+        } else {
+            String::new()
         }
     }
 }

@@ -11,10 +11,6 @@ use pcm_core::moment::Moment;
 use pcm_proto::agent::{JobSample, NEIGHBOURS_MAX, Neighbour, RankReport, Resources};
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, Rank};
 
-/// A message within a site and between sites.
-pub(super) const NEAR_US: u64 = 300;
-const FAR_US: u64 = 10_000;
-
 /// Neighbours are drawn anew so often.
 const NEIGHBOURS_US: u64 = 30_000_000;
 
@@ -232,7 +228,7 @@ impl World {
     /// Time of an iteration of a job as it is placed.
     pub fn iteration_ms(&self, job: usize) -> f64 {
         let ranks = 0..self.jobs[job].places.len();
-        ranks.map(|rank| self.useful_ms(job, rank)).fold(0.0, f64::max) + self.jobs[job].mpi_ms
+        ranks.map(|rank| self.useful_ms(job, rank)).fold(0.0, f64::max) + self.jobs[job].mpi_ms + self.links_ms(job)
     }
 
     pub(super) fn advance(&mut self, job: usize) {
@@ -263,7 +259,8 @@ impl World {
             self.nodes[node].neighbours_us = self.now_us + NEIGHBOURS_US;
             self.nodes[node].agent.on_neighbours(near);
         }
-        let (own, jobs) = (self.resources(node), self.parts(node));
+        let (own, jobs, links) = (self.resources(node), self.parts(node), self.links(node));
+        self.nodes[node].agent.on_links(links);
         let mut effects = self.nodes[node].agent.on_look(now, own, jobs);
         effects.extend(self.nodes[node].agent.tick(now));
         self.carry_out(node, effects);
@@ -289,7 +286,7 @@ impl World {
         let of = &self.nodes[node];
         Neighbour {
             node: of.name.clone(),
-            site: format!("s{}", of.site),
+            site: self.scenario.site_name(of.site),
             host: node as u64,
         }
     }
@@ -304,7 +301,7 @@ impl World {
         let of = &self.nodes[node];
         Resources {
             node: of.name.clone(),
-            site: format!("s{}", of.site),
+            site: self.scenario.site_name(of.site),
             host: node as u64,
             cpus: (0..self.scenario.cpus).collect(),
             speed,
@@ -369,7 +366,7 @@ impl World {
             },
             cpu_share: world.noisy(cpu_share).min(1.0),
             registered: Bytes(world.scenario.bytes_per_rank),
-            sends: Vec::new(),
+            sends: world.sends(job, rank),
         };
         ranks.into_iter().map(|rank| report(rank, self)).collect()
     }
@@ -388,8 +385,7 @@ impl World {
                     if self.draw.unit() < self.scenario.loss {
                         continue;
                     }
-                    let is_near = self.nodes[node].site == self.nodes[to].site;
-                    let delay = if is_near { NEAR_US } else { FAR_US };
+                    let delay = self.latency_us(node, to);
                     let life = self.nodes[to].life;
                     let message = Box::new(message);
                     self.queue.push(
@@ -434,7 +430,7 @@ pub(super) fn new_node(index: usize, scenario: &Scenario, tuning: &Tuning, draw:
     let site = index * scenario.sites / scenario.nodes;
     let own = Resources {
         node: name.clone(),
-        site: format!("s{site}"),
+        site: scenario.site_name(site),
         host: index as u64,
         cpus: (0..scenario.cpus).collect(),
         speed,

@@ -41,7 +41,7 @@ async fn main() {
 async fn panic_at_a_job(mut link: Link) {
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        if link.send(&AgentToDaemon::Sample).await.is_err() {
+        if link.send(&AgentToDaemon::Sample { about: Vec::new() }).await.is_err() {
             return;
         }
         while let Ok(message) = link.recv::<DaemonToAgent>().await {
@@ -92,6 +92,9 @@ fn lies(number: u64, changes: &[LayoutChange], nowhere: &NodeName) -> Vec<AgentT
             load_by_others: f64::NEG_INFINITY,
             ..NodeProfile::default()
         }),
+        AgentToDaemon::Sample {
+            about: vec![nowhere.clone(); 1000],
+        },
         AgentToDaemon::Propose {
             number,
             job,

@@ -1,0 +1,334 @@
+//! What this node measures of the links to nodes of other hosts: the time until a datagram is confirmed, of all that are sent
+//! anyway, and the rate of copies of checkpoints. A node is asked something only for that when the agent wants to know its link and
+//! nothing was confirmed there for a while: two nodes a second, however large the cluster. Never decides anything.
+
+use super::asks::{ANSWER_WITHIN, Purpose};
+use super::carriers::Carrier;
+use super::daemon::Daemon;
+use super::datagrams::Sent;
+use pcm_core::link_window::LinkWindow;
+use pcm_core::moment::{Moment, micros};
+use pcm_proto::control::NodeStatus;
+use pcm_proto::ids::NodeName;
+use pcm_proto::link::{LINKS_OF_JOB_MAX, LINKS_TOLD_MAX, LinkMeasured};
+use pcm_proto::peer::Question;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Nodes that are asked at a beat, which is a second long.
+const ASKED_PER_BEAT: usize = 2;
+
+/// A link on which something was confirmed so lately needs no question.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// Round trips: nodes talk a few times a second; a question each ten seconds makes six slots of a window.
+const TRIP_SLOT: Duration = Duration::from_secs(2);
+const TRIP_AGE_MAX: Duration = Duration::from_secs(60);
+
+/// Copies: a checkpoint may be made once in ten minutes.
+const COPY_SLOT: Duration = Duration::from_secs(1);
+const COPY_AGE_MAX: Duration = Duration::from_secs(3600);
+
+/// Shorter copies say more of how they are begun than of the link.
+const COPY_BYTES_MIN: u64 = 1 << 20;
+
+/// Links that are remembered: all of a small cluster; in a large one those on which something was measured last.
+const LINKS_MAX: usize = 256;
+
+/// What was measured of one link.
+#[derive(Debug)]
+struct Measurements {
+    /// Microseconds there and back.
+    trips: LinkWindow,
+    /// Microseconds for a byte.
+    copies: LinkWindow,
+    /// The last from there, and the last to there: a link carries as much either way at once.
+    last_copies: [Option<Transfer>; 2],
+}
+
+/// Which way a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CopyGoes {
+    /// From the other node.
+    Here,
+    /// To the other node.
+    There,
+}
+
+/// A copy that came or went over the link.
+#[derive(Clone, Copy, Debug)]
+struct Transfer {
+    began: Moment,
+    ended: Moment,
+    bytes: u64,
+}
+
+impl Default for Measurements {
+    fn default() -> Self {
+        Self {
+            trips: LinkWindow::new(TRIP_SLOT, TRIP_AGE_MAX),
+            copies: LinkWindow::new(COPY_SLOT, COPY_AGE_MAX),
+            last_copies: [None; 2],
+        }
+    }
+}
+
+impl Measurements {
+    /// Copies that overlap and go one way share the link: together they show what it carries.
+    fn note_copy(&mut self, goes: CopyGoes, copy: Transfer) {
+        let last = &mut self.last_copies[usize::from(goes == CopyGoes::There)];
+        let whole = match *last {
+            Some(before) if copy.began < before.ended => Transfer {
+                began: before.began.min(copy.began),
+                ended: copy.ended,
+                bytes: before.bytes.saturating_add(copy.bytes),
+            },
+            _ => copy,
+        };
+        *last = Some(whole);
+        let us = micros(whole.ended.since(whole.began)).max(1);
+        self.copies.note(copy.ended, us as f64 / whole.bytes as f64);
+    }
+
+    fn last(&self) -> Option<Moment> {
+        self.trips.last().max(self.copies.last())
+    }
+}
+
+/// The links from this node.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    of: BTreeMap<NodeName, Measurements>,
+    /// Nodes whose links the agent wants to know, in the order in which they are asked.
+    wanted: VecDeque<NodeName>,
+}
+
+impl Links {
+    fn of(&mut self, node: &NodeName) -> &mut Measurements {
+        if self.of.len() >= LINKS_MAX && !self.of.contains_key(node) {
+            let oldest = self.of.iter().min_by_key(|(_, known)| known.last());
+            if let Some(oldest) = oldest.map(|(node, _)| node.clone()) {
+                self.of.remove(&oldest);
+            }
+        }
+        self.of.entry(node.clone()).or_default()
+    }
+
+    fn note_trip(&mut self, now: Moment, node: &NodeName, took: Duration) {
+        self.of(node).trips.note(now, took.as_secs_f64() * 1e6);
+    }
+
+    fn note_copy(&mut self, node: &NodeName, goes: CopyGoes, copy: Transfer) {
+        if copy.bytes >= COPY_BYTES_MIN {
+            self.of(node).note_copy(goes, copy);
+        }
+    }
+
+    /// What is known of a link; `node` is the end that is told.
+    fn measured(&self, now: Moment, other: &NodeName, node: &NodeName) -> Option<LinkMeasured> {
+        let known = self.of.get(other)?;
+        let link = LinkMeasured {
+            node: node.clone(),
+            // A message goes one way, a datagram and its confirmation there and back.
+            latency_us: known.trips.cost(now).map(|us| us / 2.0),
+            megabytes_per_s: known.copies.cost(now).map(|us_per_byte| 1.0 / us_per_byte),
+        };
+        (link.latency_us.is_some() || link.megabytes_per_s.is_some()).then_some(link)
+    }
+
+    /// The agent wants to know these links from now on; who waited to be asked goes on waiting in its place.
+    fn want(&mut self, nodes: &[NodeName]) {
+        self.wanted.retain(|node| nodes.contains(node));
+        for node in nodes {
+            if !self.wanted.contains(node) {
+                self.wanted.push_back(node.clone());
+            }
+        }
+    }
+
+    /// Nodes to ask now.
+    fn take_silent(&mut self, now: Moment) -> Vec<NodeName> {
+        let mut silent = Vec::new();
+        for _ in 0..self.wanted.len() {
+            if silent.len() == ASKED_PER_BEAT {
+                break;
+            }
+            // Those who were looked at wait behind the others.
+            self.wanted.rotate_left(1);
+            let Some(node) = self.wanted.back() else { break };
+            let last = self.of.get(node).and_then(|known| known.trips.last());
+            if last.is_none_or(|last| now.since(last) >= FRESH) {
+                silent.push(node.clone());
+            }
+        }
+        silent
+    }
+}
+
+impl Daemon {
+    fn moment(&self) -> Moment {
+        Moment(micros(self.clock.now()))
+    }
+
+    /// Ranks of one host share memory: what lies between its daemons says nothing.
+    fn is_link(&self, node: &NodeName) -> bool {
+        *node != self.own && self.nodes.host(node) != self.nodes.own().host
+    }
+
+    /// A datagram was confirmed. What InfiniBand or RoCE carries does not count: MPI goes over TCP.
+    pub(super) fn measure_datagram(&mut self, sent: &Sent) {
+        if sent.outcome.is_ok() && sent.carrier == Carrier::Udp && self.is_link(&sent.node) {
+            self.links.note_trip(self.moment(), &sent.node, sent.took);
+        }
+    }
+
+    /// A node answered; where it confirms datagrams, these are measured more closely.
+    pub(super) fn measure_answer(&mut self, node: &NodeName, since: Instant) {
+        if self.is_link(node) && !self.peers.datagrams.is_proven(node) {
+            self.links.note_trip(self.moment(), node, since.elapsed());
+        }
+    }
+
+    /// A copy came from or went to another node over TCP.
+    pub(super) fn measure_copy(&mut self, node: &NodeName, goes: CopyGoes, since: Instant, bytes: u64) {
+        if self.is_link(node) {
+            let ended = self.moment();
+            let began = Moment(ended.0.saturating_sub(micros(since.elapsed())));
+            self.links.note_copy(node, goes, Transfer { began, ended, bytes });
+        }
+    }
+
+    /// Asks nodes whose links the agent wants to know and that have confirmed nothing for a while.
+    pub(super) fn ask_silent_links(&mut self) {
+        let now = self.moment();
+        for node in self.links.take_silent(now) {
+            let since = Instant::now();
+            self.ask(&node, Question::Ping, Purpose::Measure { since }, ANSWER_WITHIN);
+        }
+    }
+
+    /// The links the agent may care about: to the nodes of its jobs, as far as it reports them, and to those it asks about.
+    pub(super) fn links_for_agent(&mut self, about: &[NodeName]) -> Vec<LinkMeasured> {
+        let mut nodes: Vec<NodeName> = Vec::new();
+        let of_jobs = self.nodes_of_jobs();
+        for node in of_jobs.iter().chain(about).take(4 * LINKS_TOLD_MAX) {
+            if nodes.len() < LINKS_TOLD_MAX && !nodes.contains(node) && self.nodes.is_live(node) && self.is_link(node) {
+                nodes.push(node.clone());
+            }
+        }
+        self.links.want(&nodes);
+        let now = self.moment();
+        nodes
+            .iter()
+            .filter_map(|node| self.links.measured(now, node, node))
+            .collect()
+    }
+
+    /// Of each job the coordinator, then the nodes whose ranks come after those here.
+    fn nodes_of_jobs(&self) -> Vec<NodeName> {
+        let mut found = Vec::new();
+        for part in self.parts.values().filter(|part| !part.state.is_ending()) {
+            let Some(layout) = part.reforming.layout() else {
+                continue;
+            };
+            let mut nodes = layout.nodes();
+            let own = nodes.iter().position(|node| *node == self.own);
+            nodes.rotate_left(own.map_or(0, |own| own + 1));
+            let next = nodes.into_iter().take(LINKS_OF_JOB_MAX - 1);
+            found.extend([part.state.coordinator().clone()].into_iter().chain(next));
+        }
+        found
+    }
+
+    /// The lines of `nodes`.
+    pub(super) fn node_statuses(&self) -> Vec<NodeStatus> {
+        let mut statuses = self.nodes.statuses();
+        let now = self.moment();
+        for status in &mut statuses {
+            status.link = self.links.measured(now, &status.name, &self.own);
+        }
+        statuses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn name(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    fn copy(began: u64, ended: u64, bytes: u64) -> Transfer {
+        Transfer {
+            began: Moment(began * SECOND),
+            ended: Moment(ended * SECOND),
+            bytes,
+        }
+    }
+
+    #[test]
+    fn a_message_takes_half_the_way_there_and_back() {
+        let (mut links, there) = (Links::default(), name("n1"));
+        for at in [0, 2, 4] {
+            assert_eq!(links.measured(Moment(at * SECOND), &there, &there), None);
+            links.note_trip(Moment(at * SECOND), &there, Duration::from_millis(20));
+        }
+        let link = links.measured(Moment(5 * SECOND), &there, &there).unwrap();
+        assert_eq!((link.latency_us, link.megabytes_per_s), (Some(10_000.0), None));
+    }
+
+    #[test]
+    fn copies_that_share_a_link_one_way_show_together_what_it_carries() {
+        let (mut links, there) = (Links::default(), name("n1"));
+        for at in [0, 20, 40] {
+            links.note_copy(&there, CopyGoes::Here, copy(at, at + 4, 40_000_000));
+            links.note_copy(&there, CopyGoes::Here, copy(at + 1, at + 4, 40_000_000));
+            links.note_copy(&there, CopyGoes::There, copy(at, at + 4, 80_000_000));
+            links.note_copy(&there, CopyGoes::There, copy(at + 5, at + 6, 1000));
+        }
+        let link = links.measured(Moment(50 * SECOND), &there, &there).unwrap();
+        assert_eq!(link.latency_us, None);
+        assert!((link.megabytes_per_s.unwrap() - 20.0).abs() < 1e-9, "{link:?}");
+    }
+
+    #[test]
+    fn only_silent_nodes_are_asked_and_all_in_turn() {
+        let mut links = Links::default();
+        let nodes: Vec<NodeName> = (0..5).map(|number| name(&format!("n{number}"))).collect();
+        links.want(&nodes);
+        links.note_trip(Moment(0), &nodes[1], Duration::from_micros(100));
+        assert_eq!(links.take_silent(Moment(SECOND)), [nodes[0].clone(), nodes[2].clone()]);
+    }
+
+    #[test]
+    fn nodes_that_never_answer_do_not_keep_others_from_being_asked() {
+        let mut links = Links::default();
+        let nodes: Vec<NodeName> = (0..5).map(|number| name(&format!("n{number}"))).collect();
+        let mut asked = Vec::new();
+        for beat in 0..5 {
+            links.want(&nodes);
+            let silent = links.take_silent(Moment(beat * SECOND));
+            assert!(silent.len() <= ASKED_PER_BEAT);
+            asked.extend(silent);
+        }
+        assert!(
+            nodes
+                .iter()
+                .all(|node| asked.iter().filter(|of| *of == node).count() == 2),
+            "{asked:?}"
+        );
+    }
+
+    #[test]
+    fn only_so_many_links_are_remembered_and_the_latest_of_them() {
+        let mut links = Links::default();
+        for number in 0..2 * LINKS_MAX as u64 {
+            links.note_trip(Moment(number), &name(&format!("n{number}")), Duration::from_micros(100));
+        }
+        assert_eq!(links.of.len(), LINKS_MAX);
+        assert!(links.of.contains_key(&name("n511")) && !links.of.contains_key(&name("n0")));
+    }
+}

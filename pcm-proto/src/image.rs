@@ -1,0 +1,98 @@
+//! Images on their way between daemons: what ranks parked, and parts of checkpoints. What is said of them is the same.
+//! Nothing here does I/O.
+
+use crate::fabric::BulkAddress;
+use crate::ids::{CheckpointId, ProcessId, Rank};
+use crate::reconfiguration::Attempt;
+use serde::{Deserialize, Serialize};
+
+/// Names an image of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ImageName {
+    /// What a process parked.
+    Parked {
+        /// For which attempt.
+        attempt: Attempt,
+        /// Whose data it is.
+        process: ProcessId,
+    },
+    /// A part of a checkpoint.
+    Part {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        /// Whose.
+        rank: Rank,
+    },
+}
+
+/// What two daemons tell each other about an image that one of them needs and the other has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ImageMessage {
+    /// Send this block; one beyond the end to hear how long the image is.
+    Want {
+        /// Which block.
+        block: u64,
+    },
+    /// A block; empty when it lies beyond the image's end.
+    Block {
+        /// Which block.
+        block: u64,
+        /// Bytes of the whole image.
+        image_bytes: u64,
+        /// CRC-64/NVME of the bytes.
+        checksum: u64,
+        /// The bytes.
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// Write what it lacks into memory that the asking node offers.
+    Put {
+        /// The region on offer.
+        region: [u8; 16],
+        /// Where it is offered.
+        at: BulkAddress,
+    },
+    /// It could not be written there.
+    NotPut {
+        /// The region that was on offer.
+        region: [u8; 16],
+        /// Why, for a person.
+        reason: String,
+    },
+    /// It is not here.
+    Gone {
+        /// Why, for a person.
+        reason: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::packet_encode;
+    use crate::fabric::UdAddress;
+    use crate::ids::{Epoch, Term};
+
+    #[test]
+    fn the_bytes_of_messages_are_those_of_this_version() {
+        let (id, rank) = (CheckpointId(8), Rank(2));
+        let part = packet_encode(&ImageName::Part { id, rank });
+        assert_eq!(part.unwrap(), b"\x81\xa4Part\x92\x08\x02");
+        let (epoch, term, number) = (Epoch(1), Term(2), 3);
+        let attempt = Attempt { epoch, term, number };
+        let process = ProcessId(4);
+        let parked = packet_encode(&ImageName::Parked { attempt, process });
+        assert_eq!(parked.unwrap(), b"\x81\xa6Parked\x92\x93\x01\x02\x03\x04");
+        let put = |at| ImageMessage::Put { region: [3; 16], at };
+        let region = [b"\x81\xa3Put\x92\xdc\x00\x10", &[3; 16][..]].concat();
+        assert_eq!(
+            packet_encode(&put(BulkAddress::Tcp(258))).unwrap(),
+            [&region[..], b"\x81\xa3Tcp\xcd\x01\x02"].concat()
+        );
+        let (gid, pair) = ([4; 16], 5);
+        assert_eq!(
+            packet_encode(&put(BulkAddress::Rdma(UdAddress { gid, pair }))).unwrap(),
+            [&region[..], b"\x81\xa4Rdma\x92\xc4\x10", &gid[..], b"\x05"].concat()
+        );
+    }
+}

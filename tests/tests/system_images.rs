@@ -1,0 +1,251 @@
+//! Which way data takes to restored ranks from nodes that have it, after a relaunch and after a crash, and that neither a way nor a
+//! daemon that fails meanwhile costs a bit of it.
+
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{fs, os::unix::fs::MetadataExt as _};
+use tests::{
+    background::Background,
+    binaries::built,
+    cluster::{CRASH_PATIENCE, Cluster, LIMIT},
+    crashing::kill_node,
+    heat2d::{Closing, reference_checksum},
+    parked, processes, wait,
+};
+
+/// A daemon may stand still for longer than a transfer is waited for, and be none that is gone.
+const PATIENCE: (&str, &str) = ("PCM_PATIENCE", "20");
+
+/// Fetched by a node of whose ranks one moved, it is of more than the beginnings of images.
+const SOME_BYTES: u64 = 4 << 20;
+
+struct Plate {
+    rows: usize,
+    cols: usize,
+    iterations: u64,
+    sleep_us: u32,
+}
+
+/// Some MB a rank: many blocks.
+const SMALL: Plate = Plate {
+    rows: 600,
+    cols: 1500,
+    iterations: 400,
+    sleep_us: 15_000,
+};
+
+/// 192 MB for each of two ranks: under way for long enough to be interrupted.
+const LARGE: Plate = Plate {
+    rows: 6000,
+    cols: 8000,
+    iterations: 16,
+    sleep_us: 300_000,
+};
+
+struct Job<'a> {
+    cluster: &'a Cluster,
+    plate: &'a Plate,
+    job: Background,
+}
+
+impl<'a> Job<'a> {
+    fn start(cluster: &'a Cluster, plate: &'a Plate, options: &[&str]) -> Self {
+        let mut command = cluster.pcmctl(&["run"]);
+        command.args(options).arg("--").arg(built("heat2d"));
+        command.args(["--rows", &plate.rows.to_string(), "--cols", &plate.cols.to_string()]);
+        command.args(["--iterations", &plate.iterations.to_string()]);
+        command.args(["--sleep-us", &plate.sleep_us.to_string()]);
+        let job = Background::start(&mut command);
+        cluster.wait_until_ranks_iterate();
+        Self { cluster, plate, job }
+    }
+
+    fn relaunch(&self, verb: &[&str]) -> Value {
+        let done = self.cluster.json(&[verb, &["--mode", "relaunch"]].concat());
+        assert_eq!(done["mode"], "relaunch", "{done}");
+        done
+    }
+
+    fn migrate_beside(&self) -> Background {
+        let verb = [
+            "migrate", "1", "--rank", "1", "--to", "n2", "--mode", "relaunch", "--json",
+        ];
+        Background::start(&mut self.cluster.pcmctl(&verb))
+    }
+
+    fn events(&self, kind: &str) -> Vec<Value> {
+        self.cluster.events(Some("1"), kind)
+    }
+
+    fn wait_for(&self, kind: &str, count: usize) {
+        let came = wait::within(2 * LIMIT, || (self.events(kind).len() >= count).then_some(()));
+        assert!(came.is_some(), "no {count} {kind}: {}", self.cluster.logs());
+    }
+
+    /// Everything that came took this way.
+    fn came(&self, way: &str) {
+        let turns = self.events("copy_way_changed");
+        assert!(
+            !turns.is_empty() && turns.iter().all(|turn| turn["way"] == way),
+            "{turns:?}"
+        );
+    }
+
+    fn ends_right(self) {
+        let outcome = self.job.end(2 * LIMIT);
+        assert!(outcome.status.success(), "{outcome:?} {}", self.cluster.logs());
+        let Plate {
+            rows, cols, iterations, ..
+        } = *self.plate;
+        assert_eq!(
+            Closing::read(&outcome.stdout).checksum,
+            reference_checksum(rows, cols, iterations),
+            "{outcome:?}"
+        );
+    }
+}
+
+/// Three nodes whose images take this way at best.
+fn up(way: &str, patience: (&str, &str)) -> Cluster {
+    Cluster::place().booted(&["--local", "3"], &[patience, ("PCM_COPIES", way)])
+}
+
+/// Bytes that a daemon has fetched for its ranks from other nodes, into memory of its own.
+fn fetched(daemon: u32) -> u64 {
+    let files = fs::read_dir(format!("/proc/{daemon}/fd")).into_iter().flatten();
+    let paths = files.filter_map(|file| Some(file.ok()?.path()));
+    let is_fetched = |path: &std::path::PathBuf| {
+        fs::read_link(path).is_ok_and(|target| target.to_string_lossy().contains("memfd:pcm-fetched"))
+    };
+    let sizes = paths.filter(is_fetched).filter_map(|path| fs::metadata(path).ok());
+    sizes.map(|metadata| metadata.blocks() * 512).sum()
+}
+
+fn expect_nothing_left(cluster: &Cluster) {
+    parked::expect_none(cluster, &["n0", "n1", "n2"]);
+}
+
+fn is_relaunched(way: &str, name: &str) {
+    let cluster = up(way, PATIENCE);
+    let job = Job::start(&cluster, &SMALL, &["-n", "2"]);
+    job.relaunch(&["migrate", "1", "--rank", "1", "--to", "n2"]);
+    job.relaunch(&["expand", "1", "--to", "4"]);
+    expect_nothing_left(&cluster);
+    job.came(name);
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn relaunched_ranks_get_data_of_their_host_through_memory() {
+    is_relaunched("", "shared");
+}
+
+#[test]
+fn relaunched_ranks_get_data_over_connections_for_bulk() {
+    is_relaunched("bulk", "bulk");
+}
+
+#[test]
+fn relaunched_ranks_get_data_over_the_link() {
+    is_relaunched("link", "link");
+}
+
+/// Of six ranks two were on n1, whose parts are on n2 as well; one of them comes to n0.
+const PART_BYTES: u64 = 1 << 20;
+
+/// The job goes on from parts of a checkpoint that lie on other nodes than its ranks.
+fn is_restarted(way: &str, name: &str) {
+    let cluster = up(way, CRASH_PATIENCE);
+    let job = Job::start(&cluster, &SMALL, &["-n", "6", "--checkpoint-every", "0.5"]);
+    job.wait_for("checkpoint_complete", 2);
+    kill_node(&cluster, "n1");
+    job.wait_for("recovered", 1);
+    let daemons = ["n0", "n2"].map(|node| cluster.daemon_pid(node));
+    let most = daemons.map(fetched).into_iter().max();
+    assert_eq!(most > Some(PART_BYTES), name != "shared", "{most:?} bytes were fetched");
+    job.came(name);
+    assert!(job.events("recovered")[0]["from"].as_u64() > Some(0));
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn restarted_ranks_get_parts_of_their_host_through_memory() {
+    is_restarted("", "shared");
+}
+
+#[test]
+fn restarted_ranks_get_parts_over_connections_for_bulk() {
+    is_restarted("bulk", "bulk");
+}
+
+#[test]
+fn restarted_ranks_get_parts_over_the_link() {
+    is_restarted("link", "link");
+}
+
+/// Waits until data is on its way from a node to another, and sends its daemon a signal.
+fn interrupt(cluster: &Cluster, (giver, taker): (&str, &str), signal: Signal) -> u32 {
+    let (giver, taker) = (cluster.daemon_pid(giver), cluster.daemon_pid(taker));
+    wait::until("data on its way", LIMIT, || (fetched(taker) > SOME_BYTES).then_some(()));
+    assert!(processes::send(giver, signal));
+    giver
+}
+
+fn outlives_the_daemon_that_gives(way: &str) {
+    let cluster = up(way, PATIENCE);
+    let job = Job::start(&cluster, &LARGE, &["-n", "2"]);
+    let asked = job.migrate_beside();
+    interrupt(&cluster, ("n1", "n2"), Signal::KILL);
+    let outcome = asked.end(2 * LIMIT);
+    assert!(outcome.status.success(), "{outcome:?} {}", cluster.logs());
+    expect_nothing_left(&cluster);
+    job.came(way);
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn a_relaunch_goes_on_when_the_daemon_that_gives_is_killed_in_the_middle() {
+    outlives_the_daemon_that_gives("bulk");
+}
+
+#[test]
+fn a_relaunch_over_the_link_goes_on_when_the_daemon_that_gives_is_killed_in_the_middle() {
+    outlives_the_daemon_that_gives("link");
+}
+
+#[test]
+fn data_comes_over_the_link_when_a_connection_for_bulk_stands_still() {
+    let cluster = up("bulk", PATIENCE);
+    let job = Job::start(&cluster, &LARGE, &["-n", "2"]);
+    let asked = job.migrate_beside();
+    let stopped = interrupt(&cluster, ("n1", "n2"), Signal::STOP);
+    wait::until("another way", LIMIT, || {
+        let log = fs::read_to_string(cluster.dir().join("nodes/n2/daemon.log")).unwrap_or_default();
+        log.contains("an image comes another way").then_some(())
+    });
+    processes::send(stopped, Signal::CONT);
+    let outcome = asked.end(2 * LIMIT);
+    assert!(outcome.status.success(), "{outcome:?} {}", cluster.logs());
+    expect_nothing_left(&cluster);
+    let turns = job.events("copy_way_changed");
+    let silence = "bulk did not work: nothing came for 5 s";
+    let is_fallen_back = |turn: &Value| turn["way"] == "link" && turn["reason"] == silence;
+    assert!(turns.iter().any(is_fallen_back), "{turns:?}");
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn a_restart_goes_on_when_a_daemon_that_gives_is_killed_in_the_middle() {
+    let cluster = up("bulk", CRASH_PATIENCE);
+    let job = Job::start(&cluster, &LARGE, &["-n", "6", "--checkpoint-every", "0.5"]);
+    job.wait_for("checkpoint_complete", 2);
+    kill_node(&cluster, "n1");
+    interrupt(&cluster, ("n2", "n0"), Signal::KILL);
+    job.wait_for("recovered", 1);
+    job.ends_right();
+    cluster.down();
+}
