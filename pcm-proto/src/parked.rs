@@ -87,6 +87,16 @@ pub struct BlockRun {
     pub count: u64,
 }
 
+/// Which request for blocks an answer belongs to. One that is repeated may be answered twice, and the second answer may
+/// come when other blocks of the same image have been asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Of which old rank.
+    pub rank: Rank,
+    /// Another one for each request of a process, and the same for its repetitions.
+    pub number: u32,
+}
+
 /// What a restored rank asks its daemon. May be repeated; each is answered when the answer is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestoreAsk {
@@ -95,8 +105,8 @@ pub enum RestoreAsk {
     Plan,
     /// These blocks of what an old rank parked; those beyond its end are left out.
     Blocks {
-        /// The old rank.
-        rank: Rank,
+        /// The old rank, and which request this is.
+        asked: Asked,
         /// Which blocks, at most [`RUNS_MAX`] runs.
         runs: Vec<BlockRun>,
     },
@@ -118,8 +128,8 @@ pub enum RestoreAnswer {
     Image {
         /// For which attempt it was parked; none of a checkpoint.
         attempt: Option<Attempt>,
-        /// The old rank.
-        rank: Rank,
+        /// The request.
+        asked: Asked,
         /// Bytes of the image.
         bytes: u64,
     },
@@ -127,8 +137,8 @@ pub enum RestoreAnswer {
     Lost {
         /// For which attempt it was asked for; none of a checkpoint.
         attempt: Option<Attempt>,
-        /// The old rank.
-        rank: Rank,
+        /// The request.
+        asked: Asked,
         /// What happened, for a person.
         reason: String,
     },
@@ -177,12 +187,15 @@ mod tests {
             b"\x81\xa6Parked\x92\x93\x01\x02\x03\xcc\xc8"
         );
         let ask = AppToDaemon::Restore(RestoreAsk::Blocks {
-            rank: Rank(1),
+            asked: Asked {
+                rank: Rank(1),
+                number: 6,
+            },
             runs: vec![BlockRun { first: 4, count: 5 }],
         });
         assert_eq!(
             packet_encode(&ask).unwrap(),
-            b"\x81\xa7Restore\x81\xa6Blocks\x92\x01\x91\x92\x04\x05"
+            b"\x81\xa7Restore\x81\xa6Blocks\x92\x92\x01\x06\x91\x92\x04\x05"
         );
         let plan = DaemonToApp::Restore(RestoreAnswer::Plan {
             old_size: 2,
@@ -203,7 +216,10 @@ mod tests {
             count: IMAGE_BYTES_MAX,
         };
         let ask = AppToDaemon::Restore(RestoreAsk::Blocks {
-            rank: Rank(u32::MAX),
+            asked: Asked {
+                rank: Rank(u32::MAX),
+                number: u32::MAX,
+            },
             runs: vec![run; RUNS_MAX],
         });
         assert!(packet_encode(&ask).is_ok());

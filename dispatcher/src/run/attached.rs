@@ -303,6 +303,10 @@ impl<'a> Attached<'a> {
 
     /// Makes the link again; returns the job's end where it ended meanwhile.
     async fn attach_again(&mut self, lost: Failure) -> Result<Option<JobEnd>, Failure> {
+        // Asked about the coordinator that is left now: the answer would take this terminal off the link that is made here.
+        if let Some(asking) = self.leader.take() {
+            asking.abort();
+        }
         let begun = Instant::now();
         let mut others_answer = false;
         self.input.hold();

@@ -22,7 +22,7 @@ use pcm_proto::checkpoint::{PartTally, Stamp};
 use pcm_proto::ids::{Epoch, NodeName, ProcessId, Rank};
 use pcm_proto::image::{ImageMessage, ImageName};
 use pcm_proto::keeper::ProcessKey;
-use pcm_proto::parked::{BLOCK_BYTES, BlockRun};
+use pcm_proto::parked::{Asked, BLOCK_BYTES, BlockRun};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Daemon {
         &mut self,
         key: ImageKey,
         (epoch, mut sources): (Epoch, VecDeque<NodeName>),
-        (asker, rank): (ProcessId, Rank),
+        (asker, asked): (ProcessId, Asked),
         runs: Vec<BlockRun>,
     ) {
         if !self.images.arrivals.contains_key(&key)
@@ -99,15 +99,18 @@ impl Daemon {
         let is_taken = self.images.arrivals.get_mut(&key).is_some_and(|arrival| {
             sources.retain(|node| *node != arrival.fetch.node && !arrival.others.contains(node));
             arrival.others.append(&mut sources);
-            arrival.fetch.want(asker, rank, runs)
+            arrival.fetch.want(asker, asked, runs)
         });
         if !is_taken {
             let process = ProcessKey {
                 job: key.job,
                 process: asker,
             };
-            let reason = format!("no node holds the data of rank {rank}, or too many ranks wait for it");
-            return self.tell_lost(process, rank, key.attempt(), reason);
+            let reason = format!(
+                "no node holds the data of rank {}, or too many ranks wait for it",
+                asked.rank
+            );
+            return self.tell_lost(process, asked, key.attempt(), reason);
         }
         self.fetch_on(key);
     }
@@ -120,7 +123,11 @@ impl Daemon {
             first: 0,
             count: u64::MAX,
         };
-        arrival.fetch.want(OURSELVES, Rank(0), vec![all]);
+        let asked = Asked {
+            rank: Rank(0),
+            number: 0,
+        };
+        arrival.fetch.want(OURSELVES, asked, vec![all]);
         if let Some(before) = self.images.arrivals.remove(&key) {
             arrival.fetch.wait_as(before.fetch);
             arrival.others = before.others;
@@ -156,14 +163,14 @@ impl Daemon {
         let image = arrival.fetch.image();
         let handed = served.iter().filter(|(asker, _)| *asker != OURSELVES);
         let handed: Vec<_> = handed
-            .filter_map(|(asker, rank)| image.map(|(file, bytes)| (*asker, *rank, (bytes, file.try_clone()))))
+            .filter_map(|(asker, asked)| image.map(|(file, bytes)| (*asker, *asked, (bytes, file.try_clone()))))
             .collect();
         arrival.is_handed |= !handed.is_empty();
         let is_whole = handed.len() < served.len();
         let is_by_link = arrival.way == Way::Link;
-        for (process, rank, image) in handed {
+        for (process, asked, image) in handed {
             let asker = ProcessKey { job: key.job, process };
-            self.hand_image(asker, rank, key.attempt(), image);
+            self.hand_image(asker, asked, key.attempt(), image);
         }
         if is_by_link && !served.is_empty() {
             self.note_arrival(key);
@@ -465,10 +472,10 @@ impl Daemon {
             self.images.arrivals.insert(key, arrival);
             return self.fetch_on(key);
         }
-        for (process, rank) in before.fetch.take_waiting() {
+        for (process, asked) in before.fetch.take_waiting() {
             if process != OURSELVES {
                 let asker = ProcessKey { job: key.job, process };
-                self.tell_lost(asker, rank, key.attempt(), reason.to_owned());
+                self.tell_lost(asker, asked, key.attempt(), reason.to_owned());
             }
         }
         self.start_copies();

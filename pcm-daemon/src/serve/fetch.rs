@@ -3,8 +3,8 @@
 
 use pcm_core::parked::BlockSet;
 use pcm_fabric::bulk::wire::BLOCK_LENGTH;
-use pcm_proto::ids::{NodeName, ProcessId, Rank};
-use pcm_proto::parked::{BLOCK_BYTES, BlockRun, IMAGE_BYTES_MAX, RUNS_MAX};
+use pcm_proto::ids::{NodeName, ProcessId};
+use pcm_proto::parked::{Asked, BLOCK_BYTES, BlockRun, IMAGE_BYTES_MAX, RUNS_MAX};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -42,7 +42,7 @@ pub(super) enum Unfit {
 #[derive(Debug)]
 struct Waiting {
     asker: ProcessId,
-    rank: Rank,
+    asked: Asked,
     runs: Vec<BlockRun>,
     /// Runs at the beginning that are there.
     done: usize,
@@ -104,7 +104,7 @@ impl Fetch {
     }
 
     /// A rank wants blocks. False when too many wait.
-    pub(super) fn want(&mut self, asker: ProcessId, rank: Rank, mut runs: Vec<BlockRun>) -> bool {
+    pub(super) fn want(&mut self, asker: ProcessId, asked: Asked, mut runs: Vec<BlockRun>) -> bool {
         runs.truncate(RUNS_MAX);
         // A rank that asks again has given up its last request.
         self.waiting.retain(|waiting| waiting.asker != asker);
@@ -114,7 +114,7 @@ impl Fetch {
         let done = 0;
         self.waiting.push(Waiting {
             asker,
-            rank,
+            asked,
             runs,
             done,
         });
@@ -236,7 +236,7 @@ impl Fetch {
     }
 
     /// Ranks whose blocks are all there.
-    pub(super) fn take_served(&mut self) -> Vec<(ProcessId, Rank)> {
+    pub(super) fn take_served(&mut self) -> Vec<(ProcessId, Asked)> {
         let Some((_, bytes)) = self.image else {
             return Vec::new();
         };
@@ -249,22 +249,22 @@ impl Fetch {
             waiting.done += rest.take_while(is_here).count();
             waiting.done == waiting.runs.len()
         });
-        served.map(|waiting| (waiting.asker, waiting.rank)).collect()
+        served.map(|waiting| (waiting.asker, waiting.asked)).collect()
     }
 
     /// All who wait, in vain.
-    pub(super) fn take_waiting(&mut self) -> Vec<(ProcessId, Rank)> {
+    pub(super) fn take_waiting(&mut self) -> Vec<(ProcessId, Asked)> {
         let waiting = std::mem::take(&mut self.waiting);
         waiting
             .into_iter()
-            .map(|waiting| (waiting.asker, waiting.rank))
+            .map(|waiting| (waiting.asker, waiting.asked))
             .collect()
     }
 
     /// Those who wait for another fetch of the image wait for this one.
     pub(super) fn wait_as(&mut self, other: Self) {
         for waiting in other.waiting {
-            self.want(waiting.asker, waiting.rank, waiting.runs);
+            self.want(waiting.asker, waiting.asked, waiting.runs);
         }
     }
 }
@@ -278,6 +278,12 @@ pub(super) fn block_checksum(bytes: &[u8]) -> u64 {
 mod tests {
     use super::super::memory::Memory;
     use super::*;
+    use pcm_proto::ids::Rank;
+
+    const ASKED: Asked = Asked {
+        rank: Rank(0),
+        number: 1,
+    };
 
     const BYTES: u64 = 20 * BLOCK_BYTES + 7;
 
@@ -287,7 +293,7 @@ mod tests {
             first: *first,
             count: *count,
         });
-        assert!(fetch.want(ProcessId(9), Rank(0), runs.collect()));
+        assert!(fetch.want(ProcessId(9), ASKED, runs.collect()));
         fetch
     }
 
@@ -332,7 +338,7 @@ mod tests {
             deliver(&mut fetch, block).unwrap();
             asked.extend(fetch.take_asks(now));
         }
-        assert_eq!(fetch.take_served(), [(ProcessId(9), Rank(0))]);
+        assert_eq!(fetch.take_served(), [(ProcessId(9), ASKED)]);
         assert!(!fetch.is_busy());
         let mut last = [0; 7];
         fetch
@@ -367,11 +373,11 @@ mod tests {
         assert_eq!(fetch.take_asks(now), [0, 1]);
         deliver(&mut fetch, 0).unwrap();
         let runs = vec![BlockRun { first: 0, count: 3 }];
-        assert!(fetch.want(ProcessId(8), Rank(0), runs));
+        assert!(fetch.want(ProcessId(8), ASKED, runs));
         assert_eq!(fetch.take_asks(now), [2]);
         deliver(&mut fetch, 1).unwrap();
-        assert_eq!(fetch.take_served(), [(ProcessId(9), Rank(0))]);
-        assert_eq!(fetch.take_waiting(), [(ProcessId(8), Rank(0))]);
+        assert_eq!(fetch.take_served(), [(ProcessId(9), ASKED)]);
+        assert_eq!(fetch.take_waiting(), [(ProcessId(8), ASKED)]);
     }
 
     fn runs(blocks: &BlockSet) -> Vec<(u64, u64)> {
@@ -382,7 +388,7 @@ mod tests {
     fn what_comes_together_is_not_asked_for_and_what_does_not_come_is_wanted_again() {
         let mut fetch = begun(&[(0, 5), (13, 2)]);
         assert_eq!(runs(&fetch.take_together().unwrap()), [(0, 8), (12, 4)]);
-        assert!(fetch.want(ProcessId(8), Rank(0), vec![BlockRun { first: 7, count: 2 }]));
+        assert!(fetch.want(ProcessId(8), ASKED, vec![BlockRun { first: 7, count: 2 }]));
         fetch.came_not();
         assert_eq!(runs(&fetch.take_together().unwrap()), [(0, 16)]);
         assert!(fetch.take_asks(Instant::now()).is_empty() && fetch.take_served().is_empty());
@@ -397,10 +403,10 @@ mod tests {
         assert_eq!(runs(&fetch.take_together().unwrap()), [(0, 8)]);
         fetch.came_together();
         let (rest, all) = (BlockRun { first: 6, count: 3 }, BlockRun { first: 0, count: 99 });
-        assert!(fetch.want(ProcessId(8), Rank(0), vec![rest]));
+        assert!(fetch.want(ProcessId(8), ASKED, vec![rest]));
         assert_eq!(runs(&fetch.take_together().unwrap()), [(8, 4)]);
         fetch.came_together();
-        assert!(fetch.want(ProcessId(8), Rank(0), vec![all]));
+        assert!(fetch.want(ProcessId(8), ASKED, vec![all]));
         assert_eq!(runs(&fetch.take_together().unwrap()), [(12, 9)]);
     }
 
@@ -418,6 +424,6 @@ mod tests {
         assert_eq!(fetch.take_asks(now), [0, 2]);
         let whole = Memory::with_holes(BYTES).unwrap();
         fetch.came_whole(whole.file().try_clone().unwrap(), BYTES);
-        assert_eq!(fetch.take_served(), [(ProcessId(9), Rank(0))]);
+        assert_eq!(fetch.take_served(), [(ProcessId(9), ASKED)]);
     }
 }

@@ -9,11 +9,11 @@ use super::timers::Timer;
 use crate::keeper_link::HandedImage;
 use pcm_core::reconfiguration::{effects::Input, meet_order};
 use pcm_proto::app::DaemonToApp;
-use pcm_proto::ids::{Bytes, JobId, NodeName, ProcessId, Rank};
+use pcm_proto::ids::{Bytes, JobId, NodeName, ProcessId};
 use pcm_proto::image::{ImageMessage, ImageName};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::layout::{Mode, Plan};
-use pcm_proto::parked::{IMAGE_BYTES_MAX, ParkKey, RestoreAnswer, RestoreAsk};
+use pcm_proto::parked::{Asked, IMAGE_BYTES_MAX, ParkKey, RestoreAnswer, RestoreAsk};
 use pcm_proto::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport, Tally};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,8 +34,8 @@ const WANTING_MAX: usize = 8192;
 /// Who waits for an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wanting {
-    /// A process here, for the image of this old rank.
-    Process(ProcessKey, Rank),
+    /// A process here.
+    Process(ProcessKey, Asked),
     /// Another node, for this block.
     Node(NodeName, u64),
 }
@@ -186,7 +186,7 @@ impl Daemon {
         }
         for wanting in self.parked.wanted.remove(&key).unwrap_or_default() {
             match wanting {
-                Wanting::Process(asker, rank) => self.give_image(asker, rank, key),
+                Wanting::Process(asker, asked) => self.give_image(asker, asked, key),
                 Wanting::Node(node, block) => self.give_block(&node, key.into(), block),
             }
         }
@@ -204,7 +204,7 @@ impl Daemon {
         } else {
             for wanting in self.parked.wanted.remove(&key).unwrap_or_default() {
                 match wanting {
-                    Wanting::Process(asker, rank) => self.tell_lost(asker, rank, Some(key.attempt), reason.clone()),
+                    Wanting::Process(asker, asked) => self.tell_lost(asker, asked, Some(key.attempt), reason.clone()),
                     Wanting::Node(node, _) => {
                         let reason = reason.clone();
                         self.say_of_image(&node, key.into(), ImageMessage::Gone { reason });
@@ -278,9 +278,10 @@ impl Daemon {
                 };
                 self.tell_app(asker.job, asker.process, &DaemonToApp::Restore(answer));
             }
-            RestoreAsk::Blocks { rank, runs } => {
+            RestoreAsk::Blocks { asked, runs } => {
+                let rank = asked.rank;
                 let Some(member) = plan.old.members.get(rank.0 as usize).cloned() else {
-                    return self.tell_lost(asker, rank, Some(attempt), format!("there was no rank {rank}"));
+                    return self.tell_lost(asker, asked, Some(attempt), format!("there was no rank {rank}"));
                 };
                 let key = ParkKey {
                     job: asker.job,
@@ -288,25 +289,28 @@ impl Daemon {
                     process: member.process,
                 };
                 if member.node == self.own {
-                    self.give_image(asker, rank, key);
+                    self.give_image(asker, asked, key);
                 } else {
                     let sources = VecDeque::from([member.node]);
-                    self.fetch_image(key.into(), (attempt.epoch, sources), (asker.process, rank), runs);
+                    self.fetch_image(key.into(), (attempt.epoch, sources), (asker.process, asked), runs);
                 }
             }
         }
     }
 
-    fn give_image(&mut self, asker: ProcessKey, rank: Rank, key: ParkKey) {
+    fn give_image(&mut self, asker: ProcessKey, asked: Asked, key: ParkKey) {
         let Some(image) = self.parked.images.get(&key) else {
             if self.is_to_come(key) {
-                return self.want(key, Wanting::Process(asker, rank));
+                return self.want(key, Wanting::Process(asker, asked));
             }
-            let reason = format!("node {} does not hold the data of rank {rank} any more", self.own);
-            return self.tell_lost(asker, rank, Some(key.attempt), reason);
+            let reason = format!(
+                "node {} does not hold the data of rank {} any more",
+                self.own, asked.rank
+            );
+            return self.tell_lost(asker, asked, Some(key.attempt), reason);
         };
         let (bytes, file) = (image.bytes(), image.file().try_clone());
-        self.hand_image(asker, rank, Some(key.attempt), (bytes, file));
+        self.hand_image(asker, asked, Some(key.attempt), (bytes, file));
     }
 
     /// Whether an image may still come: in a relaunch all are there before anybody asks.
@@ -342,23 +346,23 @@ impl Daemon {
     pub(super) fn hand_image(
         &mut self,
         asker: ProcessKey,
-        rank: Rank,
+        asked: Asked,
         attempt: Option<Attempt>,
         image: (u64, io::Result<File>),
     ) {
         let (bytes, file) = image;
         match file {
             Ok(file) => {
-                let answer = DaemonToApp::Restore(RestoreAnswer::Image { attempt, rank, bytes });
+                let answer = DaemonToApp::Restore(RestoreAnswer::Image { attempt, asked, bytes });
                 self.tell_app_with(asker.job, asker.process, &answer, &[file.as_fd()]);
             }
-            Err(error) => self.tell_lost(asker, rank, attempt, error.to_string()),
+            Err(error) => self.tell_lost(asker, asked, attempt, error.to_string()),
         }
     }
 
-    pub(super) fn tell_lost(&mut self, asker: ProcessKey, rank: Rank, attempt: Option<Attempt>, reason: String) {
-        tracing::error!(job = %asker.job, process = %asker.process, %rank, reason, "data of another rank cannot be had");
-        let answer = DaemonToApp::Restore(RestoreAnswer::Lost { attempt, rank, reason });
+    pub(super) fn tell_lost(&mut self, asker: ProcessKey, asked: Asked, attempt: Option<Attempt>, reason: String) {
+        tracing::error!(job = %asker.job, process = %asker.process, rank = %asked.rank, reason, "data of another rank cannot be had");
+        let answer = DaemonToApp::Restore(RestoreAnswer::Lost { attempt, asked, reason });
         self.tell_app(asker.job, asker.process, &answer);
     }
 }

@@ -62,15 +62,21 @@ impl Daemon {
                 };
                 self.tell_app(asker.job, asker.process, &DaemonToApp::Restore(answer));
             }
-            RestoreAsk::Blocks { rank, runs } => {
+            RestoreAsk::Blocks { asked, runs } => {
+                let rank = asked.rank;
                 let key = (asker.job, restores.stamp.id, rank);
                 if let Some(memory) = self.kept.part_for_others(key) {
                     let (bytes, file) = (memory.bytes(), memory.file().try_clone());
-                    return self.hand_image(asker, rank, None, (bytes, file));
+                    return self.hand_image(asker, asked, None, (bytes, file));
                 }
                 let sources = restores.sources.get(rank.0 as usize).cloned().unwrap_or_default();
                 let sources: VecDeque<NodeName> = sources.into_iter().filter(|node| *node != self.own).collect();
-                self.fetch_image(key.into(), (restores.stamp.epoch, sources), (asker.process, rank), runs);
+                self.fetch_image(
+                    key.into(),
+                    (restores.stamp.epoch, sources),
+                    (asker.process, asked),
+                    runs,
+                );
             }
         }
     }

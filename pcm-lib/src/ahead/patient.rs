@@ -2,14 +2,14 @@
 //! anew when it has come. One request is under way at a time.
 
 use crate::{
-    park::{RestoreError, Source},
+    park::{self, RestoreError, Source},
     start::Started,
 };
 use pcm_core::parked::BlockSet;
 use pcm_proto::{
     app::AppToDaemon,
     ids::Rank,
-    parked::{BlockRun, RestoreAnswer, RestoreAsk},
+    parked::{Asked, BlockRun, RestoreAnswer, RestoreAsk},
     reconfiguration::Attempt,
 };
 use std::fs::File;
@@ -19,7 +19,7 @@ use std::fs::File;
 pub(crate) struct Patient {
     started: &'static Started,
     attempt: Attempt,
-    asked: Option<(Rank, Vec<BlockRun>)>,
+    asked: Option<(Asked, Vec<BlockRun>)>,
     come: Vec<(Rank, Vec<BlockRun>, File)>,
 }
 
@@ -38,15 +38,16 @@ impl Patient {
         let mut has_come = false;
         while let Some((answer, file)) = self.started.restore_answer() {
             match answer {
-                RestoreAnswer::Image { attempt, rank, .. } if attempt == Some(self.attempt) => {
-                    let asked = self.asked.take_if(|(asked, _)| *asked == rank);
-                    if let (Some((rank, runs)), Some(file)) = (asked, file) {
-                        self.come.push((rank, runs, File::from(file)));
+                RestoreAnswer::Image { attempt, asked, .. } if attempt == Some(self.attempt) => {
+                    let taken = self.asked.take_if(|(last, _)| *last == asked);
+                    if let (Some((asked, runs)), Some(file)) = (taken, file) {
+                        self.come.push((asked.rank, runs, File::from(file)));
                         has_come = true;
                     }
                 }
-                RestoreAnswer::Lost { attempt, rank, reason } if attempt == Some(self.attempt) => {
-                    return Err(RestoreError::Lost { rank: rank.0, reason });
+                RestoreAnswer::Lost { attempt, asked, reason } if attempt == Some(self.attempt) => {
+                    let rank = asked.rank.0;
+                    return Err(RestoreError::Lost { rank, reason });
                 }
                 RestoreAnswer::Image { .. } | RestoreAnswer::Lost { .. } | RestoreAnswer::Plan { .. } => {}
             }
@@ -62,14 +63,16 @@ impl Source for Patient {
         if let Some((_, _, file)) = come {
             return file.try_clone().map_err(RestoreError::Map);
         }
-        let asked = Some((rank, runs));
-        if self.asked != asked {
-            if let Some((rank, runs)) = asked.clone() {
-                let ask = AppToDaemon::Restore(RestoreAsk::Blocks { rank, runs });
-                // One that is not heard is not answered: the data travels at the meeting.
-                _ = self.started.channel.send(&ask);
-            }
-            self.asked = asked;
+        let last = self.asked.as_ref();
+        if last.is_none_or(|(asked, known)| asked.rank != rank || *known != runs) {
+            let asked = park::request(rank);
+            let ask = AppToDaemon::Restore(RestoreAsk::Blocks {
+                asked,
+                runs: runs.clone(),
+            });
+            // One that is not heard is not answered: the data travels at the meeting.
+            _ = self.started.channel.send(&ask);
+            self.asked = Some((asked, runs));
         }
         Err(RestoreError::Awaited)
     }

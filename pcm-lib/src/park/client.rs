@@ -6,11 +6,12 @@ use pcm_core::parked::BlockSet;
 use pcm_proto::{
     app::AppToDaemon,
     ids::Rank,
-    parked::{RestoreAnswer, RestoreAsk},
+    parked::{Asked, RestoreAnswer, RestoreAsk},
     reconfiguration::Attempt,
 };
 use std::{
     fs::File,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -23,6 +24,13 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(50);
 
 /// A process that said that it failed is ended by its daemon within this time, before it can compute with wrong data.
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
+
+/// A request of this process for data of an old rank, told apart from all before.
+pub(crate) fn request(rank: Rank) -> Asked {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Relaxed);
+    Asked { rank, number }
+}
 
 /// See the file head.
 pub(crate) struct Client {
@@ -80,7 +88,7 @@ impl Client {
             if Instant::now() >= self.deadline {
                 let asked = match ask {
                     RestoreAsk::Plan => "the plan of the relaunch".to_owned(),
-                    RestoreAsk::Blocks { rank, .. } => format!("the data of rank {rank}"),
+                    RestoreAsk::Blocks { asked, .. } => format!("the data of rank {}", asked.rank),
                 };
                 return Err(RestoreError::NoAnswer { asked });
             }
@@ -92,10 +100,11 @@ impl Source for Client {
     fn blocks(&mut self, rank: Rank, blocks: &BlockSet) -> Result<File, RestoreError> {
         let runs = blocks.runs().collect();
         let wanted = self.attempt;
-        let is_it = |of: Rank, attempt: Option<Attempt>| of == rank && (wanted.is_none() || wanted == attempt);
-        self.ask(&RestoreAsk::Blocks { rank, runs }, |answer, file| match answer {
-            RestoreAnswer::Image { attempt, rank, .. } if is_it(rank, attempt) => file.map(Ok),
-            RestoreAnswer::Lost { attempt, rank, reason } if is_it(rank, attempt) => {
+        let asked = request(rank);
+        let is_it = |of: Asked, attempt: Option<Attempt>| of == asked && (wanted.is_none() || wanted == attempt);
+        self.ask(&RestoreAsk::Blocks { asked, runs }, |answer, file| match answer {
+            RestoreAnswer::Image { attempt, asked, .. } if is_it(asked, attempt) => file.map(Ok),
+            RestoreAnswer::Lost { attempt, asked, reason } if is_it(asked, attempt) => {
                 Some(Err(RestoreError::Lost { rank: rank.0, reason }))
             }
             _ => None,

@@ -8,7 +8,7 @@ mod opened;
 mod restore;
 mod sums;
 
-pub(crate) use client::{Client, failed};
+pub(crate) use client::{Client, failed, request};
 pub(crate) use error::{ParkError, RestoreError};
 pub(crate) use image::{Image, Published};
 pub(crate) use opened::{Opened, Source};

@@ -11,7 +11,7 @@ use pcm_proto::app::{AppToDaemon, DaemonToApp, environment, packet_encode};
 use pcm_proto::frame::decode;
 use pcm_proto::ids::{Iteration, Rank, WorldId};
 use pcm_proto::page::{Page, State};
-use pcm_proto::parked::{RestoreAnswer, RestoreAsk};
+use pcm_proto::parked::{Asked, RestoreAnswer, RestoreAsk};
 use pcm_proto::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport, Tally};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::net::{
@@ -138,12 +138,16 @@ impl StandIn {
         });
         let restore = StandInRestore::new(plan, self.rank.0, self.size);
         let mut images = BTreeMap::new();
-        for (from, runs) in restore.wanted() {
-            let image = self.ask(&RestoreAsk::Blocks { rank: from, runs }, |answer, file| match answer {
-                RestoreAnswer::Image { rank, .. } if rank == from => file,
-                RestoreAnswer::Lost { reason, .. } => panic!("parked data is lost: {reason}"),
-                _ => None,
-            });
+        for ((from, runs), number) in restore.wanted().into_iter().zip(0..) {
+            let request = Asked { rank: from, number };
+            let image = self.ask(
+                &RestoreAsk::Blocks { asked: request, runs },
+                |answer, file| match answer {
+                    RestoreAnswer::Image { asked, .. } if asked == request => file,
+                    RestoreAnswer::Lost { reason, .. } => panic!("parked data is lost: {reason}"),
+                    _ => None,
+                },
+            );
             images.insert(from, image);
         }
         let (data, iteration) = restore.finish(&images);
