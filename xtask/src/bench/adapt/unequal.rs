@@ -69,9 +69,13 @@ fn race(
 fn chosen(field: &Field<'_>) -> Result<Shares, Failure> {
     let told = events::of(&field.cluster, ONLY, "decision")?;
     let words = told.iter().rev().filter_map(|event| event["chosen"].as_str());
-    words.filter_map(shares).next().ok_or_else(|| Failure::Bench {
-        name: BENCH.name,
-        problem: format!("within {SECONDS} s the agents did not give the ranks other shares"),
+    words.filter_map(shares).next().ok_or_else(|| {
+        let said = told.iter().filter_map(|event| event["reason"].as_str());
+        let said: Vec<&str> = said.collect();
+        Failure::Bench {
+            name: BENCH.name,
+            problem: format!("within {SECONDS} s the agents did not give the ranks other shares; they said {said:?}"),
+        }
     })
 }
 
