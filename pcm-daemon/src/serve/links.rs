@@ -36,7 +36,7 @@ const COPY_BYTES_MIN: u64 = 1 << 20;
 const LINKS_MAX: usize = 256;
 
 /// A copy that took less than so many round trips says more of how it was begun: an offer, a connection and its keys are three.
-const COPY_TRIPS_MIN: f64 = 20.0;
+const COPY_TRIPS_MIN: f64 = 10.0;
 
 /// What was measured of one link.
 #[derive(Debug)]
@@ -384,7 +384,7 @@ mod tests {
     fn a_copy_that_took_hardly_longer_than_its_beginning_says_nothing_of_the_bandwidth() {
         let (mut links, there) = (Links::default(), name("n1"));
         for at in [0, 2, 4] {
-            links.note_trip(Moment(at * SECOND), (&there, HOST), Duration::from_millis(100));
+            links.note_trip(Moment(at * SECOND), (&there, HOST), Duration::from_millis(150));
         }
         let rate = |links: &Links, at: u64| {
             links
