@@ -42,6 +42,9 @@ const LARGE: Plate = Plate {
     sleep_us: 300_000,
 };
 
+/// What a rank has of it where there are six.
+const LARGE_PART_BYTES: u64 = 6000 * 8000 * 8 / 6;
+
 struct Job<'a> {
     cluster: &'a Cluster,
     plate: &'a Plate,
@@ -107,7 +110,11 @@ impl<'a> Job<'a> {
 
 /// Three nodes whose images take this way at best.
 fn up(way: &str, patience: (&str, &str)) -> Cluster {
-    Cluster::place().booted(&["--local", "3"], &[patience, ("PCM_COPIES", way)])
+    of_nodes("3", way, patience)
+}
+
+fn of_nodes(count: &str, way: &str, patience: (&str, &str)) -> Cluster {
+    Cluster::place().booted(&["--local", count], &[patience, ("PCM_COPIES", way)])
 }
 
 /// Bytes that a daemon has fetched for its ranks from other nodes, into memory of its own.
@@ -151,20 +158,31 @@ fn relaunched_ranks_get_data_over_the_link() {
     is_relaunched("link", "link");
 }
 
-/// Of six ranks two were on n1, whose parts are on n2 as well; one of them comes to n0.
-const PART_BYTES: u64 = 1 << 20;
+/// More than the beginning of a part, less than half of it.
+const PART_BYTES: u64 = 400_000;
 
-/// The job goes on from parts of a checkpoint that lie on other nodes than its ranks.
+/// The job goes on from parts of a checkpoint that lie on other nodes than its ranks. Of eight ranks two were on n1, whose parts are on n2
+/// as well; one of them comes to n0, which has copies of what n3 has, and never any of what n2 has.
 fn is_restarted(way: &str, name: &str) {
-    let cluster = up(way, CRASH_PATIENCE);
-    let job = Job::start(&cluster, &SMALL, &["-n", "6", "--checkpoint-every", "0.5"]);
+    let cluster = of_nodes("4", way, CRASH_PATIENCE);
+    let daemons = ["n0", "n2", "n3"].map(|node| cluster.daemon_pid(node));
+    let job = Job::start(&cluster, &SMALL, &["-n", "8", "--checkpoint-every", "0.5"]);
     job.wait_for("checkpoint_complete", 2);
     kill_node(&cluster, "n1");
-    job.wait_for("recovered", 1);
-    let daemons = ["n0", "n2"].map(|node| cluster.daemon_pid(node));
-    let most = daemons.map(fetched).into_iter().max();
-    assert_eq!(most > Some(PART_BYTES), name != "shared", "{most:?} bytes were fetched");
+    let mut most = 0;
+    wait::until("a restart", 2 * LIMIT, || {
+        most = daemons.map(fetched).into_iter().fold(most, u64::max);
+        (!job.events("recovered").is_empty()).then_some(())
+    });
+    assert_eq!(most > PART_BYTES, name != "shared", "{most} bytes were fetched");
     job.came(name);
+    let turns = job.events("copy_way_changed");
+    let is_restored = |turn: &Value| turn["node"] == "n0" && turn["name"] == "n2";
+    assert!(turns.iter().any(is_restored), "{turns:?}");
+    wait::until("nothing fetched is held any more", LIMIT, || {
+        (daemons.map(fetched) == [0; 3]).then_some(())
+    });
+    assert!(job.events("job_ended").is_empty(), "it was held as long as the job ran");
     assert!(job.events("recovered")[0]["from"].as_u64() > Some(0));
     job.ends_right();
     cluster.down();
@@ -244,8 +262,12 @@ fn a_restart_goes_on_when_a_daemon_that_gives_is_killed_in_the_middle() {
     let job = Job::start(&cluster, &LARGE, &["-n", "6", "--checkpoint-every", "0.5"]);
     job.wait_for("checkpoint_complete", 2);
     kill_node(&cluster, "n1");
+    let taker = cluster.daemon_pid("n0");
     interrupt(&cluster, ("n2", "n0"), Signal::KILL);
+    let came = fetched(taker);
+    assert!(came < LARGE_PART_BYTES, "all {came} bytes were there already");
     job.wait_for("recovered", 1);
+    job.came("bulk");
     job.ends_right();
     cluster.down();
 }

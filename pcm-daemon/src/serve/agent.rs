@@ -105,7 +105,7 @@ impl Daemon {
 
     pub(super) fn on_agent_ended(&mut self, reason: &str) {
         self.agent.process = None;
-        self.agent.link = None;
+        self.on_agent_unlinked();
         let was_healthy = self.agent.began.is_some_and(|began| began.elapsed() > HEALTHY_AFTER);
         self.agent.pause = if was_healthy {
             PAUSE_MIN
@@ -125,7 +125,7 @@ impl Daemon {
     /// Ends the agent; it is not started again.
     pub(super) fn stop_agent(&mut self) {
         self.agent.process = None;
-        self.agent.link = None;
+        self.on_agent_unlinked();
     }
 
     pub(super) fn on_agent_linked(&mut self, link: LinkId, sender: Sender) {
@@ -178,12 +178,17 @@ impl Daemon {
         }
     }
 
+    fn on_agent_unlinked(&mut self) {
+        self.agent.link = None;
+        self.links.on_agent_gone();
+    }
+
     /// The link is gone. A process that is still there without it is of no use.
     pub(super) fn on_agent_lost(&mut self, link: LinkId, nonsense: Option<String>) {
         if self.agent.link.as_ref().is_none_or(|(known, _)| *known != link) {
             return;
         }
-        self.agent.link = None;
+        self.on_agent_unlinked();
         if let Some(nonsense) = nonsense
             && self.agent.process.is_some()
         {

@@ -7,7 +7,7 @@
 //! InfiniBand or RoCE where both have it, else and where that fails over TCP; anything else, and whatever fails, comes block by block over the link.
 
 use super::beside::{beside, drop_beside};
-use super::bulk::Wanted;
+use super::bulk::{PATIENCE, Wanted};
 use super::copy_ways::Way;
 use super::daemon::Daemon;
 use super::event::Event;
@@ -25,11 +25,14 @@ use pcm_proto::keeper::ProcessKey;
 use pcm_proto::parked::{Asked, BLOCK_BYTES, BlockRun};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Stands for this node among those who wait for an image.
 const OURSELVES: ProcessId = ProcessId(u32::MAX);
+
+/// Images that one node is to write at once, which it does in one thread: a block of each comes within patience where the link carries
+/// 0.2 MB/s, and it has room for what sixteen nodes want so. The others wait here.
+const OFFERED_MAX: usize = 4;
 
 /// An image on its way from another node.
 #[derive(Debug)]
@@ -78,7 +81,44 @@ pub(super) struct CameTogether {
     /// The memory they were to be written into, if nobody else may write into it any more.
     pub(super) memory: Option<Memory>,
     /// The checksum where all of it was verified.
-    pub(super) outcome: io::Result<Option<PartTally>>,
+    pub(super) outcome: Result<Option<PartTally>, NotCome>,
+}
+
+/// Why blocks do not come all at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NotCome {
+    /// They were refused, here or there, as too many others were under way: this says nothing of the way.
+    Refused(String),
+    /// They were waited for in vain, as others on that way would be.
+    Silence(String),
+}
+
+impl NotCome {
+    /// The node that was to send them says why it does not; it tries for a while where it cannot be connected to.
+    fn told(waited: Duration, reason: String) -> Self {
+        if waited < PATIENCE {
+            Self::Refused(reason)
+        } else {
+            Self::Silence(reason)
+        }
+    }
+}
+
+impl From<io::Error> for NotCome {
+    fn from(error: io::Error) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+impl Arrival {
+    fn is_offered(&self) -> bool {
+        matches!(self.together, Some(Together::Offered { .. }))
+    }
+
+    /// Whether something could come all at once and is not on its way.
+    fn awaits_offer(&self) -> bool {
+        self.together.is_none() && self.fetch.is_queued()
+    }
 }
 
 impl Daemon {
@@ -131,6 +171,7 @@ impl Daemon {
         if let Some(before) = self.images.arrivals.remove(&key) {
             arrival.fetch.wait_as(before.fetch);
             arrival.others = before.others;
+            drop_beside(before.memory.into_iter().collect());
         }
         self.images.arrivals.insert(key, arrival);
         self.fetch_on(key);
@@ -193,13 +234,19 @@ impl Daemon {
         for block in asks {
             self.say_of_image(&node, key, ImageMessage::Want { block });
         }
-        if is_busy && !self.images.is_timer_armed {
+        if is_busy {
+            self.look_at_images_again();
+        }
+    }
+
+    fn look_at_images_again(&mut self) {
+        if !self.images.is_timer_armed {
             self.images.is_timer_armed = true;
             self.timers.arm(ASK_AGAIN, Timer::Images);
         }
     }
 
-    /// Blocks may have been lost.
+    /// Blocks may have been lost, or there may be room for more offers.
     pub(super) fn on_images_timer(&mut self) {
         self.images.is_timer_armed = false;
         for key in self.images.arrivals.keys().copied().collect::<Vec<_>>() {
@@ -236,10 +283,25 @@ impl Daemon {
 
     /// Gets all that is wanted at once, if nothing is on its way yet.
     fn fetch_together(&mut self, key: ImageKey) {
-        let known = self.images.arrivals.get_mut(&key);
-        let Some(arrival) = known.filter(|arrival| arrival.together.is_none()) else {
+        let known = self.images.arrivals.get(&key);
+        let Some(arrival) = known.filter(|arrival| arrival.awaits_offer()) else {
             return;
         };
+        let (node, way) = (arrival.fetch.node.clone(), arrival.way);
+        let (best, why) = self.copy_way(&node);
+        let is_full = way.end().is_some() && self.offered_to(&node) >= OFFERED_MAX;
+        let has_failed = self.has_failed(&node, way);
+        let Some(arrival) = self.images.arrivals.get_mut(&key) else {
+            return;
+        };
+        if has_failed {
+            // Since it was chosen, for another image.
+            (arrival.way, arrival.why, arrival.since) = (best, why.to_owned(), Instant::now());
+            return self.fetch_on(key);
+        }
+        if is_full {
+            return self.look_at_images_again();
+        }
         let Some(blocks) = arrival.fetch.take_together() else {
             return;
         };
@@ -261,7 +323,24 @@ impl Daemon {
                     _wanted: wanted,
                 });
             }
-            Err(error) => self.fetch_otherwise(key, None, &error),
+            Err(error) => self.fetch_otherwise(key, None, error.into()),
+        }
+    }
+
+    /// Images that a node is to write now.
+    fn offered_to(&self, node: &NodeName) -> usize {
+        let arrivals = self.images.arrivals.values();
+        let offered = arrivals.filter(|arrival| arrival.fetch.node == *node && arrival.is_offered());
+        offered.count()
+    }
+
+    /// What was on offer to a node is not any more: the next.
+    fn offer_next(&mut self, node: &NodeName) {
+        let mut arrivals = self.images.arrivals.iter();
+        let next = arrivals
+            .find(|(_, arrival)| arrival.fetch.node == *node && arrival.way.end().is_some() && arrival.awaits_offer());
+        if let Some(key) = next.map(|(key, _)| *key) {
+            self.fetch_together(key);
         }
     }
 
@@ -321,10 +400,12 @@ impl Daemon {
 
     /// What was to be written into memory here does not come.
     pub(super) fn on_not_put(&mut self, key: ImageKey, region: [u8; 16], reason: String) {
-        let arrival = self.images.arrivals.get(&key);
-        let together = arrival.and_then(|arrival| arrival.together.as_ref());
-        if matches!(together, Some(Together::Offered { region: Some(known), .. }) if *known == region) {
-            self.fetch_otherwise(key, None, &io::Error::other(reason));
+        let Some(arrival) = self.images.arrivals.get(&key) else {
+            return;
+        };
+        let waited = arrival.since.elapsed();
+        if matches!(&arrival.together, Some(Together::Offered { region: Some(known), .. }) if *known == region) {
+            self.fetch_otherwise(key, None, NotCome::told(waited, reason));
         }
     }
 
@@ -336,7 +417,7 @@ impl Daemon {
         let lent = lent.and_then(|lent| Ok((lent.file().try_clone()?, lent)));
         let (file, lent) = match lent {
             Ok(lent) => lent,
-            Err(error) => return self.fetch_otherwise(key, None, &error),
+            Err(error) => return self.fetch_otherwise(key, None, error.into()),
         };
         if arrival.copy.is_none() {
             // Ranks only read it, as those of the node that lends it do.
@@ -347,7 +428,7 @@ impl Daemon {
         }
         let mut own = match self.kept.spares.take(key.job, lent.bytes()) {
             Ok(own) => own,
-            Err(error) => return self.fetch_otherwise(key, None, &error),
+            Err(error) => return self.fetch_otherwise(key, None, error.into()),
         };
         let events = self.events.clone();
         tokio::spawn(async move {
@@ -358,11 +439,11 @@ impl Daemon {
             let came = match copied.await {
                 Ok((own, tally)) => CameTogether {
                     memory: Some(own),
-                    outcome: tally.map(Some),
+                    outcome: tally.map(Some).map_err(NotCome::from),
                 },
                 Err(error) => CameTogether {
                     memory: None,
-                    outcome: Err(error),
+                    outcome: Err(error.into()),
                 },
             };
             let _ = events.send(Event::ImageCame { key, attempt, came }).await;
@@ -373,14 +454,14 @@ impl Daemon {
     pub(super) fn on_image_came(&mut self, key: ImageKey, attempt: u64, came: CameTogether) {
         let CameTogether { memory, outcome } = came;
         let Some(arrival) = self.arrival_of(key, attempt) else {
-            return drop_beside(memory.into_iter().map(Arc::new).collect());
+            return drop_beside(memory.into_iter().collect());
         };
         match outcome {
             Ok(tally) => {
                 let copied = memory.as_ref().filter(|_| tally.is_some());
                 match copied.map(|copied| (copied.file().try_clone(), copied.bytes())) {
                     Some((Ok(file), bytes)) => arrival.fetch.came_whole(file, bytes),
-                    Some((Err(error), _)) => return self.fetch_otherwise(key, memory, &error),
+                    Some((Err(error), _)) => return self.fetch_otherwise(key, memory, error.into()),
                     None => arrival.fetch.came_together(),
                 }
                 (arrival.memory, arrival.tally) = (memory, tally);
@@ -394,8 +475,9 @@ impl Daemon {
                 }
                 self.note_arrival(key);
                 self.fetch_on(key);
+                self.offer_next(&node);
             }
-            Err(error) => self.fetch_otherwise(key, memory, &error),
+            Err(why) => self.fetch_otherwise(key, memory, why),
         }
     }
 
@@ -404,8 +486,8 @@ impl Daemon {
         known.filter(|arrival| arrival.attempt == attempt)
     }
 
-    /// The way an image was to take did not work: over TCP if that may be, else over the link.
-    fn fetch_otherwise(&mut self, key: ImageKey, memory: Option<Memory>, error: &io::Error) {
+    /// An image does not come the way it was to take: over TCP if that may be, else over the link.
+    fn fetch_otherwise(&mut self, key: ImageKey, memory: Option<Memory>, why: NotCome) {
         let attempt = self.images.next_number();
         let Some(arrival) = self.images.arrivals.get_mut(&key) else {
             return;
@@ -417,19 +499,31 @@ impl Daemon {
         }
         match arrival.memory {
             Some(_) => arrival.fetch.came_not(),
-            None => arrival.fetch.start_over(arrival.fetch.node.clone()),
+            None => drop_beside(
+                arrival
+                    .fetch
+                    .start_over(arrival.fetch.node.clone())
+                    .into_iter()
+                    .collect(),
+            ),
         }
         let (way, node) = (arrival.way, arrival.fetch.node.clone());
-        self.note_failed_way(node.clone(), way);
-        let why = format!("{way} did not work: {error}");
-        let (next, _) = self.copy_way(&node);
+        let why = match why {
+            NotCome::Refused(why) => why,
+            NotCome::Silence(why) => {
+                self.note_failed_way(node.clone(), way);
+                why
+            }
+        };
+        let why = format!("{way} did not work: {why}");
+        let next = self.next_way(&node, way);
         tracing::warn!(job = %key.job, image = ?key.name, %node, %why, "an image comes another way");
         if let Some(arrival) = self.images.arrivals.get_mut(&key) {
-            let is_next = way == Way::Rdma && next == Way::Bulk;
-            (arrival.way, arrival.why) = (if is_next { next } else { Way::Link }, why);
+            (arrival.way, arrival.why) = (next, why);
             arrival.since = Instant::now();
         }
         self.fetch_on(key);
+        self.offer_next(&node);
     }
 
     fn note_arrival(&mut self, key: ImageKey) {
@@ -469,10 +563,14 @@ impl Daemon {
             let mut arrival = self.arrival(next, before.others, before.epoch);
             arrival.copy = before.copy;
             arrival.fetch.wait_as(before.fetch);
+            drop_beside(before.memory.into_iter().collect());
             self.images.arrivals.insert(key, arrival);
             return self.fetch_on(key);
         }
-        for (process, asked) in before.fetch.take_waiting() {
+        let waiting = before.fetch.take_waiting();
+        drop(before.fetch);
+        drop_beside(before.memory.into_iter().collect());
+        for (process, asked) in waiting {
             if process != OURSELVES {
                 let asker = ProcessKey { job: key.job, process };
                 self.tell_lost(asker, asked, key.attempt(), reason.to_owned());
@@ -485,11 +583,24 @@ impl Daemon {
     /// other copies.
     pub(super) fn on_images_node_gone(&mut self, node: &NodeName) {
         self.images.give_no_more_to(node);
+        self.images.failed_ways.forget(node);
         let of_node = |key: &ImageKey, arrival: &Arrival| key.attempt().is_none() && arrival.fetch.node == *node;
         let arrivals = self.images.arrivals.iter();
         let lost = arrivals.filter(|(key, arrival)| of_node(key, arrival));
         for key in lost.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.on_image_gone(key, node, &format!("node {node} is gone"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_took_as_long_as_silence_counts_against_a_way() {
+        let told = |waited| NotCome::told(waited, "no".to_owned());
+        assert_eq!(told(Duration::from_millis(50)), NotCome::Refused("no".to_owned()));
+        assert_eq!(told(PATIENCE), NotCome::Silence("no".to_owned()));
     }
 }

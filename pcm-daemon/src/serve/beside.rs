@@ -1,9 +1,7 @@
 //! Work with much memory beside the loop, in threads of low priority: it takes what the ranks of the node leave, and a
 //! little where they leave nothing.
 
-use super::memory::Memory;
 use std::io;
-use std::sync::Arc;
 use std::thread;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -27,8 +25,9 @@ pub(super) async fn beside<T: Send + 'static>(work: impl FnOnce() -> io::Result<
         .unwrap_or_else(|_| Err(io::Error::other("its thread broke down")))
 }
 
-/// Gives memory back to the system, which takes it a while. Where there is no thread it takes the caller that while.
-pub(super) fn drop_beside(memory: Vec<Arc<Memory>>) {
+/// Gives memory, or the last of its files, back to the system, which takes it a while. Where there is no thread it takes the
+/// caller that while.
+pub(super) fn drop_beside<T: Send + 'static>(memory: Vec<T>) {
     if memory.is_empty() {
         return;
     }

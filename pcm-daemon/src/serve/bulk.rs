@@ -2,7 +2,7 @@
 //! Offers memory, and writes images into memory that others offer. Every transfer ends: when it is whole, when no block came
 //! for a while, when its deadline passed, or when whoever ordered it lets go of it.
 
-use super::arrivals::CameTogether;
+use super::arrivals::{CameTogether, NotCome};
 use super::beside::NICENESS;
 use super::bulk_ends::{Addresses, End, Ends, RdmaWish};
 use super::event::Event;
@@ -28,7 +28,7 @@ const ORDERS_MAX: usize = 256;
 
 /// A region of which no block comes for so long is withdrawn: the sender tries again by itself where a connection broke, and
 /// waits half a second at most before it does.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often keys are looked at; they hold for hours.
 const TURN_PERIOD: Duration = Duration::from_secs(60);
@@ -228,7 +228,7 @@ async fn receive(
     });
     let (file, offer) = match offered {
         Ok(offered) => offered,
-        Err(error) => return failed(None, error),
+        Err(error) => return failed(None, NotCome::Refused(error.to_string())),
     };
     let region = offer.token().0;
     let _ = events.send(Event::ImageOffered { key, attempt, region }).await;
@@ -240,7 +240,7 @@ async fn receive(
         Err(given_back) => {
             let memory = given_back.and_then(|map| Memory::opened(file, map));
             let silence = format!("nothing came for {} s", PATIENCE.as_secs());
-            failed(memory, io::Error::other(silence))
+            failed(memory, NotCome::Silence(silence))
         }
     }
 }
@@ -376,7 +376,10 @@ mod tests {
         let _wanted = receive(&to, 6, End::Tcp, part.bytes());
         offered(&mut to_heard).await;
         let (attempt, came) = came(&mut to_heard).await;
-        assert!(attempt == 6 && came.outcome.is_err(), "{came:?}");
+        assert!(
+            attempt == 6 && matches!(came.outcome, Err(NotCome::Silence(_))),
+            "{came:?}"
+        );
         assert_eq!(came.memory.unwrap().bytes(), part.bytes());
     }
 
@@ -386,6 +389,7 @@ mod tests {
         assert_eq!(end.address(End::Rdma), Err("it is not tried here"));
         let _wanted = receive(&end, 1, End::Rdma, 2 * BLOCK_BYTES);
         let (_, came) = came(&mut heard).await;
-        assert_eq!(came.outcome.unwrap_err().to_string(), "it is not tried here");
+        let refused = NotCome::Refused("it is not tried here".to_owned());
+        assert_eq!(came.outcome.unwrap_err(), refused, "which says nothing of the way");
     }
 }

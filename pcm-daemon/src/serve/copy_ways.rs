@@ -5,15 +5,15 @@ use super::daemon::Daemon;
 use super::datagrams::Reach;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Names the best way that may be taken, for measurements and tests; set it for `pcmctl up`.
 pub(super) const COPIES_VARIABLE: &str = "PCM_COPIES";
 
-/// A way on which a transfer from a node failed is not tried again for so long: where a firewall is in the way, each try costs
-/// five seconds.
+/// A way on which nothing came from a node is not tried again for so long: where a firewall is in the way, each try costs five
+/// seconds. What is refused at once costs nothing to be tried again.
 const AGAIN: Duration = Duration::from_secs(120);
 
 /// A way, the worst first.
@@ -74,6 +74,35 @@ impl Way {
     }
 }
 
+/// Ways on which nothing came from a node, and when that was.
+#[derive(Debug, Default)]
+pub(super) struct FailedWays(BTreeMap<(NodeName, Way), Instant>);
+
+impl FailedWays {
+    fn note(&mut self, now: Instant, from: NodeName, way: Way) {
+        self.0.retain(|_, at| now.saturating_duration_since(*at) < AGAIN);
+        if way.end().is_some() {
+            self.0.insert((from, way), now);
+        }
+    }
+
+    fn has(&self, now: Instant, from: &NodeName, way: Way) -> bool {
+        let failed = self.0.get(&(from.clone(), way));
+        failed.is_some_and(|at| now.saturating_duration_since(*at) < AGAIN)
+    }
+
+    /// The nodes from which nothing came on a way.
+    fn on(&self, now: Instant, way: Way) -> impl Iterator<Item = &NodeName> {
+        let nodes = self.0.keys().filter(move |(_, failed)| *failed == way);
+        nodes.map(|(from, _)| from).filter(move |from| self.has(now, from, way))
+    }
+
+    /// A node is gone, or it is another daemon's.
+    pub(super) fn forget(&mut self, from: &NodeName) {
+        self.0.retain(|(of, _), _| of != from);
+    }
+}
+
 /// What is known of the ways from one node: each that cannot be taken, with the reason.
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -114,12 +143,24 @@ impl Daemon {
             is_same_host: self.nodes.host(from) == self.nodes.own().host,
             allowed,
             rdma: self.may_rdma(from),
-            bulk: match self.images.bulk {
-                None => Err("no port for bulk transfers could be opened"),
-                Some(_) if self.has_failed(from, Way::Bulk) => Err("bulk transfers from there failed lately"),
-                Some(_) => Ok(()),
-            },
+            bulk: self.may_bulk(from),
         })
+    }
+
+    /// The way to take for an image that does not come on this one.
+    pub(super) fn next_way(&self, from: &NodeName, after: Way) -> Way {
+        match after {
+            Way::Rdma if self.may_bulk(from).is_ok() => Way::Bulk,
+            _ => Way::Link,
+        }
+    }
+
+    fn may_bulk(&self, from: &NodeName) -> Result<(), &'static str> {
+        match self.images.bulk {
+            None => Err("no port for bulk transfers could be opened"),
+            Some(_) if self.has_failed(from, Way::Bulk) => Err("bulk transfers from there failed lately"),
+            Some(_) => Ok(()),
+        }
     }
 
     fn may_rdma(&self, from: &NodeName) -> Result<(), Option<&'static str>> {
@@ -137,21 +178,18 @@ impl Daemon {
         }
     }
 
-    fn has_failed(&self, from: &NodeName, way: Way) -> bool {
-        let failed = self.images.failed_ways.get(&(from.clone(), way));
-        failed.is_some_and(|at| at.elapsed() < AGAIN)
+    pub(super) fn has_failed(&self, from: &NodeName, way: Way) -> bool {
+        self.images.failed_ways.has(Instant::now(), from, way)
     }
 
-    /// A transfer from there did not work.
+    /// Nothing came from there.
     pub(super) fn note_failed_way(&mut self, from: NodeName, way: Way) {
-        if way.end().is_some() {
-            self.images.failed_ways.insert((from, way), Instant::now());
-        }
+        self.images.failed_ways.note(Instant::now(), from, way);
     }
 
     /// Its device is heard again: it is worth a try.
     pub(super) fn on_rdma_heard(&mut self, from: &NodeName) {
-        self.images.failed_ways.remove(&(from.clone(), Way::Rdma));
+        self.images.failed_ways.0.remove(&(from.clone(), Way::Rdma));
     }
 
     /// The ways that images take from the other nodes as things stand.
@@ -168,11 +206,8 @@ impl Daemon {
         match bulk.map(|bulk| bulk.address(End::Rdma)) {
             Some(Err(why)) if self.peers.datagrams.ud_address().is_some() => vec![format!("rdma for copies: {why}")],
             Some(Ok(_)) => {
-                let failed = self.images.failed_ways.iter();
-                let failed = failed.filter(|((_, way), at)| *way == Way::Rdma && at.elapsed() < AGAIN);
-                let why = |((node, _), _): (&(NodeName, Way), &Instant)| {
-                    format!("rdma for copies from {node}: a transfer failed lately")
-                };
+                let failed = self.images.failed_ways.on(Instant::now(), Way::Rdma);
+                let why = |node: &NodeName| format!("rdma for copies from {node}: a transfer failed lately");
                 failed.map(why).collect()
             }
             _ => Vec::new(),
@@ -248,6 +283,23 @@ mod tests {
             ..far()
         };
         assert_eq!(best(without), (Way::Bulk, "it is on another host"));
+    }
+
+    #[test]
+    fn a_way_that_failed_is_left_alone_for_a_while_and_until_its_node_is_another() {
+        let (mut failed, now) = (FailedWays::default(), Instant::now());
+        let [a, b] = ["a", "b"].map(|name| NodeName::new(name).unwrap());
+        failed.note(now, a.clone(), Way::Bulk);
+        failed.note(now, a.clone(), Way::Shared);
+        failed.note(now, b.clone(), Way::Rdma);
+        assert!(failed.has(now, &a, Way::Bulk) && !failed.has(now, &a, Way::Rdma) && !failed.has(now, &b, Way::Bulk));
+        assert!(!failed.has(now, &a, Way::Shared), "it costs nothing to be tried");
+        assert_eq!(failed.on(now, Way::Rdma).collect::<Vec<_>>(), [&b]);
+        failed.forget(&a);
+        assert!(!failed.has(now, &a, Way::Bulk) && failed.has(now, &b, Way::Rdma));
+        assert!(!failed.has(now + AGAIN, &b, Way::Rdma));
+        failed.note(now + AGAIN, a, Way::Bulk);
+        assert_eq!(failed.0.len(), 1, "what is over is not remembered");
     }
 
     #[test]

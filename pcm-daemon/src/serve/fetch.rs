@@ -87,8 +87,10 @@ impl Fetch {
         }
     }
 
-    /// Begins anew, with those who wait.
-    pub(super) fn start_over(&mut self, node: NodeName) {
+    /// Begins anew, with those who wait; gives back the file that is of no use any more.
+    #[must_use = "what it holds takes a while to be given back"]
+    pub(super) fn start_over(&mut self, node: NodeName) -> Option<File> {
+        let image = self.image.take();
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.iter_mut().for_each(|waiting| waiting.done = 0);
         *self = Self {
@@ -96,6 +98,7 @@ impl Fetch {
             ..Self::new(node)
         };
         self.fill_queue();
+        image.map(|(file, _)| file)
     }
 
     /// The file with what is here, and how long the image is, once a block of it said so.
@@ -201,10 +204,14 @@ impl Fetch {
         Ok(Ok(()))
     }
 
+    /// Whether anything of an image of known length is wanted and does not come yet.
+    pub(super) fn is_queued(&self) -> bool {
+        self.image.is_some() && self.queue.runs().next().is_some()
+    }
+
     /// What is wanted and does not come yet, to come all at once, in whole units.
     pub(super) fn take_together(&mut self) -> Option<BlockSet> {
-        let (_, bytes) = self.image.as_ref()?;
-        self.queue.runs().next()?;
+        let (_, bytes) = self.image.as_ref().filter(|_| self.is_queued())?;
         for run in std::mem::take(&mut self.queue).runs() {
             let first = run.first / UNIT * UNIT;
             let end = (run.first + run.count).div_ceil(UNIT) * UNIT;
@@ -386,7 +393,9 @@ mod tests {
 
     #[test]
     fn what_comes_together_is_not_asked_for_and_what_does_not_come_is_wanted_again() {
+        assert!(!fetch(&[(0, 5)]).is_queued(), "how long it is, is asked over the link");
         let mut fetch = begun(&[(0, 5), (13, 2)]);
+        assert!(fetch.is_queued());
         assert_eq!(runs(&fetch.take_together().unwrap()), [(0, 8), (12, 4)]);
         assert!(fetch.want(ProcessId(8), ASKED, vec![BlockRun { first: 7, count: 2 }]));
         fetch.came_not();
@@ -394,6 +403,7 @@ mod tests {
         assert!(fetch.take_asks(Instant::now()).is_empty() && fetch.take_served().is_empty());
         fetch.came_together();
         assert_eq!(fetch.take_served().len(), 2);
+        assert!(!fetch.is_queued());
         assert!(fetch.take_together().is_none() && !fetch.is_busy());
     }
 
@@ -417,8 +427,8 @@ mod tests {
         assert_eq!(fetch.take_asks(now), [0, 2]);
         deliver(&mut fetch, 0).unwrap();
         assert!(fetch.take_served().is_empty());
-        fetch.start_over(NodeName::new("b").unwrap());
-        assert!(fetch.image().is_none());
+        let before = fetch.start_over(NodeName::new("b").unwrap());
+        assert!(before.is_some() && fetch.image().is_none());
         assert_eq!(fetch.take_asks(now), [BEYOND], "the other node's may be another");
         deliver(&mut fetch, BEYOND).unwrap();
         assert_eq!(fetch.take_asks(now), [0, 2]);

@@ -4,14 +4,14 @@
 use super::arrivals::Arrival;
 use super::beside::drop_beside;
 use super::bulk::{Bulk, Put};
-use super::copy_ways::{AllowedWays, Way};
+use super::copy_ways::{AllowedWays, FailedWays, Way};
 use super::daemon::Daemon;
 use super::fetch::{Came, block_checksum};
 use super::kept::PartKey;
 use super::links::CopyGoes;
 use super::memory::Memory;
 use pcm_proto::fabric::BulkAddress;
-use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::ids::{CheckpointId, JobId, NodeName};
 use pcm_proto::image::{ImageMessage, ImageName};
 use pcm_proto::parked::{BLOCK_BYTES, ParkKey};
 use pcm_proto::peer::JobMessage;
@@ -66,8 +66,7 @@ pub(super) struct Images {
     count: u64,
     pub(super) bulk: Option<Bulk>,
     pub(super) allowed: AllowedWays,
-    /// Ways on which transfers from a node did not work, and when.
-    pub(super) failed_ways: BTreeMap<(NodeName, Way), Instant>,
+    pub(super) failed_ways: FailedWays,
     /// How the last image of a job came from a node.
     pub(super) ways: BTreeMap<(JobId, NodeName), Way>,
     pub(super) is_timer_armed: bool,
@@ -81,8 +80,17 @@ impl Images {
 
     /// Images that nobody here needs any more.
     pub(super) fn forget(&mut self, is_over: impl Fn(&ImageKey) -> bool) {
-        let over = self.arrivals.extract_if(.., |key, _| is_over(key));
-        drop_beside(over.filter_map(|(_, arrival)| arrival.memory).map(Arc::new).collect());
+        self.forget_arrivals(|key, _| is_over(key));
+    }
+
+    /// What restored ranks needed of older checkpoints of a job: they have made this one since.
+    pub(super) fn forget_restored(&mut self, job: JobId, settled: CheckpointId) {
+        self.forget_arrivals(|key, arrival| arrival.copy.is_none() && is_older(key, job, settled));
+    }
+
+    fn forget_arrivals(&mut self, is_over: impl Fn(&ImageKey, &Arrival) -> bool) {
+        let over = self.arrivals.extract_if(.., |key, arrival| is_over(key, arrival));
+        drop_beside(over.filter_map(|(_, arrival)| arrival.memory).collect());
     }
 
     /// A node is gone, and what it wanted.
@@ -231,6 +239,11 @@ impl Daemon {
     }
 }
 
+/// Whether it is of a checkpoint of the job from before this one.
+fn is_older(key: &ImageKey, job: JobId, settled: CheckpointId) -> bool {
+    key.job == job && matches!(key.name, ImageName::Part { id, .. } if id < settled)
+}
+
 /// The host in a daemon's address.
 fn host_of(address: &str) -> Option<&str> {
     let (host, _) = address.rsplit_once(':')?;
@@ -240,6 +253,30 @@ fn host_of(address: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcm_proto::ids::{Epoch, ProcessId, Rank, Term};
+
+    #[test]
+    fn only_parts_of_earlier_checkpoints_of_the_same_job_are_older() {
+        let part = |id| ImageName::Part {
+            id: CheckpointId(id),
+            rank: Rank(0),
+        };
+        let attempt = Attempt {
+            epoch: Epoch(1),
+            term: Term(1),
+            number: 1,
+        };
+        let process = ProcessId(0);
+        let parked = ImageName::Parked { attempt, process };
+        let (job, settled) = (JobId(1), CheckpointId(5));
+        let older = [part(4), part(5), part(6), parked].map(|name| is_older(&ImageKey { job, name }, job, settled));
+        assert_eq!(older, [true, false, false, false]);
+        let of_other = ImageKey {
+            job: JobId(2),
+            name: part(4),
+        };
+        assert!(!is_older(&of_other, job, settled));
+    }
 
     #[test]
     fn a_daemons_address_names_its_host() {

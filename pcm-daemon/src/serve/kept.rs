@@ -448,6 +448,7 @@ impl Daemon {
             let is_in_use = alive.contains(&key.process) && key.number + 1 >= newest[&key.process];
             held != Some(id) && !is_in_use
         });
+        self.images.forget_restored(job, id);
         self.tell_ranks(job, &CheckpointOrder::Settled { id });
     }
 

@@ -5,7 +5,7 @@
 use super::asks::{ANSWER_WITHIN, Purpose};
 use super::carriers::Carrier;
 use super::daemon::Daemon;
-use super::datagrams::Sent;
+use super::datagrams::{Reach, Sent};
 use pcm_core::link_window::LinkWindow;
 use pcm_core::moment::{Moment, micros};
 use pcm_proto::control::NodeStatus;
@@ -35,9 +35,14 @@ const COPY_BYTES_MIN: u64 = 1 << 20;
 /// Links that are remembered: all of a small cluster; in a large one those on which something was measured last.
 const LINKS_MAX: usize = 256;
 
+/// A copy that took less than so many round trips says more of how it was begun: an offer, a connection and its keys are three.
+const COPY_TRIPS_MIN: f64 = 10.0;
+
 /// What was measured of one link.
 #[derive(Debug)]
 struct Measurements {
+    /// Where the other node stood.
+    host: u64,
     /// Microseconds there and back.
     trips: LinkWindow,
     /// Microseconds for a byte.
@@ -63,17 +68,16 @@ struct Transfer {
     bytes: u64,
 }
 
-impl Default for Measurements {
-    fn default() -> Self {
+impl Measurements {
+    fn new(host: u64) -> Self {
         Self {
+            host,
             trips: LinkWindow::new(TRIP_SLOT, TRIP_AGE_MAX),
             copies: LinkWindow::new(COPY_SLOT, COPY_AGE_MAX),
             last_copies: [None; 2],
         }
     }
-}
 
-impl Measurements {
     /// Copies that overlap and go one way share the link: together they show what it carries.
     fn note_copy(&mut self, goes: CopyGoes, copy: Transfer) {
         let last = &mut self.last_copies[usize::from(goes == CopyGoes::There)];
@@ -86,8 +90,14 @@ impl Measurements {
             _ => copy,
         };
         *last = Some(whole);
-        let us = micros(whole.ended.since(whole.began)).max(1);
-        self.copies.note(copy.ended, us as f64 / whole.bytes as f64);
+        let us = micros(whole.ended.since(whole.began)).max(1) as f64;
+        if self
+            .trips
+            .cost(copy.ended)
+            .is_none_or(|trip| us >= COPY_TRIPS_MIN * trip)
+        {
+            self.copies.note(copy.ended, us / whole.bytes as f64);
+        }
     }
 
     fn last(&self) -> Option<Moment> {
@@ -104,29 +114,35 @@ pub(super) struct Links {
 }
 
 impl Links {
-    fn of(&mut self, node: &NodeName) -> &mut Measurements {
+    /// What is known of a node that stands on this host; what was measured while it stood on another one counts no more.
+    fn of(&mut self, node: &NodeName, host: u64) -> &mut Measurements {
         if self.of.len() >= LINKS_MAX && !self.of.contains_key(node) {
             let oldest = self.of.iter().min_by_key(|(_, known)| known.last());
             if let Some(oldest) = oldest.map(|(node, _)| node.clone()) {
                 self.of.remove(&oldest);
             }
         }
-        self.of.entry(node.clone()).or_default()
+        let known = self.of.entry(node.clone());
+        let known = known.or_insert_with(|| Measurements::new(host));
+        if known.host != host {
+            *known = Measurements::new(host);
+        }
+        known
     }
 
-    fn note_trip(&mut self, now: Moment, node: &NodeName, took: Duration) {
-        self.of(node).trips.note(now, took.as_secs_f64() * 1e6);
+    fn note_trip(&mut self, now: Moment, (node, host): (&NodeName, u64), took: Duration) {
+        self.of(node, host).trips.note(now, took.as_secs_f64() * 1e6);
     }
 
-    fn note_copy(&mut self, node: &NodeName, goes: CopyGoes, copy: Transfer) {
+    fn note_copy(&mut self, (node, host): (&NodeName, u64), goes: CopyGoes, copy: Transfer) {
         if copy.bytes >= COPY_BYTES_MIN {
-            self.of(node).note_copy(goes, copy);
+            self.of(node, host).note_copy(goes, copy);
         }
     }
 
-    /// What is known of a link; `node` is the end that is told.
-    fn measured(&self, now: Moment, other: &NodeName, node: &NodeName) -> Option<LinkMeasured> {
-        let known = self.of.get(other)?;
+    /// What is known of a link to a node that stands on this host; `node` is the end that is told.
+    fn measured(&self, now: Moment, (other, host): (&NodeName, u64), node: &NodeName) -> Option<LinkMeasured> {
+        let known = self.of.get(other).filter(|known| known.host == host)?;
         let link = LinkMeasured {
             node: node.clone(),
             // A message goes one way, a datagram and its confirmation there and back.
@@ -146,8 +162,19 @@ impl Links {
         }
     }
 
-    /// Nodes to ask now.
-    fn take_silent(&mut self, now: Moment) -> Vec<NodeName> {
+    /// A node is gone; what comes back under its name is measured anew.
+    pub(super) fn forget(&mut self, node: &NodeName) {
+        self.of.remove(node);
+        self.wanted.retain(|wanted| wanted != node);
+    }
+
+    /// The agent that wanted to know is gone.
+    pub(super) fn on_agent_gone(&mut self) {
+        self.wanted.clear();
+    }
+
+    /// Nodes to ask now, of those whose answers can be measured.
+    fn take_silent(&mut self, now: Moment, is_measurable: impl Fn(&NodeName) -> bool) -> Vec<NodeName> {
         let mut silent = Vec::new();
         for _ in 0..self.wanted.len() {
             if silent.len() == ASKED_PER_BEAT {
@@ -157,7 +184,7 @@ impl Links {
             self.wanted.rotate_left(1);
             let Some(node) = self.wanted.back() else { break };
             let last = self.of.get(node).and_then(|known| known.trips.last());
-            if last.is_none_or(|last| now.since(last) >= FRESH) {
+            if last.is_none_or(|last| now.since(last) >= FRESH) && is_measurable(node) {
                 silent.push(node.clone());
             }
         }
@@ -170,38 +197,49 @@ impl Daemon {
         Moment(micros(self.clock.now()))
     }
 
-    /// Ranks of one host share memory: what lies between its daemons says nothing.
-    fn is_link(&self, node: &NodeName) -> bool {
-        *node != self.own && self.nodes.host(node) != self.nodes.own().host
+    /// The host of a live node to which there is a link. Ranks of one host share memory: what lies between its daemons says nothing.
+    fn link_to(&self, node: &NodeName) -> Option<u64> {
+        let host = self.nodes.host(node);
+        let is_link = *node != self.own && host != self.nodes.own().host && self.nodes.is_live(node);
+        is_link.then_some(host)
     }
 
     /// A datagram was confirmed. What InfiniBand or RoCE carries does not count: MPI goes over TCP.
     pub(super) fn measure_datagram(&mut self, sent: &Sent) {
-        if sent.outcome.is_ok() && sent.carrier == Carrier::Udp && self.is_link(&sent.node) {
-            self.links.note_trip(self.moment(), &sent.node, sent.took);
+        let is_measured = sent.outcome.is_ok() && sent.carrier == Carrier::Udp;
+        if let Some(host) = self.link_to(&sent.node).filter(|_| is_measured) {
+            self.links.note_trip(self.moment(), (&sent.node, host), sent.took);
         }
     }
 
     /// A node answered; where it confirms datagrams, these are measured more closely.
     pub(super) fn measure_answer(&mut self, node: &NodeName, since: Instant) {
-        if self.is_link(node) && !self.peers.datagrams.is_proven(node) {
-            self.links.note_trip(self.moment(), node, since.elapsed());
+        let is_measured = !self.peers.datagrams.is_proven(node);
+        if let Some(host) = self.link_to(node).filter(|_| is_measured) {
+            self.links.note_trip(self.moment(), (node, host), since.elapsed());
         }
     }
 
     /// A copy came from or went to another node over TCP.
     pub(super) fn measure_copy(&mut self, node: &NodeName, goes: CopyGoes, since: Instant, bytes: u64) {
-        if self.is_link(node) {
+        if let Some(host) = self.link_to(node) {
             let ended = self.moment();
             let began = Moment(ended.0.saturating_sub(micros(since.elapsed())));
-            self.links.note_copy(node, goes, Transfer { began, ended, bytes });
+            let of = (node, host);
+            self.links.note_copy(of, goes, Transfer { began, ended, bytes });
         }
     }
 
     /// Asks nodes whose links the agent wants to know and that have confirmed nothing for a while.
     pub(super) fn ask_silent_links(&mut self) {
         let now = self.moment();
-        for node in self.links.take_silent(now) {
+        let mut links = std::mem::take(&mut self.links);
+        // Of what is confirmed over a device nothing is measured, however often it is asked.
+        let is_measurable =
+            |node: &NodeName| self.link_to(node).is_some() && self.peers.datagrams.rdma_reach(node) != Reach::There;
+        let silent = links.take_silent(now, is_measurable);
+        self.links = links;
+        for node in silent {
             let since = Instant::now();
             self.ask(&node, Question::Ping, Purpose::Measure { since }, ANSWER_WITHIN);
         }
@@ -212,7 +250,7 @@ impl Daemon {
         let mut nodes: Vec<NodeName> = Vec::new();
         let of_jobs = self.nodes_of_jobs();
         for node in of_jobs.iter().chain(about).take(4 * LINKS_TOLD_MAX) {
-            if nodes.len() < LINKS_TOLD_MAX && !nodes.contains(node) && self.nodes.is_live(node) && self.is_link(node) {
+            if nodes.len() < LINKS_TOLD_MAX && !nodes.contains(node) && self.link_to(node).is_some() {
                 nodes.push(node.clone());
             }
         }
@@ -220,7 +258,7 @@ impl Daemon {
         let now = self.moment();
         nodes
             .iter()
-            .filter_map(|node| self.links.measured(now, node, node))
+            .filter_map(|node| self.links.measured(now, (node, self.link_to(node)?), node))
             .collect()
     }
 
@@ -245,7 +283,8 @@ impl Daemon {
         let mut statuses = self.nodes.statuses();
         let now = self.moment();
         for status in &mut statuses {
-            status.link = self.links.measured(now, &status.name, &self.own);
+            let host = self.link_to(&status.name);
+            status.link = host.and_then(|host| self.links.measured(now, (&status.name, host), &self.own));
         }
         statuses
     }
@@ -256,6 +295,8 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000;
+
+    const HOST: u64 = 7;
 
     fn name(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
@@ -273,10 +314,10 @@ mod tests {
     fn a_message_takes_half_the_way_there_and_back() {
         let (mut links, there) = (Links::default(), name("n1"));
         for at in [0, 2, 4] {
-            assert_eq!(links.measured(Moment(at * SECOND), &there, &there), None);
-            links.note_trip(Moment(at * SECOND), &there, Duration::from_millis(20));
+            assert_eq!(links.measured(Moment(at * SECOND), (&there, HOST), &there), None);
+            links.note_trip(Moment(at * SECOND), (&there, HOST), Duration::from_millis(20));
         }
-        let link = links.measured(Moment(5 * SECOND), &there, &there).unwrap();
+        let link = links.measured(Moment(5 * SECOND), (&there, HOST), &there).unwrap();
         assert_eq!((link.latency_us, link.megabytes_per_s), (Some(10_000.0), None));
     }
 
@@ -284,12 +325,12 @@ mod tests {
     fn copies_that_share_a_link_one_way_show_together_what_it_carries() {
         let (mut links, there) = (Links::default(), name("n1"));
         for at in [0, 20, 40] {
-            links.note_copy(&there, CopyGoes::Here, copy(at, at + 4, 40_000_000));
-            links.note_copy(&there, CopyGoes::Here, copy(at + 1, at + 4, 40_000_000));
-            links.note_copy(&there, CopyGoes::There, copy(at, at + 4, 80_000_000));
-            links.note_copy(&there, CopyGoes::There, copy(at + 5, at + 6, 1000));
+            links.note_copy((&there, HOST), CopyGoes::Here, copy(at, at + 4, 40_000_000));
+            links.note_copy((&there, HOST), CopyGoes::Here, copy(at + 1, at + 4, 40_000_000));
+            links.note_copy((&there, HOST), CopyGoes::There, copy(at, at + 4, 80_000_000));
+            links.note_copy((&there, HOST), CopyGoes::There, copy(at + 5, at + 6, 1000));
         }
-        let link = links.measured(Moment(50 * SECOND), &there, &there).unwrap();
+        let link = links.measured(Moment(50 * SECOND), (&there, HOST), &there).unwrap();
         assert_eq!(link.latency_us, None);
         assert!((link.megabytes_per_s.unwrap() - 20.0).abs() < 1e-9, "{link:?}");
     }
@@ -299,8 +340,11 @@ mod tests {
         let mut links = Links::default();
         let nodes: Vec<NodeName> = (0..5).map(|number| name(&format!("n{number}"))).collect();
         links.want(&nodes);
-        links.note_trip(Moment(0), &nodes[1], Duration::from_micros(100));
-        assert_eq!(links.take_silent(Moment(SECOND)), [nodes[0].clone(), nodes[2].clone()]);
+        links.note_trip(Moment(0), (&nodes[1], HOST), Duration::from_micros(100));
+        assert_eq!(
+            links.take_silent(Moment(SECOND), |_| true),
+            [nodes[0].clone(), nodes[2].clone()]
+        );
     }
 
     #[test]
@@ -310,7 +354,7 @@ mod tests {
         let mut asked = Vec::new();
         for beat in 0..5 {
             links.want(&nodes);
-            let silent = links.take_silent(Moment(beat * SECOND));
+            let silent = links.take_silent(Moment(beat * SECOND), |_| true);
             assert!(silent.len() <= ASKED_PER_BEAT);
             asked.extend(silent);
         }
@@ -326,9 +370,73 @@ mod tests {
     fn only_so_many_links_are_remembered_and_the_latest_of_them() {
         let mut links = Links::default();
         for number in 0..2 * LINKS_MAX as u64 {
-            links.note_trip(Moment(number), &name(&format!("n{number}")), Duration::from_micros(100));
+            links.note_trip(
+                Moment(number),
+                (&name(&format!("n{number}")), HOST),
+                Duration::from_micros(100),
+            );
         }
         assert_eq!(links.of.len(), LINKS_MAX);
         assert!(links.of.contains_key(&name("n511")) && !links.of.contains_key(&name("n0")));
+    }
+
+    #[test]
+    fn a_copy_that_took_hardly_longer_than_its_beginning_says_nothing_of_the_bandwidth() {
+        let (mut links, there) = (Links::default(), name("n1"));
+        for at in [0, 2, 4] {
+            links.note_trip(Moment(at * SECOND), (&there, HOST), Duration::from_millis(150));
+        }
+        let rate = |links: &Links, at: u64| {
+            links
+                .measured(Moment(at * SECOND), (&there, HOST), &there)
+                .unwrap()
+                .megabytes_per_s
+        };
+        for at in [5, 10, 15] {
+            links.note_copy((&there, HOST), CopyGoes::Here, copy(at, at + 1, 10_000_000));
+        }
+        assert_eq!(rate(&links, 20), None);
+        for at in [20, 25, 30] {
+            links.note_copy((&there, HOST), CopyGoes::Here, copy(at, at + 2, 20_000_000));
+        }
+        assert!((rate(&links, 35).unwrap() - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_was_measured_to_another_host_or_before_a_node_left_is_not_told() {
+        let (mut links, there) = (Links::default(), name("n1"));
+        let measure = |links: &mut Links| {
+            for at in [0, 2, 4] {
+                links.note_trip(Moment(at * SECOND), (&there, HOST), Duration::from_millis(20));
+            }
+        };
+        let now = Moment(5 * SECOND);
+        measure(&mut links);
+        assert!(links.measured(now, (&there, HOST), &there).is_some());
+        assert_eq!(links.measured(now, (&there, HOST + 1), &there), None);
+        links.note_trip(now, (&there, HOST + 1), Duration::from_millis(1));
+        assert_eq!(links.measured(now, (&there, HOST + 1), &there), None, "one is too few");
+        let mut links = Links::default();
+        measure(&mut links);
+        links.forget(&there);
+        assert_eq!(links.measured(now, (&there, HOST), &there), None);
+    }
+
+    #[test]
+    fn who_left_cannot_be_measured_or_is_of_no_interest_any_more_is_not_asked() {
+        let mut links = Links::default();
+        let nodes: Vec<NodeName> = (0..3).map(|number| name(&format!("n{number}"))).collect();
+        links.want(&nodes);
+        assert_eq!(
+            links.take_silent(Moment(SECOND), |node| *node == nodes[2]),
+            [nodes[2].clone()]
+        );
+        links.forget(&nodes[0]);
+        let asked: Vec<NodeName> = (2..6)
+            .flat_map(|at| links.take_silent(Moment(at * SECOND), |_| true))
+            .collect();
+        assert!(asked.contains(&nodes[1]) && !asked.contains(&nodes[0]), "{asked:?}");
+        links.on_agent_gone();
+        assert_eq!(links.take_silent(Moment(9 * SECOND), |_| true), []);
     }
 }

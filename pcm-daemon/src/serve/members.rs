@@ -84,6 +84,8 @@ impl Daemon {
         if let Some(member) = self.nodes.members.member(node) {
             self.peers.set_whereabouts(node, &member.details);
         }
+        // Another daemon, with other ports.
+        self.images.failed_ways.forget(node);
         let report = self.nodes.others().find(|report| report.node == *node);
         if let Some(report) = report {
             self.sight.note_host(node, report.host == self.nodes.own().host);
@@ -121,6 +123,7 @@ impl Daemon {
         self.reform_node(&reform::Input::NodeGone { node: node.clone() });
         self.on_asked_node_gone(node);
         self.peers.drop_links(node);
+        self.links.forget(node);
         self.on_wills_node_gone();
     }
 

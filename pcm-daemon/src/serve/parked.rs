@@ -1,6 +1,7 @@
 //! Parked data on this node: has the keeper hold what ranks hand over, and gives it to restored ranks and to who waits for it.
 //! Never looks inside an image, and trusts none: a memory file is only read.
 
+use super::beside::drop_beside;
 use super::daemon::Daemon;
 use super::images::ImageKey;
 use super::memory::Memory;
@@ -70,7 +71,8 @@ impl Parked {
     }
 
     fn forget(&mut self, is_over: impl Fn(&ParkKey) -> bool) {
-        self.images.retain(|key, _| !is_over(key));
+        let over = self.images.extract_if(.., |key, _| is_over(key));
+        drop_beside(over.map(|(_, memory)| memory).collect());
         self.awaited.retain(|key, _| !is_over(key));
         self.salvaged.retain(|key| !is_over(key));
         self.wanted.retain(|key, _| !is_over(key));

@@ -23,7 +23,7 @@ impl SpareCopies {
         }
         // Its place is taken by the new one.
         let outgrown = spares.drain(..spares.len().min(1));
-        drop_beside(outgrown.map(Arc::new).collect());
+        drop_beside(outgrown.collect());
         Memory::new(bytes)
     }
 
@@ -40,7 +40,7 @@ impl SpareCopies {
             return;
         };
         let over = spares.drain(..spares.len().saturating_sub(copies));
-        drop_beside(over.map(Arc::new).collect());
+        drop_beside(over.collect());
         if spares.is_empty() {
             self.of_jobs.remove(&job);
         }

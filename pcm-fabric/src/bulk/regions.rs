@@ -75,8 +75,8 @@ impl Offer {
         time::timeout(deadline, &mut self.whole).await.ok()?.ok()
     }
 
-    /// The same as long as blocks come. When none came for `patience` the offer is withdrawn, and the memory is given back
-    /// with nobody left who may write into it; not even that where a connection does not let go.
+    /// The same as long as blocks come. When none came for `patience` the offer is withdrawn, and unless the last came meanwhile the
+    /// memory is given back with nobody left who may write into it; not even that where a connection does not let go.
     pub async fn filled_as_it_comes(mut self, patience: Duration) -> Result<RegionMemory, Option<RegionMemory>> {
         loop {
             let before = self.here.load(Relaxed);
@@ -84,7 +84,8 @@ impl Offer {
                 return whole.map_err(|_| None);
             }
             if self.here.load(Relaxed) == before {
-                return Err(self.withdrawn().await);
+                let given_back = self.withdrawn().await;
+                return self.whole.try_recv().map_err(|_| given_back);
             }
         }
     }
@@ -340,6 +341,22 @@ mod tests {
         });
         assert_eq!(given_back.unwrap_err().unwrap()[0], 7);
         assert!(matches!(regions.open(TOKEN, 600_000).await, Err(Reason::Unknown)));
+    }
+
+    #[tokio::test]
+    async fn a_region_whose_last_block_comes_while_it_is_withdrawn_is_whole() {
+        let regions = Regions::default();
+        let offer = offer(&regions, vec![0; 600_000]);
+        let Ok(Opened::Filling(mut filling)) = regions.open(TOKEN, 600_000).await else {
+            panic!("it is on offer");
+        };
+        let unwanted = filling.is_unwanted();
+        let (whole, ()) = tokio::join!(offer.filled_as_it_comes(Duration::from_millis(50)), async {
+            unwanted.await;
+            (0..3).for_each(|block| filling.note(block));
+            drop(filling);
+        });
+        assert_eq!(whole.map(|memory| memory.len()), Ok(600_000));
     }
 
     #[tokio::test]
