@@ -18,6 +18,8 @@ pub const DECIDED: Duration = Duration::from_secs(60);
 /// When they do not come to rest.
 pub fn wait_until_idle(cluster: &Cluster) {
     wait::until("idle nodes", LIMIT, || {
+        // To look is work for a CPU, too.
+        thread::sleep(Duration::from_millis(500));
         let nodes = cluster.json(&["nodes"]);
         let is_idle = |node: &Value| node["load_by_others"].as_f64().is_some_and(|load| load < 0.1);
         nodes.as_array()?.iter().all(is_idle).then_some(())

@@ -2,7 +2,10 @@
 //! job is gathered where it talks over short ones.
 
 use serde_json::Value;
-use std::time::Duration;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 use tests::{
     adapting::{Adapting, wait_until_idle},
     cluster::{Cluster, LIMIT},
@@ -16,12 +19,16 @@ const WIRE: Wire = Wire {
     bytes_per_s: 5_000_000,
 };
 
-fn over_wire(nodes: usize, cluster: &Cluster) -> Option<Network> {
+/// One job at a time: its nodes have the same CPUs, and are not idle while another's compute.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn over_wire(nodes: usize, cluster: &Cluster) -> Option<(Network, MutexGuard<'static, ()>)> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let network = Network::over_wire(nodes, WIRE, cluster.files());
     if network.is_none() {
         skip::cannot_run("a wire between networks of its own needs root, iproute2 and TAP devices");
     }
-    network
+    Some((network?, turn))
 }
 
 /// Nodes stand on the two sides in turn.
@@ -45,7 +52,9 @@ fn measured(cluster: &Cluster, figure: &str) -> Option<Vec<(bool, f64)>> {
 #[test]
 fn nodes_shows_how_long_links_take_and_what_copies_reach_on_them() {
     let cluster = Cluster::place();
-    let Some(network) = over_wire(2, &cluster) else { return };
+    let Some((network, _turn)) = over_wire(2, &cluster) else {
+        return;
+    };
     let cluster = cluster.booted_in(network, &[], &[]);
     let latencies = wait::until("the latency of the link", LIMIT, || measured(&cluster, "latency_us"));
     assert!(
@@ -77,7 +86,9 @@ fn nodes_shows_how_long_links_take_and_what_copies_reach_on_them() {
 #[test]
 fn a_job_is_gathered_on_the_nodes_that_were_measured_to_be_near_each_other() {
     let cluster = Cluster::place();
-    let Some(network) = over_wire(4, &cluster) else { return };
+    let Some((network, _turn)) = over_wire(4, &cluster) else {
+        return;
+    };
     let cluster = cluster.booted_in(network.with_one_cpu_each(), &[], &[]);
     let latencies = wait::until("the latencies of all links", LIMIT, || measured(&cluster, "latency_us"));
     for (is_far, us) in &latencies {
