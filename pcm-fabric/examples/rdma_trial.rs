@@ -1,5 +1,6 @@
 //! Two processes on a (software) RoCE device: messages over UD, bulk transfers over RC. `rdma_trial serve` waits,
-//! `rdma_trial try ADDRESS` does the asking and ends with `rdma: all is well`. The tests of the suite `rdma` run it in
+//! `rdma_trial try ADDRESS` does the asking and ends with `rdma: all is well`; `rdma_trial measure ADDRESS ROUNDS` says how long the
+//! same bytes take by message and by transfer. The tests of the suite `rdma` and the bench `fabric-rdma` run it in
 //! guests; addresses are exchanged over TCP, as a cluster's members would over their links.
 
 use pcm_fabric::{
@@ -10,6 +11,7 @@ use pcm_fabric::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeMap,
     io::{BufRead as _, BufReader, Write as _},
     net::{TcpListener, TcpStream},
     sync::Arc,
@@ -24,6 +26,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const BULK_DEADLINE: Duration = Duration::from_secs(240);
 const MESSAGES: usize = 24;
 const BULK_LENGTH: usize = 2 << 20;
+/// Of what is measured: the largest is nearly the longest message.
+const MEASURED_LENGTHS: [usize; 3] = [200, 8192, 49152];
 
 #[derive(Serialize, Deserialize)]
 struct Ends {
@@ -35,6 +39,7 @@ struct Ends {
 #[derive(Serialize, Deserialize)]
 enum Ask {
     Echo(Vec<u8>),
+    Take(String),
     Offer { length: usize, is_sealed: bool },
     Bye,
 }
@@ -47,6 +52,8 @@ enum Answer {
 }
 
 struct Here {
+    device: Arc<Device>,
+    key: ClusterKey,
     talk: Datagram<UdAddress>,
     sealed: RcBulk,
     plain: RcBulk,
@@ -64,6 +71,8 @@ fn here() -> Result<Here, Failure> {
         talk: Datagram::ud(&device, &key, 1, DatagramLimits::default())?,
         sealed: RcBulk::start(&device, &key, 1, Protection::Sealed)?,
         plain: RcBulk::start(&device, &key, 1, Protection::Plain)?,
+        device,
+        key,
     })
 }
 
@@ -90,6 +99,7 @@ async fn serve() -> Result<(), Failure> {
         };
         match serde_json::from_slice(&received.message)? {
             Ask::Echo(bytes) => answer(Answer::Echo(bytes)).await?,
+            Ask::Take(_) => {}
             Ask::Offer { length, is_sealed } => {
                 let bulk = if is_sealed { &here.sealed } else { &here.plain };
                 let offer = bulk.offer(vec![0; length]).ok_or("too much is on offer")?;
@@ -144,17 +154,58 @@ impl Asker {
         Ok(())
     }
 
+    /// Says lines of a name, a unit and samples, separated by tabs: until the word that it arrived comes back.
+    async fn measure(&self, rounds: usize) -> Result<(), Failure> {
+        let mut samples = BTreeMap::<String, Vec<String>>::new();
+        for _ in 0..rounds {
+            for length in MEASURED_LENGTHS {
+                let mut note = |way: &str, begun: Instant| {
+                    let us = begun.elapsed().as_secs_f64() * 1e6;
+                    let name = format!("exchange, {length} B, {way}");
+                    samples.entry(name).or_default().push(format!("{us:.1}"));
+                };
+                let message = serde_json::to_vec(&Ask::Take("x".repeat(length)))?;
+                let fresh = Datagram::ud(&self.here.device, &self.here.key, 1, DatagramLimits::default())?;
+                for (way, talk) in [("UD, cold", &fresh), ("UD, warm", &self.here.talk)] {
+                    let begun = Instant::now();
+                    talk.exchange(self.there.talk, message.clone(), DEADLINE).await?;
+                    note(way, begun);
+                }
+                let (token, data) = (self.offered(length, true).await?, Arc::new(pattern(length)));
+                let begun = Instant::now();
+                self.here
+                    .sealed
+                    .put(self.there.sealed, token, data, BULK_DEADLINE)
+                    .await?;
+                note("RC", begun);
+                self.hear_filled().await?;
+            }
+        }
+        for (name, samples) in samples {
+            println!("{name}\tus\t{}", samples.join(" "));
+        }
+        Ok(())
+    }
+
+    async fn offered(&self, length: usize, is_sealed: bool) -> Result<RegionToken, Failure> {
+        self.say(&Ask::Offer { length, is_sealed }).await?;
+        match self.hear().await? {
+            Answer::Token(token) => Ok(RegionToken(token)),
+            _ => Err("another answer than a token".into()),
+        }
+    }
+
+    async fn hear_filled(&self) -> Result<(), Failure> {
+        match self.hear().await? {
+            Answer::Filled { is_right: true } => Ok(()),
+            _ => Err("what was written is not what was sent".into()),
+        }
+    }
+
     /// Fills a region from `writers` sides at once: they take it from each other, so their connections break and both
     /// go on where the region stands.
     async fn bulk(&self, is_sealed: bool, writers: usize) -> Result<(), Failure> {
-        self.say(&Ask::Offer {
-            length: BULK_LENGTH,
-            is_sealed,
-        })
-        .await?;
-        let Answer::Token(token) = self.hear().await? else {
-            return Err("another answer than a token".into());
-        };
+        let token = self.offered(BULK_LENGTH, is_sealed).await?;
         let (bulk, to) = if is_sealed {
             (&self.here.sealed, self.there.sealed)
         } else {
@@ -162,10 +213,7 @@ impl Asker {
         };
         let data = Arc::new(pattern(BULK_LENGTH));
         if is_sealed {
-            let put = self
-                .here
-                .plain
-                .put(to, RegionToken(token), Arc::clone(&data), BULK_DEADLINE);
+            let put = self.here.plain.put(to, token, Arc::clone(&data), BULK_DEADLINE);
             if put.await != Err(PutError::Protection) {
                 return Err("an endpoint that encrypts took what was not encrypted".into());
             }
@@ -173,15 +221,13 @@ impl Asker {
         let begun = Instant::now();
         let puts = (0..writers).map(|_| {
             let (bulk, data) = (bulk.clone(), Arc::clone(&data));
-            tokio::spawn(async move { bulk.put(to, RegionToken(token), data, BULK_DEADLINE).await })
+            tokio::spawn(async move { bulk.put(to, token, data, BULK_DEADLINE).await })
         });
         let mut reconnects = 0;
         for put in puts.collect::<Vec<_>>() {
             reconnects += put.await??.reconnects;
         }
-        let Answer::Filled { is_right: true } = self.hear().await? else {
-            return Err("what was written is not what was sent".into());
-        };
+        self.hear_filled().await?;
         // One writer's connection may break too: on a busy machine a guest stands still for seconds.
         if reconnects == 0 && writers > 1 {
             return Err("two writers did not get into each other's way".into());
@@ -194,7 +240,7 @@ impl Asker {
     }
 }
 
-async fn attempt(address: &str) -> Result<(), Failure> {
+async fn meet(address: &str) -> Result<Asker, Failure> {
     let here = here()?;
     let begun = Instant::now();
     let stream = loop {
@@ -206,10 +252,14 @@ async fn attempt(address: &str) -> Result<(), Failure> {
     };
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
-    let asker = Asker {
+    Ok(Asker {
         here,
         there: serde_json::from_str(&line)?,
-    };
+    })
+}
+
+async fn attempt(address: &str) -> Result<(), Failure> {
+    let asker = meet(address).await?;
     asker.messages().await?;
     for (is_sealed, writers) in [(false, 1), (true, 1), (false, 2)] {
         asker.bulk(is_sealed, writers).await?;
@@ -219,12 +269,19 @@ async fn attempt(address: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+async fn measure(address: &str, rounds: usize) -> Result<(), Failure> {
+    let asker = meet(address).await?;
+    asker.measure(rounds).await?;
+    asker.say(&Ask::Bye).await
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<&str>>()[1..] {
         ["serve"] => serve().await,
         ["try", address] => attempt(address).await,
-        _ => Err("usage: rdma_trial serve | rdma_trial try ADDRESS".into()),
+        ["measure", address, rounds] => measure(address, rounds.parse()?).await,
+        _ => Err("usage: rdma_trial serve | rdma_trial try ADDRESS | rdma_trial measure ADDRESS ROUNDS".into()),
     }
 }

@@ -7,7 +7,11 @@ use crate::{
     repository::Repository,
     wheel,
 };
-use std::{env, fs, path::Path, process::Command};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Debian's packages, for this suite only.
 const PACKAGES: &str = "qemu-system-x86 busybox-static cpio kmod zstd iproute2 ibverbs-providers cmake make";
@@ -32,6 +36,20 @@ const DAEMON: &str = "pcm-daemon";
 
 /// Brings what is missing; the second time it takes as long as a build without changes.
 pub(crate) fn bring(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+    let folder = bring_guests(repository)?;
+    let trial = build_trial(repository, environment, &[])?;
+    keep(&trial, &folder)?;
+    // Emulated, the unoptimised daemon would be too slow for its peers.
+    build(
+        repository,
+        environment,
+        &["--package", DAEMON, "--bin", DAEMON, "--release"],
+    )?;
+    keep(&repository.target.join("release").join(DAEMON), &folder)
+}
+
+/// Brings qemu and the folder with what guests boot from.
+pub(crate) fn bring_guests(repository: &Repository) -> Result<PathBuf, Failure> {
     if !missing().is_empty() {
         wheel::install_system_package(PACKAGES);
     }
@@ -49,16 +67,23 @@ pub(crate) fn bring(repository: &Repository, environment: &Environment) -> Resul
         prepare,
         "see what it says above; it needs a Debian archive for one kernel package",
     )?;
+    Ok(folder)
+}
+
+/// Builds the program that tries the verbs; where it is then.
+pub(crate) fn build_trial(
+    repository: &Repository,
+    environment: &Environment,
+    options: &[&str],
+) -> Result<PathBuf, Failure> {
     let trial = ["--package", "pcm-fabric", "--example", TRIAL];
-    build(repository, environment, &trial)?;
-    keep(&repository.target.join("debug/examples").join(TRIAL), &folder)?;
-    // Emulated, the unoptimised daemon would be too slow for its peers.
-    build(
-        repository,
-        environment,
-        &["--package", DAEMON, "--bin", DAEMON, "--release"],
-    )?;
-    keep(&repository.target.join("release").join(DAEMON), &folder)
+    build(repository, environment, &[&trial, options].concat())?;
+    let profile = if options.contains(&"--release") {
+        "release"
+    } else {
+        "debug"
+    };
+    Ok(repository.target.join(profile).join("examples").join(TRIAL))
 }
 
 fn build(repository: &Repository, environment: &Environment, what: &[&str]) -> Result<(), Failure> {

@@ -151,7 +151,7 @@ fn rate(json: &[u8]) -> Result<f64, String> {
 }
 
 /// Lines of a name, a unit and samples, separated by tabs.
-fn parse(output: &str) -> Vec<Samples> {
+pub(super) fn parse(output: &str) -> Vec<Samples> {
     let line = |line: &str| {
         let mut parts = line.split('\t');
         let (name, unit, values) = (parts.next()?, parts.next()?, parts.next()?);

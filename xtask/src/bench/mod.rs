@@ -10,6 +10,7 @@ mod cpu_taken;
 mod dynamic;
 mod events;
 mod fabric;
+mod fabric_rdma;
 mod interleave;
 mod interrupted;
 mod iteration;

@@ -1,8 +1,8 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
 use super::{
-    adapt, agents, checkpoint, checkpoint_files, dynamic, fabric, interrupted, iteration, launch, overhead,
-    plain_exchange, reconfigure, record, recovery, redistribute, spawn, table, waiting, watching,
+    adapt, agents, checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch,
+    overhead, plain_exchange, reconfigure, record, recovery, redistribute, spawn, table, waiting, watching,
 };
 use crate::{
     compile,
@@ -37,6 +37,7 @@ const BENCHES: &[Bench] = &[
     dynamic::PARTS[3],
     dynamic::PARTS[4],
     fabric::BENCH,
+    fabric_rdma::BENCH,
     iteration::BENCH,
     launch::BENCH,
     overhead::BENCH,
