@@ -267,7 +267,9 @@ impl Job {
         for effect in effects {
             match effect {
                 Effect::Answer { process, line } => {
-                    self.ranks[&process].pmi_answer(&line).unwrap();
+                    let answered = self.ranks[&process].pmi_answer(&line);
+                    let is_being_ended = self.outcome.aborted.is_some();
+                    assert!(answered.is_ok() || is_being_ended, "{process}: {answered:?}");
                     self.worlds[number].on_answered(process);
                 }
                 Effect::Finalized { process } => {
