@@ -13,7 +13,7 @@ use crate::{
 use serde_json::Value;
 use std::{fs, path::Path, time::Duration};
 
-/// The parts, by kind of data; each takes four to eleven minutes.
+/// The parts, by kind of data; each takes four to nine minutes.
 pub(super) const PARTS: [Bench; 4] = [
     Bench {
         name: "redistribute-rows",
