@@ -31,7 +31,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
     let repository = Repository::locate()?;
     let guests = softroce::bring_guests(&repository)?;
     let trial = softroce::build_trial(&repository, &context.environment, &["--release"])?;
-    let job = tempfile::tempdir().on("make", &std::env::temp_dir())?;
+    let job = tempfile::tempdir().on("make", std::env::temp_dir())?;
     let (program, script) = (job.path().join("rdma_trial"), job.path().join("run"));
     fs::copy(&trial, &program).on("copy", &trial)?;
     let rounds = if context.quick { "5" } else { "40" };
