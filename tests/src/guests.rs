@@ -26,8 +26,8 @@ const GUEST_MAX: Duration = Duration::from_secs(400);
 const PRELUDE: &str = r#"
 export PATH=/mnt:$PATH HOME=/tmp PCM_CLUSTER=/tmp/cluster PCM_PATIENCE=20 PCM_POLICY=none
 [ -d $mpi ] || { mkdir -p $mpi; mount -o bind /run/host$mpi $mpi; }
-sent() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
-packets() { echo "packets: $(sent)"; }
+counter=/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts
+packets() { echo "packets: $(cat $counter)"; }
 nodes() { pcmctl nodes --json | tr -d '\n'; }
 give_up() {
     echo "given up: $1"

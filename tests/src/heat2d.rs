@@ -1,4 +1,36 @@
-//! What heat2d's closing line says: the truth of a run is its checksum.
+//! Runs of heat2d: what they are told, and what the closing line must say. The truth of a run is its checksum.
+
+/// A plate and for how long it is computed.
+#[derive(Debug, Clone, Copy)]
+pub struct Plate {
+    /// Its rows.
+    pub rows: usize,
+    /// Its columns.
+    pub cols: usize,
+    /// Iterations.
+    pub iterations: u64,
+    /// Pause of each rank in each iteration.
+    pub sleep_us: u32,
+}
+
+impl Plate {
+    /// The program's arguments.
+    pub fn arguments(&self) -> Vec<String> {
+        let Self {
+            rows,
+            cols,
+            iterations,
+            sleep_us,
+        } = self;
+        let line = format!("--rows {rows} --cols {cols} --iterations {iterations} --sleep-us {sleep_us}");
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    /// The checksum of an undisturbed run.
+    pub fn checksum(&self) -> String {
+        reference_checksum(self.rows, self.cols, self.iterations)
+    }
+}
 
 /// The closing line of heat2d, taken apart.
 #[derive(Debug, Clone, PartialEq)]

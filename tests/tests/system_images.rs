@@ -9,7 +9,7 @@ use tests::{
     binaries::built,
     cluster::{CRASH_PATIENCE, Cluster, LIMIT},
     crashing::kill_node,
-    heat2d::{Closing, reference_checksum},
+    heat2d::{Closing, Plate},
     parked, processes, wait,
 };
 
@@ -18,13 +18,6 @@ const PATIENCE: (&str, &str) = ("PCM_PATIENCE", "20");
 
 /// Fetched by a node of whose ranks one moved, it is of more than the beginnings of images.
 const SOME_BYTES: u64 = 4 << 20;
-
-struct Plate {
-    rows: usize,
-    cols: usize,
-    iterations: u64,
-    sleep_us: u32,
-}
 
 /// Some MB a rank: many blocks.
 const SMALL: Plate = Plate {
@@ -55,9 +48,7 @@ impl<'a> Job<'a> {
     fn start(cluster: &'a Cluster, plate: &'a Plate, options: &[&str]) -> Self {
         let mut command = cluster.pcmctl(&["run"]);
         command.args(options).arg("--").arg(built("heat2d"));
-        command.args(["--rows", &plate.rows.to_string(), "--cols", &plate.cols.to_string()]);
-        command.args(["--iterations", &plate.iterations.to_string()]);
-        command.args(["--sleep-us", &plate.sleep_us.to_string()]);
+        command.args(plate.arguments());
         let job = Background::start(&mut command);
         cluster.wait_until_ranks_iterate();
         Self { cluster, plate, job }
@@ -97,14 +88,8 @@ impl<'a> Job<'a> {
     fn ends_right(self) {
         let outcome = self.job.end(2 * LIMIT);
         assert!(outcome.status.success(), "{outcome:?} {}", self.cluster.logs());
-        let Plate {
-            rows, cols, iterations, ..
-        } = *self.plate;
-        assert_eq!(
-            Closing::read(&outcome.stdout).checksum,
-            reference_checksum(rows, cols, iterations),
-            "{outcome:?}"
-        );
+        let checksum = Closing::read(&outcome.stdout).checksum;
+        assert_eq!(checksum, self.plate.checksum(), "{outcome:?}");
     }
 }
 
