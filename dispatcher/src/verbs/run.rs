@@ -58,8 +58,8 @@ pub(crate) struct Args {
     /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
     mpi: Vec<String>,
-    /// How blocking MPI calls wait: spin as MPI does, adaptive gives the CPU away while others want it, sleep always
-    /// [default: spin]
+    /// How blocking MPI calls wait: spin polls and never gives the CPU away, adaptive gives it away while others want
+    /// it, sleep always [default: as MPI does]
     #[arg(long, value_name = "MANNER")]
     wait: Option<Wait>,
     /// What the ranks start as: one MPI world, one on each node, or one each; they are joined within MPI_Init, so

@@ -1,6 +1,6 @@
 //! How a rank waits inside MPI. MPICH polls, and between two looks that found nothing it gives its CPU away by `sched_yield`:
-//! that function is ours here, and where the CPU is shared a rank that has waited for long sleeps in it instead. The calls
-//! themselves stay as they are. Outside of MPI, and in threads other than MPI's, the function does what that of libc does.
+//! that function is ours here. A rank that is to spin does nothing in it; one that is to be polite sleeps in it when it has waited
+//! for long and its CPU is shared. The calls themselves stay as they are. Outside of MPI, and in threads other than MPI's, the function does what that of libc does.
 //!
 //! A collective of MPICH that polls words in shared memory yields never; with a polite manner the daemon tells MPICH to make
 //! it of messages (`pcm-core`, `mpi_settings`).
@@ -56,26 +56,29 @@ const SHARED_NS: u64 = 4_000_000_000;
 #[repr(u8)]
 pub(crate) enum Manner {
     /// As MPI itself does.
-    Spin = 0,
+    AsMpi = 0,
+    /// Without a system call: nobody else gets the CPU before its time slice is over.
+    Spin = 1,
     /// With pauses while the CPU is shared.
-    Adaptive = 1,
+    Adaptive = 2,
     /// With pauses always.
-    Sleep = 2,
+    Sleep = 3,
 }
 
-static MANNER: AtomicU8 = AtomicU8::new(Manner::Spin as u8);
+static MANNER: AtomicU8 = AtomicU8::new(Manner::AsMpi as u8);
 
 thread_local! {
     static WAIT: Cell<Wait> = const { Cell::new(Wait::NONE) };
 }
 
 impl Manner {
-    /// What the environment says; polling where it says nothing.
+    /// What the environment says.
     pub(crate) fn of_environment() -> Self {
         match std::env::var(environment::WAIT).as_deref() {
+            Ok("spin") => Self::Spin,
             Ok("adaptive") => Self::Adaptive,
             Ok("sleep") => Self::Sleep,
-            _ => Self::Spin,
+            _ => Self::AsMpi,
         }
     }
 
@@ -88,10 +91,11 @@ impl Manner {
 #[unsafe(no_mangle)]
 pub extern "C" fn sched_yield() -> c_int {
     let manner = MANNER.load(Relaxed);
-    if manner == Manner::Spin as u8 {
+    if manner == Manner::AsMpi as u8 {
         return give_away();
     }
     match recorder::active().and_then(Recorder::call_of_this_thread) {
+        Some(_) if manner == Manner::Spin as u8 => 0,
         Some(call) => look_again_later(call, manner == Manner::Sleep as u8),
         None => give_away(),
     }
@@ -301,6 +305,6 @@ mod tests {
         Manner::Sleep.choose();
         assert_eq!(sched_yield(), 0);
         assert_eq!(WAIT.get().pauses, 0);
-        Manner::Spin.choose();
+        Manner::AsMpi.choose();
     }
 }
