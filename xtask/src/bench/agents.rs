@@ -16,7 +16,9 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-const SIZES: [u32; 4] = [10, 100, 1_000, 10_000];
+/// Nodes, and clusters of so many that are simulated: a small one has a job or five, and one of them that finds its place late is
+/// the time of all. The mean over many small ones and over few large ones is that of as many jobs.
+const SIZES: [(u32, usize); 4] = [(10, 60), (100, 60), (1_000, 20), (10_000, 4)];
 
 /// Simulated seconds; clusters settle in a few tens.
 const SECONDS: &str = "120";
@@ -31,10 +33,11 @@ const FIELDS: [(&str, &str); 4] = [
 
 fn run(context: &Context) -> Result<Report, Failure> {
     let mut report = Report::default();
-    let mut medians = Vec::new();
-    for nodes in SIZES {
+    let mut means = Vec::new();
+    for (nodes, clusters) in SIZES {
         let mut series = FIELDS.map(|(field, unit)| Samples::new(format!("{nodes} nodes, {field}"), unit));
-        for seed in 0..context.rounds() {
+        let clusters = if context.quick { clusters.div_ceil(4) } else { clusters };
+        for seed in 0..clusters {
             let line = simulated(context, nodes, seed)?;
             for (samples, (field, _)) in series.iter_mut().zip(FIELDS) {
                 let value = field_of(&line, field).ok_or_else(|| Failure::Bench {
@@ -44,19 +47,23 @@ fn run(context: &Context) -> Result<Report, Failure> {
                 samples.push(value);
             }
         }
-        medians.push(series.each_ref().map(Samples::median));
+        means.push(series.each_ref().map(Samples::mean));
         report.series.extend(series);
     }
-    let (small, large) = (medians[1], medians[SIZES.len() - 1]);
+    let (small, large) = (means[1], means[SIZES.len() - 1]);
     let ratio = |name: &str, value, target| Ratio {
         name: name.to_owned(),
         value,
         target: Some(target),
     };
     report.ratios = vec![
-        ratio("messages per node, 10,000 / 100 nodes", large[0] / small[0], "<= 1.5"),
         ratio(
-            "time to settle, 10,000 / 100 nodes",
+            "messages per node, 10,000 / 100 nodes, means",
+            large[0] / small[0],
+            "<= 1.5",
+        ),
+        ratio(
+            "time to settle, 10,000 / 100 nodes, means",
             large[2] / small[2].max(1.0),
             "<= 3 (logarithmic)",
         ),
@@ -75,8 +82,8 @@ fn run(context: &Context) -> Result<Report, Failure> {
             "simulated".to_owned(),
             SIZES
                 .iter()
-                .zip(&medians)
-                .map(|(nodes, row)| (f64::from(*nodes), row[field]))
+                .zip(&means)
+                .map(|((nodes, _), row)| (f64::from(*nodes), row[field]))
                 .collect(),
         )],
         marks: Vec::new(),

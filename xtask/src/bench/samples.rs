@@ -27,6 +27,11 @@ impl Samples {
         self.quantile(0.5)
     }
 
+    /// NaN without samples.
+    pub(super) fn mean(&self) -> f64 {
+        self.values.iter().sum::<f64>() / self.values.len() as f64
+    }
+
     /// Linear between neighbours; NaN without samples.
     pub(super) fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.values.clone();
