@@ -54,7 +54,7 @@ fn race(
     script: &Script,
     seconds: f64,
 ) -> Result<Race, Failure> {
-    // What a rank computes in an iteration is many times what the slow node may take in one period of its limit. With a third of that
+    // What a rank computes in an iteration is many times what the slow node may take in one period of its limit. With half of that
     // it fits, at times, into what is left of one: then all the waiting is in messages, and nothing seems to be gained.
     let words = plate(context, (6000, 2000), ENDLESS);
     let command = field.ours(&["-n", "2", "--name", ONLY, "--policy", policy], &words);
