@@ -80,6 +80,9 @@ const AS_MPI: &str = "as MPI does";
 /// Polling that never yields.
 const SPIN: &str = "spin";
 
+/// Of a plate that takes milliseconds so many times as many iterations, ranks that spin on shared CPUs do in seconds.
+const SPUN_PART: u32 = 8;
+
 /// In this order: each but the last is what the last is compared with.
 const UNDER_DAEMONS: &[&str] = &[AS_MPI, SPIN, "adaptive"];
 const BESIDE_PLAIN: &[&str] = &[PLAIN, AS_MPI, SPIN, "adaptive"];
@@ -155,17 +158,21 @@ fn run(context: &Context) -> Result<Report, Failure> {
 }
 
 impl Case {
-    fn iterations(&self, context: &Context) -> u32 {
-        if context.quick {
+    fn iterations(&self, context: &Context, manner: &str) -> u32 {
+        let all = if context.quick {
             self.iterations / 4
         } else {
             self.iterations
+        };
+        match (&self.work, &self.target) {
+            (Work::Plate(_), Target::OfSpinning(_)) if manner == SPIN => all / SPUN_PART,
+            _ => all,
         }
     }
 
     /// What is run, without its launcher.
-    fn program(&self, context: &Context) -> Vec<OsString> {
-        let iterations = self.iterations(context).to_string();
+    fn program(&self, context: &Context, manner: &str) -> Vec<OsString> {
+        let iterations = self.iterations(context, manner).to_string();
         let (program, arguments) = match self.work {
             Work::Plate(cells) => {
                 let cells = cells.to_string();
@@ -196,7 +203,7 @@ impl Case {
             let manner = if manner == AS_MPI { &[][..] } else { &["--wait", manner] };
             cluster.pcmctl(&[&["run", "-n", &ranks], manner, &["--"]].concat())
         };
-        command.args(self.program(context));
+        command.args(self.program(context, manner));
         command
     }
 
@@ -215,7 +222,7 @@ fn compare(context: &Context, cluster: &OwnCluster<'_>, case: &Case, report: &mu
         Variant::new(format!("{}, {manner}", case.name), move || {
             let output = trial::run(BENCH.name, case.command(context, cluster, manner), LIMIT)?.stdout;
             let seconds = trial::figure(BENCH.name, &output, case.line(), "seconds")?;
-            Ok(f64::from(case.iterations(context)) / seconds)
+            Ok(f64::from(case.iterations(context, manner)) / seconds)
         })
     };
     let mut variants: Vec<Variant<'_>> = case.manners.iter().map(variant).collect();
