@@ -35,25 +35,10 @@ struct Case {
     ranks: u32,
     work: Work,
     iterations: u32,
-    target: Target,
+    /// Where each of them lasts for time slices when ranks spin, fewer of them say as much.
+    spun: u32,
+    target: &'static str,
     manners: &'static [&'static str],
-}
-
-/// What adaptive waits are to reach.
-enum Target {
-    /// Of polling that never yields. MPICH's own waiting yields, and is shown beside it.
-    OfSpinning(&'static str),
-    /// Of any other.
-    OfAny(&'static str),
-}
-
-impl Target {
-    fn against(&self, manner: &str) -> Option<&'static str> {
-        match self {
-            Self::OfSpinning(target) => (manner == SPIN).then_some(target),
-            Self::OfAny(target) => Some(target),
-        }
-    }
 }
 
 /// What the ranks do.
@@ -80,9 +65,6 @@ const AS_MPI: &str = "as MPI does";
 /// Polling that never yields.
 const SPIN: &str = "spin";
 
-/// Of a plate that takes milliseconds so many times as many iterations, ranks that spin on shared CPUs do in seconds.
-const SPUN_PART: u32 = 8;
-
 /// In this order: each but the last is what the last is compared with.
 const UNDER_DAEMONS: &[&str] = &[AS_MPI, SPIN, "adaptive"];
 const BESIDE_PLAIN: &[&str] = &[PLAIN, AS_MPI, SPIN, "adaptive"];
@@ -93,7 +75,8 @@ const CROWDED: [Case; 3] = [
         ranks: 8,
         work: Work::Plate(200),
         iterations: 2000,
-        target: Target::OfSpinning(">= 3"),
+        spun: 250,
+        target: ">= 3",
         manners: BESIDE_PLAIN,
     },
     Case {
@@ -101,7 +84,8 @@ const CROWDED: [Case; 3] = [
         ranks: 8,
         work: Work::Uneven(1000, Who::EachInTurn),
         iterations: 80,
-        target: Target::OfSpinning(">= 3"),
+        spun: 80,
+        target: ">= 3",
         manners: BESIDE_PLAIN,
     },
     Case {
@@ -109,7 +93,8 @@ const CROWDED: [Case; 3] = [
         ranks: 8,
         work: Work::Uneven(12_000, Who::TheFirst),
         iterations: 32,
-        target: Target::OfSpinning(">= 3"),
+        spun: 32,
+        target: ">= 3",
         manners: BESIDE_PLAIN,
     },
 ];
@@ -119,7 +104,8 @@ const ALONE: Case = Case {
     ranks: 2,
     work: Work::Plate(500),
     iterations: 4000,
-    target: Target::OfAny(">= 0.99"),
+    spun: 4000,
+    target: ">= 0.99",
     manners: UNDER_DAEMONS,
 };
 
@@ -128,7 +114,8 @@ const LIMITED: Case = Case {
     ranks: 4,
     work: Work::Plate(200),
     iterations: 1000,
-    target: Target::OfSpinning(">= 3"),
+    spun: 125,
+    target: ">= 3",
     manners: UNDER_DAEMONS,
 };
 
@@ -159,15 +146,8 @@ fn run(context: &Context) -> Result<Report, Failure> {
 
 impl Case {
     fn iterations(&self, context: &Context, manner: &str) -> u32 {
-        let all = if context.quick {
-            self.iterations / 4
-        } else {
-            self.iterations
-        };
-        match (&self.work, &self.target) {
-            (Work::Plate(_), Target::OfSpinning(_)) if manner == SPIN => all / SPUN_PART,
-            _ => all,
-        }
+        let all = if manner == SPIN { self.spun } else { self.iterations };
+        if context.quick { all / 4 } else { all }
     }
 
     /// What is run, without its launcher.
@@ -232,7 +212,7 @@ fn compare(context: &Context, cluster: &OwnCluster<'_>, case: &Case, report: &mu
             report.ratios.push(Ratio {
                 name: format!("adaptive / {manner}, {}", case.name),
                 value: polite.paired_ratio(other),
-                target: case.target.against(manner),
+                target: Some(case.target),
             });
         }
     }
