@@ -37,7 +37,7 @@ pub mod environment {
     pub const ROLE: &str = "PCM_ROLE";
     /// Waits to be called to a meeting.
     pub const NEWCOMER: &str = "newcomer";
-    /// How blocking MPI calls wait: `spin`, `adaptive` or `sleep`. The same for all ranks of a job.
+    /// How blocking MPI calls wait: `mpi`, `spin`, `adaptive` or `sleep`. The same for all ranks of a job.
     pub const WAIT: &str = "PCM_WAIT";
     /// Takes its data from what was parked, and runs.
     pub const RESTORED: &str = "restored";

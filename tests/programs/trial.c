@@ -173,13 +173,14 @@ static double cpu_now(void)
 }
 
 /* In each iteration one rank computes for so many microseconds of CPU time while the others wait for its part of a sum:
- * rank 0 always, or each in turn. */
-static int uneven(int microseconds, int iterations, int is_in_turns)
+ * rank 0 always, or each in turn; or all compute so long. */
+static int uneven(int microseconds, int iterations, const char *who)
 {
+    int are_all = strcmp(who, "all") == 0, is_in_turns = strcmp(who, "turns") == 0;
     MPI_Barrier(MPI_COMM_WORLD);
     double begun = now();
     for (int i = 0; i < iterations; i++) {
-        if (rank == (is_in_turns ? i % size : 0))
+        if (are_all || rank == (is_in_turns ? i % size : 0))
             for (double end = cpu_now() + 1e-6 * microseconds; cpu_now() < end;)
                 ;
         int one = 1, sum = 0;
@@ -190,6 +191,45 @@ static int uneven(int microseconds, int iterations, int is_in_turns)
     if (rank == 0)
         printf("uneven: iterations %d seconds %.6f\n", iterations, now() - begun);
     return 0;
+}
+
+enum { HALO = 256, FIELD = 64 * HALO, BLOCK = 50 };
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Iterations of a few microseconds: a sweep over a field and an exchange of its edge with both neighbours. What others do on the
+ * machine makes blocks of iterations slower, never faster: beside the time of all the one is told that one block in twenty undercuts. */
+static int sweeps(int blocks)
+{
+    static double field[FIELD + 2 * HALO];
+    double *times = malloc((size_t)blocks * sizeof *times);
+    if (times == NULL || blocks < 1)
+        return 1;
+    int up = (rank + size - 1) % size, down = (rank + 1) % size;
+    MPI_Barrier(MPI_COMM_WORLD);
+    double begun = now(), last = begun;
+    for (int block = 0; block < blocks; block++) {
+        for (int i = 0; i < BLOCK; i++) {
+            MPI_Sendrecv(field + HALO, HALO, MPI_DOUBLE, up, 1, field + HALO + FIELD, HALO, MPI_DOUBLE, down, 1, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
+            MPI_Sendrecv(field + FIELD, HALO, MPI_DOUBLE, down, 2, field, HALO, MPI_DOUBLE, up, 2, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
+            for (int at = HALO; at < HALO + FIELD; at++)
+                field[at] = 0.25 * (field[at - HALO] + 2 * field[at] + field[at + HALO]) + 1;
+        }
+        double ended = now();
+        times[block] = ended - last;
+        last = ended;
+    }
+    qsort(times, (size_t)blocks, sizeof *times, by_size);
+    if (rank == 0)
+        printf("sweeps: iterations %d seconds %.6f undisturbed %.9f\n", blocks * BLOCK, last - begun, times[blocks / 20] / BLOCK);
+    free(times);
+    return field[HALO] > 0 ? 0 : 9;
 }
 
 int main(int argc, char **argv)
@@ -233,7 +273,9 @@ int main(int argc, char **argv)
     else if (strcmp(mode, "where") == 0)
         code = where();
     else if (strcmp(mode, "uneven") == 0)
-        code = uneven(number, who, argc > 4 && strcmp(argv[4], "turns") == 0);
+        code = uneven(number, who, argc > 4 ? argv[4] : "first");
+    else if (strcmp(mode, "sweeps") == 0)
+        code = sweeps(number);
     else if (strcmp(mode, "child") == 0)
         code = child();
     else if (strcmp(mode, "recv") == 0) {

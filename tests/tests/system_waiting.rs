@@ -1,6 +1,7 @@
 //! How ranks wait inside MPI: the results are the same in every manner, and a polite one leaves its CPU.
 
-use std::time::Duration;
+use rustix::process::Signal;
+use std::{process::Command, time::Duration};
 use tests::{
     background::Background, binaries::built, cluster::Cluster, heat2d::Closing, limited, processes::cpu_ticks, wait,
 };
@@ -22,6 +23,7 @@ fn the_manner_of_waiting_changes_no_result() {
     let expected = tests::heat2d::reference_checksum(61, 83, 200);
     for manner in [
         &[][..],
+        &["--wait", "mpi"],
         &["--wait", "spin"],
         &["--wait", "adaptive"],
         &["--wait", "sleep"],
@@ -55,10 +57,9 @@ const SUMMER: Waiter = Waiter {
 
 impl Waiter {
     /// Seconds of CPU time that it uses meanwhile.
-    fn cpu_used(&self, manner: &str) -> f64 {
-        let cluster = Cluster::up(1);
-        let mut command = cluster.pcmctl(&["run", "-n", "2", "--wait", manner, "--"]);
-        command.arg(built("pcm-trial")).args(self.trial);
+    fn cpu_used(&self, cluster: Cluster, manner: &[&str]) -> f64 {
+        let mut command = cluster.pcmctl(&["run", "-n", "2"]);
+        command.args(manner).arg("--").arg(built("pcm-trial")).args(self.trial);
         let running = Background::start(&mut command);
         let waiter = wait::until("the rank waits", LIMIT, || {
             let outcome = cluster.run(&["ps", "1", "--json"]);
@@ -86,7 +87,7 @@ impl Waiter {
 #[test]
 fn a_rank_that_sleeps_while_it_waits_for_a_message_or_in_a_collective_leaves_its_cpu() {
     for waiter in [RECEIVER, SUMMER] {
-        let used = waiter.cpu_used("sleep");
+        let used = waiter.cpu_used(Cluster::up(1), &["--wait", "sleep"]);
         let call = waiter.call;
         assert!(
             used < 0.2 * WAITED.as_secs_f64(),
@@ -96,11 +97,23 @@ fn a_rank_that_sleeps_while_it_waits_for_a_message_or_in_a_collective_leaves_its
 }
 
 #[test]
+fn a_rank_that_nobody_told_how_to_wait_leaves_its_cpu_to_others_that_want_it() {
+    let cluster = Cluster::up_with(&["--local", "1", "--cpus", "0"]);
+    let mut other = Command::new("taskset");
+    other.args(["-c", "0", "sh", "-c", "ulimit -t 60; while :; do :; done"]);
+    let other = Background::start(&mut other);
+    let used = RECEIVER.cpu_used(cluster, &[]);
+    other.signal(Signal::TERM);
+    other.end(LIMIT);
+    assert!(used < 0.2 * WAITED.as_secs_f64(), "{used} s of CPU time in {WAITED:?}");
+}
+
+#[test]
 fn a_manner_that_does_not_exist_is_refused_with_those_that_do() {
     let cluster = Cluster::up(1);
     let outcome = cluster.run(&["run", "--wait", "patiently", "--", "true"]);
     assert_eq!(outcome.status.code(), Some(2), "{outcome:?}");
-    for manner in ["spin", "adaptive", "sleep"] {
+    for manner in ["mpi", "spin", "adaptive", "sleep"] {
         assert!(outcome.stderr.contains(manner), "{outcome:?}");
     }
     cluster.down();

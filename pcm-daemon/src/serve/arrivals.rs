@@ -2,37 +2,27 @@
 //! images elsewhere. Never decides where a copy goes, nor what a rank needs.
 //!
 //! Over the link its node says how long an image is, and that it is there. Its blocks take the best way there is
-//! ([`super::copy_ways`]): what a daemon of this host has is borrowed ([`super::lending`]), and copied beside the loop where a copy is
-//! wanted; memory for what another host has is offered to its daemon, which writes into it what is lacking ([`super::bulk`]), over
-//! InfiniBand or RoCE where both have it, else and where that fails over TCP; anything else, and whatever fails, comes block by block over the link.
+//! ([`super::copy_ways`]): all at once ([`super::together`]), or, where that cannot be or has failed, block by block over the link.
 
-use super::beside::{beside, drop_beside};
-use super::bulk::{PATIENCE, Wanted};
+use super::beside::drop_beside;
 use super::copy_ways::Way;
 use super::daemon::Daemon;
-use super::event::Event;
 use super::fetch::{ASK_AGAIN, Came, Fetch, Unfit};
-use super::image_sums;
 use super::images::ImageKey;
-use super::lending::{self, lending_name};
 use super::links::CopyGoes;
 use super::memory::Memory;
 use super::timers::Timer;
+use super::together::Together;
 use pcm_proto::checkpoint::{PartTally, Stamp};
 use pcm_proto::ids::{Epoch, NodeName, ProcessId, Rank};
 use pcm_proto::image::{ImageMessage, ImageName};
 use pcm_proto::keeper::ProcessKey;
-use pcm_proto::parked::{Asked, BLOCK_BYTES, BlockRun};
+use pcm_proto::parked::{Asked, BlockRun};
 use std::collections::VecDeque;
-use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Stands for this node among those who wait for an image.
 const OURSELVES: ProcessId = ProcessId(u32::MAX);
-
-/// Images that one node is to write at once, which it does in one thread: a block of each comes within patience where the link carries
-/// 0.2 MB/s, and it has room for what sixteen nodes want so. The others wait here.
-const OFFERED_MAX: usize = 4;
 
 /// An image on its way from another node.
 #[derive(Debug)]
@@ -49,76 +39,15 @@ pub(super) struct Arrival {
     /// Whether a rank has that memory.
     is_handed: bool,
     /// Known where it was verified while it was copied.
-    tally: Option<PartTally>,
+    pub(super) tally: Option<PartTally>,
     /// Tells what comes of it from what comes of another try before.
-    attempt: u64,
+    pub(super) attempt: u64,
     /// How it comes now, and why that way.
-    way: Way,
-    why: String,
+    pub(super) way: Way,
+    pub(super) why: String,
     /// Since when that which is under way comes so.
-    since: Instant,
-    together: Option<Together>,
-}
-
-/// Blocks that come all at once.
-#[derive(Debug)]
-enum Together {
-    /// From memory that is lent.
-    Borrowed,
-    /// Into memory on offer, as long as this lives.
-    Offered {
-        /// Once it is known.
-        region: Option<[u8; 16]>,
-        /// How much is to come.
-        bytes: u64,
-        _wanted: Wanted,
-    },
-}
-
-/// What came of blocks that were to come all at once.
-#[derive(Debug)]
-pub(super) struct CameTogether {
-    /// The memory they were to be written into, if nobody else may write into it any more.
-    pub(super) memory: Option<Memory>,
-    /// The checksum where all of it was verified.
-    pub(super) outcome: Result<Option<PartTally>, NotCome>,
-}
-
-/// Why blocks do not come all at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NotCome {
-    /// They were refused, here or there, as too many others were under way: this says nothing of the way.
-    Refused(String),
-    /// They were waited for in vain, as others on that way would be.
-    Silence(String),
-}
-
-impl NotCome {
-    /// The node that was to send them says why it does not; it tries for a while where it cannot be connected to.
-    fn told(waited: Duration, reason: String) -> Self {
-        if waited < PATIENCE {
-            Self::Refused(reason)
-        } else {
-            Self::Silence(reason)
-        }
-    }
-}
-
-impl From<io::Error> for NotCome {
-    fn from(error: io::Error) -> Self {
-        Self::Refused(error.to_string())
-    }
-}
-
-impl Arrival {
-    fn is_offered(&self) -> bool {
-        matches!(self.together, Some(Together::Offered { .. }))
-    }
-
-    /// Whether something could come all at once and is not on its way.
-    fn awaits_offer(&self) -> bool {
-        self.together.is_none() && self.fetch.is_queued()
-    }
+    pub(super) since: Instant,
+    pub(super) together: Option<Together>,
 }
 
 impl Daemon {
@@ -196,7 +125,7 @@ impl Daemon {
     }
 
     /// Hands over what has come, and asks for more.
-    fn fetch_on(&mut self, key: ImageKey) {
+    pub(super) fn fetch_on(&mut self, key: ImageKey) {
         let Some(arrival) = self.images.arrivals.get_mut(&key) else {
             return;
         };
@@ -239,7 +168,7 @@ impl Daemon {
         }
     }
 
-    fn look_at_images_again(&mut self) {
+    pub(super) fn look_at_images_again(&mut self) {
         if !self.images.is_timer_armed {
             self.images.is_timer_armed = true;
             self.timers.arm(ASK_AGAIN, Timer::Images);
@@ -281,252 +210,7 @@ impl Daemon {
         }
     }
 
-    /// Gets all that is wanted at once, if nothing is on its way yet.
-    fn fetch_together(&mut self, key: ImageKey) {
-        let known = self.images.arrivals.get(&key);
-        let Some(arrival) = known.filter(|arrival| arrival.awaits_offer()) else {
-            return;
-        };
-        let (node, way) = (arrival.fetch.node.clone(), arrival.way);
-        let (best, why) = self.copy_way(&node);
-        let is_full = way.end().is_some() && self.offered_to(&node) >= OFFERED_MAX;
-        let has_failed = self.has_failed(&node, way);
-        let Some(arrival) = self.images.arrivals.get_mut(&key) else {
-            return;
-        };
-        if has_failed {
-            // Since it was chosen, for another image.
-            (arrival.way, arrival.why, arrival.since) = (best, why.to_owned(), Instant::now());
-            return self.fetch_on(key);
-        }
-        if is_full {
-            return self.look_at_images_again();
-        }
-        let Some(blocks) = arrival.fetch.take_together() else {
-            return;
-        };
-        let attempt = arrival.attempt;
-        let bytes = blocks.runs().map(|run| run.count * BLOCK_BYTES).sum();
-        let Some(end) = arrival.way.end() else {
-            return self.borrow_image(key);
-        };
-        let offered = match (&self.images.bulk, arrival.memory.take()) {
-            (Some(bulk), Some(memory)) => bulk.receive((key, attempt), end, memory, blocks),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        };
-        match offered {
-            Ok(wanted) => {
-                arrival.since = Instant::now();
-                arrival.together = Some(Together::Offered {
-                    region: None,
-                    bytes,
-                    _wanted: wanted,
-                });
-            }
-            Err(error) => self.fetch_otherwise(key, None, error.into()),
-        }
-    }
-
-    /// Images that a node is to write now.
-    fn offered_to(&self, node: &NodeName) -> usize {
-        let arrivals = self.images.arrivals.values();
-        let offered = arrivals.filter(|arrival| arrival.fetch.node == *node && arrival.is_offered());
-        offered.count()
-    }
-
-    /// What was on offer to a node is not any more: the next.
-    fn offer_next(&mut self, node: &NodeName) {
-        let mut arrivals = self.images.arrivals.iter();
-        let next = arrivals
-            .find(|(_, arrival)| arrival.fetch.node == *node && arrival.way.end().is_some() && arrival.awaits_offer());
-        if let Some(key) = next.map(|(key, _)| *key) {
-            self.fetch_together(key);
-        }
-    }
-
-    /// Asks the daemon of this host that has an image to lend it, if nothing is on its way yet.
-    fn borrow_image(&mut self, key: ImageKey) {
-        let known = self.images.arrivals.get_mut(&key);
-        let Some(arrival) = known.filter(|arrival| arrival.together.is_none()) else {
-            return;
-        };
-        arrival.together = Some(Together::Borrowed);
-        let attempt = arrival.attempt;
-        let (events, name) = (
-            self.events.clone(),
-            lending_name(&self.spec.cluster_id, &arrival.fetch.node),
-        );
-        tokio::spawn(async move {
-            let lent = lending::borrow(&name, key).await;
-            let _ = events.send(Event::ImageLent { key, attempt, lent }).await;
-        });
-    }
-
-    /// Memory for an image is on offer: the node that has it is told.
-    pub(super) fn on_image_offered(&mut self, key: ImageKey, attempt: u64, region: [u8; 16]) {
-        let known = self.arrival_of(key, attempt);
-        if let Some(Together::Offered { region: known, .. }) = known.and_then(|arrival| arrival.together.as_mut()) {
-            *known = Some(region);
-            self.say_offered(key);
-        }
-    }
-
-    /// A node is linked, perhaps with a daemon that knows nothing of what is on offer to it.
-    pub(super) fn on_images_linked(&mut self, node: &NodeName) {
-        let arrivals = self.images.arrivals.iter();
-        let from_there = arrivals.filter(|(_, arrival)| arrival.fetch.node == *node);
-        for key in from_there.map(|(key, _)| *key).collect::<Vec<_>>() {
-            self.say_offered(key);
-        }
-    }
-
-    fn say_offered(&mut self, key: ImageKey) {
-        let Some(arrival) = self.images.arrivals.get(&key) else {
-            return;
-        };
-        let at = self.images.bulk.as_ref().zip(arrival.way.end());
-        let at = at.and_then(|(bulk, end)| bulk.address(end).ok());
-        if let (
-            Some(Together::Offered {
-                region: Some(region), ..
-            }),
-            Some(at),
-        ) = (&arrival.together, at)
-        {
-            let (node, region) = (arrival.fetch.node.clone(), *region);
-            self.say_of_image(&node, key, ImageMessage::Put { region, at });
-        }
-    }
-
-    /// What was to be written into memory here does not come.
-    pub(super) fn on_not_put(&mut self, key: ImageKey, region: [u8; 16], reason: String) {
-        let Some(arrival) = self.images.arrivals.get(&key) else {
-            return;
-        };
-        let waited = arrival.since.elapsed();
-        if matches!(&arrival.together, Some(Together::Offered { region: Some(known), .. }) if *known == region) {
-            self.fetch_otherwise(key, None, NotCome::told(waited, reason));
-        }
-    }
-
-    /// The node that has an image lends it, or does not.
-    pub(super) fn on_image_lent(&mut self, key: ImageKey, attempt: u64, lent: io::Result<Memory>) {
-        let Some(arrival) = self.arrival_of(key, attempt) else {
-            return;
-        };
-        let lent = lent.and_then(|lent| Ok((lent.file().try_clone()?, lent)));
-        let (file, lent) = match lent {
-            Ok(lent) => lent,
-            Err(error) => return self.fetch_otherwise(key, None, error.into()),
-        };
-        if arrival.copy.is_none() {
-            // Ranks only read it, as those of the node that lends it do.
-            arrival.fetch.came_whole(file, lent.bytes());
-            (arrival.memory, arrival.together) = (None, None);
-            self.note_arrival(key);
-            return self.fetch_on(key);
-        }
-        let mut own = match self.kept.spares.take(key.job, lent.bytes()) {
-            Ok(own) => own,
-            Err(error) => return self.fetch_otherwise(key, None, error.into()),
-        };
-        let events = self.events.clone();
-        tokio::spawn(async move {
-            let copied = beside(move || {
-                let tally = image_sums::copy(&lent, &mut own);
-                Ok((own, tally))
-            });
-            let came = match copied.await {
-                Ok((own, tally)) => CameTogether {
-                    memory: Some(own),
-                    outcome: tally.map(Some).map_err(NotCome::from),
-                },
-                Err(error) => CameTogether {
-                    memory: None,
-                    outcome: Err(error.into()),
-                },
-            };
-            let _ = events.send(Event::ImageCame { key, attempt, came }).await;
-        });
-    }
-
-    /// What was to come all at once came, or did not.
-    pub(super) fn on_image_came(&mut self, key: ImageKey, attempt: u64, came: CameTogether) {
-        let CameTogether { memory, outcome } = came;
-        let Some(arrival) = self.arrival_of(key, attempt) else {
-            return drop_beside(memory.into_iter().collect());
-        };
-        match outcome {
-            Ok(tally) => {
-                let copied = memory.as_ref().filter(|_| tally.is_some());
-                match copied.map(|copied| (copied.file().try_clone(), copied.bytes())) {
-                    Some((Ok(file), bytes)) => arrival.fetch.came_whole(file, bytes),
-                    Some((Err(error), _)) => return self.fetch_otherwise(key, memory, error.into()),
-                    None => arrival.fetch.came_together(),
-                }
-                (arrival.memory, arrival.tally) = (memory, tally);
-                let over_tcp = match arrival.together.take() {
-                    Some(Together::Offered { bytes, .. }) if arrival.way == Way::Bulk => Some(bytes),
-                    _ => None,
-                };
-                let (node, since) = (arrival.fetch.node.clone(), arrival.since);
-                if let Some(bytes) = over_tcp {
-                    self.measure_copy(&node, CopyGoes::Here, since, bytes);
-                }
-                self.note_arrival(key);
-                self.fetch_on(key);
-                self.offer_next(&node);
-            }
-            Err(why) => self.fetch_otherwise(key, memory, why),
-        }
-    }
-
-    fn arrival_of(&mut self, key: ImageKey, attempt: u64) -> Option<&mut Arrival> {
-        let known = self.images.arrivals.get_mut(&key);
-        known.filter(|arrival| arrival.attempt == attempt)
-    }
-
-    /// An image does not come the way it was to take: over TCP if that may be, else over the link.
-    fn fetch_otherwise(&mut self, key: ImageKey, memory: Option<Memory>, why: NotCome) {
-        let attempt = self.images.next_number();
-        let Some(arrival) = self.images.arrivals.get_mut(&key) else {
-            return;
-        };
-        // Nothing that is still to come of this try counts; what may still be written by it is not used any more.
-        (arrival.attempt, arrival.together) = (attempt, None);
-        if memory.is_some() {
-            arrival.memory = memory;
-        }
-        match arrival.memory {
-            Some(_) => arrival.fetch.came_not(),
-            None => drop_beside(
-                arrival
-                    .fetch
-                    .start_over(arrival.fetch.node.clone())
-                    .into_iter()
-                    .collect(),
-            ),
-        }
-        let (way, node) = (arrival.way, arrival.fetch.node.clone());
-        let why = match why {
-            NotCome::Refused(why) => why,
-            NotCome::Silence(why) => {
-                self.note_failed_way(node.clone(), way);
-                why
-            }
-        };
-        let why = format!("{way} did not work: {why}");
-        let next = self.next_way(&node, way);
-        tracing::warn!(job = %key.job, image = ?key.name, %node, %why, "an image comes another way");
-        if let Some(arrival) = self.images.arrivals.get_mut(&key) {
-            (arrival.way, arrival.why) = (next, why);
-            arrival.since = Instant::now();
-        }
-        self.fetch_on(key);
-        self.offer_next(&node);
-    }
-
-    fn note_arrival(&mut self, key: ImageKey) {
+    pub(super) fn note_arrival(&mut self, key: ImageKey) {
         if let Some(arrival) = self.images.arrivals.get(&key) {
             let (node, way, why) = (arrival.fetch.node.clone(), arrival.way, arrival.why.clone());
             self.note_copy_way((key.job, arrival.epoch), &node, way, &why);
@@ -590,17 +274,5 @@ impl Daemon {
         for key in lost.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.on_image_gone(key, node, &format!("node {node} is gone"));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_took_as_long_as_silence_counts_against_a_way() {
-        let told = |waited| NotCome::told(waited, "no".to_owned());
-        assert_eq!(told(Duration::from_millis(50)), NotCome::Refused("no".to_owned()));
-        assert_eq!(told(PATIENCE), NotCome::Silence("no".to_owned()));
     }
 }

@@ -2,12 +2,12 @@
 //! Offers memory, and writes images into memory that others offer. Every transfer ends: when it is whole, when no block came
 //! for a while, when its deadline passed, or when whoever ordered it lets go of it.
 
-use super::arrivals::{CameTogether, NotCome};
 use super::beside::NICENESS;
 use super::bulk_ends::{Addresses, End, Ends, RdmaWish};
 use super::event::Event;
 use super::images::ImageKey;
 use super::memory::Memory;
+use super::together::{CameTogether, NotCome};
 use pcm_core::parked::BlockSet;
 use pcm_fabric::ClusterKey;
 use pcm_fabric::bulk::{Ledger, RegionToken, wire::BLOCK_LENGTH};

@@ -1,11 +1,11 @@
 //! Everything that can happen to the daemon. One event is handled at a time, to its end.
 
-use super::arrivals::CameTogether;
 use super::boot::BootFact;
 use super::carriers::Carrier;
 use super::datagrams::Sent;
 use super::images::ImageKey;
 use super::memory::Memory;
+use super::together::CameTogether;
 use crate::keeper_link::FromKeeper;
 use crate::rank::{Output, RankEvent};
 use pcm_fabric::Sender;

@@ -64,6 +64,7 @@ mod spare_copies;
 mod standing;
 mod start;
 mod timers;
+mod together;
 mod traces;
 mod wills;
 mod wishes;

@@ -2,8 +2,8 @@
 //! that function is ours here. A rank that is to spin does nothing in it; one that is to be polite sleeps in it when it has waited
 //! for long and its CPU is shared. The calls themselves stay as they are. Outside of MPI, and in threads other than MPI's, the function does what that of libc does.
 //!
-//! A collective of MPICH that polls words in shared memory yields never; with a polite manner the daemon tells MPICH to make
-//! it of messages (`pcm-core`, `mpi_settings`).
+//! A collective of MPICH that polls words in shared memory yields never. Where ranks outnumber CPUs, or a polite manner is asked for, the
+//! daemon tells MPICH to make it of messages (`pcm-core`, `mpi_settings`).
 #![allow(unsafe_code, reason = "defines a function of libc")]
 #![allow(unreachable_pub, reason = "a symbol for the linker")]
 #![allow(missing_docs, reason = "the name and meaning are those of libc")]
@@ -48,6 +48,15 @@ const GAP_NS: u64 = 200_000;
 /// When the CPU is given away to nobody it is back after less than this.
 const YIELD_IDLE_NS: u64 = 3_000;
 
+/// After so many yields in a row that gave it to nobody, most looks go without one.
+const IDLE_YIELDS: u32 = 16;
+
+/// Up to this time then: that long somebody who comes to want the CPU waits for it.
+const SPARED_NS: u64 = 20_000;
+
+/// Looks that go without at most; one takes a tenth of a microsecond in shared memory, and several where it asks the system.
+const SPARED_LOOKS: u32 = 127;
+
 /// So long after somebody else had it the CPU counts as shared. To find out again costs a time slice.
 const SHARED_NS: u64 = 4_000_000_000;
 
@@ -72,13 +81,13 @@ thread_local! {
 }
 
 impl Manner {
-    /// What the environment says.
+    /// What the environment says; nobody needs to say that a CPU which others want is theirs, too.
     pub(crate) fn of_environment() -> Self {
         match std::env::var(environment::WAIT).as_deref() {
+            Ok("mpi") => Self::AsMpi,
             Ok("spin") => Self::Spin,
-            Ok("adaptive") => Self::Adaptive,
             Ok("sleep") => Self::Sleep,
-            _ => Self::AsMpi,
+            _ => Self::Adaptive,
         }
     }
 
@@ -112,6 +121,10 @@ fn look_again_later(call: u64, always_pauses: bool) -> c_int {
     let Ok(mut wait) = WAIT.try_with(Cell::get) else {
         return give_away();
     };
+    if wait.is_spared() {
+        _ = WAIT.try_with(|kept| kept.set(wait));
+        return 0;
+    }
     let now = monotonic_ns();
     let mut code = 0;
     match wait.looked(call, now, always_pauses) {
@@ -155,6 +168,11 @@ struct Wait {
     last: u64,
     looks: u32,
     pauses: u64,
+    idle_yields: u32,
+    /// Looks that go without a yield after each: how many, how many are left, and how many there were since the last.
+    spare: u32,
+    to_spare: u32,
+    spared: u32,
     shared_until: u64,
     dear_until: u64,
 }
@@ -166,19 +184,43 @@ impl Wait {
         last: 0,
         looks: 0,
         pauses: 0,
+        idle_yields: 0,
+        spare: 0,
+        to_spare: 0,
+        spared: 0,
         shared_until: 0,
         dear_until: 0,
     };
 
+    /// Whether nothing needs to be done after this look, not even to ask what time it is.
+    fn is_spared(&mut self) -> bool {
+        let is_spared = self.to_spare > 0;
+        if is_spared {
+            self.to_spare -= 1;
+            self.spared += 1;
+        }
+        is_spared
+    }
+
     /// MPI has looked once more in this call, and found nothing.
     fn looked(&mut self, call: u64, now: u64, always_pauses: bool) -> Next {
         let away = now.saturating_sub(self.last);
+        let is_work = away >= if self.spared > 0 { 4 * SPARED_NS } else { WORK_NS };
+        self.spared = 0;
         if self.call != call {
             (self.call, self.began, self.looks) = (call, now, 0);
         } else if away >= GAP_NS {
             self.taken(now, away);
-        } else if away >= WORK_NS {
-            (self.began, self.looks) = (now, 0);
+        } else {
+            self.spare = match away {
+                _ if self.idle_yields < IDLE_YIELDS => 0,
+                SPARED_NS.. => self.spare / 2,
+                _ if away < SPARED_NS / 2 => (2 * self.spare + 1).min(SPARED_LOOKS),
+                _ => self.spare,
+            };
+            if is_work {
+                (self.began, self.looks) = (now, 0);
+            }
         }
         let waited = now - self.began;
         let is_long = always_pauses || now < self.shared_until && (waited >= YIELD_NS || now < self.dear_until);
@@ -200,12 +242,16 @@ impl Wait {
         let away = back.saturating_sub(given);
         if away >= YIELD_IDLE_NS {
             self.taken(back, away);
+        } else {
+            self.idle_yields = self.idle_yields.saturating_add(1);
+            self.to_spare = self.spare;
         }
         self.last = back;
     }
 
     /// Somebody else had the CPU for so long.
     fn taken(&mut self, now: u64, away: u64) {
+        (self.idle_yields, self.spare) = (0, 0);
         self.shared_until = now + SHARED_NS;
         if away >= YIELD_DEAR_NS {
             self.dear_until = now + DEAR_NS;
@@ -259,6 +305,39 @@ mod tests {
             wait.looked(1, 1 << 60, false),
             Next::Pause(Duration::from_nanos(PAUSE_MAX_NS))
         );
+    }
+
+    /// Looks that go without a yield when each takes so long and nobody wants the CPU, and what knows that.
+    fn spared_when_a_look_takes(look_ns: u64) -> (u32, Wait) {
+        let (mut wait, mut now, mut spared) = (Wait::NONE, 5, 0);
+        for _ in 0..10_000 {
+            now += look_ns;
+            if wait.is_spared() {
+                spared += 1;
+                continue;
+            }
+            assert_eq!(wait.looked(1, now, false), Next::Yield);
+            wait.yielded(now, now + 1);
+            if wait.idle_yields > 2 * IDLE_YIELDS {
+                break;
+            }
+            spared = 0;
+        }
+        (spared, wait)
+    }
+
+    #[test]
+    fn yields_that_give_the_cpu_to_nobody_become_rare_until_one_is_taken() {
+        assert_eq!(spared_when_a_look_takes(100).0, SPARED_LOOKS);
+        let slow = u64::from(spared_when_a_look_takes(5_000).0);
+        assert!((1..=2 * SPARED_NS / 5_000).contains(&slow), "{slow}");
+        let mut wait = spared_when_a_look_takes(100).1;
+        assert!(wait.is_spared());
+        wait.to_spare = 0;
+        wait.yielded(0, YIELD_IDLE_NS);
+        assert!(!wait.is_spared());
+        wait.yielded(0, 1);
+        assert!(!wait.is_spared());
     }
 
     #[test]

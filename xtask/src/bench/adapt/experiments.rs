@@ -31,6 +31,9 @@ pub(super) const SLOW: Bench = Bench {
 
 const LIMIT: Duration = Duration::from_secs(150);
 
+/// Rows and columns of the job.
+const PLATE: (u32, u32) = (3000, 3000);
+
 /// When the load comes, and when the node.
 const LOAD_S: f64 = 2.0;
 const JOIN_S: f64 = 3.0;
@@ -115,6 +118,13 @@ impl Experiment {
         JOIN_S + left / self.best(JOIN_S)
     }
 
+    /// Speeds of the best places at the end, where they are alike: the job with equal shares can be run on such.
+    fn alike_at_the_end(&self) -> Option<Vec<f64>> {
+        let mut best = self.places(f64::INFINITY);
+        best.truncate(self.speeds.len());
+        best.iter().all(|speed| *speed == best[0]).then_some(best)
+    }
+
     fn script(&self) -> Script {
         let mut script = vec![(LOAD_S, Act::Load(self.loaded, self.processes))];
         if self.joins {
@@ -129,7 +139,7 @@ fn round(context: &Context, of: &Experiment) -> Result<(Race, Race), Failure> {
     let mut field = Field::up(&context.environment, of.bench, of.speeds)?;
     let ranks = of.speeds.len();
     let mut race = |is_ours: bool, iterations: u64, script: &Script| {
-        let words = plate(context, (3000, 3000), iterations);
+        let words = plate(context, PLATE, iterations);
         let command = if is_ours {
             field.ours(&["-n", &ranks.to_string(), "--policy", "cost"], &words)
         } else {
@@ -153,6 +163,29 @@ fn round(context: &Context, of: &Experiment) -> Result<(Race, Race), Failure> {
     Ok((plain, ours))
 }
 
+/// Iterations a second in the ideal placement of the end, where nothing has happened before: the job's own beginning if that was
+/// it; a run on such nodes if they are alike; else arithmetic.
+fn rate_in_ideal_placement(context: &Context, of: &Experiment, ours: &Race) -> Result<f64, Failure> {
+    let beginning = ours.rate(0.3, LOAD_S);
+    let speeds = match of.alike_at_the_end() {
+        Some(speeds) if speeds == of.speeds => return Ok(beginning),
+        Some(speeds) => speeds,
+        None => return Ok(beginning * of.best(f64::INFINITY)),
+    };
+    let mut field = Field::up(&context.environment, of.bench, &speeds)?;
+    let ranks = speeds.len().to_string();
+    let command = field.ours(&["-n", &ranks, "--policy", "none"], &plate(context, PLATE, CALIBRATION));
+    let runner = Runner {
+        bench: of.bench,
+        field: &mut field,
+        is_ours: true,
+        limit: LIMIT,
+    };
+    let race = runner.run(command, &Script::new(), None)?;
+    field.down()?;
+    Ok(race.rate(0.3, race.seconds()))
+}
+
 fn run(context: &Context, of: &Experiment) -> Result<Report, Failure> {
     let rounds = if context.quick { 1 } else { 2 };
     let name = |what: &str| format!("{}: {what}", of.bench);
@@ -174,8 +207,7 @@ fn run(context: &Context, of: &Experiment) -> Result<Report, Failure> {
         let ideal_s = of.ideal_s(plain.iterations(), rate);
         let (gain, ideal) = (1.0 - ours.seconds() / plain.seconds(), 1.0 - ideal_s / plain.seconds());
         let late = ours.seconds();
-        // Its own beginning is a run that began on unloaded nodes, with the same libraries and links.
-        let after = ours.rate(late * 0.75, late) / (ours.rate(0.3, LOAD_S) * of.best(late));
+        let after = ours.rate(late * 0.75, late) / rate_in_ideal_placement(context, of, &ours)?;
         let values = [
             plain.seconds(),
             ours.seconds(),
@@ -246,6 +278,9 @@ mod tests {
         assert!((B.best(9.0) - 3.25 / 4.0).abs() < 1e-9);
         assert!((C.best(0.0) - 1.75).abs() < 1e-9 && (C.best(9.0) - 2.0).abs() < 1e-9);
         // Fifteen seconds' worth, of which the second after the load yields seven ninths.
+        assert_eq!(A.alike_at_the_end(), Some(vec![1.0; 3]));
+        assert_eq!(B.alike_at_the_end(), None);
+        assert_eq!(C.alike_at_the_end(), Some(vec![1.0; 4]));
         assert!((A.ideal_s(1500.0, 100.0) - (15.0 + 2.0 / 9.0)).abs() < 1e-9);
         assert!((A.ideal_s(100.0, 100.0) - 1.0).abs() < 1e-9);
     }
