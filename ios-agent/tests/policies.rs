@@ -213,6 +213,26 @@ fn nts_gathers_a_job_over_nodes_that_were_measured_to_be_far_apart() {
 }
 
 #[test]
+fn nts_names_the_distance_too_where_a_rank_that_shares_its_cpu_is_gathered() {
+    let mut apart = measured(apart(), &[Some(10_000.0), Some(90.0)]);
+    apart.ranks[1].useful_ms = 20.0;
+    apart.ranks[1].cpu_share = 0.5;
+    apart.nodes[1].demand = 1.0;
+    let gathering = proposals("nts", &apart);
+    let moves = gathering
+        .iter()
+        .filter(|proposal| matches!(&proposal.change, Change::Migrate(_)));
+    let reasons: Vec<&str> = moves.map(|proposal| proposal.why.as_str()).collect();
+    assert!(reasons.iter().any(|why| why.contains("50 % of a CPU")), "{reasons:?}");
+    assert!(
+        reasons
+            .iter()
+            .all(|why| why.contains("10.00 ms from") && why.contains("as measured")),
+        "{reasons:?}"
+    );
+}
+
+#[test]
 fn ats_brings_together_who_talks_over_a_link_that_was_measured_to_be_long() {
     let mut pairs = two_pairs_at_one_site();
     let gain = |view: &View| migration("ats", view).map_or(0.0, |(_, then_ms)| view.iteration_ms - then_ms);

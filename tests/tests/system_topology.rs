@@ -40,8 +40,10 @@ fn two_pairs_that_are_placed_crosswise_come_together() {
     let pairs = |places: &[String]| [places[0] == places[2], places[1] == places[3]];
     let begun = job.places().expect("the ranks are somewhere");
     assert_eq!(pairs(&begun), [false, false], "{begun:?} is not crosswise");
-    let together = job.wait_until("both pairs on a node each", |places| pairs(places) == [true, true]);
-    assert_ne!(together[0], together[1], "all on one node");
+    // All of them on one node may be a step on the way.
+    job.wait_until("both pairs on a node each", |places| {
+        pairs(places) == [true, true] && places[0] != places[1]
+    });
     let decisions = job.events("decision");
     let chosen = decisions.iter().find(|decision| !decision["chosen"].is_null());
     assert_eq!(chosen.expect("what was done was decided")["policy"], "ats");

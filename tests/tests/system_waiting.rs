@@ -97,12 +97,12 @@ fn a_rank_that_sleeps_while_it_waits_for_a_message_or_in_a_collective_leaves_its
 }
 
 #[test]
-fn a_rank_that_nobody_told_how_to_wait_leaves_its_cpu_to_others_that_want_it() {
+fn a_rank_that_adapts_leaves_its_cpu_to_others_that_want_it() {
     let cluster = Cluster::up_with(&["--local", "1", "--cpus", "0"]);
     let mut other = Command::new("taskset");
     other.args(["-c", "0", "sh", "-c", "ulimit -t 60; while :; do :; done"]);
     let other = Background::start(&mut other);
-    let used = RECEIVER.cpu_used(cluster, &[]);
+    let used = RECEIVER.cpu_used(cluster, &["--wait", "adaptive"]);
     other.signal(Signal::TERM);
     other.end(LIMIT);
     assert!(used < 0.2 * WAITED.as_secs_f64(), "{used} s of CPU time in {WAITED:?}");

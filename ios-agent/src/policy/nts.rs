@@ -45,8 +45,9 @@ impl Sites {
     }
 }
 
-/// The rank that is farthest from a site, in words.
-fn farthest_in_words(model: &Model<'_>, site: usize) -> String {
+/// How far the ranks are apart, in words: the sites, and the rank that is farthest from the main one.
+fn spread_in_words(model: &Model<'_>, sites: &Sites, site: usize) -> String {
+    let count = sites.count(model.view.places().into_iter());
     let us = |node: usize| model.link(site, node).message_us;
     let places = model.view.ranks.iter().map(|rank| rank.node);
     let Some(far) = places.max_by(|a, b| us(*a).total_cmp(&us(*b))) else {
@@ -58,7 +59,12 @@ fn farthest_in_words(model: &Model<'_>, site: usize) -> String {
     } else {
         "as assumed"
     };
-    format!("{:.2} ms from {} to {} {known}", us(far) / 1e3, name(site), name(far))
+    format!(
+        "the job is spread over {count} sites, {:.2} ms from {} to {} {known}",
+        us(far) / 1e3,
+        name(site),
+        name(far)
+    )
 }
 
 /// Brings ranks of other sites to the main one.
@@ -85,16 +91,7 @@ fn gather(view: &View, model: &Model<'_>, sites: &Sites) -> Option<Proposal> {
         };
         places[rank] = candidates.min_by(|a, b| time(a).total_cmp(&time(b)))?;
     }
-    greedy::migration(
-        view,
-        &places,
-        model.after(&places),
-        format!(
-            "the job is spread over {} sites, {}",
-            sites.count(view.places().into_iter()),
-            farthest_in_words(model, main)
-        ),
-    )
+    greedy::migration(view, &places, model.after(&places), spread_in_words(model, sites, main))
 }
 
 impl Policy for Nts {
@@ -125,12 +122,11 @@ impl Policy for Nts {
         }
         let time = |places: &[usize]| far(model.after(places), sites.count(places.iter().copied()));
         if let Some((places, then_ms)) = greedy::relieve(&model, &|_, _| true, &time) {
-            proposals.extend(greedy::migration(
-                view,
-                &places,
-                then_ms,
-                greedy::slowest_in_words(view),
-            ));
+            let mut why = greedy::slowest_in_words(view);
+            if let Some(main) = sites.main(view).filter(|_| sites.count(places.iter().copied()) < now) {
+                why = format!("{}; {why}", spread_in_words(&model, &sites, main));
+            }
+            proposals.extend(greedy::migration(view, &places, then_ms, why));
         }
         proposals.extend(gather(view, &model, &sites));
         proposals

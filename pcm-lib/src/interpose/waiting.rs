@@ -81,13 +81,13 @@ thread_local! {
 }
 
 impl Manner {
-    /// What the environment says; nobody needs to say that a CPU which others want is theirs, too.
+    /// What the environment says.
     pub(crate) fn of_environment() -> Self {
         match std::env::var(environment::WAIT).as_deref() {
-            Ok("mpi") => Self::AsMpi,
             Ok("spin") => Self::Spin,
+            Ok("adaptive") => Self::Adaptive,
             Ok("sleep") => Self::Sleep,
-            _ => Self::Adaptive,
+            _ => Self::AsMpi,
         }
     }
 
