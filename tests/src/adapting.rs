@@ -29,6 +29,7 @@ pub fn wait_until_idle(cluster: &Cluster) {
 /// The first job of a cluster.
 pub struct Adapting<'a> {
     cluster: &'a Cluster,
+    number: String,
     job: Background,
 }
 
@@ -51,9 +52,17 @@ impl<'a> Adapting<'a> {
     /// # Panics
     /// When its ranks do not come to iterate.
     pub fn start_program(cluster: &'a Cluster, options: &[&str], program: &str, arguments: &[&str]) -> Self {
+        Self::start_nth(cluster, 1, options, program, arguments)
+    }
+
+    /// The same where jobs ran before: it is the cluster's job of this number.
+    ///
+    /// # Panics
+    /// When its ranks do not come to iterate.
+    pub fn start_nth(cluster: &'a Cluster, number: u32, options: &[&str], program: &str, arguments: &[&str]) -> Self {
         let mut command = cluster.pcmctl(&["run"]);
         command.args(options).arg("--").arg(built(program)).args(arguments);
-        Self::start_command(cluster, &mut command)
+        Self::started(cluster, number, &mut command)
     }
 
     /// The same by a whole command.
@@ -61,13 +70,17 @@ impl<'a> Adapting<'a> {
     /// # Panics
     /// When its ranks do not come to iterate.
     pub fn start_command(cluster: &'a Cluster, command: &mut Command) -> Self {
-        let job = Background::start(command);
-        cluster.wait_until_ranks_iterate();
-        Self { cluster, job }
+        Self::started(cluster, 1, command)
+    }
+
+    fn started(cluster: &'a Cluster, number: u32, command: &mut Command) -> Self {
+        let (number, job) = (number.to_string(), Background::start(command));
+        cluster.wait_until_ranks_of_iterate(&number);
+        Self { cluster, number, job }
     }
 
     fn ranks(&self) -> Option<Vec<Value>> {
-        let outcome = self.cluster.run(&["ps", "1", "--json"]);
+        let outcome = self.cluster.run(&["ps", &self.number, "--json"]);
         let ps: Value = serde_json::from_str(&outcome.stdout).ok()?;
         ps["ranks"].as_array().cloned()
     }
@@ -116,7 +129,7 @@ impl<'a> Adapting<'a> {
 
     /// What `explain` says.
     pub fn explained(&self) -> String {
-        self.cluster.run(&["explain", "1"]).stdout
+        self.cluster.run(&["explain", &self.number]).stdout
     }
 
     /// Events of a kind.
@@ -146,7 +159,7 @@ impl<'a> Adapting<'a> {
     /// # Panics
     /// When it does not end.
     pub fn end(self) {
-        let outcome = self.cluster.run(&["kill", "1"]);
+        let outcome = self.cluster.run(&["kill", &self.number]);
         assert!(outcome.status.success(), "{outcome:?}");
         self.job.end(LIMIT);
     }

@@ -303,8 +303,16 @@ impl Cluster {
     /// # Panics
     /// When that takes too long.
     pub fn wait_until_ranks_iterate(&self) {
+        self.wait_until_ranks_of_iterate("1");
+    }
+
+    /// The same with the job of this number.
+    ///
+    /// # Panics
+    /// When that takes too long.
+    pub fn wait_until_ranks_of_iterate(&self, job: &str) {
         wait::until("every rank to iterate", LIMIT, || {
-            let status = self.run(&["ps", "1", "--json"]);
+            let status = self.run(&["ps", job, "--json"]);
             let document: Value = serde_json::from_str(&status.stdout).ok()?;
             let rows = document["ranks"].as_array()?;
             let all = !rows.is_empty() && rows.iter().all(|row| row["iteration"].as_u64() > Some(0));

@@ -91,7 +91,19 @@ fn gather(view: &View, model: &Model<'_>, sites: &Sites) -> Option<Proposal> {
         };
         places[rank] = candidates.min_by(|a, b| time(a).total_cmp(&time(b)))?;
     }
-    greedy::migration(view, &places, model.after(&places), spread_in_words(model, sites, main))
+    let why = "one site has room for all ranks".to_owned();
+    greedy::migration(view, &places, model.after(&places), why)
+}
+
+/// Where the ranks that there are now are after a change.
+fn places_after(view: &View, change: &Change) -> Vec<usize> {
+    let mut places = view.places();
+    if let Change::Migrate(moves) | Change::Arrange(moves, _) = change {
+        for (rank, node) in moves {
+            places[*rank] = *node;
+        }
+    }
+    places
 }
 
 impl Policy for Nts {
@@ -122,13 +134,17 @@ impl Policy for Nts {
         }
         let time = |places: &[usize]| far(model.after(places), sites.count(places.iter().copied()));
         if let Some((places, then_ms)) = greedy::relieve(&model, &|_, _| true, &time) {
-            let mut why = greedy::slowest_in_words(view);
-            if let Some(main) = sites.main(view).filter(|_| sites.count(places.iter().copied()) < now) {
-                why = format!("{}; {why}", spread_in_words(&model, &sites, main));
-            }
+            let why = greedy::slowest_in_words(view);
             proposals.extend(greedy::migration(view, &places, then_ms, why));
         }
         proposals.extend(gather(view, &model, &sites));
+        if let Some(main) = sites.main(view) {
+            let spread = spread_in_words(&model, &sites, main);
+            let gathers = |change: &Change| sites.count(places_after(view, change).into_iter()) < now;
+            for proposal in proposals.iter_mut().filter(|proposal| gathers(&proposal.change)) {
+                proposal.why = format!("{spread}; {}", proposal.why);
+            }
+        }
         proposals
     }
 }
