@@ -45,9 +45,8 @@ impl Sites {
     }
 }
 
-/// How far the ranks are apart, in words: the sites, and the rank that is farthest from the main one.
-fn spread_in_words(model: &Model<'_>, sites: &Sites, site: usize) -> String {
-    let count = sites.count(model.view.places().into_iter());
+/// How far the ranks are apart, in words: in how many sites, and the rank that is farthest from the main one.
+fn spread_in_words(model: &Model<'_>, count: usize, site: usize) -> String {
     let us = |node: usize| model.link(site, node).message_us;
     let places = model.view.ranks.iter().map(|rank| rank.node);
     let Some(far) = places.max_by(|a, b| us(*a).total_cmp(&us(*b))) else {
@@ -139,7 +138,7 @@ impl Policy for Nts {
         }
         proposals.extend(gather(view, &model, &sites));
         if let Some(main) = sites.main(view) {
-            let spread = spread_in_words(&model, &sites, main);
+            let spread = spread_in_words(&model, now, main);
             let gathers = |change: &Change| sites.count(places_after(view, change).into_iter()) < now;
             for proposal in proposals.iter_mut().filter(|proposal| gathers(&proposal.change)) {
                 proposal.why = format!("{spread}; {}", proposal.why);

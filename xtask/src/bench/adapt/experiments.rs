@@ -11,7 +11,7 @@ use super::{
     race::{Act, Race, Runner, Script},
 };
 use crate::failure::Failure;
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 pub(super) const JOINS: Bench = Bench {
     name: "adapt-joins",
@@ -125,6 +125,16 @@ impl Experiment {
         best.iter().all(|speed| *speed == best[0]).then_some(best)
     }
 
+    fn race(&self, field: &mut Field<'_>, is_ours: bool, command: Command, script: &Script) -> Result<Race, Failure> {
+        let runner = Runner {
+            bench: self.bench,
+            field,
+            is_ours,
+            limit: LIMIT,
+        };
+        runner.run(command, script, None)
+    }
+
     fn script(&self) -> Script {
         let mut script = vec![(LOAD_S, Act::Load(self.loaded, self.processes))];
         if self.joins {
@@ -145,13 +155,7 @@ fn round(context: &Context, of: &Experiment) -> Result<(Race, Race), Failure> {
         } else {
             field.plain(&context.environment, ranks, &words)
         };
-        let runner = Runner {
-            bench: of.bench,
-            field: &mut field,
-            is_ours,
-            limit: LIMIT,
-        };
-        runner.run(command, script, None)
+        of.race(&mut field, is_ours, command, script)
     };
     let calibration = race(false, CALIBRATION, &Script::new())?;
     let rate = calibration.iterations() / calibration.seconds();
@@ -175,13 +179,7 @@ fn rate_in_ideal_placement(context: &Context, of: &Experiment, ours: &Race) -> R
     let mut field = Field::up(&context.environment, of.bench, &speeds)?;
     let ranks = speeds.len().to_string();
     let command = field.ours(&["-n", &ranks, "--policy", "none"], &plate(context, PLATE, CALIBRATION));
-    let runner = Runner {
-        bench: of.bench,
-        field: &mut field,
-        is_ours: true,
-        limit: LIMIT,
-    };
-    let race = runner.run(command, &Script::new(), None)?;
+    let race = of.race(&mut field, true, command, &Script::new())?;
     field.down()?;
     Ok(race.rate(0.3, race.seconds()))
 }
@@ -277,10 +275,10 @@ mod tests {
         assert!((A.best(4.0) - 1.0).abs() < 1e-9);
         assert!((B.best(9.0) - 3.25 / 4.0).abs() < 1e-9);
         assert!((C.best(0.0) - 1.75).abs() < 1e-9 && (C.best(9.0) - 2.0).abs() < 1e-9);
-        // Fifteen seconds' worth, of which the second after the load yields seven ninths.
         assert_eq!(A.alike_at_the_end(), Some(vec![1.0; 3]));
         assert_eq!(B.alike_at_the_end(), None);
         assert_eq!(C.alike_at_the_end(), Some(vec![1.0; 4]));
+        // Fifteen seconds' worth, of which the second after the load yields seven ninths.
         assert!((A.ideal_s(1500.0, 100.0) - (15.0 + 2.0 / 9.0)).abs() < 1e-9);
         assert!((A.ideal_s(100.0, 100.0) - 1.0).abs() < 1e-9);
     }
