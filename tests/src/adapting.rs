@@ -79,27 +79,28 @@ impl<'a> Adapting<'a> {
         Self { cluster, number, job }
     }
 
-    fn ranks(&self) -> Option<Vec<Value>> {
+    fn ps(&self) -> Option<Value> {
         let outcome = self.cluster.run(&["ps", &self.number, "--json"]);
-        let ps: Value = serde_json::from_str(&outcome.stdout).ok()?;
-        ps["ranks"].as_array().cloned()
+        serde_json::from_str(&outcome.stdout).ok()
     }
 
     /// The nodes of its ranks, by rank; nothing while that is not known.
     pub fn places(&self) -> Option<Vec<String>> {
-        let ranks = self.ranks()?;
-        let places = ranks.iter().map(|rank| rank["node"].as_str().map(str::to_owned));
-        places
-            .collect::<Option<Vec<String>>>()
-            .filter(|places| !places.is_empty())
+        places(&self.ps()?)
     }
 
-    /// Waits until the places are as wanted.
+    /// The same; nothing while the job is being changed, too.
+    fn places_at_rest(&self) -> Option<Vec<String>> {
+        let ps = self.ps()?;
+        (ps["state"] == "running").then(|| places(&ps))?
+    }
+
+    /// Waits until the places are as wanted, and whatever made them so is over.
     ///
     /// # Panics
     /// When they do not become so; with what the agents thought.
     pub fn wait_until(&self, what: &str, is_wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
-        let found = wait::within(DECIDED, || self.places().filter(|places| is_wanted(places)));
+        let found = wait::within(DECIDED, || self.places_at_rest().filter(|places| is_wanted(places)));
         found.unwrap_or_else(|| {
             panic!(
                 "waited in vain for {what}: {:?}\n{}\n{}",
@@ -139,7 +140,8 @@ impl<'a> Adapting<'a> {
 
     /// The iteration all ranks have begun.
     fn iteration(&self) -> Option<u64> {
-        let ranks = self.ranks()?;
+        let ps = self.ps()?;
+        let ranks = ps["ranks"].as_array()?;
         ranks.iter().filter_map(|rank| rank["iteration"].as_u64()).min()
     }
 
@@ -163,4 +165,12 @@ impl<'a> Adapting<'a> {
         assert!(outcome.status.success(), "{outcome:?}");
         self.job.end(LIMIT);
     }
+}
+
+fn places(ps: &Value) -> Option<Vec<String>> {
+    let places = ps["ranks"].as_array()?.iter();
+    let places = places.map(|rank| rank["node"].as_str().map(str::to_owned));
+    places
+        .collect::<Option<Vec<String>>>()
+        .filter(|places| !places.is_empty())
 }

@@ -49,6 +49,11 @@ const RECEIVER: Waiter = Waiter {
     call: "Recv",
 };
 
+const LATE_RECEIVER: Waiter = Waiter {
+    trial: &["recv", "600000"],
+    ..RECEIVER
+};
+
 const SUMMER: Waiter = Waiter {
     trial: &["uneven", "4000000", "1", "first"],
     rank: 1,
@@ -56,8 +61,8 @@ const SUMMER: Waiter = Waiter {
 };
 
 impl Waiter {
-    /// Seconds of CPU time that it uses meanwhile.
-    fn cpu_used(&self, cluster: Cluster, manner: &[&str]) -> f64 {
+    /// Starts both, and answers when it waits: its process.
+    fn start(&self, cluster: &Cluster, manner: &[&str]) -> (Background, u32) {
         let mut command = cluster.pcmctl(&["run", "-n", "2"]);
         command.args(manner).arg("--").arg(built("pcm-trial")).args(self.trial);
         let running = Background::start(&mut command);
@@ -68,6 +73,12 @@ impl Waiter {
             let pid = (row["call"] == self.call).then(|| row["pid"].as_u64())??;
             u32::try_from(pid).ok()
         });
+        (running, waiter)
+    }
+
+    /// Seconds of CPU time that it uses meanwhile.
+    fn cpu_used(&self, cluster: Cluster, manner: &[&str]) -> f64 {
+        let (running, waiter) = self.start(&cluster, manner);
         let began = cpu_ticks(waiter);
         let mut used = 0;
         wait::until("the rank is gone", LIMIT, || match cpu_ticks(waiter) {
@@ -97,15 +108,39 @@ fn a_rank_that_sleeps_while_it_waits_for_a_message_or_in_a_collective_leaves_its
 }
 
 #[test]
-fn a_rank_that_adapts_leaves_its_cpu_to_others_that_want_it() {
+fn a_rank_that_nobody_told_how_to_wait_leaves_its_cpu_to_others_that_want_it() {
     let cluster = Cluster::up_with(&["--local", "1", "--cpus", "0"]);
     let mut other = Command::new("taskset");
     other.args(["-c", "0", "sh", "-c", "ulimit -t 60; while :; do :; done"]);
     let other = Background::start(&mut other);
-    let used = RECEIVER.cpu_used(cluster, &["--wait", "adaptive"]);
+    let used = RECEIVER.cpu_used(cluster, &[]);
     other.signal(Signal::TERM);
     other.end(LIMIT);
     assert!(used < 0.2 * WAITED.as_secs_f64(), "{used} s of CPU time in {WAITED:?}");
+}
+
+#[test]
+fn ranks_only_yield_while_a_process_of_their_node_starts() {
+    let cluster = Cluster::up(1);
+    let (running, waiter) = LATE_RECEIVER.start(&cluster, &["--wait", "sleep"]);
+    let share = || {
+        let (began, second) = (cpu_ticks(waiter), Duration::from_secs(1));
+        std::thread::sleep(second);
+        (cpu_ticks(waiter).unwrap_or(0) - began.unwrap_or(0)) as f64 / 100.0
+    };
+    let is_sleeping = |what| wait::until(what, LIMIT, || (share() < 0.2).then_some(()));
+    is_sleeping("the rank sleeps");
+    // What never initialises MPI counts as starting for half a minute.
+    let other = Background::start(&mut cluster.pcmctl(&["run", "--", "sleep", "600"]));
+    wait::until("the rank polls", LIMIT, || (share() > 0.5).then_some(()));
+    let outcome = cluster.run(&["kill", "2"]);
+    assert!(outcome.status.success(), "{outcome:?}");
+    other.end(LIMIT);
+    is_sleeping("the rank sleeps again");
+    let outcome = cluster.run(&["kill", "1"]);
+    assert!(outcome.status.success(), "{outcome:?}");
+    running.end(LIMIT);
+    cluster.down();
 }
 
 #[test]

@@ -58,9 +58,9 @@ pub(crate) struct Args {
     /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
     mpi: Vec<String>,
-    /// How blocking MPI calls wait: mpi as MPI itself does, spin polls and never gives the CPU away, adaptive gives it
-    /// away while others want it, sleep always; with adaptive and sleep collectives are made of messages, which can be
-    /// waited for so [default: mpi]
+    /// How blocking MPI calls wait: adaptive gives the CPU away while others want it, sleep always, spin never, mpi as
+    /// MPI itself does; adaptive and sleep make collectives of messages, which can be waited for so [default: adaptive,
+    /// with MPI's own collectives where each rank has a CPU]
     #[arg(long, value_name = "MANNER")]
     wait: Option<Wait>,
     /// What the ranks start as: one MPI world, one on each node, or one each; they are joined within MPI_Init, so

@@ -15,6 +15,7 @@ mod checkpoints;
 mod control;
 mod coordinating;
 mod copy_ways;
+mod crowd;
 mod daemon;
 mod datagram_way;
 mod datagrams;

@@ -7,6 +7,7 @@ use super::journal::Record;
 use super::look::LastLooks;
 use super::part_output::PartOutput;
 use super::part_stdin::PartStdin;
+use super::ps::monotonic_ns;
 use super::reconfiguring::Reforming;
 use super::timers::Timer;
 use crate::keeper_link::{FromKeeper, Handed};
@@ -17,6 +18,7 @@ use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::app::AppToDaemon;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
+use pcm_proto::page::State;
 use pcm_proto::peer::JobMessage;
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +39,8 @@ pub(super) struct Local {
     is_written: bool,
     /// Whether its library can say nothing more.
     is_silent: bool,
+    /// CLOCK_MONOTONIC when it was first seen, until it has initialised MPI.
+    pub(super) starting_since_ns: Option<u64>,
     /// How it ended, while what it said before may still be on its way.
     ended: Option<ExitStatus>,
 }
@@ -250,6 +254,7 @@ impl Daemon {
                     },
                 );
                 self.tell_agent_ranks();
+                self.tell_ranks_of_crowd();
             }
             FromKeeper::StartRefused { key, errno, reason } => {
                 let code = refusal_code(errno).to_owned();
@@ -316,6 +321,7 @@ impl Daemon {
             self.keeper.order(DaemonToKeeper::Forget { key });
         }
         self.tell_agent_ranks();
+        self.tell_ranks_of_crowd();
     }
 
     /// Takes over the descriptors of a process.
@@ -331,12 +337,14 @@ impl Daemon {
         match RankHandle::attach(handed, part.rank_events.clone()) {
             Ok(handle) => {
                 part.stdin.attach(key.job, &handle, &self.events);
+                let is_starting = handle.page().page().state() == State::Starting;
                 part.locals.insert(
                     key.process,
                     Local {
                         handle,
                         is_written: false,
                         is_silent: false,
+                        starting_since_ns: is_starting.then(monotonic_ns),
                         ended: None,
                     },
                 );
@@ -414,7 +422,7 @@ impl Daemon {
     fn on_app(&mut self, key: ProcessKey, message: AppToDaemon, descriptors: Vec<OwnedFd>) {
         let ProcessKey { job, process } = key;
         match message {
-            AppToDaemon::Initialized { .. } => {}
+            AppToDaemon::Initialized { .. } => self.on_initialized(key),
             AppToDaemon::Aborting { code } => self.participate(job, Input::Aborting { process, code }),
             AppToDaemon::Reconfiguration(report) => self.on_reform_said(key, report),
             AppToDaemon::Parked { attempt, bytes } => self.on_parked(key, attempt, bytes, descriptors),
@@ -434,7 +442,7 @@ impl Daemon {
         }
     }
 
-    fn local_mut(&mut self, key: ProcessKey) -> Option<&mut Local> {
+    pub(super) fn local_mut(&mut self, key: ProcessKey) -> Option<&mut Local> {
         self.parts.get_mut(&key.job)?.locals.get_mut(&key.process)
     }
 
@@ -540,6 +548,7 @@ impl Daemon {
             self.record(&Record::Part { job, state });
             self.carry_out_part(job, effects);
         }
+        self.tell_ranks_of_crowd();
     }
 }
 

@@ -40,15 +40,19 @@ pub struct Heading {
     unused: [AtomicU64; 4],
 }
 
-/// What the daemon orders. The rank reads both words at each iteration.
-#[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
+/// What the daemon orders. The rank reads the first two words at each iteration, the others while it waits inside MPI.
+#[derive(Debug, Default, FromBytes, IntoBytes, KnownLayout)]
 #[repr(C, align(64))]
 pub struct Orders {
     /// No iteration with this number or a higher one may be started; [`CEILING_NONE`] for no limit.
     pub ceiling: AtomicU64,
     /// Raised by one for each message the daemon has put on the channel.
     pub doorbell: AtomicU64,
-    unused: [AtomicU64; 6],
+    /// Not 0 while processes outnumber the CPUs of the node.
+    pub is_crowded: AtomicU64,
+    /// CLOCK_MONOTONIC until when a process of the node may still be starting, in nanoseconds; 0 while none is.
+    pub starting_until: AtomicU64,
+    unused: [AtomicU64; 4],
 }
 
 /// Who the rank is and how far it has come.
