@@ -249,7 +249,8 @@ impl Wait {
         if self.call != call {
             (self.call, self.began, self.looks, self.work) = (call, now, 0, 0);
         } else if away >= GAP_NS + expected {
-            self.taken(now, away);
+            // Who keeps it will show at the next yield; of a gap, nobody here may be the cause.
+            self.taken(now);
         } else {
             let is_work = away >= WORK_NS + 2 * expected;
             self.look_ns = away / (spared + 1);
@@ -286,7 +287,10 @@ impl Wait {
     fn yielded(&mut self, given: u64, back: u64) {
         let away = back.saturating_sub(given);
         if away >= YIELD_IDLE_NS {
-            self.taken(back, away);
+            self.taken(back);
+            if away >= YIELD_DEAR_NS {
+                self.dear_until = back + DEAR_NS;
+            }
         } else {
             self.idle_yields = self.idle_yields.saturating_add(1);
             if self.idle_yields >= IDLE_YIELDS {
@@ -296,13 +300,10 @@ impl Wait {
         self.last = back;
     }
 
-    /// Somebody else had the CPU for so long.
-    fn taken(&mut self, now: u64, away: u64) {
+    /// Somebody else had the CPU.
+    fn taken(&mut self, now: u64) {
         self.idle_yields = 0;
         self.shared_until = now + SHARED_NS;
-        if away >= YIELD_DEAR_NS {
-            self.dear_until = now + DEAR_NS;
-        }
     }
 }
 
