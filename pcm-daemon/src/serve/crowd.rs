@@ -13,12 +13,7 @@ const START_MAX: Duration = Duration::from_secs(30);
 impl Daemon {
     /// Tells all ranks here, after a process came, went, or has initialised MPI.
     pub(super) fn tell_ranks_of_crowd(&self) {
-        let is_crowded = self
-            .parts
-            .values()
-            .map(|part| part.state.alive().count())
-            .sum::<usize>()
-            > self.cpus.len();
+        let is_crowded = self.ranks_here() > self.cpus.len();
         let since = self.parts.values().flat_map(Part::starting_since_ns).max();
         let until = since.map_or(0, |since| since + START_MAX.as_nanos() as u64);
         for local in self.parts.values().flat_map(|part| part.locals.values()) {

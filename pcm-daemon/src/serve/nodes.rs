@@ -252,10 +252,15 @@ fn natural_key(name: &str) -> (String, u64, String) {
 }
 
 impl Daemon {
+    /// The ranks of all jobs on this node; spares are none.
+    pub(super) fn ranks_here(&self) -> usize {
+        let alive = |part: &super::parts::Part| part.state.alive().count();
+        self.parts.values().map(alive).sum()
+    }
+
     /// How this node is now.
     pub(super) fn report(&mut self) -> NodeReport {
-        let alive = |part: &super::parts::Part| part.state.alive().count();
-        let ranks = self.parts.values().map(alive).sum::<usize>() as u32;
+        let ranks = self.ranks_here() as u32;
         let highest_job = self.highest_job;
         let own = self.nodes.own_mut();
         own.ranks = ranks;
