@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::sweep::CLUSTER_ID_VARIABLE;
 use pcm_fabric::ClusterKey;
-use pcm_proto::boot::{BOOT_FANOUT_MAX, BootReport, BootSpec, NodeSpec, Reach};
+use pcm_proto::boot::{BootReport, BootSpec, NodeSpec, Reach};
 use pcm_proto::fabric::FabricWish;
 use pcm_proto::ids::NodeName;
 use std::fs::OpenOptions;
@@ -15,10 +15,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::Instant;
 
-/// What one level of the boot tree may take; the daemons use the same.
-const LEVEL_DEADLINE: Duration = Duration::from_secs(10);
-
-/// On top of the levels' deadlines, so that a daemon's own report of a deadline comes before ours.
+/// On top of the tree's deadline, so that a daemon's own report of a deadline comes before ours.
 const MARGIN: Duration = Duration::from_secs(3);
 
 /// Longest report of one node.
@@ -102,7 +99,7 @@ async fn boot_root(spec: &BootSpec) -> Result<Outcome, String> {
         .chain(&spec.subtree)
         .map(|node| node.name.clone())
         .collect();
-    let deadline = LEVEL_DEADLINE * levels(wanted.len()) + MARGIN;
+    let deadline = spec.deadline() + MARGIN;
     let mut outcome = Outcome::default();
     let heard = tokio::time::timeout_at(Instant::now() + deadline, hear(stdout, wanted.len(), &mut outcome)).await;
     if !outcome.ready.iter().any(|booted| booted.node == spec.node.name) {
@@ -199,17 +196,6 @@ pub fn daemon_program() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("pcm-daemon"))
 }
 
-/// Depth of a boot tree of this many nodes.
-fn levels(nodes: usize) -> u32 {
-    let (mut depth, mut reached, mut width) = (1, 1, 1);
-    while reached < nodes {
-        width *= BOOT_FANOUT_MAX;
-        reached += width;
-        depth += 1;
-    }
-    depth
-}
-
 fn root_failure(spec: &BootSpec, log: &Path, late: bool, deadline: Duration) -> String {
     let what = if late {
         format!("its daemon did not report within {} s", deadline.as_secs())
@@ -259,14 +245,4 @@ pub fn failure(outcome: &Outcome, asked: usize) -> Failure {
         "{} of {asked} nodes did not come up, so all were taken down again ({shown}{tail}): mend or remove them, or accept fewer with --allow-missing",
         outcome.failed.len()
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tree_is_as_deep_as_its_fan_out_makes_it() {
-        assert_eq!([1, 2, 5, 6, 21, 22, 1024].map(levels), [1, 2, 2, 3, 3, 4, 6]);
-    }
 }

@@ -14,6 +14,12 @@ use std::time::Duration;
 /// levels deep.
 pub const BOOT_FANOUT_MAX: usize = 4;
 
+/// What each level of the tree may take at least: a local start needs 0.1 s, ssh to a loaded machine a few seconds.
+const LEVEL_MIN: Duration = Duration::from_secs(10);
+
+/// The same in patiences: who allows for machines that stand still allows for starts on them.
+const LEVEL_PATIENCES: u32 = 3;
+
 /// How a node's daemon is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
@@ -69,6 +75,22 @@ impl BootSpec {
     pub fn patience(&self) -> Duration {
         Duration::from_millis(self.patience_ms.into())
     }
+
+    /// How long its node and the subtree may take to come up.
+    pub fn deadline(&self) -> Duration {
+        LEVEL_MIN.max(self.patience() * LEVEL_PATIENCES) * levels(1 + self.subtree.len())
+    }
+}
+
+/// Depth of a boot tree of this many nodes.
+fn levels(nodes: usize) -> u32 {
+    let (mut depth, mut reached, mut width) = (1, 1, 1);
+    while reached < nodes {
+        width *= BOOT_FANOUT_MAX;
+        reached += width;
+        depth += 1;
+    }
+    depth
 }
 
 /// One line of JSON per node of a subtree, on the standard output of the booting daemon.
@@ -93,4 +115,46 @@ pub enum BootReport {
         /// What happened and what to do next.
         reason: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(patience_ms: u32, others: usize) -> BootSpec {
+        let node = NodeSpec {
+            name: NodeName::new("n0").unwrap(),
+            address: "127.0.0.1".into(),
+            site: "here".into(),
+            cpus: Vec::new(),
+            reach: Reach::Local,
+        };
+        BootSpec {
+            cluster_id: "c".into(),
+            cluster_dir: "/c".into(),
+            key: String::new(),
+            subtree: vec![node.clone(); others],
+            node,
+            seeds: Vec::new(),
+            fabric: FabricWish::Auto,
+            is_rdma_sealed: false,
+            patience_ms,
+        }
+    }
+
+    #[test]
+    fn the_tree_is_as_deep_as_its_fan_out_makes_it() {
+        assert_eq!([1, 2, 5, 6, 21, 22, 1024].map(levels), [1, 2, 2, 3, 3, 4, 6]);
+    }
+
+    #[test]
+    fn a_tree_may_take_longer_the_deeper_it_is_and_the_more_patient_its_owner() {
+        let seconds = |patience_ms, others| spec(patience_ms, others).deadline().as_secs();
+        let depths = [0, 1, 4, 5, 20, 21];
+        assert_eq!(depths.map(|others| seconds(2400, others)), [10, 20, 20, 30, 30, 40]);
+        assert_eq!(
+            depths.map(|others| seconds(20_000, others)),
+            [60, 120, 120, 180, 180, 240]
+        );
+    }
 }

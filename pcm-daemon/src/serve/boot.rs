@@ -16,9 +16,6 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::mpsc;
 
-/// What each level of the tree may take: a local start needs 0.1 s, ssh to a loaded machine a few seconds.
-const LEVEL_DEADLINE: Duration = Duration::from_secs(10);
-
 /// Most bytes of reports read from one booted daemon.
 const REPORT_BYTES_MAX: u64 = 4 << 20;
 
@@ -207,7 +204,7 @@ async fn boot_part(template: &BootSpec, part: Vec<NodeSpec>, events: &mpsc::Send
             .map(|node| node.name.clone())
             .chain([name.clone()])
             .collect();
-        let deadline = LEVEL_DEADLINE * levels(rest.len() + 1);
+        let deadline = spec.deadline();
         let heard = tokio::time::timeout(deadline, boot_one(&spec, &mut missing, events)).await;
         if missing.is_empty() {
             return;
@@ -335,17 +332,6 @@ fn start(spec: &BootSpec) -> Result<Child, String> {
     command
         .spawn()
         .map_err(|error| format!("{:?} cannot be started: {error}", command.as_std().get_program()))
-}
-
-/// Depth of a boot tree of this many nodes.
-fn levels(nodes: usize) -> u32 {
-    let (mut depth, mut reached, mut width) = (1, 1, 1);
-    while reached < nodes {
-        width *= BOOT_FANOUT_MAX;
-        reached += width;
-        depth += 1;
-    }
-    depth
 }
 
 /// One line for whoever booted this daemon. An error means that nobody reads it any more.

@@ -50,9 +50,9 @@ enum Work {
     Plate(u32),
     /// One computes for so many microseconds, or all do, and all wait for the others in an allreduce.
     Uneven(u32, Who),
-    /// Iterations of some microseconds, counted as if all of them lasted as long as the fastest twentieth: with a CPU for each rank,
+    /// Short iterations over so many rows, counted as if all of them lasted as long as the fastest twentieth: with a CPU for each rank,
     /// what differs else is what others do on the machine.
-    Sweeps,
+    Sweeps(u32),
 }
 
 /// Who computes.
@@ -72,9 +72,18 @@ const AS_MPI: &str = "mpi";
 /// Polling that never yields.
 const SPIN: &str = "spin";
 
-/// In this order: each but the last is what the last is compared with.
-const UNDER_DAEMONS: &[&str] = &[AS_MPI, SPIN, "adaptive"];
-const BESIDE_PLAIN: &[&str] = &[PLAIN, AS_MPI, SPIN, "adaptive"];
+/// Polite waits that are asked for: these make collectives of messages anywhere.
+const ADAPTIVE: &str = "adaptive";
+
+/// What happens where nobody asks for anything: polite waits that leave collectives alone where each rank has a CPU.
+const BY_ITSELF: &str = "by itself";
+
+/// These are compared with all the others.
+const POLITE: [&str; 2] = [ADAPTIVE, BY_ITSELF];
+
+const UNDER_DAEMONS: &[&str] = &[AS_MPI, SPIN, ADAPTIVE];
+const BESIDE_PLAIN: &[&str] = &[PLAIN, AS_MPI, SPIN, ADAPTIVE];
+const ASKED_OR_NOT: &[&str] = &[PLAIN, AS_MPI, SPIN, ADAPTIVE, BY_ITSELF];
 
 const CROWDED: [Case; 4] = [
     Case {
@@ -115,15 +124,24 @@ const CROWDED: [Case; 4] = [
     },
 ];
 
-const ALONE: [Case; 2] = [
+const ALONE: [Case; 3] = [
     Case {
-        name: "a CPU for each of 2 ranks, undisturbed iterations of some microseconds",
+        name: "a CPU for each of 2 ranks, undisturbed iterations of 7 us",
         ranks: 2,
-        work: Work::Sweeps,
+        work: Work::Sweeps(64),
         iterations: 40_000,
         spun: 40_000,
         target: ">= 0.99",
-        manners: BESIDE_PLAIN,
+        manners: ASKED_OR_NOT,
+    },
+    Case {
+        name: "a CPU for each of 2 ranks, undisturbed iterations of 60 us",
+        ranks: 2,
+        work: Work::Sweeps(640),
+        iterations: 40_000,
+        spun: 40_000,
+        target: ">= 0.99",
+        manners: ASKED_OR_NOT,
     },
     Case {
         name: "a CPU for each of 2 ranks",
@@ -132,7 +150,7 @@ const ALONE: [Case; 2] = [
         iterations: 24_000,
         spun: 24_000,
         target: ">= 0.99",
-        manners: BESIDE_PLAIN,
+        manners: ASKED_OR_NOT,
     },
 ];
 
@@ -195,9 +213,12 @@ impl Case {
                 let arguments = ["uneven", &us.to_string(), &iterations, who];
                 ("pcm-trial", arguments.map(OsString::from).to_vec())
             }
-            Work::Sweeps => {
+            Work::Sweeps(rows) => {
                 let blocks = (self.iterations(context, manner) / BLOCK).to_string();
-                ("pcm-trial", vec!["sweeps".into(), blocks.into()])
+                (
+                    "pcm-trial",
+                    vec!["sweeps".into(), blocks.into(), rows.to_string().into()],
+                )
             }
         };
         let program = context.program(program).into_os_string();
@@ -212,7 +233,8 @@ impl Case {
             command.args(["-n", &ranks]);
             command
         } else {
-            cluster.pcmctl(&["run", "-n", &ranks, "--wait", manner, "--"])
+            let waits: &[&str] = if manner == BY_ITSELF { &[] } else { &["--wait", manner] };
+            cluster.pcmctl(&[&["run", "-n", &ranks], waits, &["--"]].concat())
         };
         command.args(self.program(context, manner));
         command
@@ -223,7 +245,7 @@ impl Case {
         match self.work {
             Work::Plate(_) => "heat2d: ",
             Work::Uneven(..) => "uneven: ",
-            Work::Sweeps => "sweeps: ",
+            Work::Sweeps(_) => "sweeps: ",
         }
     }
 
@@ -231,7 +253,7 @@ impl Case {
     fn rate(&self, iterations: u32, output: &str) -> Result<f64, Failure> {
         let figure = |name| trial::figure(BENCH.name, output, self.line(), name);
         match self.work {
-            Work::Sweeps => Ok(1.0 / figure("undisturbed")?),
+            Work::Sweeps(_) => Ok(1.0 / figure("undisturbed")?),
             Work::Plate(_) | Work::Uneven(..) => Ok(f64::from(iterations) / figure("seconds")?),
         }
     }
@@ -247,14 +269,14 @@ fn compare(context: &Context, cluster: &OwnCluster<'_>, case: &Case, report: &mu
     };
     let mut variants: Vec<Variant<'_>> = case.manners.iter().map(variant).collect();
     let series = interleave::rounds(&mut variants, context.rounds(), "it/s")?;
-    if let Some((polite, polling)) = series.split_last() {
-        for (other, manner) in polling.iter().zip(case.manners) {
-            report.ratios.push(Ratio {
-                name: format!("adaptive / {manner}, {}", case.name),
-                value: polite.paired_ratio(other),
-                target: Some(case.target),
-            });
-        }
+    let of_manners = case.manners.iter().zip(&series);
+    let (polite, polling): (Vec<_>, Vec<_>) = of_manners.partition(|(manner, _)| POLITE.contains(manner));
+    for (wait, polite) in polite {
+        report.ratios.extend(polling.iter().map(|(manner, polling)| Ratio {
+            name: format!("{wait} / {manner}, {}", case.name),
+            value: polite.paired_ratio(polling),
+            target: Some(case.target),
+        }));
     }
     report.series.extend(series);
     Ok(())
