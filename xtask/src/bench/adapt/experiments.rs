@@ -38,8 +38,12 @@ const PLATE: (u32, u32) = (3000, 3000);
 const LOAD_S: f64 = 2.0;
 const JOIN_S: f64 = 3.0;
 
-/// Iterations by which it is found out how fast the job is.
+/// The first instants of a job belong to its start.
+const START_S: f64 = 0.3;
+
+/// Iterations by which it is found out how fast the job is, and how fast where it might have been.
 const CALIBRATION: u64 = 300;
+const SETTLED: u64 = 600;
 
 /// An experiment. A rank is on each node.
 struct Experiment {
@@ -83,16 +87,17 @@ const C: Experiment = Experiment {
 };
 
 impl Experiment {
-    /// Speeds of the places there are at a time, fastest first.
-    fn places(&self, at_s: f64) -> Vec<f64> {
-        let mut places = self.speeds.to_vec();
+    /// The places there are at a time, each with its speed, fastest first.
+    fn places(&self, at_s: f64) -> Vec<(usize, f64)> {
+        let mut speeds = self.speeds.to_vec();
         if at_s >= LOAD_S {
-            places[self.loaded] /= self.processes as f64 + 1.0;
+            speeds[self.loaded] /= self.processes as f64 + 1.0;
         }
         if self.joins && at_s >= JOIN_S {
-            places.push(1.0);
+            speeds.push(1.0);
         }
-        places.sort_by(|a, b| b.total_cmp(a));
+        let mut places: Vec<_> = speeds.into_iter().enumerate().collect();
+        places.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         places
     }
 
@@ -100,7 +105,7 @@ impl Experiment {
     /// that follow their speeds.
     fn best(&self, at_s: f64) -> f64 {
         let ranks = self.speeds.len();
-        let best: f64 = self.places(at_s).iter().take(ranks).sum();
+        let best: f64 = self.places(at_s).iter().take(ranks).map(|(_, speed)| speed).sum();
         let slowest = self.speeds.iter().copied().fold(f64::INFINITY, f64::min);
         best / (slowest * ranks as f64)
     }
@@ -118,11 +123,12 @@ impl Experiment {
         JOIN_S + left / self.best(JOIN_S)
     }
 
-    /// Speeds of the best places at the end, where they are alike: the job with equal shares can be run on such.
-    fn alike_at_the_end(&self) -> Option<Vec<f64>> {
+    /// The best places at the end, where they are alike: the job with equal shares can be run on such.
+    fn alike_at_the_end(&self) -> Option<Vec<usize>> {
         let mut best = self.places(f64::INFINITY);
         best.truncate(self.speeds.len());
-        best.iter().all(|speed| *speed == best[0]).then_some(best)
+        let is_alike = best.iter().all(|(_, speed)| *speed == best[0].1);
+        is_alike.then(|| best.into_iter().map(|(node, _)| node).collect())
     }
 
     fn race(&self, field: &mut Field<'_>, is_ours: bool, command: Command, script: &Script) -> Result<Race, Failure> {
@@ -144,48 +150,50 @@ impl Experiment {
     }
 }
 
-/// One race of each kind on the same nodes: plain, then ours.
-fn round(context: &Context, of: &Experiment) -> Result<(Race, Race), Failure> {
+/// What one round tells.
+struct Round {
+    plain: Race,
+    ours: Race,
+    /// Iterations a second in the ideal placement of the end.
+    ideal_rate: f64,
+}
+
+/// One race of each kind on the same nodes: plain, then ours, then the ideal placement with the same load. Where its places differ in
+/// speed that placement is arithmetic: from the job's own beginning.
+fn round(context: &Context, of: &Experiment) -> Result<Round, Failure> {
     let mut field = Field::up(&context.environment, of.bench, of.speeds)?;
     let ranks = of.speeds.len();
-    let mut race = |is_ours: bool, iterations: u64, script: &Script| {
-        let words = plate(context, PLATE, iterations);
-        let command = if is_ours {
-            field.ours(&["-n", &ranks.to_string(), "--policy", "cost"], &words)
-        } else {
-            field.plain(&context.environment, ranks, &words)
-        };
-        of.race(&mut field, is_ours, command, script)
-    };
-    let calibration = race(false, CALIBRATION, &Script::new())?;
+    let words = |iterations| plate(context, PLATE, iterations);
+    let calibration = field.plain(&context.environment, ranks, &words(CALIBRATION));
+    let calibration = of.race(&mut field, false, calibration, &Script::new())?;
     let rate = calibration.iterations() / calibration.seconds();
     let iterations = (of.work_s * rate) as u64;
     let script = of.script();
-    let plain = race(false, iterations, &script)?;
-    let ours = race(true, iterations, &script)?;
-    field.down()?;
-    Ok((plain, ours))
-}
-
-/// Iterations a second in the ideal placement of the end, where nothing has happened before: the job's own beginning if that was
-/// it; a run on such nodes if they are alike; else arithmetic.
-fn rate_in_ideal_placement(context: &Context, of: &Experiment, ours: &Race) -> Result<f64, Failure> {
-    let beginning = ours.rate(0.3, LOAD_S);
-    let speeds = match of.alike_at_the_end() {
-        Some(speeds) if speeds == of.speeds => return Ok(beginning),
-        Some(speeds) => speeds,
-        None => return Ok(beginning * of.best(f64::INFINITY)),
+    let plain = field.plain(&context.environment, ranks, &words(iterations));
+    let plain = of.race(&mut field, false, plain, &script)?;
+    let ranks = ranks.to_string();
+    let ours = field.ours(&["-n", &ranks, "--policy", "cost"], &words(iterations));
+    let ours = of.race(&mut field, true, ours, &script)?;
+    let ideal_rate = match of.alike_at_the_end() {
+        Some(nodes) => {
+            let nodes: Vec<String> = nodes.iter().map(|node| format!("n{node}")).collect();
+            let options = ["-n", &ranks, "--policy", "none", "--nodes", &nodes.join(",")];
+            let job = field.ours(&options, &words(SETTLED));
+            let ideal = of.race(&mut field, true, job, &vec![(0.0, Act::Load(of.loaded, of.processes))])?;
+            ideal.rate(START_S, ideal.seconds())
+        }
+        None => ours.rate(START_S, LOAD_S) * of.best(f64::INFINITY),
     };
-    let mut field = Field::up(&context.environment, of.bench, &speeds)?;
-    let ranks = speeds.len().to_string();
-    let command = field.ours(&["-n", &ranks, "--policy", "none"], &plate(context, PLATE, CALIBRATION));
-    let race = of.race(&mut field, true, command, &Script::new())?;
     field.down()?;
-    Ok(race.rate(0.3, race.seconds()))
+    Ok(Round {
+        plain,
+        ours,
+        ideal_rate,
+    })
 }
 
 fn run(context: &Context, of: &Experiment) -> Result<Report, Failure> {
-    let rounds = if context.quick { 1 } else { 2 };
+    let rounds = if context.quick { 1 } else { 3 };
     let name = |what: &str| format!("{}: {what}", of.bench);
     let mut series = [
         ("plain mpiexec", "s"),
@@ -199,13 +207,16 @@ fn run(context: &Context, of: &Experiment) -> Result<Report, Failure> {
     .map(|(what, unit)| Samples::new(name(what), unit));
     let mut plots = Vec::new();
     for number in 0..rounds {
-        let (plain, ours) = round(context, of)?;
-        // The first instants belong to the start.
-        let rate = plain.rate(0.3, LOAD_S);
+        let Round {
+            plain,
+            ours,
+            ideal_rate,
+        } = round(context, of)?;
+        let rate = plain.rate(START_S, LOAD_S);
         let ideal_s = of.ideal_s(plain.iterations(), rate);
         let (gain, ideal) = (1.0 - ours.seconds() / plain.seconds(), 1.0 - ideal_s / plain.seconds());
         let late = ours.seconds();
-        let after = ours.rate(late * 0.75, late) / rate_in_ideal_placement(context, of, &ours)?;
+        let after = ours.rate(late * 0.75, late) / ideal_rate;
         let values = [
             plain.seconds(),
             ours.seconds(),
@@ -275,9 +286,9 @@ mod tests {
         assert!((A.best(4.0) - 1.0).abs() < 1e-9);
         assert!((B.best(9.0) - 3.25 / 4.0).abs() < 1e-9);
         assert!((C.best(0.0) - 1.75).abs() < 1e-9 && (C.best(9.0) - 2.0).abs() < 1e-9);
-        assert_eq!(A.alike_at_the_end(), Some(vec![1.0; 3]));
+        assert_eq!(A.alike_at_the_end(), Some(vec![0, 2, 3]));
         assert_eq!(B.alike_at_the_end(), None);
-        assert_eq!(C.alike_at_the_end(), Some(vec![1.0; 4]));
+        assert_eq!(C.alike_at_the_end(), Some(vec![0, 1, 2, 4]));
         // Fifteen seconds' worth, of which the second after the load yields seven ninths.
         assert!((A.ideal_s(1500.0, 100.0) - (15.0 + 2.0 / 9.0)).abs() < 1e-9);
         assert!((A.ideal_s(100.0, 100.0) - 1.0).abs() < 1e-9);
