@@ -3,6 +3,7 @@
 
 use super::{
     super::{
+        events,
         plot::Plot,
         registry::{Bench, Context, Report},
         samples::{Ratio, Samples},
@@ -11,7 +12,7 @@ use super::{
     race::{Act, Race, Runner, Script},
 };
 use crate::failure::Failure;
-use std::{process::Command, time::Duration};
+use std::{collections::BTreeSet, process::Command, thread, time::Duration};
 
 pub(super) const JOINS: Bench = Bench {
     name: "adapt-joins",
@@ -44,6 +45,10 @@ const START_S: f64 = 0.3;
 /// Iterations by which it is found out how fast the job is, and how fast where it might have been.
 const CALIBRATION: u64 = 300;
 const SETTLED: u64 = 600;
+
+/// Starts until a job has a rank on each of the nodes it may use, and how long each follows the job before.
+const PLACINGS: u32 = 4;
+const AT_REST: Duration = Duration::from_secs(2);
 
 /// An experiment. A rank is on each node.
 struct Experiment {
@@ -175,13 +180,7 @@ fn round(context: &Context, of: &Experiment) -> Result<Round, Failure> {
     let ours = field.ours(&["-n", &ranks, "--policy", "cost"], &words(iterations));
     let ours = of.race(&mut field, true, ours, &script)?;
     let ideal_rate = match of.alike_at_the_end() {
-        Some(nodes) => {
-            let nodes: Vec<String> = nodes.iter().map(|node| format!("n{node}")).collect();
-            let options = ["-n", &ranks, "--policy", "none", "--nodes", &nodes.join(",")];
-            let job = field.ours(&options, &words(SETTLED));
-            let ideal = of.race(&mut field, true, job, &vec![(0.0, Act::Load(of.loaded, of.processes))])?;
-            ideal.rate(START_S, ideal.seconds())
-        }
+        Some(nodes) => ideal_rate(context, of, &mut field, &nodes)?,
         None => ours.rate(START_S, LOAD_S) * of.best(f64::INFINITY),
     };
     field.down()?;
@@ -189,6 +188,30 @@ fn round(context: &Context, of: &Experiment) -> Result<Round, Failure> {
         plain,
         ours,
         ideal_rate,
+    })
+}
+
+/// Iterations a second with a rank on each of these nodes from the beginning, and the load where it was.
+fn ideal_rate(context: &Context, of: &Experiment, field: &mut Field<'_>, nodes: &[usize]) -> Result<f64, Failure> {
+    let names: Vec<String> = nodes.iter().map(|node| format!("n{node}")).collect();
+    let (ranks, names) = (nodes.len().to_string(), names.join(","));
+    for number in 0..PLACINGS {
+        let name = format!("ideal-{number}");
+        let options = ["-n", &ranks, "--policy", "none", "--nodes", &names, "--name", &name];
+        // A node whose CPUs were just in use would be passed over.
+        thread::sleep(AT_REST);
+        let job = field.ours(&options, &plate(context, PLATE, SETTLED));
+        let race = of.race(field, true, job, &vec![(0.0, Act::Load(of.loaded, of.processes))])?;
+        let accepted = events::of(&field.cluster, &name, "job_accepted")?;
+        let placement = accepted.last().and_then(|event| event["placement"].as_array().cloned());
+        let used: BTreeSet<String> = placement.into_iter().flatten().map(|node| node.to_string()).collect();
+        if used.len() == nodes.len() {
+            return Ok(race.rate(START_S, race.seconds()));
+        }
+    }
+    Err(Failure::Bench {
+        name: of.bench,
+        problem: format!("no rank on one of {names} in {PLACINGS} starts"),
     })
 }
 
