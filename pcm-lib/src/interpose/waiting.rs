@@ -67,10 +67,6 @@ const SPARED_NS: u64 = 100_000;
 /// Looks that go without at most; one takes less than a tenth of a microsecond in shared memory, and several where it asks the system.
 const SPARED_LOOKS: u64 = 2000;
 
-/// So many yields go without asking what time it is, or who is allowed what, after one that was taken where processes outnumber CPUs.
-/// There ranks that are all alike do little else than pass the CPU on.
-const HASTY_YIELDS: u32 = 15;
-
 /// So long after somebody else had it the CPU counts as shared. To find out again costs a time slice.
 const SHARED_NS: u64 = 4_000_000_000;
 
@@ -91,8 +87,8 @@ pub(crate) enum Manner {
 static MANNER: AtomicU8 = AtomicU8::new(Manner::AsMpi as u8);
 
 thread_local! {
-    /// What follows the next looks without asking what time it is.
-    static AHEAD: Cell<Ahead> = const { Cell::new(Ahead::NONE) };
+    /// Looks that may still go by without anything done, not even asking what time it is.
+    static SPARED: Cell<u32> = const { Cell::new(0) };
     static WAIT: Cell<Wait> = const { Cell::new(Wait::NONE) };
 }
 
@@ -120,45 +116,22 @@ pub extern "C" fn sched_yield() -> c_int {
         return give_away();
     }
     let caller = recorder::active().and_then(|recorder| Some((recorder, recorder.call_of_this_thread()?)));
-    let Some((recorder, call)) = caller else {
-        return give_away();
-    };
-    if manner == Manner::Spin as u8 {
-        return 0;
-    }
-    match Ahead::take() {
-        Some(Unasked::Look) => 0,
-        Some(Unasked::Yield) => give_away(),
-        None => look_again_later(call, &recorder.page().head.orders, manner == Manner::Sleep as u8),
+    match caller {
+        Some(_) if manner == Manner::Spin as u8 || is_spared() => 0,
+        Some((recorder, call)) => {
+            let orders = &recorder.page().head.orders;
+            look_again_later(call, orders, manner == Manner::Sleep as u8)
+        }
+        None => give_away(),
     }
 }
 
-/// What follows a look without asking what time it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unasked {
-    Look,
-    Yield,
-}
-
-/// How often which of them is still to follow.
-#[derive(Clone, Copy, Debug)]
-struct Ahead {
-    times: u32,
-    what: Unasked,
-}
-
-impl Ahead {
-    const NONE: Self = Self {
-        times: 0,
-        what: Unasked::Look,
-    };
-
-    fn take() -> Option<Unasked> {
-        let ahead = AHEAD.try_with(Cell::get).unwrap_or(Self::NONE);
-        let times = ahead.times.checked_sub(1)?;
-        _ = AHEAD.try_with(|kept| kept.set(Self { times, ..ahead }));
-        Some(ahead.what)
+fn is_spared() -> bool {
+    let left = SPARED.try_with(Cell::get).unwrap_or(0);
+    if left > 0 {
+        _ = SPARED.try_with(|spared| spared.set(left - 1));
     }
+    left > 0
 }
 
 /// What libc's function does.
@@ -174,13 +147,12 @@ fn look_again_later(call: u64, orders: &Orders, is_eager: bool) -> c_int {
     };
     let now = monotonic_ns();
     let mut code = 0;
-    let pauses = Pauses::allowed(orders, now, is_eager);
-    match wait.looked(call, now, pauses) {
+    match wait.looked(call, now, Pauses::allowed(orders, now, is_eager)) {
         Next::Look => wait.last = now,
         Next::Yield => {
             code = give_away();
-            wait.yielded(now, monotonic_ns(), pauses);
-            _ = AHEAD.try_with(|ahead| ahead.set(wait.ahead));
+            wait.yielded(now, monotonic_ns());
+            _ = SPARED.try_with(|spared| spared.set(wait.spared));
         }
         Next::Pause(pause) => {
             if wait.pauses == 1 {
@@ -248,8 +220,8 @@ struct Wait {
     idle_yields: u32,
     /// How long a look takes.
     look_ns: u64,
-    /// What followed the last looks but the first.
-    ahead: Ahead,
+    /// Looks that go without a yield after the last one.
+    spared: u32,
     shared_until: u64,
     dear_until: u64,
 }
@@ -264,27 +236,24 @@ impl Wait {
         pauses: 0,
         idle_yields: 0,
         look_ns: 0,
-        ahead: Ahead::NONE,
+        spared: 0,
         shared_until: 0,
         dear_until: 0,
     };
 
-    /// MPI has looked once more in this call, after what went without asking, and found nothing.
+    /// MPI has looked once more in this call, after the looks that were spared, and found nothing.
     fn looked(&mut self, call: u64, now: u64, pauses: Pauses) -> Next {
         let away = now.saturating_sub(self.last);
-        let unasked = std::mem::replace(&mut self.ahead, Ahead::NONE);
-        let looks = u64::from(unasked.times) + 1;
-        let expected = u64::from(unasked.times) * self.look_ns;
+        let spared = u64::from(std::mem::take(&mut self.spared));
+        let expected = spared * self.look_ns;
         if self.call != call {
             (self.call, self.began, self.looks, self.work) = (call, now, 0, 0);
-        } else if unasked.what == Unasked::Yield {
-            // Others had the CPU, as they did before.
         } else if away >= GAP_NS + expected {
             // Who keeps it will show at the next yield; of a gap, nobody here may be the cause.
             self.taken(now);
         } else {
             let is_work = away >= WORK_NS + 2 * expected;
-            self.look_ns = away / looks;
+            self.look_ns = away / (spared + 1);
             self.work = if is_work { self.work + 1 } else { 0 };
             if self.work >= WORK_LOOKS {
                 (self.began, self.looks) = (now, 0);
@@ -315,27 +284,17 @@ impl Wait {
     }
 
     /// The CPU was given away at one time and is back at the other.
-    fn yielded(&mut self, given: u64, back: u64, pauses: Pauses) {
+    fn yielded(&mut self, given: u64, back: u64) {
         let away = back.saturating_sub(given);
         if away >= YIELD_IDLE_NS {
             self.taken(back);
             if away >= YIELD_DEAR_NS {
                 self.dear_until = back + DEAR_NS;
             }
-            let is_early = back.saturating_sub(self.began) < YIELD_NS;
-            if is_early && matches!(pauses, Pauses::Seldom | Pauses::Never) {
-                self.ahead = Ahead {
-                    times: HASTY_YIELDS,
-                    what: Unasked::Yield,
-                };
-            }
         } else {
             self.idle_yields = self.idle_yields.saturating_add(1);
             if self.idle_yields >= IDLE_YIELDS {
-                self.ahead = Ahead {
-                    times: (SPARED_NS / self.look_ns.max(1)).min(SPARED_LOOKS) as u32,
-                    what: Unasked::Look,
-                };
+                self.spared = (SPARED_NS / self.look_ns.max(1)).min(SPARED_LOOKS) as u32;
             }
         }
         self.last = back;
@@ -402,34 +361,27 @@ mod tests {
         let (mut wait, mut now) = (Wait::NONE, 5);
         for _ in 0..3 * IDLE_YIELDS {
             assert_eq!(wait.looked(1, now, SHARED), Next::Yield);
-            wait.yielded(now, now + 1, SHARED);
-            now += 1 + look_ns * u64::from(wait.ahead.times + 1);
+            wait.yielded(now, now + 1);
+            now += 1 + look_ns * u64::from(wait.spared + 1);
         }
         wait
     }
 
     #[test]
     fn yields_that_give_the_cpu_to_nobody_become_rare_until_one_is_taken() {
-        assert_eq!(u64::from(spared_when_a_look_takes(10).ahead.times), SPARED_LOOKS);
-        assert_eq!(
-            u64::from(spared_when_a_look_takes(5_000).ahead.times),
-            SPARED_NS / 5_000
-        );
+        assert_eq!(u64::from(spared_when_a_look_takes(10).spared), SPARED_LOOKS);
+        assert_eq!(u64::from(spared_when_a_look_takes(5_000).spared), SPARED_NS / 5_000);
         let mut wait = spared_when_a_look_takes(100);
-        assert_eq!(u64::from(wait.ahead.times), SPARED_NS / 100);
+        assert_eq!(u64::from(wait.spared), SPARED_NS / 100);
         let now = wait.last + 2;
         wait.looked(2, now, SHARED);
-        wait.yielded(now, now + 1, SHARED);
-        assert_eq!(
-            u64::from(wait.ahead.times),
-            SPARED_NS / 100,
-            "another call knows it, too"
-        );
+        wait.yielded(now, now + 1);
+        assert_eq!(u64::from(wait.spared), SPARED_NS / 100, "another call knows it, too");
         wait.looked(2, now + 2, SHARED);
-        wait.yielded(now + 2, now + 2 + YIELD_IDLE_NS, SHARED);
-        assert_eq!(wait.ahead.times, 0);
-        wait.yielded(now + 2, now + 3, SHARED);
-        assert_eq!(wait.ahead.times, 0);
+        wait.yielded(now + 2, now + 2 + YIELD_IDLE_NS);
+        assert_eq!(wait.spared, 0);
+        wait.yielded(now + 2, now + 3);
+        assert_eq!(wait.spared, 0);
     }
 
     #[test]
@@ -445,28 +397,6 @@ mod tests {
             wait.looked(1, CROWDED_YIELD_NS, Pauses::Seldom),
             Next::Pause(Duration::from_nanos(CROWDED_PAUSE_NS))
         );
-    }
-
-    #[test]
-    fn early_in_a_wait_those_who_outnumber_cpus_pass_them_on_in_haste() {
-        let yielded = |away, pauses| {
-            let mut wait = Wait::NONE;
-            wait.looked(1, 5, pauses);
-            wait.yielded(5, 5 + away, pauses);
-            wait
-        };
-        for pauses in [Pauses::Seldom, Pauses::Never] {
-            let mut wait = yielded(YIELD_IDLE_NS, pauses);
-            assert_eq!((wait.ahead.what, wait.ahead.times), (Unasked::Yield, HASTY_YIELDS));
-            wait.shared_until = 0;
-            assert_eq!(wait.looked(1, GAP_NS * 2, pauses), Next::Yield);
-            assert_eq!(wait.shared_until, 0, "the time in between tells nothing");
-            assert_eq!(yielded(YIELD_IDLE_NS - 1, pauses).ahead.times, 0);
-            assert_eq!(yielded(YIELD_NS, pauses).ahead.times, 0);
-        }
-        for pauses in [Pauses::Always, SHARED] {
-            assert_eq!(yielded(YIELD_IDLE_NS, pauses).ahead.times, 0);
-        }
     }
 
     #[test]
@@ -505,7 +435,7 @@ mod tests {
     fn nothing_is_given_to_somebody_who_keeps_it() {
         let mut wait = Wait::NONE;
         assert_eq!(wait.looked(1, 5, SHARED), Next::Yield);
-        wait.yielded(5, 5 + YIELD_DEAR_NS, SHARED);
+        wait.yielded(5, 5 + YIELD_DEAR_NS);
         let mut look = |now| {
             wait.looks = LOOKS;
             wait.last = now;
@@ -519,9 +449,9 @@ mod tests {
     #[test]
     fn a_cpu_that_comes_back_at_once_is_not_shared() {
         let mut wait = Wait::NONE;
-        wait.yielded(1000, 1000 + YIELD_IDLE_NS - 1, SHARED);
+        wait.yielded(1000, 1000 + YIELD_IDLE_NS - 1);
         assert_eq!(wait.shared_until, 0);
-        wait.yielded(1000, 1000 + YIELD_IDLE_NS, SHARED);
+        wait.yielded(1000, 1000 + YIELD_IDLE_NS);
         assert!(wait.shared_until > 0);
         let mut wait = Wait::NONE;
         wait.looked(1, 5, SHARED);
