@@ -17,7 +17,7 @@
 enum { FROM_ABOVE = 1, FROM_BELOW = 2 };
 
 /* Exit codes. */
-enum { SUCCESS = 0, OUT_OF_MEMORY = 1, WRONG_USE = 2, LINE = 64 };
+enum { SUCCESS = 0, OUT_OF_MEMORY = 1, WRONG_USE = 2 };
 
 static const double PROGRESS_EVERY = 0.2; /* seconds */
 
@@ -106,11 +106,13 @@ static struct block my_rows(long rows)
     return b;
 }
 
+enum { CACHE_LINE = 64 }; /* bytes */
+
 /* At a cache line: rows are copied slower to anywhere else, and the heap of a rank that came later looks different. */
 static void *allocate(size_t cells)
 {
-    size_t bytes = (cells * sizeof(double) + LINE - 1) / LINE * LINE;
-    void *memory = aligned_alloc(LINE, bytes);
+    size_t bytes = (cells * sizeof(double) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    void *memory = aligned_alloc(CACHE_LINE, bytes);
     if (memory == NULL) {
         fprintf(stderr, "heat2d: no memory for %zu cells on one rank; use more ranks or a smaller plate\n", cells);
         MPI_Abort(MPI_COMM_WORLD, OUT_OF_MEMORY);
