@@ -70,12 +70,15 @@ copy_by() { [ $(nodes | grep -o '"copies":"[a-z+]*"' | grep -c "\"$1\"") = 2 ]; 
 until_copies() { within 60 "copies do not take this way: $1" copy_by $1; }
 "#;
 
-/// What the second of two guests with nodes does: whatever the first one asks for, until its daemon came and went.
+/// What the second of two guests with nodes does: whatever the first one asks for, until its node came and went. A node is there while
+/// one of its processes is. One look may miss it: the program that is started makes the keeper and ends, maybe after the look listed
+/// the processes and before it read their names.
 const SECOND: &str = r#"
 busybox nc -ll -p 2222 -e /bin/bash &
-has_daemon() { grep -qs '^pcm-daemon' /proc/[0-9]*/comm; }
-until has_daemon; do sleep 1; done
-while has_daemon; do sleep 1; done
+has_node() { grep -qs -e '^pcm-daemon' -e '^pcm-keeper' /proc/[0-9]*/comm; }
+until has_node; do sleep 1; done
+is_gone() { ! has_node && sleep 1 && ! has_node; }
+until is_gone; do sleep 1; done
 kill $!
 "#;
 
@@ -166,7 +169,9 @@ impl Guests {
                 socket.exists().then_some(())
             });
             let first = run(&self.folder, first.0, &first.1, 1, Some(&found));
-            (first, second.join().expect("the second guest ended"))
+            let second = second.join().expect("the second guest ended");
+            println!("the second guest: {}\n{}", second.stdout, second.stderr);
+            (first, second)
         })
     }
 

@@ -53,7 +53,7 @@ until_told rdma
 
 /// Boots a node in each of two guests, whose copies are encrypted.
 const UP_IN_TWO: &str = r#"
-pcmctl up --hosts /tmp/hosts --encrypt-rdma || { cat /tmp/cluster/*.log; exit 1; }
+pcmctl up --hosts /tmp/hosts --encrypt-rdma || exit 1
 until_told rdma
 until_quiet
 "#;

@@ -52,7 +52,7 @@ pcmctl down
 /// Boots a node here and one in the other guest, and has them run jobs.
 const IN_TWO_GUESTS: &str = r#"
 packets
-pcmctl up --hosts /tmp/hosts || { cat /tmp/cluster/*.log; exit 1; }
+pcmctl up --hosts /tmp/hosts || exit 1
 until_told rdma
 until_quiet
 pcmctl run -n 6 -- sh -c 'echo rank: $PCM_NODE' || exit 1

@@ -274,6 +274,17 @@ fn an_application_can_spawn_by_itself() {
     cluster.down();
 }
 
+/// In each cycle the last ranks of both worlds send to each other at once over a connection that is not there yet.
+#[test]
+fn ranks_whose_first_messages_cross_get_them_in_the_hundredth_world_too() {
+    let cluster = Cluster::up(2);
+    let mut command = cluster.trial_command(2, &["--wait", "sleep"], &["spawn", "2", "100"]);
+    let outcome = limited::run(&mut command, 3 * LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert_eq!(outcome.stdout.matches("spawn ").count(), 100, "{outcome:?}");
+    cluster.down();
+}
+
 #[test]
 fn a_job_stays_on_the_nodes_it_was_given() {
     let cluster = Cluster::up(3);

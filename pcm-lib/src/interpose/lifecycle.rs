@@ -6,7 +6,7 @@
 #![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, reason = "as MPI says")]
 
 use super::{
-    host_name, last_words,
+    host_name, last_words, process_id,
     recorder::{self, Entered, Recorder},
     wrappers::CLASSES,
     wrappers::number,
@@ -48,6 +48,7 @@ pub unsafe extern "C" fn MPI_Init_thread(
 fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     let clock = Clock::choose();
     let before = clock.moment();
+    process_id::find_libfabric();
     // A child of a spawn meets its parent in here, which spins while it waits for it.
     let turns = std::env::var_os("PMI_SPAWNED").map(|_| ShortTurns::begin());
     let code = host_name::started_by(init);

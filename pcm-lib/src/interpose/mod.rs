@@ -8,6 +8,7 @@ mod last_words;
 pub(crate) mod lifecycle;
 mod order;
 mod place;
+mod process_id;
 mod ranks;
 pub(crate) mod recorder;
 pub(crate) mod refusal;
