@@ -16,6 +16,9 @@ const STACK_BYTES: usize = 64 * 1024;
 /// ([`crate::keeper::held`] moves them), so that none is overwritten before it is used.
 pub(super) const TARGET_MAX: RawFd = 256;
 
+/// The C library keeps those right above to itself.
+const LAST_STANDARD_SIGNAL: c_int = 31;
+
 /// Everything about one start.
 #[derive(Debug)]
 pub(super) struct Program<'a> {
@@ -227,9 +230,12 @@ fn prepare(order: &Order<'_>) -> Result<(), Step> {
             check(libc::setrlimit(libc::RLIMIT_NOFILE, limit), Step::Files)?;
         }
         check(libc::chdir(order.cwd), Step::Directory)?;
-        // Rust ignores SIGPIPE, and the keeper blocks the signals it reads; neither is the program's choice.
-        if libc::signal(libc::SIGPIPE, libc::SIG_DFL) == libc::SIG_ERR {
-            return Err(Step::Signals);
+        // Rust ignores SIGPIPE, a shell SIGQUIT for what it starts in the background, and the keeper blocks the signals it reads;
+        // none of that is the program's choice.
+        for signal in (1..=LAST_STANDARD_SIGNAL).filter(|signal| ![libc::SIGKILL, libc::SIGSTOP].contains(signal)) {
+            if libc::signal(signal, libc::SIG_DFL) == libc::SIG_ERR {
+                return Err(Step::Signals);
+            }
         }
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
