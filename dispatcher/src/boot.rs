@@ -30,7 +30,6 @@ const REASONS_SHOWN_MAX: usize = 3;
 /// A daemon that came up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Booted {
-    /// Its node.
     pub node: NodeName,
     /// Where it listens, as `host:port`.
     pub address: String,

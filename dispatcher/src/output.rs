@@ -7,9 +7,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 /// How a cell stands in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Text.
     Left,
-    /// Numbers.
     Right,
 }
 
@@ -87,9 +85,7 @@ pub fn has_colour() -> bool {
 pub enum Colour {
     /// All is well.
     Green,
-    /// Look here.
     Yellow,
-    /// Broken.
     Red,
 }
 

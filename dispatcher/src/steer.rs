@@ -12,7 +12,6 @@ use std::time::Duration;
 /// All deadlines of an order together; its daemon gives up before.
 pub(crate) const DONE_WITHIN: Duration = Duration::from_secs(420);
 
-/// One order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Migrate { job: JobId, rank: Rank, to: NodeName },

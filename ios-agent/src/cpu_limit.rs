@@ -19,7 +19,6 @@ pub struct CpuLimit {
 enum UsageFormat {
     /// `usage_usec N` among other lines.
     StatLines,
-    /// Nanoseconds.
     Number,
 }
 

@@ -21,13 +21,10 @@ const PROFILES: usize = 3;
 /// What does not change about a node, and what was seen of it.
 #[derive(Clone, Debug)]
 pub struct OwnNode {
-    /// Its name.
     pub node: NodeName,
-    /// Its site.
     pub site: String,
     /// Nodes with the same number share memory.
     pub host: u64,
-    /// Its CPUs.
     pub cpus: Vec<u32>,
     /// CPUs' worth of time it may take, where that is limited.
     limit: Option<f64>,

@@ -29,7 +29,6 @@ pub struct Sample {
     pub busy_s: f64,
     /// CPU time of niced work.
     pub niced_s: f64,
-    /// Its ranks.
     pub ranks: BTreeMap<ProcessKey, RankSample>,
     /// Time some task of the machine waited for a CPU.
     pub cpu_pressure_us: u64,

@@ -15,7 +15,6 @@ const WORD_BACK: &str = "default";
 /// Longest text of levels: what is added again and again comes to an end.
 const TEXT_MAX: usize = 512;
 
-/// Checked levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels(String);
 

@@ -5,11 +5,8 @@ use std::{fmt, io, path::PathBuf};
 /// A part that cannot be used.
 #[derive(Debug)]
 pub struct Damage {
-    /// The region.
     pub region: String,
-    /// Whose part.
     pub rank: u32,
-    /// Its file.
     pub path: PathBuf,
     /// What is wrong.
     pub fault: Fault,

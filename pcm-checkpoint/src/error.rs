@@ -8,14 +8,12 @@ use std::{fmt, io, path::PathBuf};
 pub enum WriteError {
     /// Something is there already.
     Exists {
-        /// Where.
         path: PathBuf,
     },
     /// The system refused.
     System {
         /// What was tried.
         action: &'static str,
-        /// On what.
         path: PathBuf,
         /// What it said.
         source: io::Error,
@@ -34,21 +32,17 @@ pub enum WriteError {
 pub enum ReadError {
     /// There is no checkpoint here.
     NotACheckpoint {
-        /// Where.
         path: PathBuf,
         /// What is missing.
         missing: &'static str,
     },
     /// A later version wrote it.
     Version {
-        /// Where.
         path: PathBuf,
-        /// Its version.
         found: u32,
     },
     /// The seal or the manifest is damaged.
     Manifest {
-        /// Which file.
         path: PathBuf,
         /// What is wrong.
         fault: String,
@@ -59,7 +53,6 @@ pub enum ReadError {
     System {
         /// What was tried.
         action: &'static str,
-        /// On what.
         path: PathBuf,
         /// What it said.
         source: io::Error,

@@ -11,10 +11,8 @@ pub const FORMAT: &str = "pcm-checkpoint";
 /// Version of the format; a reader reads this and all before.
 pub const VERSION: u32 = 1;
 
-/// The manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`FORMAT`].
     pub format: String,
     /// [`VERSION`] of the writer.
     pub version: u32,
@@ -47,10 +45,8 @@ pub struct Application {
     pub directory: String,
 }
 
-/// One region.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegionRecord {
-    /// Its name.
     pub name: String,
     /// Its registration as a text that must be the same for a program that restores it.
     pub registration: String,
@@ -76,12 +72,10 @@ pub enum Contents {
     Custom,
 }
 
-/// An array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArrayRecord {
     /// The NumPy type of its elements.
     pub dtype: String,
-    /// Global extents.
     pub extents: Vec<u64>,
     /// By axis: cells of the application's own beyond each end of the array, stored by the ranks at the ends.
     pub margins: Vec<u64>,
@@ -92,7 +86,6 @@ pub struct ArrayRecord {
 /// One rank's part of a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartRecord {
-    /// The rank.
     pub rank: u32,
     /// Its file in the checkpoint's directory.
     pub file: String,

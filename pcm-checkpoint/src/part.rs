@@ -38,7 +38,6 @@ const THREADS: usize = 2;
 pub enum Content<'a> {
     /// Local storage of an array.
     Array {
-        /// NumPy type.
         dtype: &'a str,
         /// How the array is divided.
         partition: &'a Partition,
@@ -49,7 +48,6 @@ pub enum Content<'a> {
 
 /// The bytes of a part, wherever they are.
 pub trait Data: Sync {
-    /// How many.
     fn length(&self) -> u64;
 
     /// Copies those from `from` on, which may have to be waited for. Fails if they do not come.

@@ -191,7 +191,6 @@ impl PartReader {
         Ok(())
     }
 
-    /// All data.
     pub fn read_all(&mut self) -> Result<Vec<u8>, Damage> {
         let mut bytes = vec![0; self.part.data_bytes as usize];
         self.read(0, &mut bytes)?;

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// This software.
     Default,
     /// The environment in which `run` was typed.
     Environment,
@@ -18,11 +17,9 @@ pub enum Source {
 /// One variable of the MPI library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Its name.
     pub name: String,
     /// Its value; `None` leaves it unset.
     pub value: Option<String>,
-    /// Who decided.
     pub source: Source,
     /// Why we set it; empty where only the user did.
     pub why: String,

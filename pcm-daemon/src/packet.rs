@@ -22,7 +22,6 @@ const IN_MEMORY_FILE: u8 = 1;
 /// A packet as it came.
 #[derive(Debug)]
 pub struct Packet {
-    /// Its bytes.
     pub bytes: Vec<u8>,
     /// The descriptors that came with it; closed on exec.
     pub descriptors: Vec<OwnedFd>,

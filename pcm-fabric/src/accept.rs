@@ -23,12 +23,10 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 pub enum BindError {
     /// Somebody listens there already.
     PortTaken {
-        /// Where.
         address: SocketAddr,
     },
     /// The system refused.
     Refused {
-        /// Where.
         address: SocketAddr,
         /// What it said.
         source: io::Error,

@@ -33,14 +33,12 @@ const PROBE_EVERY: Duration = Duration::from_secs(2);
 pub enum ConnectError {
     /// No connection: host unknown, nobody listening, no route.
     Unreachable {
-        /// Where to.
         address: String,
         /// What the system said.
         source: io::Error,
     },
     /// The deadline passed.
     Deadline {
-        /// Where to.
         address: String,
         /// How long we tried.
         deadline: Duration,
@@ -75,7 +73,6 @@ pub enum ConnectError {
     Handshake {
         /// The peer's address.
         address: String,
-        /// Why.
         rejection: Rejection,
     },
 }

@@ -110,7 +110,6 @@ impl fmt::Display for Choice {
 /// What was measured on this fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
-    /// Over datagrams.
     pub datagram: Cost,
     /// Over connections that must be made first.
     pub connection: Cost,

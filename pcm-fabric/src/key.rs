@@ -38,23 +38,19 @@ pub enum KeyError {
     NoRandomness(getrandom::Error),
     /// The file could not be opened, read or written.
     File {
-        /// The file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
     /// Others than its owner may read or write the file.
     Exposed {
-        /// The file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
     /// The file belongs to another user.
     NotOwned {
-        /// The file.
         path: PathBuf,
-        /// Its owner.
         owner: u32,
         /// Who we are.
         user: u32,

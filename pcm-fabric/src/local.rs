@@ -68,19 +68,15 @@ impl LocalAddress {
 pub enum LocalListenError {
     /// The path does not fit the kernel's address.
     PathTooLong {
-        /// Where.
         address: LocalAddress,
-        /// Its length.
         length: usize,
     },
     /// A living process listens there.
     Taken {
-        /// Where.
         address: LocalAddress,
     },
     /// The system refused.
     Refused {
-        /// Where.
         address: LocalAddress,
         /// What it said.
         source: io::Error,
@@ -112,14 +108,12 @@ impl std::error::Error for LocalListenError {}
 pub enum LocalConnectError {
     /// Nobody listens, or the path is wrong or too long.
     Unreachable {
-        /// Where.
         address: LocalAddress,
         /// What the system said.
         source: io::Error,
     },
     /// The deadline passed.
     Deadline {
-        /// Where.
         address: LocalAddress,
         /// How long we tried.
         deadline: Duration,
@@ -130,7 +124,6 @@ pub enum LocalConnectError {
     Version(VersionMismatch),
     /// The peer sent something else than a hello, or went away.
     NotOurs {
-        /// Where.
         address: LocalAddress,
     },
 }

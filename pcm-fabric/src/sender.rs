@@ -30,7 +30,6 @@ const IDLE_CAPACITY_MAX: usize = 256 << 10;
 pub enum SendError {
     /// The peer is slower than we are: the queue holds this many bytes.
     QueueFull {
-        /// Bytes waiting.
         queued: usize,
     },
     /// The link has ended.

@@ -9,14 +9,11 @@ pub(crate) struct Argument {
     pub(crate) base: String,
     /// Levels of indirection; an array counts as one.
     pub(crate) pointers: usize,
-    /// Its name.
     pub(crate) name: String,
 }
 
-/// One function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prototype {
-    /// With `MPI_`.
     pub(crate) name: String,
     /// The type it returns.
     pub(crate) returns: String,

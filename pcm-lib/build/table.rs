@@ -7,7 +7,6 @@ use super::prototype::Prototype;
 pub(crate) struct Entry {
     /// The section it stands in.
     pub(crate) class: String,
-    /// Its prototype.
     pub(crate) prototype: Prototype,
     /// Whether its wrapper is written in the library's source.
     pub(crate) by_hand: bool,

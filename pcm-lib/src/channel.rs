@@ -36,14 +36,12 @@ pub(crate) struct Channel {
 pub enum ChannelError {
     /// The descriptor is not open.
     Closed {
-        /// Its number.
         number: RawFd,
         /// What the kernel says.
         errno: Errno,
     },
     /// The descriptor is no packet socket.
     Kind {
-        /// Its number.
         number: RawFd,
     },
     /// The kernel refused; the daemon is gone for good, or the channel was full for `SEND_LIMIT`.

@@ -42,16 +42,13 @@ pub enum AgentToDaemon {
     },
     /// For the agent of another node.
     Tell {
-        /// Which.
         to: NodeName,
-        /// What.
         message: Box<AgentToAgent>,
     },
     /// A job that this daemon coordinates should be changed; answered by `Proposed`.
     Propose {
         /// Number of the proposal among this agent's.
         number: u64,
-        /// The job.
         job: JobId,
         /// The layout it was thought of for; another one is in force means no.
         epoch: Epoch,
@@ -62,9 +59,7 @@ pub enum AgentToDaemon {
     },
     /// What was decided about a job, for the events.
     Decided {
-        /// The job.
         job: JobId,
-        /// The decision.
         decision: Box<Decision>,
     },
 }
@@ -74,9 +69,7 @@ pub enum AgentToDaemon {
 pub enum DaemonToAgent {
     /// First message: the node the agent is to look after.
     Welcome {
-        /// Its name.
         node: NodeName,
-        /// Its CPUs.
         cpus: Vec<u32>,
         /// The speed an earlier agent of this daemon measured; 0 asks for a calibration.
         speed: f64,
@@ -96,7 +89,6 @@ pub enum DaemonToAgent {
     },
     /// Other nodes that the agent may talk to, a few at random, and what they think of this node.
     Neighbours {
-        /// The nodes.
         nodes: Vec<Neighbour>,
         /// Where this node stands.
         own: Neighbour,
@@ -105,16 +97,12 @@ pub enum DaemonToAgent {
     },
     /// Something from the agent of another node.
     Heard {
-        /// Whose.
         from: NodeName,
-        /// What.
         message: Box<AgentToAgent>,
     },
     /// What became of a proposal.
     Proposed {
-        /// Its number.
         number: u64,
-        /// The outcome.
         outcome: ProposalOutcome,
     },
 }
@@ -135,7 +123,6 @@ pub enum ProposalOutcome {
     Refused {
         /// A code of [`crate::refusal`].
         code: String,
-        /// Why.
         message: String,
     },
 }
@@ -143,9 +130,7 @@ pub enum ProposalOutcome {
 /// Another node, as far as stealing is concerned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
-    /// Its name.
     pub node: NodeName,
-    /// Its site.
     pub site: String,
     /// Nodes with the same number share memory.
     pub host: u64,
@@ -154,7 +139,6 @@ pub struct Neighbour {
 /// A job as its daemon knows it, and the counters of its ranks on this node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSample {
-    /// The job.
     pub job: JobId,
     /// The node whose daemon coordinates it.
     pub coordinator: NodeName,
@@ -181,11 +165,8 @@ pub struct JobSample {
 /// What a rank's page shows: counters since its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankCounters {
-    /// Its process.
     pub process: ProcessId,
-    /// Its rank.
     pub rank: Rank,
-    /// Iterations begun.
     pub iterations: u64,
     /// Iteration its loop ends at, 0 when it never said.
     pub iterations_declared: u64,
@@ -223,13 +204,10 @@ pub struct NodeProfile {
 /// What a node has to give.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resources {
-    /// The node.
     pub node: NodeName,
-    /// Its site.
     pub site: String,
     /// Nodes with the same number share memory.
     pub host: u64,
-    /// Its CPUs.
     pub cpus: Vec<u32>,
     /// Speed of one of them.
     pub speed: f64,
@@ -239,7 +217,6 @@ pub struct Resources {
     pub others_since_s: f64,
     /// Ranks it runs, and ranks it has promised to take.
     pub ranks: u32,
-    /// Free memory.
     pub free_memory: Bytes,
     /// Whether it is being emptied.
     pub is_draining: bool,
@@ -248,9 +225,7 @@ pub struct Resources {
 /// What a rank does in one iteration, over the last windows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankReport {
-    /// The rank.
     pub rank: Rank,
-    /// Iterations begun.
     pub iterations: u64,
     /// Iteration its loop ends at, 0 when it never said.
     pub iterations_declared: u64,
@@ -269,7 +244,6 @@ pub struct RankReport {
 /// The part of a job on one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartReport {
-    /// The job.
     pub job: JobId,
     /// The layout the ranks are of.
     pub epoch: Epoch,
@@ -313,7 +287,6 @@ pub enum AgentToAgent {
     Seek {
         /// The node that asks: the job's leader.
         leader: NodeName,
-        /// Why.
         need: Need,
         /// Nodes it may still be passed on to.
         hops: u8,
@@ -322,11 +295,9 @@ pub enum AgentToAgent {
     Offer {
         /// Number of the offer among the sender's.
         offer: OfferNumber,
-        /// The job.
         job: JobId,
         /// How many ranks.
         ranks: u32,
-        /// Why.
         need: Need,
         /// Ranks the job has, in thousandths of those it started with.
         size_permille: u32,
@@ -335,22 +306,18 @@ pub enum AgentToAgent {
     },
     /// Thief: the place is kept until a deadline that both know.
     Accept {
-        /// The offer.
         offer: OfferNumber,
     },
     /// Thief: no place.
     Decline {
-        /// The offer.
         offer: OfferNumber,
     },
     /// Leader: the place is not needed, or not any more.
     Release {
-        /// The offer.
         offer: OfferNumber,
     },
     /// Leader: the ranks are there.
     Moved {
-        /// The offer.
         offer: OfferNumber,
     },
 }

@@ -45,7 +45,6 @@ pub mod environment {
     pub const EPOCH: &str = "PCM_EPOCH";
     /// The process's rank in it.
     pub const RANK: &str = "PCM_RANK";
-    /// Its size.
     pub const SIZE: &str = "PCM_SIZE";
     /// `PHASE:MS`, from the user: makes that phase of reconfigurations last so much longer in each process. For tests.
     pub const HOLD: &str = "PCM_HOLD";
@@ -99,7 +98,6 @@ pub enum AppToDaemon {
     /// The image of this rank's data for a relaunch, in the sealed memory file that comes with this packet. Sent before
     /// the report that it has moved.
     Parked {
-        /// Which relaunch.
         attempt: Attempt,
         /// Bytes of the image.
         bytes: u64,
@@ -110,7 +108,6 @@ pub enum AppToDaemon {
         attempt: Attempt,
         /// Address of the table of [`crate::parked::Stretch`]es.
         table: u64,
-        /// Its entries.
         stretches: u32,
     },
     /// A restored rank asks for parked data; or, before a meeting, one that needs constant data of others.
@@ -124,7 +121,6 @@ pub enum AppToDaemon {
     Checkpoint(RankCheckpoint),
     /// The application wants the job to have so many ranks. Not answered.
     Resize {
-        /// How many.
         ranks: u32,
     },
     /// The application called `MPI_Finalize`. The last message of a rank.

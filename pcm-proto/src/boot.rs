@@ -35,7 +35,6 @@ pub enum Reach {
 /// One node of the cluster as its owner describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSpec {
-    /// Its name.
     pub name: NodeName,
     /// The address its daemon listens on and others reach it at; a host name or a numeric address.
     pub address: String,
@@ -99,7 +98,6 @@ fn levels(nodes: usize) -> u32 {
 pub enum BootReport {
     /// The daemon listens and is part of the cluster.
     Ready {
-        /// Its node.
         node: NodeName,
         /// Where it listens, as `host:port`.
         address: String,
@@ -110,7 +108,6 @@ pub enum BootReport {
     },
     /// The node could not be booted.
     Failed {
-        /// The node.
         node: NodeName,
         /// What happened and what to do next.
         reason: String,

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 /// What a checkpoint is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Its number.
     pub id: CheckpointId,
     /// The layout whose ranks made it.
     pub epoch: Epoch,
@@ -26,14 +25,12 @@ pub struct Stamp {
 pub struct PartTally {
     /// Bytes of registered data.
     pub bytes: Bytes,
-    /// Their checksum.
     pub checksum: u64,
 }
 
 /// Names a memory file with a part, on the node that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BufferKey {
-    /// The job.
     pub job: JobId,
     /// The process whose data it is.
     pub process: ProcessId,
@@ -90,12 +87,10 @@ pub enum RankCheckpoint {
 pub enum CheckpointOrder {
     /// This checkpoint is safe: what the rank keeps of others may be overwritten.
     Settled {
-        /// Which one.
         id: CheckpointId,
     },
     /// This checkpoint will never count: what the rank keeps of it may be overwritten.
     GivenUp {
-        /// Which one.
         id: CheckpointId,
     },
     /// Somebody wants a checkpoint. Said to rank 0.
@@ -117,7 +112,6 @@ pub enum IntoFiles {
 /// Where a new set of processes finds its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restores {
-    /// The checkpoint.
     pub stamp: Stamp,
     /// By old rank: nodes that hold its part, nearest first.
     pub sources: Vec<Vec<NodeName>>,
@@ -130,9 +124,7 @@ pub enum CheckpointMessage {
     Stored {
         /// Of which checkpoint.
         stamp: Stamp,
-        /// Whose.
         rank: Rank,
-        /// Its process.
         process: ProcessId,
         /// Whether it was copied from another node.
         is_copy: bool,
@@ -152,7 +144,6 @@ pub enum CheckpointMessage {
     Overwritten {
         /// Of which checkpoint.
         id: CheckpointId,
-        /// Whose.
         rank: Rank,
         /// Whether it was a copy from another node.
         is_copy: bool,
@@ -161,9 +152,7 @@ pub enum CheckpointMessage {
     Copy {
         /// Of which checkpoint.
         stamp: Stamp,
-        /// Whose.
         rank: Rank,
-        /// Its process.
         process: ProcessId,
         /// Where it is.
         from: NodeName,
@@ -175,14 +164,12 @@ pub enum CheckpointMessage {
     },
     /// Coordinator to the job's nodes: it will never count.
     GivenUp {
-        /// Which one.
         id: CheckpointId,
     },
     /// Coordinator to node: nobody will ask for this copy.
     Drop {
         /// Of which checkpoint.
         id: CheckpointId,
-        /// Whose.
         rank: Rank,
     },
     /// Coordinator to node: drop all of the job but this checkpoint.
@@ -203,12 +190,10 @@ pub enum CheckpointMessage {
     },
     /// Node to coordinator: a restored process has its data and runs.
     Restored {
-        /// Which.
         process: ProcessId,
     },
     /// Node to coordinator: a process cannot take the checkpoint up.
     NotRestored {
-        /// Which checkpoint.
         id: CheckpointId,
         /// What happened, for a person.
         reason: String,

@@ -35,7 +35,6 @@ pub enum ControlToDaemon {
     Stdin(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Be attached again to a running job whose link was lost: `JobAccepted`, then as after `Run`.
     Attach {
-        /// The job.
         job: JobId,
         /// Bytes of each stream that arrived before, so that none comes twice; what is not named counts as none.
         received: Vec<(ProcessId, Stream, u64)>,
@@ -43,32 +42,26 @@ pub enum ControlToDaemon {
     /// So much output of this stream, summed from its beginning, was written out; as much more may come. At most
     /// [`OUTPUT_WINDOW_BYTES`] of all streams together may be on their way.
     OutputTaken {
-        /// Whose.
         process: ProcessId,
-        /// Which stream.
         stream: Stream,
         /// All bytes taken so far.
         bytes: u64,
     },
     /// A signal for every rank of a job.
     Signal {
-        /// The job.
         job: JobId,
         /// The signal's number.
         signal: i32,
     },
     /// End a job: SIGTERM, then SIGKILL after a grace time.
     Kill {
-        /// The job.
         job: JobId,
     },
     /// Change the job's layout now; answered by `Reconfigured` when it was carried out.
     Reconfigure {
-        /// The job.
         job: JobId,
         /// What to change.
         change: LayoutChange,
-        /// How.
         mode: ModeWanted,
         /// Who or what asks, for the event.
         cause: String,
@@ -77,7 +70,6 @@ pub enum ControlToDaemon {
     },
     /// Make a checkpoint of a job now; answered by `Checkpointed` when it is complete, in files where they are wanted.
     Checkpoint {
-        /// The job.
         job: JobId,
         /// In files, too.
         into: Option<IntoFiles>,
@@ -88,22 +80,18 @@ pub enum ControlToDaemon {
     Jobs,
     /// The ranks of a job.
     Ps {
-        /// The job.
         job: JobId,
     },
     /// What the ranks of a job do with each other.
     Look {
-        /// The job.
         job: JobId,
     },
     /// How a job fared over time, ended ones of the last hour included.
     Series {
-        /// The job.
         job: JobId,
     },
     /// Record the calls of a job's ranks for a few seconds more, and tell what was recorded since the last time.
     Trace {
-        /// The job.
         job: JobId,
         /// Where to go on, by process; of others what is recorded from now on is told the next time.
         after: Vec<(ProcessId, u64)>,
@@ -126,14 +114,12 @@ pub enum ControlToDaemon {
     Join(NodeSpec),
     /// Move every rank off a node and let it take no new ones.
     Drain {
-        /// The node.
         node: NodeName,
         /// When it must be empty, from now.
         deadline_ms: Option<u64>,
     },
     /// End an empty node's daemon.
     Remove {
-        /// The node.
         node: NodeName,
     },
     /// End all jobs and daemons.
@@ -142,7 +128,6 @@ pub enum ControlToDaemon {
     Logs {
         /// The node; this daemon's when absent.
         node: Option<NodeName>,
-        /// Which log.
         of: LogOf,
         /// How many lines, newest last.
         lines: u32,
@@ -151,20 +136,17 @@ pub enum ControlToDaemon {
     LogLevels {
         /// The node; this daemon's when absent.
         node: Option<NodeName>,
-        /// Which log.
         of: LogOf,
         /// Levels by part, as `pcm_daemon::serve=debug`; `default` takes back what was said before.
         levels: String,
     },
 }
 
-/// Whose log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogOf {
     /// The daemon's, and its keeper's.
     Daemon,
-    /// The agent's.
     Agent,
 }
 
@@ -198,7 +180,6 @@ pub enum LayoutChange {
     },
     /// Every rank leaves this node.
     Evacuate {
-        /// The node.
         node: NodeName,
     },
     /// The same layout, with fresh processes in one world.
@@ -208,9 +189,7 @@ pub enum LayoutChange {
 /// Which stream of a rank a piece of output comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Stream {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
 }
 
@@ -218,7 +197,6 @@ pub enum Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
-    /// It answers.
     Up,
     /// It has not answered lately.
     Suspect,
@@ -231,15 +209,11 @@ pub enum NodeState {
 /// One line of `nodes`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// Its name.
     pub name: NodeName,
     /// Where its daemon listens, as `host:port`.
     pub address: String,
-    /// Its site.
     pub site: String,
-    /// Its CPUs.
     pub cpus: Vec<u32>,
-    /// Its state.
     pub state: NodeState,
     /// Its speed, relative to a fixed calibration loop; 0 when not yet measured.
     pub speed: f64,
@@ -271,17 +245,14 @@ pub struct Refusal {
 pub enum DaemonToControl {
     /// The job has a number and its processes are being started.
     JobAccepted {
-        /// Its number.
         job: JobId,
     },
     /// All ranks of the job run.
     JobStarted {
-        /// The job.
         job: JobId,
     },
     /// Whole lines of one rank (or the rest of its stream at its end).
     Output {
-        /// Whose.
         rank: Rank,
         /// Its process, by which the stream is known when ranks change.
         process: ProcessId,
@@ -289,15 +260,12 @@ pub enum DaemonToControl {
         stream: Stream,
         /// Where these bytes stand in the stream.
         offset: u64,
-        /// The bytes.
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
     /// Something about the attached job that a person should read now.
     Notice {
-        /// The job.
         job: JobId,
-        /// One line.
         text: String,
     },
     /// Answer to `Checkpoint`.
@@ -315,7 +283,6 @@ pub enum DaemonToControl {
     },
     /// The attached job has another coordinator: attach there.
     LedBy {
-        /// Its node.
         node: NodeName,
     },
     /// This daemon, which the job is attached to, lost sight of most of the cluster: another may lead the job by now. Comes again
@@ -336,21 +303,18 @@ pub enum DaemonToControl {
     Jobs(Vec<JobStatus>),
     /// Answer to `Ps`.
     Ps {
-        /// The job.
         status: JobStatus,
         /// Its ranks in order.
         ranks: Vec<RankStatus>,
     },
     /// Answer to `Look`.
     Look {
-        /// The job.
         status: JobStatus,
         /// Its ranks in order; one whose node did not answer is missing.
         ranks: Vec<RankLook>,
     },
     /// Answer to `Series`.
     Series {
-        /// The job.
         status: JobStatus,
         /// Empty where the coordinator was started again since.
         series: Box<Series>,
@@ -361,11 +325,9 @@ pub enum DaemonToControl {
     Events(Vec<Event>),
     /// Answer to `Ping`.
     Pong {
-        /// Who answers.
         node: NodeName,
         /// Round trip from the asked daemon to that node; 0 for itself.
         round_trip_us: u64,
-        /// Its version.
         version: String,
     },
     /// Answer to `Reconfigure`.

@@ -7,7 +7,6 @@ use crate::layout::Mode;
 use crate::method::Method;
 use serde::{Deserialize, Serialize};
 
-/// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Microseconds since 1970.
@@ -18,27 +17,22 @@ pub struct Event {
     pub epoch: Epoch,
     /// The node whose daemon noted it.
     pub node: NodeName,
-    /// What happened.
     pub kind: EventKind,
 }
 
-/// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EventKind {
     /// A node's daemon is part of the cluster.
     NodeUp {
-        /// The node.
         name: NodeName,
     },
     /// A node does not answer.
     NodeSuspect {
-        /// The node.
         name: NodeName,
     },
     /// A node left or is taken for dead.
     NodeGone {
-        /// The node.
         name: NodeName,
         /// Whether it left on purpose.
         on_purpose: bool,
@@ -57,16 +51,13 @@ pub enum EventKind {
     FabricChosen(FabricReport),
     /// Small messages to a node go another way from now on.
     FabricChanged {
-        /// The node.
         name: NodeName,
         /// `rdma`, `udp` or `connections`.
         by: String,
-        /// Why.
         reason: String,
     },
     /// Several nodes were told something at once.
     GroupTold {
-        /// What: `start`.
         what: String,
         /// How many nodes.
         members: u32,
@@ -79,7 +70,6 @@ pub enum EventKind {
     },
     /// A job was accepted and placed.
     JobAccepted {
-        /// Its name.
         name: String,
         /// Its ranks' nodes in rank order.
         placement: Vec<NodeName>,
@@ -91,7 +81,6 @@ pub enum EventKind {
     },
     /// The application's `MPI_Comm_spawn` was answered: its children are initialised and about to meet their parent.
     Spawned {
-        /// How many.
         children: u32,
         /// Their nodes in rank order.
         placement: Vec<NodeName>,
@@ -102,16 +91,12 @@ pub enum EventKind {
     },
     /// A process that waited for a spawn to take it ended, or could not be started; another is started after a while.
     SpareLost {
-        /// Its node.
         name: NodeName,
-        /// What happened.
         reason: String,
     },
     /// A rank's process ended.
     RankEnded {
-        /// The rank.
         rank: Rank,
-        /// Its node.
         name: NodeName,
         /// The code a shell would report.
         code: i32,
@@ -141,12 +126,10 @@ pub enum EventKind {
         name: NodeName,
         /// `shared`: through memory that both daemons have; `rdma`: written over InfiniBand or RoCE; `bulk`: over a TCP connection for bulk transfers; `link`: block by block over their link.
         way: String,
-        /// Why.
         reason: String,
     },
     /// A rank or node died and the job is started again, or ends because it cannot be.
     Crashed {
-        /// What happened.
         reason: String,
         /// The furthest iteration begun.
         reached: Iteration,
@@ -168,7 +151,6 @@ pub enum EventKind {
     GivenUp {
         /// What it was doing.
         phase: String,
-        /// Why.
         reason: String,
         /// Whether it is begun once more, as a relaunch; else the job goes on as before.
         again: bool,
@@ -188,7 +170,6 @@ pub struct Recovered {
     pub from: Iteration,
     /// Iterations that are computed a second time.
     pub rolled_back: u64,
-    /// Ranks.
     pub ranks: u32,
     /// From the report of the death until the last rank had its data.
     pub total_ms: f64,
@@ -212,7 +193,6 @@ pub struct Decision {
     pub achieved_gain_s: Option<f64>,
     /// What was considered besides, each with its predicted net gain in seconds.
     pub considered: Vec<(String, f64)>,
-    /// Why.
     pub reason: String,
 }
 
@@ -223,9 +203,7 @@ pub struct Reconfigured {
     pub plan: String,
     /// Who or what asked for it.
     pub cause: String,
-    /// Ranks before.
     pub ranks_before: u32,
-    /// Ranks after.
     pub ranks_after: u32,
     /// Ranks whose process moved: rank, from, to.
     pub moved: Vec<Moved>,
@@ -292,7 +270,6 @@ mod by_name {
 /// One rank that runs elsewhere after a reconfiguration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
-    /// The rank.
     pub rank: Rank,
     /// Where it was.
     pub from: Option<NodeName>,

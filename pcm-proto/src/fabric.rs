@@ -82,7 +82,6 @@ pub struct Ordinal {
 pub struct Told {
     /// Its ordinal; none for a message that keeps no order.
     pub ordinal: Option<Ordinal>,
-    /// The message.
     pub message: DaemonToDaemon,
 }
 
@@ -91,7 +90,6 @@ pub struct Told {
 pub struct Telling<'a> {
     /// Its ordinal; none for a message that keeps no order.
     pub ordinal: Option<Ordinal>,
-    /// The message.
     pub message: &'a DaemonToDaemon,
 }
 
@@ -100,7 +98,6 @@ pub struct Telling<'a> {
 pub enum Spoken {
     /// A message of a node's daemon.
     Said {
-        /// The node.
         from: NodeName,
         /// The message and its ordinal.
         told: Told,
@@ -122,7 +119,6 @@ pub enum SpokenError {
     Short,
     /// Its sender speaks another version of the protocol.
     Version {
-        /// Which.
         version: u16,
     },
     /// It is not the message it should be.

@@ -74,7 +74,6 @@ pub enum FrameError {
     },
     /// A kind this version does not know.
     UnknownKind {
-        /// Its number.
         kind: u8,
     },
     /// The stream ended inside a frame.

@@ -23,14 +23,12 @@ pub const PREAMBLE: [u8; 4] = *b"PCM\x01";
 pub enum Role {
     /// The daemon of a node.
     Daemon {
-        /// Its node.
         node: NodeName,
     },
     /// A user's command.
     Control,
     /// The agent of a node, on the local socket of its daemon.
     Agent {
-        /// Its node.
         node: NodeName,
     },
     /// The library inside an application, on the local socket of its daemon.

@@ -74,7 +74,6 @@ pub enum NameError {
     },
     /// A character other than a letter, a digit, `.`, `_` or `-`, or a first character that is none of the first two.
     BadCharacter {
-        /// The character.
         character: char,
     },
 }

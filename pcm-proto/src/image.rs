@@ -20,7 +20,6 @@ pub enum ImageName {
     Part {
         /// Of which checkpoint.
         id: CheckpointId,
-        /// Whose.
         rank: Rank,
     },
 }
@@ -30,18 +29,15 @@ pub enum ImageName {
 pub enum ImageMessage {
     /// Send this block; one beyond the end to hear how long the image is.
     Want {
-        /// Which block.
         block: u64,
     },
     /// A block; empty when it lies beyond the image's end.
     Block {
-        /// Which block.
         block: u64,
         /// Bytes of the whole image.
         image_bytes: u64,
         /// CRC-64/NVME of the bytes.
         checksum: u64,
-        /// The bytes.
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },

@@ -43,11 +43,9 @@ pub struct JobSpec {
     pub world: WorldShape,
     /// Program, as typed; resolved by the daemon that starts it, against `cwd` and the `PATH` in `env`.
     pub program: Vec<u8>,
-    /// Arguments.
     pub args: Vec<Vec<u8>>,
     /// Environment of the one who typed `run`.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Working directory.
     pub cwd: PathBuf,
     /// Whether ranks are bound to the CPUs of their node.
     pub bind: bool,
@@ -82,7 +80,6 @@ pub enum JobState {
     Reconfiguring,
     /// It is being ended.
     Ending,
-    /// It ended.
     Ended,
 }
 
@@ -98,9 +95,7 @@ pub struct JobEnd {
 /// One line of `jobs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatus {
-    /// Its number.
     pub job: JobId,
-    /// Its name.
     pub name: String,
     /// Where it stands.
     pub state: JobState,
@@ -127,9 +122,7 @@ pub struct JobStatus {
 /// A process that was started before a spawn asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpareStatus {
-    /// The process.
     pub process: ProcessId,
-    /// Its node.
     pub node: NodeName,
     /// Its process id; 0 while not known.
     pub pid: u32,
@@ -146,7 +139,6 @@ pub struct RankStatus {
     pub rank: Rank,
     /// The process behind it.
     pub process: ProcessId,
-    /// Its node.
     pub node: NodeName,
     /// Its process id.
     pub pid: u32,

@@ -31,7 +31,6 @@ pub const DAEMON_EXIT_FINAL: i32 = 78;
 /// A process of a job on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessKey {
-    /// Its job.
     pub job: JobId,
     /// Its number in the job.
     pub process: ProcessId,
@@ -40,7 +39,6 @@ pub struct ProcessKey {
 /// Order to start one process. The packet carries the descriptor of its shared page, which the daemon made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessSpec {
-    /// Which one.
     pub key: ProcessKey,
     /// Program file, already resolved against the search path.
     pub program: PathBuf,
@@ -50,7 +48,6 @@ pub struct ProcessSpec {
     /// The whole environment but for the descriptors' numbers, which the keeper adds.
     #[serde(with = "crate::byte_lists::pairs")]
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Working directory.
     pub cwd: PathBuf,
     /// CPUs to bind to; empty binds to nothing.
     pub cpus: Vec<u32>,
@@ -88,38 +85,31 @@ pub enum DaemonToKeeper {
     Start(ProcessSpec),
     /// Send a signal to the process and everything it started.
     Signal {
-        /// Which one.
         key: ProcessKey,
         /// The signal's number.
         signal: i32,
     },
     /// Close the process's standard input, so that it reads the end of file. The daemon closes its own end too.
     CloseStdin {
-        /// Which one.
         key: ProcessKey,
     },
     /// End every process of a job, by SIGKILL, with everything they started, and remove the shared memory they left.
     /// Also the right end of a job whose processes all returned: it finds what they started and left. Answered by
     /// `JobCleared`; asking again is harmless.
     EndJob {
-        /// The job.
         job: JobId,
     },
     /// The end of this process was heard and acted on: release what is held for it.
     Forget {
-        /// Which one.
         key: ProcessKey,
     },
     /// Hold this image, whose descriptor comes with the packet. Answered by `Parked`.
     Park {
-        /// Which one.
         key: ParkKey,
-        /// Its length.
         bytes: u64,
     },
     /// Make an image of a process that hangs, by copying its memory. Answered by `Parked` or `NotParked`.
     Salvage {
-        /// Which one.
         key: ParkKey,
         /// Address, in the process, of the table of stretches.
         table: u64,
@@ -128,21 +118,17 @@ pub enum DaemonToKeeper {
     },
     /// Drop the job's images of this attempt and of those before.
     DropParked {
-        /// The job.
         job: JobId,
         /// The last attempt whose images are dropped.
         attempt: Attempt,
     },
     /// Hold this buffer of a checkpoint, whose descriptor comes with the packet, also when its job is ended. Not answered.
     Keep {
-        /// Which one.
         key: BufferKey,
-        /// Its length.
         bytes: u64,
     },
     /// Drop these buffers.
     DropKept {
-        /// Which ones.
         keys: Vec<BufferKey>,
     },
     /// Write the log with these levels from now on, all of them; the next daemon is told them too. Not answered.
@@ -155,7 +141,6 @@ pub enum DaemonToKeeper {
 /// [`HELD_DESCRIPTORS`], standard input last and only where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldProcess {
-    /// Which one.
     pub key: ProcessKey,
     /// Its process id.
     pub pid: u32,
@@ -192,7 +177,6 @@ pub enum KeeperToDaemon {
     Started(HeldProcess),
     /// The process could not be started; nothing of it is left.
     StartRefused {
-        /// Which one.
         key: ProcessKey,
         /// The system's error number, 0 where there is none.
         errno: i32,
@@ -201,35 +185,27 @@ pub enum KeeperToDaemon {
     },
     /// The process ended. Its last output may still be in its pipes.
     Exited {
-        /// Which one.
         key: ProcessKey,
-        /// How.
         status: ExitStatus,
     },
     /// An image is held; the packet carries its descriptor.
     Parked {
-        /// Which one.
         key: ParkKey,
-        /// Its length.
         bytes: u64,
     },
     /// A buffer of a checkpoint that was held before this daemon; the packet carries its descriptor.
     Kept {
-        /// Which one.
         key: BufferKey,
-        /// Its length.
         bytes: u64,
     },
     /// An image could not be made, or cannot be held.
     NotParked {
-        /// Which one.
         key: ParkKey,
         /// What happened, for a person.
         reason: String,
     },
     /// Nothing of the job is left on this node; its processes' `Exited` came before.
     JobCleared {
-        /// The job.
         job: JobId,
         /// Processes that had to be killed.
         killed: u32,

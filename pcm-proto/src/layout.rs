@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 /// One process of a layout; its rank is its position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// The process.
     pub process: ProcessId,
     /// Where it runs.
     pub node: NodeName,
@@ -116,19 +115,15 @@ impl PlanKind {
 pub enum Seat {
     /// The present rank stays where it is.
     Stay {
-        /// Which one.
         rank: Rank,
     },
     /// The present rank goes on in a newcomer on another node; its process leaves.
     Move {
-        /// Which one.
         rank: Rank,
-        /// Where to.
         to: NodeName,
     },
     /// A rank that continues none of the present ones.
     Join {
-        /// Where.
         node: NodeName,
     },
 }
@@ -141,7 +136,6 @@ pub enum ModeWanted {
     Auto,
     /// Live or not at all.
     Live,
-    /// By relaunch.
     Relaunch,
 }
 
@@ -152,7 +146,6 @@ pub struct PlanRequest {
     pub kind: PlanKind,
     /// Who or what asks, for the event.
     pub cause: String,
-    /// How.
     pub mode: ModeWanted,
     /// The ranks wanted, in rank order.
     pub seats: Vec<Seat>,

@@ -28,7 +28,6 @@ pub struct RankLook {
     pub rank: Rank,
     /// The process behind it.
     pub process: ProcessId,
-    /// Its node.
     pub node: NodeName,
     /// How far it is.
     pub stage: Stage,
@@ -94,16 +93,13 @@ pub struct SendLook {
     pub communicator: u64,
     /// Rank it goes to.
     pub peer: i32,
-    /// Its tag.
     pub tag: i32,
-    /// Its size.
     pub bytes: Bytes,
 }
 
 /// The ranks of a communicator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommunicatorLook {
-    /// Its identity.
     pub identity: u64,
     /// Its ranks in the job.
     pub ranks: Vec<u32>,

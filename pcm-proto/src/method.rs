@@ -44,11 +44,8 @@ pub enum Completion {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Method {
-    /// Processes.
     pub management: Management,
-    /// Data.
     pub operation: Operation,
-    /// Constant data.
     pub completion: Completion,
 }
 

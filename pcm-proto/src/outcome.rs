@@ -10,31 +10,26 @@ use std::fmt;
 pub enum Failure {
     /// A newcomer could not be started.
     StartFailed {
-        /// Which one.
         process: ProcessId,
         /// The system's words.
         reason: String,
     },
     /// A process that takes part ended.
     ProcessDied {
-        /// Which one.
         process: ProcessId,
     },
     /// A rank left its loop: there will be no further iteration.
     JobEnding {
-        /// Its process.
         process: ProcessId,
     },
     /// A rank was not standing at the ceiling when it was called to the meeting.
     NotStanding {
-        /// Its process.
         process: ProcessId,
     },
     /// The processes could not be joined.
     NotJoined {
         /// The process that reports it.
         process: ProcessId,
-        /// MPI's words.
         reason: String,
     },
     /// Data did not arrive, or not as it was sent, or could not be parked.
@@ -52,7 +47,6 @@ pub enum Failure {
     DaemonRestarted,
     /// The participant still has an older attempt to settle.
     Busy {
-        /// That attempt.
         with: Attempt,
     },
     /// The participant knows another layout than the plan starts from.
@@ -69,19 +63,15 @@ pub enum Failure {
 pub enum AbortReason {
     /// A phase took longer than it may.
     Deadline {
-        /// Which one.
         phase: Phase,
     },
     /// A participant failed.
     Failed {
-        /// Its node.
         node: NodeName,
-        /// How.
         failure: Failure,
     },
     /// A participant's node is gone.
     NodeGone {
-        /// The node.
         node: NodeName,
     },
     /// Senders and receivers do not agree on what moved.
@@ -98,7 +88,6 @@ pub enum AbortReason {
     },
     /// The ranks kept outrunning the ceiling.
     NoCeiling {
-        /// Rounds tried.
         rounds: u32,
     },
     /// The coordinator's daemon was started again before it had decided.
@@ -116,7 +105,6 @@ pub enum Decision {
     Committed,
     /// The old layout stays.
     Aborted {
-        /// Why.
         reason: AbortReason,
     },
 }
@@ -126,22 +114,18 @@ pub enum Decision {
 pub enum Loss {
     /// A process that held data ended.
     ProcessDied {
-        /// Which one.
         process: ProcessId,
     },
     /// A process did not come back from MPI and its data could not be saved.
     ProcessStuck {
-        /// Which one.
         process: ProcessId,
     },
     /// A node that hosts ranks is gone.
     NodeGone {
-        /// Which one.
         node: NodeName,
     },
     /// Everything was ready to be committed when the coordinator was lost, and nobody left knows whether it was.
     Undecided {
-        /// The attempt.
         attempt: Attempt,
     },
     /// No coordinator could be found for too long.
@@ -150,7 +134,6 @@ pub enum Loss {
     RelaunchFailed {
         /// The node that failed.
         node: NodeName,
-        /// How.
         failure: Failure,
     },
     /// A committed reconfiguration did not settle in time.

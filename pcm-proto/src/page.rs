@@ -55,14 +55,11 @@ use zerocopy::FromBytes;
 pub enum PageError {
     /// More peers than [`PEERS_MAX`], or none.
     Peers {
-        /// How many.
         peers_max: usize,
     },
     /// Fewer bytes than the page needs, or bytes that are not aligned.
     Size {
-        /// Bytes given.
         given: usize,
-        /// Bytes needed.
         needed: usize,
     },
     /// The bytes do not begin with [`MAGIC`].
@@ -109,7 +106,6 @@ pub struct CallSeen {
     pub function: String,
     /// Rank in the job's communicator that it sends to or receives from.
     pub peer: Option<i32>,
-    /// Its tag.
     pub tag: Option<i32>,
     /// Bytes it was given to carry.
     pub bytes: u64,

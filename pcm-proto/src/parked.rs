@@ -24,7 +24,6 @@ pub const RUNS_MAX: usize = 2048;
 /// Names an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ParkKey {
-    /// The job.
     pub job: JobId,
     /// The relaunch it was parked for.
     pub attempt: Attempt,
@@ -81,9 +80,7 @@ impl Stretch {
 /// `count` blocks from `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockRun {
-    /// The first.
     pub first: u64,
-    /// How many.
     pub count: u64,
 }
 
@@ -115,7 +112,6 @@ pub enum RestoreAsk {
 /// What the daemon answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestoreAnswer {
-    /// To `Plan`.
     Plan {
         /// Number of old ranks.
         old_size: u32,
@@ -128,7 +124,6 @@ pub enum RestoreAnswer {
     Image {
         /// For which attempt it was parked; none of a checkpoint.
         attempt: Option<Attempt>,
-        /// The request.
         asked: Asked,
         /// Bytes of the image.
         bytes: u64,
@@ -137,7 +132,6 @@ pub enum RestoreAnswer {
     Lost {
         /// For which attempt it was asked for; none of a checkpoint.
         attempt: Option<Attempt>,
-        /// The request.
         asked: Asked,
         /// What happened, for a person.
         reason: String,

@@ -38,9 +38,7 @@ pub enum DaemonToDaemon {
     Report(Box<NodeReport>),
     /// Something about a job.
     Job {
-        /// The job.
         job: JobId,
-        /// What.
         message: Box<JobMessage>,
     },
     /// A question; the asker waits for its answer until a deadline of its own.
@@ -64,11 +62,9 @@ pub enum DaemonToDaemon {
 /// What a node is and how it is doing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeReport {
-    /// Its name.
     pub node: NodeName,
     /// Where its daemon listens, as `host:port`.
     pub address: String,
-    /// Its site.
     pub site: String,
     /// The CPUs it may use.
     pub cpus: Vec<u32>,
@@ -101,7 +97,6 @@ pub struct RankRun {
     pub node: u32,
     /// Number of the first process.
     pub first: ProcessId,
-    /// How many.
     pub count: u32,
 }
 
@@ -113,7 +108,6 @@ pub struct WorldCommand {
     /// Program, to be resolved against the working directory and the search path.
     #[serde(with = "serde_bytes")]
     pub program: Vec<u8>,
-    /// Arguments.
     pub args: Vec<Vec<u8>>,
     /// Working directory, where it is not the job's.
     pub cwd: Option<std::path::PathBuf>,
@@ -122,7 +116,6 @@ pub struct WorldCommand {
 /// A set of processes that are started together and share an `MPI_COMM_WORLD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorldStart {
-    /// The world.
     pub world: WorldId,
     /// Its nodes; barriers travel along the tree over them, rooted at the first.
     pub nodes: Vec<NodeName>,
@@ -150,7 +143,6 @@ pub struct StartOrder {
     pub coordinator: NodeName,
     /// Nodes the order goes to, the coordinator first: entry `i` passes it on to the entries `4 i + 1 … 4 i + 4`.
     pub tree: Vec<NodeName>,
-    /// The job.
     pub spec: Box<JobSpec>,
     /// The epoch whose layout the new processes belong to.
     pub epoch: Epoch,
@@ -181,9 +173,7 @@ pub enum MpiStage {
 /// The end of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessEnd {
-    /// Which.
     pub process: ProcessId,
-    /// How.
     pub status: ExitStatus,
     /// In which stage.
     pub stage: MpiStage,
@@ -211,19 +201,15 @@ pub struct SpawnAsk {
 pub enum NameRequest {
     /// Make a port known under a name.
     Publish {
-        /// The name.
         service: String,
-        /// The port.
         port: String,
     },
     /// Withdraw a name.
     Unpublish {
-        /// The name.
         service: String,
     },
     /// Find the port of a name.
     Lookup {
-        /// The name.
         service: String,
     },
 }
@@ -242,21 +228,18 @@ pub enum JobMessage {
     },
     /// Node to coordinator: newcomers of a reconfiguration run; they are no part of the job's layout yet.
     NewcomersStarted {
-        /// Their world.
         world: WorldId,
         /// Processes with their process ids.
         processes: Vec<(ProcessId, u32)>,
     },
     /// Node to coordinator: the job cannot go on, as the holder of its lease found.
     Lost {
-        /// Why.
         reason: String,
     },
     /// Node to coordinator: a process could not be started.
     StartRefused {
         /// The order's number.
         order: u32,
-        /// Which process.
         process: ProcessId,
         /// A code of [`crate::refusal`].
         code: String,
@@ -267,7 +250,6 @@ pub enum JobMessage {
     Exited(Vec<ProcessEnd>),
     /// Node to coordinator: a process called `MPI_Abort`.
     Aborted {
-        /// Which.
         process: ProcessId,
         /// With which code.
         code: i32,
@@ -276,12 +258,10 @@ pub enum JobMessage {
     },
     /// Coordinator to node: send a signal to all processes of the job there.
     Signal {
-        /// Its number.
         signal: i32,
     },
     /// Coordinator to node: end these processes of a job that goes on.
     EndProcesses {
-        /// Which.
         processes: Vec<ProcessId>,
         /// Time between SIGTERM and SIGKILL.
         grace_ms: u32,
@@ -299,7 +279,6 @@ pub enum JobMessage {
     Close,
     /// Node to its parent in a world's tree: all ranks of the world below are in its present barrier.
     Barrier {
-        /// The world.
         world: WorldId,
         /// Counts the world's barriers from 0.
         generation: u64,
@@ -308,14 +287,11 @@ pub enum JobMessage {
     },
     /// Node to its parent in a world's tree: no rank of the world below will be in a barrier again.
     BarrierGone {
-        /// The world.
         world: WorldId,
     },
     /// Node to its children in a world's tree: the barrier is complete.
     BarrierDone {
-        /// The world.
         world: WorldId,
-        /// Its number.
         generation: u64,
         /// Keys put by all since the barrier before.
         puts: BTreeMap<String, String>,
@@ -329,12 +305,10 @@ pub enum JobMessage {
     },
     /// Node to coordinator: the processes of this spare world are initialised and wait for a parent.
     SpareReady {
-        /// The world.
         world: WorldId,
     },
     /// Coordinator to node: a spawn takes this spare world. Answered by `SpawnReady`.
     Adopt {
-        /// The world.
         world: WorldId,
         /// Keys that the spawn brings.
         values: Vec<(String, String)>,
@@ -350,7 +324,6 @@ pub enum JobMessage {
     },
     /// Node to coordinator: a process publishes, withdraws or looks up a name of the job.
     Name {
-        /// Which process.
         process: ProcessId,
         /// What it wants.
         request: NameRequest,
@@ -368,9 +341,7 @@ pub enum JobMessage {
     Output(OutputPiece),
     /// Coordinator to node: so much of a stream reached its reader; with `bytes` the sum since its beginning.
     OutputTaken {
-        /// Whose.
         process: ProcessId,
-        /// Which stream.
         stream: Stream,
         /// All bytes taken so far.
         bytes: u64,
@@ -382,7 +353,6 @@ pub enum JobMessage {
     Stdin {
         /// Where these bytes stand in the stream.
         offset: u64,
-        /// The bytes.
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
@@ -398,7 +368,6 @@ pub enum JobMessage {
     Reconfiguration(Box<ReconfigurationMessage>),
     /// A node that needs an image to one that has it, or the other way round.
     Image {
-        /// Which image.
         name: ImageName,
         /// What is said of it.
         message: ImageMessage,
@@ -429,16 +398,13 @@ pub enum JobMessage {
 /// Whole lines of one stream of a process, or the rest of the stream at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputPiece {
-    /// Whose.
     pub process: ProcessId,
-    /// Which stream.
     pub stream: Stream,
     /// Where these bytes stand in the stream.
     pub offset: u64,
     /// The earliest place from which the node could send this stream again; what lies before and was not taken is
     /// lost with a daemon that was killed.
     pub available_from: u64,
-    /// The bytes.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }
@@ -456,17 +422,14 @@ pub enum Question {
     Jobs,
     /// What the pages of the job's ranks on this node show.
     Ranks {
-        /// The job.
         job: JobId,
     },
     /// What the job's ranks on this node do with their mates.
     Look {
-        /// The job.
         job: JobId,
     },
     /// What the job's ranks on this node recorded of their calls; see [`ControlToDaemon::Trace`].
     Trace {
-        /// The job.
         job: JobId,
         /// Where to go on, by process.
         after: Vec<(ProcessId, u64)>,
@@ -493,26 +456,17 @@ pub enum Question {
 /// What a daemon answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
-    /// To `Ping`.
     Pong {
         /// The version of the answering daemon.
         version: String,
     },
-    /// To `Report`.
     Report(Box<NodeReport>),
-    /// To `JobNumber`.
     JobNumber(JobId),
-    /// To `Jobs`.
     Jobs(Vec<JobStatus>),
-    /// To `Ranks`.
     Ranks(Vec<RankStatus>),
-    /// To `Look`.
     Look(Vec<RankLook>),
-    /// To `Trace`.
     Trace(Vec<TraceChunk>),
-    /// To `Events`.
     Events(Vec<Event>),
-    /// To `Control`.
     Control(Box<DaemonToControl>),
     /// To `EndJobs` and `Quit`.
     Done,

@@ -109,7 +109,6 @@ impl Tally {
 /// Where a world of processes waits to be joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorldPort {
-    /// The world.
     pub world: WorldId,
     /// What MPI_Open_port gave it.
     pub port: String,
@@ -120,7 +119,6 @@ pub struct WorldPort {
 pub enum Order {
     /// Start the newcomers of this node and answer when all are initialised.
     Prepare {
-        /// What for.
         plan: Box<Plan>,
         /// The attempt that made the plan's old layout, for those who have not seen it; `None` at the job's start.
         made_by: Option<Attempt>,
@@ -131,17 +129,14 @@ pub enum Order {
     SetCeiling {
         /// Grows with each new ceiling.
         round: u32,
-        /// The ceiling.
         ceiling: Iteration,
     },
     /// The ceiling is final: answer when every rank stands there.
     Stop {
-        /// The ceiling.
         ceiling: Iteration,
     },
     /// Everybody stands there: join and move the data, or in a relaunch, park it.
     Meet {
-        /// The ceiling.
         ceiling: Iteration,
         /// Where the worlds wait.
         ports: Vec<WorldPort>,
@@ -166,7 +161,6 @@ pub enum Answer {
     },
     /// The ceiling is set.
     CeilingSet {
-        /// Which round.
         round: u32,
         /// The most iterations any rank here has announced as started; the ceiling holds if this is not above it.
         started: Iteration,
@@ -189,7 +183,6 @@ pub enum Answer {
     },
     /// This participant cannot agree to the attempt any more.
     Failed {
-        /// Why.
         failure: Failure,
     },
     /// Relaunch: every old process here has ended.
@@ -224,7 +217,6 @@ pub enum LeaseMessage {
         /// The candidate's reign.
         reign: Reign,
     },
-    /// Promised.
     Promise {
         /// The reign promised.
         reign: Reign,
@@ -233,37 +225,31 @@ pub enum LeaseMessage {
     },
     /// A higher reign is known: stop coordinating.
     Stale {
-        /// That reign.
         reign: Reign,
         /// Its candidate or holder.
         holder: NodeName,
     },
     /// A newer layout was committed than the one you speak of.
     Newer {
-        /// That layout.
         layout: Box<Layout>,
         /// The attempt that made it.
         made_by: Attempt,
         /// The reign known in it.
         reign: Reign,
-        /// Its holder.
         holder: NodeName,
     },
     /// The sender holds the lease.
     Held {
-        /// Its reign.
         reign: Reign,
     },
     /// Answer to `Held`: the sender goes by it.
     Obeyed {
-        /// The reign.
         reign: Reign,
     },
     /// The sender knows nothing of the job although it should: its machine was started anew.
     Forgot,
     /// The sender holds the lease but is no voter of the layout any more: take it over.
     Offer {
-        /// Its reign.
         reign: Reign,
     },
 }
@@ -275,21 +261,18 @@ pub enum ReconfigurationMessage {
     Order {
         /// Under which lease it is given.
         reign: Reign,
-        /// Which attempt.
         attempt: Attempt,
         /// What to do.
         order: Order,
     },
     /// Participant to coordinator.
     Answer {
-        /// Which attempt.
         attempt: Attempt,
         /// What was done.
         answer: Answer,
     },
     /// A fact, from anyone who knows it.
     Decided {
-        /// Which attempt.
         attempt: Attempt,
         /// What became of it.
         decision: Decision,
@@ -298,14 +281,12 @@ pub enum ReconfigurationMessage {
     },
     /// From a participant that has agreed and heard nothing since: what became of it?
     AskDecision {
-        /// Which attempt.
         attempt: Attempt,
     },
     /// The job is lost: end every process. Answered by `Buried`.
     Bury {
         /// Under which lease it is ordered.
         reign: Reign,
-        /// Why.
         loss: Loss,
     },
     /// Every process of the job here has ended.
@@ -314,7 +295,6 @@ pub enum ReconfigurationMessage {
     Lost {
         /// The layout it happened in.
         epoch: Epoch,
-        /// What.
         loss: Loss,
     },
     /// About the lease.
@@ -324,7 +304,6 @@ pub enum ReconfigurationMessage {
 /// A world as a rank needs to know it at the meeting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeetingWorld {
-    /// The world.
     pub world: WorldId,
     /// Its number of processes, all newcomers.
     pub size: u32,
@@ -357,18 +336,15 @@ pub struct MeetOrder {
 pub enum ReconfigurationOrder {
     /// Join and move.
     Meet {
-        /// Which attempt.
         attempt: Attempt,
         /// Only a rank that stands exactly there may enter.
         ceiling: Iteration,
-        /// With whom.
         meeting: Box<MeetOrder>,
         /// How long to wait for the decision once done.
         patience_us: u64,
     },
     /// Hand the data to the daemon.
     Park {
-        /// Which attempt.
         attempt: Attempt,
         /// Only a rank that stands exactly there may do so.
         ceiling: Iteration,
@@ -379,7 +355,6 @@ pub enum ReconfigurationOrder {
     },
     /// This is planned: constant data may travel now, and memory for what will come be made, while the rank iterates on.
     Ahead {
-        /// Which attempt.
         attempt: Attempt,
         /// The meeting to come, without ports.
         meeting: Box<MeetOrder>,
@@ -388,7 +363,6 @@ pub enum ReconfigurationOrder {
     Repeat,
     /// What became of the attempt.
     Decided {
-        /// Which attempt.
         attempt: Attempt,
         /// Whether it was committed.
         committed: bool,
@@ -407,24 +381,19 @@ pub enum ReconfigurationReport {
     },
     /// The rank has the constant data and the memory it needs, or does without until the meeting; its own data can be had.
     Ahead {
-        /// Which attempt.
         attempt: Attempt,
     },
     /// The rank waits at the ceiling and has not started this iteration.
     AtCeiling {
-        /// The iteration.
         iteration: Iteration,
         /// The port the communicator's rank 0 opened; empty otherwise.
         port: String,
     },
-    /// Joined.
     Met {
-        /// Which attempt.
         attempt: Attempt,
     },
     /// Its data has moved or is parked; the rank does nothing more until it hears the decision.
     Moved {
-        /// Which attempt.
         attempt: Attempt,
         /// What left it.
         sent: Tally,
@@ -433,7 +402,6 @@ pub enum ReconfigurationReport {
     },
     /// It cannot take part; it stands at the ceiling again, or ends if it is a newcomer.
     Failed {
-        /// Which attempt.
         attempt: Attempt,
         /// Whether joining (else moving) failed.
         joining: bool,
@@ -442,12 +410,10 @@ pub enum ReconfigurationReport {
     },
     /// It was not standing where the order said, or refuses an attempt it has left.
     NotStanding {
-        /// Which attempt.
         attempt: Attempt,
     },
     /// It has carried out the decision: runs on, or stands at the ceiling again.
     Settled {
-        /// Which attempt.
         attempt: Attempt,
         /// How long its application code has been held so far, in microseconds.
         held_us: u64,

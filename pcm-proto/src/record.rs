@@ -24,7 +24,6 @@ pub const JOB: u64 = 1;
 /// Collectives kept: a rank that is not synchronised with its mates (a root that broadcasts) runs ahead of them until
 /// MPI's own buffers are full, which is sooner as a rule.
 pub const COLLECTIVES_MAX: usize = 64;
-/// Messages kept.
 pub const SENDS_MAX: usize = 32;
 /// Communicators kept; a program with more of them is explained by those it made last.
 pub const COMMUNICATORS_MAX: usize = 16;
@@ -97,9 +96,7 @@ pub struct SendSeen {
     pub communicator: u64,
     /// Rank in the job it goes to.
     pub peer: i32,
-    /// Its tag.
     pub tag: i32,
-    /// Its size.
     pub bytes: u64,
 }
 

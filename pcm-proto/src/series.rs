@@ -23,13 +23,9 @@ pub struct Sample {
 /// What one rank has sent to another in the present layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// The sender.
     pub from: u32,
-    /// The receiver.
     pub to: u32,
-    /// Messages.
     pub messages: u64,
-    /// Bytes.
     pub bytes: u64,
 }
 

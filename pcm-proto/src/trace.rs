@@ -68,7 +68,6 @@ pub struct Entry {
 /// What was read of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// Oldest first.
     pub entries: Vec<Entry>,
     /// Where to go on.
     pub next: u64,
@@ -180,11 +179,9 @@ impl TraceEntry {
 /// What one process recorded since it was asked last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceChunk {
-    /// The process.
     pub process: ProcessId,
     /// Its rank now.
     pub rank: Rank,
-    /// Its node.
     pub node: NodeName,
     /// Where to go on.
     pub next: u64,
@@ -196,7 +193,6 @@ pub struct TraceChunk {
     pub epoch_offset_ns: i64,
     /// Names of the functions among the entries, without `MPI_`.
     pub names: Vec<(u16, String)>,
-    /// Oldest first.
     pub entries: Vec<TraceEntry>,
 }
 

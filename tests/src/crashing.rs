@@ -28,7 +28,6 @@ const RUN: &[&str] = &["run", "-n", "4", "--name", JOB];
 /// What is said when lines come again.
 const PRINTED_AGAIN: &str = "printed again";
 
-/// The program.
 pub const PROGRAM: &str = "heat2d-c";
 
 /// A job, the only one of that name that runs.
@@ -85,7 +84,6 @@ impl<'a> Crashing<'a> {
         }
     }
 
-    /// Its number.
     pub fn number(&self) -> u64 {
         self.number
     }

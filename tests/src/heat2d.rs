@@ -3,11 +3,8 @@
 /// A plate and for how long it is computed.
 #[derive(Debug, Clone, Copy)]
 pub struct Plate {
-    /// Its rows.
     pub rows: usize,
-    /// Its columns.
     pub cols: usize,
-    /// Iterations.
     pub iterations: u64,
     /// Pause of each rank in each iteration.
     pub sleep_us: u32,

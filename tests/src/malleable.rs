@@ -22,9 +22,7 @@ const END_LIMIT: Duration = Duration::from_secs(240);
 /// One rank, as `pcmctl ps` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankSeen {
-    /// Its node.
     pub node: String,
-    /// Its process.
     pub pid: u32,
     /// Iterations it has started.
     pub iteration: u64,

@@ -32,7 +32,6 @@ fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
 }
 
-/// The cluster.
 pub struct OwnShare {
     /// As any other.
     pub cluster: Cluster,

@@ -22,7 +22,6 @@ use std::{
 pub(crate) enum Suite {
     /// Tests beside the code of every crate.
     Unit,
-    /// Seeded simulation.
     Sim,
     /// Real daemons, real MPI, real processes.
     System,

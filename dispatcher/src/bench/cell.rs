@@ -72,7 +72,6 @@ pub(super) struct Cell {
     runs: Vec<Vec<Run>>,
 }
 
-/// One change.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) values: Values,

@@ -36,7 +36,6 @@ pub(super) fn student_beyond(t: f64, freedom: f64) -> f64 {
     beta_share(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// Lanczos' approximation.
 fn gamma_ln(x: f64) -> f64 {
     const COEFFICIENTS: [f64; 8] = [
         676.520_368_121_885_1,

@@ -6,7 +6,6 @@ use crate::steer::{DONE_WITHIN, Order, outcome_words};
 use pcm_proto::ids::{JobId, NodeName, Rank};
 use serde::{Deserialize, Serialize};
 
-/// One order.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "act", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Act {

@@ -13,7 +13,6 @@ pub(super) struct Seen {
     pub(super) jobs: Vec<JobSeen>,
 }
 
-/// One job.
 pub(super) struct JobSeen {
     pub(super) status: JobStatus,
     pub(super) ranks: Vec<RankStatus>,

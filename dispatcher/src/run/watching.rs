@@ -15,7 +15,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// What is to be told.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
-    /// Iterations.
     pub(crate) iterations: bool,
     /// How much of a checkpoint of so many bytes was taken in.
     pub(crate) restoring: Option<u64>,

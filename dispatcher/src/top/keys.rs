@@ -15,7 +15,6 @@ const PAGE: isize = 10;
 pub(super) enum Outcome {
     /// Nothing but what is shown.
     Shown,
-    /// The end.
     Quit,
     /// This is to be done.
     Do(Order),

@@ -12,7 +12,6 @@ Example:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The shell
     shell: Shell,
 }
 

@@ -21,7 +21,6 @@ const MARGIN: Duration = Duration::from_secs(5);
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The node
     node: String,
     /// Seconds until it must be empty
     #[arg(long, value_name = "S", default_value_t = DEADLINE_DEFAULT_S)]

@@ -16,7 +16,6 @@ Example:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The nodes
     #[arg(required = true, value_name = "HOST")]
     hosts: Vec<String>,
     /// Print one JSON document: a list of the nodes that came up

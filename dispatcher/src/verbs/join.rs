@@ -32,7 +32,6 @@ pub(crate) struct Args {
     /// Where its daemon listens [default: this machine's loopback]
     #[arg(long, value_name = "HOST")]
     address: Option<String>,
-    /// Its site
     #[arg(long, value_name = "SITE", default_value = hostfile::SITE_DEFAULT)]
     site: String,
     /// Print one JSON document: the node

@@ -15,7 +15,6 @@ Example:
 pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
-    /// The rank
     #[arg(long, value_name = "R")]
     rank: u32,
     /// Where it goes

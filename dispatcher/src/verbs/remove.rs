@@ -18,7 +18,6 @@ const RECORD_LOCK_MAX: Duration = Duration::from_secs(5);
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The node
     node: String,
     /// Print one JSON document
     #[arg(long)]

@@ -22,7 +22,6 @@ Example:
 pub(crate) struct Args {
     /// The job, by number or name; it may have ended within the last hour
     job: String,
-    /// The file
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Write what the report is made of, too, as JSON; 'pcmctl dashboard --recording' shows it
@@ -69,7 +68,6 @@ impl Told {
         std::fs::write(path, text).map_err(|error| Failure::file("write", path, &error))
     }
 
-    /// Its job.
     pub(crate) fn job(&self) -> JobId {
         self.status.job
     }

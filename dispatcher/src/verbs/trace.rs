@@ -20,7 +20,6 @@ Example:
 pub(crate) struct Args {
     /// The job, by number or name
     job: String,
-    /// The file
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// How long to record at most

@@ -19,7 +19,6 @@ const MPI_FACTOR_MAX: f64 = 4.0;
 /// A view with what predicting needs of the tuning.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'a> {
-    /// The view.
     pub view: &'a View,
     links: &'a LinkTuning,
     mpi_growth: f64,

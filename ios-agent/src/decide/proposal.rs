@@ -11,7 +11,6 @@ pub enum Change {
     Migrate(Vec<(usize, usize)>),
     /// Newcomers, one for each node named.
     Expand(Vec<usize>),
-    /// Ranks leave.
     Leave(Vec<usize>),
     /// Ranks go on elsewhere, or all stay, and get these shares of the data.
     Arrange(Vec<(usize, usize)>, Vec<f64>),
@@ -20,11 +19,8 @@ pub enum Change {
 /// The kinds of change, for what is learned about each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// See [`Change::Migrate`].
     Migrate,
-    /// See [`Change::Expand`].
     Expand,
-    /// See [`Change::Leave`].
     Leave,
     /// A [`Change::Arrange`] in which all stay.
     Weights,
@@ -42,7 +38,6 @@ pub struct Direction {
 /// A change that somebody thinks well of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
-    /// The change.
     pub change: Change,
     /// Time of an iteration after it, as predicted.
     pub then_ms: f64,
@@ -59,7 +54,6 @@ pub struct Proposal {
 /// A proposal with its price.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Priced {
-    /// The proposal.
     pub proposal: Proposal,
     /// Time of an iteration now.
     pub now_ms: f64,
@@ -70,7 +64,6 @@ pub struct Priced {
 }
 
 impl Change {
-    /// Its kind.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Migrate(_) => Kind::Migrate,
@@ -117,7 +110,6 @@ impl Change {
         arrivals
     }
 
-    /// In words.
     pub fn words(&self, view: &View) -> String {
         let name = |node: &usize| view.nodes[*node].name.as_str().to_owned();
         match self {

@@ -173,11 +173,8 @@ impl Default for SizeTuning {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RsmTuning {
-    /// Processor.
     pub cpu: f64,
-    /// Memory.
     pub memory: f64,
-    /// Network.
     pub network: f64,
 }
 
@@ -191,7 +188,6 @@ impl Default for RsmTuning {
     }
 }
 
-/// Distance.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NtsTuning {
@@ -205,7 +201,6 @@ impl Default for NtsTuning {
     }
 }
 
-/// Stealing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StealTuning {
@@ -217,7 +212,6 @@ pub struct StealTuning {
     pub hops: u8,
     /// Pause after a request that brought nothing; doubled each time.
     pub pause_s: f64,
-    /// Longest pause.
     pub pause_max_s: f64,
     /// A thief that asked is remembered for so long.
     pub remember_s: f64,
@@ -255,7 +249,6 @@ pub enum TuningError {
     },
     /// A number makes no sense.
     Range {
-        /// Its name.
         name: &'static str,
         /// What it must be.
         must: &'static str,

@@ -23,13 +23,10 @@ pub struct RankView {
 /// A node the job uses or could use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeView {
-    /// Its name.
     pub name: NodeName,
-    /// Its site.
     pub site: String,
     /// Nodes with the same number share memory.
     pub host: u64,
-    /// Its CPUs.
     pub cpus: Vec<u32>,
     /// Speed of one of them.
     pub speed: f64,

@@ -7,7 +7,6 @@ use crate::decide::proposal::Proposal;
 use crate::decide::tuning::Tuning;
 use crate::decide::view::View;
 
-/// Predicted seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost;
 

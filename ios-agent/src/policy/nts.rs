@@ -9,7 +9,6 @@ use crate::decide::tuning::Tuning;
 use crate::decide::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Distance first.
 #[derive(Clone, Copy, Debug)]
 pub struct Nts;
 

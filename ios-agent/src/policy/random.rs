@@ -8,7 +8,6 @@ use crate::decide::proposal::Proposal;
 use crate::decide::tuning::Tuning;
 use crate::decide::view::View;
 
-/// Chance.
 #[derive(Clone, Copy, Debug)]
 pub struct Random;
 

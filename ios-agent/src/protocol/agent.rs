@@ -26,7 +26,6 @@ const HOPS_MAX: u8 = 16;
 /// Messages to itself in one go; more would be a loop.
 const OWN_MESSAGES_MAX: usize = 1000;
 
-/// An agent.
 #[derive(Clone, Debug)]
 pub struct Agent {
     own: Resources,

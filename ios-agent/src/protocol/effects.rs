@@ -10,22 +10,17 @@ use pcm_proto::ids::{Epoch, JobId, NodeName};
 pub enum Effect {
     /// Tell the agent of another node; never this one.
     Tell {
-        /// Which.
         to: NodeName,
-        /// What.
         message: AgentToAgent,
     },
     /// Hand a change over to the job's coordinator, the daemon of this node.
     Propose {
         /// Number of the proposal.
         number: u64,
-        /// The job.
         job: JobId,
         /// The layout it was thought of for.
         epoch: Epoch,
-        /// The change.
         change: LayoutChange,
-        /// Why.
         cause: String,
     },
     /// Note a decision.
@@ -42,7 +37,6 @@ pub enum Effect {
 pub struct Outbox {
     /// Messages by receiver.
     pub messages: Vec<(NodeName, AgentToAgent)>,
-    /// Everything else.
     pub effects: Vec<Effect>,
 }
 

@@ -62,7 +62,6 @@ impl Known {
         self.thieves.values().map(|(_, thief)| thief)
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.thieves.len()
     }

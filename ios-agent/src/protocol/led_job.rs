@@ -82,7 +82,6 @@ pub struct LedJob {
 
 /// What a job needs of the agent around it.
 pub struct Around<'a> {
-    /// The time.
     pub now: Moment,
     /// The agent's own node.
     pub own: &'a NodeName,
@@ -90,9 +89,7 @@ pub struct Around<'a> {
     pub known: &'a mut Known,
     /// Nodes that may be asked.
     pub near: &'a [Neighbour],
-    /// Numbers.
     pub tuning: &'a Tuning,
-    /// Chance.
     pub draw: &'a mut Draw,
     /// Counts offers and proposals.
     pub count: &'a mut u64,

@@ -38,11 +38,9 @@ struct Offered {
 /// What an offer says.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// The job.
     pub job: JobId,
     /// Ranks it would bring.
     pub ranks: u32,
-    /// Why.
     pub need: Need,
     /// How far the job has grown.
     pub size_permille: u32,
@@ -247,7 +245,6 @@ pub struct Room<'a> {
     pub own_jobs: &'a BTreeMap<JobId, u32>,
     /// The job that is offered.
     pub job: JobId,
-    /// Limits.
     pub tuning: &'a StealTuning,
 }
 

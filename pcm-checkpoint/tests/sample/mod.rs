@@ -24,7 +24,6 @@ pub fn dealt() -> ArraySpec {
     ArraySpec::new(4, [AxisSpec::cyclic(23, 2)])
 }
 
-/// A ring.
 pub fn ring() -> ArraySpec {
     ArraySpec::new(2, [AxisSpec::block(11).with_halo(2).periodic()])
 }

@@ -25,7 +25,6 @@ pub const CHECKPOINTS_MAX: usize = 64;
 pub struct Keep {
     /// In memory. One: with the one being made, each rank's data is there twice.
     pub memory: usize,
-    /// In files.
     pub files: usize,
 }
 
@@ -44,7 +43,6 @@ pub enum Effect {
     Announce(Stamp),
     /// A checkpoint that was announced has lost a part, and no newer one replaces it.
     Lost {
-        /// Which one.
         stamp: Stamp,
         /// A part without a copy.
         missing: Rank,
@@ -55,9 +53,7 @@ pub enum Effect {
     Drop {
         /// Of which checkpoint.
         id: CheckpointId,
-        /// Whose part.
         rank: Rank,
-        /// Which copy.
         place: Place,
     },
 }
@@ -74,14 +70,12 @@ pub enum PartRefused {
     },
     /// The checkpoint has no such rank.
     NoSuchRank {
-        /// The rank.
         rank: Rank,
         /// The number of ranks.
         ranks: u32,
     },
     /// A newer checkpoint is complete: this one will not be.
     Superseded {
-        /// That one.
         by: CheckpointId,
     },
     /// Its bytes differ from those of the other copies: one of them is damaged, and the first counts.
@@ -96,7 +90,6 @@ pub enum PartRefused {
 /// A checkpoint that can be restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restorable {
-    /// Which one.
     pub stamp: Stamp,
     /// Bytes of all parts.
     pub bytes: Bytes,

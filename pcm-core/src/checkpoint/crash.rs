@@ -15,7 +15,6 @@ pub struct PolicyLimits {
     pub same_iteration_max: u32,
     /// Wait before the second start in a row without progress; doubles with each.
     pub back_off: Duration,
-    /// Longest wait.
     pub back_off_max: Duration,
 }
 
@@ -52,14 +51,11 @@ pub struct Crash {
     pub checkpoint: Option<Iteration>,
 }
 
-/// What follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Start again from this iteration, not before the moment.
     Restart {
-        /// When.
         not_before: Moment,
-        /// From where.
         from: Iteration,
         /// The number of this restart, from 1.
         restart: u32,
@@ -70,14 +66,11 @@ pub enum Verdict {
     NoCheckpoint,
     /// The job ends: it has been started again as often as it may.
     TooManyRestarts {
-        /// The limit.
         restarts_max: u32,
     },
     /// The job ends: the program crashes in the same place each time.
     SameIteration {
-        /// Where.
         iteration: Iteration,
-        /// How often.
         times: u32,
     },
 }

@@ -12,7 +12,6 @@ pub enum Place {
     Own(NodeName),
     /// Memory of another node.
     Partner(NodeName),
-    /// A file.
     File,
 }
 

@@ -36,9 +36,7 @@ const FILED_MAX: usize = 3;
 pub struct Part {
     /// Of which checkpoint.
     pub stamp: Stamp,
-    /// Whose.
     pub rank: Rank,
-    /// Its process.
     pub process: ProcessId,
     /// Whether it was copied from another node.
     pub is_copy: bool,
@@ -53,7 +51,6 @@ pub struct Part {
 pub struct Filed {
     /// The iteration it begins with.
     pub iteration: Iteration,
-    /// Its directory.
     pub directory: Vec<u8>,
 }
 
@@ -62,7 +59,6 @@ pub struct Filed {
 pub enum LeadEffect {
     /// A checkpoint is complete for the first time.
     Complete {
-        /// Which one.
         stamp: Stamp,
         /// Bytes of all parts.
         bytes: Bytes,
@@ -73,13 +69,10 @@ pub enum LeadEffect {
     Newest(Option<Iteration>),
     /// Have a node hold a copy.
     Copy {
-        /// The node.
         to: NodeName,
         /// Of which checkpoint.
         stamp: Stamp,
-        /// Whose part.
         rank: Rank,
-        /// Its process.
         process: ProcessId,
         /// Where it is.
         from: NodeName,
@@ -90,11 +83,9 @@ pub enum LeadEffect {
     GivenUp(CheckpointId),
     /// Tell a node that nobody will ask for its copy.
     Drop {
-        /// The node.
         node: NodeName,
         /// Of which checkpoint.
         id: CheckpointId,
-        /// Whose part.
         rank: Rank,
     },
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 pub enum When {
     /// Only when somebody asks.
     OnDemand,
-    /// This often.
     Every(Duration),
     /// As often as pays.
     Auto,

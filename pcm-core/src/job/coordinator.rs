@@ -29,21 +29,18 @@ pub const RESEND_US: u64 = 1_000_000;
 pub enum Input {
     /// A node said something about the job.
     Said {
-        /// The node.
         node: NodeName,
         /// What it said.
         message: JobMessage,
     },
     /// A node is taken for dead.
     NodeGone {
-        /// The node.
         node: NodeName,
     },
     /// The job must end.
     End {
         /// The code it ends with.
         code: i32,
-        /// Why.
         reason: String,
     },
     /// The world an application asked for was placed, or could not be.
@@ -57,7 +54,6 @@ pub enum Input {
     },
     /// A reconfiguration may bring ranks to this node: tell it of the job.
     Enlist {
-        /// The node.
         node: NodeName,
     },
     /// A reconfiguration was committed.
@@ -72,7 +68,6 @@ pub enum Input {
     },
     /// Whether this coordinator may be cut off, so that another may lead the job.
     Doubt {
-        /// Whether.
         is_in_doubt: bool,
     },
     /// What [`Effect::Restart`] asks for, or why it cannot be had now.
@@ -93,9 +88,7 @@ pub enum Input {
 pub enum Effect {
     /// Send a message to a node, which may be the own one.
     Send {
-        /// The node.
         node: NodeName,
-        /// The message.
         message: JobMessage,
     },
     /// Note that something happened.
@@ -119,7 +112,6 @@ pub enum Effect {
     },
     /// The job has ended; send [`JobMessage::Close`] to these nodes once its output is delivered.
     Ended {
-        /// How.
         end: JobEnd,
         /// Its nodes that still answer.
         nodes: Vec<NodeName>,
@@ -131,12 +123,10 @@ pub enum Effect {
 pub enum ProcessState {
     /// Ordered; its node has not confirmed it.
     Ordered,
-    /// It runs.
     Running {
         /// Its process id.
         pid: u32,
     },
-    /// It ended.
     Ended(ProcessEnd),
     /// It was never there: its node refused to start it.
     Refused,
@@ -160,7 +150,6 @@ pub enum Role {
 /// One process of the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its node.
     pub node: NodeName,
     /// The world it started in.
     pub world: WorldId,
@@ -206,7 +195,6 @@ pub(super) enum Phase {
     Recovering(Recovering),
     /// It is being ended.
     Ending(Ending),
-    /// It ended.
     Ended(JobEnd),
 }
 

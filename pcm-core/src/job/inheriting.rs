@@ -26,7 +26,6 @@ pub struct Gist {
 }
 
 impl Coordinator {
-    /// See [`Gist`].
     pub fn gist(&self) -> Gist {
         Gist {
             epoch: self.epoch,

@@ -20,69 +20,55 @@ const EARLY_MAX: usize = 4096;
 pub enum Input {
     /// The coordinator or another node of the job said something.
     Said {
-        /// Who.
         node: NodeName,
-        /// What.
         message: JobMessage,
     },
     /// A reconfiguration starts a world; this node has some of its processes.
     StartWorld {
-        /// The world.
         start: WorldStart,
         /// Its processes with their ranks in the planned layout.
         places: Vec<(ProcessId, Rank)>,
         /// The planned layout's epoch.
         epoch: Epoch,
-        /// Its size.
         size: u32,
         /// Whether the processes take parked data and run, or wait to be called to a meeting.
         is_restored: bool,
     },
     /// These processes were told to leave, so their end is no failure.
     Leaving {
-        /// Which.
         processes: Vec<ProcessId>,
     },
     /// A process runs.
     Started {
-        /// Which.
         process: ProcessId,
         /// Its process id.
         pid: u32,
     },
     /// A process could not be started.
     Refused {
-        /// Which.
         process: ProcessId,
         /// A code of [`pcm_proto::refusal`].
         code: String,
-        /// Why.
         reason: String,
     },
     /// A process ended.
     Exited {
-        /// Which.
         process: ProcessId,
-        /// How.
         status: ExitStatus,
     },
     /// Nothing of the job is left in this node's process table.
     JobCleared,
     /// A process asks its process manager for something.
     Pmi {
-        /// Which.
         process: ProcessId,
-        /// What.
         request: Request,
     },
     /// The last answer to a process was sent.
     Answered {
-        /// Which.
         process: ProcessId,
     },
     /// A process called `MPI_Abort` (as the library tells it, PMI may follow).
     Aborting {
-        /// Which.
         process: ProcessId,
         /// With which code.
         code: i32,
@@ -100,19 +86,15 @@ pub enum Input {
 pub enum Effect {
     /// Send a message to a node, which may be the own one.
     Send {
-        /// The node.
         node: NodeName,
-        /// The message.
         message: JobMessage,
     },
     /// Start a process, and answer with [`Input::Started`] or [`Input::Refused`].
     Start {
-        /// Which.
         process: ProcessId,
     },
     /// Send a signal to a process.
     Signal {
-        /// Which.
         process: ProcessId,
         /// The signal's number.
         signal: i32,
@@ -121,14 +103,11 @@ pub enum Effect {
     EndJob,
     /// A spawn took this process, which was a spare until now: what it printed is output of the job.
     Adopted {
-        /// Which.
         process: ProcessId,
     },
     /// Send this line to a process's PMI socket, then come back with [`Input::Answered`].
     Answer {
-        /// Which.
         process: ProcessId,
-        /// The line.
         line: String,
     },
     /// No process is left; answer with [`Input::OutputTaken`] once all output was.
@@ -142,18 +121,15 @@ pub enum Effect {
 pub enum LocalState {
     /// The keeper was asked to start it.
     Starting,
-    /// It runs.
     Running {
         /// Its process id.
         pid: u32,
     },
-    /// It ended.
     Ended(ProcessEnd),
     /// It could not be started.
     Refused {
         /// A code of [`pcm_proto::refusal`].
         code: String,
-        /// Why.
         reason: String,
     },
 }
@@ -161,11 +137,9 @@ pub enum LocalState {
 /// What a process that a reconfiguration started is told of the planned layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Newcomer {
-    /// Its epoch.
     pub epoch: Epoch,
     /// The process's rank in it.
     pub rank: Rank,
-    /// Its size.
     pub size: u32,
     /// Whether the process takes parked data and runs, or waits to be called to a meeting.
     pub is_restored: bool,
@@ -206,7 +180,6 @@ pub(super) enum Phase {
     Active,
     /// SIGTERM was sent, SIGKILL comes at this time.
     Terminating {
-        /// When.
         kill_at_us: u64,
     },
     /// The keeper was told to end the job.
@@ -460,7 +433,6 @@ impl Participant {
         self.restores.as_ref()
     }
 
-    /// See [`StartOrder::is_crowded`].
     pub fn is_crowded(&self) -> bool {
         self.is_crowded
     }

@@ -7,7 +7,6 @@ use std::fmt;
 /// What placement knows of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeView {
-    /// Its name.
     pub name: NodeName,
     /// Whether it takes new ranks.
     pub is_open: bool,
@@ -26,7 +25,6 @@ pub struct NodeView {
 /// Ranks on one node.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Share {
-    /// The node.
     pub node: NodeName,
     /// The host it stands on.
     pub host: u64,
@@ -39,7 +37,6 @@ pub struct Share {
 pub enum PlacementError {
     /// A node that was asked for does not exist.
     UnknownNode {
-        /// Its name.
         name: String,
     },
     /// No node that may be used is open.

@@ -108,9 +108,7 @@ impl Recovery {
 /// Where the ranks go, and what they begin with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restarted {
-    /// Their nodes.
     pub shares: Vec<Share>,
-    /// See [`pcm_proto::peer::StartOrder::is_crowded`].
     pub is_crowded: bool,
     /// The iteration they begin with.
     pub from: Iteration,

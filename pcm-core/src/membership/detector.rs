@@ -14,7 +14,6 @@ use std::{collections::BTreeSet, time::Duration};
 /// This node, as its daemon knows it at start.
 #[derive(Clone, Debug)]
 pub struct LocalNode {
-    /// Its name.
     pub node: NodeName,
     /// Greater than at any earlier start of a daemon with this name; the wall clock in microseconds will do.
     pub boot: u64,
@@ -38,16 +37,12 @@ pub enum Target {
 pub enum Effect {
     /// Send this packet; it may be lost.
     Send {
-        /// To whom.
         to: Target,
-        /// The packet.
         bytes: Vec<u8>,
     },
     /// A node changed; [`Membership::member`] has its new state.
     Report {
-        /// The node.
         node: NodeName,
-        /// What happened.
         change: Change,
     },
     /// A later daemon with this node's name is in the cluster: this one must end.
@@ -62,9 +57,7 @@ pub enum Effect {
 /// What the detector has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets sent.
     pub sent: u64,
-    /// Packets refused.
     pub rejected: u64,
     /// Ticks that came later than [`timing::CREDIT_MAX`] after the one before.
     pub late_ticks: u64,

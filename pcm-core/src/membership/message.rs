@@ -19,9 +19,7 @@ pub(super) struct Message {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Body {
-    /// Answer me.
     Probe,
-    /// I live.
     Answer,
     /// I do not hear this node: probe it for me.
     ProbeFor { subject: NodeName },

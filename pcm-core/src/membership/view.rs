@@ -9,7 +9,6 @@ use std::{collections::BTreeMap, time::Duration};
 /// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Health {
-    /// It answers.
     Up,
     /// It answers and is being emptied.
     Draining,
@@ -42,7 +41,6 @@ impl Health {
 pub struct Details {
     /// Where its daemon listens, as `host:port`.
     pub address: String,
-    /// Its site.
     pub site: String,
     /// The CPUs it may use.
     pub cpus: Vec<u32>,
@@ -67,7 +65,6 @@ pub struct Member {
     pub boot: u64,
     /// Which statement of the node about itself.
     pub revision: u64,
-    /// Its state.
     pub health: Health,
     /// What it says about itself.
     pub details: Details,

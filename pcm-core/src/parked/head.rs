@@ -10,7 +10,6 @@ use std::fmt;
 pub struct Place {
     /// The first, counted from the beginning of the data.
     pub offset: u64,
-    /// How many.
     pub length: u64,
 }
 
@@ -37,7 +36,6 @@ pub enum Contents {
 /// A region in an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParkedRegion {
-    /// Its name.
     pub name: String,
     /// Its registration as text; equal on all ranks.
     pub text: String,
@@ -77,14 +75,12 @@ impl fmt::Display for HeadError {
 impl std::error::Error for HeadError {}
 
 impl Head {
-    /// Its bytes.
     pub fn encode(&self) -> Result<Vec<u8>, HeadError> {
         rmp_serde::to_vec(self).map_err(|error| HeadError {
             detail: error.to_string(),
         })
     }
 
-    /// Reads it.
     pub fn decode(bytes: &[u8]) -> Result<Self, HeadError> {
         rmp_serde::from_slice(bytes).map_err(|error| HeadError {
             detail: error.to_string(),

@@ -63,7 +63,6 @@ impl Preamble {
         bytes
     }
 
-    /// Reads it.
     pub fn decode(bytes: &[u8]) -> Result<Self, PreambleError> {
         let mut words = bytes
             .chunks_exact(8)

@@ -27,19 +27,16 @@ pub enum PartitionError {
     },
     /// A block of a cyclic axis has no elements.
     BlockZero {
-        /// The axis.
         axis: usize,
     },
     /// A cyclic axis has a halo, which would have to surround every block.
     HaloOnCyclicAxis {
-        /// The axis.
         axis: usize,
         /// The halo's width.
         halo: u64,
     },
     /// A periodic axis is shorter than its halo.
     HaloBeyondPeriod {
-        /// The axis.
         axis: usize,
         /// The halo's width.
         halo: u64,
@@ -48,7 +45,6 @@ pub enum PartitionError {
     },
     /// The counts of an axis do not sum to its extent.
     CountsDoNotSum {
-        /// The axis.
         axis: usize,
         /// Their sum, as far as it can be counted.
         sum: u64,
@@ -57,11 +53,9 @@ pub enum PartitionError {
     },
     /// A weight is zero, negative, infinite or not a number.
     WeightNotPositive {
-        /// The axis.
         axis: usize,
         /// The part it belongs to.
         part: usize,
-        /// The weight.
         weight: f64,
     },
     /// No axis is divided, but there is more than one position.

@@ -19,7 +19,6 @@ pub enum GatherEffect {
     },
     /// Tell the own world and every child that the barrier is over; only at the root.
     Release {
-        /// Which barrier.
         generation: u64,
         /// New values of the whole world.
         puts: Puts,
@@ -30,7 +29,6 @@ pub enum GatherEffect {
 enum Branch {
     /// Not in the present barrier yet.
     Awaited,
-    /// In it.
     In,
     /// It has no process any more that could take part.
     Gone,

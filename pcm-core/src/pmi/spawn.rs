@@ -16,7 +16,6 @@ pub struct SpawnCommand {
     pub processes: u32,
     /// Program, as the application named it.
     pub program: String,
-    /// Its arguments.
     pub args: Vec<String>,
     /// Values that the children find in their key-value space from the start.
     pub preputs: Vec<(String, String)>,

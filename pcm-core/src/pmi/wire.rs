@@ -18,11 +18,9 @@ pub const VALUE_LENGTH_MAX: usize = 1024;
 /// What a process asks of its process manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// First words.
     Init {
         /// Major version it speaks.
         version: u32,
-        /// Minor version.
         subversion: u32,
     },
     /// Limits of names, keys and values.
@@ -35,14 +33,11 @@ pub enum Request {
     UniverseSize,
     /// Publish a value to the world, seen by others after the next barrier.
     Put {
-        /// Key.
         key: String,
-        /// Value.
         value: String,
     },
     /// Look a value up.
     Get {
-        /// Key.
         key: String,
     },
     /// Wait for all processes of the world.
@@ -61,26 +56,19 @@ pub enum Request {
         /// What to start; together they form one world.
         commands: Vec<SpawnCommand>,
     },
-    /// `MPI_Publish_name`.
     Publish {
-        /// Name.
         service: String,
         /// What it stands for.
         port: String,
     },
-    /// `MPI_Unpublish_name`.
     Unpublish {
-        /// Name.
         service: String,
     },
-    /// `MPI_Lookup_name`.
     Lookup {
-        /// Name.
         service: String,
     },
     /// A command nobody here knows; answered as failed, so that the process can decide.
     Unknown {
-        /// The command.
         command: String,
     },
 }
@@ -90,18 +78,14 @@ pub enum Request {
 pub enum ParseError {
     /// No end of a request within the limit.
     TooLong,
-    /// Not UTF-8.
     NotText,
     /// A line that begins with neither `cmd=` nor `mcmd=`.
     NoCommand {
-        /// Its beginning.
         line: String,
     },
     /// A field that a command needs is missing, too long or no number.
     BadField {
-        /// The command.
         command: String,
-        /// The field.
         field: &'static str,
     },
     /// A spawn without a needed line.
@@ -111,7 +95,6 @@ pub enum ParseError {
     },
     /// A spawn line that makes no sense.
     BadSpawn {
-        /// Its beginning.
         line: String,
     },
 }
@@ -276,27 +259,20 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 /// What the process manager answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// To `init`.
     Init,
     /// To `init` in a version we do not speak.
     InitRefused,
-    /// To `get_maxes`.
     Maxes,
-    /// To `get_appnum`.
     AppNumber(u32),
-    /// To `get_my_kvsname`.
     KvsName(&'a str),
     /// To `get_universe_size`; `None` says that nobody knows.
     UniverseSize(Option<u32>),
-    /// To `put`.
     Put,
     /// To `put` when there is no room.
     PutRefused,
-    /// To `get`.
     Value(Option<&'a str>),
     /// To `barrier_in`, when all are there.
     BarrierOut,
-    /// To `finalize`.
     FinalizeAck,
     /// To a spawn: an error code per process, in order.
     Spawned(&'a [i32]),
@@ -306,7 +282,6 @@ pub enum Answer<'a> {
     Published(bool),
     /// To `unpublish_name`: whether it happened.
     Unpublished(bool),
-    /// To `lookup_name`.
     Found(Option<&'a str>),
     /// To a command nobody here knows.
     Unknown(&'a str),

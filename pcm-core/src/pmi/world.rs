@@ -50,7 +50,6 @@ pub enum Stage {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Waiting {
-    /// For nothing.
     Nothing,
     /// In the present barrier.
     Barrier,
@@ -76,14 +75,12 @@ struct Member {
 pub enum Effect {
     /// Send this line to the process, then call [`World::on_answered`].
     Answer {
-        /// To whom.
         process: ProcessId,
         /// The line, with its end.
         line: String,
     },
     /// All local processes are in the barrier: tell the tree ([`super::gather::Gather::on_own`]).
     BarrierUp {
-        /// Which barrier.
         generation: u64,
         /// Values put here since the last one.
         puts: Puts,
@@ -92,12 +89,10 @@ pub enum Effect {
     AllFinalized,
     /// The process is done with MPI; it may end with any code now.
     Finalized {
-        /// Which one.
         process: ProcessId,
     },
     /// The process ends the job. It expects no answer.
     Aborted {
-        /// Which one.
         process: ProcessId,
         /// The job's exit code.
         code: i32,
@@ -106,7 +101,6 @@ pub enum Effect {
     },
     /// The process wants more processes; answer with [`World::on_spawned`] or [`World::on_spawn_refused`].
     SpawnRequested {
-        /// Which one.
         process: ProcessId,
         /// What to start, as one world.
         commands: Vec<SpawnCommand>,
@@ -118,7 +112,6 @@ pub enum Effect {
     SpareReady,
     /// `MPI_Publish_name`, `MPI_Unpublish_name` or `MPI_Lookup_name`: answer with [`World::on_name_answer`].
     NameRequested {
-        /// Which process.
         process: ProcessId,
         /// What it asked.
         request: Request,

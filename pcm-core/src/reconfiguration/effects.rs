@@ -39,14 +39,12 @@ pub enum Input {
     },
     /// From a process on this node.
     Report {
-        /// Which one.
         process: ProcessId,
         /// What it says.
         report: ReconfigurationReport,
     },
     /// The answer to [`Effect::SetCeiling`].
     CeilingWritten {
-        /// Which process.
         process: ProcessId,
         /// The ceiling written.
         ceiling: Iteration,
@@ -57,43 +55,36 @@ pub enum Input {
     },
     /// The answer to [`Effect::Salvage`].
     Salvaged {
-        /// Which process.
         process: ProcessId,
         /// What was saved, or why nothing was.
         result: Result<Tally, String>,
     },
     /// A process of a world could not be started.
     StartFailed {
-        /// Which one.
         process: ProcessId,
         /// The system's words.
         reason: String,
     },
     /// A rank left its loop; it will not start another iteration.
     Finalizing {
-        /// Its process.
         process: ProcessId,
     },
     /// A process on this node is gone.
     Exited {
-        /// Which one.
         process: ProcessId,
         /// Whether it had finalized MPI and returned.
         finished: bool,
     },
     /// Membership takes a node for gone.
     NodeGone {
-        /// Which one.
         node: NodeName,
     },
     /// A node that was gone is back with its record and its processes.
     NodeBack {
-        /// Which one.
         node: NodeName,
     },
     /// A node is back, or restarted unnoticed, without record and processes.
     NodeReborn {
-        /// Which one.
         node: NodeName,
     },
     /// A timer ended.
@@ -105,14 +96,11 @@ pub enum Input {
 pub enum Timer {
     /// Coordinator: the phase of the attempt may not last longer.
     Deadline {
-        /// Which attempt.
         attempt: Attempt,
-        /// Which phase.
         phase: Phase,
     },
     /// Coordinator: repeat what is not answered.
     Resend {
-        /// Which attempt.
         attempt: Attempt,
         /// The coordinator's reign.
         reign: Reign,
@@ -126,33 +114,28 @@ pub enum Timer {
     },
     /// Coordinator: nobody could tell what became of an attempt of its predecessor.
     Unresolved {
-        /// Which attempt.
         attempt: Attempt,
         /// The coordinator's reign.
         reign: Reign,
     },
     /// Coordinator: a node with ranks has been gone too long.
     NodeLost {
-        /// Which one.
         node: NodeName,
         /// Which absence of the node this is.
         absence: u32,
     },
     /// Participant: nothing was heard of the coordinator.
     Patience {
-        /// Which attempt.
         attempt: Attempt,
         /// Orders heard when it was armed.
         heard: u64,
     },
     /// Participant: what travels ahead of the meeting has had its time.
     Ahead {
-        /// Which attempt.
         attempt: Attempt,
     },
     /// Participant: ask again what was decided.
     AskDecision {
-        /// Which attempt.
         attempt: Attempt,
         /// Orders heard when it began to ask.
         heard: u64,
@@ -161,12 +144,10 @@ pub enum Timer {
     },
     /// Participant: ranks that have not carried out the decision by now are stuck.
     Settle {
-        /// Which attempt.
         attempt: Attempt,
     },
     /// Participant: processes that should have left are ended.
     Leave {
-        /// Which attempt.
         attempt: Attempt,
     },
     /// Participant: report a loss again.
@@ -178,17 +159,14 @@ pub enum Timer {
     },
     /// Candidate: ask again.
     AskLease {
-        /// Its reign.
         reign: Reign,
     },
     /// Holder: see again that every voter knows it.
     ConfirmLease {
-        /// Its reign.
         reign: Reign,
     },
     /// Holder that is no voter any more: offer the lease again.
     OfferLease {
-        /// Its reign.
         reign: Reign,
     },
     /// Voter without a coordinator: look for one again.
@@ -220,16 +198,13 @@ pub enum Effect {
     Persist(Box<JobRecord>),
     /// Send to another daemon; may be lost.
     Send {
-        /// Whom.
         to: NodeName,
-        /// What.
         message: ReconfigurationMessage,
     },
     /// Start this node's processes of a world. Those that cannot be started are reported by [`Input::StartFailed`].
     StartWorld {
         /// For which attempt.
         attempt: Attempt,
-        /// Which world.
         world: WorldId,
         /// All its processes, on all nodes, in the world's rank order, each with its rank in the job.
         members: Vec<(Rank, Member)>,
@@ -240,26 +215,20 @@ pub enum Effect {
     },
     /// Write the ceiling on the page of a process, then read how far it is: [`Input::CeilingWritten`].
     SetCeiling {
-        /// Which process.
         process: ProcessId,
-        /// The ceiling.
         ceiling: Iteration,
     },
     /// Take the ceiling off the page of a process.
     LiftCeiling {
-        /// Which process.
         process: ProcessId,
     },
     /// Send to a process on this node; lost if there is none.
     TellApp {
-        /// Which process.
         process: ProcessId,
-        /// What.
         order: ReconfigurationOrder,
     },
     /// Copy the registered data out of a process that hangs at the ceiling: [`Input::Salvaged`].
     Salvage {
-        /// Which process.
         process: ProcessId,
         /// For which attempt.
         attempt: Attempt,
@@ -268,7 +237,6 @@ pub enum Effect {
     /// get, while it computes on. It reports [`ReconfigurationReport::Ahead`]; the driver does so for one that has nothing to
     /// do, or takes too long for what it would gain.
     SendAhead {
-        /// Which process.
         process: ProcessId,
         /// For which attempt.
         attempt: Attempt,
@@ -280,16 +248,12 @@ pub enum Effect {
     },
     /// End a process by force; its end is reported by [`Input::Exited`].
     EndProcess {
-        /// Which one.
         process: ProcessId,
-        /// Why.
         cause: EndCause,
     },
     /// Hand back the timer after this time.
     ArmTimer {
-        /// Which one.
         timer: Timer,
-        /// How long.
         after: Duration,
     },
     /// Tell whoever watches the job.
@@ -310,30 +274,25 @@ pub enum Report {
     PhaseBegan {
         /// Of which attempt.
         attempt: Attempt,
-        /// Which one.
         phase: Phase,
     },
     /// A reconfiguration was committed and carried out everywhere.
     Reconfigured {
-        /// Which attempt.
         attempt: Attempt,
         /// The fields of the event.
         event: Box<Reconfigured>,
     },
     /// An attempt was aborted; the old layout goes on.
     Aborted {
-        /// Which attempt.
         attempt: Attempt,
         /// In which phase.
         phase: Phase,
-        /// Why.
         reason: AbortReason,
         /// The attempt that follows it as a relaunch, if any.
         followed_by: Option<Attempt>,
     },
     /// This daemon holds the lease now.
     LeaseTaken {
-        /// Its reign.
         reign: Reign,
     },
     /// This daemon holds the lease no more.
@@ -343,7 +302,6 @@ pub enum Report {
     },
     /// The job cannot go on; its processes are being ended everywhere.
     JobLost {
-        /// Why.
         loss: Loss,
     },
     /// Every process of the lost job has ended, as far as its nodes can be reached.
@@ -358,7 +316,6 @@ pub enum Report {
     },
     /// This daemon ends the job's processes here.
     EndedHere {
-        /// Why.
         loss: Loss,
     },
 }

@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a step of the lease asks of the rest of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing.
     Nothing,
     /// The lease was won with these answers.
     Won(BTreeMap<NodeName, Standing>),

@@ -15,7 +15,6 @@ pub enum LimitsError {
     },
     /// It is no number above zero, or too large.
     Value {
-        /// The limit.
         name: String,
         /// What was given.
         value: String,

@@ -45,9 +45,7 @@ const PROGRAM_MAX: usize = 48;
 /// What is changed, and how far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Situation {
-    /// Ranks before.
     pub from: u32,
-    /// Ranks after.
     pub to: u32,
     /// Data that all ranks together have registered.
     pub registered: Bytes,
@@ -64,7 +62,6 @@ pub struct Situation {
 pub struct MethodCost {
     /// What was changed.
     pub situation: Situation,
-    /// How.
     pub method: Method,
     /// Longest time any rank's application code was held.
     pub pause_ms: f64,
@@ -73,7 +70,6 @@ pub struct MethodCost {
 /// A method, and why it is the one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// The method.
     pub method: Method,
     /// The numbers behind it, for people.
     pub reason: String,
@@ -82,7 +78,6 @@ pub struct Choice {
 /// See the file head.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MethodCosts {
-    /// Oldest first.
     seen: VecDeque<MethodCost>,
 }
 

@@ -29,7 +29,6 @@ pub struct Found {
     pub lines: usize,
 }
 
-/// One line.
 pub fn line(cost: &MethodCost) -> String {
     let MethodCost {
         situation,
@@ -50,7 +49,6 @@ pub fn line(cost: &MethodCost) -> String {
     )
 }
 
-/// The whole.
 pub fn write(costs: &MethodCosts) -> String {
     costs.seen().fold(HEAD.to_owned(), |text, cost| text + &line(cost))
 }

@@ -113,7 +113,6 @@ impl Reconfigurer {
         self.dropped
     }
 
-    /// One step.
     pub fn on_input(&mut self, now: Moment, input: Input) -> Vec<Effect> {
         self.step(now, |parts, step| parts.on_input(step, input))
     }

@@ -36,7 +36,6 @@ pub enum Stage {
 /// The attempt a participant is engaged in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engagement {
-    /// Which one.
     pub attempt: Attempt,
     /// Who coordinates it.
     pub coordinator: NodeName,
@@ -54,7 +53,6 @@ pub struct Engagement {
 /// The attempt a coordinator has not closed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenAttempt {
-    /// Which one.
     pub attempt: Attempt,
     /// What it is to do.
     pub plan: Plan,

@@ -15,14 +15,12 @@ pub enum Refused {
     },
     /// Another reconfiguration is under way.
     Busy {
-        /// Which.
         running: Attempt,
         /// In which phase.
         phase: Phase,
     },
     /// The job is lost.
     JobLost {
-        /// Why.
         loss: Loss,
     },
     /// What is asked for cannot be.
@@ -36,36 +34,30 @@ pub enum PlanError {
     NoRanks,
     /// More ranks than a job may have.
     TooManyRanks {
-        /// Asked for.
         ranks: usize,
     },
     /// A seat names a rank that is not there.
     UnknownRank {
-        /// Which.
         rank: Rank,
         /// Ranks there are.
         size: usize,
     },
     /// Two seats name the same rank.
     RankTwice {
-        /// Which.
         rank: Rank,
     },
     /// Not one weight for each rank.
     Weights {
-        /// Weights given.
         weights: usize,
         /// Ranks asked for.
         ranks: usize,
     },
     /// A rank with no share at all.
     ZeroWeight {
-        /// Which.
         rank: Rank,
     },
     /// A node is gone.
     NodeGone {
-        /// Which.
         node: NodeName,
     },
     /// The layout asked for is the present one.

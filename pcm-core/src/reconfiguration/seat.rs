@@ -10,7 +10,6 @@ pub enum Seat {
     Member(Rank),
     /// It is a newcomer with this rank in its own world.
     Newcomer {
-        /// The world.
         world: WorldId,
         /// Its rank there.
         rank: u32,

@@ -20,7 +20,6 @@ pub enum ChangeError {
     NoRanks,
     /// A process stands twice in one list.
     ProcessTwice {
-        /// The process.
         process: ProcessId,
         /// Its lower rank.
         first: Rank,

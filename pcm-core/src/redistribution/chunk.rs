@@ -46,7 +46,6 @@ impl fmt::Display for TransferId {
 pub struct ChunkHeader {
     /// The region the transfer belongs to.
     pub region: RegionId,
-    /// The transfer.
     pub transfer: TransferId,
     /// Bytes of the whole transfer, which a receiver of opaque data learns from here.
     pub total: u64,
@@ -68,7 +67,6 @@ pub enum ChunkError {
     OutOfBounds {
         /// Where it begins.
         offset: u64,
-        /// Its length.
         length: u64,
         /// Bytes of the transfer.
         total: u64,

@@ -22,7 +22,6 @@ pub struct WholePlan<'a> {
     pub before: &'a Partition,
     /// The partition afterwards.
     pub after: &'a Partition,
-    /// The processes.
     pub change: &'a RankChange,
     /// Whether halos are filled.
     pub halo: HaloFill,
@@ -35,7 +34,6 @@ pub struct WholePlan<'a> {
 pub enum Violation {
     /// A cell is lost (0) or doubled.
     CellTimes {
-        /// The cell.
         cell: Cell,
         /// How often the plan moves or keeps it.
         times: u32,
@@ -69,14 +67,11 @@ pub enum Violation {
     },
     /// What a process sends is not what its peer receives.
     EndsDisagree {
-        /// The sender.
         from: ProcessId,
-        /// The receiver.
         to: ProcessId,
     },
     /// A piece is said to stay in place but does not.
     KeptMoves {
-        /// The process.
         process: ProcessId,
     },
 }
@@ -103,7 +98,6 @@ impl fmt::Display for Violation {
 impl std::error::Error for Violation {}
 
 impl WholePlan<'_> {
-    /// All invariants.
     pub fn check(&self) -> Result<(), Violation> {
         self.invariant_every_cell_exactly_once()?;
         self.invariant_sources_hold_what_they_give()?;

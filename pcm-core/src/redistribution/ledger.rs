@@ -35,7 +35,6 @@ pub enum ChunkRefused {
     },
     /// The transfer has another length than planned, or than an earlier chunk of it said.
     TotalDiffers {
-        /// Bytes expected.
         expected: u64,
         /// Bytes the chunk says.
         found: u64,
@@ -44,14 +43,12 @@ pub enum ChunkRefused {
     Duplicate {
         /// Where the chunk begins.
         offset: u64,
-        /// Its length.
         length: u64,
     },
     /// It reaches beyond its transfer.
     OutOfBounds {
         /// Where the chunk begins.
         offset: u64,
-        /// Its length.
         length: u64,
         /// Bytes of the transfer.
         total: u64,

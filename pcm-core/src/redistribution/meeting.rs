@@ -6,7 +6,6 @@ use crate::partition::Stripe;
 /// `count` intervals of `length` cells along one axis that both sides share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AxisRun {
-    /// First cell.
     pub(super) start: u64,
     pub(super) length: u64,
     pub(super) count: u64,

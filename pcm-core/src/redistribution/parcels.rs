@@ -41,7 +41,6 @@ pub enum ParcelError {
         from: Rank,
         /// The rank it was mapped to.
         to: Rank,
-        /// Ranks afterwards.
         ranks: u32,
     },
     /// The mapping gives an old rank's data to nobody.

@@ -41,11 +41,8 @@ pub struct ArrayPlan {
 /// Bytes of one process's part of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Cells sent.
     pub send: u64,
-    /// Cells received.
     pub receive: u64,
-    /// Cells kept.
     pub keep: u64,
     /// Copies sent for the halos of others.
     pub halo_send: u64,
@@ -75,7 +72,6 @@ pub enum PlanError {
     ArraysDiffer,
     /// The process has a rank neither before nor after.
     NotTakingPart {
-        /// The process.
         process: ProcessId,
     },
     /// The part has more than [`PIECES_MAX`] pieces.

@@ -9,7 +9,6 @@ use pcm_proto::ids::Rank;
 /// are carried margin cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GlobalRun {
-    /// First index.
     pub start: i64,
     /// Indices of one interval.
     pub length: u64,

@@ -34,7 +34,6 @@ pub enum Kind {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What kind.
     pub kind: Kind,
     /// The ranks that have part in it.
     pub ranks: Vec<u32>,

@@ -53,7 +53,6 @@ impl<'a> View<'a> {
         self.held.contains(&rank)
     }
 
-    /// One rank.
     pub fn look(&self, rank: u32) -> Option<&'a RankLook> {
         self.ranks.get(&rank).copied()
     }

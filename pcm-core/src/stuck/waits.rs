@@ -16,7 +16,6 @@ pub(super) enum Need {
 /// What one rank waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
-    /// For whom.
     pub(super) of: Vec<u32>,
     pub(super) need: Need,
     /// Whether what it waits for cannot come, whatever the others do.
@@ -24,10 +23,8 @@ pub(super) struct Wait {
     pub(super) why: Why,
 }
 
-/// What for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// A message.
     Message,
     /// That its message is taken.
     Taken,

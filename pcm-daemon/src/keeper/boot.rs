@@ -23,14 +23,12 @@ pub enum BootError {
     Spec(String),
     /// A directory or file of the node cannot be made.
     File {
-        /// Which one.
         path: PathBuf,
         /// What the system says.
         error: io::Error,
     },
     /// The system refused something a keeper needs.
     System {
-        /// What.
         doing: &'static str,
         /// What the system says.
         error: io::Error,

@@ -65,7 +65,6 @@ pub(super) enum With {
 #[derive(Debug)]
 pub(super) enum Heard {
     Order(DaemonToKeeper, Option<OwnedFd>),
-    /// Nothing now.
     Nothing,
     /// The daemon closed it, or said something that is no order.
     Broken(String),

@@ -34,7 +34,6 @@ pub enum LinkError {
     },
     /// A process came with the wrong number of descriptors.
     Descriptors {
-        /// Which one.
         key: ProcessKey,
         /// How many came.
         came: usize,
@@ -86,13 +85,11 @@ pub struct Ends {
 /// A process with its descriptors.
 #[derive(Debug)]
 pub struct Handed {
-    /// Which one.
     pub key: ProcessKey,
     /// Its process id.
     pub pid: u32,
     /// How it ended, when it has.
     pub ended: Option<ExitStatus>,
-    /// Its descriptors.
     pub ends: Ends,
 }
 
@@ -116,9 +113,7 @@ pub struct Welcome {
 /// A buffer of a checkpoint.
 #[derive(Debug)]
 pub struct HandedBuffer {
-    /// Which.
     pub key: BufferKey,
-    /// Its length.
     pub bytes: u64,
     /// Its memory file.
     pub file: OwnedFd,
@@ -127,9 +122,7 @@ pub struct HandedBuffer {
 /// Parked data of a process.
 #[derive(Debug)]
 pub struct HandedImage {
-    /// Which.
     pub key: ParkKey,
-    /// Its length.
     pub bytes: u64,
     /// Its memory file.
     pub file: OwnedFd,
@@ -142,7 +135,6 @@ pub enum FromKeeper {
     Started(Handed),
     /// A process could not be started; nothing of it is left.
     StartRefused {
-        /// Which one.
         key: ProcessKey,
         /// The system's error number, 0 where there is none.
         errno: i32,
@@ -151,23 +143,19 @@ pub enum FromKeeper {
     },
     /// A process ended; its last output may still be in its pipes.
     Exited {
-        /// Which one.
         key: ProcessKey,
-        /// How.
         status: ExitStatus,
     },
     /// An image is held by the keeper.
     Parked(HandedImage),
     /// An image could not be made, or cannot be held.
     NotParked {
-        /// Which one.
         key: ParkKey,
         /// What happened, for a person.
         reason: String,
     },
     /// Nothing of a job is left on this node.
     JobCleared {
-        /// The job.
         job: JobId,
         /// Processes that had to be killed.
         killed: u32,

@@ -20,11 +20,9 @@ pub struct Belonging<'a> {
     pub cluster_id: &'a str,
     /// The cluster's directory.
     pub cluster_dir: &'a Path,
-    /// The node.
     pub node: &'a NodeName,
     /// The number of the node's host.
     pub host: u64,
-    /// The process.
     pub key: ProcessKey,
     /// The world it starts in.
     pub world: WorldId,

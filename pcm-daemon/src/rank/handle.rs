@@ -25,42 +25,33 @@ const STDIN_PIECES_MAX: usize = 4;
 pub enum RankEvent {
     /// It asks its process manager; to be answered by [`RankHandle::pmi_answer`].
     Pmi {
-        /// Which process.
         key: ProcessKey,
         /// What it asks.
         request: Request,
     },
     /// What it wrote into its PMI socket makes no sense; nothing more is read from there.
     PmiBroken {
-        /// Which process.
         key: ProcessKey,
-        /// Why.
         reason: String,
     },
     /// It closed its PMI socket, by ending as a rule.
     PmiClosed {
-        /// Which process.
         key: ProcessKey,
     },
     /// Its library says something.
     App {
-        /// Which process.
         key: ProcessKey,
-        /// What.
         message: AppToDaemon,
         /// What came with it.
         descriptors: Vec<OwnedFd>,
     },
     /// What came on the library's channel makes no sense; nothing more is read from there.
     AppBroken {
-        /// Which process.
         key: ProcessKey,
-        /// Why.
         reason: String,
     },
     /// The library's channel is closed, by its end as a rule.
     AppClosed {
-        /// Which process.
         key: ProcessKey,
     },
 }
@@ -138,7 +129,6 @@ impl RankHandle {
         }
     }
 
-    /// Which process.
     pub fn key(&self) -> ProcessKey {
         self.key
     }

@@ -15,9 +15,7 @@ pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// Which stream of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
 }
 
@@ -27,18 +25,14 @@ pub enum Output {
     /// Whole lines; the last one without its end only at the end of the stream or when it is longer than
     /// [`CHUNK_BYTES_MAX`].
     Lines {
-        /// The process.
         key: ProcessKey,
-        /// Which stream.
         stream: Stream,
         /// The lines, with their ends.
         bytes: Vec<u8>,
     },
     /// Nothing more will come.
     End {
-        /// The process.
         key: ProcessKey,
-        /// Which stream.
         stream: Stream,
     },
 }

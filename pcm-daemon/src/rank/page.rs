@@ -82,7 +82,6 @@ impl PageMap {
         })
     }
 
-    /// The page.
     pub fn page(&self) -> &Page<'_> {
         &self.page
     }

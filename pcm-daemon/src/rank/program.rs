@@ -13,14 +13,12 @@ use std::path::{Path, PathBuf};
 pub enum ProgramError {
     /// No such file, neither as a path nor in the search path.
     NotFound {
-        /// As typed.
         program: PathBuf,
         /// Whether it has a slash and so was not searched for.
         is_path: bool,
     },
     /// It exists but must not be executed.
     NotExecutable {
-        /// The file.
         program: PathBuf,
         /// What the system says.
         error: io::Error,
@@ -32,12 +30,10 @@ pub enum ProgramError {
     },
     /// Neither a binary nor a script that names its interpreter.
     NotProgram {
-        /// The file.
         program: PathBuf,
     },
     /// The working directory cannot be used.
     Directory {
-        /// The directory.
         directory: PathBuf,
         /// What the system says.
         error: io::Error,

@@ -27,7 +27,6 @@ pub(super) const LAYOUT_WITHIN: Duration = Duration::from_secs(400);
 /// Highest signal number Linux has.
 const SIGNAL_MAX: i32 = 64;
 
-/// Who asked.
 #[derive(Clone, Debug)]
 pub(super) enum Requester {
     /// A `pcmctl` linked here.

@@ -41,7 +41,6 @@ const JOBS_MAX: usize = 1000;
 pub(super) enum Audience {
     /// Nobody: it goes on by itself.
     Detached,
-    /// A `pcmctl`.
     Attached(LinkId),
     /// A `pcmctl` that is expected back.
     Awaited,

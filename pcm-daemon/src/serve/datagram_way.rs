@@ -9,7 +9,6 @@ const FAILURES_MAX: u32 = 3;
 /// How long connections carry everything before one message tries again.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// What changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// The first datagram was confirmed.

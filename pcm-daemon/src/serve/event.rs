@@ -21,7 +21,6 @@ use tokio::sync::oneshot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct LinkId(pub(super) u64);
 
-/// Something happened.
 #[derive(Debug)]
 pub(super) enum Event {
     /// The keeper told a fact.

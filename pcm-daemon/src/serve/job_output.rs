@@ -24,7 +24,6 @@ enum Sink {
     Control,
     /// To the files of a detached job.
     Files(OutputFiles),
-    /// Nowhere.
     Nowhere,
 }
 

@@ -25,7 +25,6 @@ const REWRITE_BYTES_MIN: u64 = 4 << 20;
 /// A journal is rewritten when it is so many times larger than after the last rewriting.
 const REWRITE_GROWTH: u64 = 4;
 
-/// One fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Record {
     /// The daemon listens here.
@@ -36,7 +35,6 @@ pub(super) enum Record {
     Draining { is_draining: bool },
     /// The highest job number heard of.
     HighestJob(JobId),
-    /// Another node.
     Node(Box<NodeReport>),
     /// The state of a coordinator.
     Coordinator { job: JobId, state: Box<Coordinator> },

@@ -24,7 +24,6 @@ const KEEPER_CLEARS_WITHIN: Duration = Duration::from_secs(10);
 /// How long the daemon goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It serves.
     #[default]
     Serving,
     /// It takes no new jobs, ends those it has, and then answers these questions.

@@ -92,7 +92,6 @@ impl Header {
         bytes
     }
 
-    /// All bytes.
     pub fn to_bytes(&self) -> [u8; HEADER_LENGTH] {
         let mut bytes = [0; HEADER_LENGTH];
         bytes[..COVERED_LENGTH].copy_from_slice(&self.covered());

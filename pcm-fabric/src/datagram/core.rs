@@ -38,7 +38,6 @@ pub struct Received<A> {
     pub from: A,
     /// Which life of its sender sent it; another one means a restart.
     pub incarnation: Incarnation,
-    /// The message.
     pub message: Vec<u8>,
 }
 
@@ -47,7 +46,6 @@ pub struct Received<A> {
 pub enum Refusal {
     /// It is longer than a datagram's message may be.
     TooLong {
-        /// Its length.
         length: usize,
     },
     /// The deadline is further away than an exchange may take.
@@ -87,7 +85,6 @@ struct Challenge<A> {
     counter: u64,
 }
 
-/// One endpoint.
 pub struct Core<A> {
     limits: DatagramLimits,
     keys: Keys,

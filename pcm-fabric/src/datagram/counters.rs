@@ -3,13 +3,10 @@
 /// Counters of one datagram endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCounters {
-    /// Packets sent.
     pub packets_sent: u64,
-    /// Bytes sent.
     pub bytes_sent: u64,
     /// Packets received, of any kind.
     pub packets_received: u64,
-    /// Bytes received.
     pub bytes_received: u64,
     /// Fragments of messages sent, the repeated ones too.
     pub fragments_sent: u64,

@@ -20,7 +20,6 @@ pub const DEADLINE_MAX: Duration = Duration::from_secs(30);
 /// Limits of one endpoint; the defaults suit a cluster, tests make them smaller.
 #[derive(Clone, Copy, Debug)]
 pub struct DatagramLimits {
-    /// Longest packet.
     pub packet_length_max: usize,
     /// Peers we send to, and peers we hear, at a time: as many daemons as one cluster is planned for, at about 1 KiB
     /// each when idle.

@@ -53,7 +53,6 @@ pub trait PacketIo: Send + 'static {
     /// How ends are named.
     type Address: Address;
 
-    /// Our end.
     fn local(&self) -> Self::Address;
 
     /// Takes a packet that has arrived: its length and where it came from.

@@ -124,15 +124,12 @@ impl Header {
 pub struct Fragment<'a> {
     /// The oldest message the sender still cares for.
     pub base: u64,
-    /// Which message.
     pub message: u64,
     /// Bytes of the whole message.
     pub length: u32,
-    /// Which fragment.
     pub index: u8,
     /// How many fragments.
     pub count: u8,
-    /// The bytes.
     pub bytes: &'a [u8],
 }
 

@@ -163,7 +163,6 @@ impl Device {
         usable.iter().find(|(_, gid)| is_v4(gid)).or(usable.first()).copied()
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

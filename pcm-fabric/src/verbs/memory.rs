@@ -13,7 +13,6 @@ enum Backing {
     Shared(Source),
 }
 
-/// Registered memory.
 pub(super) struct Memory {
     region: *mut sys::ibv_mr,
     start: *mut u8,

@@ -51,7 +51,6 @@ pub(super) enum Misuse {
     Region(RegionError),
     /// An address that must be one is NULL.
     Null(&'static str),
-    /// Something else.
     Argument(String),
 }
 

@@ -11,7 +11,6 @@ use std::panic::{UnwindSafe, catch_unwind};
 pub enum pcm_result {
     /// No error: ranks came, went or moved (see pcm_iterate).
     PCM_CHANGED = -1,
-    /// Done.
     PCM_OK = 0,
     /// A defect of libpcm itself; please report it.
     PCM_ERROR_INTERNAL = 1,

@@ -25,7 +25,6 @@ pub(crate) struct Begun {
     pub(crate) target: PathBuf,
     /// Whether the data comes from a checkpoint in memory that is made for it.
     pub(crate) is_kept: bool,
-    /// Rank 0's.
     pub(crate) draft: Option<Draft>,
 }
 

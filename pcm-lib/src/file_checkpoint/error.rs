@@ -8,9 +8,7 @@ use std::fmt;
 pub enum CheckpointError {
     /// A variable of the environment makes no sense.
     Setting {
-        /// Its name.
         name: &'static str,
-        /// Its value.
         value: String,
         /// What it should be.
         wanted: &'static str,

@@ -27,7 +27,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 pub(crate) struct Said {
     /// Somebody wants a checkpoint.
     pub(crate) is_wanted: bool,
-    /// In files.
     pub(crate) in_files: bool,
     /// The one before is over.
     pub(crate) is_free: bool,

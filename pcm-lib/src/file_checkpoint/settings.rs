@@ -155,7 +155,6 @@ fn keep(text: &str) -> Result<usize, CheckpointError> {
         })
 }
 
-/// Bytes.
 fn megabytes(name: &'static str, text: &str, is_positive: bool) -> Result<u64, CheckpointError> {
     let bytes = text.parse::<f64>().ok().map(|megabytes| megabytes * 1e6);
     let least = if is_positive { 1.0 } else { 0.0 };

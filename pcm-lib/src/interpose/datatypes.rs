@@ -10,7 +10,6 @@ unsafe extern "C" {
     static pcm_mpi_predefined_count: c_int;
 }
 
-/// MPI_IN_PLACE.
 pub(super) fn in_place() -> *mut c_void {
     // SAFETY: a constant of interpose/constants.c.
     unsafe { pcm_mpi_in_place }

@@ -182,7 +182,6 @@ enum Pauses {
     WhereShared,
     /// There, but late, and then for long.
     Seldom,
-    /// Only yields.
     Never,
 }
 

@@ -156,7 +156,6 @@ impl Buffers {
         })
     }
 
-    /// Copies it.
     pub(crate) fn keep(&mut self, begun: Begun) -> Result<Kept<'_>, String> {
         let since = Instant::now();
         let (place, bytes) = (&mut self.pair[begun.place], begun.image.bytes());
@@ -199,7 +198,6 @@ fn no_memory(bytes: u64) -> impl Fn(io::Error) -> String {
     move |error| format!("no memory file of {bytes} bytes: {error}")
 }
 
-/// Without pages.
 fn buffer(number: u32, bytes: u64) -> io::Result<Buffer> {
     let file = memfd_create("pcm-checkpoint", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, bytes)?;

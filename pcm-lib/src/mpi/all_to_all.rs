@@ -13,14 +13,11 @@ use std::{ffi::c_void, os::raw::c_int, ptr, sync::OnceLock};
 /// Bytes that lie somewhere; none have no place.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch {
-    /// The first.
     pub first: *mut u8,
-    /// Their number.
     pub length: usize,
 }
 
 impl Stretch {
-    /// No bytes.
     pub const NONE: Self = Self {
         first: ptr::null_mut(),
         length: 0,

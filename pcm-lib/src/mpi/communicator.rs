@@ -32,7 +32,6 @@ impl Communicator {
         Self(handle)
     }
 
-    /// MPI's handle.
     pub fn handle(&self) -> MPI_Comm {
         self.0
     }
@@ -179,7 +178,6 @@ impl Communicator {
 }
 
 impl InterCommunicator {
-    /// MPI's handle.
     pub fn handle(&self) -> MPI_Comm {
         self.0
     }
@@ -205,7 +203,6 @@ impl InterCommunicator {
         Ok(Communicator(made))
     }
 
-    /// See [`Communicator::disconnect`].
     pub fn disconnect(self) -> Result<(), MpiError> {
         // SAFETY: the communicator exists and is not used again.
         check("Comm_disconnect", unsafe {

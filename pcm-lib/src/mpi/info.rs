@@ -27,7 +27,6 @@ impl Info {
         }
     }
 
-    /// MPI's handle.
     pub fn handle(&self) -> mpi_sys::MPI_Info {
         self.0
     }

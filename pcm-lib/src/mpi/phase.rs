@@ -7,7 +7,6 @@ use std::os::raw::c_int;
 /// What the calling thread may do with MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing yet.
     NotInitialized,
     /// It initialised MPI.
     MainThread,

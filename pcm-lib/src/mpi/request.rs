@@ -24,9 +24,7 @@ pub struct Request(pub(super) mpi_sys::MPI_Request);
 pub struct Received {
     /// Rank of the sender.
     pub source: u32,
-    /// Its tag.
     pub tag: u32,
-    /// Its length.
     pub bytes: u64,
 }
 
@@ -37,7 +35,6 @@ pub enum Waited {
     Complete {
         /// Its place in the list.
         index: usize,
-        /// What arrived.
         received: Received,
     },
     /// The limit passed first; all requests are as before.

@@ -129,7 +129,6 @@ impl Image {
         Self::described(registry, iteration, Some(size))
     }
 
-    /// Its length.
     pub(crate) fn bytes(&self) -> u64 {
         self.preamble(false).image_bytes()
     }

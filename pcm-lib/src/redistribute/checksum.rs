@@ -3,7 +3,6 @@
 
 use crc_fast::CrcAlgorithm;
 
-/// CRC-64/NVME.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
 }

@@ -13,13 +13,11 @@ use std::fmt;
 /// What went wrong on this process. It cannot agree to the move any more; the move must be aborted everywhere.
 #[derive(Debug)]
 pub enum MoveError {
-    /// MPI failed.
     Mpi(MpiError),
     /// The list of ranks makes no sense.
     Change(ChangeError),
     /// The list of ranks names one the transfer communicator does not have.
     NoSuchRank {
-        /// The rank.
         rank: u32,
         /// Ranks of the communicator.
         ranks: u32,
@@ -37,54 +35,40 @@ pub enum MoveError {
     },
     /// The statement that opens a move is damaged or too long.
     Statement {
-        /// How.
         problem: String,
     },
     /// An array cannot be divided among the new ranks.
     Partition {
-        /// The region.
         region: String,
-        /// Why.
         error: PartitionError,
     },
     /// There is no plan for an array.
     Plan {
-        /// The region.
         region: String,
-        /// Why.
         error: PlanError,
     },
     /// There is no memory for what arrives.
     Memory {
-        /// The region.
         region: String,
-        /// Why.
         error: MemoryError,
     },
     /// A custom region's targets are no ranks.
     Parcel {
-        /// The region.
         region: String,
-        /// Why.
         error: ParcelError,
     },
     /// The job would shrink, and nobody says what becomes of a per-rank value.
     NoMergeHook {
-        /// The region.
         region: String,
     },
     /// A hook of the application failed.
     Hook {
-        /// The region.
         region: String,
-        /// Which hook.
         hook: &'static str,
-        /// How.
         error: HookFailed,
     },
     /// A chunk is not what its sender sent.
     Corrupt {
-        /// The chunk.
         chunk: ChunkHeader,
         /// The sender's rank in the transfer communicator.
         from: u32,
@@ -93,7 +77,6 @@ pub enum MoveError {
     Unexpected {
         /// The sender's rank in the transfer communicator.
         from: u32,
-        /// What.
         problem: String,
     },
     /// There is no memory for what travels.
@@ -187,7 +170,6 @@ impl std::error::Error for MoveError {}
 /// intact, and the transfer communicator is of no more use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotDrained {
-    /// How many.
     pub messages: usize,
 }
 

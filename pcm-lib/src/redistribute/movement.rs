@@ -48,9 +48,7 @@ pub enum Progress {
     /// All that leaves this process has left, all that comes has come and is as it was sent. Only the decision is
     /// missing.
     Complete {
-        /// What left.
         sent: Tally,
-        /// What came.
         received: Tally,
     },
 }
@@ -85,7 +83,6 @@ enum Stage {
     Stating(Stating),
     /// Every process says whether it can take part; what fails here is kept until all have said so.
     Voting(Vote, Option<MoveError>),
-    /// Data travels.
     Moving(Box<Carrier>),
     /// Only the decision is missing.
     Complete { sent: Tally, received: Tally },

@@ -10,7 +10,6 @@ pub(super) const ENTRIES_MAX: usize = 64;
 const WORD: usize = 8;
 const ENTRY_BYTES: usize = CHUNK_HEADER_BYTES + WORD;
 
-/// Longest note.
 pub(super) const NOTE_BYTES_MAX: usize = 3 * WORD + ENTRIES_MAX * ENTRY_BYTES;
 
 /// What a sender says of a chunk.

@@ -18,7 +18,6 @@ use pcm_proto::ids::RegionId;
 pub(super) enum Subject {
     /// The lengths of opaque data.
     Lengths,
-    /// An array.
     Array(RegionId),
     /// All opaque data.
     Parcels,
@@ -35,7 +34,6 @@ pub(super) struct Side {
     pub(super) entries: Vec<Entry>,
 }
 
-/// One operation.
 #[derive(Debug)]
 pub(super) struct Round {
     subject: Subject,

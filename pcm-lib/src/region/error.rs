@@ -49,7 +49,6 @@ pub enum RegionError {
     },
     /// Two regions of one name.
     Twice {
-        /// The name.
         name: String,
         /// What the first one is.
         first: &'static str,
@@ -68,7 +67,6 @@ pub enum RegionError {
     },
     /// The region is of another kind, or its elements of another type, than the call needs.
     Kind {
-        /// The region.
         name: String,
         /// What it is.
         is: String,
@@ -77,63 +75,49 @@ pub enum RegionError {
     },
     /// A registration after the start: processes that join could not know of it.
     AfterStart {
-        /// The region.
         name: String,
     },
     /// A call that makes sense only after the start.
     BeforeStart {
-        /// The call.
         call: &'static str,
     },
     /// The start was called a second time.
     StartTwice,
     /// A region of no bytes.
     Empty {
-        /// The region.
         name: String,
     },
     /// Memory that another region already stands for.
     Overlaps {
-        /// The region.
         name: String,
         /// The one that has the memory.
         other: String,
     },
     /// An option names an axis the array does not have.
     Axis {
-        /// The region.
         name: String,
-        /// The axis.
         axis: i64,
         /// How many there are.
         axes: usize,
     },
     /// Two options contradict each other.
     Options {
-        /// The region.
         name: String,
-        /// How.
         problem: &'static str,
     },
     /// The array cannot be divided like that.
     Partition {
-        /// The region.
         name: String,
-        /// Why.
         error: PartitionError,
     },
     /// There is no memory for it.
     Memory {
-        /// The region.
         name: String,
-        /// Why.
         error: MemoryError,
     },
     /// Two arrays that are to change places differ.
     SwapDiffers {
-        /// One.
         one: String,
-        /// The other.
         other: String,
     },
 }

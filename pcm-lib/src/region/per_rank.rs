@@ -31,8 +31,6 @@ impl fmt::Debug for PerRankHooks {
 /// A registered per-rank value.
 #[derive(Debug)]
 pub struct PerRankRegion {
-    /// The bytes.
     pub value: Value,
-    /// The hooks.
     pub hooks: PerRankHooks,
 }

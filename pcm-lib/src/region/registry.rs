@@ -30,7 +30,6 @@ pub struct Home {
 /// A registered region.
 #[derive(Debug)]
 pub struct Region {
-    /// Its name.
     pub name: String,
     /// What it is.
     pub kind: Kind,

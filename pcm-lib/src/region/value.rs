@@ -10,10 +10,8 @@ pub enum ValueMemory {
     Application {
         /// Its first byte.
         first: NonNull<u8>,
-        /// Its length.
         length: usize,
     },
-    /// Here.
     Own(Box<[u8]>),
 }
 
@@ -41,7 +39,6 @@ impl Value {
         }
     }
 
-    /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.memory {
             // SAFETY: by the contract of `borrowed`.
@@ -63,7 +60,6 @@ impl Value {
         }
     }
 
-    /// Its length.
     pub fn length(&self) -> usize {
         match &self.memory {
             ValueMemory::Application { length, .. } => *length,

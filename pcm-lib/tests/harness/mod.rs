@@ -35,11 +35,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) enum With {
     /// Not at all.
     Nothing,
-    /// Preloaded.
     Preload,
-    /// Linked, shared.
     Shared,
-    /// Linked, static.
     Static,
 }
 
@@ -240,7 +237,6 @@ impl Drop for Running {
 }
 
 impl Rank {
-    /// Its page.
     pub(crate) fn page(&mut self) -> Page<'_> {
         Page::open(&mut self.map).unwrap()
     }

@@ -59,18 +59,15 @@ pub struct Orders {
 #[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
 #[repr(C, align(64))]
 pub struct Progress {
-    /// Iterations started.
     pub iteration: AtomicU64,
     pub(super) state: AtomicU64,
     /// The process as itself sees its number; 0 before the library has mapped the page.
     pub pid: AtomicU64,
     /// Rank and size in the world the process started in.
     pub world_rank: AtomicU64,
-    /// See `world_rank`.
     pub world_size: AtomicU64,
     /// Rank and size in the job's current communicator.
     pub job_rank: AtomicU64,
-    /// See `job_rank`.
     pub job_size: AtomicU64,
     /// Nanoseconds outside MPI since the first iteration began, as of the last iteration.
     pub useful_ns: AtomicU64,
@@ -116,7 +113,6 @@ pub struct Call {
 #[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Class {
-    /// Calls begun.
     pub calls: AtomicU64,
     /// Bytes they were given to carry.
     pub bytes: AtomicU64,
@@ -174,9 +170,7 @@ pub enum State {
     Starting,
     /// Between `MPI_Init` and `MPI_Finalize`.
     Running,
-    /// In `MPI_Finalize`.
     Finalizing,
-    /// After it.
     Done,
 }
 

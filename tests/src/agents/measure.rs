@@ -7,7 +7,6 @@ use super::world::World;
 pub struct Measures {
     /// Messages between nodes.
     pub messages: u64,
-    /// Decisions told.
     pub decisions: u64,
     /// Changes: when, of which job, why.
     pub changes: Vec<(u64, usize, String)>,

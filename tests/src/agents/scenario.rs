@@ -3,16 +3,13 @@
 /// How fast nodes are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speeds {
-    /// All alike.
     Same,
     /// Half, one, one and a half or two, by chance.
     Mixed,
 }
 
-/// One simulation.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Nodes.
     pub nodes: usize,
     /// CPUs of each.
     pub cpus: u32,
@@ -22,7 +19,6 @@ pub struct Scenario {
     pub sites: usize,
     /// Whether anybody told the nodes which they are of.
     pub has_site_names: bool,
-    /// Jobs.
     pub jobs: usize,
     /// Ranks each begins with.
     pub ranks: usize,

@@ -16,11 +16,8 @@ const NEIGHBOURS_US: u64 = 30_000_000;
 
 /// A simulated node.
 pub struct Node {
-    /// Its name.
     pub name: NodeName,
-    /// Its speed.
     pub speed: f64,
-    /// Its site.
     pub site: usize,
     /// CPUs that others want there.
     pub demand: f64,
@@ -42,7 +39,6 @@ pub struct Job {
     pub work_ms: f64,
     /// Communication of an iteration.
     pub mpi_ms: f64,
-    /// Iterations begun.
     pub iterations: f64,
     /// Counts its layouts.
     pub epoch: u64,
@@ -57,9 +53,7 @@ pub struct Job {
 
 /// A simulated cluster.
 pub struct World {
-    /// Its nodes.
     pub nodes: Vec<Node>,
-    /// Its jobs.
     pub jobs: Vec<Job>,
     /// What was counted.
     pub measures: Measures,

@@ -93,7 +93,6 @@ pub(super) enum Happening {
     LookAround,
     /// Somebody asks for a reconfiguration.
     Request,
-    /// Something breaks.
     Fault,
     /// A daemon, or a whole machine, starts again.
     DaemonStarts {
@@ -163,7 +162,6 @@ pub(super) struct Node {
 /// Counts of what a history went through, to know that histories are worth telling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Steps.
     pub steps: u64,
     /// Requests that were taken on.
     pub accepted: u64,
@@ -184,7 +182,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -201,7 +198,6 @@ impl Tally {
     }
 }
 
-/// One history.
 pub struct Simulation {
     pub(super) scenario: Scenario,
     pub(super) limits: Limits,

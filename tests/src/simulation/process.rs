@@ -13,7 +13,6 @@ pub(super) type Data = BTreeMap<u32, u64>;
 /// What a process is doing between two events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// Starting up.
     Starting,
     /// Has announced an iteration and not yet looked at the ceiling.
     Announced,
@@ -34,7 +33,6 @@ pub(super) struct Call {
     pub(super) meeting: Option<Box<MeetOrder>>,
 }
 
-/// One process.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) id: ProcessId,
@@ -48,7 +46,6 @@ pub(super) struct Process {
     pub(super) is_member: bool,
     /// The iteration it is in or at the top of.
     pub(super) iteration: u64,
-    /// The page.
     pub(super) started: u64,
     pub(super) ceiling: u64,
     pub(super) data: Data,

@@ -1,6 +1,5 @@
 //! The only source of chance in a simulation. Must never draw from anything but its seed.
 
-/// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -50,9 +50,7 @@ pub struct Scenario {
     pub coupled: bool,
     /// Share of messages lost, copied, and held back for long.
     pub loss: f64,
-    /// See `loss`.
     pub duplicate: f64,
-    /// See `loss`.
     pub slow: f64,
     /// Typical time between two faults in microseconds; 0 for none.
     pub fault_every_us: u64,
@@ -68,7 +66,6 @@ pub struct Scenario {
     pub crash_in_call: f64,
     /// Chance that joining fails, and that it then hangs instead of failing.
     pub meet_fails: f64,
-    /// See `meet_fails`.
     pub meet_hangs: f64,
     /// Chance that data arrives damaged.
     pub damage: f64,

@@ -55,7 +55,6 @@ enum Work {
     Sweeps(u32),
 }
 
-/// Who computes.
 #[derive(Clone, Copy)]
 enum Who {
     All,

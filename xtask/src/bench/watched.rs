@@ -21,7 +21,6 @@ const CHANGE_MAX: Duration = Duration::from_secs(120);
 /// The program ends by itself after this, whatever becomes of the bench.
 const LIFE_SECONDS: &str = "600";
 
-/// The job.
 pub(super) struct Watched<'a> {
     bench: &'static str,
     cluster: &'a OwnCluster<'a>,

@@ -50,7 +50,6 @@ const ACTS: [Act; 3] = [
 
 /// What became of looking after the acts once.
 pub(super) enum News {
-    /// Nothing.
     Same,
     /// An act has begun.
     Begun(&'static str),

@@ -32,7 +32,6 @@ const ITERATIONS_QUICK: u64 = 1500;
 
 /// How the demo was asked for.
 pub(crate) struct Options {
-    /// Shorter.
     pub(crate) quick: bool,
     /// Where to leave what happened.
     pub(crate) out: Option<PathBuf>,

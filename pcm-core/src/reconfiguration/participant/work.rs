@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a participant is doing about the attempt it is engaged in, or has just closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Nothing.
     Quiet,
     /// Waiting for newcomers to be initialised, and for what travels ahead to the old ranks here.
     Preparing {
@@ -19,7 +18,6 @@ pub(super) enum Work {
         ahead: BTreeSet<ProcessId>,
         standing: Option<Iteration>,
     },
-    /// They are.
     Prepared {
         ports: Vec<WorldPort>,
         standing: Option<Iteration>,

@@ -11,7 +11,6 @@ use std::{
 /// What is left, and what says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Available {
-    /// Bytes.
     pub bytes: u64,
     /// What sets the limit.
     pub limit: &'static str,

@@ -16,14 +16,12 @@ pub enum MemoryError {
     },
     /// The kernel refused.
     Refused {
-        /// Bytes wanted.
         wanted: u64,
         /// The kernel's words.
         error: io::Error,
     },
     /// The address range is longer than a process can have.
     NotAddressable {
-        /// Bytes wanted.
         wanted: u64,
     },
 }

@@ -25,7 +25,6 @@ const NODES: u32 = 4;
 /// The job has begun and the agents know their nodes.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
-/// One sample.
 const SPAN: Duration = Duration::from_secs(5);
 
 fn run(context: &Context) -> Result<Report, Failure> {

@@ -23,7 +23,6 @@ const KNOWN_AFTER: Duration = Duration::from_millis(1_500);
 /// Virtual nodes are on one host; real ones have no memory in common, so messages between them go over the network here too.
 const NO_SHARED_MEMORY: &str = "MPIR_CVAR_NOLOCAL";
 
-/// The nodes.
 pub(super) struct Field<'a> {
     pub(super) cluster: OwnCluster<'a>,
     limited: LimitedNodes,

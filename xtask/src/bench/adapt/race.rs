@@ -20,7 +20,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub(super) enum Act {
     /// Others begin to compute on a node, in so many processes.
     Load(usize, usize),
-    /// They stop.
     Unload,
     /// A node joins; nothing for a plain program.
     Join,
