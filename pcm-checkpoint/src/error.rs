@@ -7,9 +7,7 @@ use std::{fmt, io, path::PathBuf};
 #[derive(Debug)]
 pub enum WriteError {
     /// Something is there already.
-    Exists {
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// The system refused.
     System {
         /// What was tried.
@@ -37,10 +35,7 @@ pub enum ReadError {
         missing: &'static str,
     },
     /// A later version wrote it.
-    Version {
-        path: PathBuf,
-        found: u32,
-    },
+    Version { path: PathBuf, found: u32 },
     /// The seal or the manifest is damaged.
     Manifest {
         path: PathBuf,

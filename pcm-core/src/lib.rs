@@ -7,6 +7,7 @@ pub mod link_window;
 pub mod membership;
 pub mod moment;
 pub mod mpi_settings;
+pub mod node;
 pub mod parked;
 pub mod partition;
 pub mod pmi;

@@ -22,9 +22,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub enum BindError {
     /// Somebody listens there already.
-    PortTaken {
-        address: SocketAddr,
-    },
+    PortTaken { address: SocketAddr },
     /// The system refused.
     Refused {
         address: SocketAddr,

@@ -67,14 +67,9 @@ impl LocalAddress {
 #[derive(Debug)]
 pub enum LocalListenError {
     /// The path does not fit the kernel's address.
-    PathTooLong {
-        address: LocalAddress,
-        length: usize,
-    },
+    PathTooLong { address: LocalAddress, length: usize },
     /// A living process listens there.
-    Taken {
-        address: LocalAddress,
-    },
+    Taken { address: LocalAddress },
     /// The system refused.
     Refused {
         address: LocalAddress,
@@ -123,9 +118,7 @@ pub enum LocalConnectError {
     /// The peer speaks another version.
     Version(VersionMismatch),
     /// The peer sent something else than a hello, or went away.
-    NotOurs {
-        address: LocalAddress,
-    },
+    NotOurs { address: LocalAddress },
 }
 
 impl fmt::Display for LocalConnectError {

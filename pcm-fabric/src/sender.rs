@@ -29,9 +29,7 @@ const IDLE_CAPACITY_MAX: usize = 256 << 10;
 #[derive(Debug)]
 pub enum SendError {
     /// The peer is slower than we are: the queue holds this many bytes.
-    QueueFull {
-        queued: usize,
-    },
+    QueueFull { queued: usize },
     /// The link has ended.
     Ended(LinkEnd),
     /// The message cannot be a frame.

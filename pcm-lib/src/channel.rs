@@ -41,9 +41,7 @@ pub enum ChannelError {
         errno: Errno,
     },
     /// The descriptor is no packet socket.
-    Kind {
-        number: RawFd,
-    },
+    Kind { number: RawFd },
     /// The kernel refused; the daemon is gone for good, or the channel was full for `SEND_LIMIT`.
     Send(Errno),
     /// The kernel refused.

@@ -41,10 +41,7 @@ pub enum AgentToDaemon {
         about: Vec<NodeName>,
     },
     /// For the agent of another node.
-    Tell {
-        to: NodeName,
-        message: Box<AgentToAgent>,
-    },
+    Tell { to: NodeName, message: Box<AgentToAgent> },
     /// A job that this daemon coordinates should be changed; answered by `Proposed`.
     Propose {
         /// Number of the proposal among this agent's.
@@ -58,10 +55,7 @@ pub enum AgentToDaemon {
         cause: String,
     },
     /// What was decided about a job, for the events.
-    Decided {
-        job: JobId,
-        decision: Box<Decision>,
-    },
+    Decided { job: JobId, decision: Box<Decision> },
 }
 
 /// What the daemon tells its agent.
@@ -96,15 +90,9 @@ pub enum DaemonToAgent {
         is_draining: bool,
     },
     /// Something from the agent of another node.
-    Heard {
-        from: NodeName,
-        message: Box<AgentToAgent>,
-    },
+    Heard { from: NodeName, message: Box<AgentToAgent> },
     /// What became of a proposal.
-    Proposed {
-        number: u64,
-        outcome: ProposalOutcome,
-    },
+    Proposed { number: u64, outcome: ProposalOutcome },
 }
 
 /// What became of a proposal.
@@ -305,21 +293,13 @@ pub enum AgentToAgent {
         gain_s: f64,
     },
     /// Thief: the place is kept until a deadline that both know.
-    Accept {
-        offer: OfferNumber,
-    },
+    Accept { offer: OfferNumber },
     /// Thief: no place.
-    Decline {
-        offer: OfferNumber,
-    },
+    Decline { offer: OfferNumber },
     /// Leader: the place is not needed, or not any more.
-    Release {
-        offer: OfferNumber,
-    },
+    Release { offer: OfferNumber },
     /// Leader: the ranks are there.
-    Moved {
-        offer: OfferNumber,
-    },
+    Moved { offer: OfferNumber },
 }
 
 #[cfg(test)]

@@ -120,9 +120,7 @@ pub enum AppToDaemon {
     /// About checkpoints in memory.
     Checkpoint(RankCheckpoint),
     /// The application wants the job to have so many ranks. Not answered.
-    Resize {
-        ranks: u32,
-    },
+    Resize { ranks: u32 },
     /// The application called `MPI_Finalize`. The last message of a rank.
     Finalizing,
 }

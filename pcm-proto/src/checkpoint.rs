@@ -86,13 +86,9 @@ pub enum RankCheckpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointOrder {
     /// This checkpoint is safe: what the rank keeps of others may be overwritten.
-    Settled {
-        id: CheckpointId,
-    },
+    Settled { id: CheckpointId },
     /// This checkpoint will never count: what the rank keeps of it may be overwritten.
-    GivenUp {
-        id: CheckpointId,
-    },
+    GivenUp { id: CheckpointId },
     /// Somebody wants a checkpoint. Said to rank 0.
     Make {
         /// In files, too.
@@ -163,9 +159,7 @@ pub enum CheckpointMessage {
         id: CheckpointId,
     },
     /// Coordinator to the job's nodes: it will never count.
-    GivenUp {
-        id: CheckpointId,
-    },
+    GivenUp { id: CheckpointId },
     /// Coordinator to node: nobody will ask for this copy.
     Drop {
         /// Of which checkpoint.
@@ -189,9 +183,7 @@ pub enum CheckpointMessage {
         iteration: Iteration,
     },
     /// Node to coordinator: a restored process has its data and runs.
-    Restored {
-        process: ProcessId,
-    },
+    Restored { process: ProcessId },
     /// Node to coordinator: a process cannot take the checkpoint up.
     NotRestored {
         id: CheckpointId,

@@ -54,9 +54,7 @@ pub enum ControlToDaemon {
         signal: i32,
     },
     /// End a job: SIGTERM, then SIGKILL after a grace time.
-    Kill {
-        job: JobId,
-    },
+    Kill { job: JobId },
     /// Change the job's layout now; answered by `Reconfigured` when it was carried out.
     Reconfigure {
         job: JobId,
@@ -79,17 +77,11 @@ pub enum ControlToDaemon {
     /// Jobs of the whole cluster, ended ones of the last hour included.
     Jobs,
     /// The ranks of a job.
-    Ps {
-        job: JobId,
-    },
+    Ps { job: JobId },
     /// What the ranks of a job do with each other.
-    Look {
-        job: JobId,
-    },
+    Look { job: JobId },
     /// How a job fared over time, ended ones of the last hour included.
-    Series {
-        job: JobId,
-    },
+    Series { job: JobId },
     /// Record the calls of a job's ranks for a few seconds more, and tell what was recorded since the last time.
     Trace {
         job: JobId,
@@ -119,9 +111,7 @@ pub enum ControlToDaemon {
         deadline_ms: Option<u64>,
     },
     /// End an empty node's daemon.
-    Remove {
-        node: NodeName,
-    },
+    Remove { node: NodeName },
     /// End all jobs and daemons.
     Down,
     /// The last lines of one of a node's logs.
@@ -179,9 +169,7 @@ pub enum LayoutChange {
         weights: Vec<u32>,
     },
     /// Every rank leaves this node.
-    Evacuate {
-        node: NodeName,
-    },
+    Evacuate { node: NodeName },
     /// The same layout, with fresh processes in one world.
     Relaunch,
 }
@@ -244,13 +232,9 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum DaemonToControl {
     /// The job has a number and its processes are being started.
-    JobAccepted {
-        job: JobId,
-    },
+    JobAccepted { job: JobId },
     /// All ranks of the job run.
-    JobStarted {
-        job: JobId,
-    },
+    JobStarted { job: JobId },
     /// Whole lines of one rank (or the rest of its stream at its end).
     Output {
         rank: Rank,
@@ -264,10 +248,7 @@ pub enum DaemonToControl {
         bytes: Vec<u8>,
     },
     /// Something about the attached job that a person should read now.
-    Notice {
-        job: JobId,
-        text: String,
-    },
+    Notice { job: JobId, text: String },
     /// Answer to `Checkpoint`.
     Checkpointed {
         /// The iteration that whoever restores it begins with.
@@ -282,9 +263,7 @@ pub enum DaemonToControl {
         directory: Option<Vec<u8>>,
     },
     /// The attached job has another coordinator: attach there.
-    LedBy {
-        node: NodeName,
-    },
+    LedBy { node: NodeName },
     /// This daemon, which the job is attached to, lost sight of most of the cluster: another may lead the job by now. Comes again
     /// while that is so.
     CutOff,

@@ -24,13 +24,9 @@ pub struct Event {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EventKind {
     /// A node's daemon is part of the cluster.
-    NodeUp {
-        name: NodeName,
-    },
+    NodeUp { name: NodeName },
     /// A node does not answer.
-    NodeSuspect {
-        name: NodeName,
-    },
+    NodeSuspect { name: NodeName },
     /// A node left or is taken for dead.
     NodeGone {
         name: NodeName,
@@ -90,10 +86,7 @@ pub enum EventKind {
         spawn_ms: f64,
     },
     /// A process that waited for a spawn to take it ended, or could not be started; another is started after a while.
-    SpareLost {
-        name: NodeName,
-        reason: String,
-    },
+    SpareLost { name: NodeName, reason: String },
     /// A rank's process ended.
     RankEnded {
         rank: Rank,

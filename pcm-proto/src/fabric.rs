@@ -118,9 +118,7 @@ pub enum SpokenError {
     /// It does not even say its version.
     Short,
     /// Its sender speaks another version of the protocol.
-    Version {
-        version: u16,
-    },
+    Version { version: u16 },
     /// It is not the message it should be.
     Message(MessageError),
 }

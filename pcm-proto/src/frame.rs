@@ -73,9 +73,7 @@ pub enum FrameError {
         version: u8,
     },
     /// A kind this version does not know.
-    UnknownKind {
-        kind: u8,
-    },
+    UnknownKind { kind: u8 },
     /// The stream ended inside a frame.
     Truncated {
         /// Bytes of the frame that arrived, header included.

@@ -22,15 +22,11 @@ pub const PREAMBLE: [u8; 4] = *b"PCM\x01";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// The daemon of a node.
-    Daemon {
-        node: NodeName,
-    },
+    Daemon { node: NodeName },
     /// A user's command.
     Control,
     /// The agent of a node, on the local socket of its daemon.
-    Agent {
-        node: NodeName,
-    },
+    Agent { node: NodeName },
     /// The library inside an application, on the local socket of its daemon.
     Application,
 }

@@ -73,9 +73,7 @@ pub enum NameError {
         length: usize,
     },
     /// A character other than a letter, a digit, `.`, `_` or `-`, or a first character that is none of the first two.
-    BadCharacter {
-        character: char,
-    },
+    BadCharacter { character: char },
 }
 
 impl fmt::Display for NameError {

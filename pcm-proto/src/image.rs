@@ -28,9 +28,7 @@ pub enum ImageName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ImageMessage {
     /// Send this block; one beyond the end to hear how long the image is.
-    Want {
-        block: u64,
-    },
+    Want { block: u64 },
     /// A block; empty when it lies beyond the image's end.
     Block {
         block: u64,

@@ -90,24 +90,15 @@ pub enum DaemonToKeeper {
         signal: i32,
     },
     /// Close the process's standard input, so that it reads the end of file. The daemon closes its own end too.
-    CloseStdin {
-        key: ProcessKey,
-    },
+    CloseStdin { key: ProcessKey },
     /// End every process of a job, by SIGKILL, with everything they started, and remove the shared memory they left.
     /// Also the right end of a job whose processes all returned: it finds what they started and left. Answered by
     /// `JobCleared`; asking again is harmless.
-    EndJob {
-        job: JobId,
-    },
+    EndJob { job: JobId },
     /// The end of this process was heard and acted on: release what is held for it.
-    Forget {
-        key: ProcessKey,
-    },
+    Forget { key: ProcessKey },
     /// Hold this image, whose descriptor comes with the packet. Answered by `Parked`.
-    Park {
-        key: ParkKey,
-        bytes: u64,
-    },
+    Park { key: ParkKey, bytes: u64 },
     /// Make an image of a process that hangs, by copying its memory. Answered by `Parked` or `NotParked`.
     Salvage {
         key: ParkKey,
@@ -123,14 +114,9 @@ pub enum DaemonToKeeper {
         attempt: Attempt,
     },
     /// Hold this buffer of a checkpoint, whose descriptor comes with the packet, also when its job is ended. Not answered.
-    Keep {
-        key: BufferKey,
-        bytes: u64,
-    },
+    Keep { key: BufferKey, bytes: u64 },
     /// Drop these buffers.
-    DropKept {
-        keys: Vec<BufferKey>,
-    },
+    DropKept { keys: Vec<BufferKey> },
     /// Write the log with these levels from now on, all of them; the next daemon is told them too. Not answered.
     Levels(String),
     /// The daemon ends on purpose: end every process and the keeper itself.
@@ -184,20 +170,11 @@ pub enum KeeperToDaemon {
         reason: String,
     },
     /// The process ended. Its last output may still be in its pipes.
-    Exited {
-        key: ProcessKey,
-        status: ExitStatus,
-    },
+    Exited { key: ProcessKey, status: ExitStatus },
     /// An image is held; the packet carries its descriptor.
-    Parked {
-        key: ParkKey,
-        bytes: u64,
-    },
+    Parked { key: ParkKey, bytes: u64 },
     /// A buffer of a checkpoint that was held before this daemon; the packet carries its descriptor.
-    Kept {
-        key: BufferKey,
-        bytes: u64,
-    },
+    Kept { key: BufferKey, bytes: u64 },
     /// An image could not be made, or cannot be held.
     NotParked {
         key: ParkKey,

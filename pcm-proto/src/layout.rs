@@ -114,18 +114,11 @@ impl PlanKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seat {
     /// The present rank stays where it is.
-    Stay {
-        rank: Rank,
-    },
+    Stay { rank: Rank },
     /// The present rank goes on in a newcomer on another node; its process leaves.
-    Move {
-        rank: Rank,
-        to: NodeName,
-    },
+    Move { rank: Rank, to: NodeName },
     /// A rank that continues none of the present ones.
-    Join {
-        node: NodeName,
-    },
+    Join { node: NodeName },
 }
 
 /// How the asker wants it carried out.

@@ -15,17 +15,11 @@ pub enum Failure {
         reason: String,
     },
     /// A process that takes part ended.
-    ProcessDied {
-        process: ProcessId,
-    },
+    ProcessDied { process: ProcessId },
     /// A rank left its loop: there will be no further iteration.
-    JobEnding {
-        process: ProcessId,
-    },
+    JobEnding { process: ProcessId },
     /// A rank was not standing at the ceiling when it was called to the meeting.
-    NotStanding {
-        process: ProcessId,
-    },
+    NotStanding { process: ProcessId },
     /// The processes could not be joined.
     NotJoined {
         /// The process that reports it.
@@ -46,9 +40,7 @@ pub enum Failure {
     /// The participant's daemon was started again in the middle.
     DaemonRestarted,
     /// The participant still has an older attempt to settle.
-    Busy {
-        with: Attempt,
-    },
+    Busy { with: Attempt },
     /// The participant knows another layout than the plan starts from.
     OtherLayout {
         /// The epoch it knows.
@@ -62,18 +54,11 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AbortReason {
     /// A phase took longer than it may.
-    Deadline {
-        phase: Phase,
-    },
+    Deadline { phase: Phase },
     /// A participant failed.
-    Failed {
-        node: NodeName,
-        failure: Failure,
-    },
+    Failed { node: NodeName, failure: Failure },
     /// A participant's node is gone.
-    NodeGone {
-        node: NodeName,
-    },
+    NodeGone { node: NodeName },
     /// Senders and receivers do not agree on what moved.
     TallyMismatch {
         /// Sum over all senders.
@@ -87,9 +72,7 @@ pub enum AbortReason {
         left: u64,
     },
     /// The ranks kept outrunning the ceiling.
-    NoCeiling {
-        rounds: u32,
-    },
+    NoCeiling { rounds: u32 },
     /// The coordinator's daemon was started again before it had decided.
     CoordinatorRestarted,
     /// The lease moved before anything was decided.
@@ -104,30 +87,20 @@ pub enum Decision {
     /// The new layout is the job's.
     Committed,
     /// The old layout stays.
-    Aborted {
-        reason: AbortReason,
-    },
+    Aborted { reason: AbortReason },
 }
 
 /// Why the job cannot go on by reconfiguration alone. Whoever restarts jobs from checkpoints begins here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
     /// A process that held data ended.
-    ProcessDied {
-        process: ProcessId,
-    },
+    ProcessDied { process: ProcessId },
     /// A process did not come back from MPI and its data could not be saved.
-    ProcessStuck {
-        process: ProcessId,
-    },
+    ProcessStuck { process: ProcessId },
     /// A node that hosts ranks is gone.
-    NodeGone {
-        node: NodeName,
-    },
+    NodeGone { node: NodeName },
     /// Everything was ready to be committed when the coordinator was lost, and nobody left knows whether it was.
-    Undecided {
-        attempt: Attempt,
-    },
+    Undecided { attempt: Attempt },
     /// No coordinator could be found for too long.
     NoCoordinator,
     /// The processes of the committed layout could not all be started.

@@ -54,14 +54,9 @@ use zerocopy::FromBytes;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageError {
     /// More peers than [`PEERS_MAX`], or none.
-    Peers {
-        peers_max: usize,
-    },
+    Peers { peers_max: usize },
     /// Fewer bytes than the page needs, or bytes that are not aligned.
-    Size {
-        given: usize,
-        needed: usize,
-    },
+    Size { given: usize, needed: usize },
     /// The bytes do not begin with [`MAGIC`].
     Magic,
     /// Another version made the page.

@@ -37,10 +37,7 @@ pub enum DaemonToDaemon {
     /// How the sender's node is: sent to a few peers every few seconds, and in answer to a question.
     Report(Box<NodeReport>),
     /// Something about a job.
-    Job {
-        job: JobId,
-        message: Box<JobMessage>,
-    },
+    Job { job: JobId, message: Box<JobMessage> },
     /// A question; the asker waits for its answer until a deadline of its own.
     Ask {
         /// Number of the question among the asker's.
@@ -200,18 +197,11 @@ pub struct SpawnAsk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NameRequest {
     /// Make a port known under a name.
-    Publish {
-        service: String,
-        port: String,
-    },
+    Publish { service: String, port: String },
     /// Withdraw a name.
-    Unpublish {
-        service: String,
-    },
+    Unpublish { service: String },
     /// Find the port of a name.
-    Lookup {
-        service: String,
-    },
+    Lookup { service: String },
 }
 
 /// What is said about a job. The comment names the direction.
@@ -233,9 +223,7 @@ pub enum JobMessage {
         processes: Vec<(ProcessId, u32)>,
     },
     /// Node to coordinator: the job cannot go on, as the holder of its lease found.
-    Lost {
-        reason: String,
-    },
+    Lost { reason: String },
     /// Node to coordinator: a process could not be started.
     StartRefused {
         /// The order's number.
@@ -257,9 +245,7 @@ pub enum JobMessage {
         message: String,
     },
     /// Coordinator to node: send a signal to all processes of the job there.
-    Signal {
-        signal: i32,
-    },
+    Signal { signal: i32 },
     /// Coordinator to node: end these processes of a job that goes on.
     EndProcesses {
         processes: Vec<ProcessId>,
@@ -286,9 +272,7 @@ pub enum JobMessage {
         puts: BTreeMap<String, String>,
     },
     /// Node to its parent in a world's tree: no rank of the world below will be in a barrier again.
-    BarrierGone {
-        world: WorldId,
-    },
+    BarrierGone { world: WorldId },
     /// Node to its children in a world's tree: the barrier is complete.
     BarrierDone {
         world: WorldId,
@@ -304,9 +288,7 @@ pub enum JobMessage {
         world: WorldId,
     },
     /// Node to coordinator: the processes of this spare world are initialised and wait for a parent.
-    SpareReady {
-        world: WorldId,
-    },
+    SpareReady { world: WorldId },
     /// Coordinator to node: a spawn takes this spare world. Answered by `SpawnReady`.
     Adopt {
         world: WorldId,
@@ -421,13 +403,9 @@ pub enum Question {
     /// The jobs this daemon coordinates, ended ones of the last hour included.
     Jobs,
     /// What the pages of the job's ranks on this node show.
-    Ranks {
-        job: JobId,
-    },
+    Ranks { job: JobId },
     /// What the job's ranks on this node do with their mates.
-    Look {
-        job: JobId,
-    },
+    Look { job: JobId },
     /// What the job's ranks on this node recorded of their calls; see [`ControlToDaemon::Trace`].
     Trace {
         job: JobId,

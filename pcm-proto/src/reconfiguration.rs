@@ -132,9 +132,7 @@ pub enum Order {
         ceiling: Iteration,
     },
     /// The ceiling is final: answer when every rank stands there.
-    Stop {
-        ceiling: Iteration,
-    },
+    Stop { ceiling: Iteration },
     /// Everybody stands there: join and move the data, or in a relaunch, park it.
     Meet {
         ceiling: Iteration,
@@ -182,9 +180,7 @@ pub enum Answer {
         received: Tally,
     },
     /// This participant cannot agree to the attempt any more.
-    Failed {
-        failure: Failure,
-    },
+    Failed { failure: Failure },
     /// Relaunch: every old process here has ended.
     Ended,
     /// The decision was carried out here: ranks run on, leavers are gone.
@@ -239,19 +235,13 @@ pub enum LeaseMessage {
         holder: NodeName,
     },
     /// The sender holds the lease.
-    Held {
-        reign: Reign,
-    },
+    Held { reign: Reign },
     /// Answer to `Held`: the sender goes by it.
-    Obeyed {
-        reign: Reign,
-    },
+    Obeyed { reign: Reign },
     /// The sender knows nothing of the job although it should: its machine was started anew.
     Forgot,
     /// The sender holds the lease but is no voter of the layout any more: take it over.
-    Offer {
-        reign: Reign,
-    },
+    Offer { reign: Reign },
 }
 
 /// Everything daemons say to each other about the reconfigurations of one job.
@@ -280,9 +270,7 @@ pub enum ReconfigurationMessage {
         stand: bool,
     },
     /// From a participant that has agreed and heard nothing since: what became of it?
-    AskDecision {
-        attempt: Attempt,
-    },
+    AskDecision { attempt: Attempt },
     /// The job is lost: end every process. Answered by `Buried`.
     Bury {
         /// Under which lease it is ordered.

@@ -9,10 +9,7 @@ use pcm_proto::ids::{Epoch, JobId, NodeName};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Tell the agent of another node; never this one.
-    Tell {
-        to: NodeName,
-        message: AgentToAgent,
-    },
+    Tell { to: NodeName, message: AgentToAgent },
     /// Hand a change over to the job's coordinator, the daemon of this node.
     Propose {
         /// Number of the proposal.

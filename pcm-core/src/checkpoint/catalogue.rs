@@ -75,9 +75,7 @@ pub enum PartRefused {
         ranks: u32,
     },
     /// A newer checkpoint is complete: this one will not be.
-    Superseded {
-        by: CheckpointId,
-    },
+    Superseded { by: CheckpointId },
     /// Its bytes differ from those of the other copies: one of them is damaged, and the first counts.
     ContentsDiffer {
         /// The part's rank.

@@ -65,14 +65,9 @@ pub enum Verdict {
     /// The job ends: nothing is left to start from.
     NoCheckpoint,
     /// The job ends: it has been started again as often as it may.
-    TooManyRestarts {
-        restarts_max: u32,
-    },
+    TooManyRestarts { restarts_max: u32 },
     /// The job ends: the program crashes in the same place each time.
-    SameIteration {
-        iteration: Iteration,
-        times: u32,
-    },
+    SameIteration { iteration: Iteration, times: u32 },
 }
 
 /// See the file head. One per job.

@@ -34,9 +34,7 @@ pub enum Input {
         message: JobMessage,
     },
     /// A node is taken for dead.
-    NodeGone {
-        node: NodeName,
-    },
+    NodeGone { node: NodeName },
     /// The job must end.
     End {
         /// The code it ends with.
@@ -53,9 +51,7 @@ pub enum Input {
         shares: Result<Vec<Share>, String>,
     },
     /// A reconfiguration may bring ranks to this node: tell it of the job.
-    Enlist {
-        node: NodeName,
-    },
+    Enlist { node: NodeName },
     /// A reconfiguration was committed.
     LayoutCommitted {
         /// The layout that counts from now on.
@@ -67,9 +63,7 @@ pub enum Input {
         iteration: Option<Iteration>,
     },
     /// Whether this coordinator may be cut off, so that another may lead the job.
-    Doubt {
-        is_in_doubt: bool,
-    },
+    Doubt { is_in_doubt: bool },
     /// What [`Effect::Restart`] asks for, or why it cannot be had now.
     Restarted(Result<Restarted, String>),
     /// Numbers below these were used by reconfigurations.
@@ -87,10 +81,7 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Send a message to a node, which may be the own one.
-    Send {
-        node: NodeName,
-        message: JobMessage,
-    },
+    Send { node: NodeName, message: JobMessage },
     /// Note that something happened.
     Note(EventKind),
     /// Find a place for a world an application asked for, and answer with [`Input::SpawnPlaced`].

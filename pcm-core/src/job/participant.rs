@@ -19,10 +19,7 @@ const EARLY_MAX: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
     /// The coordinator or another node of the job said something.
-    Said {
-        node: NodeName,
-        message: JobMessage,
-    },
+    Said { node: NodeName, message: JobMessage },
     /// A reconfiguration starts a world; this node has some of its processes.
     StartWorld {
         start: WorldStart,
@@ -35,9 +32,7 @@ pub enum Input {
         is_restored: bool,
     },
     /// These processes were told to leave, so their end is no failure.
-    Leaving {
-        processes: Vec<ProcessId>,
-    },
+    Leaving { processes: Vec<ProcessId> },
     /// A process runs.
     Started {
         process: ProcessId,
@@ -52,21 +47,13 @@ pub enum Input {
         reason: String,
     },
     /// A process ended.
-    Exited {
-        process: ProcessId,
-        status: ExitStatus,
-    },
+    Exited { process: ProcessId, status: ExitStatus },
     /// Nothing of the job is left in this node's process table.
     JobCleared,
     /// A process asks its process manager for something.
-    Pmi {
-        process: ProcessId,
-        request: Request,
-    },
+    Pmi { process: ProcessId, request: Request },
     /// The last answer to a process was sent.
-    Answered {
-        process: ProcessId,
-    },
+    Answered { process: ProcessId },
     /// A process called `MPI_Abort` (as the library tells it, PMI may follow).
     Aborting {
         process: ProcessId,
@@ -85,14 +72,9 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Send a message to a node, which may be the own one.
-    Send {
-        node: NodeName,
-        message: JobMessage,
-    },
+    Send { node: NodeName, message: JobMessage },
     /// Start a process, and answer with [`Input::Started`] or [`Input::Refused`].
-    Start {
-        process: ProcessId,
-    },
+    Start { process: ProcessId },
     /// Send a signal to a process.
     Signal {
         process: ProcessId,
@@ -102,14 +84,9 @@ pub enum Effect {
     /// Have the keeper end what is left of the job here, and answer with [`Input::JobCleared`].
     EndJob,
     /// A spawn took this process, which was a spare until now: what it printed is output of the job.
-    Adopted {
-        process: ProcessId,
-    },
+    Adopted { process: ProcessId },
     /// Send this line to a process's PMI socket, then come back with [`Input::Answered`].
-    Answer {
-        process: ProcessId,
-        line: String,
-    },
+    Answer { process: ProcessId, line: String },
     /// No process is left; answer with [`Input::OutputTaken`] once all output was.
     Emptied,
     /// The job is over here: forget it.
@@ -179,9 +156,7 @@ pub(super) enum Phase {
     /// Processes may run and more may come.
     Active,
     /// SIGTERM was sent, SIGKILL comes at this time.
-    Terminating {
-        kill_at_us: u64,
-    },
+    Terminating { kill_at_us: u64 },
     /// The keeper was told to end the job.
     Clearing,
     /// No process is left.

@@ -36,9 +36,7 @@ pub struct Share {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlacementError {
     /// A node that was asked for does not exist.
-    UnknownNode {
-        name: String,
-    },
+    UnknownNode { name: String },
     /// No node that may be used is open.
     NoOpenNode {
         /// Nodes there are.

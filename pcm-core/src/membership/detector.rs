@@ -36,15 +36,9 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send this packet; it may be lost.
-    Send {
-        to: Target,
-        bytes: Vec<u8>,
-    },
+    Send { to: Target, bytes: Vec<u8> },
     /// A node changed; [`Membership::member`] has its new state.
-    Report {
-        node: NodeName,
-        change: Change,
-    },
+    Report { node: NodeName, change: Change },
     /// A later daemon with this node's name is in the cluster: this one must end.
     Superseded {
         /// The later one's boot number.

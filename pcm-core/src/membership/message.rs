@@ -22,15 +22,22 @@ pub(super) enum Body {
     Probe,
     Answer,
     /// I do not hear this node: probe it for me.
-    ProbeFor { subject: NodeName },
+    ProbeFor {
+        subject: NodeName,
+    },
     /// The node you do not hear answered me.
-    Heard { subject: NodeName, boot: u64 },
+    Heard {
+        subject: NodeName,
+        boot: u64,
+    },
     /// Nothing but updates.
     News,
     /// I do not know you, or not all you said about yourself: tell me.
     WhoAreYou,
     /// All I believe; more of it follows, or it is complete and I want to know what you believe.
-    Sync { answer_wanted: bool },
+    Sync {
+        answer_wanted: bool,
+    },
 }
 
 /// Why a packet was refused; nothing has changed.

@@ -26,9 +26,7 @@ pub enum PartitionError {
         element_size: u32,
     },
     /// A block of a cyclic axis has no elements.
-    BlockZero {
-        axis: usize,
-    },
+    BlockZero { axis: usize },
     /// A cyclic axis has a halo, which would have to surround every block.
     HaloOnCyclicAxis {
         axis: usize,

@@ -58,7 +58,9 @@ enum Waiting {
     /// For the children of a spawn.
     Spawn,
     /// Answered by this `spawn_result`; whether it was sent is not known yet.
-    SpawnAnswered { line: String },
+    SpawnAnswered {
+        line: String,
+    },
     /// For a parent: MPI is initialised but for the meeting with it.
     Parent,
 }
@@ -88,9 +90,7 @@ pub enum Effect {
     /// All local processes finalized: no later barrier waits for them.
     AllFinalized,
     /// The process is done with MPI; it may end with any code now.
-    Finalized {
-        process: ProcessId,
-    },
+    Finalized { process: ProcessId },
     /// The process ends the job. It expects no answer.
     Aborted {
         process: ProcessId,

@@ -66,9 +66,7 @@ pub enum Input {
         reason: String,
     },
     /// A rank left its loop; it will not start another iteration.
-    Finalizing {
-        process: ProcessId,
-    },
+    Finalizing { process: ProcessId },
     /// A process on this node is gone.
     Exited {
         process: ProcessId,
@@ -76,17 +74,11 @@ pub enum Input {
         finished: bool,
     },
     /// Membership takes a node for gone.
-    NodeGone {
-        node: NodeName,
-    },
+    NodeGone { node: NodeName },
     /// A node that was gone is back with its record and its processes.
-    NodeBack {
-        node: NodeName,
-    },
+    NodeBack { node: NodeName },
     /// A node is back, or restarted unnoticed, without record and processes.
-    NodeReborn {
-        node: NodeName,
-    },
+    NodeReborn { node: NodeName },
     /// A timer ended.
     Timer(Timer),
 }
@@ -95,10 +87,7 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// Coordinator: the phase of the attempt may not last longer.
-    Deadline {
-        attempt: Attempt,
-        phase: Phase,
-    },
+    Deadline { attempt: Attempt, phase: Phase },
     /// Coordinator: repeat what is not answered.
     Resend {
         attempt: Attempt,
@@ -131,9 +120,7 @@ pub enum Timer {
         heard: u64,
     },
     /// Participant: what travels ahead of the meeting has had its time.
-    Ahead {
-        attempt: Attempt,
-    },
+    Ahead { attempt: Attempt },
     /// Participant: ask again what was decided.
     AskDecision {
         attempt: Attempt,
@@ -143,13 +130,9 @@ pub enum Timer {
         times: u32,
     },
     /// Participant: ranks that have not carried out the decision by now are stuck.
-    Settle {
-        attempt: Attempt,
-    },
+    Settle { attempt: Attempt },
     /// Participant: processes that should have left are ended.
-    Leave {
-        attempt: Attempt,
-    },
+    Leave { attempt: Attempt },
     /// Participant: report a loss again.
     Damage,
     /// Voter: try for the lease.
@@ -158,17 +141,11 @@ pub enum Timer {
         reign: Reign,
     },
     /// Candidate: ask again.
-    AskLease {
-        reign: Reign,
-    },
+    AskLease { reign: Reign },
     /// Holder: see again that every voter knows it.
-    ConfirmLease {
-        reign: Reign,
-    },
+    ConfirmLease { reign: Reign },
     /// Holder that is no voter any more: offer the lease again.
-    OfferLease {
-        reign: Reign,
-    },
+    OfferLease { reign: Reign },
     /// Voter without a coordinator: look for one again.
     Leaderless {
         /// Which time without a coordinator this is.
@@ -214,14 +191,9 @@ pub enum Effect {
         restored: bool,
     },
     /// Write the ceiling on the page of a process, then read how far it is: [`Input::CeilingWritten`].
-    SetCeiling {
-        process: ProcessId,
-        ceiling: Iteration,
-    },
+    SetCeiling { process: ProcessId, ceiling: Iteration },
     /// Take the ceiling off the page of a process.
-    LiftCeiling {
-        process: ProcessId,
-    },
+    LiftCeiling { process: ProcessId },
     /// Send to a process on this node; lost if there is none.
     TellApp {
         process: ProcessId,
@@ -247,15 +219,9 @@ pub enum Effect {
         attempt: Attempt,
     },
     /// End a process by force; its end is reported by [`Input::Exited`].
-    EndProcess {
-        process: ProcessId,
-        cause: EndCause,
-    },
+    EndProcess { process: ProcessId, cause: EndCause },
     /// Hand back the timer after this time.
-    ArmTimer {
-        timer: Timer,
-        after: Duration,
-    },
+    ArmTimer { timer: Timer, after: Duration },
     /// Tell whoever watches the job.
     Report(Report),
 }
@@ -292,18 +258,14 @@ pub enum Report {
         followed_by: Option<Attempt>,
     },
     /// This daemon holds the lease now.
-    LeaseTaken {
-        reign: Reign,
-    },
+    LeaseTaken { reign: Reign },
     /// This daemon holds the lease no more.
     LeaseLost {
         /// The reign that replaced it.
         reign: Reign,
     },
     /// The job cannot go on; its processes are being ended everywhere.
-    JobLost {
-        loss: Loss,
-    },
+    JobLost { loss: Loss },
     /// Every process of the lost job has ended, as far as its nodes can be reached.
     JobBuried {
         /// Nodes that did not answer; their daemons end their processes when they hear of it or by their own limits.
@@ -315,9 +277,7 @@ pub enum Report {
         epoch: Epoch,
     },
     /// This daemon ends the job's processes here.
-    EndedHere {
-        loss: Loss,
-    },
+    EndedHere { loss: Loss },
 }
 
 /// Messages that were not acted on, by why.

@@ -20,9 +20,7 @@ pub enum Refused {
         phase: Phase,
     },
     /// The job is lost.
-    JobLost {
-        loss: Loss,
-    },
+    JobLost { loss: Loss },
     /// What is asked for cannot be.
     Plan(PlanError),
 }
@@ -33,9 +31,7 @@ pub enum PlanError {
     /// A job has at least one rank.
     NoRanks,
     /// More ranks than a job may have.
-    TooManyRanks {
-        ranks: usize,
-    },
+    TooManyRanks { ranks: usize },
     /// A seat names a rank that is not there.
     UnknownRank {
         rank: Rank,
@@ -43,9 +39,7 @@ pub enum PlanError {
         size: usize,
     },
     /// Two seats name the same rank.
-    RankTwice {
-        rank: Rank,
-    },
+    RankTwice { rank: Rank },
     /// Not one weight for each rank.
     Weights {
         weights: usize,
@@ -53,13 +47,9 @@ pub enum PlanError {
         ranks: usize,
     },
     /// A rank with no share at all.
-    ZeroWeight {
-        rank: Rank,
-    },
+    ZeroWeight { rank: Rank },
     /// A node is gone.
-    NodeGone {
-        node: NodeName,
-    },
+    NodeGone { node: NodeName },
     /// The layout asked for is the present one.
     NothingToDo,
     /// Too many worlds for a live reconfiguration, and nothing else was allowed.

@@ -66,14 +66,9 @@ pub enum Violation {
         cell: Cell,
     },
     /// What a process sends is not what its peer receives.
-    EndsDisagree {
-        from: ProcessId,
-        to: ProcessId,
-    },
+    EndsDisagree { from: ProcessId, to: ProcessId },
     /// A piece is said to stay in place but does not.
-    KeptMoves {
-        process: ProcessId,
-    },
+    KeptMoves { process: ProcessId },
 }
 
 impl fmt::Display for Violation {

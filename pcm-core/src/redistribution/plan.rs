@@ -71,9 +71,7 @@ pub enum PlanError {
     /// The partitions are of arrays with different extents, halos or element sizes.
     ArraysDiffer,
     /// The process has a rank neither before nor after.
-    NotTakingPart {
-        process: ProcessId,
-    },
+    NotTakingPart { process: ProcessId },
     /// The part has more than [`PIECES_MAX`] pieces.
     TooIrregular,
 }

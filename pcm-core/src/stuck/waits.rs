@@ -31,7 +31,9 @@ pub(super) enum Why {
     /// Messages of requests begun before.
     Requests,
     /// That these ranks begin the collective it is in.
-    Collective { sequence: u64 },
+    Collective {
+        sequence: u64,
+    },
     /// Nothing any more: this rank called something else as the same collective.
     Mismatch {
         sequence: u64,

@@ -142,10 +142,7 @@ pub enum FromKeeper {
         reason: String,
     },
     /// A process ended; its last output may still be in its pipes.
-    Exited {
-        key: ProcessKey,
-        status: ExitStatus,
-    },
+    Exited { key: ProcessKey, status: ExitStatus },
     /// An image is held by the keeper.
     Parked(HandedImage),
     /// An image could not be made, or cannot be held.

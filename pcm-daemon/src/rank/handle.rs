@@ -30,14 +30,9 @@ pub enum RankEvent {
         request: Request,
     },
     /// What it wrote into its PMI socket makes no sense; nothing more is read from there.
-    PmiBroken {
-        key: ProcessKey,
-        reason: String,
-    },
+    PmiBroken { key: ProcessKey, reason: String },
     /// It closed its PMI socket, by ending as a rule.
-    PmiClosed {
-        key: ProcessKey,
-    },
+    PmiClosed { key: ProcessKey },
     /// Its library says something.
     App {
         key: ProcessKey,
@@ -46,14 +41,9 @@ pub enum RankEvent {
         descriptors: Vec<OwnedFd>,
     },
     /// What came on the library's channel makes no sense; nothing more is read from there.
-    AppBroken {
-        key: ProcessKey,
-        reason: String,
-    },
+    AppBroken { key: ProcessKey, reason: String },
     /// The library's channel is closed, by its end as a rule.
-    AppClosed {
-        key: ProcessKey,
-    },
+    AppClosed { key: ProcessKey },
 }
 
 /// Why a rank's descriptors cannot be used.

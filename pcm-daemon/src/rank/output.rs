@@ -31,10 +31,7 @@ pub enum Output {
         bytes: Vec<u8>,
     },
     /// Nothing more will come.
-    End {
-        key: ProcessKey,
-        stream: Stream,
-    },
+    End { key: ProcessKey, stream: Stream },
 }
 
 /// Cuts a stream of bytes at line ends.

@@ -29,9 +29,7 @@ pub enum ProgramError {
         program: PathBuf,
     },
     /// Neither a binary nor a script that names its interpreter.
-    NotProgram {
-        program: PathBuf,
-    },
+    NotProgram { program: PathBuf },
     /// The working directory cannot be used.
     Directory {
         directory: PathBuf,

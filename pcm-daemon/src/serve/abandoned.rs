@@ -2,8 +2,8 @@
 //! an heir may need is kept until none comes any more. Never decides who leads a job: [`super::wills`] does.
 
 use super::daemon::Daemon;
-use super::timers::Timer;
 use pcm_core::job::participant::Input;
+use pcm_core::node::timer::Timer;
 use pcm_proto::ids::{JobId, NodeName};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl Daemon {
         let of_node = self.parts.iter().filter(|(_, part)| part.state.coordinator() == node);
         let after = self.coordinator_lost_after();
         for job in of_node.map(|(job, _)| *job).collect::<Vec<_>>() {
-            self.timers.arm(after, Timer::CoordinatorLost(job));
+            self.out.arm(after, Timer::CoordinatorLost(job));
         }
     }
 
@@ -41,12 +41,11 @@ impl Daemon {
         }
         if part.state.is_emptied() {
             // Nothing runs here, but an heir may need the checkpoints that are held here.
-            return self.timers.arm(ABANDONED_AFTER, Timer::Abandoned(job));
+            return self.out.arm(ABANDONED_AFTER, Timer::Abandoned(job));
         }
         tracing::warn!(%job, node = %coordinator, "the job's coordinator is out of reach: its ranks here are ended");
         self.participate(job, Input::CoordinatorLost);
-        self.timers
-            .arm(self.coordinator_lost_after(), Timer::CoordinatorLost(job));
+        self.out.arm(self.coordinator_lost_after(), Timer::CoordinatorLost(job));
     }
 
     pub(super) fn on_abandoned_timer(&mut self, job: JobId) {

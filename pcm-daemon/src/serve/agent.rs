@@ -3,8 +3,9 @@
 
 use super::agent_messages::{Talk, Wish};
 use super::daemon::Daemon;
-use super::event::{Event, LinkId};
-use super::timers::Timer;
+use super::event::Event;
+use pcm_core::node::requester::LinkId;
+use pcm_core::node::timer::Timer;
 use pcm_fabric::{Link, LocalAddress, RecvError, Sender};
 use pcm_proto::agent::{AgentToDaemon, DaemonToAgent, TUNING_FILE, TUNING_VARIABLE};
 use pcm_proto::control::LogOf;
@@ -80,7 +81,7 @@ impl Daemon {
         let (process, stop) = oneshot::channel::<()>();
         self.agent.process = Some(process);
         self.agent.heard = self.agent.began;
-        self.timers.arm(SILENT_MAX, Timer::AgentSilent);
+        self.out.arm(SILENT_MAX, Timer::AgentSilent);
         let events = self.events.clone();
         tokio::spawn(async move {
             let status = tokio::select! {
@@ -98,7 +99,7 @@ impl Daemon {
             return;
         };
         match SILENT_MAX.checked_sub(heard.elapsed()) {
-            Some(left) if !left.is_zero() => self.timers.arm(left, Timer::AgentSilent),
+            Some(left) if !left.is_zero() => self.out.arm(left, Timer::AgentSilent),
             _ => self.on_agent_ended(&format!("it has said nothing for {} s", SILENT_MAX.as_secs())),
         }
     }
@@ -119,7 +120,7 @@ impl Daemon {
                 reason: reason.to_owned(),
             },
         );
-        self.timers.arm(self.agent.pause, Timer::Agent);
+        self.out.arm(self.agent.pause, Timer::Agent);
     }
 
     /// Ends the agent; it is not started again.

@@ -3,9 +3,9 @@
 //! request of a person, and never more than a wish.
 
 use super::agent::Agent;
-use super::control::Requester;
 use super::daemon::Daemon;
 use super::layout_requests::LayoutAsked;
+use pcm_core::node::requester::Requester;
 use pcm_proto::agent::{
     AgentToAgent, DaemonToAgent, JobSample, NEIGHBOURS_MAX, Neighbour, PEERS_TOLD_MAX, ProposalOutcome, RankCounters,
 };
@@ -148,7 +148,7 @@ impl Daemon {
             host: report.host,
         };
         let mut others: Vec<Neighbour> = self.nodes.others().map(|report| neighbour(&report)).collect();
-        let mut chance = self.clock.now_us();
+        let mut chance = self.out.now().0;
         let mut nodes = Vec::with_capacity(NEIGHBOURS_MAX.min(others.len()));
         while nodes.len() < NEIGHBOURS_MAX && !others.is_empty() {
             // Any numbers do that differ between nodes and times.

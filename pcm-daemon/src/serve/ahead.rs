@@ -2,7 +2,7 @@
 //! a rank does; it knows that best itself.
 
 use super::daemon::Daemon;
-use super::timers::Timer;
+use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects::Input;
 use pcm_proto::ids::{JobId, ProcessId};
 use pcm_proto::method::Completion;
@@ -40,7 +40,7 @@ impl Daemon {
         let mib = u32::try_from(registered >> 20).unwrap_or(u32::MAX);
         let within = MEMORY_MAX + MEMORY_MAX_PER_MIB.saturating_mul(mib);
         let key = ParkKey { job, attempt, process };
-        self.timers.arm(within, Timer::Ahead(key));
+        self.out.arm(within, Timer::Ahead(key));
         true
     }
 

@@ -11,8 +11,8 @@ use super::fetch::{ASK_AGAIN, Came, Fetch, Unfit};
 use super::images::ImageKey;
 use super::links::CopyGoes;
 use super::memory::Memory;
-use super::timers::Timer;
 use super::together::Together;
+use pcm_core::node::timer::Timer;
 use pcm_proto::checkpoint::{PartTally, Stamp};
 use pcm_proto::ids::{Epoch, NodeName, ProcessId, Rank};
 use pcm_proto::image::{ImageMessage, ImageName};
@@ -171,7 +171,7 @@ impl Daemon {
     pub(super) fn look_at_images_again(&mut self) {
         if !self.images.is_timer_armed {
             self.images.is_timer_armed = true;
-            self.timers.arm(ASK_AGAIN, Timer::Images);
+            self.out.arm(ASK_AGAIN, Timer::Images);
         }
     }
 

@@ -1,10 +1,10 @@
 //! Questions to other daemons, each with a deadline, and gatherings of answers from many. Also the few messages that
 //! came before what they are about.
 
-use super::control::Requester;
 use super::daemon::Daemon;
 use super::gather::Gather;
-use super::timers::Timer;
+use pcm_core::node::requester::Requester;
+use pcm_core::node::timer::Timer;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::JobSpec;
@@ -88,7 +88,7 @@ impl Daemon {
                 purpose,
             },
         );
-        self.timers.arm(within, Timer::Ask(ask));
+        self.out.arm(within, Timer::Ask(ask));
         self.send(
             node,
             DaemonToDaemon::Ask {

@@ -1,9 +1,9 @@
 //! Boots other nodes' daemons: the subtree this daemon was given at its birth, and nodes that join later. Each booted
 //! daemon boots its own part of the tree; reports come back line by line and are passed on upwards.
 
-use super::control::Requester;
 use super::daemon::Daemon;
 use super::event::Event;
+use pcm_core::node::requester::Requester;
 use pcm_proto::boot::{BOOT_FANOUT_MAX, BootReport, BootSpec, NodeSpec, Reach};
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::ids::NodeName;

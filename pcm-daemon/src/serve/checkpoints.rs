@@ -1,14 +1,14 @@
 //! The checkpoints of the jobs coordinated here: feeds [`Lead`] with what nodes say, carries out what it decides, and
 //! finds places and data when a job is to be started again. Never holds data: [`super::kept`] does, on each node.
 
-use super::control::Requester;
 use super::coordinating::Audience;
 use super::daemon::Daemon;
-use super::timers::Timer;
 use pcm_core::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable, RolledBack};
 use pcm_core::job::coordinator::Input;
 use pcm_core::job::recovering::Restarted;
 use pcm_core::moment::Moment;
+use pcm_core::node::requester::Requester;
+use pcm_core::node::timer::Timer;
 use pcm_proto::app::environment;
 use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles, Restores};
 use pcm_proto::control::{DaemonToControl, NodeState, Refusal};
@@ -173,7 +173,7 @@ impl Daemon {
 
     /// A node says something about a checkpoint to the job's coordinator; or to a node that holds some.
     pub(super) fn on_checkpoint_message(&mut self, job: JobId, node: &NodeName, message: CheckpointMessage) {
-        let now = Moment(self.clock.now_us());
+        let now = self.out.now();
         let partners = self.partners();
         match message {
             CheckpointMessage::Stored {
@@ -364,7 +364,7 @@ impl Daemon {
     }
 
     fn arm_lead(&mut self, job: JobId) {
-        let now = Moment(self.clock.now_us());
+        let now = self.out.now();
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -372,13 +372,13 @@ impl Daemon {
         if deadline != coordinated.leading.armed {
             coordinated.leading.armed = deadline;
             if let Some(deadline) = deadline {
-                self.timers.arm(deadline.since(now), Timer::Checkpoint(job));
+                self.out.arm(deadline.since(now), Timer::Checkpoint(job));
             }
         }
     }
 
     pub(super) fn on_checkpoint_timer(&mut self, job: JobId) {
-        let now = Moment(self.clock.now_us());
+        let now = self.out.now();
         let partners = self.partners();
         if let Some(coordinated) = self.jobs.get_mut(&job) {
             coordinated.leading.armed = None;
@@ -408,7 +408,7 @@ impl Daemon {
             self.say_checkpoint(&node, job, CheckpointMessage::Make { into });
         }
         let within = if in_files { FILED_WITHIN } else { ASKED_WITHIN };
-        self.timers.arm(within, Timer::CheckpointAsked(job, number));
+        self.out.arm(within, Timer::CheckpointAsked(job, number));
     }
 
     pub(super) fn on_checkpoint_asked_timer(&mut self, job: JobId, number: u64) {
@@ -455,7 +455,7 @@ impl Daemon {
         }
         let known = coordinated.state.checkpoint();
         let held = coordinated.leading.lead.restorable().map(|known| known.stamp.iteration);
-        let is_learning = |until: Moment| Moment(self.clock.now_us()) < until && held < known;
+        let is_learning = |until: Moment| self.out.now() < until && held < known;
         if coordinated.leading.learns_until.is_some_and(is_learning) {
             return Err("its nodes have not all said which checkpoints they hold".to_owned());
         }

@@ -3,11 +3,11 @@
 
 use super::asks::{ANSWER_WITHIN, Purpose};
 use super::daemon::Daemon;
-use super::event::LinkId;
 use super::gather::Wanted;
 use super::layout_requests::LayoutAsked;
 use node_log::Shortened;
 use pcm_core::job::coordinator::Input;
+use pcm_core::node::requester::{LinkId, Requester};
 use pcm_fabric::Sender;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeState, Refusal};
 use pcm_proto::event::Event;
@@ -26,18 +26,6 @@ pub(super) const LAYOUT_WITHIN: Duration = Duration::from_secs(400);
 
 /// Highest signal number Linux has.
 const SIGNAL_MAX: i32 = 64;
-
-#[derive(Clone, Debug)]
-pub(super) enum Requester {
-    /// A `pcmctl` linked here.
-    Control(LinkId),
-    /// Nobody: the daemon itself wants to know.
-    Nobody,
-    /// Another daemon, for a `pcmctl` linked there.
-    Peer { node: NodeName, ask: u64 },
-    /// The agent of this node, with a proposal.
-    Agent { number: u64 },
-}
 
 #[derive(Debug)]
 struct Follow {
@@ -110,6 +98,15 @@ impl Controls {
         fresh
     }
 
+    /// Sends an answer. A `pcmctl` that does not take its answers loses its link.
+    pub(super) fn tell(&self, link: LinkId, answer: &DaemonToControl) {
+        let Some(control) = self.links.get(&link) else { return };
+        if let Err(error) = control.sender.try_send(answer) {
+            tracing::warn!(?link, %error, "an answer was not sent, the link is dropped");
+            control.sender.abort();
+        }
+    }
+
     pub(super) fn take_senders(&mut self) -> Vec<Sender> {
         std::mem::take(&mut self.links)
             .into_values()
@@ -143,13 +140,7 @@ impl Daemon {
     pub(super) fn answer(&mut self, to: Requester, answer: DaemonToControl) {
         match to {
             Requester::Control(link) => {
-                let Some(control) = self.controls.links.get(&link) else {
-                    return;
-                };
-                if let Err(error) = control.sender.try_send(&answer) {
-                    tracing::warn!(?link, %error, "an answer was not sent, the link is dropped");
-                    control.sender.abort();
-                }
+                self.out.control(link, answer);
             }
             Requester::Agent { number } => self.answer_agent(number, answer),
             Requester::Nobody => {}
@@ -369,7 +360,7 @@ impl Daemon {
 
     /// Jobs this daemon coordinates or remembers.
     pub(super) fn own_jobs(&mut self) -> Vec<JobStatus> {
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         let ended: Vec<JobStatus> = self.ended.list(now_us).cloned().collect();
         self.jobs.values().map(|job| job.state.status()).chain(ended).collect()
     }

@@ -3,19 +3,19 @@
 
 use super::agent_messages::is_known_policy;
 use super::checkpoints::Leading;
-use super::control::Requester;
 use super::daemon::Daemon;
-use super::event::LinkId;
 use super::images::ImageKey;
 use super::job_output::JobOutput;
 use super::job_stdin::JobStdin;
-use super::journal::Record;
 use super::methods::Chosen;
-use super::timers::Timer;
 use super::wills::Willed;
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
 use pcm_core::job::placement::{self, Share};
 use pcm_core::job::worlds::WORLDS_MAX;
+use pcm_core::node::record::Record;
+use pcm_core::node::requester::LinkId;
+use pcm_core::node::requester::Requester;
+use pcm_core::node::timer::Timer;
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::event::EventKind;
@@ -167,9 +167,9 @@ impl Daemon {
             }
             _ => JobOutput::to_control(),
         };
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         let (state, effects) = Coordinator::accept(job, self.own.clone(), spec, &shares, is_crowded, now_us);
-        self.record(&Record::Coordinator {
+        self.record(Record::Coordinator {
             job,
             state: Box::new(state.clone()),
         });
@@ -211,11 +211,11 @@ impl Daemon {
 
     /// Gives an input to a job's coordinator and carries out what it decides.
     pub(super) fn coordinate(&mut self, job: JobId, input: Input) {
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         if !self.jobs.contains_key(&job) {
             return;
         }
-        self.record(&Record::CoordinatorInput {
+        self.record(Record::CoordinatorInput {
             job,
             now_us,
             input: input.clone(),
@@ -278,7 +278,7 @@ impl Daemon {
     }
 
     fn arm_coordinator(&mut self, job: JobId) {
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -287,13 +287,13 @@ impl Daemon {
             coordinated.armed_us = deadline;
             if let Some(deadline_us) = deadline {
                 let after = Duration::from_micros(deadline_us.saturating_sub(now_us));
-                self.timers.arm(after, Timer::Coordinator(job));
+                self.out.arm(after, Timer::Coordinator(job));
             }
         }
     }
 
     pub(super) fn on_coordinator_timer(&mut self, job: JobId) {
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -332,8 +332,8 @@ impl Daemon {
             return;
         };
         let status = coordinated.state.status();
-        let now_us = self.clock.now_us();
-        self.record(&Record::Ended {
+        let now_us = self.out.now().0;
+        self.record(Record::Ended {
             now_us,
             status: Box::new(status.clone()),
         });
@@ -491,7 +491,7 @@ impl Daemon {
             return;
         };
         coordinated.audience = Audience::Awaited;
-        self.timers.arm(within, Timer::Unattended(job));
+        self.out.arm(within, Timer::Unattended(job));
     }
 
     /// The same for one that may be cut off: then its job goes on alone.
@@ -509,7 +509,7 @@ impl Daemon {
         }
         if self.is_in_doubt() {
             // It may be attached to whoever leads the job by now.
-            return self.timers.arm(RETURN_WITHIN, Timer::Unattended(job));
+            return self.out.arm(RETURN_WITHIN, Timer::Unattended(job));
         }
         if audience == Some(Audience::Sought) {
             self.go_on_alone(job);

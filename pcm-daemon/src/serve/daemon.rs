@@ -7,10 +7,9 @@ use super::boot::Boot;
 use super::control::Controls;
 use super::coordinating::Coordinated;
 use super::drain::Draining;
-use super::event::{Event, LinkId};
+use super::event::Event;
 use super::event_log::EventLog;
 use super::images::Images;
-use super::journal::{Journal, Record};
 use super::keeper_orders::KeeperOrders;
 use super::kept::KeptParts;
 use super::links::Links;
@@ -23,9 +22,13 @@ use super::parts::Part;
 use super::peers::Peers;
 use super::shutdown::Stage;
 use super::sight::Sight;
-use super::timers::{Clock, Timer, Timers};
 use super::wills::Wills;
 use pcm_core::job::ended::Ended;
+use pcm_core::moment::Moment;
+use pcm_core::node::outbox::{Effect, Outbox};
+use pcm_core::node::record::Record;
+use pcm_core::node::requester::LinkId;
+use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::event::EventKind;
@@ -34,7 +37,6 @@ use pcm_proto::method::COSTS_FILE;
 use pcm_proto::peer::DaemonToDaemon;
 use pcm_proto::series::Series;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
 use tokio::sync::mpsc;
 
 /// Events that wait to be handled; tasks that bring more wait, and so their peers.
@@ -52,11 +54,9 @@ pub(super) struct Daemon {
     pub(super) spec: BootSpec,
     pub(super) address: String,
     pub(super) cpus: Vec<u32>,
-    pub(super) clock: Clock,
+    pub(super) out: Outbox,
     pub(super) limits: Limits,
-    pub(super) timers: Timers,
     pub(super) events: mpsc::Sender<Event>,
-    pub(super) journal: Journal,
     pub(super) log: EventLog,
     pub(super) keeper: KeeperOrders,
     pub(super) peers: Peers,
@@ -82,7 +82,6 @@ pub(super) struct Daemon {
     pub(super) highest_job: JobId,
     pub(super) methods: MethodBook,
     pub(super) stage: Stage,
-    own_messages: VecDeque<DaemonToDaemon>,
 }
 
 /// What a daemon is made of at its start; the rest is empty.
@@ -90,10 +89,9 @@ pub(super) struct Beginnings {
     pub(super) spec: BootSpec,
     pub(super) address: String,
     pub(super) cpus: Vec<u32>,
-    pub(super) clock: Clock,
+    pub(super) now: Moment,
     pub(super) limits: Limits,
     pub(super) events: mpsc::Sender<Event>,
-    pub(super) journal: Journal,
     pub(super) log: EventLog,
     pub(super) keeper: KeeperOrders,
     pub(super) peers: Peers,
@@ -107,10 +105,9 @@ impl Daemon {
             spec,
             address,
             cpus,
-            clock,
+            now,
             limits,
             events,
-            journal,
             log,
             keeper,
             peers,
@@ -123,14 +120,12 @@ impl Daemon {
         );
         Self {
             own: spec.node.name.clone(),
+            out: Outbox::new(spec.node.name.clone(), now),
             spec,
             address,
             cpus,
-            clock,
             limits,
-            timers: Timers::default(),
             events,
-            journal,
             log,
             keeper,
             peers,
@@ -156,37 +151,32 @@ impl Daemon {
             highest_job,
             methods,
             stage: Stage::Serving,
-            own_messages: VecDeque::new(),
         }
     }
 
-    /// Handles events until the daemon has to end.
-    pub(super) async fn run(&mut self, events: &mut mpsc::Receiver<Event>) {
-        while self.stage != Stage::Over {
-            let next = self.timers.next();
-            let sleep = async {
-                match next {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                event = events.recv() => match event {
-                    Some(event) => self.handle(event),
-                    None => return,
-                },
-                () = sleep => {}
-            }
-            self.handle_own();
-            let now = Instant::now();
-            while let Some(timer) = self.timers.take_due(now) {
-                self.on_timer(timer);
-                self.handle_own();
-            }
-        }
+    /// Handles an event to its end.
+    pub(super) fn handle(&mut self, now: Moment, event: Event) {
+        self.out.begin(now);
+        self.on_event(event);
+        self.handle_own();
     }
 
-    fn handle(&mut self, event: Event) {
+    /// A timer is due.
+    pub(super) fn handle_timer(&mut self, now: Moment, timer: Timer) {
+        self.out.begin(now);
+        self.on_timer(timer);
+        self.handle_own();
+    }
+
+    pub(super) fn take_effects(&mut self) -> Vec<Effect> {
+        self.out.take()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    fn on_event(&mut self, event: Event) {
         match event {
             Event::Keeper(fact) => self.on_keeper(fact),
             Event::KeeperLost { reason } => self.on_keeper_lost(&reason),
@@ -253,50 +243,41 @@ impl Daemon {
 
     /// Handles what the daemon's parts said to each other, also what they say in turn.
     fn handle_own(&mut self) {
+        let own = self.own.clone();
         for _ in 0..OWN_MESSAGES_MAX {
-            let Some(message) = self.own_messages.pop_front() else {
+            let Some(message) = self.out.take_own() else {
                 return;
             };
-            let own = self.own.clone();
             self.on_peer_said(&own, message);
         }
-        tracing::error!(
-            left = self.own_messages.len(),
-            "the daemon keeps talking to itself; the rest is dropped"
-        );
-        self.own_messages.clear();
+        let left = self.out.drop_own();
+        tracing::error!(left, "the daemon keeps talking to itself; the rest is dropped");
     }
 
     /// Sends a message to a node; to the own one it goes round the loop like any other.
     pub(super) fn send(&mut self, node: &NodeName, message: DaemonToDaemon) {
-        if *node == self.own {
-            self.own_messages.push_back(message);
-        } else {
-            self.peers.send(node, message);
-        }
+        self.out.send(node, message);
     }
 
-    /// Writes a fact down. A daemon that cannot do that must not go on as if it had: it ends, and its successor finds
-    /// what was written.
-    pub(super) fn record(&mut self, record: &Record) {
-        if let Err(error) = self.journal.write(record) {
-            tracing::error!(%error, "the daemon cannot remember what it does and ends");
-            self.stage = Stage::Over;
-        }
-        if self.journal.is_grown() {
-            self.rewrite_journal();
-        }
+    pub(super) fn record(&mut self, record: Record) {
+        self.out.record(record);
     }
 
-    fn rewrite_journal(&mut self) {
-        let records = self.present();
-        if let Err(error) = self.journal.rewrite(records.into_iter()) {
-            tracing::warn!(%error, "the journal was not rewritten and grows on");
+    pub(super) fn carry_out_effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send { node, message } => self.peers.send(&node, message),
+            Effect::Keeper(order) => self.keeper.order(order),
+            Effect::Note { job, epoch, kind } => {
+                let now_us = self.out.now().0;
+                self.log.note(now_us, job, epoch, kind);
+            }
+            Effect::Control { link, message } => self.controls.tell(link, &message),
+            Effect::Record(_) | Effect::Arm { .. } => tracing::error!(?effect, "an effect is not for here"),
         }
     }
 
     /// Everything a successor would have to know.
-    fn present(&mut self) -> Vec<Record> {
+    pub(super) fn present(&mut self) -> Vec<Record> {
         let mut records = vec![
             Record::Listens {
                 address: self.address.clone(),
@@ -308,7 +289,7 @@ impl Daemon {
             Record::KeeperSince(self.nodes.own().keeper_since_us),
         ];
         records.extend(self.nodes.others().map(|report| Record::Node(Box::new(report))));
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         let ended = self.ended.list(now_us);
         records.extend(ended.map(|status| Record::Ended {
             now_us,
@@ -336,9 +317,8 @@ impl Daemon {
 
     /// Notes an event of a job, or of the node.
     pub(super) fn note(&mut self, job: Option<JobId>, epoch: Epoch, kind: EventKind) {
-        let now_us = self.clock.now_us();
         tracing::info!(job = job.map(|job| job.0), ?kind, "event");
-        self.log.note(now_us, job, epoch, kind);
+        self.out.note(job, epoch, kind);
     }
 
     /// Remembers that a job is over here.
@@ -355,7 +335,7 @@ impl Daemon {
     pub(super) fn heard_of(&mut self, job: JobId) {
         if job > self.highest_job {
             self.highest_job = job;
-            self.record(&Record::HighestJob(job));
+            self.record(Record::HighestJob(job));
         }
     }
 }

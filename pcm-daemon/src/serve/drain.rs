@@ -3,9 +3,9 @@
 //! For one that cannot leave, for want of time or of a place, the checkpoint is written into files, too.
 
 use super::asks::Purpose;
-use super::control::Requester;
 use super::daemon::Daemon;
-use super::timers::Timer;
+use pcm_core::node::requester::Requester;
+use pcm_core::node::timer::Timer;
 use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange, Refusal};
 use pcm_proto::ids::JobId;
@@ -96,7 +96,7 @@ impl Daemon {
             return self.drain_failed(job, "there was no time left for it", refusal::DEADLINE);
         }
         if is_forced {
-            return self.timers.arm(ASK_AGAIN, Timer::Drain);
+            return self.out.arm(ASK_AGAIN, Timer::Drain);
         }
         if has_deadline && asked.insert(job) {
             let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into: None }));
@@ -144,7 +144,7 @@ impl Daemon {
                 self.send_job(&coordinator, job, JobMessage::Lost { reason });
             }
         }
-        self.timers.arm(ASK_AGAIN, Timer::Drain);
+        self.out.arm(ASK_AGAIN, Timer::Drain);
         true
     }
 
@@ -156,7 +156,7 @@ impl Daemon {
             Some(DaemonToControl::Refused(Refusal { code, .. }))
                 if [refusal::RECONFIGURING, refusal::JOB_ENDED, refusal::UNKNOWN_JOB].contains(&code.as_str()) =>
             {
-                self.timers.arm(ASK_AGAIN, Timer::Drain);
+                self.out.arm(ASK_AGAIN, Timer::Drain);
             }
             Some(DaemonToControl::Refused(Refusal { message, .. })) => {
                 self.drain_failed(job, &message, refusal::NODE_BUSY);

@@ -8,6 +8,7 @@ use super::memory::Memory;
 use super::together::CameTogether;
 use crate::keeper_link::FromKeeper;
 use crate::rank::{Output, RankEvent};
+use pcm_core::node::requester::LinkId;
 use pcm_fabric::Sender;
 use pcm_proto::agent::AgentToDaemon;
 use pcm_proto::checkpoint::{BufferKey, PartTally};
@@ -16,10 +17,6 @@ use pcm_proto::fabric::Told;
 use pcm_proto::ids::{CheckpointId, JobId, NodeName};
 use std::sync::Arc;
 use tokio::sync::oneshot;
-
-/// One link of this daemon, for as long as the daemon lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct LinkId(pub(super) u64);
 
 #[derive(Debug)]
 pub(super) enum Event {

@@ -2,11 +2,12 @@
 //! did not answer is marked, not waited for.
 
 use super::asks::{ANSWER_WITHIN, Purpose};
-use super::control::{LAYOUT_WITHIN, Requester};
+use super::control::LAYOUT_WITHIN;
 use super::daemon::Daemon;
-use super::event::LinkId;
 use super::layout_requests::LayoutAsked;
-use super::timers::Timer;
+use pcm_core::node::requester::LinkId;
+use pcm_core::node::requester::Requester;
+use pcm_core::node::timer::Timer;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, Refusal};
 use pcm_proto::event::Event;
 use pcm_proto::ids::{Iteration, JobId, NodeName};
@@ -90,7 +91,7 @@ impl Daemon {
         for node in nodes {
             self.ask(&node, question.clone(), Purpose::Gather(gather), within);
         }
-        self.timers.arm(within, Timer::Gather(gather));
+        self.out.arm(within, Timer::Gather(gather));
         self.end_gather_if_complete(gather);
     }
 
@@ -284,7 +285,7 @@ impl Daemon {
         if !fresh.is_empty() {
             self.answer(from, DaemonToControl::Events(fresh));
         }
-        self.timers.arm(FOLLOW_EVERY, Timer::Follow(link.0));
+        self.out.arm(FOLLOW_EVERY, Timer::Follow(link.0));
     }
 
     pub(super) fn on_follow_timer(&mut self, link: LinkId) {

@@ -2,12 +2,12 @@
 //! watches, and are acknowledged to their node when they were taken. So a slow reader holds back the ranks, and at
 //! most a window's worth is here for each node.
 
-use super::control::Requester;
 use super::coordinating::Audience;
 use super::daemon::Daemon;
 use super::event::Event;
-use super::journal::Record;
 use super::output_files::{Filed, OutputFiles};
+use pcm_core::node::record::Record;
+use pcm_core::node::requester::Requester;
 use pcm_proto::control::{DaemonToControl, OUTPUT_WINDOW_BYTES, Stream};
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::peer::{JobMessage, OutputPiece};
@@ -278,7 +278,7 @@ impl Daemon {
 
     pub(super) fn on_filed(&mut self, job: JobId, pieces: Vec<Filed>) {
         for Filed { process, stream, end } in pieces {
-            self.record(&Record::Written {
+            self.record(Record::Written {
                 job,
                 process,
                 stream,

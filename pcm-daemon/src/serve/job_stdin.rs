@@ -1,8 +1,8 @@
 //! Standard input of a job at its coordinator: from the attached `pcmctl` to the node of the first process.
 
-use super::control::Requester;
 use super::coordinating::Audience;
 use super::daemon::Daemon;
+use pcm_core::node::requester::Requester;
 use pcm_proto::control::{DaemonToControl, STDIN_WINDOW_BYTES};
 use pcm_proto::ids::JobId;
 use pcm_proto::job::JobState;

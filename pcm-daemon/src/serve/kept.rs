@@ -7,42 +7,26 @@ use super::beside::{beside, drop_beside};
 use super::daemon::Daemon;
 use super::event::Event;
 use super::image_sums;
-use super::journal::Record;
 use super::memory::Memory;
 use super::spare_copies::SpareCopies;
-use super::timers::Timer;
 use crate::keeper_link::HandedBuffer;
+use pcm_core::node::record::{Holding, PartKey, Record};
+use pcm_core::node::timer::Timer;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::checkpoint::{
     BufferKey, CheckpointMessage, CheckpointOrder, IntoFiles, PartTally, RankCheckpoint, Stamp,
 };
-use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
+use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId};
 use pcm_proto::image::ImageName;
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::page::CEILING_NONE;
 use pcm_proto::peer::JobMessage;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// A part of a checkpoint: which job's, which checkpoint's, whose.
-pub(super) type PartKey = (JobId, CheckpointId, Rank);
-
-/// What a buffer holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Holding {
-    pub(super) stamp: Stamp,
-    pub(super) rank: Rank,
-    /// Known when the checksums are taken.
-    pub(super) tally: Option<PartTally>,
-    pub(super) held_us: u64,
-    /// The node whose daemon coordinates the job.
-    pub(super) coordinator: NodeName,
-}
 
 #[derive(Debug)]
 pub(super) struct Buffer {
@@ -131,7 +115,7 @@ impl Daemon {
             self.kept.buffers.insert(key, Buffer::new(memory, holds));
         }
         if !unknown.is_empty() {
-            self.keeper.order(DaemonToKeeper::DropKept { keys: unknown });
+            self.out.keeper(DaemonToKeeper::DropKept { keys: unknown });
         }
     }
 
@@ -282,7 +266,7 @@ impl Daemon {
                 let holds = holds.clone();
                 self.kept.parts.insert((key.job, id, holds.rank), key);
                 let record = Box::new(holds.clone());
-                self.record(&Record::Kept { key, holds: record });
+                self.record(Record::Kept { key, holds: record });
                 self.say_stored(key, &holds);
             }
             Err(error) => {
@@ -357,7 +341,7 @@ impl Daemon {
         for (key, holds) in held {
             if holds.tally.is_some() {
                 let record = Box::new(holds.clone());
-                self.record(&Record::Kept { key, holds: record });
+                self.record(Record::Kept { key, holds: record });
             }
             self.say_stored(key, &holds);
         }
@@ -366,7 +350,7 @@ impl Daemon {
 
     /// A node is gone, and what was to be copied from it.
     pub(super) fn on_checkpoints_node_gone(&mut self, node: &NodeName) {
-        self.timers.arm(ABANDONED_AFTER, Timer::Orphans(node.clone()));
+        self.out.arm(ABANDONED_AFTER, Timer::Orphans(node.clone()));
         self.kept.queue.retain(|(_, _, _, from, _)| from != node);
         self.on_images_node_gone(node);
     }
@@ -382,7 +366,7 @@ impl Daemon {
                 Some(buffer) if key.is_copy && !buffer.is_handed => self.kept.spares.put(key.job, buffer.memory),
                 buffer => over.extend(buffer.map(|buffer| buffer.memory)),
             }
-            self.record(&Record::NotKept { key: *key });
+            self.record(Record::NotKept { key: *key });
         }
         let jobs: BTreeSet<JobId> = keys.iter().map(|key| key.job).collect();
         for job in jobs {
@@ -390,7 +374,7 @@ impl Daemon {
             self.kept.spares.limit(job, copies.count());
         }
         drop_beside(over);
-        self.keeper.order(DaemonToKeeper::DropKept { keys });
+        self.out.keeper(DaemonToKeeper::DropKept { keys });
     }
 
     /// The coordinator of a job, or a node that holds or wants a copy, says something.

@@ -1,9 +1,9 @@
 //! From what a person asks for to the seats of a layout: which ranks stay, which move where, which join. Who leaves and
 //! where newcomers sit in the rank order is chosen so that block-partitioned data moves as little as it can.
 
-use super::control::Requester;
 use super::daemon::Daemon;
 use pcm_core::job::placement::{self, Share};
+use pcm_core::node::requester::Requester;
 use pcm_core::reconfiguration::effects::Input;
 use pcm_core::reconfiguration::refusal::Refused;
 use pcm_proto::control::{DaemonToControl, LayoutChange, Refusal};

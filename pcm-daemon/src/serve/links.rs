@@ -194,7 +194,7 @@ impl Links {
 
 impl Daemon {
     fn moment(&self) -> Moment {
-        Moment(micros(self.clock.now()))
+        self.out.now()
     }
 
     /// The host of a live node to which there is a link. Ranks of one host share memory: what lies between its daemons says nothing.

@@ -50,7 +50,7 @@ impl Daemon {
         match of {
             LogOf::Daemon => {
                 node_log::write_from_now_on(&levels);
-                self.keeper.order(DaemonToKeeper::Levels(levels.text().to_owned()));
+                self.out.keeper(DaemonToKeeper::Levels(levels.text().to_owned()));
             }
             LogOf::Agent => self.tell_agent_levels(),
         }

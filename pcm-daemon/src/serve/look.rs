@@ -1,9 +1,9 @@
 //! What a job's ranks do with each other, read from the shared pages of this node and gathered from all of a job's nodes.
 
-use super::control::Requester;
 use super::daemon::Daemon;
 use super::gather::Wanted;
 use super::ps::monotonic_ns;
+use pcm_core::node::requester::Requester;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{Bytes, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::JobStatus;

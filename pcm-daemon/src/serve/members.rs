@@ -2,11 +2,12 @@
 //! what it finds.
 
 use super::daemon::Daemon;
-use super::event::LinkId;
-use super::journal::Record;
-use super::timers::Timer;
 use pcm_core::job::coordinator;
 use pcm_core::membership::{Change, Effect, Health, Target};
+use pcm_core::moment::Moment;
+use pcm_core::node::record::Record;
+use pcm_core::node::requester::LinkId;
+use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects as reform;
 use pcm_fabric::Sender;
 use pcm_proto::control::NodeState;
@@ -22,18 +23,27 @@ const REDIAL: Duration = Duration::from_millis(200);
 /// A daemon that was started again knows its cluster after this time; nodes of its jobs that are not there are gone.
 pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
+/// Time as the failure detector counts it.
+pub(super) fn since_1970(now: Moment) -> Duration {
+    Duration::from_micros(now.0)
+}
+
 impl Daemon {
     pub(super) fn on_membership_timer(&mut self) {
-        let now = self.clock.now();
+        let now = since_1970(self.out.now());
         let mut effects = Vec::new();
         self.nodes.members.on_tick(now, &mut effects);
-        let after = self.nodes.members.next_tick().saturating_sub(self.clock.now());
-        self.timers.arm(after, Timer::Membership);
+        let after = self
+            .nodes
+            .members
+            .next_tick()
+            .saturating_sub(since_1970(self.out.now()));
+        self.out.arm(after, Timer::Membership);
         self.carry_out_membership(effects);
     }
 
     fn on_membership(&mut self, node: &NodeName, bytes: &[u8]) {
-        let now = self.clock.now();
+        let now = since_1970(self.out.now());
         let mut effects = Vec::new();
         if let Err(error) = self.nodes.members.on_message(now, node, bytes, &mut effects) {
             tracing::warn!(%node, ?error, "a packet of the failure detector is refused");
@@ -89,7 +99,7 @@ impl Daemon {
         let report = self.nodes.others().find(|report| report.node == *node);
         if let Some(report) = report {
             self.sight.note_host(node, report.host == self.nodes.own().host);
-            self.record(&Record::Node(Box::new(report)));
+            self.record(Record::Node(Box::new(report)));
         }
         if change == Change::Returned {
             self.note_once(EventKind::NodeUp { name: node.clone() });
@@ -181,7 +191,7 @@ impl Daemon {
         self.on_unreachable(node);
         self.on_asked_node_gone(node);
         if self.has_job_with(node) {
-            self.timers.arm(REDIAL, Timer::Redial(node.clone()));
+            self.out.arm(REDIAL, Timer::Redial(node.clone()));
         }
     }
 
@@ -214,8 +224,8 @@ impl Daemon {
         } else {
             NodeState::Up
         };
-        self.record(&Record::Draining { is_draining });
-        let now = self.clock.now();
+        self.record(Record::Draining { is_draining });
+        let now = since_1970(self.out.now());
         let mut effects = Vec::new();
         self.nodes.members.drain(is_draining, now, &mut effects);
         self.carry_out_membership(effects);
@@ -223,7 +233,7 @@ impl Daemon {
 
     /// The node leaves a cluster that goes on; the daemon ends when it has told.
     pub(super) fn leave(&mut self) {
-        let now = self.clock.now();
+        let now = since_1970(self.out.now());
         let mut effects = Vec::new();
         self.nodes.members.leave(now, &mut effects);
         self.carry_out_membership(effects);

@@ -59,6 +59,7 @@ mod peers;
 mod ps;
 mod reconfiguring;
 mod series;
+mod shell;
 mod shutdown;
 mod sight;
 mod spare_copies;

@@ -2,9 +2,9 @@
 //! is, which may be a moment old.
 
 use super::daemon::Daemon;
-use super::timers::Timer;
 use pcm_core::job::placement::NodeView;
 use pcm_core::membership::{Health, Member, Membership};
+use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::fabric::FabricReport;
@@ -288,7 +288,7 @@ impl Daemon {
 
     /// Says how this node is.
     pub(super) fn on_beat(&mut self) {
-        self.timers.arm(BEAT, Timer::Beat);
+        self.out.arm(BEAT, Timer::Beat);
         self.nodes.own_mut().fabric = self.fabric_report();
         self.sample_jobs();
         self.ask_silent_links();

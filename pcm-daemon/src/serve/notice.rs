@@ -2,11 +2,11 @@
 //! for a drain with a deadline; those that cannot go on elsewhere from that checkpoint. Jobs that are coordinated here
 //! make another one, then the node leaves the cluster and their heirs lead them from it.
 
-use super::control::Requester;
 use super::daemon::Daemon;
 use super::event::Event;
-use super::timers::Timer;
 use anyhow::Context;
+use pcm_core::node::requester::Requester;
+use pcm_core::node::timer::Timer;
 use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::ids::JobId;
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ impl Daemon {
         let Some(notice) = &self.notice else { return };
         let is_waiting = self.jobs.values().any(|job| job.leading.is_asked());
         if is_waiting && Instant::now() < notice.until {
-            return self.timers.arm(LOOK_AGAIN, Timer::Leave);
+            return self.out.arm(LOOK_AGAIN, Timer::Leave);
         }
         self.leave();
     }

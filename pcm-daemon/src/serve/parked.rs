@@ -6,8 +6,8 @@ use super::daemon::Daemon;
 use super::images::ImageKey;
 use super::memory::Memory;
 use super::standing::standing;
-use super::timers::Timer;
 use crate::keeper_link::HandedImage;
+use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::{effects::Input, meet_order};
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::ids::{Bytes, JobId, NodeName, ProcessId};
@@ -82,14 +82,14 @@ impl Parked {
 impl Daemon {
     /// An image that the keeper holds.
     pub(super) fn take_over_image(&mut self, handed: HandedImage) {
-        self.timers.arm(NEEDED_MAX, Timer::Unneeded(handed.key));
+        self.out.arm(NEEDED_MAX, Timer::Unneeded(handed.key));
         self.parked.keep(handed);
     }
 
     /// An image whose release was lost must not be held until the job ends.
     pub(super) fn on_unneeded_timer(&mut self, key: ParkKey) {
         if self.engaged(key.job).is_some_and(|(attempt, _)| attempt == key.attempt) {
-            self.timers.arm(NEEDED_MAX, Timer::Unneeded(key));
+            self.out.arm(NEEDED_MAX, Timer::Unneeded(key));
         } else if self.parked.images.contains_key(&key) {
             tracing::warn!(job = %key.job, attempt = %key.attempt, "parked data was never released and is dropped");
             self.drop_parked(key.job, key.attempt);
@@ -132,7 +132,7 @@ impl Daemon {
             known == attempt && plan.mode == Mode::Live && plan.old.member(key.process).is_some()
         });
         if is_planned {
-            self.keeper.order(DaemonToKeeper::Salvage { key, table, stretches });
+            self.out.keeper(DaemonToKeeper::Salvage { key, table, stretches });
         }
     }
 
@@ -237,7 +237,7 @@ impl Daemon {
         tracing::warn!(job = %key.job, process = %key.process, stands, "a process does not come back from MPI: its data is salvaged");
         self.parked.salvaged.insert(key);
         let stretches = u32::try_from(stretches).unwrap_or(u32::MAX);
-        self.keeper.order(DaemonToKeeper::Salvage { key, table, stretches });
+        self.out.keeper(DaemonToKeeper::Salvage { key, table, stretches });
     }
 
     /// A job's images up to an attempt are not needed any more.
@@ -245,7 +245,7 @@ impl Daemon {
         self.parked.forget(|key| key.job == job && key.attempt <= attempt);
         let is_over = |key: &ImageKey| key.job == job && key.attempt().is_some_and(|of| of <= attempt);
         self.images.forget(is_over);
-        self.keeper.order(DaemonToKeeper::DropParked { job, attempt });
+        self.out.keeper(DaemonToKeeper::DropParked { job, attempt });
     }
 
     /// The job is over here; the keeper drops what it holds with the job's end.

@@ -4,10 +4,10 @@
 
 use super::daemon::Daemon;
 use super::event::Event;
-use super::journal::Record;
-use super::timers::Timer;
 use crate::rank::{self, Output};
 use pcm_core::job::participant::Input;
+use pcm_core::node::record::Record;
+use pcm_core::node::timer::Timer;
 use pcm_proto::control::Stream;
 use pcm_proto::ids::{JobId, ProcessId};
 use pcm_proto::peer::{JobMessage, OUTPUT_WINDOW_BYTES, OutputPiece};
@@ -170,7 +170,7 @@ impl Daemon {
                 let piece = part.output.push(key.process, stream, bytes);
                 let coordinator = part.state.coordinator().clone();
                 let end = piece.offset + piece.bytes.len() as u64;
-                self.record(&Record::Printed {
+                self.record(Record::Printed {
                     job,
                     process: key.process,
                     stream,
@@ -210,7 +210,7 @@ impl Daemon {
 
     /// No process is left; output may be.
     pub(super) fn on_part_emptied(&mut self, job: JobId) {
-        self.timers.arm(PIPES_CLOSE_WITHIN, Timer::OutputEnd(job));
+        self.out.arm(PIPES_CLOSE_WITHIN, Timer::OutputEnd(job));
         self.clear_if_done(job);
     }
 

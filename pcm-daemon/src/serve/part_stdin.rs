@@ -90,7 +90,7 @@ impl Daemon {
             if let Some(local) = part.locals.get_mut(&process) {
                 local.handle.stdin_close();
             }
-            self.keeper.order(DaemonToKeeper::CloseStdin {
+            self.out.keeper(DaemonToKeeper::CloseStdin {
                 key: ProcessKey { job, process },
             });
         }

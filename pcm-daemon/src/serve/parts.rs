@@ -3,16 +3,16 @@
 
 use super::daemon::Daemon;
 use super::event::Event;
-use super::journal::Record;
 use super::look::LastLooks;
 use super::part_output::PartOutput;
 use super::part_stdin::PartStdin;
 use super::ps::monotonic_ns;
 use super::reconfiguring::Reforming;
-use super::timers::Timer;
 use crate::keeper_link::{FromKeeper, Handed};
 use crate::rank::{RankEvent, RankHandle};
 use pcm_core::job::participant::{Effect, Input, Participant};
+use pcm_core::node::record::Record;
+use pcm_core::node::timer::Timer;
 use pcm_core::pmi::wire::Request;
 use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::app::AppToDaemon;
@@ -89,12 +89,12 @@ async fn pass_on(mut rank_events: mpsc::Receiver<RankEvent>, events: mpsc::Sende
 impl Daemon {
     /// Gives an input to this node's part of a job and carries out what it decides.
     pub(super) fn participate(&mut self, job: JobId, input: Input) {
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         if !self.parts.contains_key(&job) {
             return;
         }
         if is_worth_writing(&input) {
-            self.record(&Record::PartInput {
+            self.record(Record::PartInput {
                 job,
                 now_us,
                 input: input.clone(),
@@ -112,11 +112,11 @@ impl Daemon {
                 Effect::Start { process } => self.launch(job, process),
                 Effect::Signal { process, signal } => {
                     let key = ProcessKey { job, process };
-                    self.keeper.order(DaemonToKeeper::Signal { key, signal });
+                    self.out.keeper(DaemonToKeeper::Signal { key, signal });
                 }
                 Effect::EndJob => {
                     self.say_reached(job);
-                    self.keeper.order(DaemonToKeeper::EndJob { job });
+                    self.out.keeper(DaemonToKeeper::EndJob { job });
                 }
                 Effect::Adopted { process } => self.read_output_of(job, process),
                 Effect::Answer { process, line } => self.answer_pmi(job, process, &line),
@@ -128,20 +128,20 @@ impl Daemon {
     }
 
     fn arm_part(&mut self, job: JobId) {
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         let Some(part) = self.parts.get_mut(&job) else { return };
         let deadline = part.state.deadline();
         if deadline != part.armed_us {
             part.armed_us = deadline;
             if let Some(deadline_us) = deadline {
                 let after = Duration::from_micros(deadline_us.saturating_sub(now_us));
-                self.timers.arm(after, Timer::Part(job));
+                self.out.arm(after, Timer::Part(job));
             }
         }
     }
 
     pub(super) fn on_part_timer(&mut self, job: JobId) {
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         let Some(part) = self.parts.get_mut(&job) else { return };
         part.armed_us = None;
         match part.state.deadline() {
@@ -190,8 +190,8 @@ impl Daemon {
                     node: node.clone(),
                     message: JobMessage::Start(order),
                 };
-                let effects = state.handle(self.clock.now_us(), said);
-                self.record(&Record::Part {
+                let effects = state.handle(self.out.now().0, said);
+                self.record(Record::Part {
                     job,
                     state: Box::new(state.clone()),
                 });
@@ -231,13 +231,13 @@ impl Daemon {
         self.reform_given_up(job);
         if let Some(part) = self.parts.remove(&job) {
             for process in part.locals.into_keys() {
-                self.keeper.order(DaemonToKeeper::Forget {
+                self.out.keeper(DaemonToKeeper::Forget {
                     key: ProcessKey { job, process },
                 });
             }
         }
         self.drop_parked_of(job);
-        self.record(&Record::PartOver { job });
+        self.record(Record::PartOver { job });
         true
     }
 
@@ -291,7 +291,7 @@ impl Daemon {
         match self.local_mut(key) {
             Some(local) if !local.is_silent => {
                 local.ended = Some(status);
-                self.timers.arm(LAST_WORDS_MAX, Timer::LastWords(key));
+                self.out.arm(LAST_WORDS_MAX, Timer::LastWords(key));
             }
             _ => self.end_process(key, status),
         }
@@ -318,7 +318,7 @@ impl Daemon {
             self.reform_exited(key.job, key.process, status);
             self.forget_if_done(key.job, key.process);
         } else {
-            self.keeper.order(DaemonToKeeper::Forget { key });
+            self.out.keeper(DaemonToKeeper::Forget { key });
         }
         self.tell_agent_ranks();
         self.tell_ranks_of_crowd();
@@ -328,7 +328,7 @@ impl Daemon {
     pub(super) fn attach_rank(&mut self, handed: Handed) {
         let key = handed.key;
         let Some(part) = self.parts.get_mut(&key.job) else {
-            self.keeper.order(DaemonToKeeper::EndJob { job: key.job });
+            self.out.keeper(DaemonToKeeper::EndJob { job: key.job });
             return;
         };
         if part.locals.contains_key(&key.process) {
@@ -383,7 +383,7 @@ impl Daemon {
         for (job, part) in &self.parts {
             for process in part.state.spares() {
                 let key = ProcessKey { job: *job, process };
-                self.keeper.order(DaemonToKeeper::Signal { key, signal: 9 });
+                self.out.keeper(DaemonToKeeper::Signal { key, signal: 9 });
             }
         }
     }
@@ -454,13 +454,13 @@ impl Daemon {
             tracing::debug!(%job, %process, %error, "a process did not take its answer");
             return;
         }
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         let is_written = self
             .local_mut(ProcessKey { job, process })
             .is_some_and(|local| local.is_written);
         let input = Input::Answered { process };
         if is_written {
-            self.record(&Record::PartInput {
+            self.record(Record::PartInput {
                 job,
                 now_us,
                 input: input.clone(),
@@ -484,7 +484,7 @@ impl Daemon {
             && let Some(local) = part.locals.remove(&process)
         {
             part.last_looks.keep(process, &self.own, local.handle.page().page());
-            self.keeper.order(DaemonToKeeper::Forget {
+            self.out.keeper(DaemonToKeeper::Forget {
                 key: ProcessKey { job, process },
             });
         }
@@ -494,13 +494,13 @@ impl Daemon {
         self.reform_given_up(job);
         let Some(part) = self.parts.remove(&job) else { return };
         for process in part.locals.into_keys() {
-            self.keeper.order(DaemonToKeeper::Forget {
+            self.out.keeper(DaemonToKeeper::Forget {
                 key: ProcessKey { job, process },
             });
         }
         self.drop_parked_of(job);
         self.forget_checkpoints(job, |_| false);
-        self.record(&Record::PartOver { job });
+        self.record(Record::PartOver { job });
         self.close(job);
         self.on_something_ended();
     }
@@ -531,7 +531,7 @@ impl Daemon {
         }
         for job in orphans {
             tracing::warn!(%job, "nothing is known of a job that has processes here: they are ended");
-            self.keeper.order(DaemonToKeeper::EndJob { job });
+            self.out.keeper(DaemonToKeeper::EndJob { job });
         }
         for job in self.parts.keys().copied().collect::<Vec<_>>() {
             let Some(part) = self.parts.get_mut(&job) else { continue };
@@ -542,10 +542,10 @@ impl Daemon {
                 .map(|(process, _)| *process);
             let asking: BTreeSet<ProcessId> = asking.collect();
             let held = known.remove(&job).unwrap_or_default();
-            let now_us = self.clock.now_us();
+            let now_us = self.out.now().0;
             let effects = part.state.on_restored(now_us, &asking, &held);
             let state = Box::new(part.state.clone());
-            self.record(&Record::Part { job, state });
+            self.record(Record::Part { job, state });
             self.carry_out_part(job, effects);
         }
         self.tell_ranks_of_crowd();

@@ -1,14 +1,13 @@
 //! Drives this daemon's part in the reconfigurations of each job: what the machine of [`pcm_core::reconfiguration`]
 //! decides is carried out here in its order, the record first.
 
-use super::control::Requester;
 use super::daemon::Daemon;
-use super::journal::Record;
 use super::standing::standing;
-use super::timers::Timer;
 use node_log::Shortened;
 use pcm_core::job::{coordinator, participant, worlds};
-use pcm_core::moment::Moment;
+use pcm_core::node::record::Record;
+use pcm_core::node::requester::Requester;
+use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects::{Effect, EndCause, Input, Report};
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_core::reconfiguration::reconfigurer::Reconfigurer;
@@ -128,7 +127,7 @@ impl Daemon {
         let mut inputs = VecDeque::from([input]);
         for _ in 0..STEPS_MAX {
             let Some(input) = inputs.pop_front() else { return };
-            let now = Moment(self.clock.now_us());
+            let now = self.out.now();
             let Some(part) = self.parts.get_mut(&job) else { return };
             // A job that is being ended is not reconfigured any more; the machine's own timers lead here, too.
             if part.state.is_ending() {
@@ -200,7 +199,7 @@ impl Daemon {
                     let node = self.own.clone();
                     self.participate(job, participant::Input::Said { node, message });
                 }
-                Effect::ArmTimer { timer, after } => self.timers.arm(after, Timer::Reform(job, Box::new(timer))),
+                Effect::ArmTimer { timer, after } => self.out.arm(after, Timer::Reform(job, Box::new(timer))),
                 Effect::Report(report) => self.on_reform_report(job, report),
             }
         }
@@ -217,7 +216,7 @@ impl Daemon {
 
     fn persist_reform(&mut self, job: JobId, record: Box<JobRecord>) {
         let numbers = record.coordinator.as_ref().map(|c| (c.next_process.0, c.next_world.0));
-        self.record(&Record::Reform { job, record });
+        self.record(Record::Reform { job, record });
         let Some(coordinated) = self.jobs.get(&job) else { return };
         let known = (coordinated.state.process_next().0, coordinated.state.world_next().0);
         if let Some((process_next, world_next)) = numbers
@@ -458,7 +457,7 @@ impl Daemon {
     pub(super) fn restore_reforms(&mut self, mut records: BTreeMap<JobId, JobRecord>) {
         for job in self.parts.keys().copied().collect::<Vec<_>>() {
             let Some(record) = records.remove(&job) else { continue };
-            let now = Moment(self.clock.now_us());
+            let now = self.out.now();
             let (machine, effects) = Reconfigurer::at_restart(self.own.clone(), record, self.limits.clone(), now);
             let known = machine.processes();
             if let Some(part) = self.parts.get_mut(&job) {

@@ -1,9 +1,9 @@
 //! How the jobs coordinated here fare over time. Kept in memory for as long as an ended job is remembered; a daemon that
 //! is started again begins anew. Sampling asks for small answers only, but for a look at the messages now and then.
 
-use super::control::Requester;
 use super::daemon::Daemon;
 use super::gather::Wanted;
+use pcm_core::node::requester::Requester;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::{JobState, RankStatus};
@@ -56,7 +56,7 @@ impl Daemon {
         }
         let statuses = self.nodes.statuses();
         let sample = Sample {
-            time_us: self.clock.now_us(),
+            time_us: self.out.now().0,
             iteration,
             ranks: ranks.len() as u32,
             loads: statuses

@@ -1,11 +1,11 @@
 //! How daemons end: all together (`down`), one of an empty node (`remove`), or because the keeper died. Jobs first,
 //! then the daemons, the one that was asked last.
 
-use super::control::Requester;
 use super::daemon::Daemon;
 use super::event::Event;
 use crate::keeper;
 use pcm_core::job::coordinator::Input;
+use pcm_core::node::requester::Requester;
 use pcm_fabric::Sender;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
@@ -145,7 +145,7 @@ impl Daemon {
             }
         };
         let _ = tokio::time::timeout(FAREWELL, all).await;
-        self.keeper.order(DaemonToKeeper::Quit);
+        self.out.keeper(DaemonToKeeper::Quit);
         let closed = async {
             while let Some(event) = events.recv().await {
                 if matches!(event, Event::KeeperLost { .. }) {

@@ -3,10 +3,10 @@
 //! told to look elsewhere. Of two equal halves that with the first node by name decides; of two nodes that lose each other
 //! both do, as either is most likely dead. Nodes of the own host cannot be cut off from it: those are known to be dead.
 
-use super::control::Requester;
 use super::daemon::Daemon;
-use super::timers::Timer;
 use pcm_core::job::coordinator::Input;
+use pcm_core::node::requester::Requester;
+use pcm_core::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{JobId, NodeName};
 use std::cmp::Ordering;
@@ -153,7 +153,7 @@ impl Daemon {
             self.tell_attached();
         }
         if is_in_doubt && !std::mem::replace(&mut self.sight.is_looking, true) {
-            self.timers.arm(LOOK_AGAIN, Timer::Sight);
+            self.out.arm(LOOK_AGAIN, Timer::Sight);
         }
     }
 

@@ -8,24 +8,28 @@ use super::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
 use super::copy_ways::{AllowedWays, COPIES_VARIABLE};
 use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
 use super::datagrams::Datagrams;
-use super::event::{Event, LinkId};
+use super::event::Event;
 use super::event_log::EventLog;
 use super::host::{Host, cpus_allowed};
 use super::job_output::JobOutput;
-use super::journal::{Journal, Past, Record};
+use super::journal::Journal;
 use super::keeper_orders::KeeperOrders;
 use super::lending::{self, lending_name};
 use super::logs::node_dir;
-use super::members::SETTLED_AFTER;
+use super::members::{SETTLED_AFTER, since_1970};
 use super::nodes::Nodes;
 use super::notice::hear_notice;
 use super::parts::Part;
 use super::peers::{Peers, listen};
 use super::reconfiguring::Reforming;
-use super::timers::{Clock, Timer};
+use super::shell::Shell;
+use super::timers::Clock;
 use crate::keeper_link::{KeeperLink, Welcome};
 use anyhow::{Context, anyhow};
 use pcm_core::membership::{Details, LocalNode, Membership};
+use pcm_core::node::record::{Past, Record};
+use pcm_core::node::requester::LinkId;
+use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_fabric::{BindError, ClusterKey, Endpoint, Listener, LocalEndpoint, LocalListener};
 use pcm_proto::boot::{BootReport, BootSpec};
@@ -132,7 +136,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     };
     let host = Host::look();
     let clock = Clock::start();
-    let boot = clock.now_us();
+    let boot = clock.now().0;
     let itself = LocalNode {
         node: node.clone(),
         boot,
@@ -150,16 +154,15 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         nodes: Nodes::new(
             NodeReport {
                 fabric: datagrams.report().clone(),
-                ..own_report(&spec, &address, &cpus, host, &past, clock.now_us())
+                ..own_report(&spec, &address, &cpus, host, &past, boot)
             },
             members,
         ),
-        clock,
+        now: clock.now(),
         limits,
         highest_job: past.highest_job,
         address: address.clone(),
         cpus,
-        journal,
         log: EventLog::open(&dir.join("events.jsonl"), node.clone(), is_first),
         keeper: KeeperOrders::start(link, events.clone()),
         peers: Peers::new(
@@ -171,9 +174,9 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         events: events.clone(),
         spec,
     });
-    daemon.record(&Record::Listens { address });
+    daemon.record(Record::Listens { address });
     if past.keeper_since_us.is_none() {
-        daemon.record(&Record::KeeperSince(daemon.nodes.own().keeper_since_us));
+        daemon.record(Record::KeeperSince(daemon.nodes.own().keeper_since_us));
     }
     daemon.images.allowed = allowed_ways()?;
     if let Err(error) = lending::open(&lending_name(&daemon.spec.cluster_id, &daemon.own), events.clone()) {
@@ -188,8 +191,9 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     tokio::spawn(accept(listener, Arc::clone(&links), events.clone()));
     tokio::spawn(accept_local(local, links, events));
     daemon.begin(welcome, past);
-    daemon.run(&mut receiver).await;
-    daemon.farewell(receiver).await;
+    let mut shell = Shell::new(daemon, clock, journal);
+    shell.run(&mut receiver).await;
+    shell.farewell(receiver).await;
     Ok(())
 }
 
@@ -280,7 +284,7 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
 fn membership(local: LocalNode, spec: &BootSpec, past: &Past, clock: Clock) -> Membership {
     let known = past.nodes.iter().map(|report| report.address.clone());
     let seeds = known.chain(spec.seeds.clone()).collect();
-    Membership::new(local, seeds, clock.now())
+    Membership::new(local, seeds, since_1970(clock.now()))
 }
 
 /// The next number of a link of this daemon.
@@ -375,6 +379,6 @@ impl Daemon {
             self.set_draining(true);
         }
         self.on_membership_timer();
-        self.timers.arm(SETTLED_AFTER, Timer::Settled);
+        self.out.arm(SETTLED_AFTER, Timer::Settled);
     }
 }

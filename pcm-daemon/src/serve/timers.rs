@@ -1,89 +1,28 @@
-//! What is to happen at a later time. A timer only says what to look at again; whoever handles it checks whether there
-//! is still anything to do, so a timer that is out of date does no harm and is never cancelled.
+//! The daemon's clock, and the timers that wait for it.
 
-use pcm_proto::ids::{JobId, NodeName};
-use pcm_proto::keeper::ProcessKey;
-use pcm_proto::parked::ParkKey;
+use pcm_core::moment::Moment;
+use pcm_core::node::timer::Timer;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// What to look at again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Timer {
-    /// The coordinator of a job has a deadline.
-    Coordinator(JobId),
-    /// This node's part of a job has a deadline.
-    Part(JobId),
-    /// The coordinator of a job may have been out of reach for too long.
-    CoordinatorLost(JobId),
-    /// Nobody may need any more what this node holds of a job.
-    Abandoned(JobId),
-    /// The attached `pcmctl` of a job may have been away for too long.
-    Unattended(JobId),
-    /// A process that ended may have nothing more to say.
-    LastWords(ProcessKey),
-    /// A reconfiguration of a job wants to go on.
-    Reform(JobId, Box<pcm_core::reconfiguration::effects::Timer>),
-    /// A question may be unanswered.
-    Ask(u64),
-    /// A gathering may be incomplete.
-    Gather(u64),
-    /// A follower of events may want news.
-    Follow(u64),
-    /// Time to say how this node is.
-    Beat,
-    /// The failure detector wants to know the time.
-    Membership,
-    /// After a restart, everybody who is there should have been seen.
-    Settled,
-    /// A node should be dialled again.
-    Redial(NodeName),
-    /// The next job should leave the node.
-    Drain,
-    /// A node that was given notice may be ready to leave.
-    Leave,
-    /// Blocks of images may have been lost.
-    Images,
-    /// The checkpoints of a job have a deadline.
-    Checkpoint(JobId),
-    /// Somebody's request for a checkpoint of a job may be too old.
-    CheckpointAsked(JobId, u64),
-    /// A rank has had its time for what it does ahead of a meeting.
-    Ahead(ParkKey),
-    /// An image should not be needed any more.
-    Unneeded(ParkKey),
-    /// A job whose coordinator is gone may be ours to lead.
-    Wills,
-    /// This node may see more of the cluster, or know that it does not.
-    Sight,
-    /// Copies that a node's daemon had ordered may be of no use.
-    Orphans(NodeName),
-    /// The agent should be started again.
-    Agent,
-    /// The agent may have fallen silent.
-    AgentSilent,
-    /// Output pipes of a job that has ended should be closed by now.
-    OutputEnd(JobId),
-}
 
 /// Timers in the order of their time.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    queue: BTreeMap<(Instant, u64), Timer>,
+    queue: BTreeMap<(Moment, u64), Timer>,
     count: u64,
 }
 
 impl Timers {
-    pub(super) fn arm(&mut self, after: Duration, timer: Timer) {
+    pub(super) fn arm(&mut self, at: Moment, timer: Timer) {
         self.count += 1;
-        self.queue.insert((Instant::now() + after, self.count), timer);
+        self.queue.insert((at, self.count), timer);
     }
 
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self) -> Option<Moment> {
         self.queue.first_key_value().map(|((at, _), _)| *at)
     }
 
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<Timer> {
+    pub(super) fn take_due(&mut self, now: Moment) -> Option<Timer> {
         let first = self.queue.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
@@ -105,13 +44,13 @@ impl Clock {
         }
     }
 
-    /// Time since the daemon started.
-    pub(super) fn now(self) -> Duration {
-        self.started.elapsed()
+    pub(super) fn now(self) -> Moment {
+        Moment(self.started_us).plus(self.started.elapsed())
     }
 
-    pub(super) fn now_us(self) -> u64 {
-        self.started_us + self.started.elapsed().as_micros() as u64
+    /// The system's word for a moment; the start for one before it.
+    pub(super) fn instant(self, moment: Moment) -> Instant {
+        self.started + moment.since(Moment(self.started_us)).min(Duration::from_secs(1 << 30))
     }
 }
 
@@ -122,13 +61,22 @@ mod tests {
     #[test]
     fn timers_fall_due_in_the_order_of_their_time() {
         let mut timers = Timers::default();
-        timers.arm(Duration::from_secs(20), Timer::Beat);
-        timers.arm(Duration::ZERO, Timer::Ask(1));
-        timers.arm(Duration::ZERO, Timer::Ask(2));
-        let now = Instant::now();
-        assert_eq!(timers.take_due(now), Some(Timer::Ask(1)));
-        assert_eq!(timers.take_due(now), Some(Timer::Ask(2)));
-        assert_eq!(timers.take_due(now), None);
-        assert!(timers.next().is_some_and(|at| at > now));
+        timers.arm(Moment(20), Timer::Beat);
+        timers.arm(Moment(10), Timer::Ask(1));
+        timers.arm(Moment(10), Timer::Ask(2));
+        assert_eq!(timers.take_due(Moment(9)), None);
+        assert_eq!(timers.take_due(Moment(10)), Some(Timer::Ask(1)));
+        assert_eq!(timers.take_due(Moment(10)), Some(Timer::Ask(2)));
+        assert_eq!(timers.take_due(Moment(10)), None);
+        assert_eq!(timers.next(), Some(Moment(20)));
+    }
+
+    #[test]
+    fn a_moment_is_found_on_the_systems_clock() {
+        let clock = Clock::start();
+        let span = Duration::from_secs(3);
+        let now = clock.now();
+        assert_eq!(clock.instant(now.plus(span)) - clock.instant(now), span);
+        assert!(clock.now() >= now);
     }
 }

@@ -1,10 +1,10 @@
 //! What ranks record of their calls while somebody traces their job: switched on and read through their shared pages,
 //! gathered from all of a job's nodes. Keeps nothing: who traces says where to go on.
 
-use super::control::Requester;
 use super::daemon::Daemon;
 use super::gather::Wanted;
 use super::ps::monotonic_ns;
+use pcm_core::node::requester::Requester;
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::page::Page;
 use pcm_proto::peer::Question;
@@ -55,7 +55,7 @@ impl Daemon {
             true => 0,
             false => now_ns + RECORD_FOR.as_nanos() as u64,
         };
-        let epoch_offset_ns = (self.clock.now_us() * 1000).wrapping_sub(now_ns) as i64;
+        let epoch_offset_ns = (self.out.now().0 * 1000).wrapping_sub(now_ns) as i64;
         let each_max = entries_max as usize / part.locals.len().max(1);
         let chunks = part.locals.iter().map(|(process, local)| {
             let page = local.handle.page().page();

@@ -7,11 +7,12 @@ use super::checkpoints::Leading;
 use super::coordinating::{Audience, Coordinated};
 use super::daemon::Daemon;
 use super::job_output::JobOutput;
-use super::journal::Record;
-use super::timers::Timer;
 use pcm_core::checkpoint::Filed;
 use pcm_core::job::coordinator::Coordinator;
 use pcm_core::moment::Moment;
+use pcm_core::node::record::Record;
+use pcm_core::node::requester::Requester;
+use pcm_core::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::{Iteration, JobId, NodeName};
@@ -167,11 +168,11 @@ impl Daemon {
         }
         let of = |job: &JobId| self.wills.held.get(job).map(|will| &will.from);
         if mine.iter().filter_map(of).any(|node| self.is_just_lost(node)) {
-            return self.timers.arm(LOOK_AGAIN, Timer::Wills);
+            return self.out.arm(LOOK_AGAIN, Timer::Wills);
         }
         if self.is_cut_off() || self.is_going_down() {
             tracing::warn!("this node sees too little of the cluster to take over its jobs");
-            return self.timers.arm(LOOK_AGAIN, Timer::Wills);
+            return self.out.arm(LOOK_AGAIN, Timer::Wills);
         }
         for job in mine {
             if let Some(will) = self.wills.held.remove(&job) {
@@ -185,9 +186,9 @@ impl Daemon {
             tracing::error!(%job, from = %will.from, "the will of a coordinator cannot be read: the job is lost");
             return;
         };
-        let now_us = self.clock.now_us();
+        let now_us = self.out.now().0;
         let (state, effects) = state.inherit(self.own.clone(), &will.from, now_us);
-        self.record(&Record::Coordinator {
+        self.record(Record::Coordinator {
             job,
             state: Box::new(state.clone()),
         });
@@ -244,13 +245,10 @@ impl Daemon {
     fn abdicate(&mut self, job: JobId, to: &NodeName) {
         tracing::warn!(%job, node = %to, "another node leads the job: this one was taken for lost");
         self.jobs.remove(&job);
-        self.record(&Record::Abdicated { job });
+        self.record(Record::Abdicated { job });
         if let Some(link) = self.controls.attached_to(job) {
             let node = to.clone();
-            self.answer(
-                super::control::Requester::Control(link),
-                DaemonToControl::LedBy { node },
-            );
+            self.answer(Requester::Control(link), DaemonToControl::LedBy { node });
             self.controls.detach(link);
         }
     }

@@ -45,9 +45,7 @@ pub struct Received<A> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It is longer than a datagram's message may be.
-    TooLong {
-        length: usize,
-    },
+    TooLong { length: usize },
     /// The deadline is further away than an exchange may take.
     DeadlineTooFar,
     /// Too much waits for this peer already.

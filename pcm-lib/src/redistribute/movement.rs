@@ -47,10 +47,7 @@ pub enum Progress {
     Pending,
     /// All that leaves this process has left, all that comes has come and is as it was sent. Only the decision is
     /// missing.
-    Complete {
-        sent: Tally,
-        received: Tally,
-    },
+    Complete { sent: Tally, received: Tally },
 }
 
 /// A move under way on this process.
@@ -85,7 +82,10 @@ enum Stage {
     Voting(Vote, Option<MoveError>),
     Moving(Box<Carrier>),
     /// Only the decision is missing.
-    Complete { sent: Tally, received: Tally },
+    Complete {
+        sent: Tally,
+        received: Tally,
+    },
     /// It failed here; nothing of this process is under way but what a carrier may hold.
     Failed(Option<Box<Carrier>>),
 }

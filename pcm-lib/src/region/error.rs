@@ -74,19 +74,13 @@ pub enum RegionError {
         wanted: String,
     },
     /// A registration after the start: processes that join could not know of it.
-    AfterStart {
-        name: String,
-    },
+    AfterStart { name: String },
     /// A call that makes sense only after the start.
-    BeforeStart {
-        call: &'static str,
-    },
+    BeforeStart { call: &'static str },
     /// The start was called a second time.
     StartTwice,
     /// A region of no bytes.
-    Empty {
-        name: String,
-    },
+    Empty { name: String },
     /// Memory that another region already stands for.
     Overlaps {
         name: String,
@@ -101,25 +95,13 @@ pub enum RegionError {
         axes: usize,
     },
     /// Two options contradict each other.
-    Options {
-        name: String,
-        problem: &'static str,
-    },
+    Options { name: String, problem: &'static str },
     /// The array cannot be divided like that.
-    Partition {
-        name: String,
-        error: PartitionError,
-    },
+    Partition { name: String, error: PartitionError },
     /// There is no memory for it.
-    Memory {
-        name: String,
-        error: MemoryError,
-    },
+    Memory { name: String, error: MemoryError },
     /// Two arrays that are to change places differ.
-    SwapDiffers {
-        one: String,
-        other: String,
-    },
+    SwapDiffers { one: String, other: String },
 }
 
 impl fmt::Display for RegionError {

@@ -31,7 +31,9 @@ pub(super) enum Work {
         ends: Option<Iteration>,
     },
     /// The ceiling is final.
-    Stopping { ceiling: Iteration },
+    Stopping {
+        ceiling: Iteration,
+    },
     /// The processes join and move, or park.
     Meeting {
         met: BTreeSet<ProcessId>,
@@ -42,7 +44,9 @@ pub(super) enum Work {
     /// Has agreed, could not learn the decision, and ended its processes.
     GivenUp,
     /// Will not agree; waits for the abort.
-    Failed { failure: Failure },
+    Failed {
+        failure: Failure,
+    },
     /// Carries out the decision.
     Settling {
         settle: BTreeSet<ProcessId>,
@@ -52,7 +56,9 @@ pub(super) enum Work {
     /// Relaunch: every old process here has ended.
     Ended,
     /// Relaunch: the new processes start.
-    Restarting { ready: BTreeSet<ProcessId> },
+    Restarting {
+        ready: BTreeSet<ProcessId>,
+    },
 }
 
 /// How the last attempt was closed here, to be able to say it again.

@@ -21,9 +21,7 @@ pub enum MemoryError {
         error: io::Error,
     },
     /// The address range is longer than a process can have.
-    NotAddressable {
-        wanted: u64,
-    },
+    NotAddressable { wanted: u64 },
 }
 
 impl fmt::Display for MemoryError {

@@ -1,0 +1,146 @@
+//! What a node wants done, in order. A driver carries the effects out one after another; when a record cannot be
+//! written, it drops what follows: no record, no word.
+
+use super::record::Record;
+use super::requester::LinkId;
+use super::timer::Timer;
+use crate::moment::Moment;
+use pcm_proto::control::DaemonToControl;
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{Epoch, JobId, NodeName};
+use pcm_proto::keeper::DaemonToKeeper;
+use pcm_proto::peer::DaemonToDaemon;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// An instruction to the driver.
+#[derive(Debug)]
+pub enum Effect {
+    /// Write a record to the journal before anything that follows is done.
+    Record(Box<Record>),
+    /// Send a message to another node.
+    Send {
+        /// The receiver, never the own node.
+        node: NodeName,
+        /// The message.
+        message: DaemonToDaemon,
+    },
+    /// Give an order to the keeper.
+    Keeper(DaemonToKeeper),
+    /// Give back a timer at this moment.
+    Arm {
+        /// When it is due.
+        at: Moment,
+        /// The timer.
+        timer: Timer,
+    },
+    /// Add an event to the node's log.
+    Note {
+        /// The job it is about.
+        job: Option<JobId>,
+        /// The job's epoch.
+        epoch: Epoch,
+        /// The event.
+        kind: EventKind,
+    },
+    /// Answer a `pcmctl`; one that does not take its answers loses its link.
+    Control {
+        /// Its link.
+        link: LinkId,
+        /// The answer.
+        message: Box<DaemonToControl>,
+    },
+}
+
+/// The effects of one step, and the messages of the node to itself.
+#[derive(Debug)]
+pub struct Outbox {
+    own: NodeName,
+    now: Moment,
+    effects: Vec<Effect>,
+    to_own: VecDeque<DaemonToDaemon>,
+}
+
+impl Outbox {
+    /// An empty one of this node.
+    pub fn new(own: NodeName, now: Moment) -> Self {
+        Self {
+            own,
+            now,
+            effects: Vec::new(),
+            to_own: VecDeque::new(),
+        }
+    }
+
+    /// A step begins at this moment.
+    pub fn begin(&mut self, now: Moment) {
+        self.now = self.now.max(now);
+    }
+
+    /// The moment of this step.
+    pub fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// The node's name.
+    pub fn own(&self) -> &NodeName {
+        &self.own
+    }
+
+    /// Adds an effect.
+    pub fn push(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// Writes a record down before anything that follows is done.
+    pub fn record(&mut self, record: Record) {
+        self.push(Effect::Record(Box::new(record)));
+    }
+
+    /// Sends a message to a node; one to the own node goes round in the same step.
+    pub fn send(&mut self, node: &NodeName, message: DaemonToDaemon) {
+        if *node == self.own {
+            self.to_own.push_back(message);
+        } else {
+            let node = node.clone();
+            self.push(Effect::Send { node, message });
+        }
+    }
+
+    /// The next message of the node to itself.
+    pub fn take_own(&mut self) -> Option<DaemonToDaemon> {
+        self.to_own.pop_front()
+    }
+
+    /// Drops all messages of the node to itself; their number.
+    pub fn drop_own(&mut self) -> usize {
+        std::mem::take(&mut self.to_own).len()
+    }
+
+    /// Gives an order to the keeper.
+    pub fn keeper(&mut self, order: DaemonToKeeper) {
+        self.push(Effect::Keeper(order));
+    }
+
+    /// Wants a timer back after this time.
+    pub fn arm(&mut self, after: Duration, timer: Timer) {
+        let at = self.now.plus(after);
+        self.push(Effect::Arm { at, timer });
+    }
+
+    /// Adds an event to the node's log.
+    pub fn note(&mut self, job: Option<JobId>, epoch: Epoch, kind: EventKind) {
+        self.push(Effect::Note { job, epoch, kind });
+    }
+
+    /// Answers a `pcmctl`.
+    pub fn control(&mut self, link: LinkId, message: DaemonToControl) {
+        let message = Box::new(message);
+        self.push(Effect::Control { link, message });
+    }
+
+    /// All effects so far, in order.
+    pub fn take(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+}

@@ -1,0 +1,65 @@
+//! What is to happen at a later time. A timer only says what to look at again; its handler checks whether there is still
+//! anything to do, so a timer that is out of date does no harm and is never cancelled.
+
+use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::keeper::ProcessKey;
+use pcm_proto::parked::ParkKey;
+
+/// What to look at again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// The coordinator of a job has a deadline.
+    Coordinator(JobId),
+    /// This node's part of a job has a deadline.
+    Part(JobId),
+    /// The coordinator of a job may have been out of reach for too long.
+    CoordinatorLost(JobId),
+    /// Nobody may need any more what this node holds of a job.
+    Abandoned(JobId),
+    /// The attached `pcmctl` of a job may have been away for too long.
+    Unattended(JobId),
+    /// A process that ended may have nothing more to say.
+    LastWords(ProcessKey),
+    /// A reconfiguration of a job wants to go on.
+    Reform(JobId, Box<crate::reconfiguration::effects::Timer>),
+    /// A question may be unanswered.
+    Ask(u64),
+    /// A gathering may be incomplete.
+    Gather(u64),
+    /// A follower of events may want news.
+    Follow(u64),
+    /// Time to say how this node is.
+    Beat,
+    /// The failure detector wants to know the time.
+    Membership,
+    /// After a restart, everybody who is there should have been seen.
+    Settled,
+    /// A node should be dialled again.
+    Redial(NodeName),
+    /// The next job should leave the node.
+    Drain,
+    /// A node that was given notice may be ready to leave.
+    Leave,
+    /// Blocks of images may have been lost.
+    Images,
+    /// The checkpoints of a job have a deadline.
+    Checkpoint(JobId),
+    /// Somebody's request for a checkpoint of a job may be too old.
+    CheckpointAsked(JobId, u64),
+    /// A rank has had its time for what it does ahead of a meeting.
+    Ahead(ParkKey),
+    /// An image should not be needed any more.
+    Unneeded(ParkKey),
+    /// A job whose coordinator is gone may be ours to lead.
+    Wills,
+    /// This node may see more of the cluster, or know that it does not.
+    Sight,
+    /// Copies that a node's daemon had ordered may be of no use.
+    Orphans(NodeName),
+    /// The agent should be started again.
+    Agent,
+    /// The agent may have fallen silent.
+    AgentSilent,
+    /// Output pipes of a job that has ended should be closed by now.
+    OutputEnd(JobId),
+}
