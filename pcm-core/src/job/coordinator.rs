@@ -7,7 +7,6 @@ use super::placement::Share;
 use super::recovering::{Recovering, Recovery, Restarted};
 use super::spares::Spares;
 use super::spawning::Spawning;
-use super::tree;
 use super::worlds;
 use crate::checkpoint::Fault;
 use pcm_proto::event::EventKind;
@@ -15,6 +14,7 @@ use pcm_proto::ids::{Epoch, Iteration, JobId, NodeName, ProcessId, WorldId};
 use pcm_proto::job::{JobEnd, JobSpec};
 use pcm_proto::layout::Layout;
 use pcm_proto::peer::{JobMessage, ProcessEnd, StartOrder, WorldStart};
+use pcm_proto::tree;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -2,7 +2,6 @@
 //! Joins [`crate::pmi`] with the messages between nodes.
 
 use super::participant::{Effect, Participant};
-use super::tree;
 use super::worlds;
 use crate::pmi::gather::{Gather, GatherEffect, Puts};
 use crate::pmi::segment;
@@ -11,6 +10,7 @@ use crate::pmi::wire::{Answer, Request};
 use crate::pmi::world::{self, Stage, World, WorldSpec};
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::peer::{JobMessage, NameRequest, SpawnAsk, WorldCommand, WorldStart};
+use pcm_proto::tree;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

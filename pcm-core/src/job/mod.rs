@@ -17,5 +17,4 @@ mod spares;
 mod spawning;
 mod starting;
 mod status;
-pub mod tree;
 pub mod worlds;

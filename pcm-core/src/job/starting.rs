@@ -3,10 +3,11 @@
 
 use super::local_world::LocalWorld;
 use super::participant::{Effect, Local, LocalState, Newcomer, Participant, Phase};
-use super::{tree, worlds};
+use super::worlds;
 use pcm_proto::ids::{NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::peer::{JobMessage, StartOrder, WorldStart};
+use pcm_proto::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Processes that no order of the coordinator started, but a reconfiguration.

@@ -19,7 +19,6 @@ use super::nodes::Nodes;
 use super::notice::Notice;
 use super::parked::Parked;
 use super::parts::Part;
-use super::peers::Peers;
 use super::shutdown::Stage;
 use super::sight::Sight;
 use super::wills::Wills;
@@ -30,6 +29,7 @@ use pcm_core::node::record::Record;
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
+use pcm_fabric::peers::Peers;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
@@ -37,6 +37,7 @@ use pcm_proto::method::COSTS_FILE;
 use pcm_proto::peer::DaemonToDaemon;
 use pcm_proto::series::Series;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
 use tokio::sync::mpsc;
 
 /// Events that wait to be handled; tasks that bring more wait, and so their peers.
@@ -180,13 +181,7 @@ impl Daemon {
         match event {
             Event::Keeper(fact) => self.on_keeper(fact),
             Event::KeeperLost { reason } => self.on_keeper_lost(&reason),
-            Event::PeerLinked { link, node, sender } => self.on_peer_linked(link, &node, sender),
-            Event::PeerSaid { node, told } => self.on_peer_told(&node, told),
-            Event::PeerLost { link, node } => self.on_peer_lost(link, &node),
-            Event::DatagramSaid { node, carrier, told } => self.on_datagram_said(&node, carrier, told),
-            Event::DatagramSent(sent) => self.on_datagram_sent(*sent),
-            Event::StrangerDialled { address } => self.peers.on_stranger_dialled(&address),
-            Event::DialFailed { node, reason } => self.on_dial_failed(&node, &reason),
+            Event::Peer(event) => self.on_peer_event(event),
             Event::ControlLinked { link, sender } => self.on_control_linked(link, sender),
             Event::ControlSaid { link, message } => self.on_control_said(link, *message),
             Event::ControlLost { link, in_order } => self.on_control_lost(link, in_order),
@@ -265,7 +260,7 @@ impl Daemon {
 
     pub(super) fn carry_out_effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Send { node, message } => self.peers.send(&node, message),
+            Effect::Send { node, message } => self.peers.send(&node, message, Instant::now()),
             Effect::Keeper(order) => self.keeper.order(order),
             Effect::Note { job, epoch, kind } => {
                 let now_us = self.out.now().0;

@@ -293,9 +293,7 @@ impl Daemon {
         self.sample_jobs();
         self.ask_silent_links();
         self.rotate_logs();
-        for (node, message) in self.peers.on_beat() {
-            self.on_peer_said(&node, message);
-        }
+        self.on_peers_tick();
         for node in self.nodes.take_turn() {
             self.say_report(&node);
         }

@@ -1,56 +1,45 @@
-//! What the daemon says of the ways its messages take: events where a way changed and where one was chosen for a group.
-//! Chooses nothing.
+//! Events and the report about the fabric: which transport carries messages to a node, and how a group is reached. Never
+//! chooses a transport.
 
-use super::carriers::Carrier;
 use super::daemon::Daemon;
-use super::datagram_way::Turn;
-use super::datagrams::Sent;
-use pcm_core::job::tree;
 use pcm_fabric::hybrid::Service;
+use pcm_fabric::peers::{GroupRoute, PathChange, Transport};
 use pcm_proto::event::EventKind;
-use pcm_proto::fabric::{FabricReport, Told};
+use pcm_proto::fabric::FabricReport;
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName};
 use pcm_proto::peer::{DaemonToDaemon, JobMessage};
+use pcm_proto::tree;
 
 impl Daemon {
-    /// What carries this node's messages and copies, and why nothing better does.
+    /// The transports of this node's messages and copies, and why better ones are not in use.
     pub(super) fn fabric_report(&self) -> FabricReport {
-        let mut report = self.peers.datagrams.report();
+        let mut report = self.peers.report();
         report.copies = self.copy_ways_in_use();
         report.why_not.extend(self.why_not_rdma_copies());
         report
     }
 
-    pub(super) fn on_datagram_said(&mut self, node: &NodeName, carrier: Carrier, told: Told) {
-        self.peers.on_heard(node, carrier);
-        self.on_peer_told(node, told);
-    }
-
-    pub(super) fn on_datagram_sent(&mut self, sent: Sent) {
-        self.measure_datagram(&sent);
-        let (node, carrier) = (sent.node.clone(), sent.carrier);
-        if let Some(turn) = self.peers.on_sent(sent) {
-            if (carrier, turn) == (Carrier::Rdma, Turn::Heard) {
-                self.on_rdma_heard(&node);
-            }
-            self.note_turn(&node, carrier, turn);
+    pub(super) fn on_path_changed(
+        &mut self,
+        node: &NodeName,
+        (transport, change): (Transport, PathChange),
+        carried_by: &str,
+        reason: Option<&str>,
+    ) {
+        if (transport, change) == (Transport::Rdma, PathChange::Recovered) {
+            self.on_rdma_heard(node);
         }
-    }
-
-    fn note_turn(&mut self, node: &NodeName, carrier: Carrier, turn: Turn) {
         self.nodes.own_mut().fabric = self.fabric_report();
-        let Some((by, reason)) = self.peers.datagrams.news(node, carrier, turn) else {
-            return;
-        };
+        let Some(reason) = reason else { return };
         let kind = EventKind::FabricChanged {
             name: node.clone(),
-            by: by.to_owned(),
+            by: carried_by.to_owned(),
             reason: reason.to_owned(),
         };
         self.note(None, Epoch(0), kind);
     }
 
-    /// Says how the nodes that a start order goes to from here are reached; once, with the first of them.
+    /// Notes how a start order reaches the nodes it goes to from here; once, with the first of them.
     pub(super) fn note_group(&mut self, job: JobId, node: &NodeName, message: &JobMessage) {
         let JobMessage::Start(order) = message else { return };
         let children = &order.tree[tree::children(0, order.tree.len())];
@@ -62,11 +51,11 @@ impl Daemon {
             Some(noted) if noted.is_none_or(|before| before < order.number) => *noted = Some(order.number),
             _ => return,
         }
-        let told = DaemonToDaemon::Job {
+        let message = DaemonToDaemon::Job {
             job,
             message: Box::new(message.clone()),
         };
-        let (bytes, service, reason) = self.peers.group_way(children, &told);
+        let GroupRoute { bytes, service, reason } = self.peers.group_route(children, &message);
         let kind = EventKind::GroupTold {
             what: "start".to_owned(),
             members: children.len() as u32,

@@ -1,9 +1,7 @@
 //! Rules of the order of messages, one by one and in random histories over two ways.
 
-use super::dice::Dice;
-use super::order::{Freed, Incoming, Outgoing};
-use pcm_proto::fabric::Ordinal;
-use std::time::{Duration, Instant};
+use super::*;
+use crate::peers::dice::Dice;
 
 const LONG: Duration = Duration::from_secs(1);
 
@@ -11,111 +9,111 @@ fn ordinal(number: u64, since: u64) -> Ordinal {
     Ordinal { boot: 7, number, since }
 }
 
-fn hears(incoming: &mut Incoming<u64>, ordinal: Ordinal, now: Instant) -> Vec<u64> {
-    let freed = incoming.on_message(ordinal, ordinal.number, now);
-    assert!(!freed.is_broken, "{ordinal:?} breaks the order");
-    freed.messages
+fn delivered(incoming: &mut ReceiveSequence<u64>, ordinal: Ordinal, now: Instant) -> Vec<u64> {
+    let released = incoming.on_message(ordinal, ordinal.number, now);
+    assert!(!released.has_gap, "{ordinal:?} breaks the order");
+    released.messages
 }
 
 #[test]
 fn what_comes_twice_is_heard_once_and_what_comes_early_waits() {
-    let (mut incoming, now) = (Incoming::default(), Instant::now());
-    assert_eq!(hears(&mut incoming, ordinal(0, 0), now), [0]);
-    assert!(hears(&mut incoming, ordinal(2, 0), now).is_empty());
-    assert!(hears(&mut incoming, ordinal(2, 0), now).is_empty());
-    assert_eq!(hears(&mut incoming, ordinal(1, 0), now), [1, 2]);
-    assert!(hears(&mut incoming, ordinal(1, 0), now).is_empty());
+    let (mut incoming, now) = (ReceiveSequence::default(), Instant::now());
+    assert_eq!(delivered(&mut incoming, ordinal(0, 0), now), [0]);
+    assert!(delivered(&mut incoming, ordinal(2, 0), now).is_empty());
+    assert!(delivered(&mut incoming, ordinal(2, 0), now).is_empty());
+    assert_eq!(delivered(&mut incoming, ordinal(1, 0), now), [1, 2]);
+    assert!(delivered(&mut incoming, ordinal(1, 0), now).is_empty());
     assert!(incoming.on_time(now + LONG).messages.is_empty());
 }
 
 #[test]
 fn a_message_missing_for_good_breaks_the_order_after_its_time() {
-    let (mut incoming, now) = (Incoming::default(), Instant::now());
-    assert!(hears(&mut incoming, ordinal(1, 0), now).is_empty());
+    let (mut incoming, now) = (ReceiveSequence::default(), Instant::now());
+    assert!(delivered(&mut incoming, ordinal(1, 0), now).is_empty());
     let early = incoming.on_time(now + LONG / 2);
-    assert!(early.messages.is_empty() && !early.is_broken);
+    assert!(early.messages.is_empty() && !early.has_gap);
     let late = incoming.on_time(now + LONG);
-    assert_eq!((late.messages, late.is_broken), (vec![1], true));
+    assert_eq!((late.messages, late.has_gap), (vec![1], true));
     assert!(
-        hears(&mut incoming, ordinal(0, 0), now).is_empty(),
+        delivered(&mut incoming, ordinal(0, 0), now).is_empty(),
         "it would be out of order now"
     );
 }
 
 #[test]
 fn what_its_sender_takes_for_lost_is_waited_for_and_breaks_nothing() {
-    let (mut incoming, now) = (Incoming::default(), Instant::now());
-    assert_eq!(hears(&mut incoming, ordinal(0, 0), now), [0]);
-    assert!(hears(&mut incoming, ordinal(3, 3), now).is_empty());
-    let freed = incoming.on_time(now + LONG);
-    assert_eq!((freed.messages, freed.is_broken), (vec![3], false));
-    assert!(hears(&mut incoming, ordinal(6, 6), now).is_empty());
+    let (mut incoming, now) = (ReceiveSequence::default(), Instant::now());
+    assert_eq!(delivered(&mut incoming, ordinal(0, 0), now), [0]);
+    assert!(delivered(&mut incoming, ordinal(3, 3), now).is_empty());
+    let released = incoming.on_time(now + LONG);
+    assert_eq!((released.messages, released.has_gap), (vec![3], false));
+    assert!(delivered(&mut incoming, ordinal(6, 6), now).is_empty());
     for late in [4, 5] {
-        assert_eq!(hears(&mut incoming, ordinal(late, 3), now).first(), Some(&late));
+        assert_eq!(delivered(&mut incoming, ordinal(late, 3), now).first(), Some(&late));
     }
     assert!(incoming.on_time(now + LONG).messages.is_empty(), "6 was heard after 5");
 }
 
 #[test]
 fn another_life_begins_where_it_says_and_the_former_one_is_not_heard_again() {
-    let (mut incoming, now) = (Incoming::default(), Instant::now());
-    assert_eq!(hears(&mut incoming, ordinal(0, 0), now), [0]);
+    let (mut incoming, now) = (ReceiveSequence::default(), Instant::now());
+    assert_eq!(delivered(&mut incoming, ordinal(0, 0), now), [0]);
     let next_life = Ordinal {
         boot: 8,
         number: 5,
         since: 5,
     };
-    assert!(hears(&mut incoming, next_life, now).is_empty());
+    assert!(delivered(&mut incoming, next_life, now).is_empty());
     assert_eq!(incoming.on_time(now + LONG).messages, [5]);
-    assert!(hears(&mut incoming, ordinal(1, 0), now).is_empty());
+    assert!(delivered(&mut incoming, ordinal(1, 0), now).is_empty());
 }
 
 #[test]
 fn a_receiver_that_was_restarted_does_not_take_what_its_former_life_had_for_a_break() {
-    let mut outgoing = Outgoing::new(7);
+    let mut outgoing = SendSequence::new(7);
     for _ in 0..4 {
-        outgoing.take();
+        outgoing.advance();
     }
     outgoing.give_up(None);
-    let mut incoming = Incoming::default();
-    let (next, now) = (outgoing.take(), Instant::now());
-    assert!(hears(&mut incoming, next, now).is_empty());
+    let mut incoming = ReceiveSequence::default();
+    let (next, now) = (outgoing.advance(), Instant::now());
+    assert!(delivered(&mut incoming, next, now).is_empty());
     let late = incoming.on_time(now + LONG);
-    assert_eq!((late.messages, late.is_broken), (vec![4], false));
+    assert_eq!((late.messages, late.has_gap), (vec![4], false));
 }
 
 #[test]
 fn messages_on_a_link_that_is_heard_of_later_than_the_next_one_are_not_lost() {
-    let (mut outgoing, mut incoming, now) = (Outgoing::new(7), Incoming::default(), Instant::now());
-    let first_link: Vec<Ordinal> = (0..3).map(|_| outgoing.take()).collect();
+    let (mut outgoing, mut incoming, now) = (SendSequence::new(7), ReceiveSequence::default(), Instant::now());
+    let first_link: Vec<Ordinal> = (0..3).map(|_| outgoing.advance()).collect();
     outgoing.give_up(None);
-    let second_link = outgoing.take();
-    assert!(hears(&mut incoming, second_link, now).is_empty());
+    let second_link = outgoing.advance();
+    assert!(delivered(&mut incoming, second_link, now).is_empty());
     let heard: Vec<u64> = first_link
         .into_iter()
-        .flat_map(|sent| hears(&mut incoming, sent, now))
+        .flat_map(|sent| delivered(&mut incoming, sent, now))
         .collect();
     assert_eq!(heard, [0, 1, 2, 3]);
 }
 
 #[test]
 fn a_message_that_is_sent_again_is_not_given_up() {
-    let mut outgoing = Outgoing::new(7);
-    let first = outgoing.take();
-    outgoing.take();
+    let mut outgoing = SendSequence::new(7);
+    let first = outgoing.advance();
+    outgoing.advance();
     outgoing.give_up(Some(first.number));
-    let mut incoming = Incoming::default();
-    let again = outgoing.again(first.number);
-    assert_eq!(hears(&mut incoming, again, Instant::now()), [0]);
+    let mut incoming = ReceiveSequence::default();
+    let again = outgoing.ordinal_of(first.number);
+    assert_eq!(delivered(&mut incoming, again, Instant::now()), [0]);
 }
 
 #[test]
 fn too_many_early_messages_are_not_held() {
-    let (mut incoming, now) = (Incoming::default(), Instant::now());
+    let (mut incoming, now) = (ReceiveSequence::default(), Instant::now());
     let mut broken = 0;
     for number in 1..5000 {
-        let Freed { is_broken, .. } = incoming.on_message(ordinal(number, 0), number, now);
-        broken += u32::from(is_broken);
+        let Released { has_gap, .. } = incoming.on_message(ordinal(number, 0), number, now);
+        broken += u32::from(has_gap);
     }
     assert_eq!(broken, 1, "after that everything is in order");
 }
@@ -125,11 +123,11 @@ fn too_many_early_messages_are_not_held() {
 fn whatever_overtakes_and_repeats_everything_is_heard_once_and_in_order() {
     for seed in 0..300 {
         let (dice, now) = (Dice::new(seed), Instant::now());
-        let (mut outgoing, mut incoming) = (Outgoing::new(7), Incoming::default());
+        let (mut outgoing, mut incoming) = (SendSequence::new(7), ReceiveSequence::default());
         let (mut link, mut datagrams) = (Vec::new(), Vec::new());
         let mut heard = Vec::new();
         for _ in 0..200 {
-            let sent = outgoing.take();
+            let sent = outgoing.advance();
             match dice.below(3) {
                 0 => link.push(sent),
                 1 => datagrams.extend([sent; 2]),
@@ -144,11 +142,11 @@ fn whatever_overtakes_and_repeats_everything_is_heard_once_and_in_order() {
                     (_, false) => datagrams.swap_remove(dice.below(datagrams.len() as u64) as usize),
                     _ => break,
                 };
-                heard.extend(hears(&mut incoming, come, now));
+                heard.extend(delivered(&mut incoming, come, now));
             }
         }
         for rest in link.into_iter().chain(datagrams) {
-            heard.extend(hears(&mut incoming, rest, now));
+            heard.extend(delivered(&mut incoming, rest, now));
         }
         assert_eq!(heard, (0..200).collect::<Vec<_>>(), "seed {seed}");
     }
@@ -159,12 +157,12 @@ fn whatever_overtakes_and_repeats_everything_is_heard_once_and_in_order() {
 fn whatever_is_lost_nothing_is_heard_twice_or_out_of_order_and_what_follows_is_heard() {
     for seed in 0..300 {
         let (dice, mut now) = (Dice::new(seed), Instant::now());
-        let (mut outgoing, mut incoming) = (Outgoing::new(7), Incoming::default());
+        let (mut outgoing, mut incoming) = (SendSequence::new(7), ReceiveSequence::default());
         let mut link: Vec<Ordinal> = Vec::new();
         let mut last = None;
         for round in 0..300 {
-            link.push(outgoing.take());
-            let mut freed = Vec::new();
+            link.push(outgoing.advance());
+            let mut released = Vec::new();
             match dice.below(8) {
                 0 => {
                     // Some of what was on the link still comes, after the sender gave it up.
@@ -173,26 +171,26 @@ fn whatever_is_lost_nothing_is_heard_twice_or_out_of_order_and_what_follows_is_h
                     outgoing.give_up(None);
                     if dice.below(2) == 0 {
                         link.drain(..)
-                            .for_each(|sent| freed.extend(hears(&mut incoming, sent, now)));
+                            .for_each(|sent| released.extend(delivered(&mut incoming, sent, now)));
                     }
                 }
                 1 if round < 250 => {
-                    (incoming, last) = (Incoming::default(), None);
+                    (incoming, last) = (ReceiveSequence::default(), None);
                     link.clear();
                     outgoing.give_up(None);
                 }
                 2..5 => link
                     .drain(..)
-                    .for_each(|sent| freed.extend(hears(&mut incoming, sent, now))),
+                    .for_each(|sent| released.extend(delivered(&mut incoming, sent, now))),
                 5 => {
                     now += LONG;
                     let late = incoming.on_time(now);
-                    assert!(!late.is_broken, "seed {seed}: the sender knew of every loss");
-                    freed = late.messages;
+                    assert!(!late.has_gap, "seed {seed}: the sender knew of every loss");
+                    released = late.messages;
                 }
                 _ => {}
             }
-            for number in freed {
+            for number in released {
                 assert!(last < Some(number), "seed {seed}: {number} after {last:?}");
                 last = Some(number);
             }
@@ -200,8 +198,8 @@ fn whatever_is_lost_nothing_is_heard_twice_or_out_of_order_and_what_follows_is_h
         link.drain(..)
             .for_each(|sent| drop(incoming.on_message(sent, sent.number, now)));
         incoming.on_time(now + LONG);
-        let next = outgoing.take();
-        let mut heard = hears(&mut incoming, next, now);
+        let next = outgoing.advance();
+        let mut heard = delivered(&mut incoming, next, now);
         heard.extend(incoming.on_time(now + LONG).messages);
         assert_eq!(heard, [next.number], "seed {seed}");
     }
