@@ -102,15 +102,15 @@ mod tests {
     }
 
     #[test]
-    fn connections_carry_everything_where_datagrams_are_not_confirmed() {
+    fn a_path_without_confirmations_is_not_used() {
         let now = Instant::now();
         let mut path = silent(now);
         assert!(!path.try_use(now) && !path.is_proven());
-        assert_eq!(path.on_unconfirmed(now, true), None, "it is said once");
+        assert_eq!(path.on_unconfirmed(now, true), None, "the change is reported once");
     }
 
     #[test]
-    fn one_message_at_a_time_tries_again() {
+    fn one_message_at_a_time_tries_a_silent_path() {
         let now = Instant::now();
         let mut path = silent(now);
         let later = now + RETRY_AFTER;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_datagram_that_is_confirmed_is_told_once() {
+    fn the_first_confirmation_is_reported_once() {
         let mut path = DatagramPath::default();
         path.on_received();
         assert!(!path.carries());
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_heard_may_not_hear_us() {
+    fn a_datagram_from_a_node_does_not_end_the_silence_of_the_path_to_it() {
         let now = Instant::now();
         let mut path = silent(now);
         path.on_received();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_connection_may_just_be_down() {
+    fn missing_confirmations_without_a_link_do_not_silence_a_path() {
         let now = Instant::now();
         let mut path = DatagramPath::default();
         for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! Rules of the order of messages, one by one and in random histories over two ways.
+//! Rules of the numbering, one by one and in random histories over two transports.
 
 use super::*;
 use crate::peers::dice::Dice;
@@ -16,7 +16,7 @@ fn delivered(incoming: &mut ReceiveSequence<u64>, ordinal: Ordinal, now: Instant
 }
 
 #[test]
-fn what_comes_twice_is_heard_once_and_what_comes_early_waits() {
+fn a_repeated_message_is_dropped_and_an_early_one_is_held() {
     let (mut incoming, now) = (ReceiveSequence::default(), Instant::now());
     assert_eq!(delivered(&mut incoming, ordinal(0, 0), now), [0]);
     assert!(delivered(&mut incoming, ordinal(2, 0), now).is_empty());
@@ -27,7 +27,7 @@ fn what_comes_twice_is_heard_once_and_what_comes_early_waits() {
 }
 
 #[test]
-fn a_message_missing_for_good_breaks_the_order_after_its_time() {
+fn a_lost_message_is_a_gap_after_a_second() {
     let (mut incoming, now) = (ReceiveSequence::default(), Instant::now());
     assert!(delivered(&mut incoming, ordinal(1, 0), now).is_empty());
     let early = incoming.on_time(now + LONG / 2);
@@ -36,12 +36,12 @@ fn a_message_missing_for_good_breaks_the_order_after_its_time() {
     assert_eq!((late.messages, late.has_gap), (vec![1], true));
     assert!(
         delivered(&mut incoming, ordinal(0, 0), now).is_empty(),
-        "it would be out of order now"
+        "0 would be out of order now"
     );
 }
 
 #[test]
-fn what_its_sender_takes_for_lost_is_waited_for_and_breaks_nothing() {
+fn a_message_that_was_given_up_is_waited_for_and_is_no_gap() {
     let (mut incoming, now) = (ReceiveSequence::default(), Instant::now());
     assert_eq!(delivered(&mut incoming, ordinal(0, 0), now), [0]);
     assert!(delivered(&mut incoming, ordinal(3, 3), now).is_empty());
@@ -51,11 +51,14 @@ fn what_its_sender_takes_for_lost_is_waited_for_and_breaks_nothing() {
     for late in [4, 5] {
         assert_eq!(delivered(&mut incoming, ordinal(late, 3), now).first(), Some(&late));
     }
-    assert!(incoming.on_time(now + LONG).messages.is_empty(), "6 was heard after 5");
+    assert!(
+        incoming.on_time(now + LONG).messages.is_empty(),
+        "6 was delivered after 5"
+    );
 }
 
 #[test]
-fn another_life_begins_where_it_says_and_the_former_one_is_not_heard_again() {
+fn a_new_life_starts_at_its_since_and_the_earlier_life_is_dropped() {
     let (mut incoming, now) = (ReceiveSequence::default(), Instant::now());
     assert_eq!(delivered(&mut incoming, ordinal(0, 0), now), [0]);
     let next_life = Ordinal {
@@ -69,7 +72,7 @@ fn another_life_begins_where_it_says_and_the_former_one_is_not_heard_again() {
 }
 
 #[test]
-fn a_receiver_that_was_restarted_does_not_take_what_its_former_life_had_for_a_break() {
+fn a_restarted_receiver_sees_no_gap_in_messages_of_its_earlier_life() {
     let mut outgoing = SendSequence::new(7);
     for _ in 0..4 {
         outgoing.advance();
@@ -83,17 +86,17 @@ fn a_receiver_that_was_restarted_does_not_take_what_its_former_life_had_for_a_br
 }
 
 #[test]
-fn messages_on_a_link_that_is_heard_of_later_than_the_next_one_are_not_lost() {
+fn messages_on_a_link_that_is_reported_after_a_newer_one_are_not_lost() {
     let (mut outgoing, mut incoming, now) = (SendSequence::new(7), ReceiveSequence::default(), Instant::now());
     let first_link: Vec<Ordinal> = (0..3).map(|_| outgoing.advance()).collect();
     outgoing.give_up(None);
     let second_link = outgoing.advance();
     assert!(delivered(&mut incoming, second_link, now).is_empty());
-    let heard: Vec<u64> = first_link
+    let received: Vec<u64> = first_link
         .into_iter()
         .flat_map(|sent| delivered(&mut incoming, sent, now))
         .collect();
-    assert_eq!(heard, [0, 1, 2, 3]);
+    assert_eq!(received, [0, 1, 2, 3]);
 }
 
 #[test]
@@ -108,24 +111,24 @@ fn a_message_that_is_sent_again_is_not_given_up() {
 }
 
 #[test]
-fn too_many_early_messages_are_not_held() {
+fn a_limited_number_of_early_messages_is_held() {
     let (mut incoming, now) = (ReceiveSequence::default(), Instant::now());
     let mut broken = 0;
     for number in 1..5000 {
         let Released { has_gap, .. } = incoming.on_message(ordinal(number, 0), number, now);
         broken += u32::from(has_gap);
     }
-    assert_eq!(broken, 1, "after that everything is in order");
+    assert_eq!(broken, 1, "after that all messages are in order");
 }
 
-/// A link that keeps its order beside datagrams that come twice, late and in any order; nothing is lost.
+/// An ordered link beside datagrams that arrive twice, late and in any order; none is lost.
 #[test]
-fn whatever_overtakes_and_repeats_everything_is_heard_once_and_in_order() {
+fn overtaking_and_repeated_messages_are_delivered_once_and_in_order() {
     for seed in 0..300 {
         let (dice, now) = (Dice::new(seed), Instant::now());
         let (mut outgoing, mut incoming) = (SendSequence::new(7), ReceiveSequence::default());
         let (mut link, mut datagrams) = (Vec::new(), Vec::new());
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for _ in 0..200 {
             let sent = outgoing.advance();
             match dice.below(3) {
@@ -142,19 +145,19 @@ fn whatever_overtakes_and_repeats_everything_is_heard_once_and_in_order() {
                     (_, false) => datagrams.swap_remove(dice.below(datagrams.len() as u64) as usize),
                     _ => break,
                 };
-                heard.extend(delivered(&mut incoming, come, now));
+                received.extend(delivered(&mut incoming, come, now));
             }
         }
         for rest in link.into_iter().chain(datagrams) {
-            heard.extend(delivered(&mut incoming, rest, now));
+            received.extend(delivered(&mut incoming, rest, now));
         }
-        assert_eq!(heard, (0..200).collect::<Vec<_>>(), "seed {seed}");
+        assert_eq!(received, (0..200).collect::<Vec<_>>(), "seed {seed}");
     }
 }
 
-/// Links break with what is on them, and the receiver is restarted: never twice in one life, never back.
+/// Links break with messages on them, and the receiver is restarted.
 #[test]
-fn whatever_is_lost_nothing_is_heard_twice_or_out_of_order_and_what_follows_is_heard() {
+fn after_losses_no_message_is_delivered_twice_or_out_of_order_and_later_ones_are() {
     for seed in 0..300 {
         let (dice, mut now) = (Dice::new(seed), Instant::now());
         let (mut outgoing, mut incoming) = (SendSequence::new(7), ReceiveSequence::default());
@@ -165,7 +168,7 @@ fn whatever_is_lost_nothing_is_heard_twice_or_out_of_order_and_what_follows_is_h
             let mut released = Vec::new();
             match dice.below(8) {
                 0 => {
-                    // Some of what was on the link still comes, after the sender gave it up.
+                    // Some messages of the link arrive after the sender gave them up.
                     let arrives = dice.below(link.len() as u64 + 1) as usize;
                     link.truncate(arrives);
                     outgoing.give_up(None);
@@ -199,8 +202,8 @@ fn whatever_is_lost_nothing_is_heard_twice_or_out_of_order_and_what_follows_is_h
             .for_each(|sent| drop(incoming.on_message(sent, sent.number, now)));
         incoming.on_time(now + LONG);
         let next = outgoing.advance();
-        let mut heard = delivered(&mut incoming, next, now);
-        heard.extend(incoming.on_time(now + LONG).messages);
-        assert_eq!(heard, [next.number], "seed {seed}");
+        let mut received = delivered(&mut incoming, next, now);
+        received.extend(incoming.on_time(now + LONG).messages);
+        assert_eq!(received, [next.number], "seed {seed}");
     }
 }
