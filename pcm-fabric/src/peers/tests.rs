@@ -107,6 +107,18 @@ impl Side {
         }
     }
 
+    /// The only fact of the next event that has one.
+    async fn fact(&mut self) -> PeerFact {
+        loop {
+            let event = tokio::time::timeout(PATIENCE, self.peers.next_event()).await.unwrap();
+            let mut facts = self.peers.handle(event, Instant::now());
+            if let Some(fact) = facts.pop() {
+                assert!(facts.is_empty(), "{facts:?} before {fact:?}");
+                return fact;
+            }
+        }
+    }
+
     /// Handles events until none arrives for a moment.
     async fn step(&mut self) {
         while let Ok(event) = tokio::time::timeout(Duration::from_millis(2), self.peers.next_event()).await {
@@ -289,4 +301,34 @@ async fn a_restarted_daemon_at_the_same_address_receives_and_is_received() {
             "the earlier life of {own} was delivered again"
         );
     }
+}
+
+#[tokio::test]
+async fn an_unknown_daemon_at_an_address_gets_the_message_and_is_linked() {
+    let (mut a, mut b) = (Side::start("a", "b", 1).await, Side::start("b", "a", 2).await);
+    let sent = DaemonToDaemon::Membership(vec![7]);
+    a.peers
+        .send_to_address(b.address.to_string(), sent.clone(), Instant::now());
+    assert!(matches!(a.fact().await, PeerFact::Linked(node) if node == b.own));
+    assert!(matches!(b.fact().await, PeerFact::Linked(node) if node == a.own));
+    assert!(matches!(b.fact().await, PeerFact::Said { node, message } if (&node, &message) == (&a.own, &sent)));
+    assert!(a.peers.is_linked(&b.own) && b.peers.is_linked(&a.own));
+    b.peers.forget(&a.own);
+    assert!(matches!(a.fact().await, PeerFact::Unlinked(node) if node == b.own));
+}
+
+#[tokio::test]
+async fn a_dial_without_an_answer_drops_the_waiting_messages() {
+    let mut a = Side::start("a", "b", 1).await;
+    a.peers.set_address(&a.other, "127.0.0.1:1");
+    a.send(1);
+    assert!(matches!(a.fact().await, PeerFact::Unreachable { node, .. } if node == a.other));
+    let mut b = Side::start("b", "a", 2).await;
+    a.peers.set_address(&a.other, &b.address.to_string());
+    a.send(2);
+    assert!(matches!(b.fact().await, PeerFact::Linked(_)));
+    assert!(matches!(a.fact().await, PeerFact::Linked(_)));
+    let said = b.fact().await;
+    b.take(vec![said]);
+    assert_eq!(b.delivered, [2]);
 }
