@@ -1,7 +1,8 @@
-//! Messages between daemons: `Peers::send(node, message)` chooses how each travels. Unordered messages go as datagrams.
-//! Ordered messages go over links, which are dialled when there is something to send and accepted when others dial; until
-//! the link exists the first of them go as datagrams, one after another. Protocol: `peers/README.md`. Never knows what a
-//! message means and never retries a message that a broken link lost: its sender does.
+//! Messages between daemons: `Peers::send(node, message)` chooses how each travels. Unordered messages go as
+//! datagrams. Ordered messages go over links, which are dialled when there is something to send and accepted when
+//! others dial; until the link exists the first of them go as datagrams, one after another. Protocol:
+//! `peers/README.md`. Never knows what a message means and never retries a message that a broken link lost: its sender
+//! does.
 
 mod connections;
 mod datagrams;
@@ -19,7 +20,7 @@ mod tests;
 mod transports;
 mod tuning_file;
 
-pub use event::{ExchangeId, GroupRoute, LinkId, PeerEvent, PeerFact, RdmaReach, SentDatagram};
+pub use event::{GroupRoute, LinkId, PeerEvent, PeerFact, RdmaReach, SentDatagram};
 pub use path::PathChange;
 pub use transports::{Transport, TransportError};
 
@@ -51,7 +52,6 @@ const EVENTS_MAX: usize = 1024;
 /// The own daemon among its peers.
 #[derive(Debug)]
 pub struct LocalDaemon<'a> {
-    /// Its node.
     pub node: NodeName,
     /// Its life: greater than that of every earlier daemon of the node.
     pub boot: u64,
@@ -197,8 +197,6 @@ impl Peers {
     pub fn set_rdma_address(&mut self, node: &NodeName, address: Option<UdAddress>) {
         self.datagrams.set_ud(node, address);
     }
-
-    /// The address of a node.
     pub fn address(&self, node: &NodeName) -> Option<&str> {
         self.peers.get(node)?.address()
     }

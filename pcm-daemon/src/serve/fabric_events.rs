@@ -1,5 +1,5 @@
-//! Events and the report about the fabric: which transport carries messages to a node, and how a group is reached. Never
-//! chooses a transport.
+//! Events and the report about the fabric: which transport carries messages to a node, and how a group is reached.
+//! Never chooses a transport.
 
 use super::daemon::Daemon;
 use pcm_fabric::hybrid::Service;

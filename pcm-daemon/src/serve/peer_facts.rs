@@ -1,5 +1,5 @@
-//! What the fabric reports about other daemons: each fact goes to the part of the daemon that it concerns. Never sends and
-//! never chooses a transport.
+//! What the fabric reports about other daemons: each fact goes to the part of the daemon that it concerns. Never sends
+//! and never chooses a transport.
 
 use super::daemon::Daemon;
 use pcm_fabric::peers::{PeerEvent, PeerFact};

@@ -1,5 +1,5 @@
-//! Dials daemons, accepts their links and reads them: each link is a task that turns messages into events. Never decides
-//! when to dial or what to send.
+//! Dials daemons, accepts their links and reads them: each link is a task that turns messages into events. Never
+//! decides when to dial or what to send.
 
 use super::event::{LinkId, PeerEvent};
 use crate::accept::Listener;

@@ -1,5 +1,5 @@
-//! Messages to other daemons without a link: the transport of each, and its outcome. A message that is not confirmed goes
-//! back to its sender, which has links; none is lost here in silence.
+//! Messages to other daemons without a link: the transport of each, and its outcome. A message that is not confirmed
+//! goes back to its sender, which has links; none is lost here in silence.
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! What each message between daemons needs: whether its order counts, whether a copy may arrive, how many nodes get the
-//! same. Pure. Never chooses a transport.
+//! What each message between daemons needs: whether its order counts, whether a copy may arrive, how many nodes get
+//! the same. Pure. Never chooses a transport.
 
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};

@@ -17,53 +17,34 @@ pub struct LinkId(pub(super) u64);
 
 /// One datagram exchange, counted from 1 in each life of this daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExchangeId(pub(super) u64);
+pub(super) struct ExchangeId(pub(super) u64);
 
 /// An event for [`Peers::handle`](super::Peers::handle).
 #[derive(Debug)]
 pub enum PeerEvent {
     /// A link to a daemon exists.
     Linked {
-        /// The link.
         link: LinkId,
-        /// The other daemon's node.
         node: NodeName,
-        /// Its sending half.
         sender: Sender,
     },
     /// A message arrived over a link.
-    Received {
-        /// Its sender.
-        node: NodeName,
-        /// The message and its ordinal.
-        told: Told,
-    },
+    Received { node: NodeName, told: Told },
     /// A link ended.
-    Lost {
-        /// The link.
-        link: LinkId,
-        /// The other daemon's node.
-        node: NodeName,
-    },
+    Lost { link: LinkId, node: NodeName },
     /// A daemon could not be reached.
     DialFailed {
-        /// Its node.
         node: NodeName,
         /// Why, for the log.
         reason: String,
     },
     /// An address of an unknown daemon was dialled, with or without success.
-    AddressDialled {
-        /// The address.
-        address: String,
-    },
+    AddressDialled { address: String },
     /// A message arrived in a datagram.
     DatagramReceived {
-        /// Its sender.
         node: NodeName,
         /// The transport that carried it.
         transport: Transport,
-        /// The message and its ordinal.
         told: Told,
     },
     /// A datagram was confirmed or not.
@@ -91,21 +72,14 @@ pub enum PeerFact {
     Unlinked(NodeName),
     /// This node could not be reached.
     Unreachable {
-        /// The node.
         node: NodeName,
         /// Why, for the log.
         reason: String,
     },
     /// A message of this node, in its order.
-    Said {
-        /// Its sender.
-        node: NodeName,
-        /// The message.
-        message: DaemonToDaemon,
-    },
+    Said { node: NodeName, message: DaemonToDaemon },
     /// This node confirmed a datagram.
     Confirmed {
-        /// The node.
         node: NodeName,
         /// The transport that carried it.
         transport: Transport,
@@ -114,11 +88,9 @@ pub enum PeerFact {
     },
     /// Datagrams to this node arrive from now on, or no longer do.
     PathChanged {
-        /// The node.
         node: NodeName,
         /// The transport whose path changed.
         transport: Transport,
-        /// The change.
         change: PathChange,
         /// What carries small messages to the node now.
         carried_by: &'static str,

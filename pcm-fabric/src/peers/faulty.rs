@@ -1,5 +1,5 @@
-//! A faulty network before one daemon of a test: a port for UDP and TCP that forwards to the daemon, but loses, doubles
-//! and delays packets, makes connections late and breaks them on demand.
+//! A faulty network before one daemon of a test: a port for UDP and TCP that forwards to the daemon, but loses,
+//! doubles and delays packets, makes connections late and breaks them on demand.
 
 use super::dice::Dice;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! Whether datagrams of one transport reach one node. A network may drop datagrams while it carries connections. A node
-//! that is down or frozen confirms nothing either, so missing confirmations count only while the node is linked. Pure:
-//! time is an argument.
+//! Whether datagrams of one transport reach one node. A network may drop datagrams while it carries connections. A
+//! node that is down or frozen confirms nothing either, so missing confirmations count only while the node is linked.
+//! Pure: time is an argument.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Numbers the ordered messages to one daemon and puts those from one daemon back in order, whichever transport carried
-//! each of them. Rules: `README.md` beside this file. Pure: time is an argument. Never looks into a message.
+//! Numbers the ordered messages to one daemon and puts those from one daemon back in order, whichever transport
+//! carried each of them. Rules: `README.md` beside this file. Pure: time is an argument. Never looks into a message.
 
 #[cfg(test)]
 mod tests;

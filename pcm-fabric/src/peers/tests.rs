@@ -1,5 +1,5 @@
-//! Two daemons through a network that loses, doubles, delays and reorders packets, makes connections late and breaks them:
-//! ordered messages are delivered once and in order.
+//! Two daemons through a network that loses, doubles, delays and reorders packets, makes connections late and breaks
+//! them: ordered messages are delivered once and in order.
 
 use super::dice::Dice;
 use super::faulty::Faulty;

@@ -1,5 +1,5 @@
-//! The transports of datagrams: UDP, and InfiniBand or RoCE where there is a device. Opens the transports the owner wishes
-//! for, says why the others are not in use, and receives. Never chooses between them.
+//! The transports of datagrams: UDP, and InfiniBand or RoCE where there is a device. Opens the transports the owner
+//! wishes for, says why the others are not in use, and receives. Never chooses between them.
 
 use super::event::PeerEvent;
 use crate::datagram::{Address, Datagram, DatagramLimits, DatagramService as _, ExchangeError};
@@ -17,7 +17,6 @@ use tokio::sync::mpsc;
 pub enum Transport {
     /// InfiniBand or RoCE.
     Rdma,
-    /// UDP.
     Udp,
 }
 
@@ -50,15 +49,9 @@ impl Destination {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransportError {
     /// `--fabric udp`.
-    Udp {
-        /// Half a sentence.
-        reason: String,
-    },
+    Udp { reason: String },
     /// `--fabric rdma`.
-    Rdma {
-        /// Half a sentence.
-        reason: String,
-    },
+    Rdma { reason: String },
 }
 
 impl fmt::Display for TransportError {
