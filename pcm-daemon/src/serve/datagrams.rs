@@ -13,7 +13,7 @@ use pcm_fabric::hybrid::{Choice, Service, Tuning};
 use pcm_fabric::infiniband::UdAddress;
 use pcm_proto::fabric::{FabricReport, FabricWish, TUNING_FILE, Telling, say};
 use pcm_proto::ids::NodeName;
-use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
+use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon, JobMessage, Question};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -453,7 +453,7 @@ pub(super) fn members(message: &DaemonToDaemon, own: &NodeName) -> usize {
     let DaemonToDaemon::Job { message, .. } = message else {
         return 1;
     };
-    let JobMessage::Start(order) = &**message else {
+    let JobMessage::ToNode(CoordinatorToNode::Start(order)) = &**message else {
         return 1;
     };
     let place = order.tree.iter().position(|node| node == own).unwrap_or(0);

@@ -10,7 +10,7 @@ use pcm_fabric::hybrid::Service;
 use pcm_proto::event::EventKind;
 use pcm_proto::fabric::{FabricReport, Told};
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName};
-use pcm_proto::peer::{DaemonToDaemon, JobMessage};
+use pcm_proto::peer::{CoordinatorToNode, DaemonToDaemon};
 
 impl Daemon {
     /// What carries this node's messages and copies, and why nothing better does.
@@ -51,8 +51,10 @@ impl Daemon {
     }
 
     /// Says how the nodes that a start order goes to from here are reached; once, with the first of them.
-    pub(super) fn note_group(&mut self, job: JobId, node: &NodeName, message: &JobMessage) {
-        let JobMessage::Start(order) = message else { return };
+    pub(super) fn note_group(&mut self, job: JobId, node: &NodeName, message: &CoordinatorToNode) {
+        let CoordinatorToNode::Start(order) = message else {
+            return;
+        };
         let children = &order.tree[tree::children(0, order.tree.len())];
         if order.worlds.is_empty() || children.first() != Some(node) {
             return;
@@ -64,7 +66,7 @@ impl Daemon {
         }
         let told = DaemonToDaemon::Job {
             job,
-            message: Box::new(message.clone()),
+            message: Box::new(message.clone().into()),
         };
         let (bytes, service, reason) = self.peers.group_way(children, &told);
         let kind = EventKind::GroupTold {

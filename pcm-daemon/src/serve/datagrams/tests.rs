@@ -4,6 +4,7 @@ use super::*;
 use pcm_fabric::datagram::{Datagram, DatagramLimits, DatagramService as _, ExchangeFailure, PacketIo};
 use pcm_proto::control::ControlToDaemon;
 use pcm_proto::ids::JobId;
+use pcm_proto::peer::NodeToCoordinator;
 use std::io;
 use tokio::net::UdpSocket;
 
@@ -24,7 +25,7 @@ fn a_request_that_changes_something_is_never_said_twice() {
 
 #[test]
 fn messages_about_a_job_keep_their_order() {
-    let message = Box::new(JobMessage::Emptied);
+    let message = Box::new(NodeToCoordinator::Emptied.into());
     assert_eq!(manner(&DaemonToDaemon::Job { job: JobId(1), message }), Manner::InOrder);
 }
 
@@ -209,7 +210,7 @@ async fn udp_takes_over_where_a_device_is_silent_until_it_has_another_address() 
 #[tokio::test]
 async fn what_others_wait_behind_takes_only_a_way_that_works() {
     let ((mut a, _, mut at_a), (b, address, _at_b)) = (with_device("n0").await, with_device("n1").await);
-    let (there, message) = (b.own.clone(), Box::new(JobMessage::Emptied));
+    let (there, message) = (b.own.clone(), Box::new(NodeToCoordinator::Emptied.into()));
     let message = DaemonToDaemon::Job { job: JobId(1), message };
     let told = Telling {
         ordinal: None,

@@ -9,7 +9,7 @@ use pcm_fabric::ClusterKey;
 use pcm_proto::fabric::FabricWish;
 use pcm_proto::handshake::Identity;
 use pcm_proto::ids::JobId;
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::{JobMessage, StreamToNode};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -75,10 +75,11 @@ impl Side {
     }
 
     fn say(&mut self, number: u64) {
-        let message = Box::new(JobMessage::Stdin {
+        let stdin = StreamToNode::Stdin {
             offset: number,
             bytes: Vec::new(),
-        });
+        };
+        let message = Box::new(stdin.into());
         let other = self.other.clone();
         self.peers.send(&other, DaemonToDaemon::Job { job: JobId(1), message });
     }
@@ -95,7 +96,7 @@ impl Side {
     fn hear(&mut self, messages: Vec<DaemonToDaemon>) {
         for message in messages {
             if let DaemonToDaemon::Job { message, .. } = message
-                && let JobMessage::Stdin { offset, .. } = *message
+                && let JobMessage::StreamToNode(StreamToNode::Stdin { offset, .. }) = *message
             {
                 self.heard.push(offset);
             }
