@@ -261,6 +261,7 @@ impl Daemon {
     pub(super) fn carry_out_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Send { node, message } => self.peers.send(&node, message, Instant::now()),
+            Effect::ForgetLinks { node } => self.peers.forget(&node),
             Effect::Keeper(order) => self.keeper.order(order),
             Effect::Note { job, epoch, kind } => {
                 let now_us = self.out.now().0;

@@ -7,7 +7,7 @@ use pcm_fabric::peers::{GroupRoute, PathChange, Transport};
 use pcm_proto::event::EventKind;
 use pcm_proto::fabric::FabricReport;
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName};
-use pcm_proto::peer::{DaemonToDaemon, JobMessage};
+use pcm_proto::peer::{CoordinatorToNode, DaemonToDaemon};
 use pcm_proto::tree;
 
 impl Daemon {
@@ -40,8 +40,10 @@ impl Daemon {
     }
 
     /// Notes how a start order reaches the nodes it goes to from here; once, with the first of them.
-    pub(super) fn note_group(&mut self, job: JobId, node: &NodeName, message: &JobMessage) {
-        let JobMessage::Start(order) = message else { return };
+    pub(super) fn note_group(&mut self, job: JobId, node: &NodeName, message: &CoordinatorToNode) {
+        let CoordinatorToNode::Start(order) = message else {
+            return;
+        };
         let children = &order.tree[tree::children(0, order.tree.len())];
         if order.worlds.is_empty() || children.first() != Some(node) {
             return;
@@ -53,7 +55,7 @@ impl Daemon {
         }
         let message = DaemonToDaemon::Job {
             job,
-            message: Box::new(message.clone()),
+            message: Box::new(message.clone().into()),
         };
         let GroupRoute { bytes, service, reason } = self.peers.group_route(children, &message);
         let kind = EventKind::GroupTold {

@@ -5,6 +5,7 @@ use super::daemon::Daemon;
 use pcm_core::job::coordinator;
 use pcm_core::membership::{Change, Details, Effect, Health, Target};
 use pcm_core::moment::Moment;
+use pcm_core::node::outbox;
 use pcm_core::node::record::Record;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects as reform;
@@ -135,7 +136,7 @@ impl Daemon {
         self.end_on_node(node);
         self.reform_node(&reform::Input::NodeGone { node: node.clone() });
         self.on_asked_node_gone(node);
-        self.peers.forget(node);
+        self.out.push(outbox::Effect::ForgetLinks { node: node.clone() });
         self.links.forget(node);
         self.on_wills_node_gone();
     }

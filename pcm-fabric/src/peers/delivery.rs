@@ -2,7 +2,7 @@
 //! the same. Pure. Never chooses a transport.
 
 use pcm_proto::ids::NodeName;
-use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
+use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon, JobMessage, Question};
 use pcm_proto::tree;
 
 /// What the delivery of a message guarantees.
@@ -50,7 +50,7 @@ pub(super) fn group_size(message: &DaemonToDaemon, own: &NodeName) -> usize {
     let DaemonToDaemon::Job { message, .. } = message else {
         return 1;
     };
-    let JobMessage::Start(order) = &**message else {
+    let JobMessage::ToNode(CoordinatorToNode::Start(order)) = &**message else {
         return 1;
     };
     let place = order.tree.iter().position(|node| node == own).unwrap_or(0);
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn messages_about_a_job_keep_their_order() {
-        let message = Box::new(JobMessage::Emptied);
+        let message = Box::new(pcm_proto::peer::NodeToCoordinator::Emptied.into());
         let message = DaemonToDaemon::Job { job: JobId(1), message };
         assert_eq!(Delivery::of(&message), Delivery::Ordered);
     }

@@ -6,7 +6,7 @@ use super::faulty::Faulty;
 use super::*;
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::ids::JobId;
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::{JobMessage, StreamToNode};
 use std::time::Duration;
 
 /// Far above what any step takes on a machine that does much else.
@@ -75,10 +75,11 @@ impl Side {
     }
 
     fn send(&mut self, number: u64) {
-        let message = Box::new(JobMessage::Stdin {
+        let stdin = StreamToNode::Stdin {
             offset: number,
             bytes: Vec::new(),
-        });
+        };
+        let message = Box::new(stdin.into());
         let message = DaemonToDaemon::Job { job: JobId(1), message };
         self.peers.send(&self.other, message, Instant::now());
     }
@@ -100,7 +101,7 @@ impl Side {
         for fact in facts {
             if let PeerFact::Said { message, .. } = fact
                 && let DaemonToDaemon::Job { message, .. } = message
-                && let JobMessage::Stdin { offset, .. } = *message
+                && let JobMessage::StreamToNode(StreamToNode::Stdin { offset, .. }) = *message
             {
                 self.delivered.push(offset);
             }

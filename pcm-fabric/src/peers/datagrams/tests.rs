@@ -3,7 +3,7 @@
 use super::*;
 use crate::datagram::{Datagram, DatagramLimits, DatagramService as _, ExchangeFailure, PacketIo};
 use pcm_proto::ids::JobId;
-use pcm_proto::peer::{JobMessage, Question};
+use pcm_proto::peer::{NodeToCoordinator, Question};
 use std::io;
 use tokio::net::UdpSocket;
 
@@ -205,7 +205,7 @@ async fn udp_takes_over_where_a_device_is_silent_until_its_address_changes() {
 #[tokio::test]
 async fn an_ordered_message_takes_only_a_proven_path() {
     let ((mut a, _, mut at_a), (b, address, _at_b)) = (with_device("n0").await, with_device("n1").await);
-    let (there, message) = (b.own.clone(), Box::new(JobMessage::Emptied));
+    let (there, message) = (b.own.clone(), Box::new(NodeToCoordinator::Emptied.into()));
     let message = DaemonToDaemon::Job { job: JobId(1), message };
     let told = Telling {
         ordinal: None,
