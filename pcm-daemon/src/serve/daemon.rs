@@ -15,15 +15,16 @@ use super::kept::KeptParts;
 use super::links::Links;
 use super::logs::{LogLevels, node_dir};
 use super::methods::MethodBook;
-use super::nodes::Nodes;
 use super::notice::Notice;
 use super::parked::Parked;
 use super::parts::Part;
+use super::quorum::DoubtTold;
 use super::shutdown::Stage;
-use super::sight::Sight;
 use super::wills::Wills;
 use pcm_core::job::ended::Ended;
 use pcm_core::moment::Moment;
+use pcm_core::node::cluster::nodes::Nodes;
+use pcm_core::node::cluster::quorum::Quorum;
 use pcm_core::node::outbox::{Effect, Outbox};
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::LinkId;
@@ -75,7 +76,8 @@ pub(super) struct Daemon {
     pub(super) images: Images,
     pub(super) kept: KeptParts,
     pub(super) wills: Wills,
-    pub(super) sight: Sight,
+    pub(super) quorum: Quorum,
+    pub(super) doubt: DoubtTold,
     pub(super) links: Links,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
@@ -119,6 +121,7 @@ impl Daemon {
             spec.cluster_dir.join(COSTS_FILE),
             node_dir(&spec.cluster_dir, &spec.node.name),
         );
+        let quorum = Quorum::new(spec.node.name.clone(), spec.patience());
         Self {
             own: spec.node.name.clone(),
             out: Outbox::new(spec.node.name.clone(), now),
@@ -144,7 +147,8 @@ impl Daemon {
             images: Images::default(),
             kept: KeptParts::default(),
             wills: Wills::default(),
-            sight: Sight::default(),
+            quorum,
+            doubt: DoubtTold::default(),
             links: Links::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
@@ -230,7 +234,7 @@ impl Daemon {
             Timer::Agent => self.start_agent(),
             Timer::AgentSilent => self.on_agent_silence(),
             Timer::Wills => self.open_wills(),
-            Timer::Sight => self.on_sight_timer(),
+            Timer::Quorum => self.on_quorum_timer(),
             Timer::Orphans(node) => self.on_orphans_timer(&node),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
         }

@@ -102,7 +102,7 @@ impl Daemon {
         self.images.failed_ways.forget(node);
         let report = self.nodes.others().find(|report| report.node == *node);
         if let Some(report) = report {
-            self.sight.note_host(node, report.host == self.nodes.own().host);
+            self.quorum.note_host(node, report.host == self.nodes.own().host);
             self.record(Record::Node(Box::new(report)));
         }
         if change == Change::Returned {

@@ -17,7 +17,6 @@ use super::keeper_orders::KeeperOrders;
 use super::lending::{self, lending_name};
 use super::logs::node_dir;
 use super::members::{SETTLED_AFTER, since_1970};
-use super::nodes::Nodes;
 use super::notice::hear_notice;
 use super::parts::Part;
 use super::reconfiguring::Reforming;
@@ -26,6 +25,7 @@ use super::timers::Clock;
 use crate::keeper_link::{KeeperLink, Welcome};
 use anyhow::{Context, anyhow};
 use pcm_core::membership::{Details, LocalNode, Membership};
+use pcm_core::node::cluster::nodes::Nodes;
 use pcm_core::node::record::{Past, Record};
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::timer::Timer;
@@ -336,7 +336,8 @@ impl Daemon {
         }
         for report in &past.nodes {
             self.peers.set_address(&report.node, &report.address);
-            self.sight.note_host(&report.node, report.host == self.nodes.own().host);
+            self.quorum
+                .note_host(&report.node, report.host == self.nodes.own().host);
         }
         let mut written = past.written;
         let own_host = self.nodes.own().host;
