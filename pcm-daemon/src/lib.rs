@@ -6,5 +6,6 @@ pub mod keeper_link;
 pub mod packet;
 mod process_stat;
 pub mod rank;
+pub mod ranks;
 pub mod serve;
 mod watched;

@@ -1,6 +1,7 @@
 //! What a node wants done, in order. A driver carries the effects out one after another; when a record cannot be
 //! written, it drops what follows: no record, no word.
 
+use super::ranks::effect::RankEffect;
 use super::record::Record;
 use super::requester::LinkId;
 use super::timer::Timer;
@@ -9,7 +10,7 @@ use pcm_proto::control::DaemonToControl;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::keeper::DaemonToKeeper;
-use pcm_proto::peer::DaemonToDaemon;
+use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub enum Effect {
         /// The answer.
         message: Box<DaemonToControl>,
     },
+    /// Do something with the processes of ranks.
+    Rank(RankEffect),
 }
 
 /// The effects of one step, and the messages of the node to itself.
@@ -105,6 +108,17 @@ impl Outbox {
             let node = node.clone();
             self.push(Effect::Send { node, message });
         }
+    }
+
+    /// Sends a message about a job to a node.
+    pub fn send_job(&mut self, node: &NodeName, job: JobId, message: JobMessage) {
+        let message = Box::new(message);
+        self.send(node, DaemonToDaemon::Job { job, message });
+    }
+
+    /// Does something with the processes of ranks.
+    pub fn rank(&mut self, effect: RankEffect) {
+        self.push(Effect::Rank(effect));
     }
 
     /// The next message of the node to itself.

@@ -23,9 +23,13 @@ use super::peers::Peers;
 use super::shutdown::Stage;
 use super::sight::Sight;
 use super::wills::Wills;
+use crate::ranks::{Outcome, RankTable, library_in_front};
 use pcm_core::job::ended::Ended;
 use pcm_core::moment::Moment;
 use pcm_core::node::outbox::{Effect, Outbox};
+use pcm_core::node::ranks::effect::{RankEffect, RankFact};
+use pcm_core::node::ranks::launch::Launcher;
+use pcm_core::node::ranks::pages::PageQuestions;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::timer::Timer;
@@ -78,6 +82,9 @@ pub(super) struct Daemon {
     pub(super) links: Links,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
+    pub(super) rank_table: RankTable<Event>,
+    pub(super) page_questions: PageQuestions,
+    pub(super) launcher: Launcher,
     pub(super) closed: VecDeque<JobId>,
     pub(super) highest_job: JobId,
     pub(super) methods: MethodBook,
@@ -118,6 +125,13 @@ impl Daemon {
             spec.cluster_dir.join(COSTS_FILE),
             node_dir(&spec.cluster_dir, &spec.node.name),
         );
+        let rank_table = RankTable::new(spec.node.name.clone(), events.clone());
+        let launcher = Launcher::new(
+            (spec.cluster_id.clone(), spec.cluster_dir.clone()),
+            spec.node.name.clone(),
+            cpus.clone(),
+            library_in_front(),
+        );
         Self {
             own: spec.node.name.clone(),
             out: Outbox::new(spec.node.name.clone(), now),
@@ -147,6 +161,9 @@ impl Daemon {
             links: Links::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
+            rank_table,
+            page_questions: PageQuestions::default(),
+            launcher,
             closed: VecDeque::new(),
             highest_job,
             methods,
@@ -194,9 +211,8 @@ impl Daemon {
             Event::AgentSaid { link, message } => self.on_agent_said(link, message),
             Event::AgentLost { link, nonsense } => self.on_agent_lost(link, nonsense),
             Event::AgentEnded { reason } => self.on_agent_ended(&reason),
-            Event::Rank(event) => self.on_rank(event),
-            Event::Printed { job, output } => self.on_printed(job, output),
-            Event::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
+            Event::Rank(news) => self.on_rank_news(news),
+            Event::RankFact(fact) => self.on_rank_fact(fact),
             Event::Summed { key, id, tally } => self.on_summed(key, id, tally),
             Event::ImageWanted { key, lend } => self.on_image_wanted(key, lend),
             Event::ImageLent { key, attempt, lent } => self.on_image_lent(key, attempt, lent),
@@ -272,7 +288,21 @@ impl Daemon {
                 self.log.note(now_us, job, epoch, kind);
             }
             Effect::Control { link, message } => self.controls.tell(link, &message),
-            Effect::Record(_) | Effect::Arm { .. } => tracing::error!(?effect, "an effect is not for here"),
+            Effect::Record(_) | Effect::Arm { .. } | Effect::Rank(_) => {
+                tracing::error!(?effect, "an effect is not for here")
+            }
+        }
+    }
+
+    /// Carries out an effect on ranks; what there is to report of it.
+    pub(super) fn carry_out_rank(&mut self, effect: RankEffect) -> Option<RankFact> {
+        match self.rank_table.carry_out(effect) {
+            Outcome::Done => None,
+            Outcome::Fact(fact) => Some(fact),
+            Outcome::Start(spec, page) => {
+                self.keeper.start_process(*spec, page);
+                None
+            }
         }
     }
 
@@ -309,7 +339,7 @@ impl Daemon {
             });
             let record = Box::new(part.reforming.record().clone());
             records.push(Record::Reform { job: *job, record });
-            records.extend(part.output.printed_records(*job));
+            records.extend(part.output.printed_records());
         }
         records.extend(self.kept.records());
         records

@@ -7,7 +7,8 @@ use super::images::ImageKey;
 use super::memory::Memory;
 use super::together::CameTogether;
 use crate::keeper_link::FromKeeper;
-use crate::rank::{Output, RankEvent};
+use crate::ranks::RankNews;
+use pcm_core::node::ranks::effect::RankFact;
 use pcm_core::node::requester::LinkId;
 use pcm_fabric::Sender;
 use pcm_proto::agent::AgentToDaemon;
@@ -63,12 +64,10 @@ pub(super) enum Event {
     AgentLost { link: LinkId, nonsense: Option<String> },
     /// Its process ended.
     AgentEnded { reason: String },
-    /// A rank says something.
-    Rank(RankEvent),
-    /// A rank printed something.
-    Printed { job: JobId, output: Output },
-    /// A rank took so much more of its standard input, or never will.
-    StdinTaken { job: JobId, bytes: u64 },
+    /// A rank says or does something.
+    Rank(RankNews),
+    /// An effect on ranks has something to report.
+    RankFact(RankFact),
     /// The checksums of a part of a checkpoint were taken or verified.
     Summed {
         key: BufferKey,
@@ -109,4 +108,10 @@ pub(super) enum Event {
         job: JobId,
         pieces: Vec<super::output_files::Filed>,
     },
+}
+
+impl From<RankNews> for Event {
+    fn from(news: RankNews) -> Self {
+        Self::Rank(news)
+    }
 }

@@ -353,7 +353,7 @@ impl Daemon {
         }
         for (job, state) in past.parts {
             let reforming = Reforming::unknown(&self.own, state.coordinator(), self.limits.clone());
-            let mut part = Part::new(job, state, reforming, &self.events);
+            let mut part = Part::new(job, state, reforming);
             for ((process, stream), bytes) in past.printed.get(&job).cloned().unwrap_or_default() {
                 part.output.go_on_at(process, stream, bytes);
             }
