@@ -4,6 +4,7 @@
 use super::ranks::effect::RankEffect;
 use super::record::Record;
 use super::requester::LinkId;
+use super::streams::effect::FileEffect;
 use super::timer::Timer;
 use crate::moment::Moment;
 use pcm_proto::control::DaemonToControl;
@@ -53,6 +54,8 @@ pub enum Effect {
     },
     /// Do something with the processes of ranks.
     Rank(RankEffect),
+    /// Do something with the files of a detached job.
+    Files(FileEffect),
 }
 
 /// The effects of one step, and the messages of the node to itself.
@@ -119,6 +122,11 @@ impl Outbox {
     /// Does something with the processes of ranks.
     pub fn rank(&mut self, effect: RankEffect) {
         self.push(Effect::Rank(effect));
+    }
+
+    /// Does something with the files of a detached job.
+    pub fn files(&mut self, effect: FileEffect) {
+        self.push(Effect::Files(effect));
     }
 
     /// The next message of the node to itself.

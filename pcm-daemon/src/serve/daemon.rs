@@ -23,6 +23,7 @@ use super::peers::Peers;
 use super::shutdown::Stage;
 use super::sight::Sight;
 use super::wills::Wills;
+use crate::output_files::{OutputFiles, Written};
 use crate::ranks::{Outcome, RankTable, library_in_front};
 use pcm_core::job::ended::Ended;
 use pcm_core::moment::Moment;
@@ -82,6 +83,7 @@ pub(super) struct Daemon {
     pub(super) links: Links,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
+    pub(super) output_files: OutputFiles<Event>,
     pub(super) rank_table: RankTable<Event>,
     pub(super) page_questions: PageQuestions,
     pub(super) launcher: Launcher,
@@ -125,6 +127,7 @@ impl Daemon {
             spec.cluster_dir.join(COSTS_FILE),
             node_dir(&spec.cluster_dir, &spec.node.name),
         );
+        let output_files = OutputFiles::new(spec.cluster_dir.clone(), events.clone());
         let rank_table = RankTable::new(spec.node.name.clone(), events.clone());
         let launcher = Launcher::new(
             (spec.cluster_id.clone(), spec.cluster_dir.clone()),
@@ -161,6 +164,7 @@ impl Daemon {
             links: Links::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
+            output_files,
             rank_table,
             page_questions: PageQuestions::default(),
             launcher,
@@ -221,7 +225,7 @@ impl Daemon {
             Event::ImagePut { number, outcome } => self.on_image_put(number, outcome),
             Event::Notice => self.on_notice(),
             Event::Boot(fact) => self.on_boot(fact),
-            Event::Filed { job, pieces } => self.on_filed(job, pieces),
+            Event::Written(Written { job, pieces }) => self.on_filed(job, &pieces),
         }
     }
 
@@ -287,6 +291,7 @@ impl Daemon {
                 let now_us = self.out.now().0;
                 self.log.note(now_us, job, epoch, kind);
             }
+            Effect::Files(effect) => self.output_files.carry_out(effect),
             Effect::Control { link, message } => self.controls.tell(link, &message),
             Effect::Record(_) | Effect::Arm { .. } | Effect::Rank(_) => {
                 tracing::error!(?effect, "an effect is not for here")
@@ -330,7 +335,7 @@ impl Daemon {
                 job: *job,
                 state: Box::new(coordinated.state.clone()),
             });
-            records.extend(coordinated.output.written_records(*job));
+            records.extend(coordinated.output.written_records());
         }
         for (job, part) in &self.parts {
             records.push(Record::Part {

@@ -7,6 +7,7 @@ use super::images::ImageKey;
 use super::memory::Memory;
 use super::together::CameTogether;
 use crate::keeper_link::FromKeeper;
+use crate::output_files::Written;
 use crate::ranks::RankNews;
 use pcm_core::node::ranks::effect::RankFact;
 use pcm_core::node::requester::LinkId;
@@ -15,7 +16,7 @@ use pcm_proto::agent::AgentToDaemon;
 use pcm_proto::checkpoint::{BufferKey, PartTally};
 use pcm_proto::control::ControlToDaemon;
 use pcm_proto::fabric::Told;
-use pcm_proto::ids::{CheckpointId, JobId, NodeName};
+use pcm_proto::ids::{CheckpointId, NodeName};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -104,14 +105,17 @@ pub(super) enum Event {
     /// The boot tree has news.
     Boot(BootFact),
     /// Output of a detached job was written to its files.
-    Filed {
-        job: JobId,
-        pieces: Vec<super::output_files::Filed>,
-    },
+    Written(Written),
 }
 
 impl From<RankNews> for Event {
     fn from(news: RankNews) -> Self {
         Self::Rank(news)
+    }
+}
+
+impl From<Written> for Event {
+    fn from(written: Written) -> Self {
+        Self::Written(written)
     }
 }

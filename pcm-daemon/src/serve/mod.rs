@@ -30,8 +30,7 @@ mod gather;
 mod host;
 mod image_sums;
 mod images;
-mod job_output;
-mod job_stdin;
+mod job_streams;
 mod journal;
 mod keeper_orders;
 mod kept;
@@ -48,7 +47,6 @@ mod notice;
 mod order;
 #[cfg(test)]
 mod order_tests;
-mod output_files;
 mod parked;
 mod part_copies;
 mod part_streams;

@@ -11,7 +11,6 @@ use super::datagrams::Datagrams;
 use super::event::Event;
 use super::event_log::EventLog;
 use super::host::{Host, cpus_allowed};
-use super::job_output::JobOutput;
 use super::journal::Journal;
 use super::keeper_orders::KeeperOrders;
 use super::lending::{self, lending_name};
@@ -29,6 +28,7 @@ use anyhow::{Context, anyhow};
 use pcm_core::membership::{Details, LocalNode, Membership};
 use pcm_core::node::record::{Past, Record};
 use pcm_core::node::requester::LinkId;
+use pcm_core::node::streams::job_output::JobOutput;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_fabric::{BindError, ClusterKey, Endpoint, Listener, LocalEndpoint, LocalListener};
@@ -339,9 +339,9 @@ impl Daemon {
             let (is_detached, is_inherited) = (state.spec().detached, state.reign() > 0);
             let output = if is_detached {
                 let written = written.remove(&job).unwrap_or_default();
-                JobOutput::to_files(&self.spec.cluster_dir, job, written, self.events.clone())
+                JobOutput::to_files(job, written, &mut self.out)
             } else {
-                JobOutput::to_absent_control()
+                JobOutput::to_absent_control(job)
             };
             self.jobs
                 .insert(job, Coordinated::new(state, Audience::Detached, output));
