@@ -1,7 +1,7 @@
 //! The environment a rank starts with: what the user had, the MPI settings, and where the rank belongs. The numbers of
 //! its descriptors come from the keeper, which chooses them.
 
-use pcm_core::mpi_settings::Setting;
+use crate::mpi_settings::Setting;
 use pcm_proto::app::environment as names;
 use pcm_proto::ids::{NodeName, WorldId};
 use pcm_proto::keeper::ProcessKey;

@@ -5,7 +5,7 @@ use crate::process_stat::fields_after_name;
 use std::fs;
 
 /// Its state, the CPU time it took and where in the kernel it waits; empty when it is gone.
-pub(super) fn standing(pid: u32) -> String {
+pub(super) fn hang_report(pid: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let waits_in = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
     words(&stat, &waits_in).unwrap_or_default()
@@ -25,7 +25,7 @@ fn words(stat: &str, waits_in: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{standing, words};
+    use super::{hang_report, words};
 
     #[test]
     fn a_process_is_told_by_its_fields_whatever_its_name() {
@@ -36,7 +36,7 @@ mod tests {
             Some("S, hrtimer_nanosleep, 2.00 s of CPU")
         );
         assert_eq!(words("", ""), None);
-        assert!(standing(std::process::id()).contains("s of CPU"));
-        assert_eq!(standing(u32::MAX), "");
+        assert!(hang_report(std::process::id()).contains("s of CPU"));
+        assert_eq!(hang_report(u32::MAX), "");
     }
 }
