@@ -1,7 +1,8 @@
 //! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
 
 use crate::{
-    bench, compile, demo, environment::Environment, failure::Failure, fuzz, lint, repository::Repository, setup, suites,
+    bench, compile, demo, environment::Environment, failure::Failure, fuzz, house, lint, repository::Repository, setup,
+    suites,
 };
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -67,9 +68,22 @@ enum Verb {
         #[arg(long, default_value_t = 60)]
         seconds: u32,
     },
-    /// Format, clippy and documentation checks with the environment the MPI crates need.
-    #[command(after_help = "Example: cargo xtask lint")]
-    Lint,
+    /// Check style, format, clippy and documentation.
+    #[command(
+        after_help = "Example: cargo xtask lint --style\n\nEach line of the style test is 'file:line: rule: what to do'."
+    )]
+    Lint {
+        /// The style test alone: needs no compiler and no MPI, and takes about a second.
+        #[arg(long)]
+        style: bool,
+    },
+    /// Measure the source against the targets of the house.
+    #[command(after_help = "Example: cargo xtask house --json")]
+    House {
+        /// One JSON document instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Measure something; `list` names what can be measured.
     #[command(
         after_help = "Example: cargo xtask bench list\nExample: cargo xtask bench iteration --quick --json samples.json"
@@ -105,7 +119,11 @@ impl Cli {
                 suites::run(&repository, &setup::run(&repository)?, chosen)?;
             }
             Verb::Fuzz { name, seconds } => fuzz::run(&repository, name.as_deref(), seconds)?,
-            Verb::Lint => lint::run(&repository, &setup::run(&repository)?)?,
+            Verb::Lint { style } => {
+                let extent = if style { lint::Extent::Style } else { lint::Extent::All };
+                lint::run(&repository, extent)?;
+            }
+            Verb::House { json } => house::run(&repository, json)?,
             Verb::Bench { name, quick, json } => {
                 bench::registry::run(&repository, &name, bench::Options { quick, json })?;
             }
