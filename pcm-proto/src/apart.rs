@@ -220,6 +220,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the readers and writers of shared memory are threads here"
+    )]
     fn threads_that_send_at_once_lose_no_message() {
         let apart = Apart::new_zeroed();
         std::thread::scope(|scope| {

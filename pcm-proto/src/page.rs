@@ -445,6 +445,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the readers and writers of shared memory are threads here"
+    )]
     fn a_reader_never_pairs_details_with_the_wrong_call() {
         let mut memory = memory(1);
         let page = Page::create(aligned(&mut memory), 1).unwrap();

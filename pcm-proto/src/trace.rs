@@ -243,6 +243,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the readers and writers of shared memory are threads here"
+    )]
     fn a_reader_never_takes_an_entry_that_is_being_written_over() {
         let ring = Box::new(Ring::new_zeroed());
         let is_enough = AtomicBool::new(false);

@@ -9,6 +9,7 @@ mod function_length;
 mod import_cycles;
 mod line_width;
 mod migrate_path;
+mod pure_crates;
 mod run;
 mod short_docs;
 mod style;

@@ -2,11 +2,11 @@
 
 use super::{
     banned_names, complaint::Complaint, decision_titles, file_heads, file_length, function_length, import_cycles,
-    line_width, migrate_path, short_docs, unnamed_members,
+    line_width, migrate_path, pure_crates, short_docs, unnamed_members,
 };
 use crate::{failure::Failure, repository::Repository, source_tree::Tree};
 
-const RULES: [fn(&Tree) -> Vec<Complaint>; 10] = [
+const RULES: [fn(&Tree) -> Vec<Complaint>; 11] = [
     line_width::check,
     function_length::check,
     file_length::check,
@@ -17,6 +17,7 @@ const RULES: [fn(&Tree) -> Vec<Complaint>; 10] = [
     decision_titles::check,
     import_cycles::check,
     migrate_path::check,
+    pure_crates::check,
 ];
 
 /// Prints each complaint as `file:line: rule: what to do`.
