@@ -241,7 +241,8 @@ pub fn failure(outcome: &Outcome, asked: usize) -> Failure {
         String::new()
     };
     Failure::boot(format!(
-        "{} of {asked} nodes did not come up, so all were taken down again ({shown}{tail}): mend or remove them, or accept fewer with --allow-missing",
+        "{} of {asked} nodes did not come up, so all were taken down again ({shown}{tail}): mend or remove them, or \
+         accept fewer with --allow-missing",
         outcome.failed.len()
     ))
 }

@@ -29,8 +29,8 @@ impl fmt::Display for BadLevels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} names no levels ({}): write LEVEL or PART=LEVEL, more of them with commas, as pcm_daemon::serve=debug; \
-             levels are off, error, warn, info, debug, trace",
+            "{:?} names no levels ({}): write LEVEL or PART=LEVEL, more of them with commas, as \
+             pcm_daemon::serve=debug; levels are off, error, warn, info, debug, trace",
             self.given, self.problem
         )
     }

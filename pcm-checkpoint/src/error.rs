@@ -1,4 +1,5 @@
-//! Why a checkpoint was not written or cannot be read. After a failed write nothing is left under the checkpoint's name.
+//! Why a checkpoint was not written or cannot be read. After a failed write nothing is left under the checkpoint's
+//! name.
 
 use crate::damage::Damage;
 use std::{fmt, io, path::PathBuf};
@@ -93,7 +94,8 @@ impl fmt::Display for ReadError {
         match self {
             Self::NotACheckpoint { path, missing } => write!(
                 f,
-                "{} is no complete checkpoint: it has no {missing}; give the directory of one ('pcmctl checkpoints' lists them)",
+                "{} is no complete checkpoint: it has no {missing}; give the directory of one ('pcmctl checkpoints' \
+                 lists them)",
                 path.display()
             ),
             Self::Version { path, found } => write!(

@@ -16,7 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// From the first step to the last. One world takes milliseconds; the ranks of a loaded machine may start seconds apart.
+/// From the first step to the last. One world takes milliseconds; the ranks of a loaded machine may start seconds
+/// apart.
 const JOINED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Between two looks for the port: at first as long as a world takes to be joined, then as long as nobody notices.

@@ -1,6 +1,6 @@
-//! Makes one phase of reconfigurations last in this process: `PCM_HOLD=PHASE:MS` in the environment of a job. It is there
-//! for tests that kill something in a phase, which is over in milliseconds otherwise. Must never change anything but the
-//! time: the process does what it would do, later, as on a slow machine.
+//! Makes one phase of reconfigurations last in this process: `PCM_HOLD=PHASE:MS` in the environment of a job. It is
+//! there for tests that kill something in a phase, which is over in milliseconds otherwise. Must never change anything
+//! but the time: the process does what it would do, later, as on a slow machine.
 
 use crate::start::StartError;
 use pcm_proto::{app::environment, reconfiguration::Phase};

@@ -1,6 +1,6 @@
 //! The part of a rank's page that counts its messages on communicators other than the job's own: a row for each
-//! communicator and peer. What the job's own communicator carried is the rest of the rows by peer ([`crate::page::Peer`]),
-//! so that messages on it cost nothing more. The layout only; nothing here waits or does I/O.
+//! communicator and peer. What the job's own communicator carried is the rest of the rows by peer
+//! ([`crate::page::Peer`]), so that messages on it cost nothing more. The layout only; nothing here waits or does I/O.
 //!
 //! A hash table. A row is claimed by exchanging `EMPTY` or `VACATED` for `CLAIMED` and shown by storing its
 //! communicator last; two threads that claim rows for the same key both keep theirs, and a reader adds them up. A

@@ -40,8 +40,8 @@ pub enum BulkAddress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FabricWish {
-    /// InfiniBand or RoCE between nodes that have it, for small messages and copies of checkpoints; else UDP for small messages; TCP
-    /// for the rest and wherever these cannot be used.
+    /// InfiniBand or RoCE between nodes that have it, for small messages and copies of checkpoints; else UDP for small
+    /// messages; TCP for the rest and wherever these cannot be used.
     #[default]
     Auto,
     /// UDP for small messages, TCP for the rest; a daemon that cannot open its UDP port does not start.
@@ -59,7 +59,8 @@ pub struct FabricReport {
     pub datagrams: String,
     /// Everything else: `tcp`.
     pub connections: String,
-    /// The ways that copies of checkpoints take from the other nodes as things stand (`shared`, `rdma`, `bulk`, `link`), with
+    /// The ways that copies of checkpoints take from the other nodes as things stand (`shared`, `rdma`, `bulk`,
+    /// `link`), with
     /// `+` between them; empty while there is no other node.
     pub copies: String,
     /// Why nothing better is in use, a sentence for each.
@@ -129,7 +130,8 @@ impl fmt::Display for SpokenError {
             Self::Short => write!(f, "a datagram is too short to hold a message"),
             Self::Version { version } => write!(
                 f,
-                "a datagram is of protocol version {version}, this is {PROTOCOL_VERSION}: run the same release on every node"
+                "a datagram is of protocol version {version}, this is {PROTOCOL_VERSION}: run the same release on \
+                 every node"
             ),
             Self::Message(error) => error.fmt(f),
         }

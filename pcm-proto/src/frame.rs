@@ -92,7 +92,8 @@ impl fmt::Display for FrameError {
             Self::UnknownVersion { version } => {
                 write!(
                     f,
-                    "the peer sent frame version {version}, this program speaks {FRAME_VERSION}: run the same release on both sides"
+                    "the peer sent frame version {version}, this program speaks {FRAME_VERSION}: run the same release \
+                     on both sides"
                 )
             }
             Self::UnknownKind { kind } => write!(f, "the peer sent a frame of unknown kind {kind}"),
@@ -465,7 +466,10 @@ mod tests {
 
         #[test]
         fn messages_come_back_as_they_were_wherever_the_stream_is_cut(
-            messages in prop::collection::vec((any::<u64>(), ".{0,40}", prop::collection::vec(any::<i32>(), 0..20)), 0..8),
+            messages in prop::collection::vec(
+                (any::<u64>(), ".{0,40}", prop::collection::vec(any::<i32>(), 0..20)),
+                0..8,
+            ),
             cuts in prop::collection::vec(1usize..60, 1..40),
         ) {
             let mut stream = Vec::new();

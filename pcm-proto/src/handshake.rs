@@ -125,7 +125,8 @@ impl fmt::Display for VersionMismatch {
         let older = if ours < theirs { "this program" } else { "the peer" };
         write!(
             f,
-            "this program speaks protocol version {ours}, the peer {theirs}: install the same release on both sides ({older} is older) and restart the cluster"
+            "this program speaks protocol version {ours}, the peer {theirs}: install the same release on both sides \
+             ({older} is older) and restart the cluster"
         )
     }
 }

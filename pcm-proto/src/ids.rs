@@ -88,7 +88,8 @@ impl fmt::Display for NameError {
             }
             Self::BadCharacter { character } => write!(
                 f,
-                "character {character:?} is not allowed: use letters, digits, '.', '_' and '-', beginning with a letter or digit"
+                "character {character:?} is not allowed: use letters, digits, '.', '_' and '-', beginning with a \
+                 letter or digit"
             ),
         }
     }

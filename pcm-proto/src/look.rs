@@ -39,8 +39,8 @@ pub struct RankLook {
     pub collectives: Vec<CollectiveLook>,
     /// Its last messages, oldest first.
     pub sends: Vec<SendLook>,
-    /// Of its communicators made last, but for the job's own: the one it is in a call with, and those whose lowest rank it
-    /// is, so that each is named once.
+    /// Of its communicators made last, but for the job's own: the one it is in a call with, and those whose lowest rank
+    /// it is, so that each is named once.
     pub communicators: Vec<CommunicatorLook>,
     /// Receives it posted that take a message from anybody.
     pub from_anybody: u64,

@@ -81,7 +81,8 @@ impl fmt::Display for PageError {
             Self::Magic => write!(f, "the shared memory does not hold a page of this software"),
             Self::Version { page, own } => write!(
                 f,
-                "the shared page has version {page}, this library version {own}: install the libpcm that came with the daemon"
+                "the shared page has version {page}, this library version {own}: install the libpcm that came with the \
+                 daemon"
             ),
         }
     }
@@ -281,8 +282,8 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// For the daemon: the rank records until this moment of CLOCK_MONOTONIC; 0 ends it now. Does nothing before the rank
-    /// has said how its ticks translate.
+    /// For the daemon: the rank records until this moment of CLOCK_MONOTONIC; 0 ends it now. Does nothing before the
+    /// rank has said how its ticks translate.
     pub fn trace_until(&self, monotonic_ns: u64) {
         let progress = &self.head.progress;
         let scale = u128::from(progress.scale.load(Relaxed));

@@ -58,7 +58,8 @@ impl fmt::Display for Failure {
             ),
             Self::BrokenMpi { mpicc, output } => write!(
                 f,
-                "{} does not compile and link an empty MPI program; check the C compiler, or remove .mpi and run setup again\n{output}",
+                "{} does not compile and link an empty MPI program; check the C compiler, or remove .mpi and run setup \
+                 again\n{output}",
                 mpicc.display()
             ),
             Self::Missing { what, advice } => write!(f, "{what} is missing; {advice}"),

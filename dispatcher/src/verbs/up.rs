@@ -29,7 +29,12 @@ const LEAVE_MAX: Duration = Duration::from_millis(200);
 #[command(group = clap::ArgGroup::new("where").required(true))]
 pub(crate) struct Args {
     /// Boot N virtual nodes on this machine
-    #[arg(long, value_name = "N", group = "where", value_parser = clap::value_parser!(u32).range(1..=hostfile::NODES_MAX as i64))]
+    #[arg(
+        long,
+        value_name = "N",
+        group = "where",
+        value_parser = clap::value_parser!(u32).range(1..=hostfile::NODES_MAX as i64)
+    )]
     local: Option<u32>,
     /// Boot the nodes of this file, over ssh where they are not on this machine
     #[arg(long, value_name = "FILE", group = "where")]
@@ -44,7 +49,14 @@ pub(crate) struct Args {
     #[arg(long)]
     encrypt_rdma: bool,
     /// How long a node may be silent before its ranks are given up: more where machines or networks stall
-    #[arg(long, value_name = "SECONDS", default_value = "2.4", env = "PCM_PATIENCE", hide_env_values = true, value_parser = patience_ms)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "2.4",
+        env = "PCM_PATIENCE",
+        hide_env_values = true,
+        value_parser = patience_ms
+    )]
     patience: u32,
     /// Go on with the nodes that came up when others did not
     #[arg(long)]
@@ -56,7 +68,8 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Fabric {
-    /// InfiniBand or RoCE for small messages and copies of checkpoints between nodes that have it, else UDP and TCP; TCP for the rest
+    /// InfiniBand or RoCE for small messages and copies of checkpoints between nodes that have it, else UDP and TCP;
+    /// TCP for the rest
     Auto,
     /// UDP for small messages, TCP for the rest; a daemon that cannot open its UDP port does not start
     Udp,

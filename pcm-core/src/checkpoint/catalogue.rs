@@ -343,7 +343,8 @@ impl fmt::Display for PartRefused {
         match self {
             Self::StampDiffers { known, said } => write!(
                 f,
-                "checkpoint {} is of iteration {} on {} ranks in epoch {}, the part is of iteration {} on {} in epoch {}",
+                "checkpoint {} is of iteration {} on {} ranks in epoch {}, the part is of iteration {} on {} in epoch \
+                 {}",
                 known.id, known.iteration, known.ranks, known.epoch, said.iteration, said.ranks, said.epoch
             ),
             Self::NoSuchRank { rank, ranks } => write!(f, "there is no rank {rank} among {ranks}"),

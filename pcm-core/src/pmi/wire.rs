@@ -294,7 +294,8 @@ impl Answer<'_> {
             Self::Init => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n".to_owned(),
             Self::InitRefused => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n".to_owned(),
             Self::Maxes => format!(
-                "cmd=maxes rc=0 kvsname_max={KVSNAME_LENGTH_MAX} keylen_max={KEY_LENGTH_MAX} vallen_max={VALUE_LENGTH_MAX}\n"
+                "cmd=maxes rc=0 kvsname_max={KVSNAME_LENGTH_MAX} keylen_max={KEY_LENGTH_MAX} \
+                 vallen_max={VALUE_LENGTH_MAX}\n"
             ),
             Self::AppNumber(number) => format!("cmd=appnum rc=0 appnum={number}\n"),
             Self::KvsName(name) => format!("cmd=my_kvsname rc=0 kvsname={name}\n"),

@@ -1,5 +1,6 @@
-//! What changes have cost as text, for a file that people read too: a first line that names the format, names of columns,
-//! then one change a line, oldest first. Told in docs/methods.md. A line that cannot be read costs that line only.
+//! What changes have cost as text, for a file that people read too: a first line that names the format, names of
+//! columns, then one change a line, oldest first. Told in docs/methods.md. A line that cannot be read costs that line
+//! only.
 
 use super::method_costs::{MethodCost, MethodCosts, Situation};
 use pcm_proto::ids::Bytes;

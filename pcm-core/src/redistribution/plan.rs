@@ -12,8 +12,8 @@ use crate::partition::Partition;
 use pcm_proto::ids::{ProcessId, RegionId};
 use std::fmt;
 
-/// Most pieces in one process's part, and most steps to find them: above that (cyclic blocks of long, nearly equal lengths) the plan would cost
-/// more memory (about 0.4 GiB) than it helps.
+/// Most pieces in one process's part, and most steps to find them: above that (cyclic blocks of long, nearly equal
+/// lengths) the plan would cost more memory (about 0.4 GiB) than it helps.
 pub const PIECES_MAX: usize = 1 << 20;
 
 /// Whether the plan brings the halo cells up to date.

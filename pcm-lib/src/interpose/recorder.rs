@@ -218,8 +218,8 @@ impl Recorder {
         self.clock.ticks()
     }
 
-    /// MPICH raises errors that belong to no communicator on MPI_COMM_SELF, and where that was never given a handler, on
-    /// the world the process started in. A program that gives MPI_COMM_WORLD a handler means these as well, and ours
+    /// MPICH raises errors that belong to no communicator on MPI_COMM_SELF, and where that was never given a handler,
+    /// on the world the process started in. A program that gives MPI_COMM_WORLD a handler means these as well, and ours
     /// has given both a handler when it joined worlds.
     pub(super) fn errhandler_set(&self, communicator: mpi_sys::MPI_Comm, handler: mpi_sys::MPI_Errhandler) {
         // SAFETY: constants of the MPI library.

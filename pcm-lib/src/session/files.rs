@@ -1,6 +1,6 @@
 //! The session's checkpoints: restored from files at the start, made when due or asked for: in memory where a daemon
-//! keeps them, in files where that is wanted or there is no daemon. The program is held for a copy of its data; files are
-//! written behind its back. Never fails the program because a checkpoint that was due could not be made.
+//! keeps them, in files where that is wanted or there is no daemon. The program is held for a copy of its data; files
+//! are written behind its back. Never fails the program because a checkpoint that was due could not be made.
 
 use crate::{
     file_checkpoint::{
@@ -322,8 +322,8 @@ impl Memory {
         (CheckpointId(begun), begun.saturating_sub(1))
     }
 
-    /// Copies what is registered and tells the daemon. What one rank cannot keep, the daemon gives up for all. Returns how long
-    /// the program was held for it.
+    /// Copies what is registered and tells the daemon. What one rank cannot keep, the daemon gives up for all. Returns
+    /// how long the program was held for it.
     fn keep(
         &mut self,
         in_memory: Result<Begun, String>,

@@ -197,10 +197,10 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a checkpoint in files: to be called by every rank after the top of the same iteration, before the iteration
-    /// changes any data. The program is held while its data is copied, and while the checkpoint before is still being
-    /// written; the files are written while it goes on. Returns where they will be: see [`Session::checkpoint_wait`].
-    /// After an error the program can go on as if it had not called.
+    /// Makes a checkpoint in files: to be called by every rank after the top of the same iteration, before the
+    /// iteration changes any data. The program is held while its data is copied, and while the checkpoint before is
+    /// still being written; the files are written while it goes on. Returns where they will be: see
+    /// [`Session::checkpoint_wait`]. After an error the program can go on as if it had not called.
     pub fn checkpoint(&mut self) -> Result<PathBuf, SessionError> {
         let Some(files) = &mut self.files else {
             return Err(RegionError::BeforeStart { call: "pcm_checkpoint" }.into());
@@ -333,8 +333,8 @@ impl Session {
         }
     }
 
-    /// Declares how many iterations are left, beginning with the next [`Session::iterate`]. Whoever may change the ranks
-    /// goes by it: a change that would not be worth it any more is not made. It may be declared anew at any time;
+    /// Declares how many iterations are left, beginning with the next [`Session::iterate`]. Whoever may change the
+    /// ranks goes by it: a change that would not be worth it any more is not made. It may be declared anew at any time;
     /// more iterations than declared are no error. Does nothing where no daemon runs the job.
     pub fn remaining(&mut self, iterations: u64) -> Result<(), SessionError> {
         self.registry.check_started("pcm_remaining")?;

@@ -1,11 +1,22 @@
-//! Each file begins with `//!`: what it owns, what it must never do.
+//! Each file begins with `//!`: what it owns, what it must never do. A file that another includes as text cannot.
 
 use super::complaint::Complaint;
-use crate::source_tree::Tree;
+use crate::source_tree::{SourceFile, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
+    let includes = |file: &&SourceFile| file.masked.contains("include!");
+    let including: Vec<&SourceFile> = tree.rust().filter(includes).collect();
+    let is_included = |path: &str| {
+        let included = |file: &&SourceFile| {
+            let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let below = path.strip_prefix(folder).and_then(|path| path.strip_prefix('/'));
+            below.is_some_and(|below| file.text.contains(&format!("include!(\"{below}\")")))
+        };
+        including.iter().any(included)
+    };
     let headless = tree.rust().filter(|file| !file.text.starts_with("//! "));
     headless
+        .filter(|file| !is_included(&file.path))
         .map(|file| Complaint {
             path: file.path.clone(),
             line: 1,

@@ -106,8 +106,8 @@ mod tests {
         let put = |path: &str, text: &str| fs::write(folder.path().join(path), text).unwrap();
         put(
             "Cargo.toml",
-            "[package]\nname = \"planted\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n[workspace]\n\
-             [lints.clippy]\nunwrap_used = \"deny\"\n",
+            "[package]\nname = \"planted\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\npath = \
+             \"lib.rs\"\n[workspace]\n[lints.clippy]\nunwrap_used = \"deny\"\n",
         );
         put("clippy.toml", &bans());
         put("lib.rs", source);
@@ -136,7 +136,8 @@ mod tests {
     fn clippy_refuses_clocks_files_threads_and_tables_without_order_by_these_bans() {
         let (passes, text) = clippy_on(
             "pub fn planted() -> std::collections::HashMap<u8, u8> {\n    let _ = std::time::SystemTime::now();\n    \
-             let _ = std::fs::read(\"a\");\n    std::thread::spawn(|| ());\n    println!();\n    Default::default()\n}\n",
+             let _ = std::fs::read(\"a\");\n    std::thread::spawn(|| ());\n    println!();\n    \
+             Default::default()\n}\n",
         );
         assert!(!passes, "{text}");
         let banned = [

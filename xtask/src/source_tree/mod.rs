@@ -17,6 +17,7 @@ mod use_trees;
 
 pub(crate) use crates::Tree;
 pub(crate) use cycles::{Cycle, import_cycles};
+pub(crate) use file::SourceFile;
 pub(crate) use functions::functions;
 pub(crate) use structs::{Struct, structs};
 pub(crate) use tokens::names;

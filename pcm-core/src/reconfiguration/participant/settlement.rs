@@ -82,7 +82,8 @@ impl Participant {
         step.answer(attempt, Answer::Closed { held_us, stuck });
     }
 
-    /// The only way from an undecided attempt to a decided one. With `stand` ranks that stand at the ceiling stay there.
+    /// The only way from an undecided attempt to a decided one. With `stand` ranks that stand at the ceiling stay
+    /// there.
     pub(super) fn carry_out(&mut self, step: &mut Step<'_>, decision: Decision, stand: bool) {
         let Some(engaged) = step.record.engaged.clone() else {
             return;
@@ -172,7 +173,8 @@ impl Participant {
             let may_be_met = called && plan.mode == Mode::Live;
             for process in &leave {
                 if may_be_met {
-                    // Ended now, it would leave those behind who are just being joined with it; the timer ends it later.
+                    // Ended now, it would leave those behind who are just being joined with it; the timer ends it
+                    // later.
                     let (mode, committed) = (plan.mode, false);
                     step.tell(
                         *process,
