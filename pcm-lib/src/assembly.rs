@@ -139,7 +139,7 @@ fn merged(
     meet: impl FnOnce(&Communicator, Duration) -> Result<mpi::InterCommunicator, MpiError>,
 ) -> Result<Communicator, MpiError> {
     let between = meet(&own, limit)?;
-    between.greet(is_high, limit)?;
+    between.make_first_contact(is_high, limit)?;
     let merged = between.merge(is_high)?;
     between.disconnect()?;
     own.disconnect()?;

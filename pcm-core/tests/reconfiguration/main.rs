@@ -1,6 +1,7 @@
 //! Scenarios of the reconfiguration protocol: one story each, named after the rule it shows.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod reports;
 mod restarts;
 mod table;
 
@@ -8,52 +9,15 @@ use pcm_core::reconfiguration::effects::{Input, Report, Timer};
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_core::reconfiguration::record::Stage;
 use pcm_core::reconfiguration::refusal::{PlanError, Refused};
-use pcm_proto::event::Reconfigured;
 use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, Rank, Term};
 use pcm_proto::layout::{Mode, ModeWanted, PlanKind, Seat};
 use pcm_proto::method::Completion;
 use pcm_proto::reconfiguration::{
     AbortReason, Answer, Attempt, Decision, Failure, LeaseMessage, Loss, Order, Phase, ReconfigurationMessage, Reign,
 };
+use reports::{aborts, losses, reconfigured, refusals};
 use std::time::Duration;
 use table::{STARTED, Table, migrate, node};
-
-fn reconfigured(table: &Table) -> Vec<&Reconfigured> {
-    let events = table.reports.iter().filter_map(|report| match report {
-        Report::Reconfigured { event, .. } => Some(&**event),
-        _ => None,
-    });
-    events.collect()
-}
-
-fn aborts(table: &Table) -> Vec<(Phase, &AbortReason, bool)> {
-    let aborts = table.reports.iter().filter_map(|report| match report {
-        Report::Aborted {
-            phase,
-            reason,
-            followed_by,
-            ..
-        } => Some((*phase, reason, followed_by.is_some())),
-        _ => None,
-    });
-    aborts.collect()
-}
-
-fn losses(table: &Table) -> Vec<&Loss> {
-    let losses = table.reports.iter().filter_map(|report| match report {
-        Report::JobLost { loss } => Some(loss),
-        _ => None,
-    });
-    losses.collect()
-}
-
-fn refusals(table: &Table) -> Vec<&Refused> {
-    let refusals = table.reports.iter().filter_map(|report| match report {
-        Report::Refused(refused) => Some(refused),
-        _ => None,
-    });
-    refusals.collect()
-}
 
 fn everybody_is_free(table: &Table) -> bool {
     table.ceilings.is_empty() && table.daemons.values().all(|d| d.is_quiet())

@@ -28,7 +28,7 @@ use std::{
 
 /// See the file head.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct Checkpoints {
     settings: Settings,
     pub(super) looks: Looks,
     /// Where a daemon keeps checkpoints, in memory.
@@ -49,7 +49,7 @@ struct Memory {
     told: Option<CheckpointId>,
 }
 
-impl Files {
+impl Checkpoints {
     /// Restores what the environment names, if this process begins a job. Returns the iteration that begins.
     pub(super) fn begin(
         registry: &mut Registry,
@@ -70,7 +70,7 @@ impl Files {
             buffers: Buffers::default(),
             told: None,
         });
-        let mut files = Self {
+        let mut checkpoints = Self {
             looks: Looks::new(&settings, iteration, started.is_some()),
             settings,
             memory,
@@ -78,8 +78,8 @@ impl Files {
             ended: Ok(()),
             failure: None,
         };
-        files.prepare(registry);
-        Ok((files, iteration))
+        checkpoints.prepare(registry);
+        Ok((checkpoints, iteration))
     }
 
     /// The ranks have changed, and their data with them.
