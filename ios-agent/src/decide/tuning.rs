@@ -2,7 +2,6 @@
 //! in its directory; what the file does not name keeps its default, a name it must not use is an error.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The documented file: all names and defaults, ready to be copied and changed.
 pub const DOCUMENTED: &str = include_str!("../../agents.toml");
@@ -240,34 +239,22 @@ impl Default for StealTuning {
 }
 
 /// Why a tuning file is not used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TuningError {
     /// It cannot be read as what it should be.
+    #[error("agents.toml is not understood, the defaults hold: {message}")]
     Form {
         /// Where and what, in the words of the reader.
         message: String,
     },
     /// A number makes no sense.
+    #[error("agents.toml: {name} must be {must}; the defaults hold until it is corrected")]
     Range {
         name: &'static str,
         /// What it must be.
         must: &'static str,
     },
 }
-
-impl fmt::Display for TuningError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Form { message } => write!(f, "agents.toml is not understood, the defaults hold: {message}"),
-            Self::Range { name, must } => write!(
-                f,
-                "agents.toml: {name} must be {must}; the defaults hold until it is corrected"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for TuningError {}
 
 impl Tuning {
     /// Reads a file's text.

@@ -4,7 +4,6 @@
 
 use super::method_costs::{MethodCost, MethodCosts, Situation};
 use pcm_proto::ids::Bytes;
-use std::fmt;
 
 /// The lines every such file begins with.
 pub const HEAD: &str =
@@ -14,7 +13,8 @@ pub const HEAD: &str =
 const NAMED_MAX: usize = 3;
 
 /// A text that is none of this format.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it does not hold costs of methods: it begins {:?}", .begins)]
 pub struct NotCosts {
     begins: String,
 }
@@ -110,14 +110,6 @@ impl Found {
         })
     }
 }
-
-impl fmt::Display for NotCosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it does not hold costs of methods: it begins {:?}", self.begins)
-    }
-}
-
-impl std::error::Error for NotCosts {}
 
 #[cfg(test)]
 mod tests {
