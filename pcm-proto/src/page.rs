@@ -13,7 +13,8 @@
 //! | [`Call`], [`Class`], [`Peer`] | rank | at each MPI call |
 //! | [`Name`] | rank | once, before it leaves [`State::Starting`] |
 //! | [`Record`](crate::record::Record) | rank | at each collective and each send, and when it has a new communicator |
-//! | [`OtherCommunicators`](crate::other_communicators::OtherCommunicators) | rank | at each message on a communicator that is not the job's own |
+//! | [`OtherCommunicators`](crate::other_communicators::OtherCommunicators) | rank | at each message on a communicator
+//! that is not the job's own |
 //! | [`Ring`](crate::trace::Ring) | rank, but for `until` | at each call and iteration, while the job is traced |
 //!
 //! # The current call

@@ -47,12 +47,8 @@ impl World {
             );
         };
         self.advance(job);
-        let bytes = self.scenario.bytes_per_rank
-            * places
-                .iter()
-                .zip(&self.jobs[job].places)
-                .filter(|(new, old)| new != old)
-                .count() as u64;
+        let pairs = places.iter().zip(&self.jobs[job].places);
+        let bytes = self.scenario.bytes_per_rank * pairs.filter(|(new, old)| new != old).count() as u64;
         let pause_us = PAUSE_US + bytes / BYTES_PER_US;
         let arrivals: Vec<usize> = places
             .iter()

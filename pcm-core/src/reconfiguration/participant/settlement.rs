@@ -134,40 +134,30 @@ impl Participant {
         let old: BTreeSet<ProcessId> = plan.old.processes_on(me).filter(alive).collect();
         let new: BTreeSet<ProcessId> = plan.new.processes_on(me).filter(alive).collect();
         let stuck = &step.record.stuck;
-        let (settle, leave): (BTreeSet<ProcessId>, BTreeSet<ProcessId>) = match (committed, plan.mode) {
+        let (settle, leave) = match (committed, plan.mode) {
             (true, Mode::Live) => (new.clone(), old.difference(&new).copied().collect()),
             (true, Mode::Relaunch) => (BTreeSet::new(), old.clone()),
             (false, mode) => {
-                let started = if mode == Mode::Live {
-                    new.difference(&old).copied().collect()
-                } else {
-                    BTreeSet::new()
-                };
+                let is_started = |process: &&ProcessId| mode == Mode::Live && !old.contains(process);
+                let started: BTreeSet<ProcessId> = new.iter().filter(is_started).copied().collect();
                 let inside = old.iter().filter(|p| called && !stuck.contains(p));
-                (inside.copied().collect(), started)
+                (inside.copied().collect::<BTreeSet<ProcessId>>(), started)
             }
         };
         let hanging: Vec<ProcessId> = stuck.iter().copied().collect();
         if !step.record.holds_ranks() && (!committed || plan.mode == Mode::Live) {
-            for process in old
-                .intersection(&new)
-                .chain(old.iter().filter(|_| !committed))
-                .copied()
-                .collect::<BTreeSet<_>>()
-            {
+            let free = old.iter().filter(|process| !committed || new.contains(process));
+            for process in free.copied() {
                 step.out.push(Effect::LiftCeiling { process });
             }
         }
+        let decided = ReconfigurationOrder::Decided {
+            attempt,
+            committed,
+            mode: plan.mode,
+        };
         for process in old.iter().chain(settle.difference(&old)) {
-            let mode = plan.mode;
-            step.tell(
-                *process,
-                ReconfigurationOrder::Decided {
-                    attempt,
-                    committed,
-                    mode,
-                },
-            );
+            step.tell(*process, decided.clone());
         }
         if !committed {
             let may_be_met = called && plan.mode == Mode::Live;
@@ -175,15 +165,7 @@ impl Participant {
                 if may_be_met {
                     // Ended now, it would leave those behind who are just being joined with it; the timer ends it
                     // later.
-                    let (mode, committed) = (plan.mode, false);
-                    step.tell(
-                        *process,
-                        ReconfigurationOrder::Decided {
-                            attempt,
-                            committed,
-                            mode,
-                        },
-                    );
+                    step.tell(*process, decided.clone());
                 } else {
                     step.end_process(*process, EndCause::Aborted);
                 }
