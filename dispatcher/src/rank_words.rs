@@ -7,8 +7,8 @@ use pcm_proto::page::ANY;
 /// What stands above it.
 pub(crate) const CALL_HEAD: &str = "CALL peer #tag size";
 
-/// `Recv 3 #7 8.0 KiB`: the call without its prefix, and as far as it has them its peer, tag and size; `-` of a rank that
-/// computes.
+/// `Recv 3 #7 8.0 KiB`: the call without its prefix, and as far as it has them its peer, tag and size; `-` of a rank
+/// that computes.
 pub(crate) fn call(rank: &RankStatus) -> String {
     let name = rank.call.strip_prefix("MPI_").unwrap_or(&rank.call);
     let number = |before: &str, value: Option<i32>| match value {

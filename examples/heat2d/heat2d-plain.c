@@ -92,7 +92,8 @@ static const char *read_options(int argc, char **argv, struct options *options)
 
 /* ---- the plate ---------------------------------------------------------------------------------------------- */
 
-/* Which rows are whose: the first rows % size ranks get one more. Ranks beyond the rows stay empty, without neighbours. */
+/* Which rows are whose: the first rows % size ranks get one more. Ranks beyond the rows stay empty, without
+ * neighbours. */
 static struct block my_rows(long rows)
 {
     int rank, size;

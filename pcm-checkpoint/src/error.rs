@@ -1,14 +1,17 @@
-//! Why a checkpoint was not written or cannot be read. After a failed write nothing is left under the checkpoint's name.
+//! Why a checkpoint was not written or cannot be read. After a failed write nothing is left under the checkpoint's
+//! name.
 
 use crate::damage::Damage;
-use std::{fmt, io, path::PathBuf};
+use std::{io, path::PathBuf};
 
 /// Why a checkpoint was not written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// Something is there already.
+    #[error("{} exists already; give another directory for the checkpoint", .path.display())]
     Exists { path: PathBuf },
     /// The system refused.
+    #[error("cannot {action} {}: {source}; the checkpoint is not made, earlier ones are as they were", .path.display())]
     System {
         /// What was tried.
         action: &'static str,
@@ -17,8 +20,10 @@ pub enum WriteError {
         source: io::Error,
     },
     /// A part file is not there, or not of its length: it was written elsewhere, or its disk lost it.
-    Part(Damage),
+    #[error("{0}; is the directory on a file system that all nodes share? The checkpoint is not made")]
+    Part(#[source] Damage),
     /// The manifest contradicts itself: a defect of the writer.
+    #[error("the checkpoint's manifest would be wrong: {fault}")]
     Manifest {
         /// What is wrong.
         fault: String,
@@ -26,25 +31,38 @@ pub enum WriteError {
 }
 
 /// Why a checkpoint cannot be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// There is no checkpoint here.
+    #[error(
+        "{} is no complete checkpoint: it has no {missing}; give the directory of one ('pcmctl checkpoints' lists \
+         them)",
+        .path.display()
+    )]
     NotACheckpoint {
         path: PathBuf,
         /// What is missing.
         missing: &'static str,
     },
     /// A later version wrote it.
+    #[error(
+        "{} was written in version {found} of the format, this program reads up to {}; use a newer one",
+        .path.display(),
+        crate::manifest::VERSION
+    )]
     Version { path: PathBuf, found: u32 },
     /// The seal or the manifest is damaged.
+    #[error("{} is damaged: {fault}; use another checkpoint", .path.display())]
     Manifest {
         path: PathBuf,
         /// What is wrong.
         fault: String,
     },
     /// A part is damaged.
-    Part(Damage),
+    #[error("{0}; use another checkpoint")]
+    Part(#[source] Damage),
     /// The system refused.
+    #[error("cannot {action} {}: {source}", .path.display())]
     System {
         /// What was tried.
         action: &'static str,
@@ -63,53 +81,3 @@ pub(crate) fn reading(action: &'static str, path: impl Into<PathBuf>) -> impl Fn
     let path = path.into();
     move |source| ReadError::System { action, path, source }
 }
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exists { path } => {
-                write!(
-                    f,
-                    "{} exists already; give another directory for the checkpoint",
-                    path.display()
-                )
-            }
-            Self::System { action, path, source } => write!(
-                f,
-                "cannot {action} {}: {source}; the checkpoint is not made, earlier ones are as they were",
-                path.display()
-            ),
-            Self::Part(damage) => write!(
-                f,
-                "{damage}; is the directory on a file system that all nodes share? The checkpoint is not made"
-            ),
-            Self::Manifest { fault } => write!(f, "the checkpoint's manifest would be wrong: {fault}"),
-        }
-    }
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotACheckpoint { path, missing } => write!(
-                f,
-                "{} is no complete checkpoint: it has no {missing}; give the directory of one ('pcmctl checkpoints' lists them)",
-                path.display()
-            ),
-            Self::Version { path, found } => write!(
-                f,
-                "{} was written in version {found} of the format, this program reads up to {}; use a newer one",
-                path.display(),
-                crate::manifest::VERSION
-            ),
-            Self::Manifest { path, fault } => {
-                write!(f, "{} is damaged: {fault}; use another checkpoint", path.display())
-            }
-            Self::Part(damage) => write!(f, "{damage}; use another checkpoint"),
-            Self::System { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for WriteError {}
-impl std::error::Error for ReadError {}

@@ -1,10 +1,10 @@
-/* A program that is checkpointed while a bench watches: an array of any size in blocks. When it begins, and then whenever
- * it has iterated for a while, it measures on all ranks together what a checkpoint is held against, and says so on one
- * line: copying its part with memcpy into memory that was touched before, writing it by hand with MPI-IO and syncing it,
- * and writing it with pcm_checkpoint. It ends when it has done so ROUNDS times. With KEEPING=hand it only
- * writes by hand, and that file stays; with KEEPING=leave it only writes checkpoints; with KEEPING=restore it says how long
- * pcm_start took and ends; with KEEPING=read it reads the file of MPI-IO instead, sees that the data is right, says how long
- * that took and ends. */
+/* A program that is checkpointed while a bench watches: an array of any size in blocks. When it begins, and then
+ * whenever it has iterated for a while, it measures on all ranks together what a checkpoint is held against, and says
+ * so on one line: copying its part with memcpy into memory that was touched before, writing it by hand with MPI-IO and
+ * syncing it, and writing it with pcm_checkpoint. It ends when it has done so ROUNDS times. With KEEPING=hand it only
+ * writes by hand, and that file stays; with KEEPING=leave it only writes checkpoints; with KEEPING=restore it says how
+ * long pcm_start took and ends; with KEEPING=read it reads the file of MPI-IO instead, sees that the data is right,
+ * says how long that took and ends. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pcm.h>
@@ -15,7 +15,8 @@
 #include <time.h>
 
 static const char USAGE[] = "use: pcm-keeping MIB ROUNDS ITERATIONS FILE\n"
-                            "  an array of MIB; ROUNDS measurements, each after ITERATIONS of 2 ms; FILE for MPI-IO, - for no files\n";
+                            "  an array of MIB; ROUNDS measurements, each after ITERATIONS of 2 ms; FILE for MPI-IO, "
+                            "- for no files\n";
 
 static int rank, size;
 static uint64_t *data;

@@ -1,5 +1,6 @@
 /* The data of pcm-moving, of several kinds: registered, filled, and checked element by element. Every element follows
- * from its place in the whole, so that whoever holds it can tell whether it is the right one. Must never communicate. */
+ * from its place in the whole, so that whoever holds it can tell whether it is the right one. Must never communicate.
+ * */
 #ifndef MOVED_DATA_H
 #define MOVED_DATA_H
 
@@ -118,7 +119,9 @@ static unsigned long data_wrong(int is_fill)
     for (size_t row = first[0]; data != NULL && row < end[0]; row++) {
         size_t from = kind == SPARSE ? 0 : first[1], until = kind == SPARSE ? row_length(row) : end[1];
         for (size_t nth = from; nth < until; nth++, at++) {
-            uint64_t right = kind == SPARSE ? sparse_element(row, nth) : element(kind == TILES ? row * width + nth : row);
+            uint64_t right = kind == SPARSE  ? sparse_element(row, nth)
+                             : kind == TILES ? element(row * width + nth)
+                                             : element(row);
             if (is_fill)
                 *at = right;
             wrong += *at != right;

@@ -1,6 +1,6 @@
-/* A program whose ranks are moved while a bench watches: data of any size and of several kinds, and iterations that sleep
- * or work. After every change it checks each element and, with two ranks or more, measures the bandwidth between its first
- * and its last rank, and says so on one line. It ends when its time is over or it is killed. */
+/* A program whose ranks are moved while a bench watches: data of any size and of several kinds, and iterations that
+ * sleep or work. After every change it checks each element and, with two ranks or more, measures the bandwidth between
+ * its first and its last rank, and says so on one line. It ends when its time is over or it is killed. */
 #define _GNU_SOURCE
 #include "moved_data.h"
 #include "plain_exchange.h"
@@ -112,7 +112,8 @@ static void tell_of_change(size_t all_bytes)
     printf("changed ranks %d wrong %lu bandwidth %.0f", size, wrong, speed);
     const char *endings[MANNERS] = {"", "_beside", "_made"};
     for (int manner = 0; has_plain && manner < MANNERS; manner++)
-        printf(" grown%s %.6f shrunk%s %.6f", endings[manner], plain.grown[manner], endings[manner], plain.shrunk[manner]);
+        printf(" grown%s %.6f shrunk%s %.6f", endings[manner], plain.grown[manner], endings[manner],
+               plain.shrunk[manner]);
     if (has_plain)
         printf(" one_way %.1f", plain.one_way);
     printf(" stamps");
@@ -175,7 +176,8 @@ int main(int argc, char **argv)
         if (sleep_us > 0)
             nanosleep(&pause, NULL);
         stamps[stamped++ % STAMPS] = wall_us();
-        /* Every rank waits for every other, as those of an iterative solver do: none is iterations ahead when a change stops them. */
+        /* Every rank waits for every other, as those of an iterative solver do: none is iterations ahead when a change
+         * stops them. */
         goes_on = wall_us() < until;
         MPI_Allreduce(MPI_IN_PLACE, &goes_on, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     }

@@ -1,6 +1,7 @@
-/* What MPI alone makes of the redistribution that pcm-moving has just been through: the same parts over the same ranks by one
- * blocking MPI_Alltoallv, with what a rank keeps among the parts or copied beside it, into fresh memory or into pages that were
- * there before, and messages one way. Calls PMPI, so nothing of ours waits for it. Must never touch registered data. */
+/* What MPI alone makes of the redistribution that pcm-moving has just been through: the same parts over the same ranks
+ * by one blocking MPI_Alltoallv, with what a rank keeps among the parts or copied beside it, into fresh memory or into
+ * pages that were there before, and messages one way. Calls PMPI, so nothing of ours waits for it. Must never touch
+ * registered data. */
 #ifndef PLAIN_EXCHANGE_H
 #define PLAIN_EXCHANGE_H
 
@@ -11,7 +12,8 @@
 
 enum { EXCHANGES = 5, IN_FLIGHT = 4 };
 
-/* What becomes of the part that a rank keeps, and whether all goes into pages that are there before the clock starts. */
+/* What becomes of the part that a rank keeps, and whether all goes into pages that are there before the clock
+ * starts. */
 enum manner { SENT_TO_ITSELF, COPIED_BESIDE, COPIED_BESIDE_INTO_MADE, MANNERS };
 
 struct span {
@@ -51,7 +53,8 @@ static double middle(double *of, int count)
     return of[count / 2];
 }
 
-/* One exchange between `few` and all ranks of `comm`, either way. Its seconds at this rank, or below 0 if data is wrong. */
+/* One exchange between `few` and all ranks of `comm`, either way. Its seconds at this rank, or below 0 if data is
+ * wrong. */
 static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_growth, enum manner manner)
 {
     int rank, many;
@@ -84,7 +87,8 @@ static double exchange_once(MPI_Comm comm, int few, size_t elements, int is_grow
     double start = PMPI_Wtime();
     if (fresh == NULL)
         fresh = malloc(fresh_bytes);
-    int failed = PMPI_Alltoallv(old, sent, sent_at, MPI_UINT64_T, fresh, taken, taken_at, MPI_UINT64_T, comm) != MPI_SUCCESS;
+    int code = PMPI_Alltoallv(old, sent, sent_at, MPI_UINT64_T, fresh, taken, taken_at, MPI_UINT64_T, comm);
+    int failed = code != MPI_SUCCESS;
     memcpy(fresh + kept_to, old + kept_from, kept * sizeof *fresh);
     PMPI_Barrier(comm);
     double seconds = PMPI_Wtime() - start;

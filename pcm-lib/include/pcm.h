@@ -74,9 +74,6 @@ typedef enum pcm_result {
      * No error: ranks came, went or moved (see pcm_iterate).
      */
     PCM_CHANGED = -1,
-    /**
-     * Done.
-     */
     PCM_OK = 0,
     /**
      * A defect of libpcm itself; please report it.
@@ -163,8 +160,8 @@ typedef enum pcm_result {
      */
     PCM_ERROR_MOVE = 41,
     /**
-     * From pcm_checkpoint: it was not written, all else is as before. From pcm_start: it was not restored, or a variable
-     * PCM_CHECKPOINT_* makes no sense; end the program.
+     * From pcm_checkpoint: it was not written, all else is as before. From pcm_start: it was not restored, or a
+     * variable PCM_CHECKPOINT_* makes no sense; end the program.
      */
     PCM_ERROR_CHECKPOINT = 42,
 } pcm_result;
@@ -174,51 +171,51 @@ typedef enum pcm_result {
  */
 typedef enum pcm_element {
     /**
-     * int8_t.
+     * Elements are int8_t.
      */
     PCM_INT8 = 1,
     /**
-     * int16_t.
+     * Elements are int16_t.
      */
     PCM_INT16 = 2,
     /**
-     * int32_t, int.
+     * Elements are int32_t, or int.
      */
     PCM_INT32 = 3,
     /**
-     * int64_t.
+     * Elements are int64_t.
      */
     PCM_INT64 = 4,
     /**
-     * uint8_t.
+     * Elements are uint8_t.
      */
     PCM_UINT8 = 5,
     /**
-     * uint16_t.
+     * Elements are uint16_t.
      */
     PCM_UINT16 = 6,
     /**
-     * uint32_t.
+     * Elements are uint32_t.
      */
     PCM_UINT32 = 7,
     /**
-     * uint64_t.
+     * Elements are uint64_t.
      */
     PCM_UINT64 = 8,
     /**
-     * float.
+     * Elements are float.
      */
     PCM_FLOAT = 9,
     /**
-     * double.
+     * Elements are double.
      */
     PCM_DOUBLE = 10,
     /**
-     * float complex.
+     * Elements are float complex.
      */
     PCM_COMPLEX_FLOAT = 11,
     /**
-     * double complex.
+     * Elements are double complex.
      */
     PCM_COMPLEX_DOUBLE = 12,
     /**
@@ -228,44 +225,17 @@ typedef enum pcm_element {
 } pcm_element;
 
 /**
- * Kinds of options; the macros PCM_BLOCK and so on make options of them.
+ * Kinds of options, each named like the macro (PCM_BLOCK and so on) that makes an option of it.
  */
 typedef enum pcm_option_kind {
-    /**
-     * See PCM_BLOCK.
-     */
     PCM_OPTION_BLOCK = 1885564161,
-    /**
-     * See PCM_CYCLIC.
-     */
     PCM_OPTION_CYCLIC = 1885564162,
-    /**
-     * See PCM_WEIGHTED.
-     */
     PCM_OPTION_WEIGHTED = 1885564163,
-    /**
-     * See PCM_COUNTS.
-     */
     PCM_OPTION_COUNTS = 1885564164,
-    /**
-     * See PCM_HALO.
-     */
     PCM_OPTION_HALO = 1885564165,
-    /**
-     * See PCM_PERIODIC.
-     */
     PCM_OPTION_PERIODIC = 1885564166,
-    /**
-     * See PCM_STALE_HALO.
-     */
     PCM_OPTION_STALE_HALO = 1885564167,
-    /**
-     * See PCM_SCRATCH.
-     */
     PCM_OPTION_SCRATCH = 1885564168,
-    /**
-     * See PCM_CONSTANT.
-     */
     PCM_OPTION_CONSTANT = 1885564169,
 } pcm_option_kind;
 
@@ -349,11 +319,11 @@ typedef struct pcm_custom_hooks {
  */
 typedef struct pcm_option {
     /**
-     * A pcm_option_kind.
+     * One of pcm_option_kind.
      */
     int kind;
     /**
-     * Which axis.
+     * The axis it is about, from 0.
      */
     int axis;
     /**
@@ -438,8 +408,8 @@ enum pcm_result pcm_local_offset(const char *name, const size_t *index, size_t *
  * loop. At the first start of a job, and under mpiexec, it returns at once. In a process that joins a running job it
  * waits for its place: when it returns, MPI_COMM_WORLD is the job's, and the registered data and values are in place.
  *
- * Before it, a process that joins sees the rank and size it will have, but has no MPI_COMM_WORLD to communicate on (see
- * pcm_joining).
+ * Before it, a process that joins sees the rank and size it will have, but has no MPI_COMM_WORLD to communicate on
+ * (see pcm_joining).
  */
 enum pcm_result pcm_start(void);
 
@@ -449,8 +419,8 @@ enum pcm_result pcm_start(void);
  *
  * Returns PCM_OK, or PCM_CHANGED when ranks came, went or moved: then ask MPI_Comm_rank and MPI_Comm_size,
  * pcm_data and pcm_bounds anew, and make communicators anew, before the iteration goes on. A process that joined gets
- * PCM_CHANGED from its first call. To a rank that is to leave it does not return: its exit hooks run, MPI is finalised,
- * the process exits with code 0.
+ * PCM_CHANGED from its first call. To a rank that is to leave it does not return: its exit hooks run, MPI is
+ * finalised, the process exits with code 0.
  *
  * Any other result is an error: PCM_ERROR_HOOK and PCM_ERROR_MOVE come after a change, all others leave everything as
  * it was.
@@ -459,21 +429,21 @@ enum pcm_result pcm_iterate(void);
 
 /**
  * Makes a checkpoint of all registered data in files. To be called by every rank at the same iteration, right after
- * pcm_iterate, before the iteration changes data. Returns when the data is copied (and the checkpoint before is on disk);
- * the files are written while the program goes on, and MPI_Finalize waits for them. They go below the directory that
- * PCM_CHECKPOINT_DIR names (default: pcm-checkpoints), which all ranks must share, and survive the program: started
- * again with PCM_RESTORE set to the checkpoint's directory, on any number of ranks, by mpiexec or pcmctl, the program has
- * the data back when pcm_start returns. PCM_CHECKPOINT_EVERY, a number of seconds or auto, has pcm_iterate make one
- * that often, without a call of this function.
+ * pcm_iterate, before the iteration changes data. Returns when the data is copied (and the checkpoint before is on
+ * disk); the files are written while the program goes on, and MPI_Finalize waits for them. They go below the directory
+ * that PCM_CHECKPOINT_DIR names (default: pcm-checkpoints), which all ranks must share, and survive the program:
+ * started again with PCM_RESTORE set to the checkpoint's directory, on any number of ranks, by mpiexec or pcmctl, the
+ * program has the data back when pcm_start returns. PCM_CHECKPOINT_EVERY, a number of seconds or auto, has pcm_iterate
+ * make one that often, without a call of this function.
  *
- * Returns PCM_OK, or PCM_ERROR_CHECKPOINT: then none was begun, and the program can go on. Whether it got onto the disk
- * pcm_checkpoint_wait says.
+ * Returns PCM_OK, or PCM_ERROR_CHECKPOINT: then none was begun, and the program can go on. Whether it got onto the
+ * disk pcm_checkpoint_wait says.
  */
 enum pcm_result pcm_checkpoint(void);
 
 /**
- * Waits until the checkpoint that was made last is on disk. To be called by every rank. Returns PCM_OK, also where none
- * was made; or PCM_ERROR_CHECKPOINT on every rank: it came to nothing, and the program can go on.
+ * Waits until the checkpoint that was made last is on disk. To be called by every rank. Returns PCM_OK, also where
+ * none was made; or PCM_ERROR_CHECKPOINT on every rank: it came to nothing, and the program can go on.
  */
 enum pcm_result pcm_checkpoint_wait(void);
 
@@ -490,10 +460,10 @@ int pcm_joining(void);
 enum pcm_result pcm_request(int ranks);
 
 /**
- * Declares how many iterations are left, beginning with the next pcm_iterate. To be called after pcm_start, by every rank
- * (a process that joins included). Whoever changes the ranks goes by it: a change that comes too late, or would not be
- * worth it any more, is not made. May be declared anew at any time; more iterations than declared are no error. Does
- * nothing under mpiexec.
+ * Declares how many iterations are left, beginning with the next pcm_iterate. To be called after pcm_start, by every
+ * rank (a process that joins included). Whoever changes the ranks goes by it: a change that comes too late, or would
+ * not be worth it any more, is not made. May be declared anew at any time; more iterations than declared are no error.
+ * Does nothing under mpiexec.
  */
 enum pcm_result pcm_remaining(long long iterations);
 

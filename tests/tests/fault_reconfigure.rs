@@ -1,6 +1,6 @@
-//! kill -9 of a newcomer, a leaver, a survivor, a daemon, an agent or `pcmctl` in each phase of a migration or a relaunch of
-//! real ranks: the job goes on, in the old layout or in the next, to the right result; or, where data was lost with the victim, it
-//! ends and says why. Nothing hangs, nothing is left, and the cluster runs the next job.
+//! kill -9 of a newcomer, a leaver, a survivor, a daemon, an agent or `pcmctl` in each phase of a migration or a
+//! relaunch of real ranks: the job goes on, in the old layout or in the next, to the right result; or, where data was
+//! lost with the victim, it ends and says why. Nothing hangs, nothing is left, and the cluster runs the next job.
 //!
 //! A phase is over in milliseconds, so the ranks are told to dwell in it (`PCM_HOLD`, read by libpcm and by nothing
 //! else): they do what they would do, only later. Whether the victim died in the phase is looked up afterwards in the

@@ -1,5 +1,5 @@
-//! Constant arrays travel while the ranks iterate; what cannot travel then travels at the meeting; and an attempt that is
-//! given up leaves neither the job changed nor anything of them behind.
+//! Constant arrays travel while the ranks iterate; what cannot travel then travels at the meeting; and an attempt that
+//! is given up leaves neither the job changed nor anything of them behind.
 
 use rustix::process::Signal;
 use serde_json::Value;

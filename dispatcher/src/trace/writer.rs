@@ -256,7 +256,8 @@ impl<W: Write> Writer<W> {
         self.separate()?;
         write!(
             self.out,
-            "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"name\":{},\"cat\":\"{}\",\"ts\":{}.{:03},\"dur\":{}.{:03},\"args\":{}}}",
+            "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"name\":{},\"cat\":\"{}\",\
+             \"ts\":{}.{:03},\"dur\":{}.{:03},\"args\":{}}}",
             slice.line.0,
             slice.line.1,
             slice.name,

@@ -18,8 +18,8 @@ Example:
 const REDISTRIBUTE_EXAMPLE: &str = "\
 Each job grows and shrinks by each method (see 'pcmctl run --help') and by auto, in another order each round. Checked
 after each change: every element of the data. --out takes every run as CSV and JSON and the best method for each pair
-of sizes as a picture. What each change cost is remembered by the daemons, whose auto follows from it until 'pcmctl down',
-and with --keep on later clusters too.
+of sizes as a picture. What each change cost is remembered by the daemons, whose auto follows from it until
+'pcmctl down', and with --keep on later clusters too.
 
 Example:
   pcmctl bench redistribute --pairs 2:4,4:8 --mib 256 --data rows,constant --out results";

@@ -1,4 +1,5 @@
-//! `checkpoint`: makes a checkpoint of a running job now, in the memory of its nodes, and in files where that is asked for.
+//! `checkpoint`: makes a checkpoint of a running job now, in the memory of its nodes, and in files where that is asked
+//! for.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;

@@ -129,7 +129,8 @@ fn crash_text(clock: &str, reason: &str, verdict: &str) -> String {
 
 fn recovery_text(clock: &str, back: &Recovered) -> String {
     format!(
-        "{clock}  It runs again on {} ranks, {:.1} s after that, from iteration {}; {} iterations are computed twice.\n",
+        "{clock}  It runs again on {} ranks, {:.1} s after that, from iteration {}; {} iterations are computed \
+         twice.\n",
         back.ranks,
         back.total_ms / 1000.0,
         back.from,
@@ -166,7 +167,8 @@ mod tests {
         );
         let chosen = Some("migrate rank 1 from a to b".to_owned());
         let text = decision_text("12:00:00", &Decision { chosen, ..decision });
-        let first = "12:00:00  Policy cost chose to migrate rank 1 from a to b: it was to save 1.0 s of run time and cost 0.50 s.\n";
+        let first = "12:00:00  Policy cost chose to migrate rank 1 from a to b: it was to save 1.0 s of run time and \
+                     cost 0.50 s.\n";
         assert!(text.starts_with(first) && !text.contains("considered"), "{text}");
     }
 

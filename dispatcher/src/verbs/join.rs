@@ -69,7 +69,8 @@ fn spec(args: &Args) -> Result<NodeSpec, String> {
 pub(crate) async fn join(cluster: &ClusterDir, link: &mut Link, mut spec: NodeSpec) -> Result<NodeStatus, Failure> {
     if spec.reach == Reach::Local && !link.is_local() {
         return Err(Failure::usage(format!(
-            "node {} would stand on the machine of the daemon that answers, which is not this one: name its address with --address",
+            "node {} would stand on the machine of the daemon that answers, which is not this one: name its address \
+             with --address",
             spec.name
         )));
     }

@@ -8,9 +8,9 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf, NodeState};
 use pcm_proto::ids::NodeName;
 
 const EXAMPLE: &str = "\
-Levels are off, error, warn, info, debug, trace; for everything, or by part: pcm_daemon, pcm_core, pcm_fabric, ios_agent and
-what is below them. They hold as long as the node's keeper, also for a daemon that is started again; what the agent was told
-holds as long as its daemon. A node begins with PCM_LOG as it was for 'pcmctl up'.
+Levels are off, error, warn, info, debug, trace; for everything, or by part: pcm_daemon, pcm_core, pcm_fabric,
+ios_agent and what is below them. They hold as long as the node's keeper, also for a daemon that is started again; those
+of the agent hold as long as its daemon. A node begins with PCM_LOG as it was for 'pcmctl up'.
 
 Example:
   pcmctl logs n1 --lines 50

@@ -15,8 +15,8 @@ use serde::Serialize;
 use std::time::Duration;
 
 const EXAMPLE: &str = "\
-USE and MPI are milliseconds outside and inside MPI per iteration. 'pcmctl messages' shows what was sent, 'pcmctl top' how
-much a second.
+USE and MPI are milliseconds outside and inside MPI per iteration. 'pcmctl messages' shows what was sent, 'pcmctl top'
+how much a second.
 
 Example:
   pcmctl ps 1

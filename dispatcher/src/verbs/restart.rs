@@ -1,4 +1,5 @@
-//! `restart`: runs the program of a checkpoint again, from there, on any number of ranks and on whatever nodes there are.
+//! `restart`: runs the program of a checkpoint again, from there, on any number of ranks and on whatever nodes there
+//! are.
 
 use super::run::{RESTARTS_DEFAULT, Shown, checkpoint_settings, launch, set};
 use crate::cluster::ClusterDir;
@@ -24,7 +25,12 @@ pub(crate) struct Args {
     /// The checkpoint's directory
     checkpoint: PathBuf,
     /// Ranks to start with [default: as many as made it]
-    #[arg(short = 'n', long = "ranks", value_name = "M", value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+    #[arg(
+        short = 'n',
+        long = "ranks",
+        value_name = "M",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX))
+    )]
     ranks: Option<u32>,
     /// The job's name [default: the program's file name]
     #[arg(long, value_name = "NAME")]
@@ -60,7 +66,8 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let manifest = checkpoint.manifest();
     let (iteration, ranks) = (manifest.iteration, manifest.ranks);
     eprintln!(
-        "pcmctl: {} goes on from iteration {iteration} of {}, made by {ranks} ranks, on {}; what came after it is computed, and printed, again",
+        "pcmctl: {} goes on from iteration {iteration} of {}, made by {ranks} ranks, on {}; what came after it is \
+         computed, and printed, again",
         spec.name,
         directory.display(),
         spec.size
@@ -83,7 +90,8 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
     if application.program.is_empty() {
         let directory = checkpoint.directory().display();
         return Err(Failure::checkpoint(format!(
-            "{directory} does not say which program made it: start that with 'pcmctl run' and PCM_RESTORE={directory} in its environment"
+            "{directory} does not say which program made it: start that with 'pcmctl run' and PCM_RESTORE={directory} \
+             in its environment"
         )));
     }
     let file = program.file_name().map(|file| file.to_string_lossy().into_owned());

@@ -37,7 +37,13 @@ const NAME_DEFAULT: &str = "job";
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     /// Ranks to start with
-    #[arg(short = 'n', long = "ranks", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+    #[arg(
+        short = 'n',
+        long = "ranks",
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX))
+    )]
     ranks: u32,
     /// The job's name [default: the program's file name]
     #[arg(long, value_name = "NAME")]
@@ -51,9 +57,15 @@ pub(crate) struct Args {
     /// Most ranks it may grow to. Without --min and --max only a person changes its number of ranks
     #[arg(long, value_name = "B", default_value_t = RANKS_MAX)]
     max: u32,
-    /// What decides whether ranks move, processes join or leave, in jobs that can be changed; none leaves that to people
-    /// [default: cost]
-    #[arg(long, value_name = "P", env = "PCM_POLICY", hide_env_values = true, value_parser = clap::builder::PossibleValuesParser::new(POLICY_NAMES))]
+    /// What decides whether ranks move, processes join or leave, in jobs that can be changed; none leaves that to
+    /// people [default: cost]
+    #[arg(
+        long,
+        value_name = "P",
+        env = "PCM_POLICY",
+        hide_env_values = true,
+        value_parser = clap::builder::PossibleValuesParser::new(POLICY_NAMES)
+    )]
     policy: Option<String>,
     /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
@@ -73,7 +85,8 @@ pub(crate) struct Args {
     /// Do not preload libpcm: a program that is not linked with it cannot be looked into
     #[arg(long)]
     no_preload: bool,
-    /// Make a checkpoint this often, in the memory of two nodes each: seconds, or auto, which weighs cost against failures
+    /// Make a checkpoint this often, in the memory of two nodes each: seconds, or auto, which weighs cost against
+    /// failures
     #[arg(long, value_name = "S", value_parser = checkpoint_interval)]
     checkpoint_every: Option<String>,
     /// Write them into files there, too; a directory that all nodes share. What the program itself writes goes to
@@ -89,10 +102,17 @@ pub(crate) struct Args {
     /// else merge-p2p-async
     #[arg(long, value_name = "METHOD", value_parser = method::parser(), default_value = "auto")]
     method: MethodWanted,
-    /// Keep K processes, started and initialised, of each program that it spawned lately (MPI_Comm_spawn of one child), so
-    /// that the next spawn of the same with the same arguments takes one of them. They are no ranks and do not
+    /// Keep K processes, started and initialised, of each program that it spawned lately (MPI_Comm_spawn of one child),
+    /// so that the next spawn of the same with the same arguments takes one of them. They are no ranks and do not
     /// compute, but have memory
-    #[arg(long, value_name = "K", env = "PCM_SPARES", hide_env_values = true, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=i64::from(SPARES_MAX)))]
+    #[arg(
+        long,
+        value_name = "K",
+        env = "PCM_SPARES",
+        hide_env_values = true,
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=i64::from(SPARES_MAX))
+    )]
     spares: u32,
     /// Begin each line of output with its rank
     #[arg(long)]

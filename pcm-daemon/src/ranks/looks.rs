@@ -103,7 +103,7 @@ pub(super) fn look(process: ProcessId, node: &NodeName, page: &Page<'_>, now_ns:
 
 /// The rows with the most messages, and how much is not in them.
 fn apart(page: &Page<'_>) -> (Vec<ApartLook>, u64) {
-    let part = &page.head.apart;
+    let part = &page.head.other_communicators;
     let rows = part.seen().into_iter().map(|row| ApartLook {
         communicator: row.communicator,
         peer: row.peer,

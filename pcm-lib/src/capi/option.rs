@@ -15,29 +15,29 @@ use std::ffi::{c_int, c_void};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum pcm_element {
-    /// int8_t.
+    /// Elements are int8_t.
     PCM_INT8 = 1,
-    /// int16_t.
+    /// Elements are int16_t.
     PCM_INT16 = 2,
-    /// int32_t, int.
+    /// Elements are int32_t, or int.
     PCM_INT32 = 3,
-    /// int64_t.
+    /// Elements are int64_t.
     PCM_INT64 = 4,
-    /// uint8_t.
+    /// Elements are uint8_t.
     PCM_UINT8 = 5,
-    /// uint16_t.
+    /// Elements are uint16_t.
     PCM_UINT16 = 6,
-    /// uint32_t.
+    /// Elements are uint32_t.
     PCM_UINT32 = 7,
-    /// uint64_t.
+    /// Elements are uint64_t.
     PCM_UINT64 = 8,
-    /// float.
+    /// Elements are float.
     PCM_FLOAT = 9,
-    /// double.
+    /// Elements are double.
     PCM_DOUBLE = 10,
-    /// float complex.
+    /// Elements are float complex.
     PCM_COMPLEX_FLOAT = 11,
-    /// double complex.
+    /// Elements are double complex.
     PCM_COMPLEX_DOUBLE = 12,
     /// Where the sizes of PCM_BYTES begin.
     PCM_BYTES_BASE = 4096,
@@ -45,27 +45,18 @@ pub enum pcm_element {
 
 pub use pcm_element::*;
 
-/// Kinds of options; the macros PCM_BLOCK and so on make options of them.
+/// Kinds of options, each named like the macro (PCM_BLOCK and so on) that makes an option of it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum pcm_option_kind {
-    /// See PCM_BLOCK.
     PCM_OPTION_BLOCK = 0x70636d01,
-    /// See PCM_CYCLIC.
     PCM_OPTION_CYCLIC = 0x70636d02,
-    /// See PCM_WEIGHTED.
     PCM_OPTION_WEIGHTED = 0x70636d03,
-    /// See PCM_COUNTS.
     PCM_OPTION_COUNTS = 0x70636d04,
-    /// See PCM_HALO.
     PCM_OPTION_HALO = 0x70636d05,
-    /// See PCM_PERIODIC.
     PCM_OPTION_PERIODIC = 0x70636d06,
-    /// See PCM_STALE_HALO.
     PCM_OPTION_STALE_HALO = 0x70636d07,
-    /// See PCM_SCRATCH.
     PCM_OPTION_SCRATCH = 0x70636d08,
-    /// See PCM_CONSTANT.
     PCM_OPTION_CONSTANT = 0x70636d09,
 }
 
@@ -75,9 +66,9 @@ pub use pcm_option_kind::*;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct pcm_option {
-    /// A pcm_option_kind.
+    /// One of pcm_option_kind.
     pub kind: c_int,
-    /// Which axis.
+    /// The axis it is about, from 0.
     pub axis: c_int,
     /// A length, a width, or the length of the list.
     pub number: usize,
@@ -211,7 +202,8 @@ unsafe fn apply(name: &str, form: &mut ArrayForm, option: &pcm_option) -> Result
             () if is(PCM_OPTION_HALO) || is(PCM_OPTION_PERIODIC) => None,
             () => {
                 return Err(Misuse::Argument(format!(
-                    "region \"{name}\": something that is no option stands among the options; give PCM_BLOCK(0) and the like"
+                    "region \"{name}\": something that is no option stands among the options; give PCM_BLOCK(0) and \
+                     the like"
                 )));
             }
         }

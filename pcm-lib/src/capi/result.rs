@@ -54,8 +54,8 @@ pub enum pcm_result {
     PCM_ERROR_HOOK = 40,
     /// The data of this rank is not what it should be after the ranks changed; end the program.
     PCM_ERROR_MOVE = 41,
-    /// From pcm_checkpoint: it was not written, all else is as before. From pcm_start: it was not restored, or a variable
-    /// PCM_CHECKPOINT_* makes no sense; end the program.
+    /// From pcm_checkpoint: it was not written, all else is as before. From pcm_start: it was not restored, or a
+    /// variable PCM_CHECKPOINT_* makes no sense; end the program.
     PCM_ERROR_CHECKPOINT = 42,
 }
 

@@ -48,8 +48,8 @@ thread_local! {
 /// loop. At the first start of a job, and under mpiexec, it returns at once. In a process that joins a running job it
 /// waits for its place: when it returns, MPI_COMM_WORLD is the job's, and the registered data and values are in place.
 ///
-/// Before it, a process that joins sees the rank and size it will have, but has no MPI_COMM_WORLD to communicate on (see
-/// pcm_joining).
+/// Before it, a process that joins sees the rank and size it will have, but has no MPI_COMM_WORLD to communicate on
+/// (see pcm_joining).
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_start() -> pcm_result {
     let outcome = catch_unwind(AssertUnwindSafe(|| present::with(|session| session.begin())));
@@ -65,8 +65,8 @@ pub extern "C" fn pcm_start() -> pcm_result {
 ///
 /// Returns PCM_OK, or PCM_CHANGED when ranks came, went or moved: then ask MPI_Comm_rank and MPI_Comm_size,
 /// pcm_data and pcm_bounds anew, and make communicators anew, before the iteration goes on. A process that joined gets
-/// PCM_CHANGED from its first call. To a rank that is to leave it does not return: its exit hooks run, MPI is finalised,
-/// the process exits with code 0.
+/// PCM_CHANGED from its first call. To a rank that is to leave it does not return: its exit hooks run, MPI is
+/// finalised, the process exits with code 0.
 ///
 /// Any other result is an error: PCM_ERROR_HOOK and PCM_ERROR_MOVE come after a change, all others leave everything as
 /// it was.
@@ -82,15 +82,15 @@ pub extern "C" fn pcm_iterate() -> pcm_result {
 }
 
 /// Makes a checkpoint of all registered data in files. To be called by every rank at the same iteration, right after
-/// pcm_iterate, before the iteration changes data. Returns when the data is copied (and the checkpoint before is on disk);
-/// the files are written while the program goes on, and MPI_Finalize waits for them. They go below the directory that
-/// PCM_CHECKPOINT_DIR names (default: pcm-checkpoints), which all ranks must share, and survive the program: started
-/// again with PCM_RESTORE set to the checkpoint's directory, on any number of ranks, by mpiexec or pcmctl, the program has
-/// the data back when pcm_start returns. PCM_CHECKPOINT_EVERY, a number of seconds or auto, has pcm_iterate make one
-/// that often, without a call of this function.
+/// pcm_iterate, before the iteration changes data. Returns when the data is copied (and the checkpoint before is on
+/// disk); the files are written while the program goes on, and MPI_Finalize waits for them. They go below the directory
+/// that PCM_CHECKPOINT_DIR names (default: pcm-checkpoints), which all ranks must share, and survive the program:
+/// started again with PCM_RESTORE set to the checkpoint's directory, on any number of ranks, by mpiexec or pcmctl, the
+/// program has the data back when pcm_start returns. PCM_CHECKPOINT_EVERY, a number of seconds or auto, has pcm_iterate
+/// make one that often, without a call of this function.
 ///
-/// Returns PCM_OK, or PCM_ERROR_CHECKPOINT: then none was begun, and the program can go on. Whether it got onto the disk
-/// pcm_checkpoint_wait says.
+/// Returns PCM_OK, or PCM_ERROR_CHECKPOINT: then none was begun, and the program can go on. Whether it got onto the
+/// disk pcm_checkpoint_wait says.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_checkpoint() -> pcm_result {
     match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.checkpoint()))) {
@@ -100,8 +100,8 @@ pub extern "C" fn pcm_checkpoint() -> pcm_result {
     }
 }
 
-/// Waits until the checkpoint that was made last is on disk. To be called by every rank. Returns PCM_OK, also where none
-/// was made; or PCM_ERROR_CHECKPOINT on every rank: it came to nothing, and the program can go on.
+/// Waits until the checkpoint that was made last is on disk. To be called by every rank. Returns PCM_OK, also where
+/// none was made; or PCM_ERROR_CHECKPOINT on every rank: it came to nothing, and the program can go on.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_checkpoint_wait() -> pcm_result {
     match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.checkpoint_wait()))) {
@@ -131,10 +131,10 @@ pub extern "C" fn pcm_request(ranks: c_int) -> pcm_result {
     }
 }
 
-/// Declares how many iterations are left, beginning with the next pcm_iterate. To be called after pcm_start, by every rank
-/// (a process that joins included). Whoever changes the ranks goes by it: a change that comes too late, or would not be
-/// worth it any more, is not made. May be declared anew at any time; more iterations than declared are no error. Does
-/// nothing under mpiexec.
+/// Declares how many iterations are left, beginning with the next pcm_iterate. To be called after pcm_start, by every
+/// rank (a process that joins included). Whoever changes the ranks goes by it: a change that comes too late, or would
+/// not be worth it any more, is not made. May be declared anew at any time; more iterations than declared are no error.
+/// Does nothing under mpiexec.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_remaining(iterations: c_longlong) -> pcm_result {
     let Ok(iterations) = u64::try_from(iterations) else {

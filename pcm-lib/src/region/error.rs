@@ -153,7 +153,8 @@ impl fmt::Display for RegionError {
             Self::Memory { name, error } => write!(f, "region \"{name}\": {error}"),
             Self::SwapDiffers { one, other } => write!(
                 f,
-                "regions \"{one}\" and \"{other}\" cannot change places: give both the same type, extents and options (but for scratch)"
+                "regions \"{one}\" and \"{other}\" cannot change places: give both the same type, extents and options \
+                 (but for scratch)"
             ),
         }
     }

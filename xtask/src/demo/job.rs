@@ -1,5 +1,5 @@
-//! The demo's job: heat2d under `pcmctl run`, with its progress line and what happens meanwhile. Ends with whoever waits
-//! for it.
+//! The demo's job: heat2d under `pcmctl run`, with its progress line and what happens meanwhile. Ends with whoever
+//! waits for it.
 
 use super::{
     acts::{Acts, News},

@@ -6,13 +6,13 @@
 use super::{InterCommunicator, MpiError, Request, Waited, error::check, request};
 use std::time::{Duration, Instant};
 
-/// No other message travels between the groups before the greeting is over.
+/// No other message travels between the groups before the first contact is made.
 const TAG: i32 = 0;
 
 impl InterCommunicator {
     /// An empty message to each process of the other side, and one back; the side that `begins` opens the connections.
     /// Collective over both groups, one of which begins; fails when somebody is not heard of within `limit`.
-    pub fn greet(&self, begins: bool, limit: Duration) -> Result<(), MpiError> {
+    pub fn make_first_contact(&self, begins: bool, limit: Duration) -> Result<(), MpiError> {
         let end = Instant::now() + limit;
         let peers = self.remote_size()?;
         for peer in (0..peers).filter(|_| begins) {
@@ -61,7 +61,7 @@ fn finish(mut request: Request, peer: u32, end: Instant) -> Result<(), MpiError>
                 mpi_sys::PMPI_Request_free(&mut request.0);
             }
             Err(MpiError {
-                call: "greeting",
+                call: "first contact",
                 code: mpi_sys::MPI_ERR_OTHER.cast_signed(),
                 text: format!("process {peer} of the other side was connected and is not heard of"),
             })

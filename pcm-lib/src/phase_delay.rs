@@ -1,13 +1,13 @@
-//! Makes one phase of reconfigurations last in this process: `PCM_HOLD=PHASE:MS` in the environment of a job. It is there
-//! for tests that kill something in a phase, which is over in milliseconds otherwise. Must never change anything but the
-//! time: the process does what it would do, later, as on a slow machine.
+//! Makes one phase of reconfigurations last in this process: `PCM_HOLD=PHASE:MS` in the environment of a job. It is
+//! there for tests that kill something in a phase, which is over in milliseconds otherwise. Must never change anything
+//! but the time: the process does what it would do, later, as on a slow machine.
 
 use crate::start::StartError;
 use pcm_proto::{app::environment, reconfiguration::Phase};
 use std::{env, ffi::OsStr, thread, time::Duration};
 
-/// A process that dwells longer than a daemon waits shows nothing new.
-const DWELL_MAX_MS: u64 = 60_000;
+/// A process that is delayed longer than a daemon waits shows nothing new.
+const DELAY_MAX_MS: u64 = 60_000;
 
 const PHASES: [Phase; 7] = [
     Phase::Preparing,
@@ -21,12 +21,12 @@ const PHASES: [Phase; 7] = [
 
 /// The phase that lasts, and how much longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dwell {
+pub(crate) struct PhaseDelay {
     phase: Phase,
     time: Duration,
 }
 
-impl Dwell {
+impl PhaseDelay {
     /// What the environment says.
     pub(crate) fn read() -> Result<Option<Self>, StartError> {
         let Some(value) = env::var_os(environment::HOLD) else {
@@ -46,11 +46,11 @@ impl Dwell {
     }
 }
 
-fn parse(value: &OsStr) -> Option<Dwell> {
+fn parse(value: &OsStr) -> Option<PhaseDelay> {
     let (name, ms) = value.to_str()?.split_once(':')?;
     let phase = PHASES.into_iter().find(|phase| phase.as_str() == name)?;
-    let ms = ms.parse().ok().filter(|ms| *ms <= DWELL_MAX_MS)?;
-    Some(Dwell {
+    let ms = ms.parse().ok().filter(|ms| *ms <= DELAY_MAX_MS)?;
+    Some(PhaseDelay {
         phase,
         time: Duration::from_millis(ms),
     })
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_phase_and_a_time_are_read() {
-        let expected = Dwell {
+        let expected = PhaseDelay {
             phase: Phase::Meeting,
             time: Duration::from_millis(1500),
         };

@@ -9,7 +9,7 @@ use super::{
 
 /// The sides of a move, as one of their processes sees them. Messages go from one side to the other only.
 #[derive(Debug)]
-pub struct Apart {
+pub struct SeparateGroups {
     own: Communicator,
     between: InterCommunicator,
     is_old: bool,
@@ -18,7 +18,7 @@ pub struct Apart {
     size: u32,
 }
 
-impl Apart {
+impl SeparateGroups {
     /// `own` has this side's processes in the order they have in `between`, and no other traffic.
     pub fn new(own: Communicator, between: InterCommunicator, is_old: bool) -> Result<Self, MpiError> {
         let (here, there) = (own.size()?, between.remote_size()?);
@@ -50,7 +50,7 @@ impl Apart {
     }
 }
 
-impl Transport for Apart {
+impl Transport for SeparateGroups {
     fn rank(&self) -> Result<u32, MpiError> {
         let first = if self.is_old { 0 } else { self.old_size };
         self.own.rank().map(|rank| first + rank)

@@ -1,14 +1,32 @@
-//! `cargo xtask lint`: format, clippy and documentation, as continuous integration wants them.
+//! Runs the style test, then format, clippy and documentation, as continuous integration wants them.
 
+use super::style;
 use crate::{
     c_parts, compile,
     environment::{Environment, must},
     failure::Failure,
     repository::Repository,
+    setup,
 };
 
+/// How much is checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The text of the files alone: no compiler, no MPI.
+    Style,
+    All,
+}
+
 /// Stops at the first check that fails.
-pub(crate) fn run(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+pub(crate) fn run(repository: &Repository, extent: Extent) -> Result<(), Failure> {
+    style::check(repository)?;
+    if extent == Extent::All {
+        compiled(repository, &setup::run(repository)?)?;
+    }
+    Ok(())
+}
+
+fn compiled(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
     compile::forget_other_mpi(repository, environment)?;
     let step = |arguments: &[&str], advice: &str| {
         let mut cargo = environment.cargo();
@@ -36,6 +54,6 @@ pub(crate) fn run(repository: &Repository, environment: &Environment) -> Result<
         &["doc", "--quiet", "--workspace", "--no-deps"],
         "mend the documentation named above",
     )?;
-    println!("format, clippy and documentation are clean");
+    println!("style, format, clippy and documentation are clean");
     Ok(())
 }

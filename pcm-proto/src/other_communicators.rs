@@ -1,6 +1,6 @@
 //! The part of a rank's page that counts its messages on communicators other than the job's own: a row for each
-//! communicator and peer. What the job's own communicator carried is the rest of the rows by peer ([`crate::page::Peer`]),
-//! so that messages on it cost nothing more. The layout only; nothing here waits or does I/O.
+//! communicator and peer. What the job's own communicator carried is the rest of the rows by peer
+//! ([`crate::page::Peer`]), so that messages on it cost nothing more. The layout only; nothing here waits or does I/O.
 //!
 //! A hash table. A row is claimed by exchanging `EMPTY` or `VACATED` for `CLAIMED` and shown by storing its
 //! communicator last; two threads that claim rows for the same key both keep theirs, and a reader adds them up. A
@@ -43,7 +43,7 @@ pub struct Row {
 /// See the file head.
 #[derive(Debug, FromBytes, IntoBytes, KnownLayout)]
 #[repr(C, align(64))]
-pub struct Apart {
+pub struct OtherCommunicators {
     claimed: AtomicU64,
     /// Messages and receives that found no row.
     pub left_out: AtomicU64,
@@ -81,7 +81,7 @@ impl Row {
     }
 }
 
-impl Apart {
+impl OtherCommunicators {
     /// For the rank: the row of a peer on a communicator, made if there is none yet.
     pub fn row(&self, communicator: u64, peer: i32) -> Option<&Row> {
         let found = self.places(communicator, peer).find_map(|row| {
@@ -167,8 +167,8 @@ mod tests {
     use super::*;
     use zerocopy::FromZeros;
 
-    fn send(apart: &Apart, communicator: u64, peer: i32, bytes: u64) {
-        if let Some(row) = apart.row(communicator, peer) {
+    fn send(others: &OtherCommunicators, communicator: u64, peer: i32, bytes: u64) {
+        if let Some(row) = others.row(communicator, peer) {
             row.messages_sent.fetch_add(1, Relaxed);
             row.bytes_sent.fetch_add(bytes, Relaxed);
         }
@@ -176,58 +176,62 @@ mod tests {
 
     #[test]
     fn messages_are_counted_by_communicator_and_peer() {
-        let apart = Apart::new_zeroed();
-        assert!(apart.seen().is_empty());
+        let others = OtherCommunicators::new_zeroed();
+        assert!(others.seen().is_empty());
         for (communicator, peer) in [(70, 1), (70, 1), (70, 2), (71, 1)] {
-            send(&apart, communicator, peer, 10);
+            send(&others, communicator, peer, 10);
         }
-        let mut seen = apart.seen();
+        let mut seen = others.seen();
         seen.sort_by_key(|row| (row.communicator, row.peer));
         let sums: Vec<_> = seen
             .iter()
             .map(|row| (row.communicator, row.peer, row.bytes_sent))
             .collect();
         assert_eq!(sums, [(70, 1, 20), (70, 2, 10), (71, 1, 10)]);
-        apart.clear();
-        assert!(apart.seen().is_empty());
+        others.clear();
+        assert!(others.seen().is_empty());
     }
 
     #[test]
     fn a_program_that_makes_and_frees_communicators_for_ever_needs_no_more_rows() {
-        let apart = Apart::new_zeroed();
+        let others = OtherCommunicators::new_zeroed();
         for communicator in 1_000..100_000 {
-            send(&apart, communicator, 3, 1);
-            apart.ended(communicator);
+            send(&others, communicator, 3, 1);
+            others.ended(communicator);
         }
-        let seen = apart.seen();
+        let seen = others.seen();
         assert_eq!(
             (seen.len(), seen[0].communicator, seen[0].messages_sent),
             (1, ENDED, 99_000)
         );
-        assert_eq!(apart.left_out.load(Relaxed), 0);
+        assert_eq!(others.left_out.load(Relaxed), 0);
     }
 
     #[test]
     fn what_finds_no_row_is_said() {
-        let apart = Apart::new_zeroed();
+        let others = OtherCommunicators::new_zeroed();
         for peer in 0..5_000 {
-            send(&apart, 70, peer, 1);
+            send(&others, 70, peer, 1);
         }
-        let left_out = apart.left_out.load(Relaxed);
+        let left_out = others.left_out.load(Relaxed);
         assert!(left_out > 0);
-        let counted: u64 = apart.seen().iter().map(|row| row.messages_sent).sum();
+        let counted: u64 = others.seen().iter().map(|row| row.messages_sent).sum();
         assert_eq!(counted + left_out, 5_000);
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the readers and writers of shared memory are threads here"
+    )]
     fn threads_that_send_at_once_lose_no_message() {
-        let apart = Apart::new_zeroed();
+        let others = OtherCommunicators::new_zeroed();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..10_000).for_each(|number| send(&apart, 70 + number % 7, (number % 5) as i32, 1)));
+                scope.spawn(|| (0..10_000).for_each(|number| send(&others, 70 + number % 7, (number % 5) as i32, 1)));
             }
         });
-        let counted: u64 = apart.seen().iter().map(|row| row.messages_sent).sum();
+        let counted: u64 = others.seen().iter().map(|row| row.messages_sent).sum();
         assert_eq!(counted, 40_000);
     }
 }

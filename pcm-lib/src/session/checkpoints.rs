@@ -1,6 +1,6 @@
 //! The session's checkpoints: restored from files at the start, made when due or asked for: in memory where a daemon
-//! keeps them, in files where that is wanted or there is no daemon. The program is held for a copy of its data; files are
-//! written behind its back. Never fails the program because a checkpoint that was due could not be made.
+//! keeps them, in files where that is wanted or there is no daemon. The program is held for a copy of its data; files
+//! are written behind its back. Never fails the program because a checkpoint that was due could not be made.
 
 use crate::{
     file_checkpoint::{
@@ -28,7 +28,7 @@ use std::{
 
 /// See the file head.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct Checkpoints {
     settings: Settings,
     pub(super) looks: Looks,
     /// Where a daemon keeps checkpoints, in memory.
@@ -49,7 +49,7 @@ struct Memory {
     told: Option<CheckpointId>,
 }
 
-impl Files {
+impl Checkpoints {
     /// Restores what the environment names, if this process begins a job. Returns the iteration that begins.
     pub(super) fn begin(
         registry: &mut Registry,
@@ -70,7 +70,7 @@ impl Files {
             buffers: Buffers::default(),
             told: None,
         });
-        let mut files = Self {
+        let mut checkpoints = Self {
             looks: Looks::new(&settings, iteration, started.is_some()),
             settings,
             memory,
@@ -78,8 +78,8 @@ impl Files {
             ended: Ok(()),
             failure: None,
         };
-        files.prepare(registry);
-        Ok((files, iteration))
+        checkpoints.prepare(registry);
+        Ok((checkpoints, iteration))
     }
 
     /// The ranks have changed, and their data with them.
@@ -322,8 +322,8 @@ impl Memory {
         (CheckpointId(begun), begun.saturating_sub(1))
     }
 
-    /// Copies what is registered and tells the daemon. What one rank cannot keep, the daemon gives up for all. Returns how long
-    /// the program was held for it.
+    /// Copies what is registered and tells the daemon. What one rank cannot keep, the daemon gives up for all. Returns
+    /// how long the program was held for it.
     fn keep(
         &mut self,
         in_memory: Result<Begun, String>,

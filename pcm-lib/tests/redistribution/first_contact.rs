@@ -1,4 +1,4 @@
-//! Two groups that have just met greet each other before anything collective.
+//! Two groups that have just met make first contact before anything collective.
 #![allow(unsafe_code, reason = "messages whose memory outlives them")]
 
 use super::launch::under_mpi;
@@ -50,19 +50,19 @@ fn waited(mut request: Request) -> u64 {
 }
 
 #[test]
-fn two_groups_that_have_greeted_merge() {
-    under_mpi("greeting::two_groups_that_have_greeted_merge", 5, || {
+fn two_groups_merge_after_first_contact() {
+    under_mpi("first_contact::two_groups_merge_after_first_contact", 5, || {
         let (rank, between) = between();
-        between.greet(rank < SECOND, LIMIT).unwrap();
+        between.make_first_contact(rank < SECOND, LIMIT).unwrap();
         let all = between.merge(rank >= SECOND).unwrap();
         assert_eq!((all.rank().unwrap(), all.size().unwrap()), (rank, 5));
     });
 }
 
 #[test]
-fn a_process_that_does_not_greet_is_named_when_the_limit_has_passed() {
+fn a_process_that_makes_no_contact_is_named_when_the_limit_has_passed() {
     under_mpi(
-        "greeting::a_process_that_does_not_greet_is_named_when_the_limit_has_passed",
+        "first_contact::a_process_that_makes_no_contact_is_named_when_the_limit_has_passed",
         4,
         || {
             let limit = Duration::from_millis(300);
@@ -70,11 +70,11 @@ fn a_process_that_does_not_greet_is_named_when_the_limit_has_passed() {
             let begun = Instant::now();
             // The last one of the accepting side stays silent.
             if rank < SECOND {
-                let error = between.greet(true, limit).unwrap_err().to_string();
+                let error = between.make_first_contact(true, limit).unwrap_err().to_string();
                 assert!(error.contains("process 1 of the other side"), "{error}");
                 assert!(begun.elapsed() >= limit);
             } else if rank == SECOND {
-                between.greet(false, limit).unwrap();
+                between.make_first_contact(false, limit).unwrap();
             }
         },
     );
