@@ -2,13 +2,16 @@
 
 use super::cell::{Cell, Metric};
 use super::plan::{Data, name};
-use std::fmt::Write as _;
+use pcm_view::svg::Svg;
 
-const FIELD_WIDTH: usize = 210;
-const FIELD_HEIGHT: usize = 58;
-const LEFT: usize = 90;
-const HEAD: usize = 56;
-const GAP: usize = 24;
+const FIELD_WIDTH: f64 = 210.0;
+const FIELD_HEIGHT: f64 = 58.0;
+const LEFT: f64 = 90.0;
+const HEAD: f64 = 56.0;
+const GAP: f64 = 24.0;
+
+/// Words that are not the figure itself.
+const SOFT: &str = "fill=\"#555\"";
 
 /// Blue for merge, green and orange for the baselines; darker for collective.
 fn color(method: &str) -> &'static str {
@@ -31,73 +34,82 @@ pub(super) fn draw(cells: &[Cell], metric: Metric) -> String {
             kinds.push(cell.data);
         }
     }
-    let mut drawing = String::new();
-    let (mut width, mut top) = (LEFT + FIELD_WIDTH, GAP);
-    for kind in kinds {
-        let of_kind: Vec<&Cell> = cells.iter().filter(|cell| cell.data == kind).collect();
-        let (right, bottom) = panel(&mut drawing, &of_kind, kind, metric, top);
-        width = width.max(right);
-        top = bottom + GAP;
+    let panels = kinds.into_iter().map(|kind| Panel::of(cells, kind));
+    let panels: Vec<Panel<'_>> = panels.collect();
+    let width = panels.iter().map(Panel::width).fold(LEFT + FIELD_WIDTH, f64::max);
+    let height: f64 = panels.iter().map(|panel| panel.height() + GAP).sum();
+    let mut svg = Svg::file(width + GAP, GAP + height + GAP);
+    let mut top = GAP;
+    for panel in &panels {
+        panel.draw(&mut svg, metric, top);
+        top += panel.height() + GAP;
     }
-    let (width, height) = (width + GAP, top + GAP);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
-         font-size=\"12\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n{drawing}</svg>\n"
-    )
+    svg.finish() + "\n"
 }
 
-/// Draws one kind of data below `top`; where its right and lower ends are.
-fn panel(drawing: &mut String, cells: &[&Cell], kind: Data, metric: Metric, top: usize) -> (usize, usize) {
-    let sizes = |of: fn(&Cell) -> u32| {
-        let mut sizes: Vec<u32> = cells.iter().map(|cell| of(cell)).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
-    };
-    let (before, after) = (sizes(|cell| cell.from), sizes(|cell| cell.to));
-    let mut text = |x: usize, y: usize, style: &str, words: &str| {
-        let _ = writeln!(drawing, "<text x=\"{x}\" y=\"{y}\" {style}>{words}</text>");
-    };
-    let title = format!("{kind}: least {}", metric.name());
-    text(LEFT, top + 14, "font-weight=\"bold\" font-size=\"14\"", &title);
-    for (column, size) in before.iter().enumerate() {
-        let x = LEFT + column * FIELD_WIDTH + 6;
-        text(x, top + HEAD - 10, "fill=\"#555\"", &format!("from {size} ranks"));
-    }
-    for (row, size) in after.iter().enumerate() {
-        let y = top + HEAD + row * FIELD_HEIGHT + 30;
-        text(8, y, "fill=\"#555\"", &format!("to {size} ranks"));
-    }
-    for cell in cells {
-        let place = |sizes: &[u32], size| sizes.iter().position(|other| *other == size).unwrap_or(0);
-        let x = LEFT + place(&before, cell.from) * FIELD_WIDTH;
-        let y = top + HEAD + place(&after, cell.to) * FIELD_HEIGHT;
-        field(drawing, cell, metric, (x, y));
-    }
-    (
-        LEFT + before.len() * FIELD_WIDTH,
-        top + HEAD + after.len() * FIELD_HEIGHT,
-    )
+/// The cells of one kind of data.
+struct Panel<'a> {
+    kind: Data,
+    cells: Vec<&'a Cell>,
+    before: Vec<u32>,
+    after: Vec<u32>,
 }
 
-fn field(drawing: &mut String, cell: &Cell, metric: Metric, (x, y): (usize, usize)) {
+impl<'a> Panel<'a> {
+    fn of(cells: &'a [Cell], kind: Data) -> Self {
+        let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.data == kind).collect();
+        let sizes = |of: fn(&Cell) -> u32| {
+            let mut sizes: Vec<u32> = cells.iter().map(|cell| of(cell)).collect();
+            sizes.sort_unstable();
+            sizes.dedup();
+            sizes
+        };
+        let (before, after) = (sizes(|cell| cell.from), sizes(|cell| cell.to));
+        Self {
+            kind,
+            cells,
+            before,
+            after,
+        }
+    }
+
+    fn width(&self) -> f64 {
+        LEFT + self.before.len() as f64 * FIELD_WIDTH
+    }
+
+    fn height(&self) -> f64 {
+        HEAD + self.after.len() as f64 * FIELD_HEIGHT
+    }
+
+    fn draw(&self, svg: &mut Svg, metric: Metric, top: f64) {
+        let title = format!("{}: least {}", self.kind, metric.name());
+        svg.text("font-weight=\"bold\" font-size=\"14\"", (LEFT, top + 14.0), &title);
+        let column = |nth: usize| LEFT + nth as f64 * FIELD_WIDTH;
+        let row = |nth: usize| top + HEAD + nth as f64 * FIELD_HEIGHT;
+        for (nth, size) in self.before.iter().enumerate() {
+            let place = (column(nth) + 6.0, top + HEAD - 10.0);
+            svg.text(SOFT, place, &format!("from {size} ranks"));
+        }
+        for (nth, size) in self.after.iter().enumerate() {
+            svg.text(SOFT, (8.0, row(nth) + 30.0), &format!("to {size} ranks"));
+        }
+        for cell in &self.cells {
+            let place = |sizes: &[u32], size| sizes.iter().position(|other| *other == size).unwrap_or(0);
+            let corner = (column(place(&self.before, cell.from)), row(place(&self.after, cell.to)));
+            field(svg, cell, metric, corner);
+        }
+    }
+}
+
+fn field(svg: &mut Svg, cell: &Cell, metric: Metric, (x, y): (f64, f64)) {
     let best = cell.best(metric);
     let alike = cell.as_good_as_best(metric).len() - 1;
-    let _ = writeln!(
-        drawing,
-        "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\
-         <text x=\"{}\" y=\"{}\" fill=\"#555\">{:.1} ms, {alike} as good; auto {:.2} x</text>",
-        FIELD_WIDTH - 4,
-        FIELD_HEIGHT - 4,
-        color(name(best)),
-        x + 8,
-        y + 22,
-        name(best),
-        x + 8,
-        y + 42,
-        cell.median(best, metric),
-        cell.auto_against_best(metric),
-    );
+    let look = format!("fill=\"{}\"", color(name(best)));
+    svg.rect(&look, (x, y), (FIELD_WIDTH - 4.0, FIELD_HEIGHT - 4.0), None);
+    svg.text("", (x + 8.0, y + 22.0), name(best));
+    let auto = cell.auto_against_best(metric);
+    let words = format!("{:.1} ms, {alike} as good; auto {auto:.2} x", cell.median(best, metric));
+    svg.text(SOFT, (x + 8.0, y + 42.0), &words);
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 
 use super::plan::{Data, Pair};
 use crate::cluster::ClusterDir;
+use crate::commands::DONE_WITHIN;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
 use crate::lookup;
-use crate::steer::DONE_WITHIN;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::ids::JobId;

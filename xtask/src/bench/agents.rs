@@ -2,12 +2,12 @@
 //! good the places are that they find.
 
 use super::{
-    plot::Plot,
     registry::{Bench, Context, Report},
     samples::{Ratio, Samples},
     trial,
 };
 use crate::failure::Failure;
+use pcm_view::lines::Plot;
 use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {

@@ -2,11 +2,11 @@
 //! measured; must never measure by itself.
 
 use super::{
-    plot::Plot,
     registry::{Bench, Context, Report},
     samples::{Ratio, Samples},
 };
 use crate::failure::Failure;
+use pcm_view::lines::Plot;
 use serde_json::Value;
 use std::{
     net::TcpListener,

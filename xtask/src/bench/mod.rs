@@ -17,7 +17,6 @@ mod iteration;
 mod launch;
 mod overhead;
 mod plain_exchange;
-mod plot;
 mod reconfigure;
 mod record;
 mod recovery;

@@ -1,6 +1,6 @@
 //! Raw samples and what is computed from them. Pure: must never measure or print.
 
-use super::plot::Plot;
+use pcm_view::lines::Plot;
 
 /// Everything one variant measured, in the order it was measured.
 #[derive(Debug, Clone)]

@@ -3,7 +3,6 @@
 use super::{
     super::{
         events,
-        plot::Plot,
         registry::{Bench, Context, Report},
         samples::{Ratio, Samples},
     },
@@ -11,6 +10,7 @@ use super::{
     race::{Act, Race, Runner, Script},
 };
 use crate::failure::Failure;
+use pcm_view::lines::Plot;
 use std::time::Duration;
 
 pub(super) const QUIET: Bench = Bench {

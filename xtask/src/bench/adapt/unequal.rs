@@ -4,7 +4,6 @@
 use super::{
     super::{
         events,
-        plot::Plot,
         registry::{Bench, Context, Report},
         samples::{Ratio, Samples},
     },
@@ -12,6 +11,7 @@ use super::{
     race::{Act, Race, Runner, Script, Shares},
 };
 use crate::failure::Failure;
+use pcm_view::lines::Plot;
 use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {

@@ -9,74 +9,74 @@ use std::collections::BTreeMap;
 
 /// A rank's stay on a node, in seconds since the job was accepted.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Stay {
-    pub(crate) rank: u32,
-    pub(crate) node: NodeName,
-    pub(crate) from: f64,
-    pub(crate) to: f64,
+pub(super) struct Stay {
+    pub(super) rank: u32,
+    pub(super) node: NodeName,
+    pub(super) from: f64,
+    pub(super) to: f64,
 }
 
 /// A reconfiguration that was committed.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
-    pub(crate) at: f64,
-    pub(crate) done: Reconfigured,
+pub(super) struct Change {
+    pub(super) at: f64,
+    pub(super) done: Reconfigured,
 }
 
 /// A change that an agent chose, and what came of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Choice {
-    pub(crate) at: f64,
-    pub(crate) policy: String,
-    pub(crate) chosen: String,
+pub(super) struct Choice {
+    pub(super) at: f64,
+    pub(super) policy: String,
+    pub(super) chosen: String,
     /// Seconds it was to gain, its cost not taken off.
-    pub(crate) predicted_s: f64,
-    pub(crate) cost_s: f64,
+    pub(super) predicted_s: f64,
+    pub(super) cost_s: f64,
     /// Seconds it has gained by the last time anybody looked, before the next change; nothing while nobody has.
-    pub(crate) achieved_s: Option<f64>,
+    pub(super) achieved_s: Option<f64>,
 }
 
 /// A checkpoint that is complete.
 #[derive(Clone, Debug)]
-pub(crate) struct Checkpoint {
-    pub(crate) at: f64,
-    pub(crate) iteration: u64,
-    pub(crate) ranks: u32,
-    pub(crate) bytes: u64,
-    pub(crate) held_ms: f64,
+pub(super) struct Checkpoint {
+    pub(super) at: f64,
+    pub(super) iteration: u64,
+    pub(super) ranks: u32,
+    pub(super) bytes: u64,
+    pub(super) held_ms: f64,
 }
 
 /// A crash, and how the job came back, where it did.
 #[derive(Clone, Debug)]
-pub(crate) struct Crash {
-    pub(crate) at: f64,
-    pub(crate) reason: String,
-    pub(crate) back: Option<Recovered>,
+pub(super) struct Crash {
+    pub(super) at: f64,
+    pub(super) reason: String,
+    pub(super) back: Option<Recovered>,
 }
 
 /// See the file head.
 #[derive(Clone, Debug)]
-pub(crate) struct Story {
-    pub(crate) status: JobStatus,
+pub(super) struct Story {
+    pub(super) status: JobStatus,
     /// Length in seconds; more than 0.
-    pub(crate) seconds: f64,
-    pub(crate) stays: Vec<Stay>,
-    pub(crate) changes: Vec<Change>,
-    pub(crate) choices: Vec<Choice>,
-    pub(crate) checkpoints: Vec<Checkpoint>,
-    pub(crate) crashes: Vec<Crash>,
+    pub(super) seconds: f64,
+    pub(super) stays: Vec<Stay>,
+    pub(super) changes: Vec<Change>,
+    pub(super) choices: Vec<Choice>,
+    pub(super) checkpoints: Vec<Checkpoint>,
+    pub(super) crashes: Vec<Crash>,
     /// Second and iterations per second up to it.
-    pub(crate) rates: Vec<(f64, f64)>,
+    pub(super) rates: Vec<(f64, f64)>,
     /// By node: second and CPUs taken by others.
-    pub(crate) loads: BTreeMap<NodeName, Vec<(f64, f64)>>,
-    pub(crate) traffic: Vec<Traffic>,
+    pub(super) loads: BTreeMap<NodeName, Vec<(f64, f64)>>,
+    pub(super) traffic: Vec<Traffic>,
     /// Microseconds since 1970 of second 0.
-    pub(crate) begin_us: u64,
+    pub(super) begin_us: u64,
 }
 
 impl Story {
     /// Puts it together; `now_us` is the end of a job that still runs.
-    pub(crate) fn new(status: JobStatus, events: &[Event], series: &Series, now_us: u64) -> Self {
+    pub(super) fn new(status: JobStatus, events: &[Event], series: &Series, now_us: u64) -> Self {
         let begin_us = status.started_us;
         let second = |time_us: u64| time_us.saturating_sub(begin_us) as f64 / 1e6;
         let ended = events
@@ -125,7 +125,7 @@ impl Story {
     }
 
     /// Nodes in order of their first appearance in the name's order, for colours.
-    pub(crate) fn nodes(&self) -> Vec<&NodeName> {
+    pub(super) fn nodes(&self) -> Vec<&NodeName> {
         let mut nodes: Vec<&NodeName> = self
             .stays
             .iter()

@@ -1,18 +1,19 @@
 //! What a person may order about a running job or a node, from whatever surface: as a question, as a request to a daemon,
 //! and what came of it in words.
 
-use crate::output::bytes;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
-use pcm_proto::event::Reconfigured;
-use pcm_proto::ids::{Bytes, Iteration, JobId, NodeName, Rank};
-use pcm_proto::layout::{Mode, ModeWanted};
-use pcm_proto::method::Method;
+use pcm_proto::ids::{JobId, NodeName, Rank};
+use pcm_proto::layout::ModeWanted;
+use pcm_view::sentences::{change_words, checkpoint_words};
+use serde::Deserialize;
 use std::time::Duration;
 
 /// All deadlines of an order together; its daemon gives up before.
 pub(crate) const DONE_WITHIN: Duration = Duration::from_secs(420);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// As JSON it is what a button of the dashboard sends.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "act", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Order {
     Migrate { job: JobId, rank: Rank, to: NodeName },
     Expand { job: JobId, to: u32 },
@@ -78,36 +79,10 @@ pub(crate) fn outcome_words(answer: &DaemonToControl) -> String {
     }
 }
 
-/// What a checkpoint is and cost, in one line.
-pub(crate) fn checkpoint_words(iteration: Iteration, ranks: u32, size: Bytes, held_ms: f64) -> String {
-    format!(
-        "checkpoint at iteration {iteration}, {ranks} ranks, {}, the program was held {held_ms:.1} ms",
-        bytes(size.0)
-    )
-}
-
-/// What a change of layout did and cost, in one line.
-pub(crate) fn change_words(done: &Reconfigured) -> String {
-    let how = match (done.mode, done.method) {
-        (Mode::Relaunch, _) => " by relaunch".to_owned(),
-        (Mode::Live, Some(method)) if method != Method::default() => format!(" by {method}"),
-        (Mode::Live, _) => String::new(),
-    };
-    format!(
-        "{}{how}: {} to {} ranks, {} moved, {} of data, pause {:.1} ms, {:.1} ms in all",
-        done.plan,
-        done.ranks_before,
-        done.ranks_after,
-        done.moved.len(),
-        bytes(done.bytes_moved.0),
-        done.pause_ms,
-        done.total_ms
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcm_proto::ids::{Bytes, Iteration};
 
     #[test]
     fn every_order_becomes_its_request_and_names_what_it_is_about() {
@@ -133,6 +108,26 @@ mod tests {
         assert_eq!(checkpoint, ControlToDaemon::Checkpoint { job, into: None });
         let drain = Order::Drain { node }.request("top");
         assert!(matches!(drain, ControlToDaemon::Drain { deadline_ms: None, .. }));
+    }
+
+    #[test]
+    fn every_button_of_the_dashboard_becomes_its_order() {
+        let order = |text: &str| serde_json::from_str::<Order>(text);
+        let (job, node) = (JobId(3), |name: &str| NodeName::new(name).unwrap());
+        let (rank, to) = (Rank(1), node("n2"));
+        let migrate = order(r#"{"act":"migrate","job":3,"rank":1,"to":"n2"}"#);
+        assert_eq!(migrate.unwrap(), Order::Migrate { job, rank, to });
+        let expand = order(r#"{"act":"expand","job":3,"to":5}"#);
+        assert_eq!(expand.unwrap(), Order::Expand { job, to: 5 });
+        let shrink = order(r#"{"act":"shrink","job":3,"to":2}"#);
+        assert_eq!(shrink.unwrap(), Order::Shrink { job, to: 2 });
+        let drain = order(r#"{"act":"drain","node":"n1"}"#);
+        assert_eq!(drain.unwrap(), Order::Drain { node: node("n1") });
+        let checkpoint = order(r#"{"act":"checkpoint","job":3}"#);
+        assert_eq!(checkpoint.unwrap(), Order::Checkpoint { job });
+        assert!(order(r#"{"act":"kill","job":3}"#).is_err());
+        assert!(order(r#"{"act":"drain","node":"../n1"}"#).is_err());
+        assert!(order(r#"{"act":"checkpoint","job":3,"into":"/x"}"#).is_err());
     }
 
     #[test]

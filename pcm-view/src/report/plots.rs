@@ -1,8 +1,8 @@
 //! The plots of a job's story.
 
 use super::story::{Change, Choice, Story};
-use super::svg::{Chart, number};
-use crate::output::bytes;
+use crate::chart::{Chart, number};
+use crate::table::bytes;
 use pcm_proto::ids::NodeName;
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
 //! Axes: a frame, round numbers along it with a unit, and the place of a value. Text is large enough for a narrow
 //! screen, on which the whole drawing is made smaller.
 
-use super::page::escape;
+use crate::svg::Svg;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Size of a drawing in its own units.
-pub(super) const WIDTH: f64 = 480.0;
+const WIDTH: f64 = 480.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 10.0;
 const TOP: f64 = 8.0;
@@ -16,8 +16,8 @@ const BOTTOM: f64 = 40.0;
 const TICKS: f64 = 5.0;
 
 /// A plot under way.
-pub(super) struct Chart {
-    text: String,
+pub struct Chart {
+    svg: Svg,
     height: f64,
     x_max: f64,
     y_max: f64,
@@ -27,7 +27,7 @@ pub(super) struct Chart {
 
 impl Chart {
     /// Empty axes from 0 to these ends, with what they count and in which unit. `y_ticks` gives names instead of numbers.
-    pub(super) fn new(
+    pub fn new(
         description: &str,
         height: f64,
         (x_label, x_max): (&str, f64),
@@ -38,7 +38,9 @@ impl Chart {
         for tick in ticks(chart.x_max) {
             let x = chart.x(tick);
             let (top, bottom) = (TOP, height - BOTTOM);
-            _ = write!(chart.text, "<path class=\"grid\" d=\"M{x:.1} {top}V{bottom:.1}\"/>");
+            chart
+                .svg
+                .path("class=\"grid\"", &format!("M{x:.1} {top}V{bottom:.1}"), None);
             chart.x_tick(x, &number(tick));
         }
         match y_names {
@@ -54,7 +56,7 @@ impl Chart {
     }
 
     /// Empty axes of as many columns as rows, with the same names.
-    pub(super) fn square(
+    pub fn square(
         description: &str,
         height: f64,
         (x_label, y_label): (&str, &str),
@@ -73,12 +75,8 @@ impl Chart {
     }
 
     fn begin(description: &str, height: f64, x_max: f64, y_max: f64) -> Self {
-        let text = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
-            escape(description)
-        );
         Self {
-            text,
+            svg: Svg::inline(WIDTH, height, description),
             height,
             x_max: x_max.max(f64::MIN_POSITIVE),
             y_max: y_max.max(f64::MIN_POSITIVE),
@@ -87,19 +85,12 @@ impl Chart {
     }
 
     fn labels(&mut self, x_label: &str, y_label: &str) {
-        let height = self.height;
-        _ = write!(
-            self.text,
-            "<path class=\"axis\" d=\"M{LEFT} {TOP}V{0:.1}H{1:.1}\"/><text x=\"{2:.1}\" y=\"{3:.1}\" text-anchor=\"middle\">{4}</text>\
-             <text transform=\"translate(12 {5:.1}) rotate(-90)\" text-anchor=\"middle\">{6}</text>",
-            height - BOTTOM,
-            WIDTH - RIGHT,
-            (LEFT + WIDTH - RIGHT) / 2.0,
-            height - 6.0,
-            escape(x_label),
-            (TOP + height - BOTTOM) / 2.0,
-            escape(y_label),
-        );
+        let (foot, end) = (self.height - BOTTOM, WIDTH - RIGHT);
+        let frame = format!("M{LEFT} {TOP}V{foot:.1}H{end:.1}");
+        self.svg.path("class=\"axis\"", &frame, None);
+        let below = ((LEFT + end) / 2.0, self.height - 6.0);
+        self.svg.text("text-anchor=\"middle\"", below, x_label);
+        self.svg.text_upwards((12.0, (TOP + foot) / 2.0), y_label);
     }
 
     fn y_names(&mut self, names: &[String]) {
@@ -110,92 +101,66 @@ impl Chart {
     }
 
     fn x_tick(&mut self, x: f64, name: &str) {
-        let y = self.height - BOTTOM + 15.0;
-        _ = write!(
-            self.text,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>",
-            escape(name)
-        );
+        let place = (x, self.height - BOTTOM + 15.0);
+        self.svg.text("text-anchor=\"middle\"", place, name);
     }
 
     fn y_tick(&mut self, y: f64, name: &str) {
-        _ = write!(
-            self.text,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            LEFT - 5.0,
-            y + 4.0,
-            escape(name)
-        );
+        self.svg.text("text-anchor=\"end\"", (LEFT - 5.0, y + 4.0), name);
     }
 
     /// Place of a value along the axis to the right.
-    pub(super) fn x(&self, value: f64) -> f64 {
+    pub fn x(&self, value: f64) -> f64 {
         LEFT + (value / self.x_max).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
     }
 
     /// Place of a value along the axis upwards.
-    pub(super) fn y(&self, value: f64) -> f64 {
+    pub fn y(&self, value: f64) -> f64 {
         let span = self.height - TOP - BOTTOM;
         TOP + span - (value / self.y_max).clamp(0.0, 1.0) * span
     }
 
     /// Upper end and height of row `row` of `rows` rows.
-    pub(super) fn row(&self, row: usize, rows: usize) -> (f64, f64) {
+    pub fn row(&self, row: usize, rows: usize) -> (f64, f64) {
         let height = (self.height - TOP - BOTTOM) / rows.max(1) as f64;
         (TOP + row as f64 * height, height)
     }
 
     /// A line through points.
-    pub(super) fn line(&mut self, points: &[(f64, f64)]) {
+    pub fn line(&mut self, points: &[(f64, f64)]) {
         let mut path = String::new();
         for (place, (x, y)) in points.iter().enumerate() {
             let command = if place == 0 { 'M' } else { 'L' };
             _ = write!(path, "{command}{:.1} {:.1}", self.x(*x), self.y(*y));
         }
-        _ = write!(self.text, "<path class=\"line\" d=\"{path}\"/>");
+        self.svg.path("class=\"line\"", &path, None);
     }
 
     /// A vertical mark with words that a pointer or a screen reader finds.
-    pub(super) fn mark(&mut self, at: f64, words: &str) {
-        self.upright("mark", at, words);
+    pub fn mark(&mut self, at: f64, words: &str) {
+        self.upright("class=\"mark\"", at, words);
     }
 
-    fn upright(&mut self, class: &str, at: f64, words: &str) {
+    fn upright(&mut self, look: &str, at: f64, words: &str) {
         self.boxes_out();
-        let x = self.x(at);
-        _ = write!(
-            self.text,
-            "<path class=\"{class}\" d=\"M{x:.1} {TOP}V{:.1}\"><title>{}</title></path>",
-            self.height - BOTTOM,
-            escape(words)
-        );
+        let way = format!("M{:.1} {TOP}V{:.1}", self.x(at), self.height - BOTTOM);
+        self.svg.path(look, &way, Some(words));
     }
 
     /// As [`Chart::mark`], of something that went wrong.
-    pub(super) fn crash(&mut self, at: f64, words: &str) {
-        self.upright("crash", at, words);
+    pub fn crash(&mut self, at: f64, words: &str) {
+        self.upright("class=\"crash\"", at, words);
     }
 
     /// A filled box in drawing units, with words.
-    pub(super) fn cell(
-        &mut self,
-        class: &str,
-        style: &str,
-        (x, y): (f64, f64),
-        (width, height): (f64, f64),
-        words: &str,
-    ) {
-        _ = write!(
-            self.text,
-            "<rect class=\"{class}\" {style} x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>",
-            width.max(0.5),
-            height.max(0.5),
-            escape(words)
-        );
+    pub fn cell(&mut self, class: &str, style: &str, place: (f64, f64), (width, height): (f64, f64), words: &str) {
+        let look = format!("class=\"{class}\" {style}");
+        self.svg
+            .rect(&look, place, (width.max(0.5), height.max(0.5)), Some(words));
     }
 
     /// As [`Chart::cell`], one of too many to have words.
-    pub(super) fn plain_cell(&mut self, class: &str, style: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    pub fn plain_cell(&mut self, class: &str, style: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
         let look = format!("class=\"{class}\" {style}");
         let path = self.boxes.entry(look).or_default();
         let (width, height) = (width.max(0.5), height.max(0.3));
@@ -204,24 +169,19 @@ impl Chart {
 
     fn boxes_out(&mut self) {
         for (look, path) in std::mem::take(&mut self.boxes) {
-            _ = write!(self.text, "<path {look} d=\"{path}\"/>");
+            self.svg.path(&look, &path, None);
         }
     }
 
     /// Words inside the drawing.
-    pub(super) fn words(&mut self, (x, y): (f64, f64), words: &str) {
-        _ = write!(
-            self.text,
-            "<text class=\"inside\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
-            escape(words)
-        );
+    pub fn words(&mut self, place: (f64, f64), words: &str) {
+        self.svg.text("class=\"inside\"", place, words);
     }
 
     /// The finished drawing.
-    pub(super) fn finish(mut self) -> String {
+    pub fn finish(mut self) -> String {
         self.boxes_out();
-        self.text += "</svg>";
-        self.text
+        self.svg.finish()
     }
 }
 
@@ -245,7 +205,7 @@ fn ticks(max: f64) -> Vec<f64> {
 }
 
 /// A number along an axis, short.
-pub(super) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let (value, unit) = match value.abs() {
         size if size >= 1e9 => (value / 1e9, "G"),
         size if size >= 1e6 => (value / 1e6, "M"),

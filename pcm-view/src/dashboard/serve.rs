@@ -1,14 +1,14 @@
 //! The listener: on loopback only, few connections, each request read with limits and a deadline.
 
-use super::act;
 use super::http::{self, HEAD_BYTES_MAX, Refused, Request, Wanted};
-use super::teller::{self, Source};
-use crate::courtesy;
-use crate::failure::Failure;
-use crate::view::document;
-use std::io;
+use super::source::Source;
+use super::teller;
+use crate::report::document;
+use serde::Serialize;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,6 +24,8 @@ const WRITE_WITHIN: Duration = Duration::from_secs(10);
 /// A stream says at least so often that it lives.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
+const RANDOMNESS: &str = "/dev/urandom";
+
 const SCRIPT: &str = include_str!("page.js");
 const CONTROLS: &str = "\
 <header><p id=\"state\" role=\"status\" aria-live=\"polite\">Connecting.</p></header>\
@@ -36,81 +38,128 @@ const CONTROLS: &str = "\
 <form data-act=\"checkpoint\"><button>Checkpoint</button></form>\
 </div></details><main id=\"story\"><p>Asking the cluster.</p></main>";
 
-struct Shared {
-    source: Source,
+/// The page cannot be served; nothing was started.
+#[derive(Debug)]
+pub enum ServeError {
+    Listen { address: SocketAddr, source: io::Error },
+    NoRandomness { source: io::Error },
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            Self::NoRandomness { source } => write!(f, "cannot read {RANDOMNESS}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listen { source, .. } | Self::NoRandomness { source } => Some(source),
+        }
+    }
+}
+
+/// How an order went, for the page.
+#[derive(Serialize)]
+struct Outcome {
+    is_done: bool,
+    text: String,
+}
+
+struct Shared<S> {
+    source: Arc<S>,
     token: String,
     authority: String,
     told: watch::Receiver<Arc<str>>,
 }
 
-/// Serves the page until the process ends; `ready` is told its address with the token.
-pub(crate) async fn serve(
-    source: Source,
-    port: u16,
-    ready: impl FnOnce(&str) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    courtesy::give_way();
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let cannot = |error: io::Error| Failure::system(format!("cannot listen on {address}: {error}"));
-    let listener = TcpListener::bind(address).await.map_err(cannot)?;
-    let authority = listener.local_addr().map_err(cannot)?.to_string();
-    let (tell, told) = watch::channel(Arc::from("{}"));
-    let shared = Arc::new(Shared {
-        source: source.clone(),
-        token: random(16)?,
-        authority,
-        told,
-    });
-    tokio::spawn(teller::tell(source, tell));
-    ready(&format!("http://{}/?token={}", shared.authority, shared.token))?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let accepted = listener.accept().await;
-        let Ok((stream, _)) = accepted else {
-            // Out of descriptors, as a rule; they come back when connections end.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        // Beyond the limit a connection is closed at once.
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            let shared = Arc::clone(&shared);
-            tokio::spawn(async move {
-                // A browser that went away is no failure of the page's.
-                _ = converse(stream, &shared).await;
-                drop(place);
-            });
+/// A page that has its address and is not served yet.
+pub struct Server {
+    listener: TcpListener,
+    token: String,
+    authority: String,
+}
+
+impl Server {
+    /// Listens on loopback; port 0 lets the system choose.
+    pub async fn bind(port: u16) -> Result<Self, ServeError> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let cannot = |source| ServeError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(cannot)?;
+        Ok(Self {
+            authority: listener.local_addr().map_err(cannot)?.to_string(),
+            token: random(16).map_err(|source| ServeError::NoRandomness { source })?,
+            listener,
+        })
+    }
+
+    /// Its address, with the token that admits.
+    pub fn address(&self) -> String {
+        format!("http://{}/?token={}", self.authority, self.token)
+    }
+
+    /// Serves the page until the future is dropped.
+    pub async fn run(self, source: impl Source) {
+        let (tell, told) = watch::channel(Arc::from("{}"));
+        let shared = Arc::new(Shared {
+            source: Arc::new(source),
+            token: self.token,
+            authority: self.authority,
+            told,
+        });
+        tokio::spawn(teller::tell(Arc::clone(&shared.source), tell));
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok((stream, _)) = self.listener.accept().await else {
+                // Out of descriptors, as a rule; they come back when connections end.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            // Beyond the limit a connection is closed at once.
+            if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    // A browser that went away is no failure of the page's.
+                    _ = converse(stream, &shared).await;
+                    drop(place);
+                });
+            }
         }
     }
 }
 
-fn random(bytes: usize) -> Result<String, Failure> {
-    let source = Path::new("/dev/urandom");
+fn random(bytes: usize) -> io::Result<String> {
     let mut buffer = vec![0; bytes];
-    let read = std::fs::File::open(source).and_then(|mut file| io::Read::read_exact(&mut file, &mut buffer));
-    read.map_err(|error| Failure::file("read", source, &error))?;
+    File::open(RANDOMNESS)?.read_exact(&mut buffer)?;
     Ok(buffer.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-async fn converse(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+async fn converse(mut stream: TcpStream, shared: &Shared<impl Source>) -> io::Result<()> {
     let Ok(read) = tokio::time::timeout(REQUEST_WITHIN, read_request(&mut stream, shared)).await else {
         return Ok(());
     };
     match read? {
         Err(refused) => write(&mut stream, &http::refusal(refused)).await,
         Ok((Wanted::Page, _)) => {
-            let nonce = random(16).map_err(|failure| io::Error::other(failure.message))?;
+            let nonce = random(16)?;
             let body = format!("{CONTROLS}<script nonce=\"{nonce}\">{SCRIPT}</script>");
             write(&mut stream, &http::answer("text/html", &nonce, &document("pcm", &body))).await
         }
         Ok((Wanted::Act, body)) => {
-            let outcome = act::carry_out(&shared.source, &body).await;
-            let text = serde_json::to_string(&outcome).unwrap_or_default();
+            let (is_done, text) = match shared.source.carry_out(&body).await {
+                Ok(text) => (true, text),
+                Err(problem) => (false, problem),
+            };
+            let text = serde_json::to_string(&Outcome { is_done, text }).unwrap_or_default();
             write(&mut stream, &http::answer("application/json", "", &text)).await
         }
         Ok((Wanted::Metrics, _)) => {
             let answer = match shared.source.metrics().await {
                 Ok(text) => http::answer("text/plain; version=0.0.4", "", &text),
-                Err(failure) => http::unavailable(&failure.message),
+                Err(problem) => http::unavailable(&problem),
             };
             write(&mut stream, &answer).await
         }
@@ -121,7 +170,7 @@ async fn converse(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
 type Read = Result<(Wanted, Vec<u8>), Refused>;
 
 /// A request that is not admitted is not read to its end.
-async fn read_request(stream: &mut TcpStream, shared: &Shared) -> io::Result<Read> {
+async fn read_request<S>(stream: &mut TcpStream, shared: &Shared<S>) -> io::Result<Read> {
     let mut bytes = Vec::new();
     let mut piece = [0; 2048];
     let end = loop {

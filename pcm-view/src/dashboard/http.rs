@@ -8,6 +8,16 @@ pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Longest body; an order is below a hundred bytes.
 pub(super) const BODY_BYTES_MAX: usize = 4 * 1024;
 
+/// Headers that decide about admission or length: with two of one a request could mean either.
+const ONE_ONLY: [&str; 6] = [
+    "host",
+    "origin",
+    "authorization",
+    "sec-fetch-site",
+    "x-pcm-token",
+    "content-length",
+];
+
 /// A request without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
@@ -49,8 +59,9 @@ impl Request {
         let mut headers = BTreeMap::new();
         for line in lines {
             let (name, value) = line.split_once(':').ok_or(Refused::BadRequest)?;
-            let before = headers.insert(name.trim().to_ascii_lowercase(), value.trim().to_owned());
-            if before.is_some() && matches!(name, "host" | "Host" | "origin" | "Origin") {
+            let name = name.trim().to_ascii_lowercase();
+            let is_one_only = ONE_ONLY.contains(&name.as_str());
+            if headers.insert(name, value.trim().to_owned()).is_some() && is_one_only {
                 return Err(Refused::BadRequest);
             }
         }
@@ -225,6 +236,31 @@ mod tests {
             ask(page, &["Host: 127.0.0.1:4000", "Host: x"]),
             Err(Refused::BadRequest)
         );
+    }
+
+    #[test]
+    fn a_header_that_decides_comes_once_in_whatever_case() {
+        let page = "GET /?token=secret HTTP/1.1";
+        let here = "127.0.0.1:4000";
+        for (one, other) in [
+            ("Host", "Host"),
+            ("host", "Host"),
+            ("HOST", "HOST"),
+            ("HOST", "host"),
+            ("hOsT", "Host"),
+            ("Host ", "host"),
+        ] {
+            let both = [format!("{one}: {here}"), format!("{other}: {here}")];
+            let both = both.each_ref().map(String::as_str);
+            assert_eq!(ask(page, &both), Err(Refused::BadRequest), "{both:?}");
+        }
+        for name in ONE_ONLY {
+            let twice = [format!("{}: x", name.to_ascii_uppercase()), format!("{name}: x")];
+            let twice = twice.each_ref().map(String::as_str);
+            assert_eq!(ask(page, &twice), Err(Refused::BadRequest), "{name}");
+        }
+        let host = format!("HOST: {here}");
+        assert_eq!(ask(page, &[&host, "Accept: a", "accept: b"]), Ok(Wanted::Page));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The story of a job and its document.
 
+use super::page::{content, document};
 use super::story::{Stay, Story};
-use super::{content, document};
 use pcm_proto::event::{Decision, Event, EventKind, Moved, Reconfigured, Recovered};
 use pcm_proto::ids::{Bytes, Epoch, Iteration, JobId, NodeName, Rank};
 use pcm_proto::job::{JobEnd, JobState, JobStatus};

@@ -3,7 +3,8 @@
 
 use super::plots;
 use super::story::Story;
-use crate::output::bytes;
+use crate::svg::escape;
+use crate::table::bytes;
 use crate::time;
 use pcm_proto::event::Recovered;
 use std::fmt::Write as _;
@@ -26,24 +27,8 @@ svg text{font:13px system-ui,sans-serif;fill:var(--text)}.axis{fill:none;stroke:
 details{border:1px solid var(--line);border-radius:6px;padding:4px 10px;margin:.4em 0}summary{cursor:pointer}.forms{display:flex;flex-wrap:wrap;gap:4px 28px}form{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:.4em 0}label{font-size:.9rem}input,select,button{font:inherit;padding:4px 8px;max-width:9em;color:inherit;background:var(--back);border:1px solid var(--soft);border-radius:4px}\
 button{cursor:pointer}button:focus-visible,input:focus-visible,summary:focus-visible{outline:3px solid var(--strong)}";
 
-/// Text as it may stand in a document.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\'' => escaped += "&#39;",
-            letter => escaped.push(letter),
-        }
-    }
-    escaped
-}
-
 /// A whole document around `body`, which is HTML already.
-pub(crate) fn document(title: &str, body: &str) -> String {
+pub fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
@@ -53,7 +38,7 @@ pub(crate) fn document(title: &str, body: &str) -> String {
 }
 
 /// What is to be said and drawn of a job; `lines` are its events in words, oldest first.
-pub(crate) fn content(story: &Story, lines: &[String]) -> String {
+pub(super) fn content(story: &Story, lines: &[String]) -> String {
     let mut html = head(story);
     let plot = |title: &str, note: &str, svg: String| {
         let note = if note.is_empty() {
