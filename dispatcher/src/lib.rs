@@ -1,6 +1,5 @@
 //! What `pcmctl` and `pcmcc` are made of: one verb per file in `verbs`, and what several verbs share beside it.
 
-mod bench;
 pub mod boot;
 pub mod build_flags;
 pub mod cli;
@@ -19,6 +18,7 @@ pub mod link;
 pub mod lookup;
 mod method;
 mod metrics;
+mod moving_job;
 pub mod output;
 mod progress;
 mod rank_words;

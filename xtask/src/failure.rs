@@ -29,12 +29,6 @@ pub(crate) enum Failure {
     Answer { program: String, problem: String },
     /// Tests failed; their names and counts are on the screen.
     Tests { failed: usize },
-    /// Somebody asked for an end before it was done.
-    Interrupted,
-    /// No bench of this name.
-    UnknownBench { name: String },
-    /// A bench could not measure.
-    Bench { name: &'static str, problem: String },
 }
 
 impl fmt::Display for Failure {
@@ -62,11 +56,6 @@ impl fmt::Display for Failure {
             Self::Missing { what, advice } => write!(f, "{what} is missing; {advice}"),
             Self::Answer { program, problem } => write!(f, "unexpected answer of {program}: {problem}"),
             Self::Tests { failed } => write!(f, "{failed} failed; their names are above"),
-            Self::Interrupted => write!(f, "interrupted; what was started is ended again"),
-            Self::UnknownBench { name } => {
-                write!(f, "there is no bench '{name}'; `cargo xtask bench list` names them")
-            }
-            Self::Bench { name, problem } => write!(f, "bench {name} could not measure: {problem}"),
         }
     }
 }

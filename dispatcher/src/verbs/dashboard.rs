@@ -73,7 +73,7 @@ enum PageSource {
     Live {
         cluster: ClusterDir,
         job: Option<JobId>,
-        link: Mutex<Option<Link>>,
+        link: Mutex<Option<Box<Link>>>,
     },
     /// A file that `report` wrote.
     Recording(PathBuf),
@@ -104,7 +104,7 @@ impl PageSource {
         let mut kept = link.lock().await;
         let mut link = match kept.take() {
             Some(link) => link,
-            None => Link::open(cluster).await?,
+            None => Box::new(Link::open(cluster).await?),
         };
         let shown = show_job(&mut link, wanted).await;
         if !shown.as_ref().is_err_and(link::is_lost) {
