@@ -33,7 +33,7 @@ pub(crate) fn since(rank: &RankStatus) -> String {
         ms if ms < 10.0 => format!("{ms:.2} ms"),
         ms if ms < 1000.0 => format!("{ms:.0} ms"),
         ms if ms < 100_000.0 => format!("{:.1} s", ms / 1000.0),
-        ms => crate::time::span((ms * 1000.0) as u64),
+        ms => pcm_view::time::span((ms * 1000.0) as u64),
     }
 }
 

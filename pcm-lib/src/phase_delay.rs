@@ -6,7 +6,7 @@ use crate::start::StartError;
 use pcm_proto::{app::environment, reconfiguration::Phase};
 use std::{env, ffi::OsStr, thread, time::Duration};
 
-/// A process that is delayed longer than a daemon waits shows nothing new.
+/// A delay longer than a daemon waits shows nothing new.
 const DELAY_MAX_MS: u64 = 60_000;
 
 const PHASES: [Phase; 7] = [

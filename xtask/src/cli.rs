@@ -1,11 +1,10 @@
 //! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
 
 use crate::{
-    bench, compile, demo, environment::Environment, failure::Failure, fuzz, house, lint, repository::Repository, setup,
-    suites,
+    built, compile, environment::Environment, failure::Failure, fuzz, house, lint, repository::Repository, setup, suites,
 };
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 /// Sets up, builds, tests and measures this repository.
 #[derive(Parser)]
@@ -111,7 +110,7 @@ impl Cli {
         match self.verb {
             Verb::Setup => report_setup(&setup::run(&repository)?),
             Verb::Build => compile::release(&repository, &setup::run(&repository)?)?,
-            Verb::Demo { quick, out } => demo::run(&repository, &demo::Options { quick, out })?,
+            Verb::Demo { quick, out } => built::demo(&repository, &options(quick, "--out", out))?,
             Verb::Test { suite, filter, rounds } => {
                 let chosen = suites::Chosen {
                     suite,
@@ -126,13 +125,18 @@ impl Cli {
                 lint::run(&repository, extent)?;
             }
             Verb::House { json } => house::run(&repository, json)?,
-            Verb::Bench { name, quick, json } => {
-                bench::registry::run(&repository, &name, bench::Options { quick, json })?;
-            }
+            Verb::Bench { name, quick, json } => built::bench(&repository, &name, &options(quick, "--json", json))?,
             Verb::Env => print!("{}", setup::run(&repository)?.shell_lines()),
         }
         Ok(())
     }
+}
+
+/// The command line of the program that does the work.
+fn options(is_quick: bool, name: &str, path: Option<PathBuf>) -> Vec<OsString> {
+    let quick = is_quick.then(|| "--quick".into());
+    let path = path.into_iter().flat_map(|path| [name.into(), path.into_os_string()]);
+    quick.into_iter().chain(path).collect()
 }
 
 fn report_setup(environment: &Environment) {

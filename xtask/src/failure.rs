@@ -31,12 +31,6 @@ pub(crate) enum Failure {
     Tests { failed: usize },
     /// Places that break a rule of style; they are on the screen.
     Style { count: usize },
-    /// Somebody asked for an end before it was done.
-    Interrupted,
-    /// No bench of this name.
-    UnknownBench { name: String },
-    /// A bench could not measure.
-    Bench { name: &'static str, problem: String },
 }
 
 impl fmt::Display for Failure {
@@ -66,11 +60,6 @@ impl fmt::Display for Failure {
             Self::Answer { program, problem } => write!(f, "unexpected answer of {program}: {problem}"),
             Self::Tests { failed } => write!(f, "{failed} failed; their names are above"),
             Self::Style { count } => write!(f, "{count} places break the style; mend what is named above"),
-            Self::Interrupted => write!(f, "interrupted; what was started is ended again"),
-            Self::UnknownBench { name } => {
-                write!(f, "there is no bench '{name}'; `cargo xtask bench list` names them")
-            }
-            Self::Bench { name, problem } => write!(f, "bench {name} could not measure: {problem}"),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The trace event format of Chrome, which Perfetto reads too: nodes are its processes, ranks its threads, and process
 //! number 1 is the job. Writes as it goes; keeps only what names things and where iterations began.
 
-use crate::view::event_words;
 use pcm_proto::control::NodeStatus;
 use pcm_proto::event::{Event, EventKind, Reconfigured};
 use pcm_proto::ids::{NodeName, ProcessId, Rank};
 use pcm_proto::page::ANY;
 use pcm_proto::trace::{HELD, ITERATION, TraceChunk, TraceEntry};
+use pcm_view::sentences::event_words;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
