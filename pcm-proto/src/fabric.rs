@@ -129,7 +129,7 @@ impl fmt::Display for SpokenError {
             Self::Short => write!(f, "a datagram is too short to hold a message"),
             Self::Version { version } => write!(
                 f,
-                "a datagram is of protocol version {version}, this is {PROTOCOL_VERSION}: run the same release on every node"
+                "a datagram is of protocol version {version}, this program speaks version {PROTOCOL_VERSION}: install one release on every node, then restart the cluster with `pcmctl down` and `pcmctl up`"
             ),
             Self::Message(error) => error.fmt(f),
         }

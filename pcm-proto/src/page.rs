@@ -81,7 +81,7 @@ impl fmt::Display for PageError {
             Self::Magic => write!(f, "the shared memory does not hold a page of this software"),
             Self::Version { page, own } => write!(
                 f,
-                "the shared page has version {page}, this library version {own}: install the libpcm that came with the daemon"
+                "the shared page has protocol version {page}, this library version {own}: install the libpcm that came with the daemon, or restart the cluster with `pcmctl down` and `pcmctl up`, then run the job again"
             ),
         }
     }

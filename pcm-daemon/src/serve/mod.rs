@@ -29,6 +29,7 @@ mod images;
 mod job_output;
 mod job_stdin;
 mod journal;
+mod journal_head;
 mod keeper_orders;
 mod kept;
 mod launch;
