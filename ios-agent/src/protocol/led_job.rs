@@ -11,7 +11,6 @@
 //! | changing | refused, or the deadline | watching, `Release` to all; the direction is blocked for a while |
 //! | any | an answer to another offer or proposal | unchanged; an `Accept` nobody waits for is answered with `Release` |
 
-use super::draw::Draw;
 use super::effects::{Effect, Outbox};
 use super::known::Known;
 use super::picture::Picture;
@@ -24,6 +23,7 @@ use pcm_core::moment::Moment;
 use pcm_proto::agent::{AgentToAgent, JobSample, Need, Neighbour, OfferNumber, PartReport, ProposalOutcome};
 use pcm_proto::control::LayoutChange;
 use pcm_proto::ids::{Epoch, NodeName, Rank};
+use pcm_proto::random::Random;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ pub struct Around<'a> {
     /// Nodes that may be asked.
     pub near: &'a [Neighbour],
     pub tuning: &'a Tuning,
-    pub draw: &'a mut Draw,
+    pub draw: &'a mut Random,
     /// Counts offers and proposals.
     pub count: &'a mut u64,
     /// What is to be done.
@@ -108,7 +108,7 @@ fn policy_of(name: &str) -> &'static dyn Policy {
 
 impl LedJob {
     /// A job is led here from now on.
-    pub fn new(now: Moment, job: JobSample, tuning: &Tuning, draw: &mut Draw) -> Self {
+    pub fn new(now: Moment, job: JobSample, tuning: &Tuning, draw: &mut Random) -> Self {
         let policy = policy_of(&job.policy).name();
         let period = Duration::from_millis(tuning.judge.period_ms);
         Self {

@@ -11,6 +11,7 @@ use pcm_proto::ids::{JobId, ProcessId, Rank};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::{ProcessKey, ProcessSpec};
 use pcm_proto::refusal;
+use pcm_proto::waiting::Waiting;
 use std::path::{Path, PathBuf};
 
 /// Why a process is not started: a code of [`refusal`] and a text.
@@ -124,8 +125,8 @@ impl Daemon {
 /// Whether ranks of this job leave their CPU to others while they wait.
 fn is_polite(spec: &JobSpec) -> bool {
     let mut told = spec.env.iter().rev().filter(|(name, _)| name == names::WAIT.as_bytes());
-    told.next()
-        .is_some_and(|(_, manner)| [&b"adaptive"[..], b"sleep"].contains(&manner.as_slice()))
+    let word = told.next().and_then(|(_, word)| str::from_utf8(word).ok());
+    word.and_then(|word| word.parse().ok()).is_some_and(Waiting::is_polite)
 }
 
 /// What a process that a reconfiguration started is told of the layout it is planned for.
