@@ -6,6 +6,7 @@ use crate::sweep::CLUSTER_ID_VARIABLE;
 use pcm_fabric::ClusterKey;
 use pcm_proto::boot::{BootReport, BootSpec, NodeSpec, Reach};
 use pcm_proto::fabric::FabricWish;
+use pcm_proto::handshake::PROTOCOL_VERSION;
 use pcm_proto::ids::NodeName;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,7 @@ pub async fn boot_all(key: &ClusterKey, cluster_dir: &Path, nodes: &[NodeSpec], 
     let mut rest = nodes;
     while let Some((root, subtree)) = rest.split_first() {
         let spec = BootSpec {
+            version: PROTOCOL_VERSION,
             cluster_id: key.cluster_id().to_owned(),
             cluster_dir: cluster_dir.to_owned(),
             key: key.secret_hex().to_string(),

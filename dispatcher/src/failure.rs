@@ -14,7 +14,7 @@ pub const CODES: &[&str] = &[
     CLUSTER_LOCKED,
     "wrong_key",
     LINK_LOST,
-    "unexpected_answer",
+    UNEXPECTED_ANSWER,
     "system",
     "broken",
     "checkpoint",
@@ -25,6 +25,9 @@ pub const CLUSTER_LOCKED: &str = "cluster_locked";
 
 /// The link to a daemon was lost.
 pub const LINK_LOST: &str = "link_lost";
+
+/// `pcmctl` and the daemon are of different releases.
+const UNEXPECTED_ANSWER: &str = "unexpected_answer";
 
 /// The exit codes of `pcmctl`, but for `run`, which also passes on its job's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,12 +131,17 @@ impl Failure {
         shown.truncate(shown.char_indices().nth(80).map_or(shown.len(), |(at, _)| at));
         Self::new(
             Exit::Link,
-            "unexpected_answer",
+            UNEXPECTED_ANSWER,
             format!(
                 "the daemon answered {asked} with {shown}: pcmctl and pcm-daemon are of different builds, install the \
                  same one"
             ),
         )
+    }
+
+    /// The daemon speaks another version of the protocol.
+    pub fn other_version(message: impl Into<String>) -> Self {
+        Self::new(Exit::Link, UNEXPECTED_ANSWER, message)
     }
 
     /// The key of the directory is missing, damaged, exposed or not the cluster's.

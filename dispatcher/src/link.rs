@@ -64,9 +64,8 @@ impl Link {
         }
         Err(match last {
             Some(error @ ConnectError::WrongKey { .. }) => Failure::wrong_key(error.to_string()),
-            Some(error @ (ConnectError::Version { .. } | ConnectError::NotOurs { .. })) => {
-                Failure::link(error.to_string())
-            }
+            Some(error @ ConnectError::Version { .. }) => Failure::other_version(error.to_string()),
+            Some(error @ ConnectError::NotOurs { .. }) => Failure::link(error.to_string()),
             Some(error) => Failure::no_cluster(cluster.path(), &format!(" that answers ({error})")),
             None => Failure::no_cluster(
                 cluster.path(),

@@ -2,6 +2,8 @@
 //! randomness or thread. The daemon and the simulator drive the same code.
 
 pub mod checkpoint;
+#[cfg(test)]
+mod golden;
 pub mod job;
 pub mod link_window;
 pub mod membership;

@@ -212,7 +212,10 @@ fn hello(bytes: &[u8], version: u16) -> Result<Identity, Rejection> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_proto::{handshake::Role, ids::NodeName};
+    use pcm_proto::{
+        handshake::{PROTOCOL_VERSION, Role},
+        ids::NodeName,
+    };
 
     fn daemon(name: &str) -> Identity {
         Identity::new(Role::Daemon {
@@ -287,12 +290,18 @@ mod tests {
         let established = initiator.receive(body(&answer)).unwrap();
         assert!(matches!(
             established.peer,
-            Err(Rejection::Version(VersionMismatch { ours: 99, theirs: 1 }))
+            Err(Rejection::Version(VersionMismatch {
+                ours: 99,
+                theirs: PROTOCOL_VERSION
+            }))
         ));
         let refused = responder.confirm(&established.last_message[2..]).map(|(_, peer)| peer);
         assert!(matches!(
             refused,
-            Err(Rejection::Version(VersionMismatch { ours: 1, theirs: 99 }))
+            Err(Rejection::Version(VersionMismatch {
+                ours: PROTOCOL_VERSION,
+                theirs: 99
+            }))
         ));
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     channel::{Channel, ChannelError},
     clock::{Clock, Moment},
     interpose::recorder::Recorder,
-    interpose::waiting::Manner,
+    interpose::waiting,
     interpose::wrappers,
     mpi::{Communicator, MpiError},
     orders::Orders,
@@ -179,7 +179,7 @@ fn start_as(given: &Given, clock: Clock, before: Moment, has_many_threads: bool)
     };
     channel.send(&initialized).map_err(StartError::Channel)?;
     page.set_state(State::Running);
-    Manner::of_environment().choose();
+    waiting::choose(waiting::of_environment());
     let mut recorder = Recorder::new(page, clock, has_many_threads);
     if let Role::Newcomer(planned) = role {
         recorder.prelude_begin(planned.rank, planned.size);

@@ -307,27 +307,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_of_messages_are_those_of_this_version() {
-        let offer = AgentToAgent::Offer {
-            offer: OfferNumber(7),
-            job: JobId(3),
-            ranks: 1,
-            need: Need::Relief,
-            size_permille: 1000,
-            gain_s: 2.0,
-        };
-        let bytes = rmp_serde::to_vec(&offer).unwrap();
-        assert_eq!(
-            bytes,
-            b"\x81\xa5Offer\x96\x07\x03\x01\xa6Relief\xcd\x03\xe8\xcb\x40\x00\x00\x00\x00\x00\x00\x00"
-        );
-        assert_eq!(rmp_serde::from_slice::<AgentToAgent>(&bytes).unwrap(), offer);
-        let about = vec![NodeName::new("n1").unwrap()];
-        let sample = rmp_serde::to_vec(&AgentToDaemon::Sample { about }).unwrap();
-        assert_eq!(sample, b"\x81\xa6Sample\x91\x91\xa2n1");
-    }
-
-    #[test]
     fn a_refuge_is_more_urgent_than_growth() {
         assert!(Need::Refuge > Need::Relief && Need::Relief > Need::Growth);
     }

@@ -37,7 +37,7 @@ pub mod environment {
     pub const ROLE: &str = "PCM_ROLE";
     /// Waits to be called to a meeting.
     pub const NEWCOMER: &str = "newcomer";
-    /// How blocking MPI calls wait: `mpi`, `spin`, `adaptive` or `sleep`. The same for all ranks of a job.
+    /// How blocking MPI calls wait: a word of [`crate::waiting::Waiting`]. The same for all ranks of a job.
     pub const WAIT: &str = "PCM_WAIT";
     /// Takes its data from what was parked, and runs.
     pub const RESTORED: &str = "restored";
@@ -160,31 +160,6 @@ mod tests {
         handshake::PROTOCOL_VERSION,
     };
     use proptest::prelude::*;
-
-    #[test]
-    fn the_bytes_of_each_message_are_those_of_this_version() {
-        let initialized = AppToDaemon::Initialized {
-            version: PROTOCOL_VERSION,
-            pid: 4242,
-            world_rank: 3,
-            world_size: 4,
-        };
-        let golden: [(AppToDaemon, &[u8]); 4] = [
-            (AppToDaemon::Resize { ranks: 6 }, b"\x81\xa6Resize\x91\x06"),
-            (initialized, b"\x81\xabInitialized\x94\x01\xcd\x10\x92\x03\x04"),
-            (AppToDaemon::Aborting { code: -2 }, b"\x81\xa8Aborting\x91\xfe"),
-            (AppToDaemon::Finalizing, b"\xaaFinalizing"),
-        ];
-        for (message, bytes) in golden {
-            assert_eq!(packet_encode(&message).unwrap(), bytes);
-            assert_eq!(decode::<AppToDaemon>(bytes).unwrap(), message);
-        }
-        let refused = DaemonToApp::Refused {
-            version: PROTOCOL_VERSION,
-            reason: "no".into(),
-        };
-        assert_eq!(packet_encode(&refused).unwrap(), b"\x81\xa7Refused\x92\x01\xa2no");
-    }
 
     #[test]
     fn a_packet_with_more_than_one_message_is_malformed() {

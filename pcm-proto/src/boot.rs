@@ -49,6 +49,8 @@ pub struct NodeSpec {
 /// Everything a daemon needs to know at birth; the keeper holds it for a daemon that starts again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootSpec {
+    /// [`crate::handshake::PROTOCOL_VERSION`] of the side that boots.
+    pub version: u16,
     /// Names the cluster in environments, sockets and logs.
     pub cluster_id: String,
     /// The cluster's directory, the same path on every node.
@@ -117,6 +119,7 @@ pub enum BootReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handshake::PROTOCOL_VERSION;
 
     fn spec(patience_ms: u32, others: usize) -> BootSpec {
         let node = NodeSpec {
@@ -127,6 +130,7 @@ mod tests {
             reach: Reach::Local,
         };
         BootSpec {
+            version: PROTOCOL_VERSION,
             cluster_id: "c".into(),
             cluster_dir: "/c".into(),
             key: String::new(),

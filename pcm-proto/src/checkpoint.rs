@@ -209,31 +209,3 @@ pub enum CheckpointMessage {
         into: Option<IntoFiles>,
     },
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::app::{AppToDaemon, DaemonToApp, packet_encode};
-    use crate::frame::decode;
-
-    #[test]
-    fn the_bytes_of_messages_are_those_of_this_version() {
-        let kept = AppToDaemon::Checkpoint(RankCheckpoint::Kept {
-            buffer: 1,
-            id: CheckpointId(8),
-            iteration: Iteration(7),
-            rank: Rank(2),
-            ranks: 4,
-            bytes: 100,
-            held_us: 5,
-        });
-        let bytes = b"\x81\xaaCheckpoint\x81\xa4Kept\x97\x01\x08\x07\x02\x04\x64\x05";
-        assert_eq!(packet_encode(&kept).unwrap(), bytes);
-        assert_eq!(decode::<AppToDaemon>(bytes).unwrap(), kept);
-        let settled = DaemonToApp::Checkpoint(CheckpointOrder::Settled { id: CheckpointId(8) });
-        assert_eq!(
-            packet_encode(&settled).unwrap(),
-            b"\x81\xaaCheckpoint\x81\xa7Settled\x91\x08"
-        );
-    }
-}

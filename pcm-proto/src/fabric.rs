@@ -120,8 +120,8 @@ pub enum SpokenError {
     Short,
     /// Its sender speaks another version of the protocol.
     #[error(
-        "a datagram is of protocol version {version}, this is {PROTOCOL_VERSION}: run the same release on every \
-             node"
+        "a datagram is of protocol version {version}, this program speaks version {PROTOCOL_VERSION}: install one \
+         release on every node, then restart the cluster with `pcmctl down` and `pcmctl up`"
     )]
     Version { version: u16 },
     /// It is not the message it should be.

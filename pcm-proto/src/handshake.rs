@@ -8,8 +8,9 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Version of all messages between processes of the project. Both ends of a link must have the same one.
-pub const PROTOCOL_VERSION: u16 = 1;
+/// Version of everything two processes of the project say to each other, the shared page included. Both ends of a link must
+/// have the same one. `tests/golden.rs` fails when bytes change and this does not, and says what to do.
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// Longest [`Identity`] in bytes; a name of the longest kind and the enum around it take less than a third.
 pub const IDENTITY_LENGTH_MAX: usize = 256;
@@ -110,14 +111,26 @@ pub struct VersionMismatch {
     pub theirs: u16,
 }
 
+impl VersionMismatch {
+    /// Refuses a peer of another version than this program's.
+    pub fn check(theirs: u16) -> Result<(), Self> {
+        let ours = PROTOCOL_VERSION;
+        if theirs == ours {
+            Ok(())
+        } else {
+            Err(Self { ours, theirs })
+        }
+    }
+}
+
 impl fmt::Display for VersionMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ours, theirs } = self;
         let older = if ours < theirs { "this program" } else { "the peer" };
         write!(
             f,
-            "this program speaks protocol version {ours}, the peer {theirs}: install the same release on both sides \
-             ({older} is older) and restart the cluster"
+            "this program speaks protocol version {ours}, the peer version {theirs} ({older} is older): install one \
+             release on every node, then restart the cluster with `pcmctl down` and `pcmctl up`"
         )
     }
 }

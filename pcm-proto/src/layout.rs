@@ -111,7 +111,7 @@ impl PlanKind {
 }
 
 /// One rank of the layout that is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seat {
     /// The present rank stays where it is.
     Stay { rank: Rank },
@@ -133,7 +133,7 @@ pub enum ModeWanted {
 }
 
 /// A reconfiguration somebody asks for. Present ranks that no seat names leave.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanRequest {
     /// What to call it.
     pub kind: PlanKind,
@@ -147,7 +147,6 @@ pub struct PlanRequest {
     /// Witnesses of the layout wanted.
     pub witnesses: Vec<NodeName>,
     /// How data moves, if it is carried out live.
-    #[serde(default)]
     pub method: Method,
 }
 
@@ -167,7 +166,6 @@ pub struct Plan {
     /// For each new rank the old one it continues, if any.
     pub continues: Vec<Option<Rank>>,
     /// How data moves, if it is carried out live.
-    #[serde(default)]
     pub method: Method,
 }
 
@@ -261,18 +259,5 @@ mod tests {
         assert_eq!(plan.leavers().map(|m| m.process.0).collect::<Vec<_>>(), [1]);
         assert_eq!(plan.newcomers().map(|m| m.process.0).collect::<Vec<_>>(), [2]);
         assert_eq!(names(&plan.participants()), ["a", "b", "c"]);
-    }
-
-    #[test]
-    fn a_plan_remembered_before_there_were_methods_is_one_by_the_default_method() {
-        let plan = migration();
-        let mut bytes = rmp_serde::to_vec(&plan).unwrap();
-        // An array of seven, the last one the method's name.
-        assert_eq!(bytes[0], 0x97);
-        bytes[0] -= 1;
-        let name = plan.method.as_str();
-        assert!(bytes.ends_with(name.as_bytes()));
-        bytes.truncate(bytes.len() - 1 - name.len());
-        assert_eq!(rmp_serde::from_slice::<Plan>(&bytes).unwrap(), plan);
     }
 }

@@ -20,20 +20,3 @@ pub struct LinkMeasured {
     /// What copies of checkpoints reach.
     pub megabytes_per_s: Option<f64>,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bytes_of_a_link_are_those_of_this_version() {
-        let link = LinkMeasured {
-            node: NodeName::new("n1").unwrap(),
-            latency_us: Some(2.0),
-            megabytes_per_s: None,
-        };
-        let bytes = rmp_serde::to_vec(&link).unwrap();
-        assert_eq!(bytes, b"\x93\xa2n1\xcb\x40\x00\x00\x00\x00\x00\x00\x00\xc0");
-        assert_eq!(rmp_serde::from_slice::<LinkMeasured>(&bytes).unwrap(), link);
-    }
-}

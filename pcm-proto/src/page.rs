@@ -64,8 +64,8 @@ pub enum PageError {
     Magic,
     /// Another version made the page.
     #[error(
-        "the shared page has version {page}, this library version {own}: install the libpcm that came with the \
-             daemon"
+        "the shared page has protocol version {page}, this library version {own}: install the libpcm that came with \
+         the daemon, or restart the cluster with `pcmctl down` and `pcmctl up`, then run the job again"
     )]
     Version {
         /// The page's version.

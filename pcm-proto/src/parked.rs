@@ -141,15 +141,7 @@ pub enum RestoreAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::{AppToDaemon, DaemonToApp, packet_encode};
-    use crate::frame::decode;
-    use crate::ids::{Epoch, Term};
-
-    const ATTEMPT: Attempt = Attempt {
-        epoch: Epoch(1),
-        term: Term(2),
-        number: 3,
-    };
+    use crate::app::{AppToDaemon, packet_encode};
 
     #[test]
     fn a_stretch_survives_its_bytes_and_knows_where_it_ends() {
@@ -168,39 +160,6 @@ mod tests {
             .end(),
             None
         );
-    }
-
-    #[test]
-    fn the_bytes_of_messages_are_those_of_this_version() {
-        let parked = AppToDaemon::Parked {
-            attempt: ATTEMPT,
-            bytes: 200,
-        };
-        assert_eq!(
-            packet_encode(&parked).unwrap(),
-            b"\x81\xa6Parked\x92\x93\x01\x02\x03\xcc\xc8"
-        );
-        let ask = AppToDaemon::Restore(RestoreAsk::Blocks {
-            asked: Asked {
-                rank: Rank(1),
-                number: 6,
-            },
-            runs: vec![BlockRun { first: 4, count: 5 }],
-        });
-        assert_eq!(
-            packet_encode(&ask).unwrap(),
-            b"\x81\xa7Restore\x81\xa6Blocks\x92\x92\x01\x06\x91\x92\x04\x05"
-        );
-        let plan = DaemonToApp::Restore(RestoreAnswer::Plan {
-            old_size: 2,
-            continues: vec![Some(Rank(1)), None],
-            weights: vec![],
-        });
-        assert_eq!(
-            packet_encode(&plan).unwrap(),
-            b"\x81\xa7Restore\x81\xa4Plan\x93\x02\x92\x01\xc0\x90"
-        );
-        assert_eq!(decode::<DaemonToApp>(&packet_encode(&plan).unwrap()).unwrap(), plan);
     }
 
     #[test]

@@ -127,7 +127,6 @@ pub struct WorldStart {
     /// Whether the processes are told that they were spawned.
     pub spawned: bool,
     /// Whether they are spares: started before anybody asked, and held in `MPI_Init` until a spawn takes them.
-    #[serde(default)]
     pub spare: bool,
 }
 

@@ -1,5 +1,7 @@
 //! Runs of heat2d: what they are told, and what the closing line must say. The truth of a run is its checksum.
 
+use pcm_proto::random::mix;
+
 /// A plate and for how long it is computed.
 #[derive(Debug, Clone, Copy)]
 pub struct Plate {
@@ -105,15 +107,8 @@ pub fn reference_checksum(rows: usize, cols: usize, iterations: u64) -> String {
         }
     }
     let cells = grid.iter().flatten().zip(0_u64..);
-    let hashes = cells.map(|(cell, place)| spread(cell.to_bits() ^ spread(place.wrapping_add(0x9e37_79b9_7f4a_7c15))));
+    let hashes = cells.map(|(cell, place)| mix(cell.to_bits() ^ mix(place.wrapping_add(0x9e37_79b9_7f4a_7c15))));
     format!("{:016x}", hashes.fold(0, u64::wrapping_add))
-}
-
-/// The finalizer of splitmix64.
-fn spread(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! an undisturbed run, or says that its checkpoints are gone, and nothing is left. `PCM_CHAOS_ROUNDS` (`cargo xtask
 //! test fault --rounds N`) asks for another number of rounds, `PCM_CHAOS_SEED` for one round again.
 
+use pcm_proto::random::Random;
 use rustix::process::Signal;
 use std::{
     env, fs,
@@ -18,7 +19,6 @@ use tests::{
     heat2d::Closing,
     processes,
     shared_memory::SMALL_DISK_VARIABLE,
-    simulation::random::Random,
 };
 
 const NODES: usize = 4;
@@ -63,13 +63,13 @@ enum Blow {
 }
 
 fn blow(random: &mut Random, may_lose_node: bool) -> Blow {
-    match random.below(if may_lose_node { 50 } else { 40 }) {
-        0..=19 => Blow::Rank(random.below(4)),
-        20..=29 => Blow::Daemon(random.below(NODES)),
-        30..=34 => Blow::Agent(random.below(NODES)),
-        35..=39 => Blow::Migrate(random.below(4), random.below(NODES)),
-        40..=48 => Blow::Node(random.below(NODES)),
-        _ => Blow::Nodes(random.below(NODES)),
+    match random.index(if may_lose_node { 50 } else { 40 }) {
+        0..=19 => Blow::Rank(random.index(4)),
+        20..=29 => Blow::Daemon(random.index(NODES)),
+        30..=34 => Blow::Agent(random.index(NODES)),
+        35..=39 => Blow::Migrate(random.index(4), random.index(NODES)),
+        40..=48 => Blow::Node(random.index(NODES)),
+        _ => Blow::Nodes(random.index(NODES)),
     }
 }
 
@@ -150,7 +150,7 @@ fn boot() -> Cluster {
 /// One round; whether a node was lost.
 fn round(cluster: &Cluster, seed: u64) -> bool {
     let mut random = Random::new(seed);
-    let files = match random.below(FILES_ONE_IN) {
+    let files = match random.index(FILES_ONE_IN) {
         0 => Files::Kept,
         1 => Files::SmallDisk,
         _ => Files::No,
@@ -169,8 +169,8 @@ fn round(cluster: &Cluster, seed: u64) -> bool {
     let job = Crashing::start(cluster, &options, LENGTH);
     job.wait_for("checkpoint_complete", 1);
     let (mut has_lost_node, mut may_be_lost) = (false, false);
-    for _ in 0..=random.below(BLOWS_MAX) {
-        thread::sleep(Duration::from_millis(random.below(PAUSE_MS) as u64));
+    for _ in 0..=random.index(BLOWS_MAX) {
+        thread::sleep(Duration::from_millis(random.index(PAUSE_MS) as u64));
         let blow = blow(&mut random, !has_lost_node);
         has_lost_node |= matches!(blow, Blow::Node(_) | Blow::Nodes(_));
         may_be_lost |= matches!(blow, Blow::Nodes(_));
@@ -202,11 +202,11 @@ fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random) 
     let parts = fs::read_dir(&newest).expect("a checkpoint").flatten();
     let mut parts: Vec<PathBuf> = parts.map(|entry| entry.path()).collect();
     parts.sort();
-    let part = &parts[random.below(parts.len())];
+    let part = &parts[random.index(parts.len())];
     let length = fs::metadata(part).expect("a file").len();
     let file = fs::File::options().read(true).write(true).open(part).expect("a file");
-    let at = random.below(length as usize) as u64;
-    if random.below(2) == 0 {
+    let at = random.index(length as usize) as u64;
+    if random.index(2) == 0 {
         file.set_len(at).expect("it is cut short");
     } else {
         let mut byte = [0];
@@ -214,7 +214,7 @@ fn damage_and_restart(cluster: &Cluster, directory: &Path, random: &mut Random) 
         file.write_all_at(&[byte[0] ^ 0x10], at).expect("a byte");
     }
     let restart = |path: &Path, ranks: &str| cluster.run(&["restart", path.to_str().expect("UTF-8"), "-n", ranks]);
-    let ranks = (1 + random.below(5)).to_string();
+    let ranks = (1 + random.index(5)).to_string();
     let refused = restart(&newest, &ranks);
     assert!(
         !refused.status.success(),

@@ -1,5 +1,6 @@
 //! kill -9 of ranks, daemons, keepers and pcmctl: the job ends or goes on as promised, and nothing is left.
 
+use pcm_proto::random::Random;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use tests::{
@@ -147,25 +148,13 @@ fn a_hundred_runs_in_a_row_leave_nothing() {
     cluster.down();
 }
 
-/// A small generator of its own: a failure names its seed and is replayed with `PCM_SEED`.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
+/// A failure names its seed and is replayed with `PCM_SEED`.
 #[test]
 fn twenty_random_kills_of_a_rank_a_daemon_or_pcmctl_neither_hang_nor_leave_anything() {
     let seed = std::env::var("PCM_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("replay with PCM_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let cluster = Cluster::that_crashes(3);
     for number in 0..20 {
         let mut job = cluster.trial_beside(4, &["ring", "3"]);
@@ -176,7 +165,7 @@ fn twenty_random_kills_of_a_rank_a_daemon_or_pcmctl_neither_hang_nor_leave_anyth
         let must_fail = match what {
             0 => {
                 let ranks = cluster.ranks_of("pcm-trial");
-                let chosen = ranks.get(random.below(ranks.len().max(1) as u64) as usize);
+                let chosen = ranks.get(random.index(ranks.len()));
                 chosen.is_some_and(|pid| processes::send(*pid, Signal::KILL))
             }
             1 => {

@@ -1,8 +1,9 @@
 //! Jobs of real ranks that migrate, grow and shrink while they compute: the result is that of an undisturbed run, who
 //! leaves is gone, and nothing is left.
 
+use pcm_proto::random::Random;
 use std::fs;
-use tests::{cluster::Cluster, malleable::Malleable, processes, simulation::random::Random};
+use tests::{cluster::Cluster, malleable::Malleable, processes};
 
 /// Growth of a surviving rank's own memory from one round of changes to another, 40 rounds later.
 const GROWTH_MAX_KIB: u64 = 2048;
@@ -112,10 +113,10 @@ fn change_at_random(job: &Malleable<'_>, random: &mut Random, round: u32) -> ser
     let to = if round == 1 {
         RANKS_MAX
     } else {
-        (size + random.below(5)).saturating_sub(2).clamp(1, RANKS_MAX)
+        (size + random.index(5)).saturating_sub(2).clamp(1, RANKS_MAX)
     };
     // From the tenth round on rank 0 stays, so that one process lives through the others.
-    let rank = random.below(size);
+    let rank = random.index(size);
     if to != size {
         job.resize(to)
     } else if round >= MEASURED_FROM && rank == 0 {
@@ -125,7 +126,7 @@ fn change_at_random(job: &Malleable<'_>, random: &mut Random, round: u32) -> ser
             .map(|n| format!("n{n}"))
             .filter(|node| *node != ranks[rank].node)
             .collect();
-        job.migrate(rank, &others[random.below(3)])
+        job.migrate(rank, &others[random.index(3)])
     }
 }
 

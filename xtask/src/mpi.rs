@@ -1,6 +1,7 @@
 //! Finds an MPI and judges whether it can join and leave worlds while a job runs. Must never install anything.
 
 use crate::failure::Failure;
+use pcm_proto::fnv::fnv1a;
 use std::{
     env, fs,
     io::ErrorKind,
@@ -157,7 +158,7 @@ fn plain_name(prefix: &Path) -> Result<PathBuf, String> {
     let owner = fs::metadata("/proc/self")
         .map_err(|error| format!("cannot read /proc/self: {error}"))?
         .uid();
-    let link = PathBuf::from(format!("/tmp/pcm-mpi-{owner}-{:016x}", fnv1a(text.as_bytes())));
+    let link = PathBuf::from(format!("/tmp/pcm-mpi-{owner}-{:016x}", fnv1a(text.bytes())));
     match symlink(prefix, &link) {
         Ok(()) => return Ok(link),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -178,12 +179,6 @@ fn plain_name(prefix: &Path) -> Result<PathBuf, String> {
             link.display()
         ))
     }
-}
-
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

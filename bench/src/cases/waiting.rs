@@ -7,6 +7,7 @@ use super::{
 };
 use limited_nodes::{LimitedNodes, Share};
 use pcm_bench::{failure::Failure, own_cluster::OwnCluster, samples::Ratio, trial};
+use pcm_proto::waiting::Waiting;
 use std::{ffi::OsString, process::Command, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
@@ -64,13 +65,13 @@ enum Who {
 const PLAIN: &str = "plain mpiexec";
 
 /// MPICH's waiting under our daemons.
-const AS_MPI: &str = "mpi";
+const AS_MPI: &str = Waiting::AsMpi.word();
 
 /// Polling that never yields.
-const SPIN: &str = "spin";
+const SPIN: &str = Waiting::Spin.word();
 
 /// Polite waits that are asked for: these make collectives of messages anywhere.
-const ADAPTIVE: &str = "adaptive";
+const ADAPTIVE: &str = Waiting::Adaptive.word();
 
 /// What happens where nobody asks for anything: polite waits that leave collectives alone where each rank has a CPU.
 const BY_ITSELF: &str = "by itself";

@@ -7,11 +7,13 @@ use crate::method::{self, MethodWanted};
 use crate::output;
 use crate::run::attached::{self, Attached};
 use crate::run::watching::Wanted;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::app::environment;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{JobId, NodeName, name_check};
 use pcm_proto::job::{JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
+use pcm_proto::waiting::Waiting;
 use pcm_view::time;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -74,8 +76,8 @@ pub(crate) struct Args {
     /// How blocking MPI calls wait: adaptive gives the CPU away while others want it, sleep always, spin never, mpi as
     /// MPI itself does; adaptive and sleep make collectives of messages, which can be waited for so [default: adaptive,
     /// with MPI's own collectives where each rank has a CPU]
-    #[arg(long, value_name = "MANNER")]
-    wait: Option<Wait>,
+    #[arg(long, value_name = "MANNER", value_parser = waiting())]
+    wait: Option<Waiting>,
     /// What the ranks start as: one MPI world, one on each node, or one each; they are joined within MPI_Init, so
     /// that MPI_COMM_WORLD is all of them in any case
     #[arg(long, value_name = "SHAPE", default_value = "job")]
@@ -145,24 +147,9 @@ enum World {
     Rank,
 }
 
-/// What [`environment::WAIT`] may say.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Wait {
-    Mpi,
-    Spin,
-    Adaptive,
-    Sleep,
-}
-
-impl Wait {
-    fn word(self) -> &'static [u8] {
-        match self {
-            Self::Mpi => b"mpi",
-            Self::Spin => b"spin",
-            Self::Adaptive => b"adaptive",
-            Self::Sleep => b"sleep",
-        }
-    }
+/// Reads the words of [`environment::WAIT`].
+fn waiting() -> impl TypedValueParser<Value = Waiting> {
+    PossibleValuesParser::new(Waiting::ALL.map(Waiting::word)).try_map(|word| word.parse::<Waiting>())
 }
 
 impl From<World> for WorldShape {
@@ -185,7 +172,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         set(&mut spec, environment::CHECKPOINT_FILES, b"yes");
     }
     if let Some(wait) = args.wait {
-        set(&mut spec, environment::WAIT, wait.word());
+        set(&mut spec, environment::WAIT, wait.word().as_bytes());
     }
     let shown = Shown {
         label: args.label,

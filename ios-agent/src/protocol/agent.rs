@@ -1,7 +1,6 @@
 //! One node's agent: its thief, the jobs led here, and the walks of requests that pass through. Takes events and the
 //! time, gives effects. Pure; knows no socket, clock or process.
 
-use super::draw::Draw;
 use super::effects::{Effect, Outbox};
 use super::known::Known;
 use super::led_job::{Around, LedJob};
@@ -14,6 +13,7 @@ use pcm_proto::agent::{
 };
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::link::{LINKS_OF_JOB_MAX, LinkMeasured};
+use pcm_proto::random::Random;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub struct Agent {
     thief: Thief,
     reporting: Reporting,
     tuning: Tuning,
-    draw: Draw,
+    draw: Random,
     count: u64,
     walks: (Moment, f64),
 }
@@ -47,7 +47,7 @@ impl Agent {
     /// The agent of a node that has just come up. `seed` must differ between nodes and lives: offers are numbered from
     /// it.
     pub fn new(now: Moment, own: Resources, tuning: Tuning, seed: u64) -> Self {
-        let mut draw = Draw::new(seed);
+        let mut draw = Random::new(seed);
         Self {
             thief: Thief::new(now, &tuning.steal),
             // A number of an earlier life of this agent must not be taken for one of this.
@@ -347,7 +347,7 @@ impl Agent {
         } else {
             preferred
         };
-        let index = self.draw.below(candidates.len());
+        let index = self.draw.index(candidates.len());
         candidates.get(index).map(|node| (*node).clone())
     }
 

@@ -12,7 +12,6 @@
 //! | any | an answer to another offer or proposal | unchanged; an `Accept` nobody waits for is answered with `Release`
 //! |
 
-use super::draw::Draw;
 use super::effects::{Effect, Outbox};
 use super::known::Known;
 use super::picture::Picture;
@@ -25,6 +24,7 @@ use pcm_core::moment::Moment;
 use pcm_proto::agent::{AgentToAgent, JobSample, Need, Neighbour, OfferNumber, PartReport, ProposalOutcome};
 use pcm_proto::control::LayoutChange;
 use pcm_proto::ids::{Epoch, NodeName, Rank};
+use pcm_proto::random::Random;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ pub struct Around<'a> {
     /// Nodes that may be asked.
     pub near: &'a [Neighbour],
     pub tuning: &'a Tuning,
-    pub draw: &'a mut Draw,
+    pub draw: &'a mut Random,
     /// Counts offers and proposals.
     pub count: &'a mut u64,
     /// What is to be done.
@@ -109,7 +109,7 @@ fn policy_of(name: &str) -> &'static dyn Policy {
 
 impl LedJob {
     /// A job is led here from now on.
-    pub fn new(now: Moment, job: JobSample, tuning: &Tuning, draw: &mut Draw) -> Self {
+    pub fn new(now: Moment, job: JobSample, tuning: &Tuning, draw: &mut Random) -> Self {
         let policy = policy_of(&job.policy).name();
         let period = Duration::from_millis(tuning.judge.period_ms);
         Self {

@@ -9,12 +9,12 @@
 //! | waiting, kept | `Release`, `Moved` | none |
 //! | kept | its deadline | none; the leader is dead or its `Release` was lost |
 
-use super::draw::Draw;
 use super::effects::Outbox;
 use crate::decide::tuning::StealTuning;
 use pcm_core::moment::Moment;
 use pcm_proto::agent::{AgentToAgent, Need, Neighbour, OfferNumber, Resources};
 use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::random::Random;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ impl Thief {
         own: &Resources,
         near: &[Neighbour],
         tuning: &StealTuning,
-        draw: &mut Draw,
+        draw: &mut Random,
         out: &mut Outbox,
     ) {
         let is_hungry = Self::is_hungry(own, tuning);

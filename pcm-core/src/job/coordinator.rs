@@ -226,7 +226,6 @@ pub struct Coordinator {
     pub(super) reign: u32,
     /// Since when it may be cut off.
     pub(super) doubts_since_us: Option<u64>,
-    #[serde(default)]
     pub(super) spares: Spares,
 }
 

@@ -150,7 +150,6 @@ pub struct Local {
     pub(super) order: u32,
     pub(super) kill_at_us: Option<u64>,
     /// Whether it waits, or will, for a spawn to take it.
-    #[serde(default)]
     pub is_spare: bool,
 }
 

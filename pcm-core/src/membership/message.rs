@@ -67,3 +67,13 @@ impl Message {
         Ok(message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Message;
+
+    #[test]
+    fn golden_samples_of_every_packet_are_those_of_this_version() {
+        crate::golden::check::<Message>("membership");
+    }
+}

@@ -3,15 +3,13 @@
 //! watches, a change of membership moves few edges, and news crosses the resulting graph in a logarithm of its size.
 
 use super::timing::SUBJECTS;
-use pcm_proto::ids::NodeName;
+use pcm_proto::{fnv, ids::NodeName};
 use std::collections::BTreeSet;
 
 /// FNV-1a with a final mix; spreads names, resists nobody (all members are trusted with the key).
 pub(super) fn hash(seed: u64, name: &str) -> u64 {
-    let mut state = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    for byte in name.bytes() {
-        state = (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
+    let begin = fnv::BASIS ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut state = name.bytes().fold(begin, |state, byte| fnv::step(state, byte.into()));
     state ^= state >> 33;
     state = state.wrapping_mul(0xff51_afd7_ed55_8ccd);
     state ^ (state >> 33)

@@ -1,19 +1,15 @@
 //! The names that MPICH gives to the shared memory of a world. They follow from the world's name, so that what a
 //! killed process leaves in `/dev/shm` can be told from what belongs to any other job on the machine.
 
+use pcm_proto::fnv::fnv1a_32;
+
 /// The beginning of the names of all shared memory files of the world `kvsname`; a number of its own per clique of
 /// processes that share memory follows.
 ///
 /// MPICH (since 4.3; `posix_init`) names the file `mpich_shm_HASH_CLIQUE` with the 32-bit FNV-1a hash of the world's
 /// name in hexadecimal.
 pub fn segment_prefix(kvsname: &str) -> String {
-    format!("mpich_shm_{:x}_", fnv1a(kvsname.as_bytes()))
-}
-
-fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
+    format!("mpich_shm_{:x}_", fnv1a_32(kvsname.bytes()))
 }
 
 #[cfg(test)]

@@ -131,7 +131,6 @@ pub struct World {
     generation: u64,
     is_up: bool,
     has_asked_parent: bool,
-    #[serde(default)]
     is_spare: bool,
 }
 

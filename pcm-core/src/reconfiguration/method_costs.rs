@@ -2,6 +2,7 @@
 //! compared only where they changed the same program in the same way, and one replaces the default only where the
 //! default was measured too. Must never try a method out on somebody's job.
 
+use pcm_proto::fnv::fnv1a_32;
 use pcm_proto::ids::Bytes;
 use pcm_proto::method::Method;
 use std::cmp::Ordering;
@@ -104,10 +105,8 @@ pub fn program_name(path: &[u8]) -> String {
 
 /// A number that arguments can be told apart by (FNV-1a).
 pub fn fingerprint<'a>(arguments: impl IntoIterator<Item = &'a [u8]>) -> u32 {
-    let bytes = arguments.into_iter().flat_map(|argument| argument.iter().chain(&[0]));
-    bytes.fold(0x811c_9dc5, |sum: u32, byte| {
-        (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
+    let arguments = arguments.into_iter();
+    fnv1a_32(arguments.flat_map(|argument| argument.iter().chain(&[0]).copied()))
 }
 
 impl MethodCost {

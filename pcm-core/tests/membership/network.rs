@@ -2,6 +2,7 @@
 
 use pcm_core::membership::{Change, Details, Effect, Health, LocalNode, Membership, Target, timing};
 use pcm_proto::ids::NodeName;
+use pcm_proto::random::Random;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap},
@@ -43,18 +44,6 @@ pub(crate) fn local(index: usize, boot: u64) -> LocalNode {
         boot,
         details,
         patience: timing::PATIENCE,
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
     }
 }
 
@@ -127,7 +116,7 @@ impl Network {
             nodes: BTreeMap::new(),
             in_flight: BinaryHeap::new(),
             cut: BTreeSet::new(),
-            random: Random(seed),
+            random: Random::new(seed),
         }
     }
 

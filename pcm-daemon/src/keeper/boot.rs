@@ -4,8 +4,10 @@
 
 use super::start::TARGET_MAX;
 use pcm_proto::boot::BootSpec;
+use pcm_proto::handshake::VersionMismatch;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, chdir, getrlimit, setrlimit, setsid};
+use serde::Deserialize;
 use std::fmt;
 use std::io::{self, Read};
 use std::os::fd::{OwnedFd, RawFd};
@@ -21,6 +23,8 @@ const FILES_MAX: u64 = 1 << 16;
 pub enum BootError {
     /// The specification on standard input cannot be read.
     Spec(String),
+    /// What boots this node is of another version.
+    Version(VersionMismatch),
     /// A directory or file of the node cannot be made.
     File {
         path: PathBuf,
@@ -42,6 +46,7 @@ impl fmt::Display for BootError {
                 f,
                 "no specification on standard input ({reason}): pcm-daemon is started by `pcmctl up`, not by hand"
             ),
+            Self::Version(mismatch) => write!(f, "the node is not booted: {mismatch}"),
             Self::File { path, error } => {
                 write!(
                     f,
@@ -132,7 +137,17 @@ fn spec_read(from: impl Read) -> Result<BootSpec, BootError> {
     from.take(SPEC_BYTES_MAX)
         .read_to_string(&mut text)
         .map_err(|error| BootError::Spec(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| BootError::Spec(error.to_string()))
+    let malformed = |error: serde_json::Error| BootError::Spec(error.to_string());
+    let stated: Stated = serde_json::from_str(&text).map_err(malformed)?;
+    VersionMismatch::check(stated.version).map_err(BootError::Version)?;
+    serde_json::from_str(&text).map_err(malformed)
+}
+
+/// What is read of a specification of any version; 0 where it says none.
+#[derive(Deserialize)]
+struct Stated {
+    #[serde(default)]
+    version: u16,
 }
 
 fn log_open(spec: &BootSpec) -> Result<OwnedFd, BootError> {
@@ -162,5 +177,25 @@ fn files_raise() -> libc::rlimit {
     libc::rlimit {
         rlim_cur: before.current.unwrap_or(libc::RLIM_INFINITY),
         rlim_max: before.maximum.unwrap_or(libc::RLIM_INFINITY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_specification_of_another_version_is_refused_before_the_rest_of_it_is_read() {
+        for (text, theirs) in [
+            (r#"{"version": 9999, "future": 1}"#, 9999),
+            (r#"{"cluster_id": "c"}"#, 0),
+        ] {
+            let refused = spec_read(text.as_bytes()).unwrap_err();
+            assert!(
+                matches!(refused, BootError::Version(mismatch) if mismatch.theirs == theirs),
+                "{refused}"
+            );
+        }
+        assert!(matches!(spec_read(&b"{"[..]), Err(BootError::Spec(_))));
     }
 }

@@ -4,6 +4,7 @@ use crate::packet::{Letter, letter_receive};
 use crate::watched::watch;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::checkpoint::BufferKey;
+use pcm_proto::handshake::VersionMismatch;
 use pcm_proto::ids::JobId;
 use pcm_proto::keeper::{
     DaemonToKeeper, ExitStatus, HELD_DESCRIPTORS, HeldProcess, KEEPER_FD, KeeperToDaemon, ProcessKey, ProcessSpec,
@@ -38,6 +39,8 @@ pub enum LinkError {
         /// How many came.
         came: usize,
     },
+    /// The keeper is of another version.
+    Version(VersionMismatch),
     /// The keeper is dead.
     Closed,
 }
@@ -58,6 +61,7 @@ impl fmt::Display for LinkError {
                 key.job,
                 HELD_DESCRIPTORS.len()
             ),
+            Self::Version(mismatch) => write!(f, "the keeper is of another version: {mismatch}"),
             Self::Closed => write!(f, "the keeper is dead"),
         }
     }
@@ -108,6 +112,13 @@ pub struct Welcome {
     pub kept: Vec<HandedBuffer>,
     /// The levels of the log that an earlier daemon was told.
     pub levels: Option<String>,
+}
+
+impl Welcome {
+    /// Whether the keeper has nothing that a daemon before this one began.
+    pub fn holds_nothing(&self) -> bool {
+        self.held.is_empty() && self.parked.is_empty() && self.kept.is_empty()
+    }
 }
 
 /// A buffer of a checkpoint.
@@ -234,6 +245,7 @@ impl KeeperLink {
                     });
                 }
             };
+        VersionMismatch::check(spec.version).map_err(LinkError::Version)?;
         let mut held = Vec::new();
         for _ in 0..count {
             match self.receive_raw().await?.ok_or(LinkError::Closed)? {

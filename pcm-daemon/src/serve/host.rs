@@ -1,6 +1,7 @@
 //! What of the machine the daemon sees: which host it is, so that MPI knows whose processes share memory, and which
 //! CPUs there are.
 
+use pcm_proto::fnv::fnv1a;
 use std::os::linux::fs::MetadataExt;
 use std::path::Path;
 
@@ -27,16 +28,10 @@ impl Host {
             namespace("ipc")
         );
         Self {
-            number: fnv1a(text.as_bytes()),
+            // A clash between two hosts of one cluster is out of the question.
+            number: fnv1a(text.bytes()),
         }
     }
-}
-
-/// 64-bit FNV-1a; a clash between two hosts of one cluster is out of the question.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// The CPUs this process may use.

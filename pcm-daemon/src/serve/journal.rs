@@ -2,6 +2,7 @@
 //! fsync, for it has to survive the process only; a machine that dies has no ranks left. When it has grown, it is
 //! written anew with the present state and renamed into place.
 
+use super::journal_head::{HeadError, head, head_length};
 use pcm_core::node::record::{Past, Record};
 use pcm_proto::frame::{self, Decoder, FrameKind, PAYLOAD_LENGTH_MAX};
 use std::fmt;
@@ -17,21 +18,26 @@ const REWRITE_GROWTH: u64 = 4;
 
 /// Why a journal cannot be used.
 #[derive(Debug)]
-pub(super) struct JournalError {
-    path: PathBuf,
-    doing: &'static str,
-    error: io::Error,
+pub(super) enum JournalError {
+    File {
+        path: PathBuf,
+        doing: &'static str,
+        error: io::Error,
+    },
+    /// Its records are not those of this version; another start changes nothing.
+    Head { path: PathBuf, error: HeadError },
 }
 
 impl fmt::Display for JournalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} the journal {}: {}; is the cluster's directory writable and not full?",
-            self.doing,
-            self.path.display(),
-            self.error
-        )
+        match self {
+            Self::File { path, doing, error } => write!(
+                f,
+                "{doing} the journal {}: {error}; is the cluster's directory writable and not full?",
+                path.display()
+            ),
+            Self::Head { path, error } => write!(f, "the journal {} {error}", path.display()),
+        }
     }
 }
 
@@ -52,7 +58,7 @@ impl Journal {
     /// death was told to nobody and is dropped.
     pub(super) fn open(path: &Path, is_new: bool) -> Result<(Self, Past), JournalError> {
         let failed = |doing| {
-            move |error| JournalError {
+            move |error| JournalError::File {
                 path: path.to_owned(),
                 doing,
                 error,
@@ -67,8 +73,17 @@ impl Journal {
             .map_err(failed("opening"))?;
         let mut content = Vec::new();
         file.read_to_end(&mut content).map_err(failed("reading"))?;
+        if is_new {
+            content = head().into_bytes();
+            file.write_all(&content).map_err(failed("writing"))?;
+        }
+        let refused = |error| JournalError::Head {
+            path: path.to_owned(),
+            error,
+        };
+        let begin = head_length(&content).map_err(refused)?;
         let mut past = Past::default();
-        let whole = read_records(&content, |record| past.take(record));
+        let whole = begin + read_records(&content[begin..], |record| past.take(record));
         if whole < content.len() {
             tracing::warn!(path = %path.display(), bytes = content.len() - whole, "the end of the journal is cut off");
             file.set_len(whole as u64).map_err(failed("cutting"))?;
@@ -88,7 +103,7 @@ impl Journal {
     /// Appends a record; on return it survives the daemon.
     pub(super) fn write(&mut self, record: &Record) -> Result<(), JournalError> {
         self.buffer.clear();
-        let failed = |error| JournalError {
+        let failed = |error| JournalError::File {
             path: self.path.clone(),
             doing: "writing",
             error,
@@ -112,7 +127,7 @@ impl Journal {
         for record in records {
             fresh.write(&record)?;
         }
-        std::fs::rename(&path, &self.path).map_err(|error| JournalError {
+        std::fs::rename(&path, &self.path).map_err(|error| JournalError::File {
             path: self.path.clone(),
             doing: "replacing",
             error,
@@ -169,6 +184,25 @@ mod tests {
         drop(journal);
         let (_, past) = Journal::open(&path, false).unwrap();
         assert_eq!(past.address.as_deref(), Some("c:3"));
+    }
+
+    #[test]
+    fn a_journal_of_another_version_or_without_one_is_refused_and_left_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        for (content, refused) in [
+            ("PCM journal 60000\nrecords", HeadError::Version(60000)),
+            ("\x05\0\0\0records", HeadError::Missing),
+            ("", HeadError::Missing),
+        ] {
+            std::fs::write(&path, content).unwrap();
+            let error = Journal::open(&path, false).unwrap_err();
+            assert!(
+                matches!(error, JournalError::Head { error, .. } if error == refused),
+                "{error}"
+            );
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
     }
 
     #[test]

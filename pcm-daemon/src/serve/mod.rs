@@ -28,6 +28,7 @@ mod image_sums;
 mod images;
 mod job_streams;
 mod journal;
+mod journal_head;
 mod keeper_orders;
 mod kept;
 mod layout_requests;

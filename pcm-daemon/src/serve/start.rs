@@ -11,7 +11,8 @@ use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
 use super::event::Event;
 use super::event_log::EventLog;
 use super::host::{Host, cpus_allowed};
-use super::journal::Journal;
+use super::journal::{Journal, JournalError};
+use super::journal_head::is_unwritten;
 use super::keeper_orders::KeeperOrders;
 use super::lending::{self, lending_name};
 use super::logs::node_dir;
@@ -90,6 +91,9 @@ async fn serve_or_report() -> i32 {
         return 0;
     };
     tracing::error!(error = format!("{error:#}"), "the daemon cannot start");
+    if matches!(error.downcast_ref(), Some(JournalError::Head { .. })) && !is_first {
+        return DAEMON_EXIT_FINAL;
+    }
     if !is_first {
         return 1;
     }
@@ -111,7 +115,9 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let limits = limits()?;
     let dir = node_dir(&spec.cluster_dir, node);
     std::fs::create_dir_all(&dir).with_context(|| format!("{} cannot be made", dir.display()))?;
-    let (journal, past) = Journal::open(&dir.join("journal"), is_first)?;
+    let path = dir.join("journal");
+    let is_new = is_first || (welcome.holds_nothing() && is_unwritten(&path));
+    let (journal, past) = Journal::open(&path, is_new)?;
     let key = ClusterKey::from_hex(&spec.cluster_id, &spec.key)?;
     let identity = Identity::new(Role::Daemon { node: node.clone() });
     let endpoint = Endpoint::new(key.clone(), identity.clone());

@@ -5,6 +5,7 @@ use pcm_daemon::keeper_link::{FromKeeper, Handed, KeeperLink, Welcome};
 use pcm_daemon::rank::PageFile;
 use pcm_proto::boot::{BootSpec, NodeSpec, Reach};
 use pcm_proto::fabric::FabricWish;
+use pcm_proto::handshake::PROTOCOL_VERSION;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey, ProcessSpec};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
@@ -81,6 +82,7 @@ impl Node {
             .replace("pcm keeper ", "");
         let (cluster_id, name) = (format!("test-{random}"), NodeName::new("n0").unwrap());
         let spec = BootSpec {
+            version: PROTOCOL_VERSION,
             cluster_id: cluster_id.clone(),
             cluster_dir: directory.path().to_owned(),
             key: "00".repeat(32),

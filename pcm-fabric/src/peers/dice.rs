@@ -1,21 +1,17 @@
-//! Random numbers of tests. They depend on nothing but a seed.
+//! Random numbers of tests that several tasks share. Must never depend on anything but a seed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use pcm_proto::random::Random;
+use std::sync::Mutex;
 
-/// Repeatable random numbers (splitmix64).
 #[derive(Debug)]
-pub(super) struct Dice(AtomicU64);
+pub(super) struct Dice(Mutex<Random>);
 
 impl Dice {
     pub(super) fn new(seed: u64) -> Self {
-        Self(AtomicU64::new(seed))
+        Self(Mutex::new(Random::new(seed)))
     }
 
     pub(super) fn below(&self, bound: u64) -> u64 {
-        let step = 0x9e37_79b9_7f4a_7c15;
-        let mut z = self.0.fetch_add(step, Ordering::Relaxed).wrapping_add(step);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
+        self.0.lock().expect("no holder panics").below(bound)
     }
 }

@@ -1,10 +1,11 @@
 //! Strangers and replayers get nothing out of an endpoint: no answer longer than what they sent, no state, no memory.
 
-use crate::network::{Dice, Event, Faults, Network, key};
+use crate::network::{Event, Faults, Network, incarnation, key};
 use pcm_fabric::{
     ClusterKey,
     datagram::{Core, DatagramLimits, wire::Header},
 };
+use pcm_proto::random::Random;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
@@ -63,7 +64,7 @@ fn drain(core: &mut Core<u16>, now: Duration) -> Vec<Vec<u8>> {
 #[test]
 fn a_flood_of_forged_packets_costs_no_memory_no_state_and_no_answer() {
     let (mut network, packets) = recorded();
-    let mut dice = Dice(9);
+    let mut dice = Random::new(9);
     let held = network.at(1).held();
     let mut forged: Vec<Vec<u8>> = Vec::new();
     for (_, _, packet) in &packets {
@@ -73,14 +74,14 @@ fn a_flood_of_forged_packets_costs_no_memory_no_state_and_no_answer() {
             packet[at] ^= 1 << dice.below(8);
             forged.push(packet);
         }
-        let mut random: Vec<u8> = (0..dice.below(1400)).map(|_| dice.next() as u8).collect();
+        let mut random: Vec<u8> = (0..dice.below(1400)).map(|_| dice.number() as u8).collect();
         forged.push(random.clone());
         // As like the real thing as a stranger can make it: the header of a member, and a life never seen.
         let head = random.len().min(58);
         random[..head].copy_from_slice(&packet[..head]);
         forged.push(random.clone());
         if random.len() > 22 {
-            random[6..22].copy_from_slice(&dice.incarnation().0);
+            random[6..22].copy_from_slice(&incarnation(&mut dice).0);
             forged.push(random);
         }
     }
@@ -208,9 +209,9 @@ fn an_application_that_takes_nothing_holds_its_senders_back() {
         received_max: 10,
         ..DatagramLimits::default()
     };
-    let mut dice = Dice(1);
-    let mut sender: Core<u16> = Core::new(&key(), 1, dice.incarnation(), limits);
-    let mut receiver: Core<u16> = Core::new(&key(), 1, dice.incarnation(), limits);
+    let mut dice = Random::new(1);
+    let mut sender: Core<u16> = Core::new(&key(), 1, incarnation(&mut dice), limits);
+    let mut receiver: Core<u16> = Core::new(&key(), 1, incarnation(&mut dice), limits);
     for _ in 0..50 {
         sender.send(Duration::ZERO, 1, vec![0; 2000], 10 * SECOND).unwrap();
     }
@@ -233,8 +234,8 @@ fn an_application_that_takes_nothing_holds_its_senders_back() {
 
 #[test]
 fn a_key_of_another_cluster_or_epoch_opens_nothing() {
-    let mut dice = Dice(2);
-    let mut sender: Core<u16> = Core::new(&key(), 5, dice.incarnation(), DatagramLimits::default());
+    let mut dice = Random::new(2);
+    let mut sender: Core<u16> = Core::new(&key(), 5, incarnation(&mut dice), DatagramLimits::default());
     sender.send(Duration::ZERO, 1, vec![1; 10], SECOND).unwrap();
     let hello = drain(&mut sender, Duration::ZERO).remove(0);
     assert_eq!(Header::parse(&hello).unwrap().epoch, 5);
@@ -247,7 +248,7 @@ fn a_key_of_another_cluster_or_epoch_opens_nothing() {
         (&other, 5, false),
         (&renamed, 5, false),
     ] {
-        let mut receiver: Core<u16> = Core::new(key, epoch, dice.incarnation(), DatagramLimits::default());
+        let mut receiver: Core<u16> = Core::new(key, epoch, incarnation(&mut dice), DatagramLimits::default());
         receiver.on_packet(Duration::ZERO, 0, &mut hello.clone());
         assert_eq!(drain(&mut receiver, Duration::ZERO).len(), usize::from(is_answered));
     }

@@ -28,7 +28,7 @@ fn play(seed: u64, faults: Faults, restarts: bool) -> (History, Network) {
     let mut network = Network::new(seed, faults, NODES);
     let mut history = History::default();
     let mut open: BTreeMap<(u16, ExchangeId), u64> = BTreeMap::new();
-    let restart_at = (restarts && network.dice.percent(80)).then(|| network.dice.below(EXCHANGES));
+    let restart_at = (restarts && network.dice.below(100) < 80).then(|| network.dice.below(EXCHANGES));
     for label in 0..EXCHANGES {
         if restart_at == Some(label) {
             network.restart(2);
@@ -64,7 +64,7 @@ fn play(seed: u64, faults: Faults, restarts: bool) -> (History, Network) {
         open.insert((from, exchange), label);
         history.exchanges.get_mut(&label).unwrap().must_succeed =
             patience == 15_000 && (restart_at.is_none() || (from != 2 && to != 2)) && length < 8 << 10;
-        let pause = if network.dice.percent(70) { 3 } else { 300 };
+        let pause = if network.dice.below(100) < 70 { 3 } else { 300 };
         let until = network.now + Duration::from_millis(network.dice.below(pause));
         advance(&mut network, until, &mut history, &mut open);
     }

@@ -5,38 +5,18 @@ use pcm_fabric::{
     ClusterKey,
     datagram::{Core, DatagramLimits, ExchangeFailure, ExchangeId, Incarnation, PACKET_LENGTH_SAFE, Received},
 };
+use pcm_proto::random::Random;
 use std::{
     collections::{BTreeMap, BinaryHeap},
     time::Duration,
 };
 
-/// Repeatable random numbers (splitmix64).
-#[derive(Clone, Debug)]
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
-    }
-
-    pub(crate) fn percent(&mut self, chance: u64) -> bool {
-        self.below(100) < chance
-    }
-
-    pub(crate) fn incarnation(&mut self) -> Incarnation {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.next().to_le_bytes());
-        bytes[8..].copy_from_slice(&self.next().to_le_bytes());
-        Incarnation(bytes)
-    }
+/// The incarnation of an endpoint.
+pub(crate) fn incarnation(dice: &mut Random) -> Incarnation {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&dice.number().to_le_bytes());
+    bytes[8..].copy_from_slice(&dice.number().to_le_bytes());
+    Incarnation(bytes)
 }
 
 /// What an endpoint tells its application.
@@ -84,7 +64,7 @@ pub(crate) fn key() -> ClusterKey {
 /// Endpoints by address, and the packets between them.
 pub(crate) struct Network {
     pub(crate) now: Duration,
-    pub(crate) dice: Dice,
+    pub(crate) dice: Random,
     pub(crate) faults: Faults,
     pub(crate) endpoints: BTreeMap<u16, Core<u16>>,
     /// Every packet that was sent, where a test asks for them.
@@ -97,7 +77,7 @@ impl Network {
     pub(crate) fn new(seed: u64, faults: Faults, addresses: u16) -> Self {
         let mut network = Self {
             now: Duration::ZERO,
-            dice: Dice(seed),
+            dice: Random::new(seed),
             faults,
             endpoints: BTreeMap::new(),
             recorded: None,
@@ -116,7 +96,7 @@ impl Network {
     }
 
     pub(crate) fn restart_with(&mut self, address: u16, limits: DatagramLimits) {
-        let incarnation = self.dice.incarnation();
+        let incarnation = incarnation(&mut self.dice);
         let core = Core::new(&key(), 1, incarnation, limits);
         self.endpoints.insert(address, core);
     }
@@ -130,9 +110,9 @@ impl Network {
         if let Some(recorded) = &mut self.recorded {
             recorded.push((from, to, bytes.clone()));
         }
-        let copies = 1 + u64::from(self.dice.percent(self.faults.duplication));
+        let copies = 1 + u64::from(self.dice.below(100) < self.faults.duplication);
         for _ in 0..copies {
-            if self.dice.percent(self.faults.loss) {
+            if self.dice.below(100) < self.faults.loss {
                 continue;
             }
             let jitter = self.dice.below(self.faults.jitter.as_micros() as u64 + 1);

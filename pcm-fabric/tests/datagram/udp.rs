@@ -1,9 +1,10 @@
 //! Over real sockets on the loopback, straight and through a relay that loses, doubles and delays.
 
-use crate::network::{Dice, key};
+use crate::network::key;
 use pcm_fabric::datagram::{
     Datagram, DatagramLimits, DatagramService as _, ExchangeError, ExchangeFailure, PACKET_LENGTH_SAFE, Refusal,
 };
+use pcm_proto::random::Random;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     future::Future,
@@ -43,13 +44,13 @@ async fn lossy_relay(server: SocketAddr, seed: u64) -> (SocketAddr, Arc<AtomicU6
     let above_mtu = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&above_mtu);
     tokio::spawn(async move {
-        let mut dice = Dice(seed);
+        let mut dice = Random::new(seed);
         let mut backs: BTreeMap<SocketAddr, Arc<UdpSocket>> = BTreeMap::new();
         let mut buffer = vec![0; 65_536];
         while let Ok((length, client)) = front.recv_from(&mut buffer).await {
             if let Entry::Vacant(place) = backs.entry(client) {
                 let back = Arc::new(UdpSocket::bind(any_port()).await.unwrap());
-                tokio::spawn(returns(Arc::clone(&back), Arc::clone(&front), client, dice.next()));
+                tokio::spawn(returns(Arc::clone(&back), Arc::clone(&front), client, dice.number()));
                 place.insert(back);
             }
             if length > PACKET_LENGTH_SAFE {
@@ -63,16 +64,16 @@ async fn lossy_relay(server: SocketAddr, seed: u64) -> (SocketAddr, Arc<AtomicU6
 }
 
 async fn returns(back: Arc<UdpSocket>, front: Arc<UdpSocket>, client: SocketAddr, seed: u64) {
-    let mut dice = Dice(seed);
+    let mut dice = Random::new(seed);
     let mut buffer = vec![0; 65_536];
     while let Ok((length, _)) = back.recv_from(&mut buffer).await {
         mangle(&mut dice, &front, client, &buffer[..length]);
     }
 }
 
-fn mangle(dice: &mut Dice, by: &Arc<UdpSocket>, to: SocketAddr, packet: &[u8]) {
-    for _ in 0..1 + u64::from(dice.percent(10)) {
-        if dice.percent(30) {
+fn mangle(dice: &mut Random, by: &Arc<UdpSocket>, to: SocketAddr, packet: &[u8]) {
+    for _ in 0..1 + u64::from(dice.below(100) < 10) {
+        if dice.below(100) < 30 {
             continue;
         }
         let (by, packet) = (Arc::clone(by), packet.to_vec());

@@ -6,6 +6,7 @@ use pcm_fabric::{
     noise::{Initiator, MESSAGE_LENGTH_MAX, OPENING_LENGTH},
 };
 use pcm_proto::handshake::{Identity, PREAMBLE, Role};
+use pcm_proto::random::Random;
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
@@ -31,15 +32,8 @@ async fn answer_to(server: &Server, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn pseudo_random(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[3]
-    })
-    .take(length)
-    .collect()
+    let mut random = Random::new(seed);
+    (0..length).map(|_| random.number() as u8).collect()
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::handle_table::HandleTable;
 use super::ranks::Ranks;
 use crate::mpi::handle;
 use mpi_sys::MPI_Comm;
-use pcm_proto::{other_communicators::OtherCommunicators, page::Page, record::Record};
+use pcm_proto::{fnv, other_communicators::OtherCommunicators, page::Page, record::Record};
 use std::collections::BTreeMap;
 use std::os::raw::c_int;
 use std::sync::{
@@ -16,8 +16,6 @@ use std::sync::{
 
 /// Marks identities that were computed, so that none is 0 or the job's.
 const COMPUTED: u64 = 1 << 63;
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// See the file head.
 #[derive(Debug)]
@@ -79,14 +77,14 @@ impl Order {
         };
         let hash = ranks
             .iter()
-            .fold(FNV_OFFSET, |hash, rank| mix(hash, *rank as u32 as u64));
+            .fold(fnv::BASIS, |hash, rank| fnv::step(hash, *rank as u32 as u64));
         let ordinal = {
             let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
             let ordinal = made.entry(hash).or_default();
             *ordinal += 1;
             *ordinal
         };
-        let identity = mix(hash, ordinal) | COMPUTED;
+        let identity = fnv::step(hash, ordinal) | COMPUTED;
         record.communicator_made(identity, &ranks);
         let known = Box::into_raw(Box::new(Known {
             identity,
@@ -121,10 +119,6 @@ impl Order {
             counts.into_iter().for_each(|count| count.store(0, Relaxed));
         }
     }
-}
-
-fn mix(hash: u64, value: u64) -> u64 {
-    (hash ^ value).wrapping_mul(FNV_PRIME)
 }
 
 fn known_drop(known: Option<u64>) {

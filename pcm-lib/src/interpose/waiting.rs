@@ -15,7 +15,7 @@
 
 use super::recorder;
 use crate::clock::monotonic_ns;
-use pcm_proto::{app::environment, page::Orders};
+use pcm_proto::{app::environment, page::Orders, waiting::Waiting};
 use std::{
     cell::Cell,
     os::raw::c_int,
@@ -74,21 +74,7 @@ const SPARED_LOOKS: u64 = 2000;
 /// So long after somebody else had it the CPU counts as shared. To find out again costs a time slice.
 const SHARED_NS: u64 = 4_000_000_000;
 
-/// How ranks wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Manner {
-    /// As MPI itself does.
-    AsMpi = 0,
-    /// Without a system call: nobody else gets the CPU before its time slice is over.
-    Spin = 1,
-    /// With pauses while the CPU is shared.
-    Adaptive = 2,
-    /// With pauses always.
-    Sleep = 3,
-}
-
-static MANNER: AtomicU8 = AtomicU8::new(Manner::AsMpi as u8);
+static MANNER: AtomicU8 = AtomicU8::new(Waiting::AsMpi as u8);
 
 thread_local! {
     /// Looks that may still go by without anything done, not even asking what time it is.
@@ -96,35 +82,29 @@ thread_local! {
     static WAIT: Cell<Wait> = const { Cell::new(Wait::NONE) };
 }
 
-impl Manner {
-    /// What the environment says; nobody needs to say that a CPU which others want is theirs, too.
-    pub(crate) fn of_environment() -> Self {
-        match std::env::var(environment::WAIT).as_deref() {
-            Ok("mpi") => Self::AsMpi,
-            Ok("spin") => Self::Spin,
-            Ok("sleep") => Self::Sleep,
-            _ => Self::Adaptive,
-        }
-    }
+/// What the environment says; nobody needs to say that a CPU which others want is theirs, too.
+pub(crate) fn of_environment() -> Waiting {
+    let told = std::env::var(environment::WAIT).ok();
+    told.and_then(|word| word.parse().ok()).unwrap_or(Waiting::Adaptive)
+}
 
-    /// From now on, for the rest of the process's life.
-    pub(crate) fn choose(self) {
-        MANNER.store(self as u8, Relaxed);
-    }
+/// From now on, for the rest of the process's life.
+pub(crate) fn choose(manner: Waiting) {
+    MANNER.store(manner as u8, Relaxed);
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn sched_yield() -> c_int {
     let manner = MANNER.load(Relaxed);
-    if manner == Manner::AsMpi as u8 {
+    if manner == Waiting::AsMpi as u8 {
         return give_away();
     }
     let caller = recorder::active().and_then(|recorder| Some((recorder, recorder.call_of_this_thread()?)));
     match caller {
-        Some(_) if manner == Manner::Spin as u8 || is_spared() => 0,
+        Some(_) if manner == Waiting::Spin as u8 || is_spared() => 0,
         Some((recorder, call)) => {
             let orders = &recorder.page().head.orders;
-            look_again_later(call, orders, manner == Manner::Sleep as u8)
+            look_again_later(call, orders, manner == Waiting::Sleep as u8)
         }
         None => give_away(),
     }
@@ -464,9 +444,9 @@ mod tests {
 
     #[test]
     fn outside_of_mpi_the_function_does_what_that_of_libc_does() {
-        Manner::Sleep.choose();
+        choose(Waiting::Sleep);
         assert_eq!(sched_yield(), 0);
         assert_eq!(WAIT.get().pauses, 0);
-        Manner::AsMpi.choose();
+        choose(Waiting::AsMpi);
     }
 }

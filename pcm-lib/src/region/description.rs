@@ -6,6 +6,7 @@ use pcm_core::{
     partition::{AxisSpec, Edge, Split},
     redistribution::HaloFill,
 };
+use pcm_proto::fnv::fnv1a;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -32,14 +33,12 @@ impl Registry {
 
 /// A number that differs where descriptions differ, for a first comparison.
 pub fn digest(descriptions: &[Description]) -> u64 {
-    // FNV-1a: the input is the application's own, so no one tries to make two of them collide.
+    // The input is the application's own, so no one tries to make two of them collide.
     let bytes = descriptions
         .iter()
         .flat_map(|description| [&description.name, "\t", &description.text, "\n"].map(str::bytes))
         .flatten();
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    fnv1a(bytes)
 }
 
 fn text_of(kind: &Kind) -> String {

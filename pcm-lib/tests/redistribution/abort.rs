@@ -5,10 +5,10 @@ use crate::{
     control::{self, Outcome},
     job::Job,
     launch::under_mpi,
-    random::Random,
 };
 use pcm::redistribute::{Limits, MoveError};
 use pcm_proto::method::Method;
+use pcm_proto::random::Random;
 use std::time::{Duration, Instant};
 
 /// Rounds of a move that is aborted at a random moment on each process, and the same move once more, committed.

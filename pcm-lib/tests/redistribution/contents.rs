@@ -1,7 +1,6 @@
 //! Regions of random shape, and what each byte of them must be.
 #![allow(unsafe_code, reason = "fills and reads the storage of arrays")]
 
-use crate::random::{Random, mix};
 use pcm::region::{ArrayForm, CustomHooks, Delivered, ElementType, HookFailed, PerRankHooks, Registry, Value};
 use pcm_core::{
     partition::{ArraySpec, AxisSpec, Edge, Split},
@@ -11,6 +10,7 @@ use pcm_core::{
     },
 };
 use pcm_proto::ids::Rank;
+use pcm_proto::random::{Random, mix};
 use std::{cell::RefCell, rc::Rc};
 
 /// Objects of the custom region, over all ranks.

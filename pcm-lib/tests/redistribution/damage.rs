@@ -7,7 +7,6 @@ use crate::{
     control::{self, Outcome},
     job::Job,
     launch::under_mpi,
-    random::Random,
 };
 use mpi_sys::{MPI_Comm, MPI_Datatype, MPI_Request};
 use pcm::{
@@ -15,6 +14,7 @@ use pcm::{
     redistribute::{Limits, MoveError},
 };
 use pcm_proto::method::{Method, Operation};
+use pcm_proto::random::Random;
 use std::{
     cell::Cell,
     ffi::{c_int, c_void},

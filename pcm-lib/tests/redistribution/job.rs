@@ -3,7 +3,6 @@
 use crate::{
     contents::{self, Objects},
     control,
-    random::Random,
 };
 use pcm::{
     mpi::{Communicator, SeparateGroups, Transport},
@@ -11,6 +10,7 @@ use pcm::{
     region::{ArrayForm, Home, Registry},
 };
 use pcm_proto::method::{Management, Method};
+use pcm_proto::random::Random;
 use std::rc::Rc;
 
 /// One process's view of the job.

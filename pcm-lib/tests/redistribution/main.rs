@@ -12,5 +12,4 @@ mod large;
 mod launch;
 mod memory;
 mod misuse;
-mod random;
 mod rounds;

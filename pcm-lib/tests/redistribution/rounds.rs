@@ -5,10 +5,10 @@ use crate::{
     control::{self, Outcome},
     job::Job,
     launch::under_mpi,
-    random::Random,
 };
 use pcm::redistribute::Limits;
 use pcm_proto::method::Method;
+use pcm_proto::random::Random;
 
 /// Small chunks, so that small arrays are many.
 fn small(random: &mut Random) -> Limits {

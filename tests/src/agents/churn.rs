@@ -20,7 +20,7 @@ impl World {
     pub(super) fn churn(&mut self) {
         let next = self.next_churn_us();
         self.queue.push(next, Happening::Churn);
-        let node = self.draw.below(self.nodes.len());
+        let node = self.draw.index(self.nodes.len());
         self.measures.deaths += 1;
         self.advance_all_on(node);
         let life = self.nodes[node].life + 1;
@@ -55,7 +55,7 @@ impl World {
                 if self.jobs[job].places[rank] == dead {
                     // A restart takes any node that is free, the first of a few that are looked at.
                     let tries: Vec<usize> = (0..20)
-                        .map(|_| self.draw.below(self.nodes.len()))
+                        .map(|_| self.draw.index(self.nodes.len()))
                         .filter(|node| *node != dead)
                         .collect();
                     let free = tries.iter().copied().find(|node| self.residents[*node].is_empty());

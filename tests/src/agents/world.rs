@@ -5,11 +5,11 @@ use super::queue::{Happening, Queue};
 use super::scenario::{Scenario, Speeds};
 use ios_agent::decide::tuning::Tuning;
 use ios_agent::protocol::agent::Agent;
-use ios_agent::protocol::draw::Draw;
 use ios_agent::protocol::effects::Effect;
 use pcm_core::moment::Moment;
 use pcm_proto::agent::{JobSample, NEIGHBOURS_MAX, Neighbour, RankReport, Resources};
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, Rank};
+use pcm_proto::random::Random;
 
 /// Neighbours are drawn anew so often.
 const NEIGHBOURS_US: u64 = 30_000_000;
@@ -62,7 +62,7 @@ pub struct World {
     pub(super) scenario: Scenario,
     pub(super) tuning: Tuning,
     pub(super) queue: Queue,
-    pub(super) draw: Draw,
+    pub(super) draw: Random,
     pub(super) residents: Vec<Vec<(usize, usize)>>,
     pub(super) coordinated: Vec<Vec<usize>>,
 }
@@ -75,7 +75,7 @@ impl World {
 
     /// The same, with other numbers for the agents.
     pub fn tuned(scenario: &Scenario, seed: u64, tuning: Tuning) -> Self {
-        let mut draw = Draw::new(seed ^ 0x5eed);
+        let mut draw = Random::new(seed ^ 0x5eed);
         let nodes = (0..scenario.nodes).map(|index| new_node(index, scenario, &tuning, &mut draw));
         let mut world = Self {
             nodes: nodes.collect(),
@@ -105,8 +105,8 @@ impl World {
         for job in 0..self.scenario.jobs {
             let places: Vec<usize> = (0..self.scenario.ranks)
                 .map(|_| match (free.is_empty(), self.scenario.is_scattered) {
-                    (true, _) => self.draw.below(self.nodes.len()),
-                    (false, true) => free.swap_remove(self.draw.below(free.len())),
+                    (true, _) => self.draw.index(self.nodes.len()),
+                    (false, true) => free.swap_remove(self.draw.index(free.len())),
                     (false, false) => free.remove(0),
                 })
                 .collect();
@@ -264,7 +264,7 @@ impl World {
         let count = self.nodes.len();
         let wanted = NEIGHBOURS_MAX.min(count - 1);
         let mut drawn: Vec<usize> = (0..wanted * 2)
-            .map(|_| self.draw.below(count))
+            .map(|_| self.draw.index(count))
             .filter(|other| *other != node)
             .collect();
         if count <= NEIGHBOURS_MAX {
@@ -415,11 +415,11 @@ impl World {
     }
 }
 
-pub(super) fn new_node(index: usize, scenario: &Scenario, tuning: &Tuning, draw: &mut Draw) -> Node {
+pub(super) fn new_node(index: usize, scenario: &Scenario, tuning: &Tuning, draw: &mut Random) -> Node {
     let name = NodeName::new(format!("n{index}")).expect("a short name of letters and digits");
     let speed = match scenario.speeds {
         Speeds::Same => 1.0,
-        Speeds::Mixed => [0.5, 1.0, 1.5, 2.0][draw.below(4)],
+        Speeds::Mixed => [0.5, 1.0, 1.5, 2.0][draw.index(4)],
     };
     let site = index * scenario.sites / scenario.nodes;
     let own = Resources {

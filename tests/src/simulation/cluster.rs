@@ -3,7 +3,6 @@
 use super::invariants::{Ledger, Seen, Violation};
 use super::meeting::Meetings;
 use super::process::Process;
-use super::random::Random;
 use super::scenario::Scenario;
 use pcm_core::moment::Moment;
 use pcm_core::reconfiguration::effects::{Report, Timer};
@@ -12,6 +11,7 @@ use pcm_core::reconfiguration::reconfigurer::Reconfigurer;
 use pcm_core::reconfiguration::record::JobRecord;
 use pcm_proto::ids::{Epoch, NodeName, ProcessId, WorldId};
 use pcm_proto::layout::{Layout, Member};
+use pcm_proto::random::Random;
 use pcm_proto::reconfiguration::{Attempt, ReconfigurationMessage, ReconfigurationOrder, ReconfigurationReport};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -284,11 +284,11 @@ impl Simulation {
     fn start_job(&mut self) {
         let mut members = Vec::new();
         for rank in 0..self.scenario.ranks {
-            let node = self.random.below(self.nodes.len());
+            let node = self.random.index(self.nodes.len());
             members.push((node, ProcessId(rank as u32)));
         }
         let first = members[0].0;
-        let witness = self.random.chance(0.5).then(|| self.random.below(self.nodes.len()));
+        let witness = self.random.chance(0.5).then(|| self.random.index(self.nodes.len()));
         let layout = Layout {
             epoch: Epoch(0),
             members: members

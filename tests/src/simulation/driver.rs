@@ -62,7 +62,7 @@ impl Simulation {
         };
         let dies = self.now > 0 && !self.is_healed && !effects.is_empty() && self.random.chance(share);
         let survives = if dies {
-            self.random.below(effects.len() + 1)
+            self.random.index(effects.len() + 1)
         } else {
             effects.len()
         };

@@ -18,7 +18,7 @@ impl Simulation {
         let every = self.scenario.fault_every_us;
         let next = self.random.between(every / 2, every * 3 / 2);
         self.after(next, Happening::Fault);
-        let node = self.random.below(self.nodes.len());
+        let node = self.random.index(self.nodes.len());
         if self.random.chance(self.scenario.kill) {
             let alive: Vec<ProcessId> = self.processes.values().filter(|p| p.is_alive).map(|p| p.id).collect();
             if let Some(process) = self.random.pick(&alive) {
@@ -158,7 +158,7 @@ impl Simulation {
         let holders: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.nodes[*node].daemon.as_ref().is_some_and(|d| d.is_holder()))
             .collect();
-        let anyone = self.random.below(self.nodes.len());
+        let anyone = self.random.index(self.nodes.len());
         let asked = if self.random.chance(0.05) {
             anyone
         } else {
@@ -193,10 +193,10 @@ impl Simulation {
             ModeWanted::Relaunch,
         ]);
         let mut weights = Vec::new();
-        let kind = match self.random.below(5) {
+        let kind = match self.random.index(5) {
             0 | 1 => {
-                for _ in 0..1 + self.random.below(2) {
-                    let rank = self.random.below(size);
+                for _ in 0..1 + self.random.index(2) {
+                    let rank = self.random.index(size);
                     seats[rank] = Seat::Move {
                         rank: Rank(rank as u32),
                         to: self.any_node(),
@@ -205,19 +205,19 @@ impl Simulation {
                 PlanKind::Migrate
             }
             2 if size < 7 => {
-                for _ in 0..1 + self.random.below(2) {
-                    let at = self.random.below(seats.len() + 1);
+                for _ in 0..1 + self.random.index(2) {
+                    let at = self.random.index(seats.len() + 1);
                     let node = self.any_node();
                     seats.insert(at, Seat::Join { node });
                 }
                 PlanKind::Expand
             }
             3 if size > 1 => {
-                seats.remove(self.random.below(size));
+                seats.remove(self.random.index(size));
                 PlanKind::Shrink
             }
             _ => {
-                weights = (0..seats.len()).map(|_| 1 + self.random.below(3) as u32).collect();
+                weights = (0..seats.len()).map(|_| 1 + self.random.index(3) as u32).collect();
                 PlanKind::Rebalance
             }
         };
@@ -249,7 +249,7 @@ impl Simulation {
     }
 
     fn any_node(&mut self) -> NodeName {
-        let node = self.random.below(self.nodes.len());
+        let node = self.random.index(self.nodes.len());
         self.name(node)
     }
 }

@@ -10,6 +10,5 @@ pub mod invariants;
 pub mod liveness;
 mod meeting;
 mod process;
-pub mod random;
 pub mod runner;
 pub mod scenario;

@@ -1,7 +1,7 @@
 //! What kind of history a seed tells: how large, how fast, how unlucky. Faults are data.
 
-use super::random::Random;
 use pcm_core::reconfiguration::limits::Limits;
+use pcm_proto::random::Random;
 use std::time::Duration;
 
 /// A fault put into the simulated programs on purpose, to see that a checker notices it.
@@ -95,8 +95,8 @@ impl Scenario {
         let calm = random.chance(0.25);
         let faults = if calm { 0 } else { random.between(150_000, 2_500_000) };
         Self {
-            nodes: 1 + random.below(5),
-            ranks: 1 + random.below(5),
+            nodes: 1 + random.index(5),
+            ranks: 1 + random.index(5),
             elements: 24,
             iterations: if random.chance(0.15) {
                 random.between(20, 300)
