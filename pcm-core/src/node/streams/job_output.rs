@@ -1,6 +1,6 @@
-//! The output of a job at its coordinator: pieces come from the nodes in the order of each stream, go to the reader, and
-//! are acknowledged to their node when they were taken. So a slow reader holds back the ranks, and at most a window's
-//! worth is here for each node.
+//! The output of a job at its coordinator: pieces come from the nodes in the order of each stream, go to the reader,
+//! and are acknowledged to their node when they were taken. So a slow reader holds back the ranks, and at most a
+//! window's worth is here for each node.
 
 use super::JobView;
 use super::effect::{FileEffect, Filed};
