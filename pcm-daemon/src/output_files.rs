@@ -1,5 +1,5 @@
-//! The files of detached jobs, `jobs/ID/stdout` and `jobs/ID/stderr` in the cluster's directory, each job's written by a
-//! task of its own. Decides nothing: what is written, and when, [`pcm_core::node::streams::job_output`] says.
+//! The files of detached jobs, `jobs/ID/stdout` and `jobs/ID/stderr` in the cluster's directory, each job's written
+//! by a task of its own. Decides nothing: what is written, and when, [`pcm_core::node::streams::job_output`] says.
 
 use pcm_core::node::streams::effect::{FileEffect, Filed};
 use pcm_proto::control::Stream;

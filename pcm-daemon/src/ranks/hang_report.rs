@@ -1,5 +1,5 @@
-//! What the kernel says of a process that did not in time do what it was to do: for the log, where whoever looks for the
-//! reason finds it when the process is gone.
+//! What the kernel says of a process that did not in time do what it was to do: for the log, where whoever looks for
+//! the reason finds it when the process is gone.
 
 use crate::process_stat::fields_after_name;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The processes of this node's ranks as the shell holds them: handles by process, the tasks that feed their streams, and
-//! the readers of their shared pages. Decides nothing: [`table::RankTable`] carries out
+//! The processes of this node's ranks as the shell holds them: handles by process, the tasks that feed their streams,
+//! and the readers of their shared pages. Decides nothing: [`table::RankTable`] carries out
 //! [`pcm_core::node::ranks::effect::RankEffect`].
 
 mod counters;

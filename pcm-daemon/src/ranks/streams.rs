@@ -1,5 +1,5 @@
-//! The tasks between a job's processes and the loop: what the ranks say and print goes in, standard input goes out. Each
-//! job has queues of its own, so none fills those of another.
+//! The tasks between a job's processes and the loop: what the ranks say and print goes in, standard input goes out.
+//! Each job has queues of its own, so none fills those of another.
 
 use crate::rank::{Output, RankEvent};
 use pcm_proto::control::STDIN_WINDOW_BYTES;

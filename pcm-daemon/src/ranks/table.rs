@@ -170,7 +170,8 @@ impl<E: FromRanks> RankTable<E> {
         match handle.app_send(message, &descriptors) {
             Ok(()) => handle.page().page().ring(),
             Err(error) => {
-                tracing::warn!(job = %key.job, process = %key.process, %error, "a rank was not told of a reconfiguration");
+                let ProcessKey { job, process } = key;
+                tracing::warn!(%job, %process, %error, "a message did not reach a rank");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What ranks here do ahead of a meeting: who has anything to do, and who is not waited for any longer. Never decides what
-//! a rank does; it knows that best itself.
+//! What ranks here do ahead of a meeting: who has anything to do, and who is not waited for any longer. Never decides
+//! what a rank does; it knows that best itself.
 
 use super::daemon::Daemon;
 use pcm_core::node::timer::Timer;
@@ -10,7 +10,8 @@ use pcm_proto::parked::ParkKey;
 use pcm_proto::reconfiguration::ReconfigurationReport;
 use std::time::Duration;
 
-/// Data of a rank from which on memory is made ahead for what it will get: less is made at the meeting in 10 ms at worst.
+/// Data of a rank from which on memory is made ahead for what it will get: less is made at the meeting in 10 ms at
+/// worst.
 const MEMORY_BYTES_MIN: u64 = 4 << 20;
 
 /// How long a rank is waited for that only makes memory: the rest of an iteration, ...
@@ -20,9 +21,9 @@ const MEMORY_MAX: Duration = Duration::from_secs(1);
 const MEMORY_MAX_PER_MIB: Duration = Duration::from_millis(5);
 
 impl Daemon {
-    /// Whether a process has something to do ahead of its meeting: constant data travels, or it stays with so much data that
-    /// memory for what it gets had better be made while it computes on. For the latter alone it is not waited for for long:
-    /// one whose iterations are long hears of it late and loses more than it gains.
+    /// Whether a process has something to do ahead of its meeting: constant data travels, or it stays with so much
+    /// data that memory for what it gets had better be made while it computes on. For the latter alone it is not
+    /// waited for for long: one whose iterations are long hears of it late and loses more than it gains.
     fn begins_ahead(&mut self, key: ParkKey, constant: Bytes, registered: Bytes) -> bool {
         let Some((_, plan)) = self.engaged(key.job) else {
             return false;

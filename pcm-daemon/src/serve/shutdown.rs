@@ -145,7 +145,7 @@ impl Daemon {
             }
         };
         let _ = tokio::time::timeout(FAREWELL, all).await;
-        self.out.keeper(DaemonToKeeper::Quit);
+        self.keeper.order(DaemonToKeeper::Quit);
         let closed = async {
             while let Some(event) = events.recv().await {
                 if matches!(event, Event::KeeperLost { .. }) {

@@ -1,5 +1,5 @@
-//! The order for one process of a job: its program as typed, its environment, its CPUs. The driver finds the program and
-//! makes the shared page.
+//! The order for one process of a job: its program as typed, its environment, its CPUs. The driver finds the program
+//! and makes the shared page.
 
 use super::environment::{Belonging, environment};
 use crate::job::participant::{Newcomer, Participant};

@@ -103,8 +103,8 @@ impl LocalRanks {
         self.ranks.get(&process)?.starting_since
     }
 
-    /// A process ended; its end to be told now. An end is told after what the process said: a reason must not come behind
-    /// its consequence. So of a process that may still be heard, it is told later, by [`Self::on_silent`].
+    /// A process ended; its end to be told now. An end is told after what the process said: a reason must not come
+    /// behind its consequence. So of a process that may still be heard, it is told later, by [`Self::on_silent`].
     pub fn on_exited(&mut self, process: ProcessId, status: ExitStatus, out: &mut Outbox) -> Option<ExitStatus> {
         let key = self.key(process);
         match self.ranks.get_mut(&process).filter(|rank| !rank.is_silent) {

@@ -1,5 +1,5 @@
-//! What ranks are told of the node they wait on: whether processes outnumber its CPUs, and whether one starts. MPI polls
-//! while it starts, and never yields; beside it, ranks that sleep often can keep a CPU from all others.
+//! What ranks are told of the node they wait on: whether processes outnumber its CPUs, and whether one starts. MPI
+//! polls while it starts, and never yields; beside it, ranks that sleep often can keep a CPU from all others.
 
 use super::effect::RankEffect;
 use crate::moment::Moment;
@@ -9,8 +9,8 @@ use std::time::Duration;
 /// A process that has not initialised MPI by then may never do so.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// Tells all ranks here, after a process came, went, or has initialised MPI. `starting` has the times at which the living
-/// processes were first seen that have not.
+/// Tells all ranks here, after a process came, went, or has initialised MPI. `starting` has the times at which the
+/// living processes were first seen that have not.
 pub fn tell_ranks(processes: usize, cpus: usize, starting: impl Iterator<Item = Moment>, out: &mut Outbox) {
     let until = starting.max().map(|since| since.plus(START_MAX));
     let starting_for = until.map_or(Duration::ZERO, |until| until.since(out.now()));

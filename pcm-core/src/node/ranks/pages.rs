@@ -1,4 +1,5 @@
-//! Questions about the shared pages of this node's ranks. The driver reads the pages; each question remembers its asker.
+//! Questions about the shared pages of this node's ranks. The driver reads the pages; each question remembers its
+//! asker.
 
 use super::effect::RankEffect;
 use crate::moment::Moment;

@@ -1,6 +1,6 @@
-//! The output of a job at its coordinator: pieces come from the nodes in the order of each stream, go to the reader, and
-//! are acknowledged to their node when they were taken. So a slow reader holds back the ranks, and at most a window's
-//! worth is here for each node.
+//! The output of a job at its coordinator: pieces come from the nodes in the order of each stream, go to the reader,
+//! and are acknowledged to their node when they were taken. So a slow reader holds back the ranks, and at most a
+//! window's worth is here for each node.
 
 use super::JobView;
 use super::effect::{FileEffect, Filed};
@@ -309,7 +309,7 @@ fn end_of(piece: &OutputPiece) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::job::coordinator::Coordinator;
     use crate::job::placement::Share;
@@ -317,15 +317,14 @@ mod tests {
     use crate::node::outbox::Effect;
     use crate::node::requester::LinkId;
     use pcm_proto::job::{JobSpec, WorldShape};
-    use pcm_proto::peer::DaemonToDaemon;
-    use pcm_proto::peer::JobMessage;
+    use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 
     fn node(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
     }
 
     /// A job of one rank on node n1, led by node n0.
-    fn coordinator() -> Coordinator {
+    pub(in crate::node::streams) fn coordinator() -> Coordinator {
         let spec = JobSpec {
             name: "test".into(),
             size: 1,

@@ -63,3 +63,47 @@ impl JobStdin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moment::Moment;
+    use crate::node::outbox::Effect;
+    use crate::node::requester::LinkId;
+    use crate::node::streams::job_output::tests::coordinator;
+    use pcm_proto::ids::NodeName;
+
+    fn outbox() -> Outbox {
+        Outbox::new(NodeName::new("n0").unwrap(), Moment(0))
+    }
+
+    #[test]
+    fn input_waits_until_the_job_has_started() {
+        let (job, mut out) = (coordinator(), outbox());
+        let view = JobView {
+            coordinator: &job,
+            reader: Some(LinkId(5)),
+        };
+        let mut stdin = JobStdin::new(JobId(1));
+        stdin.on_piece(b"ab".to_vec(), view, &mut out);
+        assert!(out.take().is_empty());
+        assert_eq!(stdin.waiting, [(0, b"ab".to_vec())]);
+    }
+
+    #[test]
+    fn input_beyond_its_window_is_dropped_until_the_first_rank_has_taken_some() {
+        let (job, mut out) = (coordinator(), outbox());
+        let view = JobView {
+            coordinator: &job,
+            reader: Some(LinkId(5)),
+        };
+        let mut stdin = JobStdin::new(JobId(1));
+        stdin.on_piece(vec![0; STDIN_WINDOW_BYTES as usize], view, &mut out);
+        stdin.on_piece(b"a".to_vec(), view, &mut out);
+        assert_eq!(stdin.came, STDIN_WINDOW_BYTES);
+        stdin.on_taken(1, view, &mut out);
+        assert!(matches!(out.take()[..], [Effect::Control { .. }]));
+        stdin.on_piece(b"a".to_vec(), view, &mut out);
+        assert_eq!(stdin.came, STDIN_WINDOW_BYTES + 1);
+    }
+}

@@ -1,5 +1,5 @@
-//! Output and standard input of jobs: how far each stream has come, been passed on and been taken. The pipes and files are
-//! the driver's.
+//! Output and standard input of jobs: how far each stream has come, been passed on and been taken. The pipes and
+//! files are the driver's.
 
 pub mod effect;
 pub mod job_output;

@@ -155,8 +155,7 @@ mod tests {
     use super::*;
     use crate::moment::Moment;
     use crate::node::outbox::Effect;
-    use pcm_proto::peer::DaemonToDaemon;
-    use pcm_proto::peer::JobMessage;
+    use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 
     const OUT: (ProcessId, Stream) = (ProcessId(0), Stream::Stdout);
 
