@@ -1,4 +1,4 @@
-//! What a C program says of an array: the type of its elements, and options.
+//! The type of the elements and the options of an array, as a C program gives them.
 #![allow(non_camel_case_types, reason = "the names are those of C")]
 #![allow(unsafe_code, reason = "reads what C programs pass")]
 #![allow(unreachable_pub, reason = "what pcm.h is made of is public")]
@@ -39,13 +39,13 @@ pub enum pcm_element {
     PCM_COMPLEX_FLOAT = 11,
     /// double complex.
     PCM_COMPLEX_DOUBLE = 12,
-    /// Where the sizes of PCM_BYTES begin.
+    /// Added to the size by PCM_BYTES.
     PCM_BYTES_BASE = 4096,
 }
 
 pub use pcm_element::*;
 
-/// Kinds of options; the macros PCM_BLOCK and so on make options of them.
+/// Kinds of options; the macros PCM_BLOCK and so on use them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum pcm_option_kind {
@@ -71,13 +71,13 @@ pub enum pcm_option_kind {
 
 pub use pcm_option_kind::*;
 
-/// An option of an array, as the macros PCM_BLOCK and so on make it.
+/// An option of an array, made by the macros PCM_BLOCK and so on.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct pcm_option {
     /// A pcm_option_kind.
     pub kind: c_int,
-    /// Which axis.
+    /// The axis it is for, from 0.
     pub axis: c_int,
     /// A length, a width, or the length of the list.
     pub number: usize,
@@ -85,7 +85,7 @@ pub struct pcm_option {
     pub list: *const c_void,
 }
 
-/// Most options of one array: far above what can be said of three axes.
+/// Most options of one array: far more than three axes need.
 const OPTIONS_MAX: usize = 64;
 
 /// Reads what `pcm_array` collects.
