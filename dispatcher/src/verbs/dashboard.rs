@@ -1,4 +1,4 @@
-//! `dashboard`: a page in the browser that shows a job while it runs, and steers it.
+//! `dashboard`: a page in the browser that shows and controls a running job.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -9,8 +9,8 @@ use dashboard::Source;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "\
-The address it prints holds a token: whoever has it may steer the job. The page is served on loopback only;
-from another machine reach it with 'ssh -L PORT:127.0.0.1:PORT HOST'. Ctrl-C ends it.
+The printed address contains a token, which permits control of the job. The page is served on loopback only; use
+'ssh -L PORT:127.0.0.1:PORT HOST' from another machine. Ctrl-C ends it.
 
 Example:
   pcmctl dashboard
@@ -20,9 +20,9 @@ Example:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The job, by number or name [default: the newest that runs]
+    /// The job, by number or name [default: the newest running one]
     job: Option<String>,
-    /// Show what 'pcmctl report --recording' wrote, without a cluster; looked at again when it changes
+    /// Show a file of 'pcmctl report --recording', without a cluster; read again when it changes
     #[arg(long, value_name = "FILE", conflicts_with = "job")]
     recording: Option<PathBuf>,
     /// The port [default: the system chooses]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
-    // What is not there is told before a page is.
+    // A missing job is reported before the page is served.
     let source = match &args.recording {
         Some(path) => {
             Told::read(path)?;

@@ -1,4 +1,4 @@
-//! `events`: what happened, as lines for people or as JSON lines.
+//! `events`: what happened, as text lines or JSON lines.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -13,18 +13,18 @@ Example:
   pcmctl events
   pcmctl events 3 --json --follow | jq .kind";
 
-/// Fields that every line begins with, so they are not repeated among the others.
+/// Fields at the start of every line, not repeated among the others.
 const HEAD: [&str; 5] = ["time", "job", "epoch", "kind", "node"];
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Only this job's, by number or name [default: all]
+    /// Only events of this job, by number or name [default: all]
     job: Option<String>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// Go on with new events as they come
+    /// Continue with new events as they come
     #[arg(long, short)]
     follow: bool,
 }
@@ -66,7 +66,7 @@ fn show(events: &[Event], json: bool) -> Result<(), Failure> {
     output::print(&text)
 }
 
-/// An event as a person reads it.
+/// An event as text.
 pub(crate) fn words(event: &Event) -> String {
     sentence(&line(event))
 }

@@ -1,4 +1,4 @@
-//! `explain`: why a job was moved, or left where it is: the decisions of the agents and what became of them.
+//! `explain`: why a job was moved or not: the agents' decisions and their results.
 
 use super::events;
 use crate::cluster::ClusterDir;
@@ -11,8 +11,8 @@ use pcm_proto::event::{Decision, Event, EventKind, Reconfigured, Recovered};
 use serde_json::Value;
 
 const EXAMPLE: &str = "\
-Gains and costs are seconds of the job's run time, as predicted when the decision was made. `pcmctl run --policy`
-chooses who decides; agents.toml in the cluster's directory holds the numbers.
+Gains and costs are seconds of the job's run time, as predicted when the decision was made. 'pcmctl run --policy'
+selects the policy; agents.toml in the cluster's directory has its parameters.
 
 Example:
   pcmctl explain 3
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// Show at most so many decisions and changes, the newest
+    /// Show at most the N newest decisions and changes
     #[arg(long, value_name = "N", default_value_t = 20)]
     last: usize,
 }

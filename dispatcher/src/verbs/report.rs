@@ -1,4 +1,4 @@
-//! `report`: how a job went, as one HTML file that asks nothing of anybody.
+//! `report`: the history of a job as one self-contained HTML file.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -22,14 +22,15 @@ Example:
 pub(crate) struct Args {
     /// The job, by number or name; it may have ended within the last hour
     job: String,
+    /// The HTML file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Write what the report is made of, too, as JSON; 'pcmctl dashboard --recording' shows it
+    /// Also write the data of the report as JSON, for 'pcmctl dashboard --recording'
     #[arg(long, value_name = "FILE")]
     recording: Option<PathBuf>,
 }
 
-/// All that is known of how a job goes or went.
+/// All data about the history of a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Told {
     status: JobStatus,
@@ -54,12 +55,12 @@ impl Told {
         Ok(Self { status, series, events })
     }
 
-    /// What `report --recording` wrote.
+    /// Reads a file of `report --recording`.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
         serde_json::from_str(&text).map_err(|error| {
             let advice = "give a file that 'pcmctl report --recording' of this version wrote";
-            Failure::usage(format!("{} is no recording ({error}): {advice}", path.display()))
+            Failure::usage(format!("{} is not a recording ({error}): {advice}", path.display()))
         })
     }
 
