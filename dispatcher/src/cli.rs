@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 
-pub(crate) const ABOUT: &str = "boots a cluster of node daemons and runs, changes and inspects MPI jobs on it";
+pub(crate) const ABOUT: &str = "boots a cluster of node daemons; runs, changes and inspects MPI jobs";
 
 /// The verbs by purpose, on one screen of a terminal: one line per verb would need two screens.
 const HELP: &str = "\
