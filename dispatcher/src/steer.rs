@@ -26,9 +26,9 @@ impl Order {
     pub(crate) fn question(&self) -> String {
         match self {
             Self::Migrate { job, rank, to } => format!("move rank {rank} of job {job} to node {to}?"),
-            Self::Expand { job, to } => format!("let job {job} grow to {to} ranks?"),
-            Self::Shrink { job, to } => format!("let job {job} shrink to {to} ranks?"),
-            Self::Drain { node } => format!("move every rank off node {node} and give it no new ones?"),
+            Self::Expand { job, to } => format!("expand job {job} to {to} ranks?"),
+            Self::Shrink { job, to } => format!("shrink job {job} to {to} ranks?"),
+            Self::Drain { node } => format!("move every rank off node {node} and start none there?"),
             Self::Checkpoint { job } => format!("make a checkpoint of job {job}?"),
         }
     }
@@ -81,7 +81,7 @@ pub(crate) fn outcome_words(answer: &DaemonToControl) -> String {
 /// What a checkpoint is and cost, in one line.
 pub(crate) fn checkpoint_words(iteration: Iteration, ranks: u32, size: Bytes, held_ms: f64) -> String {
     format!(
-        "checkpoint at iteration {iteration}, {ranks} ranks, {}, the program was held {held_ms:.1} ms",
+        "checkpoint at iteration {iteration}, {ranks} ranks, {}, the program stopped for {held_ms:.1} ms",
         bytes(size.0)
     )
 }
@@ -144,7 +144,7 @@ mod tests {
             held_ms: 1.25,
             directory: Some(b"/kept/heat-7".to_vec()),
         });
-        let wanted = "checkpoint at iteration 7, 4 ranks, 3.0 MiB, the program was held 1.2 ms; in /kept/heat-7";
+        let wanted = "checkpoint at iteration 7, 4 ranks, 3.0 MiB, the program stopped for 1.2 ms; in /kept/heat-7";
         assert_eq!(said, wanted);
     }
 }

@@ -76,12 +76,12 @@ impl fmt::Display for WriteError {
             }
             Self::System { action, path, source } => write!(
                 f,
-                "cannot {action} {}: {source}; the checkpoint is not made, earlier ones are as they were",
+                "cannot {action} {}: {source}; no checkpoint was made, earlier ones are unchanged",
                 path.display()
             ),
             Self::Part(damage) => write!(
                 f,
-                "{damage}; is the directory on a file system that all nodes share? The checkpoint is not made"
+                "{damage}; is the directory on a file system that all nodes share? No checkpoint was made"
             ),
             Self::Manifest { fault } => write!(f, "the checkpoint's manifest would be wrong: {fault}"),
         }
@@ -93,7 +93,7 @@ impl fmt::Display for ReadError {
         match self {
             Self::NotACheckpoint { path, missing } => write!(
                 f,
-                "{} is no complete checkpoint: it has no {missing}; give the directory of one ('pcmctl checkpoints' lists them)",
+                "{} is not a complete checkpoint: it has no {missing}; 'pcmctl checkpoints' lists complete ones",
                 path.display()
             ),
             Self::Version { path, found } => write!(

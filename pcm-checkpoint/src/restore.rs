@@ -112,7 +112,7 @@ impl From<Damage> for RestoreError {
 impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Plan(error) => write!(f, "the array cannot be divided anew: {error}"),
+            Self::Plan(error) => write!(f, "the array cannot be redistributed: {error}"),
             Self::Change(error) => error.fmt(f),
             Self::Damage(damage) => damage.fmt(f),
             Self::Length { expected, found } => write!(f, "a part of {expected} bytes cannot go into {found}"),

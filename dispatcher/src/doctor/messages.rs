@@ -66,7 +66,7 @@ fn said(text: &str, key: &str) -> Option<Value> {
 }
 
 fn why(said: &Said) -> String {
-    said.stderr.lines().last().unwrap_or("it said nothing").to_owned()
+    said.stderr.lines().last().unwrap_or("no output").to_owned()
 }
 
 fn inside(run: &Said) -> Vec<Finding> {

@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         Err(failure) => shown.add(vec![Finding::broken(
             "cluster",
             failure.message,
-            "mend what it names, then try again",
+            "fix the named problem, then try again",
         )])?,
     }
     let environment: Vec<(Vec<u8>, Vec<u8>)> = std::env::vars_os()

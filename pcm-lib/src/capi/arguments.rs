@@ -31,7 +31,7 @@ pub(super) fn on_registry<R>(act: impl FnOnce(&mut Registry) -> Result<R, Misuse
         }
         Ok(Err(error)) => Err(failed(&error)),
         Err(_) => {
-            keep("a defect of libpcm itself; please report it with the call that was made");
+            keep("a defect in libpcm; please report it with the call that was made");
             Err(PCM_ERROR_INTERNAL)
         }
     }

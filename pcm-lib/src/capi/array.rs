@@ -79,7 +79,7 @@ pub unsafe extern "C" fn pcm_bounds(
         let (start, end) = (room(start, 1, "start")?, room(end, 1, "end")?);
         let Some(bounds) = array.partition().owned_interval(array.rank(), axis) else {
             return Err(Misuse::Argument(format!(
-                "region \"{name}\": axis {axis} is cyclic, a rank's indices are no single interval; use pcm_box"
+                "region \"{name}\": axis {axis} is cyclic, a rank's indices are not one interval; use pcm_box"
             )));
         };
         (start[0], end[0]) = (bounds.0 as usize, bounds.1 as usize);

@@ -164,7 +164,7 @@ fn element_of(name: &str, element: c_int) -> Result<ElementType, Misuse> {
     {
         Some(size) if size > 0 => Ok(ElementType::Bytes(size)),
         _ => Err(Misuse::Argument(format!(
-            "region \"{name}\": {element} is no element type; use PCM_DOUBLE and the like, or PCM_BYTES(size)"
+            "region \"{name}\": {element} is not an element type; use PCM_DOUBLE or another type, or PCM_BYTES(size)"
         ))),
     }
 }
@@ -211,7 +211,7 @@ unsafe fn apply(name: &str, form: &mut ArrayForm, option: &pcm_option) -> Result
             () if is(PCM_OPTION_HALO) || is(PCM_OPTION_PERIODIC) => None,
             () => {
                 return Err(Misuse::Argument(format!(
-                    "region \"{name}\": something that is no option stands among the options; give PCM_BLOCK(0) and the like"
+                    "region \"{name}\": one of the options is invalid; use macros such as PCM_BLOCK(0)"
                 )));
             }
         }

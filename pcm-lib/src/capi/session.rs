@@ -211,6 +211,6 @@ fn leave() -> pcm_result {
 }
 
 fn defect() -> pcm_result {
-    keep("a defect of libpcm itself; please report it with the call that was made");
+    keep("a defect in libpcm; please report it with the call that was made");
     PCM_ERROR_INTERNAL
 }

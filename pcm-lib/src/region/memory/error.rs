@@ -33,7 +33,7 @@ impl fmt::Display for MemoryError {
                 limit,
             } => write!(
                 f,
-                "{wanted} bytes are wanted on this rank and {available} are there ({limit}); use more ranks or nodes"
+                "this rank needs {wanted} bytes and {available} are available ({limit}); use more ranks or nodes"
             ),
             Self::Refused { wanted, error } => write!(
                 f,
