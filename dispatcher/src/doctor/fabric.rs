@@ -71,7 +71,7 @@ pub(crate) async fn tune(patient: &Patient, cluster: &ClusterDir) -> Vec<Finding
             return vec![Finding::warning(
                 "fabric tuning",
                 format!("not measured: {why}"),
-                "daemons go on with what they had; open the ports for UDP and TCP and try again",
+                "daemons keep the previous values; open the ports for UDP and TCP and try again",
             )];
         }
     };

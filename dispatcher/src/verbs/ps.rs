@@ -112,9 +112,9 @@ fn judgement(report: &Report) -> String {
         } else {
             format!("; waiting for them: {}", rank_list(waiting))
         };
-        return format!("not stuck: {moving} of {ranks} ranks compute or went on within a second{rest}\n");
+        return format!("not stuck: {moving} of {ranks} ranks compute or made progress within a second{rest}\n");
     }
-    let mut text = format!("stuck: {} cannot go on\n", rank_list(&report.stuck));
+    let mut text = format!("stuck: {} cannot continue\n", rank_list(&report.stuck));
     for finding in &report.findings {
         text += &format!("- {}\n", finding.text);
     }
@@ -123,7 +123,7 @@ fn judgement(report: &Report) -> String {
     if !behind.is_empty() {
         text += &format!("- waiting behind them: {}\n", rank_list(&behind));
     }
-    text += "'pcmctl kill JOB' ends it; 'pcmctl messages JOB' shows what was sent\n";
+    text += "'pcmctl kill JOB' ends it; 'pcmctl messages JOB' shows its messages\n";
     text
 }
 

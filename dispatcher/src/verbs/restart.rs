@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let manifest = checkpoint.manifest();
     let (iteration, ranks) = (manifest.iteration, manifest.ranks);
     eprintln!(
-        "pcmctl: {} goes on from iteration {iteration} of {}, made by {ranks} ranks, on {}; what came after it is computed, and printed, again",
+        "pcmctl: {} continues from iteration {iteration} of {}, made by {ranks} ranks, on {}; later iterations are computed, and printed, again",
         spec.name,
         directory.display(),
         spec.size

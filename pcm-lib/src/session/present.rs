@@ -115,9 +115,7 @@ impl fmt::Display for NotUsable {
             Self::OtherThread => {
                 f.write_str("this thread is not the one that called MPI_Init; call libpcm from that thread")
             }
-            Self::InHook => {
-                f.write_str("a hook must not call libpcm; use only the arguments of the hook")
-            }
+            Self::InHook => f.write_str("a hook must not call libpcm; use only the arguments of the hook"),
             Self::Mpi(error) => error.fmt(f),
         }
     }
