@@ -27,7 +27,7 @@ struct options {
     int progress, help;
 };
 
-/* The rows this rank owns: `count` of them from row `first` of the plate; and the ranks that own the rows next to them. */
+/* The rows this rank owns, `count` of them from row `first` of the plate, and the ranks that own the rows beside. */
 struct block {
     long first, count;
     int rank, above, below;
