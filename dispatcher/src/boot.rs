@@ -44,6 +44,20 @@ pub struct Outcome {
     pub failed: Vec<(NodeName, String)>,
 }
 
+impl Outcome {
+    /// Where the daemon of a node listens, if it is up.
+    pub fn address(&self, name: &NodeName) -> Option<&str> {
+        let booted = self.ready.iter().find(|booted| booted.node == *name);
+        booted.map(|booted| booted.address.as_str())
+    }
+
+    /// Why a node could not be booted.
+    pub fn reason(&self, name: &NodeName) -> Option<&str> {
+        let failed = self.failed.iter().find(|(node, _)| node == name);
+        failed.map(|(_, why)| why.as_str())
+    }
+}
+
 /// How the daemons of a cluster are to deal with each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
@@ -241,7 +255,8 @@ pub fn failure(outcome: &Outcome, asked: usize) -> Failure {
         String::new()
     };
     Failure::boot(format!(
-        "{} of {asked} nodes did not come up, so all nodes were ended ({shown}{tail}): fix or remove those nodes, or accept fewer with --allow-missing",
+        "{} of {asked} nodes did not come up, so all nodes were ended ({shown}{tail}): fix or remove those nodes, or \
+         accept fewer with --allow-missing",
         outcome.failed.len()
     ))
 }

@@ -82,7 +82,8 @@ impl Failure {
             Exit::NoCluster,
             "no_cluster",
             format!(
-                "no cluster is running in {}{detail}: start one with 'pcmctl up --local 4', or name another with --cluster DIR",
+                "no cluster is running in {}{detail}: start one with 'pcmctl up --local 4', or name another with \
+                 --cluster DIR",
                 dir.display()
             ),
         )
@@ -99,7 +100,8 @@ impl Failure {
             Exit::Refused,
             CLUSTER_LOCKED,
             format!(
-                "another 'pcmctl up' or 'down' is running on {}: wait until it has finished, or use another directory with --cluster DIR",
+                "another 'pcmctl up' or 'down' is running on {}: wait until it has finished, or use another \
+                 directory with --cluster DIR",
                 dir.display()
             ),
         )
@@ -128,7 +130,8 @@ impl Failure {
             Exit::Link,
             "unexpected_answer",
             format!(
-                "the daemon answered {asked} with {shown}: pcmctl and pcm-daemon are of different builds, install the same one"
+                "the daemon answered {asked} with {shown}: pcmctl and pcm-daemon are of different builds, install the \
+                 same one"
             ),
         )
     }

@@ -141,7 +141,8 @@ impl Link {
         match tokio::time::timeout(within, self.next()).await {
             Ok(answer) => answer,
             Err(_) => Err(Failure::deadline(format!(
-                "the daemon of node {} did not answer within {} s: it may be stopped or its machine overloaded; see 'pcmctl logs {}'",
+                "the daemon of node {} did not answer within {} s: it may be stopped or its machine overloaded; see \
+                 'pcmctl logs {}'",
                 self.node,
                 within.as_secs(),
                 self.node
@@ -151,7 +152,8 @@ impl Link {
 
     fn lost(&self, how: &str) -> Failure {
         Failure::link(format!(
-            "the link to the daemon of node {} was lost ({how}): try again, it is started again within a second unless its machine is gone",
+            "the link to the daemon of node {} was lost ({how}): try again, it is started again within a second unless \
+             its machine is gone",
             self.node
         ))
     }

@@ -1,5 +1,5 @@
-//! What a person may order about a running job or a node, from whatever surface: as a question, as a request to a daemon,
-//! and what came of it in words.
+//! What a person may order about a running job or a node, from whatever surface: as a question, as a request to a
+//! daemon, and what came of it in words.
 
 use crate::output::bytes;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};

@@ -1,4 +1,5 @@
-//! Why a checkpoint was not written or cannot be read. After a failed write nothing is left under the checkpoint's name.
+//! Why a checkpoint was not written or cannot be read. After a failed write nothing is left under the checkpoint's
+//! name.
 
 use crate::damage::Damage;
 use std::{fmt, io, path::PathBuf};

@@ -1,5 +1,5 @@
-//! The manifest of a checkpoint: what it is of, and where what lies in which file. Owns the rules that a manifest keeps;
-//! never opens a part.
+//! The manifest of a checkpoint: what it is of, and where what lies in which file. Owns the rules that a manifest
+//! keeps; never opens a part.
 
 use crate::block::{BLOCK_BYTES, Compression};
 use pcm_core::partition::{Partition, Stripe};

@@ -1,4 +1,5 @@
-//! How fast parts may be written, at which priority, and whether they are still wanted. Only waits; never touches a file.
+//! How fast parts may be written, at which priority, and whether they are still wanted. Only waits; never touches a
+//! file.
 
 use rustix::process::{Pid, setpriority_process};
 use std::{

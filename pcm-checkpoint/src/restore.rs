@@ -35,8 +35,8 @@ pub enum RestoreError {
 /// Bytes between two words about how far it is: a fraction of a second of any disk.
 const STEP_BYTES: usize = 64 << 20;
 
-/// Fills `storage`, the local storage of position `rank` of `after`, from an array of a checkpoint. `read` is told how many
-/// bytes came with each step.
+/// Fills `storage`, the local storage of position `rank` of `after`, from an array of a checkpoint. `read` is told how
+/// many bytes came with each step.
 pub fn array_fill(
     checkpoint: &Checkpoint,
     region: &RegionRecord,

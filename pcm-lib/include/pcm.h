@@ -172,51 +172,51 @@ typedef enum pcm_result {
  */
 typedef enum pcm_element {
     /**
-     * int8_t.
+     * Elements are int8_t.
      */
     PCM_INT8 = 1,
     /**
-     * int16_t.
+     * Elements are int16_t.
      */
     PCM_INT16 = 2,
     /**
-     * int32_t, int.
+     * Elements are int32_t, or int.
      */
     PCM_INT32 = 3,
     /**
-     * int64_t.
+     * Elements are int64_t.
      */
     PCM_INT64 = 4,
     /**
-     * uint8_t.
+     * Elements are uint8_t.
      */
     PCM_UINT8 = 5,
     /**
-     * uint16_t.
+     * Elements are uint16_t.
      */
     PCM_UINT16 = 6,
     /**
-     * uint32_t.
+     * Elements are uint32_t.
      */
     PCM_UINT32 = 7,
     /**
-     * uint64_t.
+     * Elements are uint64_t.
      */
     PCM_UINT64 = 8,
     /**
-     * float.
+     * Elements are float.
      */
     PCM_FLOAT = 9,
     /**
-     * double.
+     * Elements are double.
      */
     PCM_DOUBLE = 10,
     /**
-     * float complex.
+     * Elements are float complex.
      */
     PCM_COMPLEX_FLOAT = 11,
     /**
-     * double complex.
+     * Elements are double complex.
      */
     PCM_COMPLEX_DOUBLE = 12,
     /**
@@ -229,41 +229,14 @@ typedef enum pcm_element {
  * Kinds of options; the macros PCM_BLOCK and so on use them.
  */
 typedef enum pcm_option_kind {
-    /**
-     * See PCM_BLOCK.
-     */
     PCM_OPTION_BLOCK = 1885564161,
-    /**
-     * See PCM_CYCLIC.
-     */
     PCM_OPTION_CYCLIC = 1885564162,
-    /**
-     * See PCM_WEIGHTED.
-     */
     PCM_OPTION_WEIGHTED = 1885564163,
-    /**
-     * See PCM_COUNTS.
-     */
     PCM_OPTION_COUNTS = 1885564164,
-    /**
-     * See PCM_HALO.
-     */
     PCM_OPTION_HALO = 1885564165,
-    /**
-     * See PCM_PERIODIC.
-     */
     PCM_OPTION_PERIODIC = 1885564166,
-    /**
-     * See PCM_STALE_HALO.
-     */
     PCM_OPTION_STALE_HALO = 1885564167,
-    /**
-     * See PCM_SCRATCH.
-     */
     PCM_OPTION_SCRATCH = 1885564168,
-    /**
-     * See PCM_CONSTANT.
-     */
     PCM_OPTION_CONSTANT = 1885564169,
 } pcm_option_kind;
 
@@ -347,7 +320,7 @@ typedef struct pcm_custom_hooks {
  */
 typedef struct pcm_option {
     /**
-     * A pcm_option_kind.
+     * One of pcm_option_kind.
      */
     int kind;
     /**

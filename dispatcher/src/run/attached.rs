@@ -145,7 +145,8 @@ impl<'a> Attached<'a> {
                 Happening::Late => {
                     let (job, limit) = (self.job, END_MAX.as_secs());
                     return Err(Failure::deadline(format!(
-                        "job {job} did not end within {limit} s after it was told to: try 'pcmctl kill {job}', else 'pcmctl down'"
+                        "job {job} did not end within {limit} s after it was told to: try 'pcmctl kill {job}', else \
+                         'pcmctl down'"
                     )));
                 }
             }
@@ -243,7 +244,8 @@ impl<'a> Attached<'a> {
             Written::Failed(error) => {
                 self.tell(ControlToDaemon::Kill { job: self.job }).await;
                 return Err(Failure::system(format!(
-                    "the output of job {} cannot be written ({error}), so the job was ended: make room, or redirect it elsewhere",
+                    "the output of job {} cannot be written ({error}), so the job was ended: make room, or redirect it \
+                     elsewhere",
                     self.job
                 )));
             }
@@ -294,8 +296,9 @@ impl<'a> Attached<'a> {
             let (job, node) = (self.job, &self.coordinator);
             self.line.beside(|| {
                 eprintln!(
-                    "pcmctl: job {job}: node {node} does not reach most of the cluster: the job may go on there, and this \
-                     command finds it again when the network is back; until then 'pcmctl jobs' on another node shows it"
+                    "pcmctl: job {job}: node {node} does not reach most of the cluster: the job may go on there, and \
+                     this command finds it again when the network is back; until then 'pcmctl jobs' on \
+                     another node shows it"
                 );
             });
         }
@@ -303,7 +306,8 @@ impl<'a> Attached<'a> {
 
     /// Makes the link again; returns the job's end where it ended meanwhile.
     async fn attach_again(&mut self, lost: Failure) -> Result<Option<JobEnd>, Failure> {
-        // Asked about the coordinator that is left now: the answer would take this terminal off the link that is made here.
+        // Asked about the coordinator that is left now: the answer would take this terminal off the link that is made
+        // here.
         if let Some(asking) = self.leader.take() {
             asking.abort();
         }
@@ -344,7 +348,8 @@ impl<'a> Attached<'a> {
     fn given_up(&self, lost: Failure) -> Failure {
         let (job, message) = (self.job, lost.message);
         Failure::link(format!(
-            "{message}; job {job} continues if another node leads it now: 'pcmctl jobs' shows it, 'pcmctl kill {job}' ends it"
+            "{message}; job {job} continues if another node leads it now: 'pcmctl jobs' shows it, 'pcmctl kill \
+             {job}' ends it"
         ))
     }
 
@@ -422,8 +427,8 @@ impl<'a> Attached<'a> {
         }
         if cut_off.is_some_and(|at| at.elapsed() < TOLD_EVERY * 2) {
             eprintln!(
-                "pcmctl: job {job}: its coordinator was cut off: the job may go on elsewhere; 'pcmctl jobs' on another node \
-                 shows it, 'pcmctl kill {job}' there ends it"
+                "pcmctl: job {job}: its coordinator was cut off: the job may go on elsewhere; 'pcmctl jobs' on another \
+                 node shows it, 'pcmctl kill {job}' there ends it"
             );
         }
         // A code whose low byte is zero would read as success.

@@ -71,7 +71,8 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let unreached = if asked { Vec::new() } else { sweep_remote(&record).await };
     if left > 0 {
         return Err(Failure::system(format!(
-            "{left} processes of cluster {} cannot be ended: they wait in the kernel or belong to another user; look for {}={} in /proc/*/environ, then try again",
+            "{left} processes of cluster {} cannot be ended: they wait in the kernel or belong to another user; look \
+             for {}={} in /proc/*/environ, then try again",
             record.id,
             sweep::CLUSTER_ID_VARIABLE,
             record.id
@@ -125,7 +126,8 @@ async fn sweep_remote(record: &ClusterRecord) -> Vec<String> {
             continue;
         };
         let script = format!(
-            "for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -qx {}={} && kill -9 ${{p#/proc/}}; done; true",
+            "for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -qx {}={} && kill -9 \
+             ${{p#/proc/}}; done; true",
             sweep::CLUSTER_ID_VARIABLE,
             record.id
         );

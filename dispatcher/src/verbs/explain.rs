@@ -164,7 +164,8 @@ mod tests {
         );
         let chosen = Some("migrate rank 1 from a to b".to_owned());
         let text = decision_text("12:00:00", &Decision { chosen, ..decision });
-        let first = "12:00:00  Policy cost chose to migrate rank 1 from a to b: predicted to save 1.0 s of run time and to cost 0.50 s.\n";
+        let first = "12:00:00  Policy cost chose to migrate rank 1 from a to b: predicted to save 1.0 s of run time \
+                     and to cost 0.50 s.\n";
         assert!(text.starts_with(first) && !text.contains("considered"), "{text}");
     }
 

@@ -70,7 +70,8 @@ fn spec(args: &Args) -> Result<NodeSpec, String> {
 pub(crate) async fn join(cluster: &ClusterDir, link: &mut Link, mut spec: NodeSpec) -> Result<NodeStatus, Failure> {
     if spec.reach == Reach::Local && !link.is_local() {
         return Err(Failure::usage(format!(
-            "node {} would be on the machine of the answering daemon, which is not this one: give its address with --address",
+            "node {} would be on the machine of the answering daemon, which is not this one: give its address with \
+             --address",
             spec.name
         )));
     }

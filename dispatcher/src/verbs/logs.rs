@@ -8,9 +8,9 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf, NodeState};
 use pcm_proto::ids::NodeName;
 
 const EXAMPLE: &str = "\
-Levels are off, error, warn, info, debug, trace; for everything, or per part: pcm_daemon, pcm_core, pcm_fabric, ios_agent
-and modules in them. A daemon's levels last as long as the node's keeper, also when the daemon is started again; an
-agent's last as long as its daemon. A node starts with PCM_LOG as set for 'pcmctl up'.
+Levels are off, error, warn, info, debug, trace; for everything, or per part: pcm_daemon, pcm_core, pcm_fabric,
+ios_agent and modules in them. A daemon's levels last as long as the node's keeper, also when the daemon is started
+again; an agent's last as long as its daemon. A node starts with PCM_LOG as set for 'pcmctl up'.
 
 Example:
   pcmctl logs n1 --lines 50

@@ -24,7 +24,12 @@ pub(crate) struct Args {
     /// The checkpoint's directory
     checkpoint: PathBuf,
     /// Ranks to start with [default: as many as made the checkpoint]
-    #[arg(short = 'n', long = "ranks", value_name = "M", value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+    #[arg(
+        short = 'n',
+        long = "ranks",
+        value_name = "M",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX))
+    )]
     ranks: Option<u32>,
     /// The job's name [default: the program's file name]
     #[arg(long, value_name = "NAME")]
@@ -60,7 +65,8 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let manifest = checkpoint.manifest();
     let (iteration, ranks) = (manifest.iteration, manifest.ranks);
     eprintln!(
-        "pcmctl: {} continues from iteration {iteration} of {}, made by {ranks} ranks, on {}; later iterations are computed, and printed, again",
+        "pcmctl: {} continues from iteration {iteration} of {}, made by {ranks} ranks, on {}; later iterations are \
+         computed, and printed, again",
         spec.name,
         directory.display(),
         spec.size
@@ -83,7 +89,8 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
     if application.program.is_empty() {
         let directory = checkpoint.directory().display();
         return Err(Failure::checkpoint(format!(
-            "{directory} does not say which program made it: start that with 'pcmctl run' and PCM_RESTORE={directory} in its environment"
+            "{directory} does not say which program made it: start that with 'pcmctl run' and PCM_RESTORE={directory} \
+             in its environment"
         )));
     }
     let file = program.file_name().map(|file| file.to_string_lossy().into_owned());

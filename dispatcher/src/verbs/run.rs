@@ -38,7 +38,13 @@ const NAME_DEFAULT: &str = "job";
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     /// Ranks to start with
-    #[arg(short = 'n', long = "ranks", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX)))]
+    #[arg(
+        short = 'n',
+        long = "ranks",
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX))
+    )]
     ranks: u32,
     /// The job's name [default: the program's file name]
     #[arg(long, value_name = "NAME")]
@@ -53,7 +59,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "B", default_value_t = RANKS_MAX)]
     max: u32,
     /// Policy by which agents change the job; none: only users change it [default: cost]
-    #[arg(long, value_name = "P", env = "PCM_POLICY", hide_env_values = true, value_parser = clap::builder::PossibleValuesParser::new(POLICY_NAMES))]
+    #[arg(
+        long,
+        value_name = "P",
+        env = "PCM_POLICY",
+        hide_env_values = true,
+        value_parser = clap::builder::PossibleValuesParser::new(POLICY_NAMES)
+    )]
     policy: Option<String>,
     /// Set an MPI variable for the ranks, instead of our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
@@ -93,7 +105,14 @@ pub(crate) struct Args {
     /// Keep K spare processes, started and initialised, of each program that the job spawned lately (MPI_Comm_spawn of
     /// one child). The next spawn with the same arguments takes one. Spares have memory, but no rank, and do not
     /// compute
-    #[arg(long, value_name = "K", env = "PCM_SPARES", hide_env_values = true, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=i64::from(SPARES_MAX)))]
+    #[arg(
+        long,
+        value_name = "K",
+        env = "PCM_SPARES",
+        hide_env_values = true,
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=i64::from(SPARES_MAX))
+    )]
     spares: u32,
     /// Prefix each line of output with its rank
     #[arg(long)]

@@ -29,7 +29,12 @@ const LEAVE_MAX: Duration = Duration::from_millis(200);
 #[command(group = clap::ArgGroup::new("where").required(true))]
 pub(crate) struct Args {
     /// Boot N virtual nodes on this machine
-    #[arg(long, value_name = "N", group = "where", value_parser = clap::value_parser!(u32).range(1..=hostfile::NODES_MAX as i64))]
+    #[arg(
+        long,
+        value_name = "N",
+        group = "where",
+        value_parser = clap::value_parser!(u32).range(1..=hostfile::NODES_MAX as i64)
+    )]
     local: Option<u32>,
     /// Boot the nodes of this file, over ssh if they are remote
     #[arg(long, value_name = "FILE", group = "where")]
@@ -44,7 +49,14 @@ pub(crate) struct Args {
     #[arg(long)]
     encrypt_rdma: bool,
     /// Silence after which a node is considered dead; increase it where machines or networks stall
-    #[arg(long, value_name = "SECONDS", default_value = "2.4", env = "PCM_PATIENCE", hide_env_values = true, value_parser = patience_ms)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "2.4",
+        env = "PCM_PATIENCE",
+        hide_env_values = true,
+        value_parser = patience_ms
+    )]
     patience: u32,
     /// Continue with the nodes that came up if others did not
     #[arg(long)]
@@ -257,28 +269,14 @@ fn show(
     outcome: &Outcome,
     took: Duration,
 ) -> Result<i32, Failure> {
-    let address = |name: &str| {
-        outcome
-            .ready
-            .iter()
-            .find(|booted| booted.node.as_str() == name)
-            .map(|b| b.address.as_str())
-    };
-    let reason = |name: &str| {
-        outcome
-            .failed
-            .iter()
-            .find(|(node, _)| node.as_str() == name)
-            .map(|(_, why)| why.as_str())
-    };
     if args.json {
         let reported = nodes.iter().map(|node| ReportedNode {
             name: node.name.as_str(),
-            address: address(node.name.as_str()),
+            address: outcome.address(&node.name),
             site: &node.site,
             cpus: &node.cpus,
-            up: address(node.name.as_str()).is_some(),
-            reason: reason(node.name.as_str()),
+            up: outcome.address(&node.name).is_some(),
+            reason: outcome.reason(&node.name),
         });
         output::print_json(&Report {
             cluster: record.id.clone(),
@@ -297,11 +295,11 @@ fn show(
     ]);
     for node in nodes {
         let name = node.name.as_str();
-        let state = match (address(name), reason(name)) {
+        let state = match (outcome.address(&node.name), outcome.reason(&node.name)) {
             (Some(_), _) => "up".to_owned(),
             (None, why) => format!("missing: {}", why.unwrap_or("no report")),
         };
-        let listens = address(name).unwrap_or("-").to_owned();
+        let listens = outcome.address(&node.name).unwrap_or("-").to_owned();
         table.row(vec![
             name.to_owned(),
             listens,

@@ -15,29 +15,29 @@ use std::ffi::{c_int, c_void};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum pcm_element {
-    /// int8_t.
+    /// Elements are int8_t.
     PCM_INT8 = 1,
-    /// int16_t.
+    /// Elements are int16_t.
     PCM_INT16 = 2,
-    /// int32_t, int.
+    /// Elements are int32_t, or int.
     PCM_INT32 = 3,
-    /// int64_t.
+    /// Elements are int64_t.
     PCM_INT64 = 4,
-    /// uint8_t.
+    /// Elements are uint8_t.
     PCM_UINT8 = 5,
-    /// uint16_t.
+    /// Elements are uint16_t.
     PCM_UINT16 = 6,
-    /// uint32_t.
+    /// Elements are uint32_t.
     PCM_UINT32 = 7,
-    /// uint64_t.
+    /// Elements are uint64_t.
     PCM_UINT64 = 8,
-    /// float.
+    /// Elements are float.
     PCM_FLOAT = 9,
-    /// double.
+    /// Elements are double.
     PCM_DOUBLE = 10,
-    /// float complex.
+    /// Elements are float complex.
     PCM_COMPLEX_FLOAT = 11,
-    /// double complex.
+    /// Elements are double complex.
     PCM_COMPLEX_DOUBLE = 12,
     /// Added to the size by PCM_BYTES.
     PCM_BYTES_BASE = 4096,
@@ -49,23 +49,14 @@ pub use pcm_element::*;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum pcm_option_kind {
-    /// See PCM_BLOCK.
     PCM_OPTION_BLOCK = 0x70636d01,
-    /// See PCM_CYCLIC.
     PCM_OPTION_CYCLIC = 0x70636d02,
-    /// See PCM_WEIGHTED.
     PCM_OPTION_WEIGHTED = 0x70636d03,
-    /// See PCM_COUNTS.
     PCM_OPTION_COUNTS = 0x70636d04,
-    /// See PCM_HALO.
     PCM_OPTION_HALO = 0x70636d05,
-    /// See PCM_PERIODIC.
     PCM_OPTION_PERIODIC = 0x70636d06,
-    /// See PCM_STALE_HALO.
     PCM_OPTION_STALE_HALO = 0x70636d07,
-    /// See PCM_SCRATCH.
     PCM_OPTION_SCRATCH = 0x70636d08,
-    /// See PCM_CONSTANT.
     PCM_OPTION_CONSTANT = 0x70636d09,
 }
 
@@ -75,7 +66,7 @@ pub use pcm_option_kind::*;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct pcm_option {
-    /// A pcm_option_kind.
+    /// One of pcm_option_kind.
     pub kind: c_int,
     /// The axis it is for, from 0.
     pub axis: c_int,
