@@ -15,6 +15,7 @@ mod limits;
 mod link;
 mod local;
 pub mod noise;
+pub mod peers;
 mod receiver;
 mod record;
 mod sender;

@@ -28,3 +28,4 @@ pub mod record;
 pub mod refusal;
 pub mod series;
 pub mod trace;
+pub mod tree;

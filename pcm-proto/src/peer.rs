@@ -207,89 +207,51 @@ pub enum NameRequest {
 /// What is said about a job. The comment names the direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobMessage {
-    /// Coordinator, along the tree: start worlds.
+    /// Coordinator to node.
+    ToNode(CoordinatorToNode),
+    /// Node to coordinator.
+    ToCoordinator(NodeToCoordinator),
+    /// Between neighbours in a world's tree.
+    World(WorldMessage),
+    /// Coordinator to node: streams of processes.
+    StreamToNode(StreamToNode),
+    /// Node to coordinator: streams of processes.
+    StreamToCoordinator(StreamToCoordinator),
+    /// Between a coordinator and its heirs.
+    Succession(SuccessionMessage),
+    /// Any node of the job to any other: a reconfiguration or the job's lease.
+    Reconfiguration(Box<ReconfigurationMessage>),
+    /// A node that needs an image to one that has it, or the other way round.
+    Image {
+        name: ImageName,
+        /// What is said of it.
+        message: ImageMessage,
+    },
+    /// Between nodes that hold checkpoints of the job and its coordinator.
+    Checkpoint(Box<CheckpointMessage>),
+}
+
+/// Orders of a job's coordinator to a node of the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CoordinatorToNode {
+    /// Along the tree of the job's nodes: start worlds.
     Start(Box<StartOrder>),
-    /// Node to coordinator: these processes of an order run.
-    Started {
-        /// The order's number.
-        order: u32,
-        /// Processes with their process ids.
-        processes: Vec<(ProcessId, u32)>,
-    },
-    /// Node to coordinator: newcomers of a reconfiguration run; they are no part of the job's layout yet.
-    NewcomersStarted {
-        world: WorldId,
-        /// Processes with their process ids.
-        processes: Vec<(ProcessId, u32)>,
-    },
-    /// Node to coordinator: the job cannot go on, as the holder of its lease found.
-    Lost { reason: String },
-    /// Node to coordinator: a process could not be started.
-    StartRefused {
-        /// The order's number.
-        order: u32,
-        process: ProcessId,
-        /// A code of [`crate::refusal`].
-        code: String,
-        /// What happened, to what, and what to do next.
-        reason: String,
-    },
-    /// Node to coordinator: these processes ended.
-    Exited(Vec<ProcessEnd>),
-    /// Node to coordinator: a process called `MPI_Abort`.
-    Aborted {
-        process: ProcessId,
-        /// With which code.
-        code: i32,
-        /// What MPI said.
-        message: String,
-    },
-    /// Coordinator to node: send a signal to all processes of the job there.
+    /// Send a signal to all processes of the job there.
     Signal { signal: i32 },
-    /// Coordinator to node: end these processes of a job that goes on.
+    /// End these processes of a job that goes on.
     EndProcesses {
         processes: Vec<ProcessId>,
         /// Time between SIGTERM and SIGKILL.
         grace_ms: u32,
     },
-    /// Coordinator to node: end all processes of the job.
+    /// End all processes of the job.
     End {
         /// Time between SIGTERM and SIGKILL.
         grace_ms: u32,
     },
-    /// Node to coordinator: no process of the job is left here.
-    Emptied,
-    /// Node to coordinator: no process of the job is left here, and all its output was taken.
-    Cleared,
-    /// Coordinator to node: the job is over (or not known), forget it; end what is left of it.
+    /// The job is over (or not known), forget it; end what is left of it.
     Close,
-    /// Node to its parent in a world's tree: all ranks of the world below are in its present barrier.
-    Barrier {
-        world: WorldId,
-        /// Counts the world's barriers from 0.
-        generation: u64,
-        /// Keys put since the barrier before.
-        puts: BTreeMap<String, String>,
-    },
-    /// Node to its parent in a world's tree: no rank of the world below will be in a barrier again.
-    BarrierGone { world: WorldId },
-    /// Node to its children in a world's tree: the barrier is complete.
-    BarrierDone {
-        world: WorldId,
-        generation: u64,
-        /// Keys put by all since the barrier before.
-        puts: BTreeMap<String, String>,
-    },
-    /// Node to coordinator: a process asks for a world of its own.
-    Spawn(Box<SpawnAsk>),
-    /// Node to coordinator: the first rank of a spawned world asks for its parent's port, so it is ready to meet it.
-    SpawnReady {
-        /// The spawned world.
-        world: WorldId,
-    },
-    /// Node to coordinator: the processes of this spare world are initialised and wait for a parent.
-    SpareReady { world: WorldId },
-    /// Coordinator to node: a spawn takes this spare world. Answered by `SpawnReady`.
+    /// A spawn takes this spare world. Answered by `SpawnReady`.
     Adopt {
         world: WorldId,
         /// Keys that the spawn brings.
@@ -304,13 +266,7 @@ pub enum JobMessage {
         /// Ranks started, or the reason why none were.
         result: Result<u32, String>,
     },
-    /// Node to coordinator: a process publishes, withdraws or looks up a name of the job.
-    Name {
-        process: ProcessId,
-        /// What it wants.
-        request: NameRequest,
-    },
-    /// Coordinator to node: what became of that; `Err` when it could not be done.
+    /// What became of that; `Err` when it could not be done.
     NameAnswer {
         /// The process that asked.
         process: ProcessId,
@@ -319,16 +275,121 @@ pub enum JobMessage {
         /// The port that was found, empty where none was asked for.
         result: Result<String, String>,
     },
-    /// Node to coordinator: output of a process.
-    Output(OutputPiece),
-    /// Coordinator to node: so much of a stream reached its reader; with `bytes` the sum since its beginning.
+    /// Coordinator to node, before a change is prepared there: the hosts of the nodes of the new layout. Every node makes
+    /// the new worlds by itself, and one that has just joined may not have been heard of everywhere.
+    Hosts(Vec<(NodeName, u64)>),
+}
+
+impl From<CoordinatorToNode> for JobMessage {
+    fn from(message: CoordinatorToNode) -> Self {
+        Self::ToNode(message)
+    }
+}
+
+/// Reports of a node of a job to the job's coordinator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeToCoordinator {
+    /// These processes of an order run.
+    Started {
+        /// The order's number.
+        order: u32,
+        /// Processes with their process ids.
+        processes: Vec<(ProcessId, u32)>,
+    },
+    /// Newcomers of a reconfiguration run; they are no part of the job's layout yet.
+    NewcomersStarted {
+        world: WorldId,
+        /// Processes with their process ids.
+        processes: Vec<(ProcessId, u32)>,
+    },
+    /// The job cannot go on, as the holder of its lease found.
+    Lost { reason: String },
+    /// A process could not be started.
+    StartRefused {
+        /// The order's number.
+        order: u32,
+        process: ProcessId,
+        /// A code of [`crate::refusal`].
+        code: String,
+        /// What happened, to what, and what to do next.
+        reason: String,
+    },
+    /// These processes ended.
+    Exited(Vec<ProcessEnd>),
+    /// A process called `MPI_Abort`.
+    Aborted {
+        process: ProcessId,
+        /// With which code.
+        code: i32,
+        /// What MPI said.
+        message: String,
+    },
+    /// No process of the job is left here.
+    Emptied,
+    /// No process of the job is left here, and all its output was taken.
+    Cleared,
+    /// A process asks for a world of its own.
+    Spawn(Box<SpawnAsk>),
+    /// The first rank of a spawned world asks for its parent's port, so it is ready to meet it.
+    SpawnReady {
+        /// The spawned world.
+        world: WorldId,
+    },
+    /// The processes of this spare world are initialised and wait for a parent.
+    SpareReady { world: WorldId },
+    /// A process publishes, withdraws or looks up a name of the job.
+    Name {
+        process: ProcessId,
+        /// What it wants.
+        request: NameRequest,
+    },
+}
+
+impl From<NodeToCoordinator> for JobMessage {
+    fn from(message: NodeToCoordinator) -> Self {
+        Self::ToCoordinator(message)
+    }
+}
+
+/// Messages between neighbours in a world's tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WorldMessage {
+    /// To the parent: all ranks of the world below are in its present barrier.
+    Barrier {
+        world: WorldId,
+        /// Counts the world's barriers from 0.
+        generation: u64,
+        /// Keys put since the barrier before.
+        puts: BTreeMap<String, String>,
+    },
+    /// To the parent: no rank of the world below will be in a barrier again.
+    BarrierGone { world: WorldId },
+    /// To the children: the barrier is complete.
+    BarrierDone {
+        world: WorldId,
+        generation: u64,
+        /// Keys put by all since the barrier before.
+        puts: BTreeMap<String, String>,
+    },
+}
+
+impl From<WorldMessage> for JobMessage {
+    fn from(message: WorldMessage) -> Self {
+        Self::World(message)
+    }
+}
+
+/// What the reader of a job's output, at its coordinator, says to a node with processes of the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StreamToNode {
+    /// So much of a stream reached its reader; with `bytes` the sum since its beginning.
     OutputTaken {
         process: ProcessId,
         stream: Stream,
         /// All bytes taken so far.
         bytes: u64,
     },
-    /// Coordinator to node: send every stream again from these places on, and those not named from the beginning, as
+    /// Send every stream again from these places on, and those not named from the beginning, as
     /// far as they are not taken. Sent when a reader is there (again); a coordinator without one keeps no output.
     OutputFrom(Vec<(ProcessId, Stream, u64)>),
     /// Coordinator to the node of the first process: standard input; empty means its end.
@@ -338,24 +399,35 @@ pub enum JobMessage {
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
     },
-    /// Node to coordinator: so much standard input was written or will never be.
+}
+
+impl From<StreamToNode> for JobMessage {
+    fn from(message: StreamToNode) -> Self {
+        Self::StreamToNode(message)
+    }
+}
+
+/// Output of processes for its reader at the job's coordinator, and what became of standard input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StreamToCoordinator {
+    /// Output of a process.
+    Output(OutputPiece),
+    /// So much standard input was written or will never be.
     StdinTaken {
         /// All bytes taken so far.
         bytes: u64,
     },
-    /// Coordinator to node, before a change is prepared there: the hosts of the nodes of the new layout. Every node makes
-    /// the new worlds by itself, and one that has just joined may not have been heard of everywhere.
-    Hosts(Vec<(NodeName, u64)>),
-    /// Any node of the job to any other: a reconfiguration or the job's lease.
-    Reconfiguration(Box<ReconfigurationMessage>),
-    /// A node that needs an image to one that has it, or the other way round.
-    Image {
-        name: ImageName,
-        /// What is said of it.
-        message: ImageMessage,
-    },
-    /// Between nodes that hold checkpoints of the job and its coordinator.
-    Checkpoint(Box<CheckpointMessage>),
+}
+
+impl From<StreamToCoordinator> for JobMessage {
+    fn from(message: StreamToCoordinator) -> Self {
+        Self::StreamToCoordinator(message)
+    }
+}
+
+/// Messages between a job's coordinator and its heirs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SuccessionMessage {
     /// Coordinator to its heirs: what the first of them that lives needs to lead the job when the coordinator's node is
     /// lost. Replaces what it said before.
     Will {
@@ -375,6 +447,12 @@ pub enum JobMessage {
         /// Counts the coordinators the job has had before this one; the higher one is right.
         reign: u32,
     },
+}
+
+impl From<SuccessionMessage> for JobMessage {
+    fn from(message: SuccessionMessage) -> Self {
+        Self::Succession(message)
+    }
 }
 
 /// Whole lines of one stream of a process, or the rest of the stream at its end.

@@ -5,7 +5,7 @@ use super::participant::{Effect, Local, LocalState, Participant, Phase};
 use crate::pmi;
 use pcm_proto::ids::ProcessId;
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{JobMessage, MpiStage, ProcessEnd};
+use pcm_proto::peer::{MpiStage, NodeToCoordinator, ProcessEnd};
 
 impl Participant {
     pub(super) fn on_exited(&mut self, process: ProcessId, status: ExitStatus, effects: &mut Vec<Effect>) {
@@ -39,10 +39,10 @@ impl Participant {
         } else {
             None
         };
-        for message in started.into_iter().chain([JobMessage::Exited(vec![end])]) {
+        for message in started.into_iter().chain([NodeToCoordinator::Exited(vec![end])]) {
             effects.push(Effect::Send {
                 node: self.coordinator.clone(),
-                message,
+                message: message.into(),
             });
         }
         self.spawns.remove(&process);
@@ -55,10 +55,10 @@ impl Participant {
 
     pub(super) fn on_aborting(&mut self, process: ProcessId, code: i32, message: String, effects: &mut Vec<Effect>) {
         if self.processes.get(&process).is_some_and(Local::is_alive) {
-            let message = JobMessage::Aborted { process, code, message };
+            let message = NodeToCoordinator::Aborted { process, code, message };
             effects.push(Effect::Send {
                 node: self.coordinator.clone(),
-                message,
+                message: message.into(),
             });
         }
     }
@@ -71,10 +71,10 @@ impl Participant {
             self.on_exited(process, ExitStatus::Signal(9), effects);
         }
         self.phase = Phase::Emptied;
-        let message = JobMessage::Emptied;
+        let message = NodeToCoordinator::Emptied;
         effects.push(Effect::Send {
             node: self.coordinator.clone(),
-            message,
+            message: message.into(),
         });
         effects.push(if self.is_closed { Effect::Over } else { Effect::Emptied });
     }
@@ -82,10 +82,10 @@ impl Participant {
     pub(super) fn on_output_taken(&mut self, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Emptied {
             self.phase = Phase::Cleared;
-            let message = JobMessage::Cleared;
+            let message = NodeToCoordinator::Cleared;
             effects.push(Effect::Send {
                 node: self.coordinator.clone(),
-                message,
+                message: message.into(),
             });
         }
     }
@@ -109,13 +109,13 @@ impl Participant {
             Phase::Clearing => effects.push(Effect::EndJob),
             Phase::Emptied | Phase::Cleared => {
                 let message = if self.phase == Phase::Emptied {
-                    JobMessage::Emptied
+                    NodeToCoordinator::Emptied
                 } else {
-                    JobMessage::Cleared
+                    NodeToCoordinator::Cleared
                 };
                 effects.push(Effect::Send {
                     node: self.coordinator.clone(),
-                    message,
+                    message: message.into(),
                 });
             }
         }

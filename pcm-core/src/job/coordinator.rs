@@ -7,14 +7,15 @@ use super::placement::Share;
 use super::recovering::{Recovering, Recovery, Restarted};
 use super::spares::Spares;
 use super::spawning::Spawning;
-use super::tree;
 use super::worlds;
 use crate::checkpoint::Fault;
+use pcm_proto::checkpoint::CheckpointMessage;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, Iteration, JobId, NodeName, ProcessId, WorldId};
 use pcm_proto::job::{JobEnd, JobSpec};
 use pcm_proto::layout::Layout;
-use pcm_proto::peer::{JobMessage, ProcessEnd, StartOrder, WorldStart};
+use pcm_proto::peer::{CoordinatorToNode, NodeToCoordinator, ProcessEnd, StartOrder, WorldStart};
+use pcm_proto::tree;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -28,11 +29,9 @@ pub const RESEND_US: u64 = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
     /// A node said something about the job.
-    Said {
-        node: NodeName,
-        /// What it said.
-        message: JobMessage,
-    },
+    Said { node: NodeName, message: NodeToCoordinator },
+    /// A holder of checkpoints of the job said something that concerns its ranks.
+    CheckpointSaid(CheckpointMessage),
     /// A node is taken for dead.
     NodeGone { node: NodeName },
     /// The job must end.
@@ -81,7 +80,7 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Send a message to a node, which may be the own one.
-    Send { node: NodeName, message: JobMessage },
+    Send { node: NodeName, message: CoordinatorToNode },
     /// Note that something happened.
     Note(EventKind),
     /// Find a place for a world an application asked for, and answer with [`Input::SpawnPlaced`].
@@ -101,7 +100,7 @@ pub enum Effect {
         /// How many ranks.
         count: u32,
     },
-    /// The job has ended; send [`JobMessage::Close`] to these nodes once its output is delivered.
+    /// The job has ended; send [`CoordinatorToNode::Close`] to these nodes once its output is delivered.
     Ended {
         end: JobEnd,
         /// Its nodes that still answer.
@@ -290,6 +289,7 @@ impl Coordinator {
         let mut effects = Vec::new();
         match input {
             Input::Said { node, message } => self.on_said(now_us, node, message, &mut effects),
+            Input::CheckpointSaid(message) => self.on_checkpoint_said(now_us, &message, &mut effects),
             Input::NodeGone { node } => self.on_node_gone(now_us, &node, &mut effects),
             Input::End { code, reason } => {
                 let grace_ms = self.spec_grace_ms();
@@ -344,9 +344,9 @@ impl Coordinator {
             message,
         };
         match (&self.phase, self.nodes.get(node)) {
-            (_, None | Some(NodeStage::Gone)) | (Phase::Ended(_), _) => effects.push(send(JobMessage::Close)),
+            (_, None | Some(NodeStage::Gone)) | (Phase::Ended(_), _) => effects.push(send(CoordinatorToNode::Close)),
             (Phase::Ending(_) | Phase::Recovering(_), Some(NodeStage::Active)) => {
-                effects.push(send(JobMessage::End { grace_ms: 0 }));
+                effects.push(send(CoordinatorToNode::End { grace_ms: 0 }));
             }
             (Phase::Ending(_) | Phase::Recovering(_), Some(_)) => {}
             (Phase::Starting | Phase::Running, Some(_)) => {
@@ -363,43 +363,41 @@ impl Coordinator {
         effects
     }
 
-    fn on_said(&mut self, now_us: u64, node: NodeName, message: JobMessage, effects: &mut Vec<Effect>) {
+    fn on_said(&mut self, now_us: u64, node: NodeName, message: NodeToCoordinator, effects: &mut Vec<Effect>) {
         match message {
-            JobMessage::Started { order, processes } => {
+            NodeToCoordinator::Started { order, processes } => {
                 self.enlisting.remove(&node);
                 self.on_started(now_us, order, &processes, effects);
             }
-            JobMessage::NewcomersStarted { world, processes } => self.on_newcomers(&node, world, &processes),
+            NodeToCoordinator::NewcomersStarted { world, processes } => self.on_newcomers(&node, world, &processes),
             // A failure that waits for the codes of its mates ends the job by itself, and knows better why.
-            JobMessage::Lost { .. } if self.failure.is_some() => {}
-            JobMessage::Lost { reason } => {
+            NodeToCoordinator::Lost { .. } if self.failure.is_some() => {}
+            NodeToCoordinator::Lost { reason } => {
                 let end = JobEnd {
                     code: 1,
                     reason: reason.clone(),
                 };
                 self.crash(now_us, reason, (end, Fault::Node), effects);
             }
-            JobMessage::Checkpoint(message) => self.on_checkpoint_said(now_us, &message, effects),
-            JobMessage::StartRefused {
+            NodeToCoordinator::StartRefused {
                 process, code, reason, ..
             } => {
                 self.on_refused(now_us, process, &code, &reason, effects);
             }
-            JobMessage::Exited(ends) => {
+            NodeToCoordinator::Exited(ends) => {
                 for end in ends {
                     self.on_exited(now_us, end, effects);
                 }
             }
-            JobMessage::Aborted { process, code, message } => {
+            NodeToCoordinator::Aborted { process, code, message } => {
                 self.on_aborted(now_us, process, code, &message, effects);
             }
-            JobMessage::Emptied => self.on_node_stage(&node, NodeStage::Emptied, effects),
-            JobMessage::Cleared => self.on_node_stage(&node, NodeStage::Cleared, effects),
-            JobMessage::Spawn(ask) => self.on_spawn(now_us, *ask, effects),
-            JobMessage::Name { process, request } => self.on_name(process, request, effects),
-            JobMessage::SpawnReady { world } => self.on_spawn_ready(now_us, world, effects),
-            JobMessage::SpareReady { world } => self.on_spare_ready(world),
-            _ => {}
+            NodeToCoordinator::Emptied => self.on_node_stage(&node, NodeStage::Emptied, effects),
+            NodeToCoordinator::Cleared => self.on_node_stage(&node, NodeStage::Cleared, effects),
+            NodeToCoordinator::Spawn(ask) => self.on_spawn(now_us, *ask, effects),
+            NodeToCoordinator::Name { process, request } => self.on_name(process, request, effects),
+            NodeToCoordinator::SpawnReady { world } => self.on_spawn_ready(now_us, world, effects),
+            NodeToCoordinator::SpareReady { world } => self.on_spare_ready(world),
         }
     }
 
@@ -454,7 +452,7 @@ impl Coordinator {
         let is_ours = order.number == 0 || order.worlds.iter().any(|world| world.nodes.contains(&self.own));
         let own = is_ours.then_some(&self.own);
         for node in own.into_iter().chain(&order.tree[tree::children(0, order.tree.len())]) {
-            let message = JobMessage::Start(Box::new(order.clone()));
+            let message = CoordinatorToNode::Start(Box::new(order.clone()));
             effects.push(Effect::Send {
                 node: node.clone(),
                 message,
@@ -512,9 +510,9 @@ impl Coordinator {
     }
 
     /// The order as one node gets it that shall not pass it on.
-    pub(super) fn direct(&self, order: &StartOrder, node: &NodeName) -> JobMessage {
+    pub(super) fn direct(&self, order: &StartOrder, node: &NodeName) -> CoordinatorToNode {
         let tree = vec![self.own.clone(), node.clone()];
-        JobMessage::Start(Box::new(StartOrder { tree, ..order.clone() }))
+        CoordinatorToNode::Start(Box::new(StartOrder { tree, ..order.clone() }))
     }
 }
 

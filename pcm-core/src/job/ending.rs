@@ -9,7 +9,7 @@ use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId};
 use pcm_proto::job::JobEnd;
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{JobMessage, MpiStage, ProcessEnd};
+use pcm_proto::peer::{CoordinatorToNode, MpiStage, ProcessEnd};
 use serde::{Deserialize, Serialize};
 
 /// Time between SIGTERM and SIGKILL when a job is ended.
@@ -305,7 +305,7 @@ impl Coordinator {
 
     pub(super) fn send_end(&self, grace_ms: u32, effects: &mut Vec<Effect>) {
         for node in self.active_nodes() {
-            let message = JobMessage::End { grace_ms };
+            let message = CoordinatorToNode::End { grace_ms };
             effects.push(Effect::Send {
                 node: node.clone(),
                 message,

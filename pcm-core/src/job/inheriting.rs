@@ -8,7 +8,7 @@ use crate::checkpoint::Fault;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, Iteration, NodeName};
 use pcm_proto::job::JobEnd;
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::SuccessionMessage;
 
 /// A will is older than the coordinator's last orders: numbers above it may be in use already. No job comes near these
 /// numbers of processes and worlds between two wills.
@@ -72,7 +72,7 @@ impl Coordinator {
     }
 
     /// What the new coordinator says to every node.
-    pub fn claim(&self) -> JobMessage {
-        JobMessage::Led { reign: self.reign }
+    pub fn claim(&self) -> SuccessionMessage {
+        SuccessionMessage::Led { reign: self.reign }
     }
 }

@@ -2,7 +2,6 @@
 //! Joins [`crate::pmi`] with the messages between nodes.
 
 use super::participant::{Effect, Participant};
-use super::tree;
 use super::worlds;
 use crate::pmi::gather::{Gather, GatherEffect, Puts};
 use crate::pmi::segment;
@@ -10,7 +9,8 @@ use crate::pmi::spawn::SpawnCommand;
 use crate::pmi::wire::{Answer, Request};
 use crate::pmi::world::{self, Stage, World, WorldSpec};
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
-use pcm_proto::peer::{JobMessage, NameRequest, SpawnAsk, WorldCommand, WorldStart};
+use pcm_proto::peer::{NameRequest, NodeToCoordinator, SpawnAsk, WorldCommand, WorldMessage, WorldStart};
+use pcm_proto::tree;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -177,17 +177,17 @@ impl LocalWorld {
         }
         let world = self.start.world;
         let message = match self.gather.again() {
-            Some(GatherEffect::TellParent { generation, puts }) => JobMessage::Barrier {
+            Some(GatherEffect::TellParent { generation, puts }) => WorldMessage::Barrier {
                 world,
                 generation,
                 puts,
             },
-            _ if self.taking_part.is_empty() => JobMessage::BarrierGone { world },
+            _ if self.taking_part.is_empty() => WorldMessage::BarrierGone { world },
             _ => return Vec::new(),
         };
         vec![Effect::Send {
             node: node.clone(),
-            message,
+            message: message.into(),
         }]
     }
 
@@ -238,14 +238,14 @@ impl LocalWorld {
         match (effect, &self.parent) {
             (None, _) => Vec::new(),
             (Some(GatherEffect::TellParent { generation, puts }), Some(parent)) => {
-                let message = JobMessage::Barrier {
+                let message = WorldMessage::Barrier {
                     world: self.start.world,
                     generation,
                     puts,
                 };
                 vec![Outward::Do(Effect::Send {
                     node: parent.clone(),
-                    message,
+                    message: message.into(),
                 })]
             }
             (Some(GatherEffect::TellParent { .. }), None) => unreachable!("a root has nobody to tell"),
@@ -269,12 +269,15 @@ impl LocalWorld {
     }
 
     fn done_to(&self, child: NodeName, generation: u64, puts: Puts) -> Outward {
-        let message = JobMessage::BarrierDone {
+        let message = WorldMessage::BarrierDone {
             world: self.start.world,
             generation,
             puts,
         };
-        Outward::Do(Effect::Send { node: child, message })
+        Outward::Do(Effect::Send {
+            node: child,
+            message: message.into(),
+        })
     }
 
     fn leave(&mut self, node: &NodeName) -> Option<Outward> {
@@ -282,10 +285,13 @@ impl LocalWorld {
             return None;
         }
         let parent = self.parent.clone()?;
-        let message = JobMessage::BarrierGone {
+        let message = WorldMessage::BarrierGone {
             world: self.start.world,
         };
-        Some(Outward::Do(Effect::Send { node: parent, message }))
+        Some(Outward::Do(Effect::Send {
+            node: parent,
+            message: message.into(),
+        }))
     }
 }
 
@@ -303,21 +309,21 @@ impl Participant {
             match outward {
                 Outward::Do(effect) => effects.push(effect),
                 Outward::Ready(world) => {
-                    let message = JobMessage::SpawnReady { world };
+                    let message = NodeToCoordinator::SpawnReady { world };
                     effects.push(Effect::Send {
                         node: self.coordinator.clone(),
-                        message,
+                        message: message.into(),
                     });
                 }
                 Outward::SpareReady(world) => effects.push(Effect::Send {
                     node: self.coordinator.clone(),
-                    message: JobMessage::SpareReady { world },
+                    message: NodeToCoordinator::SpareReady { world }.into(),
                 }),
                 Outward::Abort { process, code, message } => {
-                    let message = JobMessage::Aborted { process, code, message };
+                    let message = NodeToCoordinator::Aborted { process, code, message };
                     effects.push(Effect::Send {
                         node: self.coordinator.clone(),
-                        message,
+                        message: message.into(),
                     });
                 }
                 Outward::Name { process, request } => {
@@ -343,10 +349,11 @@ impl Participant {
     pub(super) fn name_asks(&self) -> Vec<Effect> {
         let ask = |(process, request): (&ProcessId, &NameRequest)| Effect::Send {
             node: self.coordinator.clone(),
-            message: JobMessage::Name {
+            message: NodeToCoordinator::Name {
                 process: *process,
                 request: request.clone(),
-            },
+            }
+            .into(),
         };
         self.names.iter().map(ask).collect()
     }
@@ -390,10 +397,10 @@ impl Participant {
                 .collect(),
         };
         self.spawns.insert(process, (number, Some(ask.clone())));
-        let message = JobMessage::Spawn(Box::new(ask));
+        let message = NodeToCoordinator::Spawn(Box::new(ask));
         effects.push(Effect::Send {
             node: self.coordinator.clone(),
-            message,
+            message: message.into(),
         });
     }
 
@@ -402,7 +409,7 @@ impl Participant {
         let open = self.spawns.values().filter_map(|(_, ask)| ask.as_ref());
         open.map(|ask| Effect::Send {
             node: self.coordinator.clone(),
-            message: JobMessage::Spawn(Box::new(ask.clone())),
+            message: NodeToCoordinator::Spawn(Box::new(ask.clone())).into(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! The life of a job without I/O: where its ranks go, what its coordinator decides, what a node that runs part of it
 //! does, and what is remembered of it afterwards. See `README.md` beside this file for the protocol.
 
+pub mod at_node;
 mod clearing;
 pub mod coordinator;
 pub mod doubting;
@@ -17,5 +18,4 @@ mod spares;
 mod spawning;
 mod starting;
 mod status;
-pub mod tree;
 pub mod worlds;

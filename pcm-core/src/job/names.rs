@@ -3,7 +3,7 @@
 
 use super::coordinator::{Coordinator, Effect};
 use pcm_proto::ids::ProcessId;
-use pcm_proto::peer::{JobMessage, NameRequest};
+use pcm_proto::peer::{CoordinatorToNode, NameRequest};
 
 /// Most names of one job: far above real use, and a few hundred kilobytes.
 const NAMES_MAX: usize = 1024;
@@ -25,7 +25,7 @@ impl Coordinator {
                 .cloned()
                 .ok_or_else(|| format!("no name {service}")),
         };
-        let message = JobMessage::NameAnswer {
+        let message = CoordinatorToNode::NameAnswer {
             process,
             request,
             result,

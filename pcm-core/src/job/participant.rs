@@ -8,7 +8,9 @@ use pcm_proto::checkpoint::Restores;
 use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{JobMessage, NameRequest, ProcessEnd, SpawnAsk, StartOrder, WorldStart};
+use pcm_proto::peer::{
+    CoordinatorToNode, JobMessage, NameRequest, ProcessEnd, SpawnAsk, StartOrder, WorldMessage, WorldStart,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +20,16 @@ const EARLY_MAX: usize = 4096;
 /// What happens to a node's part of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
-    /// The coordinator or another node of the job said something.
-    Said { node: NodeName, message: JobMessage },
+    /// The coordinator gave an order.
+    Ordered { node: NodeName, order: CoordinatorToNode },
+    /// A neighbour in a world's tree said something.
+    World { node: NodeName, message: WorldMessage },
+    /// Another node leads the job.
+    Led {
+        node: NodeName,
+        /// Counts the coordinators before it.
+        reign: u32,
+    },
     /// A reconfiguration starts a world; this node has some of its processes.
     StartWorld {
         start: WorldStart,
@@ -183,7 +193,7 @@ pub struct Participant {
     pub(super) names: BTreeMap<ProcessId, NameRequest>,
     pub(super) unwanted: BTreeSet<ProcessId>,
     /// Words about worlds whose order has not come yet: they overtook it on another way.
-    pub(super) early: Vec<(NodeName, JobMessage)>,
+    pub(super) early: Vec<(NodeName, WorldMessage)>,
     /// Worlds with this number or higher were not ordered yet, as far as this node knows.
     pub(super) world_next: u32,
     pub(super) phase: Phase,
@@ -225,7 +235,9 @@ impl Participant {
     pub fn handle(&mut self, now_us: u64, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         match input {
-            Input::Said { node, message } => self.on_said(now_us, &node, message, &mut effects),
+            Input::Ordered { node, order } => self.on_order(now_us, &node, order, &mut effects),
+            Input::World { node, message } => self.on_world_message(&node, message, &mut effects),
+            Input::Led { node, reign } => self.on_led(now_us, &node, reign, &mut effects),
             Input::StartWorld {
                 start,
                 places,
@@ -271,81 +283,86 @@ impl Participant {
         kills.chain(job).min()
     }
 
-    fn on_said(&mut self, now_us: u64, node: &NodeName, message: JobMessage, effects: &mut Vec<Effect>) {
-        if self.is_early(&message) {
-            if self.early.len() < EARLY_MAX {
-                self.early.push((node.clone(), message));
-            }
-            return;
-        }
-        if is_command(&message) && *node != self.coordinator && *node != self.own {
+    fn on_order(&mut self, now_us: u64, node: &NodeName, order: CoordinatorToNode, effects: &mut Vec<Effect>) {
+        if is_command(&order) && *node != self.coordinator && *node != self.own {
             // That node led the job before, and has not heard that another does.
             return;
         }
-        match message {
-            JobMessage::Start(order) => {
+        match order {
+            CoordinatorToNode::Start(order) => {
                 self.on_start(&order, effects);
                 for (node, message) in std::mem::take(&mut self.early) {
-                    self.on_said(now_us, &node, message, effects);
+                    self.on_world_message(&node, message, effects);
                 }
             }
-            JobMessage::Signal { signal } => {
+            CoordinatorToNode::Signal { signal } => {
                 // A spare has not come to where its program would catch it.
                 effects.extend(self.alive().map(|process| Effect::Signal { process, signal }));
             }
-            JobMessage::EndProcesses { processes, grace_ms } => {
+            CoordinatorToNode::EndProcesses { processes, grace_ms } => {
                 self.end_processes(now_us, &processes, grace_ms, effects);
             }
-            JobMessage::End { grace_ms } => self.begin_ending(now_us, grace_ms, effects),
-            JobMessage::Close => {
+            CoordinatorToNode::End { grace_ms } => self.begin_ending(now_us, grace_ms, effects),
+            CoordinatorToNode::Close => {
                 self.is_closed = true;
                 match self.phase {
                     Phase::Emptied | Phase::Cleared => effects.push(Effect::Over),
                     _ => self.begin_ending(now_us, 0, effects),
                 }
             }
-            JobMessage::Led { reign } => self.on_led(now_us, node, reign, effects),
-            JobMessage::Barrier {
-                world,
-                generation,
-                puts,
-            } => {
-                self.in_world(world, effects, |world| world.on_child(node, generation, puts));
-            }
-            JobMessage::BarrierGone { world } => self.in_world(world, effects, |world| world.on_child_gone(node)),
-            JobMessage::BarrierDone {
-                world,
-                generation,
-                puts,
-            } => {
-                self.in_world(world, effects, |world| world.on_done(generation, puts));
-            }
-            JobMessage::NameAnswer {
+            CoordinatorToNode::NameAnswer {
                 process,
                 request,
                 result,
             } => {
                 self.on_name_answer(process, &request, &result, effects);
             }
-            JobMessage::Adopt { world, values } => self.on_adopt(world, &values, effects),
-            JobMessage::SpawnResult {
+            CoordinatorToNode::Adopt { world, values } => self.on_adopt(world, &values, effects),
+            CoordinatorToNode::SpawnResult {
                 process,
                 number,
                 result,
             } => {
                 self.on_spawn_result(process, number, &result, effects);
             }
-            _ => {}
+            // The node's, whatever jobs it has.
+            CoordinatorToNode::Hosts(_) => {}
+        }
+    }
+
+    fn on_world_message(&mut self, node: &NodeName, message: WorldMessage, effects: &mut Vec<Effect>) {
+        if self.is_early(&message) {
+            if self.early.len() < EARLY_MAX {
+                self.early.push((node.clone(), message));
+            }
+            return;
+        }
+        match message {
+            WorldMessage::Barrier {
+                world,
+                generation,
+                puts,
+            } => {
+                self.in_world(world, effects, |world| world.on_child(node, generation, puts));
+            }
+            WorldMessage::BarrierGone { world } => self.in_world(world, effects, |world| world.on_child_gone(node)),
+            WorldMessage::BarrierDone {
+                world,
+                generation,
+                puts,
+            } => {
+                self.in_world(world, effects, |world| world.on_done(generation, puts));
+            }
         }
     }
 
     /// Whether this is about a world this node is going to have part in, but has not yet.
-    fn is_early(&self, message: &JobMessage) -> bool {
+    fn is_early(&self, message: &WorldMessage) -> bool {
         match message {
-            JobMessage::Barrier { world, .. } | JobMessage::BarrierGone { world } => {
+            WorldMessage::Barrier { world, .. } | WorldMessage::BarrierGone { world } => {
                 self.phase == Phase::Active && world.0 >= self.world_next
             }
-            _ => false,
+            WorldMessage::BarrierDone { .. } => false,
         }
     }
 
@@ -457,13 +474,13 @@ impl Participant {
 }
 
 /// What only the job's coordinator may say.
-fn is_command(message: &JobMessage) -> bool {
+fn is_command(message: &CoordinatorToNode) -> bool {
     matches!(
         message,
-        JobMessage::Signal { .. }
-            | JobMessage::EndProcesses { .. }
-            | JobMessage::End { .. }
-            | JobMessage::Close
-            | JobMessage::Adopt { .. }
+        CoordinatorToNode::Signal { .. }
+            | CoordinatorToNode::EndProcesses { .. }
+            | CoordinatorToNode::End { .. }
+            | CoordinatorToNode::Close
+            | CoordinatorToNode::Adopt { .. }
     )
 }

@@ -4,7 +4,7 @@
 use super::coordinator::{Coordinator, Effect, NodeStage, Phase, Process, ProcessState, RESEND_US, Role};
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::layout::Layout;
-use pcm_proto::peer::{JobMessage, StartOrder};
+use pcm_proto::peer::{CoordinatorToNode, StartOrder};
 use std::collections::BTreeSet;
 
 impl Coordinator {
@@ -37,7 +37,7 @@ impl Coordinator {
         };
         effects.push(Effect::Send {
             node: node.clone(),
-            message: JobMessage::Start(Box::new(order)),
+            message: CoordinatorToNode::Start(Box::new(order)),
         });
     }
 

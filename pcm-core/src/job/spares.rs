@@ -8,7 +8,7 @@ use super::worlds::spare_world;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::{SPARES_MAX, SpareStatus};
-use pcm_proto::peer::{JobMessage, SpawnAsk, WorldCommand};
+use pcm_proto::peer::{CoordinatorToNode, SpawnAsk, WorldCommand};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -296,7 +296,7 @@ impl Coordinator {
                 self.on_spare_lost(now_us, world, reason, effects);
             }
             self.spares.pool.remove(&world);
-            let message = JobMessage::EndProcesses {
+            let message = CoordinatorToNode::EndProcesses {
                 processes: vec![spare.process],
                 grace_ms: 0,
             };
@@ -307,6 +307,6 @@ impl Coordinator {
 
 fn adoption(node: NodeName, world: WorldId, ask: &SpawnAsk) -> Effect {
     let values = ask.preset.clone();
-    let message = JobMessage::Adopt { world, values };
+    let message = CoordinatorToNode::Adopt { world, values };
     Effect::Send { node, message }
 }

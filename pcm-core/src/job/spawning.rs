@@ -8,7 +8,7 @@ use super::worlds;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::RANKS_MAX;
-use pcm_proto::peer::{JobMessage, SpawnAsk};
+use pcm_proto::peer::{CoordinatorToNode, SpawnAsk};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl Spawning {
                 .get(process)
                 .is_some_and(|known| known.node == *node && !known.is_over())
             {
-                let message = JobMessage::SpawnResult {
+                let message = CoordinatorToNode::SpawnResult {
                     process: *process,
                     number: request.number,
                     result: result.clone(),
@@ -272,7 +272,7 @@ impl Coordinator {
             }
         }
         for (node, processes) in by_node {
-            let message = JobMessage::EndProcesses { processes, grace_ms: 0 };
+            let message = CoordinatorToNode::EndProcesses { processes, grace_ms: 0 };
             effects.push(Effect::Send { node, message });
         }
     }
@@ -287,7 +287,7 @@ impl Coordinator {
         if let Some(known) = self.processes.get(&process)
             && known.state != ProcessState::Refused
         {
-            let message = JobMessage::SpawnResult {
+            let message = CoordinatorToNode::SpawnResult {
                 process,
                 number,
                 result,

@@ -3,10 +3,11 @@
 
 use super::local_world::LocalWorld;
 use super::participant::{Effect, Local, LocalState, Newcomer, Participant, Phase};
-use super::{tree, worlds};
+use super::worlds;
 use pcm_proto::ids::{NodeName, ProcessId, Rank, WorldId};
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::{JobMessage, StartOrder, WorldStart};
+use pcm_proto::peer::{CoordinatorToNode, NodeToCoordinator, StartOrder, WorldStart};
+use pcm_proto::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Processes that no order of the coordinator started, but a reconfiguration.
@@ -22,10 +23,10 @@ impl Participant {
         if *node != self.coordinator {
             return effects;
         }
-        let mut send = |message| {
+        let mut send = |message: NodeToCoordinator| {
             effects.push(Effect::Send {
                 node: node.clone(),
-                message,
+                message: message.into(),
             })
         };
         for order in &self.orders {
@@ -42,7 +43,7 @@ impl Participant {
                 LocalState::Ended(end) => ends.push(*end),
                 LocalState::Refused { code, reason } if local.newcomer.is_none() => {
                     let (code, reason) = (code.clone(), reason.clone());
-                    send(JobMessage::StartRefused {
+                    send(NodeToCoordinator::StartRefused {
                         order: local.order,
                         process: *process,
                         code,
@@ -53,11 +54,11 @@ impl Participant {
             }
         }
         if !ends.is_empty() {
-            send(JobMessage::Exited(ends));
+            send(NodeToCoordinator::Exited(ends));
         }
         match self.phase {
-            Phase::Emptied => send(JobMessage::Emptied),
-            Phase::Cleared => send(JobMessage::Cleared),
+            Phase::Emptied => send(NodeToCoordinator::Emptied),
+            Phase::Cleared => send(NodeToCoordinator::Cleared),
             _ => {}
         }
         effects.extend(self.spawn_asks());
@@ -65,7 +66,7 @@ impl Participant {
         let ready = self.worlds.iter().filter(|(_, world)| world.is_spare_ready());
         effects.extend(ready.map(|(world, _)| Effect::Send {
             node: node.clone(),
-            message: JobMessage::SpareReady { world: *world },
+            message: NodeToCoordinator::SpareReady { world: *world }.into(),
         }));
         effects
     }
@@ -114,7 +115,7 @@ impl Participant {
         if !self.orders.insert(order.number) {
             effects.extend(self.started(order.number).map(|message| Effect::Send {
                 node: self.coordinator.clone(),
-                message,
+                message: message.into(),
             }));
             return;
         }
@@ -136,7 +137,7 @@ impl Participant {
         let started = self.started(order.number);
         effects.extend(started.map(|message| Effect::Send {
             node: self.coordinator.clone(),
-            message,
+            message: message.into(),
         }));
     }
 
@@ -217,7 +218,7 @@ impl Participant {
     }
 
     /// The word that the processes which started together with this one run, once none is still being started.
-    pub(super) fn all_started(&self, process: ProcessId, order: u32) -> Option<JobMessage> {
+    pub(super) fn all_started(&self, process: ProcessId, order: u32) -> Option<NodeToCoordinator> {
         match self.processes.get(&process) {
             Some(Local {
                 newcomer: Some(_),
@@ -228,7 +229,7 @@ impl Participant {
         }
     }
 
-    fn world_started(&self, world: WorldId) -> Option<JobMessage> {
+    fn world_started(&self, world: WorldId) -> Option<NodeToCoordinator> {
         let of_world = self
             .processes
             .iter()
@@ -241,10 +242,10 @@ impl Participant {
                 LocalState::Ended(_) | LocalState::Refused { .. } => {}
             }
         }
-        (!processes.is_empty()).then_some(JobMessage::NewcomersStarted { world, processes })
+        (!processes.is_empty()).then_some(NodeToCoordinator::NewcomersStarted { world, processes }.into())
     }
 
-    fn newcomers_started(&self) -> Vec<JobMessage> {
+    fn newcomers_started(&self) -> Vec<NodeToCoordinator> {
         let newcomers = self
             .processes
             .values()
@@ -265,16 +266,16 @@ impl Participant {
             .filter(|position| *position > 0);
         let Some(position) = position else { return };
         for child in &order.tree[tree::children(position, order.tree.len())] {
-            let message = JobMessage::Start(Box::new(order.clone()));
+            let message = CoordinatorToNode::Start(Box::new(order.clone()));
             effects.push(Effect::Send {
                 node: child.clone(),
-                message,
+                message: message.into(),
             });
         }
     }
 
     /// The word that an order's processes run, once none of them is still being started.
-    pub(super) fn started(&self, order: u32) -> Option<JobMessage> {
+    pub(super) fn started(&self, order: u32) -> Option<NodeToCoordinator> {
         let mut processes = Vec::new();
         for (process, local) in self.processes.iter().filter(|(_, local)| local.order == order) {
             match local.state {
@@ -283,7 +284,7 @@ impl Participant {
                 LocalState::Ended(_) | LocalState::Refused { .. } => {}
             }
         }
-        Some(JobMessage::Started { order, processes })
+        Some(NodeToCoordinator::Started { order, processes }.into())
     }
 
     pub(super) fn settle(&mut self, process: ProcessId, state: LocalState, effects: &mut Vec<Effect>) {
@@ -298,7 +299,7 @@ impl Participant {
             && !is_newcomer
         {
             let (code, reason) = (code.clone(), reason.clone());
-            let message = JobMessage::StartRefused {
+            let message = NodeToCoordinator::StartRefused {
                 order,
                 process,
                 code,
@@ -306,14 +307,14 @@ impl Participant {
             };
             effects.push(Effect::Send {
                 node: self.coordinator.clone(),
-                message,
+                message: message.into(),
             });
         }
         local.state = state;
         let started = self.all_started(process, order);
         effects.extend(started.map(|message| Effect::Send {
             node: self.coordinator.clone(),
-            message,
+            message: message.into(),
         }));
     }
 }

@@ -25,6 +25,8 @@ pub enum Effect {
         /// The message.
         message: DaemonToDaemon,
     },
+    /// Drop the links to a node that is gone, with what waits for them.
+    ForgetLinks { node: NodeName },
     /// Give an order to the keeper.
     Keeper(DaemonToKeeper),
     /// Give back a timer at this moment.

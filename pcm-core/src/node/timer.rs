@@ -53,7 +53,7 @@ pub enum Timer {
     /// A job whose coordinator is gone may be ours to lead.
     Wills,
     /// This node may see more of the cluster, or know that it does not.
-    Sight,
+    Quorum,
     /// Copies that a node's daemon had ordered may be of no use.
     Orphans(NodeName),
     /// The agent should be started again.

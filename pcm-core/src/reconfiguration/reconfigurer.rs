@@ -62,6 +62,11 @@ impl Reconfigurer {
         (this, effects)
     }
 
+    /// With the record of a daemon that ended, before [`Self::at_restart`] takes it up.
+    pub fn with_record(me: NodeName, record: JobRecord, limits: Limits) -> Self {
+        Self::new(me, limits, Durable::new(record, false))
+    }
+
     fn new(me: NodeName, limits: Limits, record: Durable<JobRecord>) -> Self {
         let (participant, coordinator, lease) = (Participant::new(), Coordinator::new(), Lease::default());
         let (absent, dropped) = (BTreeMap::new(), Dropped::default());

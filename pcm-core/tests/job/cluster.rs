@@ -11,7 +11,7 @@ use pcm_proto::event::EventKind;
 use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, WorldShape};
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const JOB: JobId = JobId(1);
@@ -134,11 +134,11 @@ impl Cluster {
         cluster
     }
 
-    fn send(&mut self, from: &NodeName, to: NodeName, message: JobMessage) {
+    fn send(&mut self, from: &NodeName, to: NodeName, message: impl Into<JobMessage>) {
         self.network.push_back(Envelope {
             from: from.clone(),
             to,
-            message,
+            message: message.into(),
         });
     }
 
@@ -175,7 +175,7 @@ impl Cluster {
                     assert!(self.end.is_none(), "a job ends once");
                     self.end = Some(end);
                     for to in nodes {
-                        self.send(&node(0), to, JobMessage::Close);
+                        self.send(&node(0), to, CoordinatorToNode::Close);
                     }
                 }
             }
@@ -304,37 +304,36 @@ impl Cluster {
     }
 
     fn deliver(&mut self, from: NodeName, to: &NodeName, message: JobMessage) {
-        match &message {
-            JobMessage::Started { .. }
-            | JobMessage::StartRefused { .. }
-            | JobMessage::Exited(_)
-            | JobMessage::Aborted { .. }
-            | JobMessage::Emptied
-            | JobMessage::Cleared
-            | JobMessage::Spawn(_)
-            | JobMessage::Name { .. }
-            | JobMessage::Checkpoint(_)
-            | JobMessage::SpareReady { .. }
-            | JobMessage::SpawnReady { .. } => {
+        match message {
+            JobMessage::ToCoordinator(message) => {
                 if self.end.is_none() {
                     self.coordinate(coordinator::Input::Said { node: from, message });
                 } else {
-                    self.send(to, from, JobMessage::Close);
+                    self.send(to, from, CoordinatorToNode::Close);
                 }
             }
-            JobMessage::Start(order)
+            JobMessage::Checkpoint(message) if self.end.is_none() => {
+                self.coordinate(coordinator::Input::CheckpointSaid(*message));
+            }
+            JobMessage::ToNode(CoordinatorToNode::Start(order))
                 if self
                     .parts
                     .get(to)
                     .is_some_and(|part| part.restarts() < order.restarts && part.is_emptied()) =>
             {
                 self.parts.remove(to);
-                self.deliver(from, to, message);
+                self.deliver(from, to, CoordinatorToNode::Start(order).into());
             }
-            _ if self.parts.contains_key(to) => self.participate(to, participant::Input::Said { node: from, message }),
-            JobMessage::Start(order) if !self.closed.contains(to) => {
-                let mut part = Participant::new(JOB, to.clone(), order, "pcm-test".into());
-                let effects = part.handle(self.now_us, participant::Input::Said { node: from, message });
+            JobMessage::ToNode(order) if self.parts.contains_key(to) => {
+                self.participate(to, participant::Input::Ordered { node: from, order });
+            }
+            JobMessage::World(message) if self.parts.contains_key(to) => {
+                self.participate(to, participant::Input::World { node: from, message });
+            }
+            JobMessage::ToNode(CoordinatorToNode::Start(order)) if !self.closed.contains(to) => {
+                let mut part = Participant::new(JOB, to.clone(), &order, "pcm-test".into());
+                let order = CoordinatorToNode::Start(order);
+                let effects = part.handle(self.now_us, participant::Input::Ordered { node: from, order });
                 self.part_journals.insert(to.clone(), (part.clone(), Vec::new()));
                 self.parts.insert(to.clone(), part);
                 self.carry_out_part(to, effects);
@@ -344,13 +343,12 @@ impl Cluster {
                 self.early = rest;
                 self.network.extend::<Vec<Envelope>>(early);
             }
-            JobMessage::End { .. } | JobMessage::Close | JobMessage::Start(_) => {
+            JobMessage::ToNode(CoordinatorToNode::Close) => _ = self.closed.insert(to.clone()),
+            JobMessage::ToNode(CoordinatorToNode::End { .. } | CoordinatorToNode::Start(_)) => {
                 self.closed.insert(to.clone());
-                if !matches!(message, JobMessage::Close) {
-                    self.send(to, from, JobMessage::Cleared);
-                }
+                self.send(to, from, NodeToCoordinator::Cleared);
             }
-            _ => self.early.push(Envelope {
+            message => self.early.push(Envelope {
                 from,
                 to: to.clone(),
                 message,

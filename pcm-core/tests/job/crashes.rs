@@ -7,7 +7,7 @@ use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, Iteration, ProcessId};
 use pcm_proto::job::{JobState, WorldShape};
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::NodeToCoordinator;
 
 const SECOND: u64 = 1_000_000;
 
@@ -20,16 +20,13 @@ fn running(counts: &[u32]) -> Cluster {
     cluster
 }
 
-fn say(cluster: &mut Cluster, at: usize, message: CheckpointMessage) {
-    cluster.coordinate(Input::Said {
-        node: node(at),
-        message: JobMessage::Checkpoint(Box::new(message)),
-    });
+fn say(cluster: &mut Cluster, message: CheckpointMessage) {
+    cluster.coordinate(Input::CheckpointSaid(message));
 }
 
 fn reached(cluster: &mut Cluster, iteration: u64) {
     let iteration = Iteration(iteration);
-    say(cluster, 0, CheckpointMessage::Reached { iteration });
+    say(cluster, CheckpointMessage::Reached { iteration });
 }
 
 fn living(cluster: &Cluster) -> Vec<ProcessId> {
@@ -56,7 +53,7 @@ fn a_crashed_job_goes_on_with_other_processes_in_a_later_epoch() {
     for process in after {
         let is_told = |cluster: &Cluster| matches!(cluster.notes.last(), Some(EventKind::Recovered(_)));
         assert!(!is_told(&cluster));
-        say(&mut cluster, 0, CheckpointMessage::Restored { process });
+        say(&mut cluster, CheckpointMessage::Restored { process });
     }
     let Some(EventKind::Recovered(recovered)) = cluster.notes.last() else {
         panic!("{:?}", cluster.notes);
@@ -151,7 +148,7 @@ fn mpi_that_gives_up_is_a_crash_and_a_program_that_aborts_is_an_end() {
         let message = "abort".to_owned();
         cluster.coordinate(Input::Said {
             node: node(1),
-            message: JobMessage::Aborted { process, code, message },
+            message: NodeToCoordinator::Aborted { process, code, message },
         });
         cluster.settle();
         assert_eq!(cluster.end.is_none(), comes_back, "{:?}", cluster.end);
@@ -169,7 +166,7 @@ fn a_crash_while_it_comes_back_is_another_crash() {
         .map(|restores| restores.stamp.id)
         .unwrap();
     let reason = "a block has another checksum".to_owned();
-    say(&mut cluster, 0, CheckpointMessage::NotRestored { id, reason });
+    say(&mut cluster, CheckpointMessage::NotRestored { id, reason });
     cluster.settle();
     cluster.pass(SECOND);
     cluster.settle();

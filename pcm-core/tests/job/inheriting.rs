@@ -7,7 +7,7 @@ use pcm_core::job::participant::{self, Participant};
 use pcm_core::job::placement::Share;
 use pcm_proto::ids::{Iteration, ProcessId};
 use pcm_proto::job::{JobState, WorldShape};
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::{CoordinatorToNode, NodeToCoordinator, SuccessionMessage};
 
 fn started() -> Coordinator {
     let share = |number| Share {
@@ -18,7 +18,7 @@ fn started() -> Coordinator {
     let shares = [share(0), share(1)];
     let (mut coordinator, _) = Coordinator::accept(JOB, node(0), spec(2, WorldShape::Job), &shares, false, 0);
     for (name, process) in [(0, 0), (1, 1)] {
-        let message = JobMessage::Started {
+        let message = NodeToCoordinator::Started {
             order: 0,
             processes: vec![(ProcessId(process), 100 + process)],
         };
@@ -37,7 +37,7 @@ fn ends(effects: &[Effect]) -> Vec<&str> {
     let ended = |effect| match effect {
         &Effect::Send {
             ref node,
-            message: JobMessage::End { .. },
+            message: CoordinatorToNode::End { .. },
         } => Some(node.as_str()),
         _ => None,
     };
@@ -52,8 +52,8 @@ fn an_heir_ends_what_is_left_and_asks_for_places_when_it_has() {
     let (mut heir, effects) = coordinator.inherit(node(2), &node(0), 3);
     assert_eq!(ends(&effects), ["n1"]);
     assert_eq!((heir.status().state, heir.reign()), (JobState::Recovering, 1));
-    assert_eq!(heir.claim(), JobMessage::Led { reign: 1 });
-    let message = JobMessage::Cleared;
+    assert_eq!(heir.claim(), SuccessionMessage::Led { reign: 1 });
+    let message = NodeToCoordinator::Cleared;
     let effects = heir.handle(4, Input::Said { node: node(1), message });
     assert!(effects.contains(&Effect::Restart { count: 2 }), "{effects:?}");
 }
@@ -62,7 +62,7 @@ fn an_heir_ends_what_is_left_and_asks_for_places_when_it_has() {
 fn a_job_without_a_checkpoint_is_ended_by_its_heir() {
     let (mut heir, effects) = started().inherit(node(1), &node(0), 3);
     assert_eq!(ends(&effects), ["n1"]);
-    let message = JobMessage::Cleared;
+    let message = NodeToCoordinator::Cleared;
     let effects = heir.handle(4, Input::Said { node: node(1), message });
     let end = effects.iter().find_map(|effect| match effect {
         Effect::Ended { end, .. } => Some(end.clone()),
@@ -100,7 +100,7 @@ fn in_doubt() -> Coordinator {
         Input::NodeGone { node: node(1) },
         Input::Said {
             node: node(0),
-            message: JobMessage::Cleared,
+            message: NodeToCoordinator::Cleared,
         },
     ];
     for input in inputs {
@@ -157,21 +157,21 @@ fn a_node_obeys_only_the_coordinator_it_heard_of_last() {
     let (_, effects) = Coordinator::accept(JOB, node(0), spec(1, WorldShape::Job), &[share], false, 0);
     let order = effects.into_iter().find_map(|effect| match effect {
         Effect::Send {
-            message: JobMessage::Start(order),
+            message: CoordinatorToNode::Start(order),
             ..
         } => Some(order),
         _ => None,
     });
     let order = order.expect("an order to start");
     let mut part = Participant::new(JOB, node(1), &order, "x".into());
-    let said = |number, message| participant::Input::Said {
+    let said = |number, order| participant::Input::Ordered {
         node: node(number),
-        message,
+        order,
     };
-    part.handle(0, said(0, JobMessage::Start(order)));
-    part.handle(1, said(2, JobMessage::Close));
-    part.handle(1, said(2, JobMessage::End { grace_ms: 0 }));
+    part.handle(0, said(0, CoordinatorToNode::Start(order)));
+    part.handle(1, said(2, CoordinatorToNode::Close));
+    part.handle(1, said(2, CoordinatorToNode::End { grace_ms: 0 }));
     assert!(!part.is_ending());
-    part.handle(2, said(0, JobMessage::End { grace_ms: 0 }));
+    part.handle(2, said(0, CoordinatorToNode::End { grace_ms: 0 }));
     assert!(part.is_ending());
 }

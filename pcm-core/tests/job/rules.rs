@@ -8,7 +8,7 @@ use pcm_proto::event::EventKind;
 use pcm_proto::ids::ProcessId;
 use pcm_proto::job::{JobState, WorldShape};
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::{CoordinatorToNode, JobMessage};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -215,7 +215,9 @@ fn an_end_that_overtakes_the_order_to_start_still_ends_everything() {
         code: 137,
         reason: "killed".into(),
     });
-    cluster.settle_losing(|_, to, message| *to == node(1) && matches!(message, JobMessage::Start(_)));
+    cluster.settle_losing(|_, to, message| {
+        *to == node(1) && matches!(message, JobMessage::ToNode(CoordinatorToNode::Start(_)))
+    });
     assert!(cluster.end.is_some());
     cluster.assert_nothing_is_left();
 }
@@ -224,7 +226,9 @@ fn an_end_that_overtakes_the_order_to_start_still_ends_everything() {
 fn an_order_that_got_lost_in_the_tree_is_sent_again_straight() {
     let mut cluster = Cluster::accept(&[1, 1, 1, 1, 1, 1, 1], WorldShape::Job);
     // The coordinator has the children n1 to n4; n5 and n6 hang below n1, which loses what it should pass on.
-    cluster.settle_losing(|from, _, message| *from == node(1) && matches!(message, JobMessage::Start(_)));
+    cluster.settle_losing(|from, _, message| {
+        *from == node(1) && matches!(message, JobMessage::ToNode(CoordinatorToNode::Start(_)))
+    });
     assert_eq!(cluster.running.len(), 5);
     cluster.pass(1_000_000);
     cluster.settle();

@@ -6,7 +6,7 @@ use pcm_core::pmi::wire::Request;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::ProcessId;
 use pcm_proto::keeper::ExitStatus;
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator};
 
 const PARENT: ProcessId = ProcessId(0);
 const RENEWED_US: u64 = 200_000;
@@ -212,10 +212,12 @@ fn the_job_ends_without_its_spares_and_they_end_with_it() {
 fn an_adoption_and_a_word_that_got_lost_are_said_again_on_the_next_link() {
     let mut cluster = with_ready(&[1, 1], 2);
     cluster.pmi(PARENT, spawn("p"));
-    cluster.settle_losing(|_, _, message| matches!(message, JobMessage::Adopt { .. }));
+    cluster.settle_losing(|_, _, message| matches!(message, JobMessage::ToNode(CoordinatorToNode::Adopt { .. })));
     assert_eq!(cluster.lines(PARENT), [RESULT]);
     cluster.relink();
-    cluster.settle_losing(|_, _, message| matches!(message, JobMessage::SpawnReady { .. }));
+    cluster.settle_losing(|_, _, message| {
+        matches!(message, JobMessage::ToCoordinator(NodeToCoordinator::SpawnReady { .. }))
+    });
     assert_eq!(cluster.lines(PARENT), [RESULT]);
     cluster.relink();
     cluster.settle();
@@ -227,9 +229,9 @@ fn an_adoption_and_a_word_that_got_lost_are_said_again_on_the_next_link() {
 fn a_signal_to_the_job_does_not_reach_its_spares() {
     let mut cluster = with_ready(&[1], 1);
     let (process, _) = spares(&cluster)[0];
-    let said = pcm_core::job::participant::Input::Said {
+    let said = pcm_core::job::participant::Input::Ordered {
         node: node(0),
-        message: JobMessage::Signal { signal: 15 },
+        order: CoordinatorToNode::Signal { signal: 15 },
     };
     cluster.participate(&node(0), said);
     assert!(cluster.running.contains_key(&process) && !cluster.running.contains_key(&PARENT));

@@ -224,21 +224,13 @@ impl Daemon {
             }
             CheckpointMessage::NotRestored { id, .. } => {
                 self.lead(job, |lead| lead.on_not_restored(id));
-                self.pass_on_to_coordinator(job, node, message);
+                self.coordinate(job, Input::CheckpointSaid(message));
             }
             CheckpointMessage::Reached { .. } | CheckpointMessage::Restored { .. } => {
-                self.pass_on_to_coordinator(job, node, message);
+                self.coordinate(job, Input::CheckpointSaid(message));
             }
             message => self.on_kept_message(job, node, message),
         }
-    }
-
-    fn pass_on_to_coordinator(&mut self, job: JobId, node: &NodeName, message: CheckpointMessage) {
-        let input = Input::Said {
-            node: node.clone(),
-            message: pcm_proto::peer::JobMessage::Checkpoint(Box::new(message)),
-        };
-        self.coordinate(job, input);
     }
 
     fn lead(&mut self, job: JobId, act: impl FnOnce(&mut Lead) -> Vec<LeadEffect>) {

@@ -13,7 +13,7 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeState, Refusal};
 use pcm_proto::event::Event;
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::{JobState, JobStatus};
-use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
+use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon, Question};
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -335,7 +335,7 @@ impl Daemon {
         };
         let nodes: Vec<NodeName> = coordinated.state.active_nodes().cloned().collect();
         for node in nodes {
-            self.send_job(&node, job, JobMessage::Signal { signal });
+            self.send_job(&node, job, CoordinatorToNode::Signal { signal });
         }
         self.answer(from, DaemonToControl::Done);
     }

@@ -21,7 +21,7 @@ use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
-use pcm_proto::peer::{DaemonToDaemon, JobMessage};
+use pcm_proto::peer::{CoordinatorToNode, DaemonToDaemon, JobMessage, NodeToCoordinator, StreamToCoordinator};
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -343,17 +343,17 @@ impl Daemon {
             self.controls.detach(link);
         }
         for node in nodes {
-            self.send_job(node, job, JobMessage::Close);
+            self.send_job(node, job, CoordinatorToNode::Close);
         }
         self.on_something_ended();
     }
 
-    pub(super) fn send_job(&mut self, node: &NodeName, job: JobId, message: JobMessage) {
+    pub(super) fn send_job(&mut self, node: &NodeName, job: JobId, message: impl Into<JobMessage>) {
         self.send(
             node,
             DaemonToDaemon::Job {
                 job,
-                message: Box::new(message),
+                message: Box::new(message.into()),
             },
         );
     }
@@ -361,41 +361,30 @@ impl Daemon {
     /// A message about a job, for its coordinator or for this node's part of it.
     pub(super) fn on_job_message(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
         match message {
-            JobMessage::Output(piece) => self.on_output_piece(job, node, piece),
+            JobMessage::ToNode(order) => self.on_order(job, node, order),
+            JobMessage::ToCoordinator(message) => self.on_report_of_job(job, node, message),
+            JobMessage::World(message) => self.on_world_message(job, node, message),
+            JobMessage::StreamToNode(message) => self.on_reader_said(job, node, message),
+            JobMessage::StreamToCoordinator(StreamToCoordinator::Output(piece)) => {
+                self.on_output_piece(job, node, piece);
+            }
+            JobMessage::StreamToCoordinator(StreamToCoordinator::StdinTaken { bytes }) => {
+                self.on_job_stdin_taken(job, bytes);
+            }
+            JobMessage::Succession(message) => self.on_succession(job, node, message),
+            JobMessage::Reconfiguration(message) => self.on_reconfiguration_message(job, node, *message),
             JobMessage::Image { name, message } => self.on_image_message(ImageKey { job, name }, node, message),
             JobMessage::Checkpoint(message) => self.on_checkpoint_message(job, node, *message),
-            JobMessage::Will { heirs, bytes } => self.on_will(job, node, heirs, bytes),
-            JobMessage::Hosts(hosts) => self.nodes.note_hosts(hosts),
-            JobMessage::WillVoid => self.on_will_void(job, node),
-            JobMessage::WillHeld => self.on_will_held(job, node),
-            JobMessage::Led { reign } => self.on_led(job, node, reign),
-            JobMessage::StdinTaken { bytes } => self.on_job_stdin_taken(job, bytes),
-            JobMessage::Started { .. }
-            | JobMessage::StartRefused { .. }
-            | JobMessage::Exited(_)
-            | JobMessage::Aborted { .. }
-            | JobMessage::Emptied
-            | JobMessage::Cleared
-            | JobMessage::Spawn(_)
-            | JobMessage::Name { .. }
-            | JobMessage::NewcomersStarted { .. }
-            | JobMessage::Lost { .. }
-            | JobMessage::SpareReady { .. }
-            | JobMessage::SpawnReady { .. } => {
-                if self.jobs.contains_key(&job) {
-                    self.coordinate(
-                        job,
-                        Input::Said {
-                            node: node.clone(),
-                            message,
-                        },
-                    );
-                } else {
-                    // The job is over, or this is not its coordinator; either way the node need not keep it.
-                    self.send_job(node, job, JobMessage::Close);
-                }
-            }
-            _ => self.on_part_message(job, node, message),
+        }
+    }
+
+    fn on_report_of_job(&mut self, job: JobId, node: &NodeName, message: NodeToCoordinator) {
+        if self.jobs.contains_key(&job) {
+            let node = node.clone();
+            self.coordinate(job, Input::Said { node, message });
+        } else {
+            // The job is over, or this is not its coordinator; either way the node need not keep it.
+            self.send_job(node, job, CoordinatorToNode::Close);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::bulk_ends::End;
 use super::daemon::Daemon;
-use super::datagrams::Reach;
+use pcm_fabric::peers::RdmaReach;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,13 +168,13 @@ impl Daemon {
         if bulk.is_none_or(|bulk| bulk.address(End::Rdma).is_err()) {
             return Err(None);
         }
-        match self.peers.datagrams.rdma_reach(from) {
-            Reach::NoDevice => Err(Some("it has no InfiniBand or RoCE device in use")),
-            Reach::Silent => Err(Some("it confirms nothing over InfiniBand or RoCE")),
-            Reach::There if self.has_failed(from, Way::Rdma) => {
+        match self.peers.rdma_reach(from) {
+            RdmaReach::NoDevice => Err(Some("it has no InfiniBand or RoCE device in use")),
+            RdmaReach::Silent => Err(Some("it confirms nothing over InfiniBand or RoCE")),
+            RdmaReach::Reachable if self.has_failed(from, Way::Rdma) => {
                 Err(Some("transfers from there over InfiniBand or RoCE failed lately"))
             }
-            Reach::There => Ok(()),
+            RdmaReach::Reachable => Ok(()),
         }
     }
 
@@ -204,7 +204,7 @@ impl Daemon {
     pub(super) fn why_not_rdma_copies(&self) -> Vec<String> {
         let bulk = self.images.bulk.as_ref();
         match bulk.map(|bulk| bulk.address(End::Rdma)) {
-            Some(Err(why)) if self.peers.datagrams.ud_address().is_some() => vec![format!("rdma for copies: {why}")],
+            Some(Err(why)) if self.peers.own_rdma_address().is_some() => vec![format!("rdma for copies: {why}")],
             Some(Ok(_)) => {
                 let failed = self.images.failed_ways.on(Instant::now(), Way::Rdma);
                 let why = |node: &NodeName| format!("rdma for copies from {node}: a transfer failed lately");

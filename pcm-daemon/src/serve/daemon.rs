@@ -15,21 +15,22 @@ use super::kept::KeptParts;
 use super::links::Links;
 use super::logs::{LogLevels, node_dir};
 use super::methods::MethodBook;
-use super::nodes::Nodes;
 use super::notice::Notice;
 use super::parked::Parked;
 use super::parts::Part;
-use super::peers::Peers;
+use super::quorum::DoubtTold;
 use super::shutdown::Stage;
-use super::sight::Sight;
 use super::wills::Wills;
 use pcm_core::job::ended::Ended;
 use pcm_core::moment::Moment;
+use pcm_core::node::cluster::nodes::Nodes;
+use pcm_core::node::cluster::quorum::Quorum;
 use pcm_core::node::outbox::{Effect, Outbox};
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
+use pcm_fabric::peers::Peers;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
@@ -37,6 +38,7 @@ use pcm_proto::method::COSTS_FILE;
 use pcm_proto::peer::DaemonToDaemon;
 use pcm_proto::series::Series;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
 use tokio::sync::mpsc;
 
 /// Events that wait to be handled; tasks that bring more wait, and so their peers.
@@ -74,7 +76,8 @@ pub(super) struct Daemon {
     pub(super) images: Images,
     pub(super) kept: KeptParts,
     pub(super) wills: Wills,
-    pub(super) sight: Sight,
+    pub(super) quorum: Quorum,
+    pub(super) doubt: DoubtTold,
     pub(super) links: Links,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
@@ -118,6 +121,7 @@ impl Daemon {
             spec.cluster_dir.join(COSTS_FILE),
             node_dir(&spec.cluster_dir, &spec.node.name),
         );
+        let quorum = Quorum::new(spec.node.name.clone(), spec.patience());
         Self {
             own: spec.node.name.clone(),
             out: Outbox::new(spec.node.name.clone(), now),
@@ -143,7 +147,8 @@ impl Daemon {
             images: Images::default(),
             kept: KeptParts::default(),
             wills: Wills::default(),
-            sight: Sight::default(),
+            quorum,
+            doubt: DoubtTold::default(),
             links: Links::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
@@ -180,13 +185,7 @@ impl Daemon {
         match event {
             Event::Keeper(fact) => self.on_keeper(fact),
             Event::KeeperLost { reason } => self.on_keeper_lost(&reason),
-            Event::PeerLinked { link, node, sender } => self.on_peer_linked(link, &node, sender),
-            Event::PeerSaid { node, told } => self.on_peer_told(&node, told),
-            Event::PeerLost { link, node } => self.on_peer_lost(link, &node),
-            Event::DatagramSaid { node, carrier, told } => self.on_datagram_said(&node, carrier, told),
-            Event::DatagramSent(sent) => self.on_datagram_sent(*sent),
-            Event::StrangerDialled { address } => self.peers.on_stranger_dialled(&address),
-            Event::DialFailed { node, reason } => self.on_dial_failed(&node, &reason),
+            Event::Peer(event) => self.on_peer_event(event),
             Event::ControlLinked { link, sender } => self.on_control_linked(link, sender),
             Event::ControlSaid { link, message } => self.on_control_said(link, *message),
             Event::ControlLost { link, in_order } => self.on_control_lost(link, in_order),
@@ -235,7 +234,7 @@ impl Daemon {
             Timer::Agent => self.start_agent(),
             Timer::AgentSilent => self.on_agent_silence(),
             Timer::Wills => self.open_wills(),
-            Timer::Sight => self.on_sight_timer(),
+            Timer::Quorum => self.on_quorum_timer(),
             Timer::Orphans(node) => self.on_orphans_timer(&node),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
         }
@@ -265,7 +264,8 @@ impl Daemon {
 
     pub(super) fn carry_out_effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Send { node, message } => self.peers.send(&node, message),
+            Effect::Send { node, message } => self.peers.send(&node, message, Instant::now()),
+            Effect::ForgetLinks { node } => self.peers.forget(&node),
             Effect::Keeper(order) => self.keeper.order(order),
             Effect::Note { job, epoch, kind } => {
                 let now_us = self.out.now().0;

@@ -10,7 +10,7 @@ use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange, Refusal};
 use pcm_proto::ids::JobId;
 use pcm_proto::layout::ModeWanted;
-use pcm_proto::peer::{JobMessage, Question};
+use pcm_proto::peer::{NodeToCoordinator, Question};
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -141,7 +141,7 @@ impl Daemon {
             let coordinator = self.parts.get(&job).map(|part| part.state.coordinator().clone());
             if let Some(coordinator) = coordinator {
                 let reason = format!("node {} is taken away, and its ranks did not move in time", self.own);
-                self.send_job(&coordinator, job, JobMessage::Lost { reason });
+                self.send_job(&coordinator, job, NodeToCoordinator::Lost { reason });
             }
         }
         self.out.arm(ASK_AGAIN, Timer::Drain);

@@ -1,8 +1,6 @@
 //! Everything that can happen to the daemon. One event is handled at a time, to its end.
 
 use super::boot::BootFact;
-use super::carriers::Carrier;
-use super::datagrams::Sent;
 use super::images::ImageKey;
 use super::memory::Memory;
 use super::together::CameTogether;
@@ -10,11 +8,11 @@ use crate::keeper_link::FromKeeper;
 use crate::rank::{Output, RankEvent};
 use pcm_core::node::requester::LinkId;
 use pcm_fabric::Sender;
+use pcm_fabric::peers::PeerEvent;
 use pcm_proto::agent::AgentToDaemon;
 use pcm_proto::checkpoint::{BufferKey, PartTally};
 use pcm_proto::control::ControlToDaemon;
-use pcm_proto::fabric::Told;
-use pcm_proto::ids::{CheckpointId, JobId, NodeName};
+use pcm_proto::ids::{CheckpointId, JobId};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -24,28 +22,8 @@ pub(super) enum Event {
     Keeper(FromKeeper),
     /// The keeper is dead or cannot be understood.
     KeeperLost { reason: String },
-    /// A link to another daemon is there.
-    PeerLinked {
-        link: LinkId,
-        node: NodeName,
-        sender: Sender,
-    },
-    /// Another daemon said something.
-    PeerSaid { node: NodeName, told: Told },
-    /// A link to another daemon ended.
-    PeerLost { link: LinkId, node: NodeName },
-    /// Another daemon said something in a datagram.
-    DatagramSaid {
-        node: NodeName,
-        carrier: Carrier,
-        told: Told,
-    },
-    /// A datagram was confirmed or not.
-    DatagramSent(Box<Sent>),
-    /// A daemon whose name is not known was dialled, and was reached or not.
-    StrangerDialled { address: String },
-    /// Another daemon could not be reached.
-    DialFailed { node: NodeName, reason: String },
+    /// An event between this daemon and another one.
+    Peer(PeerEvent),
     /// A `pcmctl` is linked.
     ControlLinked { link: LinkId, sender: Sender },
     /// It asks something.

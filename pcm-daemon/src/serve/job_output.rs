@@ -10,7 +10,7 @@ use pcm_core::node::record::Record;
 use pcm_core::node::requester::Requester;
 use pcm_proto::control::{DaemonToControl, OUTPUT_WINDOW_BYTES, Stream};
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
-use pcm_proto::peer::{JobMessage, OutputPiece};
+use pcm_proto::peer::{OutputPiece, StreamToNode};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use tokio::sync::mpsc;
@@ -173,7 +173,7 @@ impl Daemon {
             return self.send_job(
                 node,
                 job,
-                JobMessage::OutputTaken {
+                StreamToNode::OutputTaken {
                     process,
                     stream,
                     bytes: end,
@@ -186,7 +186,7 @@ impl Daemon {
                 self.send_job(
                     node,
                     job,
-                    JobMessage::OutputTaken {
+                    StreamToNode::OutputTaken {
                         process,
                         stream,
                         bytes: taken,
@@ -194,7 +194,7 @@ impl Daemon {
                 );
             }
             Taken::OutOfOrder { expected } => {
-                self.send_job(node, job, JobMessage::OutputFrom(vec![(process, stream, expected)]));
+                self.send_job(node, job, StreamToNode::OutputFrom(vec![(process, stream, expected)]));
             }
             Taken::Unread => {}
         }
@@ -271,7 +271,7 @@ impl Daemon {
             .get(&process)
             .map(|known| known.node.clone());
         if let Some(node) = node {
-            self.send_job(&node, job, JobMessage::OutputTaken { process, stream, bytes });
+            self.send_job(&node, job, StreamToNode::OutputTaken { process, stream, bytes });
         }
         self.pump_output(job);
     }
@@ -303,7 +303,7 @@ impl Daemon {
             None => coordinated.state.nodes_with_output().cloned().collect(),
         };
         for node in nodes {
-            self.send_job(&node, job, JobMessage::OutputFrom(from.clone()));
+            self.send_job(&node, job, StreamToNode::OutputFrom(from.clone()));
         }
     }
 

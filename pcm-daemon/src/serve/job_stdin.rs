@@ -6,7 +6,7 @@ use pcm_core::node::requester::Requester;
 use pcm_proto::control::{DaemonToControl, STDIN_WINDOW_BYTES};
 use pcm_proto::ids::JobId;
 use pcm_proto::job::JobState;
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::StreamToNode;
 use std::collections::VecDeque;
 
 /// Standard input on its way.
@@ -49,7 +49,7 @@ impl Daemon {
         };
         let node = node.clone();
         for (offset, bytes) in std::mem::take(&mut coordinated.stdin.waiting) {
-            self.send_job(&node, job, JobMessage::Stdin { offset, bytes });
+            self.send_job(&node, job, StreamToNode::Stdin { offset, bytes });
         }
     }
 

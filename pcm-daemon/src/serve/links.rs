@@ -3,11 +3,10 @@
 //! nothing was confirmed there for a while: two nodes a second, however large the cluster. Never decides anything.
 
 use super::asks::{ANSWER_WITHIN, Purpose};
-use super::carriers::Carrier;
 use super::daemon::Daemon;
-use super::datagrams::{Reach, Sent};
 use pcm_core::link_window::LinkWindow;
 use pcm_core::moment::{Moment, micros};
+use pcm_fabric::peers::{RdmaReach, Transport};
 use pcm_proto::control::NodeStatus;
 use pcm_proto::ids::NodeName;
 use pcm_proto::link::{LINKS_OF_JOB_MAX, LINKS_TOLD_MAX, LinkMeasured};
@@ -205,16 +204,16 @@ impl Daemon {
     }
 
     /// A datagram was confirmed. What InfiniBand or RoCE carries does not count: MPI goes over TCP.
-    pub(super) fn measure_datagram(&mut self, sent: &Sent) {
-        let is_measured = sent.outcome.is_ok() && sent.carrier == Carrier::Udp;
-        if let Some(host) = self.link_to(&sent.node).filter(|_| is_measured) {
-            self.links.note_trip(self.moment(), (&sent.node, host), sent.took);
+    pub(super) fn measure_datagram(&mut self, node: &NodeName, transport: Transport, took: Duration) {
+        let is_measured = transport == Transport::Udp;
+        if let Some(host) = self.link_to(node).filter(|_| is_measured) {
+            self.links.note_trip(self.moment(), (node, host), took);
         }
     }
 
     /// A node answered; where it confirms datagrams, these are measured more closely.
     pub(super) fn measure_answer(&mut self, node: &NodeName, since: Instant) {
-        let is_measured = !self.peers.datagrams.is_proven(node);
+        let is_measured = !self.peers.confirms_datagrams(node);
         if let Some(host) = self.link_to(node).filter(|_| is_measured) {
             self.links.note_trip(self.moment(), (node, host), since.elapsed());
         }
@@ -236,7 +235,7 @@ impl Daemon {
         let mut links = std::mem::take(&mut self.links);
         // Of what is confirmed over a device nothing is measured, however often it is asked.
         let is_measurable =
-            |node: &NodeName| self.link_to(node).is_some() && self.peers.datagrams.rdma_reach(node) != Reach::There;
+            |node: &NodeName| self.link_to(node).is_some() && self.peers.rdma_reach(node) != RdmaReach::Reachable;
         let silent = links.take_silent(now, is_measurable);
         self.links = links;
         for node in silent {

@@ -3,19 +3,17 @@
 
 use super::daemon::Daemon;
 use pcm_core::job::coordinator;
-use pcm_core::membership::{Change, Effect, Health, Target};
+use pcm_core::membership::{Change, Details, Effect, Health, Target};
 use pcm_core::moment::Moment;
+use pcm_core::node::outbox;
 use pcm_core::node::record::Record;
-use pcm_core::node::requester::LinkId;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects as reform;
-use pcm_fabric::Sender;
 use pcm_proto::control::NodeState;
 use pcm_proto::event::EventKind;
-use pcm_proto::fabric::Told;
 use pcm_proto::ids::{Epoch, NodeName};
 use pcm_proto::peer::DaemonToDaemon;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Pause between two attempts to reach a node that has part in a job of ours.
 const REDIAL: Duration = Duration::from_millis(200);
@@ -58,16 +56,15 @@ impl Daemon {
                     to: Target::Node(node),
                     bytes,
                 } => {
-                    if let Some(member) = self.nodes.members.member(&node) {
-                        self.peers.set_whereabouts(&node, &member.details);
-                    }
+                    self.update_addresses(&node);
                     self.send(&node, DaemonToDaemon::Membership(bytes));
                 }
                 Effect::Send {
                     to: Target::Seed(address),
                     bytes,
                 } => {
-                    self.peers.send_to_stranger(address, DaemonToDaemon::Membership(bytes));
+                    let message = DaemonToDaemon::Membership(bytes);
+                    self.peers.send_to_address(address, message, Instant::now());
                 }
                 Effect::Report { node, change } => self.on_member_changed(&node, change),
                 Effect::Superseded { boot } => {
@@ -76,6 +73,15 @@ impl Daemon {
                 }
                 Effect::LeaveComplete => self.quit(),
             }
+        }
+    }
+
+    /// The addresses of a node by its own account.
+    fn update_addresses(&mut self, node: &NodeName) {
+        if let Some(member) = self.nodes.members.member(node) {
+            let Details { address, ud, .. } = &member.details;
+            self.peers.set_address(node, address);
+            self.peers.set_rdma_address(node, *ud);
         }
     }
 
@@ -91,14 +97,12 @@ impl Daemon {
     }
 
     fn on_member_there(&mut self, node: &NodeName, change: Change) {
-        if let Some(member) = self.nodes.members.member(node) {
-            self.peers.set_whereabouts(node, &member.details);
-        }
+        self.update_addresses(node);
         // Another daemon, with other ports.
         self.images.failed_ways.forget(node);
         let report = self.nodes.others().find(|report| report.node == *node);
         if let Some(report) = report {
-            self.sight.note_host(node, report.host == self.nodes.own().host);
+            self.quorum.note_host(node, report.host == self.nodes.own().host);
             self.record(Record::Node(Box::new(report)));
         }
         if change == Change::Returned {
@@ -132,7 +136,7 @@ impl Daemon {
         self.end_on_node(node);
         self.reform_node(&reform::Input::NodeGone { node: node.clone() });
         self.on_asked_node_gone(node);
-        self.peers.drop_links(node);
+        self.out.push(outbox::Effect::ForgetLinks { node: node.clone() });
         self.links.forget(node);
         self.on_wills_node_gone();
     }
@@ -166,16 +170,12 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_peer_linked(&mut self, link: LinkId, node: &NodeName, sender: Sender) {
-        self.peers.on_linked(link, node, sender);
+    pub(super) fn on_peer_linked(&mut self, node: &NodeName) {
         self.on_jobs_linked(node);
         self.on_images_linked(node);
     }
 
-    pub(super) fn on_peer_lost(&mut self, link: LinkId, node: &NodeName) {
-        if !self.peers.on_lost(link, node) {
-            return;
-        }
+    pub(super) fn on_peer_unlinked(&mut self, node: &NodeName) {
         tracing::debug!(%node, "no link to this node any more");
         self.on_unreachable(node);
         self.on_asked_node_gone(node);
@@ -185,9 +185,8 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_dial_failed(&mut self, node: &NodeName, reason: &str) {
+    pub(super) fn on_peer_unreachable(&mut self, node: &NodeName, reason: &str) {
         tracing::debug!(%node, reason, "a node was not reached");
-        self.peers.on_dial_failed(node);
         self.on_unreachable(node);
         self.on_asked_node_gone(node);
         if self.has_job_with(node) {
@@ -237,12 +236,6 @@ impl Daemon {
         let mut effects = Vec::new();
         self.nodes.members.leave(now, &mut effects);
         self.carry_out_membership(effects);
-    }
-
-    pub(super) fn on_peer_told(&mut self, node: &NodeName, told: Told) {
-        for message in self.peers.on_told(node, told) {
-            self.on_peer_said(node, message);
-        }
     }
 
     pub(super) fn on_peer_said(&mut self, node: &NodeName, message: DaemonToDaemon) {

@@ -10,7 +10,7 @@ use pcm_core::node::record::Record;
 use pcm_core::node::timer::Timer;
 use pcm_proto::control::Stream;
 use pcm_proto::ids::{JobId, ProcessId};
-use pcm_proto::peer::{JobMessage, OUTPUT_WINDOW_BYTES, OutputPiece};
+use pcm_proto::peer::{OUTPUT_WINDOW_BYTES, OutputPiece, StreamToCoordinator};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,7 +176,7 @@ impl Daemon {
                     stream,
                     bytes: end,
                 });
-                self.send_job(&coordinator, job, JobMessage::Output(piece));
+                self.send_job(&coordinator, job, StreamToCoordinator::Output(piece));
             }
             Output::End { key, stream } => {
                 let Some(part) = self.parts.get_mut(&job) else { return };
@@ -203,7 +203,7 @@ impl Daemon {
         }
         let coordinator = part.state.coordinator().clone();
         for piece in part.output.kept() {
-            self.send_job(&coordinator, job, JobMessage::Output(piece));
+            self.send_job(&coordinator, job, StreamToCoordinator::Output(piece));
         }
         self.clear_if_done(job);
     }

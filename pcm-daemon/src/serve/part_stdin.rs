@@ -6,7 +6,7 @@ use crate::rank::RankHandle;
 use pcm_proto::control::STDIN_WINDOW_BYTES;
 use pcm_proto::ids::{JobId, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::StreamToCoordinator;
 use std::collections::VecDeque;
 use tokio::sync::mpsc;
 
@@ -99,6 +99,6 @@ impl Daemon {
     pub(super) fn on_stdin_taken(&mut self, job: JobId, bytes: u64) {
         let Some(part) = self.parts.get(&job) else { return };
         let coordinator = part.state.coordinator().clone();
-        self.send_job(&coordinator, job, JobMessage::StdinTaken { bytes });
+        self.send_job(&coordinator, job, StreamToCoordinator::StdinTaken { bytes });
     }
 }

@@ -19,7 +19,8 @@ use pcm_proto::app::AppToDaemon;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
 use pcm_proto::page::State;
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StartOrder, StreamToNode, WorldMessage};
+use pcm_proto::reconfiguration::ReconfigurationMessage;
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -150,66 +151,98 @@ impl Daemon {
         }
     }
 
-    /// Another node, or the coordinator, says something about a job to this node's part of it.
-    pub(super) fn on_part_message(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
-        if let JobMessage::Start(order) = &message
-            && !self.makes_way(job, order.restarts)
-        {
-            return;
-        }
-        if self.parts.contains_key(&job) {
-            return match message {
-                JobMessage::OutputTaken { process, stream, bytes } => {
-                    self.on_part_output_taken(job, process, stream, bytes);
+    /// The coordinator gives this node an order.
+    pub(super) fn on_order(&mut self, job: JobId, node: &NodeName, order: CoordinatorToNode) {
+        match order {
+            CoordinatorToNode::Hosts(hosts) => self.nodes.note_hosts(hosts),
+            CoordinatorToNode::Start(start) => {
+                if !self.makes_way(job, start.restarts) {
+                    return;
                 }
-                JobMessage::Reconfiguration(message) => {
-                    let (from, message) = (node.clone(), *message);
-                    self.reform(job, reform::Input::Message { from, message });
-                }
-                JobMessage::OutputFrom(from) => self.on_output_from(job, &from),
-                JobMessage::Stdin { offset, bytes } => self.on_part_stdin(job, offset, bytes),
-                message => self.participate(
-                    job,
-                    Input::Said {
-                        node: node.clone(),
-                        message,
-                    },
-                ),
-            };
-        }
-        match message {
-            JobMessage::Start(order) => {
-                self.heard_of(job);
-                if self.closed.contains(&job) {
-                    return self.send_job(node, job, JobMessage::Cleared);
-                }
-                let prefix = format!("pcm-{}", self.spec.cluster_id);
-                let mut state = Participant::new(job, self.own.clone(), &order, prefix);
-                let (reforming, reform_effects) = Reforming::at_start(&self.own, &order, self.limits.clone());
-                let said = Input::Said {
-                    node: node.clone(),
-                    message: JobMessage::Start(order),
-                };
-                let effects = state.handle(self.out.now().0, said);
-                self.record(Record::Part {
-                    job,
-                    state: Box::new(state.clone()),
-                });
-                self.parts.insert(job, Part::new(job, state, reforming, &self.events));
-                self.begin_reform(job, reform_effects);
-                self.carry_out_part(job, effects);
-                for (node, message) in self.asks.take_early(job) {
-                    self.on_part_message(job, &node, message);
+                if self.parts.contains_key(&job) {
+                    self.participate_ordered(job, node, CoordinatorToNode::Start(start));
+                } else {
+                    self.begin_part(job, node, start);
                 }
             }
-            JobMessage::End { .. } => {
+            order if self.parts.contains_key(&job) => self.participate_ordered(job, node, order),
+            CoordinatorToNode::End { .. } => {
                 // The order to start may still be on its way down the tree; it must not start anything any more.
                 self.close(job);
-                self.send_job(node, job, JobMessage::Cleared);
+                self.send_job(node, job, NodeToCoordinator::Cleared);
             }
-            JobMessage::Close => self.close(job),
-            message if !self.closed.contains(&job) => self.asks.keep_early(job, node.clone(), message),
-            _ => {}
+            CoordinatorToNode::Close => self.close(job),
+            order => self.keep_early(job, node, order.into()),
+        }
+    }
+
+    fn participate_ordered(&mut self, job: JobId, node: &NodeName, order: CoordinatorToNode) {
+        let node = node.clone();
+        self.participate(job, Input::Ordered { node, order });
+    }
+
+    /// The first order of a job comes here.
+    fn begin_part(&mut self, job: JobId, node: &NodeName, order: Box<StartOrder>) {
+        self.heard_of(job);
+        if self.closed.contains(&job) {
+            return self.send_job(node, job, NodeToCoordinator::Cleared);
+        }
+        let prefix = format!("pcm-{}", self.spec.cluster_id);
+        let mut state = Participant::new(job, self.own.clone(), &order, prefix);
+        let (reforming, reform_effects) = Reforming::at_start(&self.own, &order, self.limits.clone());
+        let ordered = Input::Ordered {
+            node: node.clone(),
+            order: CoordinatorToNode::Start(order),
+        };
+        let effects = state.handle(self.out.now().0, ordered);
+        self.record(Record::Part {
+            job,
+            state: Box::new(state.clone()),
+        });
+        self.parts.insert(job, Part::new(job, state, reforming, &self.events));
+        self.begin_reform(job, reform_effects);
+        self.carry_out_part(job, effects);
+        for (node, message) in self.asks.take_early(job) {
+            self.on_job_message(job, &node, message);
+        }
+    }
+
+    /// What comes before the order to start waits for it.
+    fn keep_early(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
+        if !self.closed.contains(&job) {
+            self.asks.keep_early(job, node.clone(), message);
+        }
+    }
+
+    /// A neighbour in a world's tree says something.
+    pub(super) fn on_world_message(&mut self, job: JobId, node: &NodeName, message: WorldMessage) {
+        if !self.parts.contains_key(&job) {
+            return self.keep_early(job, node, message.into());
+        }
+        let node = node.clone();
+        self.participate(job, Input::World { node, message });
+    }
+
+    /// Another node of the job says something about its reconfiguration.
+    pub(super) fn on_reconfiguration_message(&mut self, job: JobId, node: &NodeName, message: ReconfigurationMessage) {
+        if !self.parts.contains_key(&job) {
+            return self.keep_early(job, node, JobMessage::Reconfiguration(Box::new(message)));
+        }
+        let from = node.clone();
+        self.reform(job, reform::Input::Message { from, message });
+    }
+
+    /// The reader of the job's output says something.
+    pub(super) fn on_reader_said(&mut self, job: JobId, node: &NodeName, message: StreamToNode) {
+        if !self.parts.contains_key(&job) {
+            return self.keep_early(job, node, message.into());
+        }
+        match message {
+            StreamToNode::OutputTaken { process, stream, bytes } => {
+                self.on_part_output_taken(job, process, stream, bytes);
+            }
+            StreamToNode::OutputFrom(from) => self.on_output_from(job, &from),
+            StreamToNode::Stdin { offset, bytes } => self.on_part_stdin(job, offset, bytes),
         }
     }
 
@@ -224,8 +257,8 @@ impl Daemon {
         let Some(part) = self.parts.get(&job) else { return true };
         if !part.state.is_emptied() {
             let node = part.state.coordinator().clone();
-            let message = JobMessage::End { grace_ms: 0 };
-            self.participate(job, Input::Said { node, message });
+            let order = CoordinatorToNode::End { grace_ms: 0 };
+            self.participate(job, Input::Ordered { node, order });
             return false;
         }
         self.reform_given_up(job);

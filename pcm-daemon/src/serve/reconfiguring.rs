@@ -20,7 +20,7 @@ use pcm_proto::keeper::ExitStatus;
 use pcm_proto::layout::{Layout, Member};
 use pcm_proto::page::CEILING_NONE;
 use pcm_proto::parked::ParkKey;
-use pcm_proto::peer::{JobMessage, MpiStage, StartOrder};
+use pcm_proto::peer::{CoordinatorToNode, JobMessage, MpiStage, NodeToCoordinator, StartOrder};
 use pcm_proto::reconfiguration::{Attempt, Order, ReconfigurationMessage, ReconfigurationReport};
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -192,12 +192,12 @@ impl Daemon {
                 Effect::EndProcess { process, cause } => {
                     self.note_standing(job, process, cause);
                     let grace_ms = if cause == EndCause::Lost { LOST_GRACE_MS } else { 0 };
-                    let message = JobMessage::EndProcesses {
+                    let order = CoordinatorToNode::EndProcesses {
                         processes: vec![process],
                         grace_ms,
                     };
                     let node = self.own.clone();
-                    self.participate(job, participant::Input::Said { node, message });
+                    self.participate(job, participant::Input::Ordered { node, order });
                 }
                 Effect::ArmTimer { timer, after } => self.out.arm(after, Timer::Reform(job, Box::new(timer))),
                 Effect::Report(report) => self.on_reform_report(job, report),
@@ -244,7 +244,7 @@ impl Daemon {
             if coordinated.is_some_and(|coordinated| !coordinated.state.has_node(&to)) {
                 self.coordinate(job, coordinator::Input::Enlist { node: to.clone() });
             }
-            self.send_job(&to, job, JobMessage::Hosts(hosts));
+            self.send_job(&to, job, CoordinatorToNode::Hosts(hosts));
         }
         self.send_job(&to, job, JobMessage::Reconfiguration(Box::new(message)));
     }
@@ -395,7 +395,7 @@ impl Daemon {
                 let Some(part) = self.parts.get(&job) else { return };
                 let coordinator = part.state.coordinator().clone();
                 let reason = format!("the job lost what it cannot go on without: {loss}; see `pcmctl events {job}`");
-                self.send_job(&coordinator, job, JobMessage::Lost { reason });
+                self.send_job(&coordinator, job, NodeToCoordinator::Lost { reason });
             }
             Report::LeaseTaken { reign } => tracing::info!(%job, ?reign, "holds the job's lease"),
             Report::LeaseLost { reign } => tracing::info!(%job, ?reign, "holds the job's lease no more"),

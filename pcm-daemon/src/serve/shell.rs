@@ -46,6 +46,10 @@ impl Shell {
                     }
                     None => return,
                 },
+                event = self.daemon.peers.next_event() => {
+                    self.daemon.handle(self.clock.now(), Event::Peer(event));
+                    self.carry_out();
+                }
                 () = sleep => {}
             }
             let now = self.clock.now();

@@ -10,7 +10,7 @@ use pcm_fabric::Sender;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::keeper::DaemonToKeeper;
-use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage};
+use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon};
 use pcm_proto::refusal;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -114,7 +114,7 @@ impl Daemon {
         });
         for (job, node) in coordinated.collect::<Vec<_>>() {
             if node != self.own {
-                self.send_job(&node, job, JobMessage::End { grace_ms: 500 });
+                self.send_job(&node, job, CoordinatorToNode::End { grace_ms: 500 });
             }
         }
         let worlds = self.parts.values().flat_map(|part| part.state.segment_prefixes());

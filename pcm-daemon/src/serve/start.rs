@@ -4,10 +4,10 @@
 use super::agent::{listen_to_agent, local_address};
 use super::bulk::Bulk;
 use super::bulk_ends::RdmaWish;
+use super::control_link::listen_to_control;
 use super::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
 use super::copy_ways::{AllowedWays, COPIES_VARIABLE};
 use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
-use super::datagrams::Datagrams;
 use super::event::Event;
 use super::event_log::EventLog;
 use super::host::{Host, cpus_allowed};
@@ -17,21 +17,21 @@ use super::keeper_orders::KeeperOrders;
 use super::lending::{self, lending_name};
 use super::logs::node_dir;
 use super::members::{SETTLED_AFTER, since_1970};
-use super::nodes::Nodes;
 use super::notice::hear_notice;
 use super::parts::Part;
-use super::peers::{Peers, listen};
 use super::reconfiguring::Reforming;
 use super::shell::Shell;
 use super::timers::Clock;
 use crate::keeper_link::{KeeperLink, Welcome};
 use anyhow::{Context, anyhow};
 use pcm_core::membership::{Details, LocalNode, Membership};
+use pcm_core::node::cluster::nodes::Nodes;
 use pcm_core::node::record::{Past, Record};
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
-use pcm_fabric::{BindError, ClusterKey, Endpoint, Listener, LocalEndpoint, LocalListener};
+use pcm_fabric::peers::{LocalDaemon, Peers};
+use pcm_fabric::{BindError, ClusterKey, Endpoint, Link, Listener, LocalEndpoint, LocalListener};
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::NodeState;
 use pcm_proto::event::EventKind;
@@ -125,9 +125,18 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     publish(&dir.join("address"), &address)?;
 
     let (events, mut receiver) = mpsc::channel(EVENTS_MAX);
-    let beside = (&key, listener.address());
-    let datagrams = Datagrams::open(node.clone(), spec.fabric, beside, &spec.cluster_dir, events.clone());
-    let datagrams = datagrams.await.map_err(|reason| anyhow!(reason))?;
+    let clock = Clock::start();
+    let boot = clock.now().0;
+    let peers = Peers::open(LocalDaemon {
+        node: node.clone(),
+        boot,
+        endpoint,
+        port: listener.address(),
+        key: &key,
+        wish: spec.fabric,
+        cluster_dir: &spec.cluster_dir,
+    });
+    let peers = peers.await?;
     let links = Arc::new(AtomicU64::new(0));
     let cpus = if spec.node.cpus.is_empty() {
         cpus_allowed()
@@ -135,8 +144,6 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         spec.node.cpus.clone()
     };
     let host = Host::look();
-    let clock = Clock::start();
-    let boot = clock.now().0;
     let itself = LocalNode {
         node: node.clone(),
         boot,
@@ -145,7 +152,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
             site: spec.node.site.clone(),
             cpus: cpus.clone(),
             host: host.number,
-            ud: datagrams.ud_address(),
+            ud: peers.own_rdma_address(),
         },
         patience: spec.patience(),
     };
@@ -153,7 +160,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let mut daemon = Daemon::new(Beginnings {
         nodes: Nodes::new(
             NodeReport {
-                fabric: datagrams.report().clone(),
+                fabric: peers.report(),
                 ..own_report(&spec, &address, &cpus, host, &past, boot)
             },
             members,
@@ -165,12 +172,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         cpus,
         log: EventLog::open(&dir.join("events.jsonl"), node.clone(), is_first),
         keeper: KeeperOrders::start(link, events.clone()),
-        peers: Peers::new(
-            (node.clone(), boot),
-            (endpoint, datagrams),
-            events.clone(),
-            Arc::clone(&links),
-        ),
+        peers,
         events: events.clone(),
         spec,
     });
@@ -188,7 +190,9 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         .inspect_err(|error| tracing::warn!(%error, "images come from and go to other hosts over links"))
         .ok();
     hear_notice(events.clone())?;
-    tokio::spawn(accept(listener, Arc::clone(&links), events.clone()));
+    let (of_controls, events_of_controls) = (Arc::clone(&links), events.clone());
+    let others = move |link| serve_control(link, &of_controls, &events_of_controls);
+    daemon.peers.accept(listener, others);
     tokio::spawn(accept_local(local, links, events));
     daemon.begin(welcome, past);
     let mut shell = Shell::new(daemon, clock, journal);
@@ -288,15 +292,17 @@ fn membership(local: LocalNode, spec: &BootSpec, past: &Past, clock: Clock) -> M
 }
 
 /// The next number of a link of this daemon.
-pub(super) fn next_link(links: &AtomicU64) -> LinkId {
+fn next_link(links: &AtomicU64) -> LinkId {
     LinkId(links.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
-pub(super) async fn accept(mut listener: Listener, links: Arc<AtomicU64>, events: mpsc::Sender<Event>) {
-    while let Some(link) = listener.accept().await {
-        let (id, events) = (next_link(&links), events.clone());
-        tokio::spawn(async move { listen(link, id, &events).await });
+/// Serves a link that is not another daemon's.
+fn serve_control(link: Link, links: &AtomicU64, events: &mpsc::Sender<Event>) {
+    if link.peer().role != Role::Control {
+        return tracing::warn!(role = %link.peer().role, "this is only served on the local socket");
     }
+    let (id, events) = (next_link(links), events.clone());
+    tokio::spawn(async move { listen_to_control(link, id, &events).await });
 }
 
 async fn accept_local(mut listener: LocalListener, links: Arc<AtomicU64>, events: mpsc::Sender<Event>) {
@@ -330,7 +336,8 @@ impl Daemon {
         }
         for report in &past.nodes {
             self.peers.set_address(&report.node, &report.address);
-            self.sight.note_host(&report.node, report.host == self.nodes.own().host);
+            self.quorum
+                .note_host(&report.node, report.host == self.nodes.own().host);
         }
         let mut written = past.written;
         let own_host = self.nodes.own().host;
@@ -365,7 +372,7 @@ impl Daemon {
         self.restore_reforms(past.reforms);
         let own = self.own.clone();
         self.on_jobs_linked(&own);
-        let chosen = self.peers.datagrams.report().clone();
+        let chosen = self.peers.report();
         if restarts > 0 {
             self.note(None, Epoch(0), EventKind::DaemonRestarted { processes });
         } else {

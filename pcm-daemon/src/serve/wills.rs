@@ -9,6 +9,7 @@ use super::daemon::Daemon;
 use super::job_output::JobOutput;
 use pcm_core::checkpoint::Filed;
 use pcm_core::job::coordinator::Coordinator;
+use pcm_core::job::participant;
 use pcm_core::moment::Moment;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::Requester;
@@ -16,7 +17,7 @@ use pcm_core::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::{Iteration, JobId, NodeName};
-use pcm_proto::peer::JobMessage;
+use pcm_proto::peer::SuccessionMessage;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -63,7 +64,7 @@ impl Daemon {
         };
         let before = std::mem::replace(&mut coordinated.willed.heirs, heirs.clone());
         for node in before.iter().filter(|node| !heirs.contains(node)) {
-            self.send_job(node, job, JobMessage::WillVoid);
+            self.send_job(node, job, SuccessionMessage::WillVoid);
         }
         for node in heirs {
             self.send_will(job, &node);
@@ -90,18 +91,28 @@ impl Daemon {
             tracing::warn!(%job, %error, "the job would not outlive this node");
             return;
         }
-        self.send_job(node, job, JobMessage::Will { heirs, bytes });
+        self.send_job(node, job, SuccessionMessage::Will { heirs, bytes });
     }
 
     /// The job is over: nobody inherits it.
     pub(super) fn void_will(&mut self, job: JobId) {
         let heirs = self.jobs.get_mut(&job).map(|job| std::mem::take(&mut job.willed.heirs));
         for node in heirs.into_iter().flatten() {
-            self.send_job(&node, job, JobMessage::WillVoid);
+            self.send_job(&node, job, SuccessionMessage::WillVoid);
         }
     }
 
-    pub(super) fn on_will(&mut self, job: JobId, from: &NodeName, heirs: Vec<NodeName>, bytes: Vec<u8>) {
+    /// A coordinator or an heir says something.
+    pub(super) fn on_succession(&mut self, job: JobId, node: &NodeName, message: SuccessionMessage) {
+        match message {
+            SuccessionMessage::Will { heirs, bytes } => self.on_will(job, node, heirs, bytes),
+            SuccessionMessage::WillVoid => self.on_will_void(job, node),
+            SuccessionMessage::WillHeld => self.on_will_held(job, node),
+            SuccessionMessage::Led { reign } => self.on_led(job, node, reign),
+        }
+    }
+
+    fn on_will(&mut self, job: JobId, from: &NodeName, heirs: Vec<NodeName>, bytes: Vec<u8>) {
         self.heard_of(job);
         if let Some(coordinated) = self.jobs.get(&job) {
             let claim = coordinated.state.claim();
@@ -111,16 +122,16 @@ impl Daemon {
         self.wills.held.insert(job, Will { from, heirs, bytes });
     }
 
-    pub(super) fn on_will_void(&mut self, job: JobId, from: &NodeName) {
+    fn on_will_void(&mut self, job: JobId, from: &NodeName) {
         if self.wills.held.get(&job).is_some_and(|will| will.from == *from) {
             self.wills.held.remove(&job);
         }
     }
 
-    pub(super) fn on_will_held(&mut self, job: JobId, heir: &NodeName) {
+    fn on_will_held(&mut self, job: JobId, heir: &NodeName) {
         let is_heir = self.jobs.get(&job).is_some_and(|job| job.willed.heirs.contains(heir));
         if !is_heir {
-            self.send_job(heir, job, JobMessage::WillVoid);
+            self.send_job(heir, job, SuccessionMessage::WillVoid);
         }
     }
 
@@ -129,7 +140,7 @@ impl Daemon {
         self.note_rejoined();
         let held = self.wills.held.iter().filter(|(_, will)| will.from == *node);
         for job in held.map(|(job, _)| *job).collect::<Vec<_>>() {
-            self.send_job(node, job, JobMessage::WillHeld);
+            self.send_job(node, job, SuccessionMessage::WillHeld);
         }
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
             let Some(coordinated) = self.jobs.get(&job) else {
@@ -145,7 +156,7 @@ impl Daemon {
             }
         }
         for (job, reign) in self.ended.inherited() {
-            self.send_job(node, job, JobMessage::Led { reign });
+            self.send_job(node, job, SuccessionMessage::Led { reign });
         }
     }
 
@@ -220,7 +231,7 @@ impl Daemon {
     }
 
     /// Another daemon leads this job in place of one that it takes for lost.
-    pub(super) fn on_led(&mut self, job: JobId, node: &NodeName, reign: u32) {
+    fn on_led(&mut self, job: JobId, node: &NodeName, reign: u32) {
         if let Some(coordinated) = self.jobs.get(&job) {
             let own = (coordinated.state.reign(), std::cmp::Reverse(&self.own));
             if own > (reign, std::cmp::Reverse(node)) {
@@ -237,7 +248,8 @@ impl Daemon {
         self.wills.held.remove(&job);
         self.report_holdings_to(job, node);
         if self.parts.contains_key(&job) {
-            self.on_part_message(job, node, JobMessage::Led { reign });
+            let node = node.clone();
+            self.participate(job, participant::Input::Led { node, reign });
         }
     }
 

@@ -1,4 +1,4 @@
-//! Random numbers of tests. Must never depend on anything but a seed.
+//! Random numbers of tests. They depend on nothing but a seed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

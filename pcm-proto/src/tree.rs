@@ -1,7 +1,7 @@
 //! The tree over a list of nodes along which orders and barriers travel: entry 0 is the root, entry `i` has the
 //! children `4 i + 1 … 4 i + 4`. Pure arithmetic on positions.
 
-use pcm_proto::peer::TREE_FANOUT;
+use crate::peer::TREE_FANOUT;
 use std::ops::Range;
 
 /// Positions of the children of entry `index` in a list of `count` entries.

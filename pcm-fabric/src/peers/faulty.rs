@@ -1,7 +1,7 @@
-//! What stands for another daemon in a test: a port for UDP and TCP that passes everything on to where the daemon really
-//! is, but loses, doubles, delays and so reorders packets, makes connections late and breaks them when it is told.
+//! A faulty network before one daemon of a test: a port for UDP and TCP that forwards to the daemon, but loses,
+//! doubles and delays packets, makes connections late and breaks them on demand.
 
-use crate::serve::dice::Dice;
+use super::dice::Dice;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ struct Faults {
     target: Mutex<SocketAddr>,
     /// How long a connection takes to be made.
     late: Duration,
-    /// Connections of an older number are broken.
+    /// Each change breaks all connections.
     cuts: watch::Sender<u64>,
 }
 
@@ -25,7 +25,7 @@ impl Faults {
     }
 }
 
-/// A running stand-in.
+/// A running proxy.
 pub(super) struct Faulty {
     pub(super) address: SocketAddr,
     faults: Arc<Faults>,
@@ -48,8 +48,8 @@ impl Faulty {
             late,
             cuts: watch::Sender::new(0),
         });
-        tokio::spawn(pass_packets(socket, Arc::clone(&faults)));
-        tokio::spawn(pass_connections(listener, Arc::clone(&faults)));
+        tokio::spawn(forward_packets(socket, Arc::clone(&faults)));
+        tokio::spawn(forward_connections(listener, Arc::clone(&faults)));
         Self { address, faults }
     }
 
@@ -58,14 +58,14 @@ impl Faulty {
         self.faults.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// What comes from now on goes to another place.
-    pub(super) fn turn_to(&self, target: SocketAddr) {
+    /// Forwards to another address from now on.
+    pub(super) fn redirect(&self, target: SocketAddr) {
         *self.faults.target.lock().unwrap() = target;
         self.cut();
     }
 }
 
-async fn pass_connections(listener: TcpListener, faults: Arc<Faults>) {
+async fn forward_connections(listener: TcpListener, faults: Arc<Faults>) {
     while let Ok((mut client, _)) = listener.accept().await {
         let faults = Arc::clone(&faults);
         let mut cuts = faults.cuts.subscribe();
@@ -83,7 +83,7 @@ async fn pass_connections(listener: TcpListener, faults: Arc<Faults>) {
 }
 
 /// Each client gets a socket of its own towards the daemon.
-async fn pass_packets(front: Arc<UdpSocket>, faults: Arc<Faults>) {
+async fn forward_packets(front: Arc<UdpSocket>, faults: Arc<Faults>) {
     let mut backs: BTreeMap<SocketAddr, Arc<UdpSocket>> = BTreeMap::new();
     let mut buffer = vec![0; 65_536];
     while let Ok((length, client)) = front.recv_from(&mut buffer).await {
@@ -103,7 +103,7 @@ async fn pass_packets(front: Arc<UdpSocket>, faults: Arc<Faults>) {
     }
 }
 
-/// 30 % are lost, 10 % come twice, all come up to 20 ms late.
+/// Loses 30 % of the packets, doubles 10 %, delays all by up to 20 ms.
 fn mangle(dice: &Dice, by: &Arc<UdpSocket>, to: SocketAddr, packet: &[u8]) {
     let copies = match dice.below(100) {
         0..30 => 0,

@@ -1,25 +1,26 @@
-//! What can carry datagrams here: UDP, and InfiniBand or RoCE where there is a device. Opens what the owner wishes for,
-//! says why the rest is missing, and passes on what comes in. Chooses nothing.
+//! The transports of datagrams: UDP, and InfiniBand or RoCE where there is a device. Opens the transports the owner
+//! wishes for, says why the others are not in use, and receives. Never chooses between them.
 
-use super::event::Event;
-use pcm_fabric::ClusterKey;
-use pcm_fabric::datagram::{Address, Datagram, DatagramLimits, DatagramService as _, ExchangeError};
-use pcm_fabric::infiniband::{self, UdAddress};
+use super::event::PeerEvent;
+use crate::datagram::{Address, Datagram, DatagramLimits, DatagramService as _, ExchangeError};
+use crate::infiniband::{self, UdAddress};
+use crate::key::ClusterKey;
 use pcm_proto::fabric::{FabricWish, Spoken, understand};
 use pcm_proto::ids::NodeName;
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// What carries a datagram, the better one first.
+/// A transport of datagrams, the better one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Carrier {
+pub enum Transport {
+    /// InfiniBand or RoCE.
     Rdma,
     Udp,
 }
 
-impl Carrier {
-    /// As people know it.
+impl Transport {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Rdma => "rdma",
@@ -28,37 +29,61 @@ impl Carrier {
     }
 }
 
-/// Where a datagram goes, and so what carries it.
+/// The address of a datagram.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum To {
+pub(super) enum Destination {
     Rdma(UdAddress),
     Udp(SocketAddr),
 }
 
-impl To {
-    pub(super) fn carrier(self) -> Carrier {
+impl Destination {
+    pub(super) fn transport(self) -> Transport {
         match self {
-            Self::Rdma(_) => Carrier::Rdma,
-            Self::Udp(_) => Carrier::Udp,
+            Self::Rdma(_) => Transport::Rdma,
+            Self::Udp(_) => Transport::Udp,
         }
     }
 }
 
-/// The endpoints of this daemon.
+/// The owner insists on a transport that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransportError {
+    /// `--fabric udp`.
+    Udp { reason: String },
+    /// `--fabric rdma`.
+    Rdma { reason: String },
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp { reason } => write!(f, "UDP cannot be used, {reason}: boot with --fabric auto or tcp"),
+            Self::Rdma { reason } => {
+                write!(
+                    f,
+                    "InfiniBand and RoCE cannot be used, {reason}: boot with --fabric auto"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for TransportError {}
+
+/// The datagram endpoints of this daemon.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Carriers {
+pub(super) struct Transports {
     pub(super) rdma: Option<Datagram<UdAddress>>,
     pub(super) udp: Option<Datagram<SocketAddr>>,
 }
 
-impl Carriers {
-    /// Opens what is wished for, and says why the rest is not in use. An error means that what the owner insists on
-    /// cannot be had.
+impl Transports {
+    /// Opens the transports the owner wishes for, and says why the others are not in use.
     pub(super) async fn open(
         wish: FabricWish,
         (key, port): (&ClusterKey, SocketAddr),
         epoch: u32,
-    ) -> Result<(Self, Vec<String>), String> {
+    ) -> Result<(Self, Vec<String>), TransportError> {
         let mut why_not = Vec::new();
         let udp = match wish {
             FabricWish::Tcp => Err("the cluster was booted with --fabric tcp".to_owned()),
@@ -69,7 +94,7 @@ impl Carriers {
         };
         let udp = match udp {
             Err(reason) if wish == FabricWish::Udp => {
-                return Err(format!("UDP cannot be used, {reason}: boot with --fabric auto or tcp"));
+                return Err(TransportError::Udp { reason });
             }
             udp => udp.map_err(|reason| why_not.push(format!("udp: {reason}"))).ok(),
         };
@@ -80,48 +105,50 @@ impl Carriers {
         };
         let rdma = match rdma {
             Err(reason) if wish == FabricWish::Rdma => {
-                return Err(format!(
-                    "InfiniBand and RoCE cannot be used, {reason}: boot with --fabric auto"
-                ));
+                return Err(TransportError::Rdma { reason });
             }
             rdma => rdma.map_err(|reason| why_not.push(format!("rdma: {reason}"))).ok(),
         };
         Ok((Self { rdma, udp }, why_not))
     }
 
-    pub(super) fn has(&self, carrier: Carrier) -> bool {
-        match carrier {
-            Carrier::Rdma => self.rdma.is_some(),
-            Carrier::Udp => self.udp.is_some(),
+    pub(super) fn has(&self, transport: Transport) -> bool {
+        match transport {
+            Transport::Rdma => self.rdma.is_some(),
+            Transport::Udp => self.udp.is_some(),
         }
     }
 
-    /// Whether there is any.
-    pub(super) fn are_there(&self) -> bool {
-        self.has(Carrier::Rdma) || self.has(Carrier::Udp)
+    pub(super) fn is_any_open(&self) -> bool {
+        self.has(Transport::Rdma) || self.has(Transport::Udp)
     }
 
-    /// Where others reach this daemon over InfiniBand or RoCE.
+    /// The address of this daemon over InfiniBand or RoCE.
     pub(super) fn ud_address(&self) -> Option<UdAddress> {
         self.rdma.as_ref().map(Datagram::local)
     }
 
     /// Sends a message and waits until it is confirmed.
-    pub(super) async fn exchange(&self, to: To, bytes: Vec<u8>, within: Duration) -> Result<(), ExchangeError> {
+    pub(super) async fn exchange(
+        &self,
+        to: Destination,
+        bytes: Vec<u8>,
+        within: Duration,
+    ) -> Result<(), ExchangeError> {
         match to {
-            To::Rdma(to) => match &self.rdma {
+            Destination::Rdma(to) => match &self.rdma {
                 Some(endpoint) => endpoint.exchange(to, bytes, within).await,
                 None => Err(ExchangeError::Stopped),
             },
-            To::Udp(to) => match &self.udp {
+            Destination::Udp(to) => match &self.udp {
                 Some(endpoint) => endpoint.exchange(to, bytes, within).await,
                 None => Err(ExchangeError::Stopped),
             },
         }
     }
 
-    /// Turns to the keys of another epoch.
-    pub(super) async fn turn(&self, epoch: u32) {
+    /// Changes to the keys of another epoch.
+    pub(super) async fn change_keys(&self, epoch: u32) {
         if let Some(endpoint) = &self.rdma {
             endpoint.turn(epoch).await;
         }
@@ -130,23 +157,28 @@ impl Carriers {
         }
     }
 
-    /// Passes on what comes in.
-    pub(super) fn listen(&self, own: &NodeName, events: &mpsc::Sender<Event>) {
+    /// Starts to receive.
+    pub(super) fn listen(&self, own: &NodeName, events: &mpsc::Sender<PeerEvent>) {
         if let Some(endpoint) = self.rdma.clone() {
-            tokio::spawn(hear(endpoint, Carrier::Rdma, own.clone(), events.clone()));
+            tokio::spawn(receive(endpoint, Transport::Rdma, own.clone(), events.clone()));
         }
         if let Some(endpoint) = self.udp.clone() {
-            tokio::spawn(hear(endpoint, Carrier::Udp, own.clone(), events.clone()));
+            tokio::spawn(receive(endpoint, Transport::Udp, own.clone(), events.clone()));
         }
     }
 }
 
-/// Passes on what comes in datagrams, until the endpoint stops.
-async fn hear<A: Address + Sync>(endpoint: Datagram<A>, carrier: Carrier, own: NodeName, events: mpsc::Sender<Event>) {
+/// Turns datagrams into events until the endpoint stops.
+async fn receive<A: Address + Sync>(
+    endpoint: Datagram<A>,
+    transport: Transport,
+    own: NodeName,
+    events: mpsc::Sender<PeerEvent>,
+) {
     while let Some(received) = endpoint.receive().await {
         match understand(&received.message) {
             Ok(Spoken::Said { from: node, told }) if node != own => {
-                let said = Event::DatagramSaid { node, carrier, told };
+                let said = PeerEvent::DatagramReceived { node, transport, told };
                 if events.send(said).await.is_err() {
                     return;
                 }

@@ -1,28 +1,21 @@
 //! What this daemon knows of the nodes of its cluster: who is a member, by the failure detector, and how each said it
 //! is, which may be a moment old.
 
-use super::daemon::Daemon;
-use pcm_core::job::placement::NodeView;
-use pcm_core::membership::{Health, Member, Membership};
-use pcm_core::node::timer::Timer;
-use pcm_core::reconfiguration::effects as reform;
+use crate::job::placement::NodeView;
+use crate::membership::{Health, Member, Membership};
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::fabric::FabricReport;
 use pcm_proto::ids::{JobId, NodeName};
-use pcm_proto::peer::{DaemonToDaemon, NodeReport};
+use pcm_proto::peer::NodeReport;
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// How often a node says how it is.
-const BEAT: Duration = Duration::from_secs(1);
 
 /// Nodes told at each beat; in a larger cluster they take turns, so that a node's messages do not grow with it.
 const TOLD_PER_BEAT: usize = 8;
 
 /// The nodes of the cluster.
-pub(super) struct Nodes {
+pub struct Nodes {
     own: NodeReport,
-    pub(super) members: Membership,
+    pub members: Membership,
     reports: BTreeMap<NodeName, NodeReport>,
     /// Hosts of nodes by the account of a job's coordinator.
     hosts: BTreeMap<NodeName, u64>,
@@ -30,7 +23,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    pub(super) fn new(own: NodeReport, members: Membership) -> Self {
+    pub fn new(own: NodeReport, members: Membership) -> Self {
         Self {
             own,
             members,
@@ -40,20 +33,27 @@ impl Nodes {
         }
     }
 
-    pub(super) fn own(&self) -> &NodeReport {
+    pub fn own(&self) -> &NodeReport {
         &self.own
     }
 
-    pub(super) fn own_mut(&mut self) -> &mut NodeReport {
+    pub fn own_mut(&mut self) -> &mut NodeReport {
         &mut self.own
     }
 
-    pub(super) fn is_draining(&self) -> bool {
+    /// Takes in how another node says it is; whether it was born again since it last did.
+    pub fn note_report(&mut self, report: NodeReport) -> bool {
+        let since_us = report.keeper_since_us;
+        let before = self.reports.insert(report.node.clone(), report);
+        before.is_some_and(|before| before.keeper_since_us != since_us)
+    }
+
+    pub fn is_draining(&self) -> bool {
         self.own.state == NodeState::Draining
     }
 
     /// The other nodes that are there, each with its last report, or what the detector knows.
-    pub(super) fn others(&self) -> impl Iterator<Item = NodeReport> + '_ {
+    pub fn others(&self) -> impl Iterator<Item = NodeReport> + '_ {
         let live = self.members.members().filter(|(_, member)| member.health.is_live());
         live.map(|(node, member)| self.report_of(node, member))
     }
@@ -85,7 +85,7 @@ impl Nodes {
     }
 
     /// The host a node stands on; a node nobody knows is alone on its own.
-    pub(super) fn host(&self, node: &NodeName) -> u64 {
+    pub fn host(&self, node: &NodeName) -> u64 {
         if *node == self.own.node {
             return self.own.host;
         }
@@ -96,18 +96,18 @@ impl Nodes {
     }
 
     /// A coordinator tells the hosts of nodes that may not have been heard of here yet.
-    pub(super) fn note_hosts(&mut self, hosts: Vec<(NodeName, u64)>) {
+    pub fn note_hosts(&mut self, hosts: Vec<(NodeName, u64)>) {
         self.hosts.extend(hosts);
     }
 
     /// Names of the other nodes that are there.
-    pub(super) fn reachable(&self) -> Vec<NodeName> {
+    pub fn reachable(&self) -> Vec<NodeName> {
         let live = self.members.members().filter(|(_, member)| member.health.is_live());
         live.map(|(node, _)| node.clone()).collect()
     }
 
     /// The state of a node; `None` for one that nobody knows or that left.
-    pub(super) fn state(&self, node: &NodeName) -> Option<NodeState> {
+    pub fn state(&self, node: &NodeName) -> Option<NodeState> {
         if *node == self.own.node {
             return Some(self.own.state);
         }
@@ -119,12 +119,12 @@ impl Nodes {
     }
 
     /// Whether a node is there.
-    pub(super) fn is_live(&self, node: &NodeName) -> bool {
+    pub fn is_live(&self, node: &NodeName) -> bool {
         self.state(node).is_some_and(|state| state != NodeState::Gone)
     }
 
     /// The node that gives numbers to new jobs: the first by name among those that are there.
-    pub(super) fn numbering(&self) -> &NodeName {
+    pub fn numbering(&self) -> &NodeName {
         let live = self.members.members().filter(|(_, member)| member.health.is_live());
         live.map(|(node, _)| node)
             .chain([&self.own.node])
@@ -134,7 +134,7 @@ impl Nodes {
 
     /// What placement has to know, in natural order. Nodes that share their CPUs share their load and speed: what the
     /// one measures as taken by others is the other's too.
-    pub(super) fn views(&self) -> Vec<NodeView> {
+    pub fn views(&self) -> Vec<NodeView> {
         let mut reports: Vec<NodeReport> = self.others().chain([self.own.clone()]).collect();
         let pools = pools(&reports);
         for report in &mut reports {
@@ -148,7 +148,7 @@ impl Nodes {
     }
 
     /// One line of `nodes` for each node, dead ones too, in natural order.
-    pub(super) fn statuses(&self) -> Vec<NodeStatus> {
+    pub fn statuses(&self) -> Vec<NodeStatus> {
         let known = self
             .members
             .members()
@@ -160,7 +160,7 @@ impl Nodes {
     }
 
     /// How many CPUs the nodes of a host have together.
-    pub(super) fn cpus_of_host(&self, host: u64) -> usize {
+    pub fn cpus_of_host(&self, host: u64) -> usize {
         let reports = self.others().chain([self.own.clone()]);
         let of_host = reports.filter(|report| report.host == host);
         let mut cpus: Vec<u32> = of_host.flat_map(|report| report.cpus).collect();
@@ -170,7 +170,7 @@ impl Nodes {
     }
 
     /// The nodes to be told at this beat.
-    fn take_turn(&mut self) -> Vec<NodeName> {
+    pub fn take_turn(&mut self) -> Vec<NodeName> {
         let nodes = self.reachable();
         let count = nodes.len().min(TOLD_PER_BEAT);
         let first = self.turn;
@@ -251,61 +251,11 @@ fn natural_key(name: &str) -> (String, u64, String) {
     )
 }
 
-impl Daemon {
-    /// The ranks of all jobs on this node; spares are none.
-    pub(super) fn ranks_here(&self) -> usize {
-        let alive = |part: &super::parts::Part| part.state.alive().count();
-        self.parts.values().map(alive).sum()
-    }
-
-    /// How this node is now.
-    pub(super) fn report(&mut self) -> NodeReport {
-        let ranks = self.ranks_here() as u32;
-        let highest_job = self.highest_job;
-        let own = self.nodes.own_mut();
-        own.ranks = ranks;
-        own.highest_job = highest_job;
-        own.clone()
-    }
-
-    pub(super) fn say_report(&mut self, node: &NodeName) {
-        let report = self.report();
-        self.send(node, DaemonToDaemon::Report(Box::new(report)));
-    }
-
-    /// Takes in how another node says it is.
-    pub(super) fn on_report(&mut self, report: NodeReport) {
-        if report.node == self.own {
-            return;
-        }
-        self.heard_of(report.highest_job);
-        let (node, since_us) = (report.node.clone(), report.keeper_since_us);
-        let before = self.nodes.reports.insert(node.clone(), report);
-        if before.is_some_and(|before| before.keeper_since_us != since_us) {
-            self.reform_node(&reform::Input::NodeReborn { node });
-        }
-    }
-
-    /// Says how this node is.
-    pub(super) fn on_beat(&mut self) {
-        self.out.arm(BEAT, Timer::Beat);
-        self.nodes.own_mut().fabric = self.fabric_report();
-        self.sample_jobs();
-        self.ask_silent_links();
-        self.rotate_logs();
-        for (node, message) in self.peers.on_beat() {
-            self.on_peer_said(&node, message);
-        }
-        for node in self.nodes.take_turn() {
-            self.say_report(&node);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_core::membership::{Details, LocalNode, timing};
+    use crate::membership::{Details, LocalNode, timing};
+    use std::time::Duration;
 
     fn report(name: &str, host: u64, load: f64) -> NodeReport {
         NodeReport {
