@@ -1,6 +1,6 @@
-/* Connections: the first of two ranks opens a port and accepts, the second connects to it, CYCLES times. The name of the port
- * travels between them as a message. Each cycle says how long connecting and disconnecting took at the first; the first
- * cycle is not told. */
+/* Connections: the first of two ranks opens a port and accepts, the second connects to it, CYCLES times. The name of
+ * the port travels between them as a message. Each cycle says how long connecting and disconnecting took at the first;
+ * the first cycle is not told. */
 #include "dynamic.h"
 
 static void cycle(int rank, const char *port, int is_told)

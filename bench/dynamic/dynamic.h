@@ -1,4 +1,5 @@
-/* What the programs of bench/dynamic share. Plain MPI-2, so that they run under any launcher and MPI, those of 2003 too. */
+/* What the programs of bench/dynamic share. Plain MPI-2, so that they run under any launcher and MPI, those of 2003
+ * too. */
 #ifndef DYNAMIC_H
 #define DYNAMIC_H
 #define _POSIX_C_SOURCE 200112L

@@ -1,6 +1,7 @@
 /* Latency and bandwidth over message sizes between two processes: ranks of one world, a parent and its child over their
- * inter-communicator, and the same two over the merged intra-communicator. Start two ranks. Latency is half a round trip;
- * bandwidth has WINDOW messages in flight, then an answer. Buffers are touched before. Who has no part in it sleeps. */
+ * inter-communicator, and the same two over the merged intra-communicator. Start two ranks. Latency is half a round
+ * trip; bandwidth has WINDOW messages in flight, then an answer. Buffers are touched before. Who has no part in it
+ * sleeps. */
 #include "dynamic.h"
 
 enum { WINDOW = 32, LARGEST = 1 << 22, SIZES = 4, TRIPS_MIN = 4, TRIPS_MAX = 2000, WINDOWS_MIN = 1, WINDOWS_MAX = 50 };

@@ -1,5 +1,5 @@
-/* Spawn rate: one parent spawns one child after the other, SPAWNS of them. Children sleep until the end, so all are there at
- * once. Said is how many a second; ending is not counted, nor is a first child, SETTLE_MS before. */
+/* Spawn rate: one parent spawns one child after the other, SPAWNS of them. Children sleep until the end, so all are
+ * there at once. Said is how many a second; ending is not counted, nor is a first child, SETTLE_MS before. */
 #include "dynamic.h"
 
 enum { SPAWNS_MAX = 1000 };

@@ -1,7 +1,8 @@
-/* Spawn latency: all parents together spawn CHILDREN, again and again, PAUSE_MS apart. Each cycle says how long the spawn, the merge and the
- * disconnection of the inter-communicator took at the first parent. The first cycle, which brings the program into memory, is
- * not told. A child is this program without arguments of its own. The merged communicator is freed, never disconnected:
- * Debian's Open MPI hangs otherwise; `merged` does it all the same, to show that. */
+/* Spawn latency: all parents together spawn CHILDREN, again and again, PAUSE_MS apart. Each cycle says how long the
+ * spawn, the merge and the disconnection of the inter-communicator took at the first parent. The first cycle, which
+ * brings the program into memory, is not told. A child is this program without arguments of its own. The merged
+ * communicator is freed, never disconnected: Debian's Open MPI hangs otherwise; `merged` does it all the same, to show
+ * that. */
 #include "dynamic.h"
 
 static int with_parents(MPI_Comm parents, int is_merged)

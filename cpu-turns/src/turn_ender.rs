@@ -1,6 +1,7 @@
-//! Ends the turns of a thread that spins. The kernel looks whose turn it is when its timer ticks, every few milliseconds, and when
-//! somebody wakes, however short the turns are that a thread asked for; so a timer interrupts the thread ten times in a
-//! millisecond, and it yields. The interrupt is a signal that nobody else uses; calls of the kernel go on after it.
+//! Ends the turns of a thread that spins. The kernel looks whose turn it is when its timer ticks, every few
+//! milliseconds, and when somebody wakes, however short the turns are that a thread asked for; so a timer interrupts
+//! the thread ten times in a millisecond, and it yields. The interrupt is a signal that nobody else uses; calls of the
+//! kernel go on after it.
 #![allow(unsafe_code, reason = "a timer that interrupts one thread, which no library wraps")]
 
 use rustix::thread::gettid;
@@ -9,8 +10,8 @@ use std::{io, marker::PhantomData, mem::MaybeUninit, ptr};
 /// As long as the shortest turn.
 const INTERRUPTS_EVERY_NS: libc::c_long = 100_000;
 
-/// While it lives, turns of the thread that made it end when they are over. Not for a thread that sleeps meanwhile: its sleep is
-/// interrupted, and may never end where what it has left is told with the slack of its timers.
+/// While it lives, turns of the thread that made it end when they are over. Not for a thread that sleeps meanwhile: its
+/// sleep is interrupted, and may never end where what it has left is told with the slack of its timers.
 #[derive(Debug)]
 pub struct TurnEnder {
     timer: Option<libc::timer_t>,

@@ -47,7 +47,8 @@ static void measure(const char *what, MPI_Comm comm, int peer, int first)
     bounce(comm, peer, first, buffer, LARGE_BYTES, LARGE_ROUNDS);
     double large = (now() - begun) / LARGE_ROUNDS / 2;
     if (first)
-        printf("{\"%s\":{\"latency_us\":%.3f,\"bandwidth_gb_s\":%.3f}}\n", what, small * 1e6, LARGE_BYTES / large / 1e9);
+        printf("{\"%s\":{\"latency_us\":%.3f,\"bandwidth_gb_s\":%.3f}}\n", what, small * 1e6,
+               LARGE_BYTES / large / 1e9);
     free(buffer);
 }
 
@@ -76,7 +77,8 @@ static void print_library(void)
             snprintf(path, sizeof path, "%s", slash);
         shared |= strncmp(slash, "/dev/shm/", 9) == 0;
     }
-    printf("{\"library\":{\"version\":\"%s\",\"path\":\"%s\",\"shared_memory\":%s,\"netmod\":\"%s\",\"provider\":\"%s\"}}\n",
+    printf("{\"library\":{\"version\":\"%s\",\"path\":\"%s\",\"shared_memory\":%s,"
+           "\"netmod\":\"%s\",\"provider\":\"%s\"}}\n",
            version, path, shared ? "true" : "false", environment("MPIR_CVAR_CH4_NETMOD"), environment("FI_PROVIDER"));
     if (maps != NULL)
         fclose(maps);
@@ -178,7 +180,8 @@ static int between(int accepts, const char *file, int rounds)
         MPI_Comm_disconnect(&other);
     }
     if (accepts) {
-        printf("{\"meet\":{\"rounds\":%d,\"mean_ms\":%.3f,\"worst_ms\":%.3f}}\n", rounds, sum / rounds * 1e3, worst * 1e3);
+        printf("{\"meet\":{\"rounds\":%d,\"mean_ms\":%.3f,\"worst_ms\":%.3f}}\n", rounds, sum / rounds * 1e3,
+               worst * 1e3);
         MPI_Close_port(port);
     }
     MPI_Info_free(&info);

@@ -1,5 +1,5 @@
-//! Files among the user's settings that are kept from one cluster and brought to the next ones. Must never read what is in
-//! them: whoever uses them does.
+//! Files among the user's settings that are kept from one cluster and brought to the next ones. Must never read what is
+//! in them: whoever uses them does.
 
 use crate::failure::Failure;
 use std::fs;

@@ -1,5 +1,5 @@
-//! What changes have cost by method, among the user's settings: kept from one cluster and brought to the next ones. Must
-//! never read it: daemons do, and say what they think of it.
+//! What changes have cost by method, among the user's settings: kept from one cluster and brought to the next ones.
+//! Must never read it: daemons do, and say what they think of it.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;

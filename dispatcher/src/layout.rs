@@ -2,14 +2,15 @@
 //! `rebalance` have in common.
 
 use crate::cluster::ClusterDir;
+use crate::commands::DONE_WITHIN;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::method::{self, MethodWanted};
-use crate::steer::{self, DONE_WITHIN};
 use crate::{lookup, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::layout::ModeWanted;
+use pcm_view::sentences::change_words;
 use std::fmt::Write as _;
 
 /// How to carry out a change.
@@ -64,7 +65,7 @@ pub(crate) async fn change(options: &Options, change: LayoutChange, cluster: &Cl
 }
 
 fn text(done: &Reconfigured) -> String {
-    let mut text = format!("{}\n", steer::change_words(done));
+    let mut text = format!("{}\n", change_words(done));
     for moved in &done.moved {
         let place = |node: &Option<_>| node.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
         let _ = writeln!(

@@ -1,14 +1,13 @@
 //! What `pcmctl` and `pcmcc` are made of: one verb per file in `verbs`, and what several verbs share beside it.
 
-mod bench;
 pub mod boot;
 pub mod build_flags;
 pub mod cli;
 pub mod cluster;
+mod commands;
 pub mod compiler;
 mod courtesy;
 pub mod cpus;
-mod dashboard;
 mod doctor;
 pub mod failure;
 pub mod hostfile;
@@ -19,17 +18,15 @@ pub mod link;
 pub mod lookup;
 mod method;
 mod metrics;
+mod moving_job;
 pub mod output;
 mod progress;
 mod rank_words;
 mod run;
 pub mod signals;
-mod steer;
 pub mod sweep;
-pub mod time;
 mod top;
 mod trace;
 mod traffic;
 mod tuning;
 mod verbs;
-mod view;

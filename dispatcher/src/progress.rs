@@ -2,7 +2,7 @@
 //! standard output or standard error is no terminal there is none of it.
 
 use crate::output::bytes;
-use crate::time::span;
+use pcm_view::time::span;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

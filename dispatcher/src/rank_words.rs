@@ -7,8 +7,8 @@ use pcm_proto::page::ANY;
 /// What stands above it.
 pub(crate) const CALL_HEAD: &str = "CALL peer #tag size";
 
-/// `Recv 3 #7 8.0 KiB`: the call without its prefix, and as far as it has them its peer, tag and size; `-` of a rank that
-/// computes.
+/// `Recv 3 #7 8.0 KiB`: the call without its prefix, and as far as it has them its peer, tag and size; `-` of a rank
+/// that computes.
 pub(crate) fn call(rank: &RankStatus) -> String {
     let name = rank.call.strip_prefix("MPI_").unwrap_or(&rank.call);
     let number = |before: &str, value: Option<i32>| match value {
@@ -33,7 +33,7 @@ pub(crate) fn since(rank: &RankStatus) -> String {
         ms if ms < 10.0 => format!("{ms:.2} ms"),
         ms if ms < 1000.0 => format!("{ms:.0} ms"),
         ms if ms < 100_000.0 => format!("{:.1} s", ms / 1000.0),
-        ms => crate::time::span((ms * 1000.0) as u64),
+        ms => pcm_view::time::span((ms * 1000.0) as u64),
     }
 }
 

@@ -98,8 +98,8 @@ fn own_line() -> Vec<i32> {
 /// Device and inode of a segment, as `/proc/PID/maps` writes them.
 type Identity = (String, u64);
 
-/// Where a segment can be removed: its folder as the process that maps it sees it, and its name there. A process may have
-/// a `/dev/shm` of its own, and the folder stays reachable when the process is gone.
+/// Where a segment can be removed: its folder as the process that maps it sees it, and its name there. A process may
+/// have a `/dev/shm` of its own, and the folder stays reachable when the process is gone.
 #[derive(Debug)]
 struct Segment {
     folder: Arc<OwnedFd>,

@@ -1,7 +1,7 @@
 //! Who has sent how much to whom, and what of it nobody has asked for, as a whole and on each communicator. Pure.
 
-use pcm_proto::apart::{ENDED, UNKNOWN};
 use pcm_proto::look::{ApartLook, RankLook};
+use pcm_proto::other_communicators::{ENDED, UNKNOWN};
 use pcm_proto::page::ANY;
 use pcm_proto::record::JOB;
 use serde::Serialize;

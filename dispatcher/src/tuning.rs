@@ -1,5 +1,5 @@
-//! What exchanges cost on a fabric: measured between this command and the daemons of a cluster, kept for the user's next
-//! clusters, and put where the daemons of this one read it.
+//! What exchanges cost on a fabric: measured between this command and the daemons of a cluster, kept for the user's
+//! next clusters, and put where the daemons of this one read it.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;

@@ -28,7 +28,8 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Some(fragment) = wire::Fragment::parse(data) {
         let length = usize::try_from(fragment.length).expect("a length");
-        let range = wire::fragment_range(length, fragment.index, fragment.count).expect("a believed fragment has a place");
+        let range = wire::fragment_range(length, fragment.index, fragment.count);
+        let range = range.expect("a believed fragment has a place");
         assert!(range.end <= length && range.len() == fragment.bytes.len());
         let mut written = Vec::new();
         fragment.write(&mut written);

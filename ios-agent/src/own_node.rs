@@ -132,8 +132,8 @@ pub fn share_of_slot(share: f64, pace: f64) -> f64 {
     (share / pace).clamp(0.0, 1.0)
 }
 
-/// CPUs that others would use if our ranks were not there. While a CPU idles they have what they want; else they get the
-/// same share of it as our ranks do.
+/// CPUs that others would use if our ranks were not there. While a CPU idles they have what they want; else they get
+/// the same share of it as our ranks do.
 fn demand(profile: &NodeProfile, cpus: f64) -> f64 {
     let idle = cpus - profile.load_by_others - profile.load_by_ranks;
     let share = if idle > 0.1 * cpus {

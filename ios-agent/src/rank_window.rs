@@ -1,7 +1,8 @@
 //! From the counters of ranks to what they do in an iteration. Pure.
 //!
-//! Counters are cut into spans of a few iterations; the median of the last spans is told, so that one that was disturbed
-//! (a pause for a change, a burst of somebody else) says nothing, and a lasting change shows after three spans.
+//! Counters are cut into spans of a few iterations; the median of the last spans is told, so that one that was
+//! disturbed (a pause for a change, a burst of somebody else) says nothing, and a lasting change shows after three
+//! spans.
 
 use crate::own_node::share_of_slot;
 use crate::sampling::RankSample;

@@ -83,7 +83,8 @@ impl Shell {
 
     /// Works until the daemon is gone.
     pub(crate) async fn run(&mut self) {
-        // Not niced: on a loaded node, where it is needed most, it would come too late. It takes less than 0.5 % of a core.
+        // Not niced: on a loaded node, where it is needed most, it would come too late. It takes less than 0.5 % of a
+        // core.
         let pid = std::process::id();
         if self.link.send(&AgentToDaemon::Ready { pid }).await.is_err() {
             return;
@@ -177,7 +178,8 @@ impl Shell {
         let seed = names ^ (since_boot.tv_nsec as u64) << 20 ^ since_boot.tv_sec as u64;
         let own = self.node.resources(self.now_s(), 0);
         self.agent = Some(Agent::new(self.now(), own, self.tuning.clone(), seed));
-        tracing::info!(node = %self.node.node, cpus = ?self.node.cpus, speed = self.speed, "the agent looks after its node");
+        let (node, cpus) = (&self.node.node, &self.node.cpus);
+        tracing::info!(%node, ?cpus, speed = self.speed, "the agent looks after its node");
     }
 
     /// Looks at the node; false when the daemon is gone.

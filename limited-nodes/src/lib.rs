@@ -1,5 +1,5 @@
-//! Virtual nodes with a share of a CPU each, and loads on them, for tests and benches: what they show does not depend on
-//! what else the machine does. Nothing of jobs or MPI.
+//! Virtual nodes with a share of a CPU each, and loads on them, for tests and benches: what they show does not depend
+//! on what else the machine does. Nothing of jobs or MPI.
 
 mod groups;
 mod load;

@@ -79,7 +79,8 @@ impl LimitedNodes {
     }
 }
 
-/// A daemon that was not in its group yet may have started an agent while it was looked for; once it is, so is what it starts.
+/// A daemon that was not in its group yet may have started an agent while it was looked for; once it is, so is what it
+/// starts.
 const IDLE_PASSES: u32 = 2;
 
 const BETWEEN_PASSES: Duration = Duration::from_millis(20);

@@ -1,6 +1,5 @@
 //! Levels as they are typed: `info,pcm_daemon::serve=debug`. A part without a level of its own has the general one.
 
-use std::fmt;
 use tracing_subscriber::EnvFilter;
 
 /// Names the variable with the levels a process begins with.
@@ -19,24 +18,17 @@ const TEXT_MAX: usize = 512;
 pub struct Levels(String);
 
 /// Why a text is no levels; nothing was changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{:?} names no levels ({}): write LEVEL or PART=LEVEL, more of them with commas, as pcm_daemon::serve=debug; \
+     levels are off, error, warn, info, debug, trace",
+    .given,
+    .problem
+)]
 pub struct BadLevels {
     given: String,
     problem: String,
 }
-
-impl fmt::Display for BadLevels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} names no levels ({}): write LEVEL or PART=LEVEL, more of them with commas, as pcm_daemon::serve=debug; \
-             levels are off, error, warn, info, debug, trace",
-            self.given, self.problem
-        )
-    }
-}
-
-impl std::error::Error for BadLevels {}
 
 impl Levels {
     /// The levels this process begins with; what makes no sense in the environment is passed over.

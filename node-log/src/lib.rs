@@ -1,5 +1,5 @@
-//! What daemons and agents write into their logs: levels per part of the software, from the environment at the start and
-//! changed while they run.
+//! What daemons and agents write into their logs: levels per part of the software, from the environment at the start
+//! and changed while they run.
 
 mod levels;
 mod shortened;

@@ -11,20 +11,23 @@ use pcm_core::{
     partition::{Partition, PartitionError, Split},
     redistribution::HaloFill,
 };
-use std::{fmt, fs::File, io, os::unix::fs::FileExt};
+use std::{fs::File, io, os::unix::fs::FileExt};
 
 /// Bytes moved at once.
 const PIECE_BYTES_MAX: u64 = 4 << 20;
 
 /// Why an array was not exported; the output is incomplete.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// A part cannot be used, or the array not be put together.
+    #[error(transparent)]
     Restore(RestoreError),
     /// The array cannot be one part: a defect.
+    #[error(transparent)]
     Partition(PartitionError),
     /// The output cannot be written.
-    Write(io::Error),
+    #[error("the output cannot be written: {0}")]
+    Write(#[source] io::Error),
 }
 
 /// Writes an array in its global order; with `margins` also the application's cells beyond its ends. Returns its shape.
@@ -154,15 +157,3 @@ impl From<Damage> for ExportError {
         Self::Restore(RestoreError::Damage(damage))
     }
 }
-
-impl fmt::Display for ExportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Restore(error) => error.fmt(f),
-            Self::Partition(error) => error.fmt(f),
-            Self::Write(error) => write!(f, "the output cannot be written: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ExportError {}

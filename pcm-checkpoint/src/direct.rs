@@ -8,8 +8,8 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 /// What places in a file and in memory must be multiples of: no disk has larger sectors.
 pub(crate) const ALIGNMENT: usize = 4096;
 
-/// Bytes read at once: enough that a disk is at its full rate with two of them, few enough to be in a CPU's cache when they
-/// are summed and copied.
+/// Bytes read at once: enough that a disk is at its full rate with two of them, few enough to be in a CPU's cache when
+/// they are summed and copied.
 pub(crate) const PIECE_BYTES: usize = 4 << 20;
 
 /// Less than this is not worth it, nor threads.
@@ -18,8 +18,8 @@ pub(crate) const WORTH_BYTES: u64 = 8 << 20;
 /// The size of large pages where they are smallest; a multiple of [`ALIGNMENT`].
 const LARGE_PAGE: usize = 2 << 20;
 
-/// Memory that begins where direct transfers may, in large pages where the system has them: a disk takes so many pieces of
-/// memory in a request and no more, and requests of small pages are too short for its full rate.
+/// Memory that begins where direct transfers may, in large pages where the system has them: a disk takes so many pieces
+/// of memory in a request and no more, and requests of small pages are too short for its full rate.
 #[derive(Debug)]
 pub(crate) struct Aligned {
     memory: MmapMut,

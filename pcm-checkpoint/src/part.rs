@@ -1,7 +1,7 @@
 //! Writing one part file. Its data comes from memory, which may be filled meanwhile; it lasts when this returns.
 //!
-//! Large files that are not compressed are written past the page cache, in blocks that threads take one after the other:
-//! polite ones, and the calling one when somebody hurries.
+//! Large files that are not compressed are written past the page cache, in blocks that threads take one after the
+//! other: polite ones, and the calling one when somebody hurries.
 
 use crate::{
     block::{BLOCK_BYTES, Compression, checksum, encode},
@@ -158,8 +158,8 @@ struct Sums {
     stored: Vec<u64>,
 }
 
-/// Polite threads do `work`, and the calling thread as soon as somebody hurries. `work` is told whether it is to be polite,
-/// returns when nothing is left to do, and may be done by several at a time.
+/// Polite threads do `work`, and the calling thread as soon as somebody hurries. `work` is told whether it is to be
+/// polite, returns when nothing is left to do, and may be done by several at a time.
 fn together(pace: &Pace, threads: usize, work: &(dyn Fn(bool) + Sync)) {
     /// One thread less, however it ends.
     struct Ended<'a>(&'a AtomicUsize, &'a Pace);

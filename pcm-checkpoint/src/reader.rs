@@ -1,5 +1,5 @@
-//! Reads a part, checking every block it touches. Bytes that are not what was written are never handed out. Much at a time
-//! is read past the page cache, by two threads: one checks and copies its piece while the disk gives the other's.
+//! Reads a part, checking every block it touches. Bytes that are not what was written are never handed out. Much at a
+//! time is read past the page cache, by two threads: one checks and copies its piece while the disk gives the other's.
 
 use crate::{
     block::{Compression, checksum, decode},

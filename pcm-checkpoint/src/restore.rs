@@ -12,18 +12,21 @@ use pcm_core::{
     redistribution::{ArrayPlan, ChangeError, CopyRun, HaloFill, PlanError, RankChange},
 };
 use pcm_proto::ids::ProcessId;
-use std::fmt;
 
 /// Why an array's part cannot be restored. What was in the buffer may be overwritten.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The array of the checkpoint has other cells, or the division cannot be planned.
-    Plan(PlanError),
+    #[error("the array cannot be redistributed: {0}")]
+    Plan(#[source] PlanError),
     /// The ranks cannot be numbered: a defect.
+    #[error(transparent)]
     Change(ChangeError),
     /// A part of the checkpoint cannot be used.
+    #[error(transparent)]
     Damage(Damage),
     /// The buffer has another length than the new part: a defect.
+    #[error("a part of {expected} bytes cannot go into {found}")]
     Length {
         /// Bytes of the new part.
         expected: u64,
@@ -108,16 +111,3 @@ impl From<Damage> for RestoreError {
         Self::Damage(damage)
     }
 }
-
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plan(error) => write!(f, "the array cannot be redistributed: {error}"),
-            Self::Change(error) => error.fmt(f),
-            Self::Damage(damage) => damage.fmt(f),
-            Self::Length { expected, found } => write!(f, "a part of {expected} bytes cannot go into {found}"),
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {}

@@ -1,6 +1,6 @@
-//! What a link costs, from what was measured on it anyway: times of messages, or of bytes. Whatever disturbs a measurement makes
-//! it longer, and most are disturbed where ranks take all CPUs; so of each slot of time the least counts, and of the slots the
-//! second least. One exception, however far off, decides nothing. Pure.
+//! What a link costs, from what was measured on it anyway: times of messages, or of bytes. Whatever disturbs a
+//! measurement makes it longer, and most are disturbed where ranks take all CPUs; so of each slot of time the least
+//! counts, and of the slots the second least. One exception, however far off, decides nothing. Pure.
 
 use crate::moment::Moment;
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! Two processes on a (software) RoCE device: messages over UD, bulk transfers over RC. `rdma_trial serve` waits,
-//! `rdma_trial try ADDRESS` does the asking and ends with `rdma: all is well`; `rdma_trial measure ADDRESS ROUNDS` says how long the
-//! same bytes take by message and by transfer. The tests of the suite `rdma` and the bench `fabric-rdma` run it in
-//! guests; addresses are exchanged over TCP, as a cluster's members would over their links.
+//! `rdma_trial try ADDRESS` does the asking and ends with `rdma: all is well`; `rdma_trial measure ADDRESS ROUNDS` says
+//! how long the same bytes take by message and by transfer. The tests of the suite `rdma` and the bench `fabric-rdma`
+//! run it in guests; addresses are exchanged over TCP, as a cluster's members would over their links.
 
 use pcm_fabric::{
     ClusterKey,
@@ -233,7 +233,8 @@ impl Asker {
             return Err("two writers did not get into each other's way".into());
         }
         println!(
-            "rdma: rc: {BULK_LENGTH} bytes written and checked in {:?}, sealed {is_sealed}, broken connections {reconnects}",
+            "rdma: rc: {BULK_LENGTH} bytes written and checked in {:?}, sealed {is_sealed}, broken connections \
+             {reconnects}",
             begun.elapsed()
         );
         Ok(())

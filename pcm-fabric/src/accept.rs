@@ -36,7 +36,8 @@ impl fmt::Display for BindError {
         match self {
             Self::PortTaken { address } => write!(
                 f,
-                "port {} of {} is taken by another process: stop it (an older cluster: `pcmctl down`), or use port 0 to let the system choose",
+                "port {} of {} is taken by another process: stop it (an older cluster: `pcmctl down`), or use port 0 \
+                 to let the system choose",
                 address.port(),
                 address.ip()
             ),

@@ -24,8 +24,8 @@ use tokio::{net::TcpStream, time};
 /// counts the same thing where it can.
 const USER_TIMEOUT_MS: u32 = 10_000;
 
-/// A link on which nothing is said is tried after this time, and again as often, so that an end that only listens notices
-/// within the time above that the other end is out of reach.
+/// A link on which nothing is said is tried after this time, and again as often, so that an end that only listens
+/// notices within the time above that the other end is out of reach.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// Why no link could be made. Nothing is left of the attempt.
@@ -88,16 +88,19 @@ impl fmt::Display for ConnectError {
             }
             Self::Deadline { address, deadline } => write!(
                 f,
-                "no link to {address} within {} ms: its host may be down or overloaded, or a firewall may drop the connection",
+                "no link to {address} within {} ms: its host may be down or overloaded, or a firewall may drop the \
+                 connection",
                 deadline.as_millis()
             ),
             Self::NotOurs { address } => write!(
                 f,
-                "what listens on {address} is not a pcm-daemon of this release: check the address, and that every node runs the same release"
+                "what listens on {address} is not a pcm-daemon of this release: check the address, and that every node \
+                 runs the same release"
             ),
             Self::WrongKey { address, cluster_id } => write!(
                 f,
-                "the daemon at {address} does not share the key of cluster {cluster_id}: it belongs to another cluster or was started before this one; check --cluster, or take the old cluster down"
+                "the daemon at {address} does not share the key of cluster {cluster_id}: it belongs to another cluster \
+                 or was started before this one; check --cluster, or take the old cluster down"
             ),
             Self::Version { address, mismatch } => write!(f, "the daemon at {address} cannot be used: {mismatch}"),
             Self::Lost { address, source } => {

@@ -1,5 +1,5 @@
-//! Datagrams and bulk transfers over InfiniBand or RoCE, where this build and this machine have them, else the reason why
-//! not: the same questions for every build.
+//! Datagrams and bulk transfers over InfiniBand or RoCE, where this build and this machine have them, else the reason
+//! why not: the same questions for every build.
 
 #[cfg(feature = "rdma")]
 pub use crate::verbs::{RcBulk, bulk, datagrams};

@@ -77,12 +77,14 @@ impl fmt::Display for KeyError {
             }
             Self::Exposed { path, mode } => write!(
                 f,
-                "cluster key {} can be read by others (mode {mode:04o}): take the cluster down and up again for a new key, or run `chmod 600` on it if nobody else can have seen it",
+                "cluster key {} can be read by others (mode {mode:04o}): take the cluster down and up again for a new \
+                 key, or run `chmod 600` on it if nobody else can have seen it",
                 path.display()
             ),
             Self::NotOwned { path, owner, user } => write!(
                 f,
-                "cluster key {} belongs to user {owner}, this program runs as user {user}: run it as the user who made the cluster",
+                "cluster key {} belongs to user {owner}, this program runs as user {user}: run it as the user who made \
+                 the cluster",
                 path.display()
             ),
             Self::Malformed { problem } => write!(

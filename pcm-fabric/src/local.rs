@@ -83,7 +83,8 @@ impl fmt::Display for LocalListenError {
         match self {
             Self::PathTooLong { address, length } => write!(
                 f,
-                "socket path {address} has {length} bytes, the system allows {SOCKET_PATH_LENGTH_MAX}: use a shorter directory, such as one under XDG_RUNTIME_DIR or /tmp"
+                "socket path {address} has {length} bytes, the system allows {SOCKET_PATH_LENGTH_MAX}: use a shorter \
+                 directory, such as one under XDG_RUNTIME_DIR or /tmp"
             ),
             Self::Taken { address } => {
                 write!(
@@ -160,7 +161,8 @@ impl fmt::Display for OtherUser {
         let Self { ours, theirs } = self;
         write!(
             f,
-            "the process at the other end runs as user {theirs}, this one as user {ours}: use the user who made the cluster"
+            "the process at the other end runs as user {theirs}, this one as user {ours}: use the user who made the \
+             cluster"
         )
     }
 }

@@ -57,8 +57,8 @@ impl std::error::Error for RecvError {}
 /// Bytes thrown away at once.
 const THROWN_AWAY_BYTES: usize = 16 << 10;
 
-/// How long what a peer still sends is read and thrown away after we closed the link. Closing a socket with unread bytes
-/// makes the system tell the peer so at once, and that can overtake our last messages.
+/// How long what a peer still sends is read and thrown away after we closed the link. Closing a socket with unread
+/// bytes makes the system tell the peer so at once, and that can overtake our last messages.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Receives messages from one peer. Dropping it throws away what the peer still sends.

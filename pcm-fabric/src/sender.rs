@@ -218,7 +218,13 @@ impl Writer {
     async fn run(mut self) {
         let end = tokio::select! {
             end = self.queue.end.reached() => end,
-            end = Self::write_all_batches(&self.queue, &mut self.stream, &mut self.outbound, &mut self.wire, self.stall_deadline) => end,
+            end = Self::write_all_batches(
+                &self.queue,
+                &mut self.stream,
+                &mut self.outbound,
+                &mut self.wire,
+                self.stall_deadline,
+            ) => end,
         };
         self.queue.end.set(end);
         let mut waiting = self.queue.lock();

@@ -16,7 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// From the first step to the last. One world takes milliseconds; the ranks of a loaded machine may start seconds apart.
+/// From the first step to the last. One world takes milliseconds; the ranks of a loaded machine may start seconds
+/// apart.
 const JOINED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Between two looks for the port: at first as long as a world takes to be joined, then as long as nobody notices.
@@ -138,7 +139,7 @@ fn merged(
     meet: impl FnOnce(&Communicator, Duration) -> Result<mpi::InterCommunicator, MpiError>,
 ) -> Result<Communicator, MpiError> {
     let between = meet(&own, limit)?;
-    between.greet(is_high, limit)?;
+    between.make_first_contact(is_high, limit)?;
     let merged = between.merge(is_high)?;
     between.disconnect()?;
     own.disconnect()?;

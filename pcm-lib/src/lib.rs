@@ -1,20 +1,21 @@
 //! The library inside an MPI application. Linked before MPI, or preloaded, it defines MPI_* on top of PMPI_*; in a
 //! process that a daemon started it counts, shows the current call on the shared page, and gives MPI_COMM_WORLD the
 //! meaning "the job's communicator". In any other process it passes every call through. It never prints, never ends
-//! the process (but for a rank that is ordered to leave), never installs a signal handler, and does nothing before `MPI_Init`.
+//! the process (but for a rank that is ordered to leave), never installs a signal handler, and does nothing before
+//! `MPI_Init`.
 
 mod ahead;
 mod assembly;
 mod capi;
 mod channel;
 mod clock;
-mod dwell;
 mod file_checkpoint;
 mod interpose;
 mod keep;
 pub mod mpi;
 mod orders;
 mod park;
+mod phase_delay;
 pub mod redistribute;
 pub mod region;
 mod role;

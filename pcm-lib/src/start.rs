@@ -6,12 +6,12 @@
 use crate::{
     channel::{Channel, ChannelError},
     clock::{Clock, Moment},
-    dwell::Dwell,
     interpose::recorder::Recorder,
     interpose::waiting::Manner,
     interpose::wrappers,
     mpi::{Communicator, MpiError},
     orders::Orders,
+    phase_delay::PhaseDelay,
     role::{self, Role},
 };
 use memmap2::MmapMut;
@@ -40,7 +40,7 @@ pub(crate) struct Started {
     pub(crate) role: Role,
     pub(crate) orders: Orders,
     /// The phase that is to last, in a test.
-    pub(crate) dwell: Option<Dwell>,
+    pub(crate) phase_delay: Option<PhaseDelay>,
 }
 
 /// Why a daemon's environment could not be used. The program goes on as plain MPI.
@@ -135,7 +135,7 @@ fn descriptor(name: &'static str) -> Result<RawFd, StartError> {
 
 fn start_as(given: &Given, clock: Clock, before: Moment, has_many_threads: bool) -> Result<Started, StartError> {
     let role = role::read()?;
-    let dwell = Dwell::read()?;
+    let phase_delay = PhaseDelay::read()?;
     let page = page_map(given.page)?;
     let channel = Channel::inherited(given.channel).map_err(StartError::Channel)?;
     let world = Communicator::world();
@@ -189,7 +189,7 @@ fn start_as(given: &Given, clock: Clock, before: Moment, has_many_threads: bool)
         recorder: recorder.activate(),
         role,
         orders: Orders::default(),
-        dwell,
+        phase_delay,
     })
 }
 

@@ -80,7 +80,8 @@ static void arrays(int rank)
     CHECK(pcm_bounds("weighted", 0, &start, &end) == PCM_OK && end - start == (rank == 0 ? 2u : 6u));
     CHECK(pcm_array("counted", PCM_BYTES(24), 1, (size_t[]){10}, PCM_COUNTS(0, 2, counts), PCM_CONSTANT) != NULL);
     CHECK(pcm_bounds("counted", 0, &start, &end) == PCM_OK && end - start == counts[rank]);
-    CHECK(pcm_array("ring", PCM_INT32, 1, (size_t[]){6}, PCM_BLOCK(0), PCM_HALO(0, 2), PCM_PERIODIC(0), PCM_STALE_HALO));
+    CHECK(pcm_array("ring", PCM_INT32, 1, (size_t[]){6}, PCM_BLOCK(0), PCM_HALO(0, 2), PCM_PERIODIC(0),
+                    PCM_STALE_HALO));
     CHECK(pcm_array("dealt", PCM_INT32, 1, (size_t[]){11}, PCM_CYCLIC(0, 2)) != NULL);
     CHECK(pcm_box_count("dealt", &count) == PCM_OK && count == 3);
     CHECK(pcm_box("dealt", 1, from, length) == PCM_OK && from[0] == (rank == 0 ? 4u : 6u) && length[0] == 2);

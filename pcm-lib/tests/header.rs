@@ -1,4 +1,5 @@
-//! `include/pcm.h` is what the Rust source says. To write it anew: `PCM_HEADER=write cargo test -p pcm-lib --test header`.
+//! `include/pcm.h` is what the Rust source says. To write it anew: `PCM_HEADER=write cargo test -p pcm-lib --test
+//! header`.
 
 use std::{fs, path::Path};
 

@@ -171,8 +171,8 @@ pub enum CheckpointMessage {
         /// The one that is still needed.
         but: Option<CheckpointId>,
     },
-    /// Coordinator to the job's nodes: the job goes on from this checkpoint, which may lack copies yet. What is newer is none;
-    /// what is older may still be needed.
+    /// Coordinator to the job's nodes: the job goes on from this checkpoint, which may lack copies yet. What is newer
+    /// is none; what is older may still be needed.
     RolledBack {
         /// The one it goes on from.
         to: CheckpointId,

@@ -264,8 +264,8 @@ pub enum DaemonToControl {
     },
     /// The attached job has another coordinator: attach there.
     LedBy { node: NodeName },
-    /// This daemon, which the job is attached to, lost sight of most of the cluster: another may lead the job by now. Comes again
-    /// while that is so.
+    /// This daemon, which the job is attached to, lost sight of most of the cluster: another may lead the job by now.
+    /// Comes again while that is so.
     CutOff,
     /// So much standard input, summed from its beginning, was taken; as much more may be sent.
     StdinTaken {

@@ -112,12 +112,13 @@ pub enum EventKind {
         /// Longest time a rank's application was held for it.
         held_ms: f64,
     },
-    /// Images of the job (parts of checkpoints to be copied, what restored ranks need) come another way from a node than before, or for
-    /// the first time.
+    /// Images of the job (parts of checkpoints to be copied, what restored ranks need) come another way from a node
+    /// than before, or for the first time.
     CopyWayChanged {
         /// The node that has them.
         name: NodeName,
-        /// `shared`: through memory that both daemons have; `rdma`: written over InfiniBand or RoCE; `bulk`: over a TCP connection for bulk transfers; `link`: block by block over their link.
+        /// `shared`: through memory that both daemons have; `rdma`: written over InfiniBand or RoCE; `bulk`: over a TCP
+        /// connection for bulk transfers; `link`: block by block over their link.
         way: String,
         reason: String,
     },

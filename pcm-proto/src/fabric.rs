@@ -9,7 +9,6 @@ use crate::{
     peer::DaemonToDaemon,
 };
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Bytes of the protocol's version in a datagram, where every release can read it.
 const VERSION_LENGTH: usize = 2;
@@ -40,8 +39,8 @@ pub enum BulkAddress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FabricWish {
-    /// InfiniBand or RoCE between nodes that have it, for small messages and copies of checkpoints; else UDP for small messages; TCP
-    /// for the rest and wherever these cannot be used.
+    /// InfiniBand or RoCE between nodes that have it, for small messages and copies of checkpoints; else UDP for small
+    /// messages; TCP for the rest and wherever these cannot be used.
     #[default]
     Auto,
     /// UDP for small messages, TCP for the rest; a daemon that cannot open its UDP port does not start.
@@ -59,7 +58,8 @@ pub struct FabricReport {
     pub datagrams: String,
     /// Everything else: `tcp`.
     pub connections: String,
-    /// The ways that copies of checkpoints take from the other nodes as things stand (`shared`, `rdma`, `bulk`, `link`), with
+    /// The ways that copies of checkpoints take from the other nodes as things stand (`shared`, `rdma`, `bulk`,
+    /// `link`), with
     /// `+` between them; empty while there is no other node.
     pub copies: String,
     /// Why nothing better is in use, a sentence for each.
@@ -113,30 +113,21 @@ enum Speaking<'a> {
 }
 
 /// Why a datagram is not understood.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SpokenError {
     /// It does not even say its version.
+    #[error("a datagram is too short to hold a message")]
     Short,
     /// Its sender speaks another version of the protocol.
+    #[error(
+        "a datagram is of protocol version {version}, this is {PROTOCOL_VERSION}: run the same release on every \
+             node"
+    )]
     Version { version: u16 },
     /// It is not the message it should be.
+    #[error(transparent)]
     Message(MessageError),
 }
-
-impl fmt::Display for SpokenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Short => write!(f, "a datagram is too short to hold a message"),
-            Self::Version { version } => write!(
-                f,
-                "a datagram is of protocol version {version}, this is {PROTOCOL_VERSION}: run the same release on every node"
-            ),
-            Self::Message(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SpokenError {}
 
 /// A message as the bytes of a datagram of at most `max` bytes.
 pub fn say(from: &NodeName, told: Telling<'_>, max: usize) -> Result<Vec<u8>, EncodeError> {

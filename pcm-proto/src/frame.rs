@@ -5,7 +5,7 @@
 //! as arrays. Byte strings inside messages should use `serde_bytes`, else every byte is a number of its own.
 
 use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt, io};
+use std::io;
 
 /// Version of the frame layout; it changes only when the six bytes of the header or their meaning change.
 pub const FRAME_VERSION: u8 = 1;
@@ -58,9 +58,10 @@ pub struct Frame<'a> {
 }
 
 /// Why a stream of bytes is not a stream of frames; the stream cannot go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// A header announces more than the limit.
+    #[error("the peer announced a frame of {length} bytes, the limit is {max}")]
     TooLarge {
         /// Announced length of the payload.
         length: usize,
@@ -68,13 +69,19 @@ pub enum FrameError {
         max: usize,
     },
     /// A header of another frame layout.
+    #[error(
+        "the peer sent frame version {version}, this program speaks {FRAME_VERSION}: run the same release on both \
+             sides"
+    )]
     UnknownVersion {
         /// The version it names.
         version: u8,
     },
     /// A kind this version does not know.
+    #[error("the peer sent a frame of unknown kind {kind}")]
     UnknownKind { kind: u8 },
     /// The stream ended inside a frame.
+    #[error("the stream ended inside a frame, after {have} of {need} bytes")]
     Truncated {
         /// Bytes of the frame that arrived, header included.
         have: usize,
@@ -83,80 +90,33 @@ pub enum FrameError {
     },
 }
 
-impl fmt::Display for FrameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { length, max } => {
-                write!(f, "the peer announced a frame of {length} bytes, the limit is {max}")
-            }
-            Self::UnknownVersion { version } => {
-                write!(
-                    f,
-                    "the peer sent frame version {version}, this program speaks {FRAME_VERSION}: run the same release on both sides"
-                )
-            }
-            Self::UnknownKind { kind } => write!(f, "the peer sent a frame of unknown kind {kind}"),
-            Self::Truncated { have, need } => {
-                write!(f, "the stream ended inside a frame, after {have} of {need} bytes")
-            }
-        }
-    }
-}
-
-impl std::error::Error for FrameError {}
-
 /// Why a message could not become a frame; the output is as it was before.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// The encoded message is longer than the limit.
+    #[error("a message is longer than a frame may be ({max} bytes): send it in parts")]
     TooLarge {
         /// The limit of this stream.
         max: usize,
     },
     /// The message's own serialisation failed.
-    Unserialisable(rmp_serde::encode::Error),
+    #[error("a message cannot be serialised: {0}")]
+    Unserialisable(#[source] rmp_serde::encode::Error),
 }
-
-impl fmt::Display for EncodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { max } => {
-                write!(
-                    f,
-                    "a message is longer than a frame may be ({max} bytes): send it in parts"
-                )
-            }
-            Self::Unserialisable(error) => write!(f, "a message cannot be serialised: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for EncodeError {}
 
 /// Why a payload is not the expected message; the stream itself is still in order.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum MessageError {
     /// Not the expected shape, or cut short.
-    Malformed(rmp_serde::decode::Error),
+    #[error("a frame does not hold the expected message: {0}")]
+    Malformed(#[source] rmp_serde::decode::Error),
     /// The message ended before its frame did.
+    #[error("a frame holds {count} bytes after its message")]
     TrailingBytes {
         /// How many bytes are left over.
         count: usize,
     },
 }
-
-impl fmt::Display for MessageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(error) => write!(f, "a frame does not hold the expected message: {error}"),
-            Self::TrailingBytes { count } => {
-                write!(f, "a frame holds {count} bytes after its message")
-            }
-        }
-    }
-}
-
-impl std::error::Error for MessageError {}
 
 /// Appends one frame to `out` and returns its length; on failure `out` is unchanged.
 pub fn encode<T: Serialize + ?Sized>(
@@ -465,7 +425,10 @@ mod tests {
 
         #[test]
         fn messages_come_back_as_they_were_wherever_the_stream_is_cut(
-            messages in prop::collection::vec((any::<u64>(), ".{0,40}", prop::collection::vec(any::<i32>(), 0..20)), 0..8),
+            messages in prop::collection::vec(
+                (any::<u64>(), ".{0,40}", prop::collection::vec(any::<i32>(), 0..20)),
+                0..8,
+            ),
             cuts in prop::collection::vec(1usize..60, 1..40),
         ) {
             let mut stream = Vec::new();

@@ -88,27 +88,18 @@ impl Identity {
 }
 
 /// Why a hello was refused; the link ends.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum HelloError {
     /// It does not even hold a version.
+    #[error("the peer's hello is shorter than its version number")]
     TooShort,
     /// The peer speaks another version.
+    #[error(transparent)]
     Version(VersionMismatch),
     /// The role is not one this version knows.
-    Malformed(MessageError),
+    #[error("the peer's hello names no role: {0}")]
+    Malformed(#[source] MessageError),
 }
-
-impl fmt::Display for HelloError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooShort => write!(f, "the peer's hello is shorter than its version number"),
-            Self::Version(mismatch) => mismatch.fmt(f),
-            Self::Malformed(error) => write!(f, "the peer's hello names no role: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for HelloError {}
 
 /// Two ends that do not speak the same protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +116,8 @@ impl fmt::Display for VersionMismatch {
         let older = if ours < theirs { "this program" } else { "the peer" };
         write!(
             f,
-            "this program speaks protocol version {ours}, the peer {theirs}: install the same release on both sides ({older} is older) and restart the cluster"
+            "this program speaks protocol version {ours}, the peer {theirs}: install the same release on both sides \
+             ({older} is older) and restart the cluster"
         )
     }
 }

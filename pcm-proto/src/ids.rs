@@ -63,38 +63,24 @@ number!(
 pub const NAME_LENGTH_MAX: usize = 64;
 
 /// Why a name was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name has no character.
+    #[error("a name needs at least one character")]
     Empty,
     /// The name is longer than [`NAME_LENGTH_MAX`].
+    #[error("a name has at most {NAME_LENGTH_MAX} characters, this one has {length}")]
     TooLong {
         /// Its length in bytes.
         length: usize,
     },
     /// A character other than a letter, a digit, `.`, `_` or `-`, or a first character that is none of the first two.
+    #[error(
+        "character {character:?} is not allowed: use letters, digits, '.', '_' and '-', beginning with a letter \
+             or digit"
+    )]
     BadCharacter { character: char },
 }
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(f, "a name needs at least one character"),
-            Self::TooLong { length } => {
-                write!(
-                    f,
-                    "a name has at most {NAME_LENGTH_MAX} characters, this one has {length}"
-                )
-            }
-            Self::BadCharacter { character } => write!(
-                f,
-                "character {character:?} is not allowed: use letters, digits, '.', '_' and '-', beginning with a letter or digit"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for NameError {}
 
 /// The name of a node, unique within its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -113,7 +113,8 @@ pub enum DaemonToKeeper {
         /// The last attempt whose images are dropped.
         attempt: Attempt,
     },
-    /// Hold this buffer of a checkpoint, whose descriptor comes with the packet, also when its job is ended. Not answered.
+    /// Hold this buffer of a checkpoint, whose descriptor comes with the packet, also when its job is ended. Not
+    /// answered.
     Keep { key: BufferKey, bytes: u64 },
     /// Drop these buffers.
     DropKept { keys: Vec<BufferKey> },

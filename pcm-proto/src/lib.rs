@@ -1,7 +1,6 @@
 //! Everything two processes of the project must agree on: ids, messages by direction, framing, limits.
 
 pub mod agent;
-pub mod apart;
 pub mod app;
 pub mod boot;
 pub mod byte_lists;
@@ -19,6 +18,7 @@ pub mod layout;
 pub mod link;
 pub mod look;
 pub mod method;
+pub mod other_communicators;
 pub mod outcome;
 pub mod page;
 pub mod parked;

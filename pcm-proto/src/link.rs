@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// Links a daemon tells its agent of at once: those of its jobs, and of as many thieves as an agent remembers.
 pub const LINKS_TOLD_MAX: usize = 64;
 
-/// Links to other nodes of a job that a node measures and reports: to its coordinator, and to those whose ranks come next,
-/// with which a stencil talks.
+/// Links to other nodes of a job that a node measures and reports: to its coordinator, and to those whose ranks come
+/// next, with which a stencil talks.
 pub const LINKS_OF_JOB_MAX: usize = 8;
 
 /// What was measured of a link; what the daemons at its ends add is in it.

@@ -39,8 +39,8 @@ pub struct RankLook {
     pub collectives: Vec<CollectiveLook>,
     /// Its last messages, oldest first.
     pub sends: Vec<SendLook>,
-    /// Of its communicators made last, but for the job's own: the one it is in a call with, and those whose lowest rank it
-    /// is, so that each is named once.
+    /// Of its communicators made last, but for the job's own: the one it is in a call with, and those whose lowest rank
+    /// it is, so that each is named once.
     pub communicators: Vec<CommunicatorLook>,
     /// Receives it posted that take a message from anybody.
     pub from_anybody: u64,
@@ -105,10 +105,10 @@ pub struct CommunicatorLook {
     pub ranks: Vec<u32>,
 }
 
-/// Traffic with one rank on one communicator, see [`crate::apart`].
+/// Traffic with one rank on one communicator, see [`crate::other_communicators`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApartLook {
-    /// The communicator's identity, [`crate::apart::ENDED`] or [`crate::apart::UNKNOWN`].
+    /// The communicator's identity, [`crate::other_communicators::ENDED`] or [`crate::other_communicators::UNKNOWN`].
     pub communicator: u64,
     /// The other rank, or [`crate::page::ANY`] for receives that take from anybody.
     pub peer: i32,

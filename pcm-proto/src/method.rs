@@ -1,5 +1,5 @@
-//! How a live reconfiguration manages processes and moves data: the methods that studies of malleability compare, by the
-//! names they have there. Values only; what each does is told in `pcm-lib/src/redistribute/README.md`.
+//! How a live reconfiguration manages processes and moves data: the methods that studies of malleability compare, by
+//! the names they have there. Values only; what each does is told in `pcm-lib/src/redistribute/README.md`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -177,7 +177,8 @@ impl fmt::Display for Loss {
             Self::Undecided { attempt } => {
                 write!(
                     f,
-                    "reconfiguration {attempt} was ready to be committed when its coordinator was lost, and nobody knows whether it was"
+                    "reconfiguration {attempt} was ready to be committed when its coordinator was lost, and nobody \
+                     knows whether it was"
                 )
             }
             Self::NoCoordinator => write!(f, "no coordinator could be found"),

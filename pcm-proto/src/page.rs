@@ -13,7 +13,8 @@
 //! | [`Call`], [`Class`], [`Peer`] | rank | at each MPI call |
 //! | [`Name`] | rank | once, before it leaves [`State::Starting`] |
 //! | [`Record`](crate::record::Record) | rank | at each collective and each send, and when it has a new communicator |
-//! | [`Apart`](crate::apart::Apart) | rank | at each message on a communicator that is not the job's own |
+//! | [`OtherCommunicators`](crate::other_communicators::OtherCommunicators) | rank | at each message on a communicator
+//! that is not the job's own |
 //! | [`Ring`](crate::trace::Ring) | rank, but for `until` | at each call and iteration, while the job is traced |
 //!
 //! # The current call
@@ -45,21 +46,27 @@ pub use layout::{
     Orders, PEERS_MAX, Peer, Progress, State,
 };
 use layout::{FUNCTION_BITS, FUNCTION_MASK, name_load, name_store, peer_tag};
-use std::fmt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
 use zerocopy::FromBytes;
 
 /// Why some bytes are no page for this build.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     /// More peers than [`PEERS_MAX`], or none.
+    #[error("a page has 1 to {PEERS_MAX} peers, not {peers_max}")]
     Peers { peers_max: usize },
     /// Fewer bytes than the page needs, or bytes that are not aligned.
+    #[error("a shared page of {needed} aligned bytes is needed, {given} were given")]
     Size { given: usize, needed: usize },
     /// The bytes do not begin with [`MAGIC`].
+    #[error("the shared memory does not hold a page of this software")]
     Magic,
     /// Another version made the page.
+    #[error(
+        "the shared page has version {page}, this library version {own}: install the libpcm that came with the \
+             daemon"
+    )]
     Version {
         /// The page's version.
         page: u64,
@@ -67,27 +74,6 @@ pub enum PageError {
         own: u64,
     },
 }
-
-impl fmt::Display for PageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Peers { peers_max } => write!(f, "a page has 1 to {PEERS_MAX} peers, not {peers_max}"),
-            Self::Size { given, needed } => {
-                write!(
-                    f,
-                    "a shared page of {needed} aligned bytes is needed, {given} were given"
-                )
-            }
-            Self::Magic => write!(f, "the shared memory does not hold a page of this software"),
-            Self::Version { page, own } => write!(
-                f,
-                "the shared page has version {page}, this library version {own}: install the libpcm that came with the daemon"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PageError {}
 
 /// Bytes of a page with rows for `peers_max` ranks and one for all others.
 pub fn page_size(peers_max: usize) -> usize {
@@ -281,8 +267,8 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// For the daemon: the rank records until this moment of CLOCK_MONOTONIC; 0 ends it now. Does nothing before the rank
-    /// has said how its ticks translate.
+    /// For the daemon: the rank records until this moment of CLOCK_MONOTONIC; 0 ends it now. Does nothing before the
+    /// rank has said how its ticks translate.
     pub fn trace_until(&self, monotonic_ns: u64) {
         let progress = &self.head.progress;
         let scale = u128::from(progress.scale.load(Relaxed));
@@ -445,6 +431,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the readers and writers of shared memory are threads here"
+    )]
     fn a_reader_never_pairs_details_with_the_wrong_call() {
         let mut memory = memory(1);
         let page = Page::create(aligned(&mut memory), 1).unwrap();

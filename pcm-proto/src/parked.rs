@@ -8,8 +8,8 @@ use crate::ids::{JobId, ProcessId, Rank};
 use crate::reconfiguration::Attempt;
 use serde::{Deserialize, Serialize};
 
-/// Unit in which parts of images are asked for, checked and sent: a few of them on a link delay nobody, and the checksums
-/// of 1 GiB are 128 KiB.
+/// Unit in which parts of images are asked for, checked and sent: a few of them on a link delay nobody, and the
+/// checksums of 1 GiB are 128 KiB.
 pub const BLOCK_BYTES: u64 = 64 * 1024;
 
 /// Largest image: above the memory of the machines of this day, below what could overflow anything.

@@ -341,7 +341,8 @@ pub enum ReconfigurationOrder {
         /// How long to wait for the decision once done.
         patience_us: u64,
     },
-    /// This is planned: constant data may travel now, and memory for what will come be made, while the rank iterates on.
+    /// This is planned: constant data may travel now, and memory for what will come be made, while the rank iterates
+    /// on.
     Ahead {
         attempt: Attempt,
         /// The meeting to come, without ports.
@@ -367,7 +368,8 @@ pub enum ReconfigurationReport {
         /// The port its world opened; empty when it opened none.
         port: String,
     },
-    /// The rank has the constant data and the memory it needs, or does without until the meeting; its own data can be had.
+    /// The rank has the constant data and the memory it needs, or does without until the meeting; its own data can be
+    /// had.
     Ahead {
         attempt: Attempt,
     },

@@ -1,8 +1,8 @@
 //! The part of a rank's page that records its calls while somebody traces the job, and what is sent of it.
 //!
 //! A ring: entry `i` of `n` that were written stands in slot `i % SLOTS`. The rank writes a slot with plain stores and
-//! then `written` with `Release`; a reader loads `written` with `Acquire`, copies, and after an `Acquire` fence loads it
-//! again: entries the rank may have begun to write over meanwhile are lost, and counted. Nobody waits for anybody.
+//! then `written` with `Release`; a reader loads `written` with `Acquire`, copies, and after an `Acquire` fence loads
+//! it again: entries the rank may have begun to write over meanwhile are lost, and counted. Nobody waits for anybody.
 //!
 //! Recording ends by itself: the rank records only while its ticks are below `until`, which the daemon moves on as long
 //! as somebody asks. So a trace whose reader was killed costs nothing after a few seconds.
@@ -95,7 +95,8 @@ impl Ring {
     pub fn write(&self, entry: &Entry) {
         let written = self.written.load(Relaxed);
         let slot = &self.slots[written as usize % SLOTS];
-        // A reader that sees a store of this entry sees `written` of the one before, which says that the slot is in use.
+        // A reader that sees a store of this entry sees `written` of the one before, which says that the slot is in
+        // use.
         fence(Release);
         slot.begin.store(entry.begin, Relaxed);
         slot.ticks_function
@@ -243,6 +244,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the readers and writers of shared memory are threads here"
+    )]
     fn a_reader_never_takes_an_entry_that_is_being_written_over() {
         let ring = Box::new(Ring::new_zeroed());
         let is_enough = AtomicBool::new(false);

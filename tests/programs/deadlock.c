@@ -1,5 +1,5 @@
-/* Ranks that wait for each other, one mistake of people's programs per mode: pcm-deadlock MODE. After a healthy beginning
- * every mode but communicators, slow and busy hangs. Must never know about pcm. */
+/* Ranks that wait for each other, one mistake of people's programs per mode: pcm-deadlock MODE. After a healthy
+ * beginning every mode but communicators, slow and busy hangs. Must never know about pcm. */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #include <stdio.h>

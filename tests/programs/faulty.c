@@ -1,5 +1,5 @@
-/* A program with a fault of its own: its last rank reads from nowhere whenever it comes to iteration CRASH. With TIMES it does
- * so as often only, counted in the file COUNT, and then runs to its end. */
+/* A program with a fault of its own: its last rank reads from nowhere whenever it comes to iteration CRASH. With TIMES
+ * it does so as often only, counted in the file COUNT, and then runs to its end. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pcm.h>

@@ -1,5 +1,6 @@
-/* Spawns a child, one after the other, each when a test says so by a file `go.N`; each child says what it sees of itself,
- * and prints before MPI_Init, which nobody may read of a child that nobody asked for. Must never know about pcm. */
+/* Spawns a child, one after the other, each when a test says so by a file `go.N`; each child says what it sees of
+ * itself, and prints before MPI_Init, which nobody may read of a child that nobody asked for. Must never know about
+ * pcm. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
@@ -48,8 +49,9 @@ static int child(MPI_Comm between, int argc, char **argv)
     MPI_Comm both;
     int size;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    snprintf(said, sizeof said, "pid %d world %d argc %d argument '%s' variable '%s' directory '%s'", (int)getpid(), size, argc,
-             argc > 2 ? argv[2] : "", variable ? variable : "", getcwd(directory, sizeof directory) ? directory : "");
+    snprintf(said, sizeof said, "pid %d world %d argc %d argument '%s' variable '%s' directory '%s'", (int)getpid(),
+             size, argc, argc > 2 ? argv[2] : "", variable ? variable : "",
+             getcwd(directory, sizeof directory) ? directory : "");
     MPI_Intercomm_merge(between, 1, &both);
     MPI_Send(said, (int)strlen(said) + 1, MPI_CHAR, 0, 7, both);
     MPI_Comm_free(&both);

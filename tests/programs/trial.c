@@ -11,7 +11,8 @@
 
 static int rank, size;
 
-/* MPICH takes the buffer off stdout, and setvbuf without one of ours would leave it a single byte: each line in pieces. */
+/* MPICH takes the buffer off stdout, and setvbuf without one of ours would leave it a single byte: each line in
+ * pieces. */
 static char output[1 << 16];
 static volatile sig_atomic_t got_signal;
 
@@ -201,8 +202,9 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Short iterations, of 0.1 microseconds a row: a sweep over a field and an exchange of its edge with both neighbours. What others do on
- * the machine makes blocks of iterations slower, never faster: beside the time of all the one is told that one block in twenty undercuts. */
+/* Short iterations, of 0.1 microseconds a row: a sweep over a field and an exchange of its edge with both neighbours.
+ * What others do on the machine makes blocks of iterations slower, never faster: beside the time of all the one is told
+ * that one block in twenty undercuts. */
 static int sweeps(int blocks, int rows)
 {
     if (blocks < 1 || rows < 1)
@@ -217,8 +219,8 @@ static int sweeps(int blocks, int rows)
     double begun = now(), last = begun;
     for (int block = 0; block < blocks; block++) {
         for (int i = 0; i < BLOCK; i++) {
-            MPI_Sendrecv(field + HALO, HALO, MPI_DOUBLE, up, 1, field + HALO + cells, HALO, MPI_DOUBLE, down, 1, MPI_COMM_WORLD,
-                         MPI_STATUS_IGNORE);
+            MPI_Sendrecv(field + HALO, HALO, MPI_DOUBLE, up, 1, field + HALO + cells, HALO, MPI_DOUBLE, down, 1,
+                         MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             MPI_Sendrecv(field + cells, HALO, MPI_DOUBLE, down, 2, field, HALO, MPI_DOUBLE, up, 2, MPI_COMM_WORLD,
                          MPI_STATUS_IGNORE);
             for (int at = HALO; at < HALO + cells; at++)
@@ -230,7 +232,8 @@ static int sweeps(int blocks, int rows)
     }
     qsort(times, (size_t)blocks, sizeof *times, by_size);
     if (rank == 0)
-        printf("sweeps: iterations %d seconds %.6f undisturbed %.9f\n", blocks * BLOCK, last - begun, times[blocks / 20] / BLOCK);
+        printf("sweeps: iterations %d seconds %.6f undisturbed %.9f\n", blocks * BLOCK, last - begun,
+               times[blocks / 20] / BLOCK);
     int code = field[HALO] > 0 ? 0 : 9;
     free(times);
     free(field);

@@ -1,5 +1,6 @@
-/* A wire between two TAP devices on which every frame takes the same time and only so many bytes pass in a second: the link
- * between two sites, on kernels that cannot delay packets. wire DELAY_US BYTES_PER_S DEVICE DEVICE; ends with its parent. */
+/* A wire between two TAP devices on which every frame takes the same time and only so many bytes pass in a second: the
+ * link between two sites, on kernels that cannot delay packets. wire DELAY_US BYTES_PER_S DEVICE DEVICE; ends with its
+ * parent. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-//! A heat2d whose agents decide: where its ranks are, what was decided, whether it goes on. Must never change it itself.
+//! A heat2d whose agents decide: where its ranks are, what was decided, whether it goes on. Must never change it
+//! itself.
 
 use crate::{
     background::Background,
@@ -111,8 +112,8 @@ impl<'a> Adapting<'a> {
         })
     }
 
-    /// Sees that nothing changes for so long. Meanwhile it does not look: that would take CPU time from the ranks, which is what
-    /// agents move them for.
+    /// Sees that nothing changes for so long. Meanwhile it does not look: that would take CPU time from the ranks,
+    /// which is what agents move them for.
     ///
     /// # Panics
     /// When something does.

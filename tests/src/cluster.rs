@@ -29,8 +29,9 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// What `up --patience` is where nobody names it.
 pub const DEFAULT_PATIENCE: (&str, &str) = ("PCM_PATIENCE", "2.4");
 
-/// For tests that kill nodes and are not about how soon that is known: virtual machines stand still for two or three seconds
-/// at times, one CPU without the other, and a node that is silent meanwhile is not to be taken for one that was killed.
+/// For tests that kill nodes and are not about how soon that is known: virtual machines stand still for two or three
+/// seconds at times, one CPU without the other, and a node that is silent meanwhile is not to be taken for one that was
+/// killed.
 pub const CRASH_PATIENCE: (&str, &str) = ("PCM_PATIENCE", "5");
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -176,8 +177,8 @@ impl Cluster {
             .env("PCM_CLUSTER", self.dir())
             // Most tests change jobs themselves and hold that against what they asked for.
             .env("PCM_POLICY", "none")
-            // Virtual machines stand still for seconds at times, one CPU without the other, and only some tests are about
-            // what a cluster thinks of a silent node.
+            // Virtual machines stand still for seconds at times, one CPU without the other, and only some tests are
+            // about what a cluster thinks of a silent node.
             .env("PCM_PATIENCE", "10")
             .env(MARK_VARIABLE, &self.mark)
             .env("TMPDIR", self.home.path().join("tmp"))

@@ -1,5 +1,5 @@
-//! A heat2d with checkpoints whose parts a test kills: started beside the test, watched through events, held against the
-//! checksum of an undisturbed computation. Must never choose what is killed.
+//! A heat2d with checkpoints whose parts a test kills: started beside the test, watched through events, held against
+//! the checksum of an undisturbed computation. Must never choose what is killed.
 
 use crate::{
     background::Background,
@@ -191,8 +191,8 @@ impl<'a> Crashing<'a> {
     }
 }
 
-/// What the last start closed with. A crash between a closing line and the end has the line printed again, the same, after
-/// it was said that lines come again.
+/// What the last start closed with. A crash between a closing line and the end has the line printed again, the same,
+/// after it was said that lines come again.
 fn last_closing(outcome: &Outcome) -> Closing {
     let lines = outcome
         .stdout

@@ -1,5 +1,5 @@
-//! Guests with a RoCE device in software, emulated: alone, or two that share a network, with or without nodes of a cluster. Must
-//! never judge what they say.
+//! Guests with a RoCE device in software, emulated: alone, or two that share a network, with or without nodes of a
+//! cluster. Must never judge what they say.
 
 use crate::{
     binaries::{built, mpiexec},
@@ -70,9 +70,9 @@ copy_by() { [ $(nodes | grep -o '"copies":"[a-z+]*"' | grep -c "\"$1\"") = 2 ]; 
 until_copies() { within 60 "copies do not take this way: $1" copy_by $1; }
 "#;
 
-/// What the second of two guests with nodes does: whatever the first one asks for, until its node came and went. A node is there while
-/// one of its processes is. One look may miss it: the program that is started makes the keeper and ends, maybe after the look listed
-/// the processes and before it read their names.
+/// What the second of two guests with nodes does: whatever the first one asks for, until its node came and went. A node
+/// is there while one of its processes is. One look may miss it: the program that is started makes the keeper and ends,
+/// maybe after the look listed the processes and before it read their names.
 const SECOND: &str = r#"
 busybox nc -ll -p 2222 -e /bin/bash &
 has_node() { grep -qs -e '^pcm-daemon' -e '^pcm-keeper' /proc/[0-9]*/comm; }
@@ -88,8 +88,8 @@ until (: < /dev/tcp/10.9.0.2/2222) 2> /dev/null; do sleep 1; done
 printf 'n0 10.9.0.1\nn1 10.9.0.2 ssh=other\n' > /tmp/hosts
 "#;
 
-/// Takes the place of ssh, which guests do not have: its last argument is run in the other guest. What busybox starts ignores the
-/// ends of its children.
+/// Takes the place of ssh, which guests do not have: its last argument is run in the other guest. What busybox starts
+/// ignores the ends of its children.
 const SSH: &str = r#"#!/bin/bash
 { printf '%s\n' "${@: -1}"; exec cat; } | exec busybox nc 10.9.0.2 2222
 "#;

@@ -45,7 +45,8 @@ pub struct Malleable<'a> {
 }
 
 impl<'a> Malleable<'a> {
-    /// Starts `program`, one of the heat2d, on so many ranks; each iteration takes `sleep_us` and what the machine needs.
+    /// Starts `program`, one of the heat2d, on so many ranks; each iteration takes `sleep_us` and what the machine
+    /// needs.
     ///
     /// # Panics
     /// When its ranks do not come to iterate.

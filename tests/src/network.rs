@@ -1,5 +1,5 @@
-//! Nodes with networks of their own on one machine, each joined to the others by a link that a test can cut or filter. What `up`
-//! starts over ssh runs there. Needs root; must never touch a network that it did not make.
+//! Nodes with networks of their own on one machine, each joined to the others by a link that a test can cut or filter.
+//! What `up` starts over ssh runs there. Needs root; must never touch a network that it did not make.
 
 use crate::binaries::built;
 use std::{
@@ -207,7 +207,8 @@ impl Network {
         assert!(self.at(&self.front(), &["link", "set", node, "down"]), "no link {node}");
     }
 
-    /// What comes to this node meets this rule of nftables, until it is [opened](Self::open). False where there are none.
+    /// What comes to this node meets this rule of nftables, until it is [opened](Self::open). False where there are
+    /// none.
     pub fn filter(&self, node: &str, rule: &str) -> bool {
         let rules = format!(
             "add table ip {TABLE}\nadd chain ip {TABLE} in {{ type filter hook input priority 0; }}\n\

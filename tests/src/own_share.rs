@@ -1,5 +1,6 @@
 //! A cluster each of whose nodes has CPU time of its own, so that what agents see does not depend on what else the
-//! machine does: as root a share of a CPU by a control group, else, where there are as many CPUs as nodes, one CPU each.
+//! machine does: as root a share of a CPU by a control group, else, where there are as many CPUs as nodes, one CPU
+//! each.
 
 use crate::{
     cluster::{Cluster, LIMIT},

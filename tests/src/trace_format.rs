@@ -1,5 +1,6 @@
-//! The rules of the trace event format (its JSON object form, as Perfetto and Chrome read it), checked strictly: a field that
-//! is wrong, missing or unknown is told. Stands in for a reader of another house, which no package registry carries.
+//! The rules of the trace event format (its JSON object form, as Perfetto and Chrome read it), checked strictly: a
+//! field that is wrong, missing or unknown is told. Stands in for a reader of another house, which no package registry
+//! carries.
 
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,8 +159,10 @@ mod tests {
         json!({ "displayTimeUnit": "ms", "otherData": {}, "traceEvents": [
             { "ph": "M", "pid": 1, "tid": 0, "name": "process_name", "args": { "name": "job" } },
             { "ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": { "name": "rank 0" } },
-            { "ph": "X", "pid": 1, "tid": 2, "name": "iteration", "cat": "iteration", "ts": 1.5, "dur": 10, "args": {} },
-            { "ph": "X", "pid": 1, "tid": 2, "name": "MPI_Recv", "cat": "mpi", "ts": 2, "dur": 3.25, "args": { "bytes": 8 } },
+            { "ph": "X", "pid": 1, "tid": 2, "name": "iteration", "cat": "iteration",
+              "ts": 1.5, "dur": 10, "args": {} },
+            { "ph": "X", "pid": 1, "tid": 2, "name": "MPI_Recv", "cat": "mpi",
+              "ts": 2, "dur": 3.25, "args": { "bytes": 8 } },
             { "ph": "C", "pid": 1, "name": "load", "ts": 3, "args": { "CPUs": 0.5 } },
             { "ph": "i", "pid": 1, "tid": 2, "s": "p", "name": "job_started", "ts": 0 },
         ] })

@@ -1,7 +1,7 @@
-//! Jobs with checkpoints under kill -9 of ranks, agents, daemons and whole nodes at random times, mixed with migrations,
-//! some with a disk that fills up and some whose files are damaged afterwards: each ends with the result of an undisturbed
-//! run, or says that its checkpoints are gone, and nothing is left. `PCM_CHAOS_ROUNDS` (`cargo xtask test fault --rounds N`)
-//! asks for another number of rounds, `PCM_CHAOS_SEED` for one round again.
+//! Jobs with checkpoints under kill -9 of ranks, agents, daemons and whole nodes at random times, mixed with
+//! migrations, some with a disk that fills up and some whose files are damaged afterwards: each ends with the result of
+//! an undisturbed run, or says that its checkpoints are gone, and nothing is left. `PCM_CHAOS_ROUNDS` (`cargo xtask
+//! test fault --rounds N`) asks for another number of rounds, `PCM_CHAOS_SEED` for one round again.
 
 use rustix::process::Signal;
 use std::{

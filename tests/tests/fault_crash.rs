@@ -1,5 +1,5 @@
-//! kill -9 of ranks, daemons and whole nodes under a job with checkpoints in memory: it goes on by itself, its result is
-//! that of an undisturbed run bit for bit, and nothing is left.
+//! kill -9 of ranks, daemons and whole nodes under a job with checkpoints in memory: it goes on by itself, its result
+//! is that of an undisturbed run bit for bit, and nothing is left.
 
 use rustix::process::Signal;
 use tests::{
@@ -201,7 +201,8 @@ fn two_sites() -> Cluster {
     cluster.booted(&["--hosts", hosts], &[CRASH_PATIENCE])
 }
 
-/// Kills these nodes of a job that n0 coordinates, and sees that it goes on from a checkpoint. Returns who coordinates it then.
+/// Kills these nodes of a job that n0 coordinates, and sees that it goes on from a checkpoint. Returns who coordinates
+/// it then.
 fn goes_on_without(lost: [&str; 2]) -> String {
     let cluster = two_sites();
     let job = Crashing::start(&cluster, &EVERY, LENGTH);

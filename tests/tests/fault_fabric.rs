@@ -1,5 +1,5 @@
-//! Datagrams between daemons that the network loses or does not pass at all: jobs run and recover as ever, and everybody
-//! can see what carries the messages and why not something else.
+//! Datagrams between daemons that the network loses or does not pass at all: jobs run and recover as ever, and
+//! everybody can see what carries the messages and why not something else.
 
 use serde_json::Value;
 use std::time::Duration;

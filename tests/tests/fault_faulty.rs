@@ -1,5 +1,5 @@
-//! A program with a fault of its own: where it crashes in the same place again and again its job ends and says so; where it
-//! does not, or others are to blame, it is started again, later each time.
+//! A program with a fault of its own: where it crashes in the same place again and again its job ends and says so;
+//! where it does not, or others are to blame, it is started again, later each time.
 
 use std::{fs, time::Duration};
 use tests::{

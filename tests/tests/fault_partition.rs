@@ -1,5 +1,5 @@
-//! A node whose network is cut while it runs ranks: its ranks end by themselves, the others go on without it from the newest
-//! checkpoint, and when the link is back nothing runs twice. The node may be the one that coordinates the job.
+//! A node whose network is cut while it runs ranks: its ranks end by themselves, the others go on without it from the
+//! newest checkpoint, and when the link is back nothing runs twice. The node may be the one that coordinates the job.
 
 use std::time::Duration;
 use tests::{
@@ -69,8 +69,8 @@ fn a_node_that_is_cut_off_ends_its_ranks_and_the_others_go_on_without_it() {
     cluster.down();
 }
 
-/// Cuts the coordinator's node off, heals the cut when the job goes on elsewhere, and sees that `pcmctl run` follows it there and
-/// that nothing runs twice.
+/// Cuts the coordinator's node off, heals the cut when the job goes on elsewhere, and sees that `pcmctl run` follows it
+/// there and that nothing runs twice.
 fn cuts_the_coordinator(cut: fn(&Network, &str), heal: fn(&Network, &str)) {
     let Some(cluster) = cluster() else { return };
     let job = Crashing::start(&cluster, &["--checkpoint-every", "0.3"], LENGTH);

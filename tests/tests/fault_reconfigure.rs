@@ -1,8 +1,8 @@
-//! kill -9 of a newcomer, a leaver, a survivor, a daemon, an agent or `pcmctl` in each phase of a migration or a relaunch of
-//! real ranks: the job goes on, in the old layout or in the next, to the right result; or, where data was lost with the victim, it
-//! ends and says why. Nothing hangs, nothing is left, and the cluster runs the next job.
+//! kill -9 of a newcomer, a leaver, a survivor, a daemon, an agent or `pcmctl` in each phase of a migration or a
+//! relaunch of real ranks: the job goes on, in the old layout or in the next, to the right result; or, where data was
+//! lost with the victim, it ends and says why. Nothing hangs, nothing is left, and the cluster runs the next job.
 //!
-//! A phase is over in milliseconds, so the ranks are told to dwell in it (`PCM_HOLD`, read by libpcm and by nothing
+//! A phase is over in milliseconds, so the ranks are told to stay in it (`PCM_HOLD`, read by libpcm and by nothing
 //! else): they do what they would do, only later. Whether the victim died in the phase is looked up afterwards in the
 //! coordinator's log; a test that came too late fails.
 
@@ -18,11 +18,11 @@ use tests::{
     processes, wait,
 };
 
-/// How long the ranks dwell in the phase: enough to find the victim on a machine that does much else.
-const DWELL_MS: u32 = 1500;
+/// How long the ranks stay in the phase: enough to find the victim on a machine that does much else.
+const STAY_MS: u32 = 1500;
 
-/// Iterations and the sleep in each, in microseconds: half as long again as the ranks dwell, without counting the work,
-/// because while newcomers dwell the others iterate.
+/// Iterations and the sleep in each, in microseconds: half as long again as the ranks stay, without counting the work,
+/// because while newcomers stay the others iterate.
 const RUN: (u64, u32) = (5000, 500);
 
 /// From the kill to the end of the job.
@@ -118,7 +118,7 @@ fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
     let cluster = Cluster::that_crashes(4);
     let keepers = keepers(&cluster);
     assert_eq!(keepers.len(), 4);
-    let hold = format!("{phase}:{DWELL_MS}");
+    let hold = format!("{phase}:{STAY_MS}");
     let variables = [("PCM_HOLD", hold.as_str())];
     let job = Malleable::start_with(&cluster, "heat2d-c", 3, RUN, &variables);
     let ranks = job.ranks();

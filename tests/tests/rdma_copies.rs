@@ -1,5 +1,5 @@
-//! Copies of checkpoints between daemons that have a RoCE device in software: over it, over TCP where it fails meanwhile, and
-//! jobs that come back from them. The guests are emulated, so their times say nothing.
+//! Copies of checkpoints between daemons that have a RoCE device in software: over it, over TCP where it fails
+//! meanwhile, and jobs that come back from them. The guests are emulated, so their times say nothing.
 
 use serde_json::Value;
 use tests::{
@@ -28,12 +28,13 @@ const LARGE: Plate = Plate {
 const OFTEN: u32 = 2;
 const SELDOM: u32 = 4;
 
-/// Starts a job on both nodes; `$job` is its process, and /tmp/said what it says. Its ranks leave the guest's CPUs to the daemons
-/// while they wait: copying is niced.
+/// Starts a job on both nodes; `$job` is its process, and /tmp/said what it says. Its ranks leave the guest's CPUs to
+/// the daemons while they wait: copying is niced.
 fn start(plate: &Plate, every: u32) -> String {
     let arguments = plate.arguments().join(" ");
     format!(
-        "pcmctl run -n 4 --name plate --wait sleep --checkpoint-every {every} -- /mnt/heat2d-c {arguments} > /tmp/said 2>&1 &\njob=$!\n"
+        "pcmctl run -n 4 --name plate --wait sleep --checkpoint-every {every} -- /mnt/heat2d-c {arguments} > /tmp/said \
+         2>&1 &\njob=$!\n"
     )
 }
 
@@ -58,8 +59,8 @@ until_told rdma
 until_quiet
 "#;
 
-/// Waits for checkpoints whose parts were copied, kills n1, and waits for the job's end on n0. On a busy machine datagrams are late
-/// at times, and copies take TCP for a while.
+/// Waits for checkpoints whose parts were copied, kills n1, and waits for the job's end on n0. On a busy machine
+/// datagrams are late at times, and copies take TCP for a while.
 const KILL_AND_END: &str = r#"
 told 1 '"copy_way_changed"' '"node":"n0"'
 told 3 '"checkpoint_complete"' .
@@ -79,8 +80,8 @@ fn kill_and_end(way: &str, kill: &str) -> String {
     KILL_AND_END.replace("$WAY", way).replace("$KILL", kill)
 }
 
-/// Cuts the device off while a part is on its way over it, as soon as it is after a lull: what a look costs here is a good part of
-/// what a copy takes.
+/// Cuts the device off while a part is on its way over it, as soon as it is after a lull: what a look costs here is a
+/// good part of what a copy takes.
 const CUT_MEANWHILE: &str = r#"
 told 1 '"copy_way_changed"' .
 told 2 '"checkpoint_complete"' .

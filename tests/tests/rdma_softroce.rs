@@ -1,5 +1,5 @@
-//! The verbs providers on a RoCE device in software: two processes in one guest, and one in each of two; and daemons that
-//! say their small messages over such a device. The guests are emulated, so their times say nothing.
+//! The verbs providers on a RoCE device in software: two processes in one guest, and one in each of two; and daemons
+//! that say their small messages over such a device. The guests are emulated, so their times say nothing.
 
 use tests::{
     guests::{Guests, assert_ended, documents, marked, packets},

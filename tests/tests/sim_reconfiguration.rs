@@ -1,7 +1,7 @@
 //! Ten thousand histories of a job that is reconfigured while everything breaks, and a planted fault for each checker.
 //!
-//! `SIM_SEED=n SIM_STORY=1` with the test `one_seed` shows one history; `SIM_SEEDS=count SIM_FIRST=n` chooses others than
-//! those of every run.
+//! `SIM_SEED=n SIM_STORY=1` with the test `one_seed` shows one history; `SIM_SEEDS=count SIM_FIRST=n` chooses others
+//! than those of every run.
 
 use tests::simulation::cluster::Tally;
 use tests::simulation::invariants::Violation;

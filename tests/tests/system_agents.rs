@@ -18,8 +18,8 @@ fn ranks_leave_a_loaded_node_for_an_idle_one_stay_in_quiet_and_explain_says_what
     let Some(own) = OwnShare::up(3) else { return };
     let job = Adapting::start(&own.cluster, &["-n", "2", "--nodes", "n0,n1,n2", "--policy", "cost"]);
     let places = || job.places().expect("the ranks are somewhere");
-    // Bursts that are over before anything could be gained. A virtual machine may lose CPU time itself in one or two of these
-    // spans, which is reason enough to move.
+    // Bursts that are over before anything could be gained. A virtual machine may lose CPU time itself in one or two of
+    // these spans, which is reason enough to move.
     let bursts = 5;
     let quiet = (0..bursts).filter(|_| {
         drop(own.load(&places()[0], 1));

@@ -1,5 +1,5 @@
-//! Constant arrays travel while the ranks iterate; what cannot travel then travels at the meeting; and an attempt that is
-//! given up leaves neither the job changed nor anything of them behind.
+//! Constant arrays travel while the ranks iterate; what cannot travel then travels at the meeting; and an attempt that
+//! is given up leaves neither the job changed nor anything of them behind.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -133,7 +133,7 @@ fn a_relaunch_takes_constant_arrays_with_everything_else() {
 #[test]
 fn a_newcomer_that_dies_with_what_travelled_ahead_changes_nothing() {
     let cluster = Cluster::up(4);
-    // It dwells when it has all that travels ahead, before it says that it is ready.
+    // It is delayed when it has all that travels ahead, before it says that it is ready.
     let job = Job::start(&cluster, "keep", 4000, &[("PCM_HOLD", "preparing:1500")]);
     let migrate = ["migrate", "1", "--rank", "1", "--to", "n3", "--mode", "live"];
     let asked = Background::start(&mut cluster.pcmctl(&migrate));

@@ -1,5 +1,5 @@
-//! Jobs over nodes with networks and memory of their own that all bear one host name: what MPI makes of such nodes when worlds
-//! meet must be the same on both sides, and the program must not notice.
+//! Jobs over nodes with networks and memory of their own that all bear one host name: what MPI makes of such nodes when
+//! worlds meet must be the same on both sides, and the program must not notice.
 
 use tests::{cluster::Cluster, malleable::Malleable, network::Network, skip};
 

@@ -145,33 +145,11 @@ fn recording(ranks: u32, nodes: u32) -> String {
         node: node(0),
         kind,
     };
-    let moved = |rank: u32| Moved {
-        rank: Rank(rank),
-        from: Some(node(rank)),
-        to: Some(node(rank + 1)),
-    };
-    let reconfigured = |number: u32| {
-        EventKind::Reconfigured(Box::new(Reconfigured {
-            plan: "migrate".to_owned(),
-            cause: "simulated".to_owned(),
-            ranks_before: ranks,
-            ranks_after: ranks,
-            moved: (0..4).map(|place| moved((number * 4 + place) % ranks)).collect(),
-            bytes_moved: Bytes(1 << 20),
-            bytes_ahead: pcm_proto::ids::Bytes(0),
-            pause_ms: 12.5,
-            mode: Mode::Live,
-            method: None,
-            method_reason: None,
-            total_ms: 50.0,
-            phases_ms: vec![("preparing".to_owned(), 40.0), ("moving".to_owned(), 10.0)],
-        }))
-    };
     let accepted = EventKind::JobAccepted {
         name: "large".to_owned(),
         placement: (0..ranks).map(node).collect(),
     };
-    let changes = (1..100).map(|number| event(u64::from(number) * 5, reconfigured(number)));
+    let changes = (1..100).map(|number| event(u64::from(number) * 5, reconfigured(number, ranks, node)));
     let events: Vec<Event> = std::iter::once(event(0, accepted)).chain(changes).collect();
     let sample = |second: u64| Sample {
         time_us: begin_us + second * 1_000_000,
@@ -209,6 +187,30 @@ fn recording(ranks: u32, nodes: u32) -> String {
         spares: Vec::new(),
     };
     serde_json::json!({ "status": status, "series": series, "events": events }).to_string()
+}
+
+/// One of many changes, each of which moves four ranks to the next node.
+fn reconfigured(number: u32, ranks: u32, node: impl Fn(u32) -> NodeName) -> EventKind {
+    let moved = |rank: u32| Moved {
+        rank: Rank(rank),
+        from: Some(node(rank)),
+        to: Some(node(rank + 1)),
+    };
+    EventKind::Reconfigured(Box::new(Reconfigured {
+        plan: "migrate".to_owned(),
+        cause: "simulated".to_owned(),
+        ranks_before: ranks,
+        ranks_after: ranks,
+        moved: (0..4).map(|place| moved((number * 4 + place) % ranks)).collect(),
+        bytes_moved: Bytes(1 << 20),
+        bytes_ahead: Bytes(0),
+        pause_ms: 12.5,
+        mode: Mode::Live,
+        method: None,
+        method_reason: None,
+        total_ms: 50.0,
+        phases_ms: vec![("preparing".to_owned(), 40.0), ("moving".to_owned(), 10.0)],
+    }))
 }
 
 #[test]

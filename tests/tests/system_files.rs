@@ -1,5 +1,5 @@
-//! Files of checkpoints are written behind the program's back, no faster than allowed; on notice that a node is taken away
-//! a job that has nowhere to go is written into files.
+//! Files of checkpoints are written behind the program's back, no faster than allowed; on notice that a node is taken
+//! away a job that has nowhere to go is written into files.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -215,8 +215,8 @@ fn files_that_cannot_be_written_are_told_and_the_program_goes_on() {
 /// The newcomers of a job's reconfigurations are not ready before its node is taken away, while its ranks iterate.
 const CANNOT_LEAVE: (&str, &str) = ("PCM_HOLD", "preparing:60000");
 
-/// A job that does not leave a node in time goes on elsewhere, from a checkpoint whose parts of that node are on a partner, and
-/// that is in files, too.
+/// A job that does not leave a node in time goes on elsewhere, from a checkpoint whose parts of that node are on a
+/// partner, and that is in files, too.
 fn survives_on_partner_and_in_files(take_away: fn(&Cluster)) {
     const LENGTH: (u64, u32) = (4000, 2500);
     let mut cluster = Cluster::place();

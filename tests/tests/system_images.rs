@@ -1,5 +1,5 @@
-//! Which way data takes to restored ranks from nodes that have it, after a relaunch and after a crash, and that neither a way nor a
-//! daemon that fails meanwhile costs a bit of it.
+//! Which way data takes to restored ranks from nodes that have it, after a relaunch and after a crash, and that neither
+//! a way nor a daemon that fails meanwhile costs a bit of it.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -146,8 +146,9 @@ fn relaunched_ranks_get_data_over_the_link() {
 /// More than the beginning of a part, less than half of it.
 const PART_BYTES: u64 = 400_000;
 
-/// The job goes on from parts of a checkpoint that lie on other nodes than its ranks. Of eight ranks two were on n1, whose parts are on n2
-/// as well; one of them comes to n0, which has copies of what n3 has, and never any of what n2 has.
+/// The job goes on from parts of a checkpoint that lie on other nodes than its ranks. Of eight ranks two were on n1,
+/// whose parts are on n2 as well; one of them comes to n0, which has copies of what n3 has, and never any of what n2
+/// has.
 fn is_restarted(way: &str, name: &str) {
     let cluster = of_nodes("4", way, CRASH_PATIENCE);
     let daemons = ["n0", "n2", "n3"].map(|node| cluster.daemon_pid(node));

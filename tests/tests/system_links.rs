@@ -1,5 +1,5 @@
-//! Links that are known to be long and slow, between daemons that nobody told so: they measure it, `nodes` shows it, and a
-//! job is gathered where it talks over short ones.
+//! Links that are known to be long and slow, between daemons that nobody told so: they measure it, `nodes` shows it,
+//! and a job is gathered where it talks over short ones.
 
 use serde_json::Value;
 use std::{
@@ -37,7 +37,8 @@ fn side(node: &str) -> u32 {
     number % 2
 }
 
-/// A figure of the links from the node that answers, with whether each leads to the other side; nothing while one lacks.
+/// A figure of the links from the node that answers, with whether each leads to the other side; nothing while one
+/// lacks.
 fn measured(cluster: &Cluster, figure: &str) -> Option<Vec<(bool, f64)>> {
     let nodes = cluster.json(&["nodes"]);
     let links = nodes.as_array()?.iter().filter_map(|node| {

@@ -1,5 +1,5 @@
-//! Jobs of real ranks that are reconfigured by every method: the result is that of an undisturbed run, the event names the
-//! method, and processes stay or are all started anew as the method says.
+//! Jobs of real ranks that are reconfigured by every method: the result is that of an undisturbed run, the event names
+//! the method, and processes stay or are all started anew as the method says.
 
 use pcm_proto::method::{Completion, Method};
 use serde_json::Value;

@@ -13,8 +13,8 @@ const RANKS_MAX: usize = 8;
 /// The round from which on nothing may grow.
 const MEASURED_FROM: u32 = 10;
 
-/// Changes that a relaunch may have saved: in some thousand, one connection of MPI's tcp transport is not made, its ranks do
-/// not come back, and the change is carried out by relaunch (docs/decisions/0015).
+/// Changes that a relaunch may have saved: in some thousand, one connection of MPI's tcp transport is not made, its
+/// ranks do not come back, and the change is carried out by relaunch (docs/decisions/0015).
 const RESCUED_MAX: u32 = 1;
 
 /// A leaver is gone so soon after the commit.

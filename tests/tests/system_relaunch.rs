@@ -1,5 +1,5 @@
-//! Relaunches through real daemons and keepers, with ranks that park and restore numbers but have no MPI: who asks, what
-//! is parked where, and what is left of it.
+//! Relaunches through real daemons and keepers, with ranks that park and restore numbers but have no MPI: who asks,
+//! what is parked where, and what is left of it.
 
 use rustix::process::Signal;
 use tests::{

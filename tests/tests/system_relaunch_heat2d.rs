@@ -1,5 +1,5 @@
-//! Relaunches of heat2d: real ranks park their arrays and values, the new set takes them up over MPI and goes on, and the
-//! plate ends with the same bits.
+//! Relaunches of heat2d: real ranks park their arrays and values, the new set takes them up over MPI and goes on, and
+//! the plate ends with the same bits.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -117,8 +117,8 @@ fn live_reconfigurations_and_relaunches_follow_each_other_as_the_count_of_worlds
     cluster.down();
 }
 
-/// `PCM_RECONFIGURATIONS=1100` does it with the limits that MPICH needs, which takes some ten minutes; every run does it with
-/// low ones.
+/// `PCM_RECONFIGURATIONS=1100` does it with the limits that MPICH needs, which takes some ten minutes; every run does
+/// it with low ones.
 #[test]
 fn a_job_outlives_more_reconfigurations_than_mpi_can_meet_worlds() {
     let asked: Option<u64> = std::env::var("PCM_RECONFIGURATIONS")

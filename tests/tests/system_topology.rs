@@ -1,5 +1,5 @@
-//! Agents that look at the network, on real clusters of nodes with networks and memory of their own: ranks that talk to each
-//! other come together, and a job stays within a site.
+//! Agents that look at the network, on real clusters of nodes with networks and memory of their own: ranks that talk to
+//! each other come together, and a job stays within a site.
 
 use std::time::{Duration, Instant};
 use tests::{

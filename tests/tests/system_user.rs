@@ -64,8 +64,8 @@ fn an_ordinary_user_runs_a_cluster_beside_that_of_root() {
     }
     let mut beside = cluster.trial_beside(2, &["ring", "3"]);
     beside.wait_for("round 0", LIMIT);
-    let script = "set -e; \"$CTL\" up --local 2 >&2; trap '\"$CTL\" down >&2' EXIT; \"$CTL\" run -n 3 -- \"$TRIAL\" ring 1; \
-                  \"$CTL\" run -n 2 -- id -u";
+    let script = "set -e; \"$CTL\" up --local 2 >&2; trap '\"$CTL\" down >&2' EXIT; \"$CTL\" run -n 3 -- \"$TRIAL\" \
+                  ring 1; \"$CTL\" run -n 2 -- id -u";
     let outcome = as_nobody(&cluster, script);
     assert!(outcome.status.success(), "{outcome:?}");
     assert!(outcome.stdout.ends_with("ring done\n65534\n65534\n"), "{outcome:?}");

@@ -62,17 +62,17 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         name: "pcm-pingpong",
-        source: "pcm-lib/bench/pingpong.c",
+        source: "bench/programs/pingpong.c",
         malleable: true,
     },
     Program {
         name: "pcm-keeping",
-        source: "pcm-lib/bench/keeping.c",
+        source: "bench/programs/keeping.c",
         malleable: true,
     },
     Program {
         name: "pcm-moving",
-        source: "pcm-lib/bench/moving.c",
+        source: "bench/programs/moving.c",
         malleable: true,
     },
     Program {

@@ -1,10 +1,11 @@
 //! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
 
 use crate::{
-    bench, compile, demo, environment::Environment, failure::Failure, fuzz, lint, repository::Repository, setup, suites,
+    built, compile, environment::Environment, failure::Failure, fuzz, house, lint, repository::Repository, setup,
+    suites,
 };
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 /// Sets up, builds, tests and measures this repository.
 #[derive(Parser)]
@@ -21,8 +22,8 @@ const EXIT_CODES: &str =
 enum Verb {
     /// Find or install an MPI that can do live reconfiguration, and libclang.
     #[command(
-        after_help = "Example: cargo xtask setup\n\nPCM_MPI=PREFIX chooses an MPI; otherwise an mpicc in PATH is used if it can do live \
-                            reconfiguration, else the mpich wheel from PyPI is installed into .mpi/."
+        after_help = "Example: cargo xtask setup\n\nPCM_MPI=PREFIX chooses an MPI; otherwise an mpicc in PATH is used \
+                      if it can do live reconfiguration, else the mpich wheel from PyPI is installed into .mpi/."
     )]
     Setup,
     /// Release build of everything, the C parts too, into target/release.
@@ -30,7 +31,8 @@ enum Verb {
     Build,
     /// Show what this software does, on a local cluster of four nodes.
     #[command(
-        after_help = "Example: cargo xtask demo --quick\n\nBuilds first; takes everything down at the end, also on ctrl-C."
+        after_help = "Example: cargo xtask demo --quick\n\nBuilds first; takes everything down at the end, also on \
+                      ctrl-C."
     )]
     Demo {
         /// A shorter run.
@@ -42,8 +44,8 @@ enum Verb {
     },
     /// Run the tests; without a suite, all that continuous integration runs.
     #[command(
-        after_help = "Example: cargo xtask test unit\n\nEnds with a line 'N passed, N failed' over all runners. With CI=true a test that cannot \
-                            run counts as failed."
+        after_help = "Example: cargo xtask test unit\n\nEnds with a line 'N passed, N failed' over all runners. With \
+                      CI=true a test that cannot run counts as failed."
     )]
     Test {
         #[arg(value_enum, default_value = "all")]
@@ -57,8 +59,8 @@ enum Verb {
     },
     /// Give the decoders of what comes from outside any bytes at all, for a while.
     #[command(
-        after_help = "Example: cargo xtask fuzz datagram --seconds 3600\n\nNeeds a C++ compiler for libFuzzer. An input that breaks something is \
-                            kept in target/fuzz/findings."
+        after_help = "Example: cargo xtask fuzz datagram --seconds 3600\n\nNeeds a C++ compiler for libFuzzer. An \
+                      input that breaks something is kept in target/fuzz/findings."
     )]
     Fuzz {
         /// One of fuzz/fuzz_targets; without it each of them.
@@ -67,9 +69,23 @@ enum Verb {
         #[arg(long, default_value_t = 60)]
         seconds: u32,
     },
-    /// Format, clippy and documentation checks with the environment the MPI crates need.
-    #[command(after_help = "Example: cargo xtask lint")]
-    Lint,
+    /// Check style, format, clippy and documentation.
+    #[command(
+        after_help = "Example: cargo xtask lint --style\n\nEach line of the style test is 'file:line: rule: what to \
+                      do'."
+    )]
+    Lint {
+        /// The style test alone: needs no compiler and no MPI, and takes about a second.
+        #[arg(long)]
+        style: bool,
+    },
+    /// Measure the source against the targets of the house.
+    #[command(after_help = "Example: cargo xtask house --json")]
+    House {
+        /// One JSON document instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Measure something; `list` names what can be measured.
     #[command(
         after_help = "Example: cargo xtask bench list\nExample: cargo xtask bench iteration --quick --json samples.json"
@@ -95,7 +111,7 @@ impl Cli {
         match self.verb {
             Verb::Setup => report_setup(&setup::run(&repository)?),
             Verb::Build => compile::release(&repository, &setup::run(&repository)?)?,
-            Verb::Demo { quick, out } => demo::run(&repository, &demo::Options { quick, out })?,
+            Verb::Demo { quick, out } => built::demo(&repository, &options(quick, "--out", out))?,
             Verb::Test { suite, filter, rounds } => {
                 let chosen = suites::Chosen {
                     suite,
@@ -105,14 +121,23 @@ impl Cli {
                 suites::run(&repository, &setup::run(&repository)?, chosen)?;
             }
             Verb::Fuzz { name, seconds } => fuzz::run(&repository, name.as_deref(), seconds)?,
-            Verb::Lint => lint::run(&repository, &setup::run(&repository)?)?,
-            Verb::Bench { name, quick, json } => {
-                bench::registry::run(&repository, &name, bench::Options { quick, json })?;
+            Verb::Lint { style } => {
+                let extent = if style { lint::Extent::Style } else { lint::Extent::All };
+                lint::run(&repository, extent)?;
             }
+            Verb::House { json } => house::run(&repository, json)?,
+            Verb::Bench { name, quick, json } => built::bench(&repository, &name, &options(quick, "--json", json))?,
             Verb::Env => print!("{}", setup::run(&repository)?.shell_lines()),
         }
         Ok(())
     }
+}
+
+/// The command line of the program that does the work.
+fn options(is_quick: bool, name: &str, path: Option<PathBuf>) -> Vec<OsString> {
+    let quick = is_quick.then(|| "--quick".into());
+    let path = path.into_iter().flat_map(|path| [name.into(), path.into_os_string()]);
+    quick.into_iter().chain(path).collect()
 }
 
 fn report_setup(environment: &Environment) {

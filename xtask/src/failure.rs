@@ -29,12 +29,8 @@ pub(crate) enum Failure {
     Answer { program: String, problem: String },
     /// Tests failed; their names and counts are on the screen.
     Tests { failed: usize },
-    /// Somebody asked for an end before it was done.
-    Interrupted,
-    /// No bench of this name.
-    UnknownBench { name: String },
-    /// A bench could not measure.
-    Bench { name: &'static str, problem: String },
+    /// Places that break a rule of style; they are on the screen.
+    Style { count: usize },
 }
 
 impl fmt::Display for Failure {
@@ -56,17 +52,14 @@ impl fmt::Display for Failure {
             ),
             Self::BrokenMpi { mpicc, output } => write!(
                 f,
-                "{} does not compile and link an empty MPI program; check the C compiler, or remove .mpi and run setup again\n{output}",
+                "{} does not compile and link an empty MPI program; check the C compiler, or remove .mpi and run setup \
+                 again\n{output}",
                 mpicc.display()
             ),
             Self::Missing { what, advice } => write!(f, "{what} is missing; {advice}"),
             Self::Answer { program, problem } => write!(f, "unexpected answer of {program}: {problem}"),
             Self::Tests { failed } => write!(f, "{failed} failed; their names are above"),
-            Self::Interrupted => write!(f, "interrupted; what was started is ended again"),
-            Self::UnknownBench { name } => {
-                write!(f, "there is no bench '{name}'; `cargo xtask bench list` names them")
-            }
-            Self::Bench { name, problem } => write!(f, "bench {name} could not measure: {problem}"),
+            Self::Style { count } => write!(f, "{count} places break the style; mend what is named above"),
         }
     }
 }

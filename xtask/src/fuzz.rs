@@ -1,5 +1,6 @@
-//! `cargo xtask fuzz`: builds the fuzz targets with the compiler of the checkout and runs each for a while. What they have
-//! learnt and found lies in the target folder. Must never write into the checkout, but for the lock file of the targets.
+//! `cargo xtask fuzz`: builds the fuzz targets with the compiler of the checkout and runs each for a while. What they
+//! have learnt and found lies in the target folder. Must never write into the checkout, but for the lock file of the
+//! targets.
 
 use crate::{
     environment::{describe, must},

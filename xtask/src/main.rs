@@ -1,23 +1,22 @@
 //! Entry of `cargo xtask`: reads the command line and hands over. Must never depend on MPI.
 
-mod bench;
 mod browser;
+mod built;
 mod c_parts;
 mod clang;
 mod cli;
 mod compile;
-mod demo;
 mod environment;
 mod failure;
 mod fuzz;
+mod house;
 mod lint;
 mod mpi;
-mod own_cluster;
-mod progress;
 mod repository;
 mod runners;
 mod setup;
 mod softroce;
+mod source_tree;
 mod suites;
 mod tools;
 mod wheel;

@@ -1,5 +1,5 @@
-//! What the suite `rdma` needs: qemu, a kernel with a RoCE device in software, and the program that its guests run. Must
-//! never touch anything outside the checkout but system packages, where it may.
+//! What the suite `rdma` needs: qemu, a kernel with a RoCE device in software, and the program that its guests run.
+//! Must never touch anything outside the checkout but system packages, where it may.
 
 use crate::{
     environment::{Environment, must},

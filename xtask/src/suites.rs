@@ -90,25 +90,7 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
         )?;
     }
     let targets = chosen_targets(&target_names(repository, environment)?, suite);
-    if targets.iter().any(|name| name.starts_with("system_"))
-        && let Err(failure) = tools::bring(repository)
-    {
-        println!("programs from PyPI are missing, so their tests cannot run: {failure}");
-    }
-    if targets.iter().any(|name| name.starts_with(NEEDS_BROWSER))
-        && let Err(failure) = browser::bring()
-    {
-        println!("the dashboard's tests in a browser cannot run: {failure}");
-    }
-    if targets.iter().any(|name| name.starts_with(NEEDS_FILTER)) && !has_nft() {
-        // Its tests say themselves that they cannot run without.
-        wheel::install_system_package("nftables");
-    }
-    if targets.iter().any(|name| name.starts_with("rdma_"))
-        && let Err(failure) = softroce::bring(repository, environment)
-    {
-        println!("what the verbs tests need is missing, so they cannot run: {failure}");
-    }
+    bring_programs(repository, environment, &targets);
     if !targets.is_empty() {
         if let Err(failure) = compile::release(repository, environment) {
             println!("{failure}");
@@ -138,6 +120,29 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
         Ok(())
     } else {
         Err(Failure::Tests { failed: counts.failed })
+    }
+}
+
+/// Programs that tests use and a machine may lack: without them the tests say that they cannot run.
+fn bring_programs(repository: &Repository, environment: &Environment, targets: &[String]) {
+    if targets.iter().any(|name| name.starts_with("system_"))
+        && let Err(failure) = tools::bring(repository)
+    {
+        println!("programs from PyPI are missing, so their tests cannot run: {failure}");
+    }
+    if targets.iter().any(|name| name.starts_with(NEEDS_BROWSER))
+        && let Err(failure) = browser::bring()
+    {
+        println!("the dashboard's tests in a browser cannot run: {failure}");
+    }
+    if targets.iter().any(|name| name.starts_with(NEEDS_FILTER)) && !has_nft() {
+        // Its tests say themselves that they cannot run without.
+        wheel::install_system_package("nftables");
+    }
+    if targets.iter().any(|name| name.starts_with("rdma_"))
+        && let Err(failure) = softroce::bring(repository, environment)
+    {
+        println!("what the verbs tests need is missing, so they cannot run: {failure}");
     }
 }
 

@@ -75,7 +75,7 @@ mod tests {
         complete(&folder, "1", fill).unwrap();
         assert!(folder.join("x").is_file());
         complete(&folder, "1", |_| panic!("it is there already")).unwrap();
-        let failed = complete(&folder, "2", |_| Err(Failure::UnknownBench { name: "x".into() }));
+        let failed = complete(&folder, "2", |_| Err(Failure::Tests { failed: 1 }));
         assert!(failed.is_err() && !folder.exists());
     }
 }

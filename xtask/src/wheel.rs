@@ -108,8 +108,8 @@ fn private_pip(prefix: &Path) -> Result<Option<PathBuf>, Failure> {
 /// Installs a Debian package where this user may; says whether it did.
 pub(crate) fn install_system_package(name: &str) -> bool {
     let script = format!(
-        "export DEBIAN_FRONTEND=noninteractive; if [ $(id -u) = 0 ]; then S=; else sudo -n true || exit 1; S='sudo -n'; fi; \
-         $S apt-get install -y -qq {name} || {{ $S apt-get update -qq && $S apt-get install -y -qq {name}; }}"
+        "export DEBIAN_FRONTEND=noninteractive; if [ $(id -u) = 0 ]; then S=; else sudo -n true || exit 1; S='sudo \
+         -n'; fi; $S apt-get install -y -qq {name} || {{ $S apt-get update -qq && $S apt-get install -y -qq {name}; }}"
     );
     eprintln!("trying to install the system package {name}");
     quiet_success(Command::new("sh").arg("-c").arg(script))

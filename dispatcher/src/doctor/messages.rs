@@ -235,7 +235,8 @@ mod tests {
     }
 
     const LIBRARY: &str = r#"{"inside":{"latency_us":0.8,"bandwidth_gb_s":6.1}}
-{"library":{"version":"MPICH Version:      5.0.2 MPICH Device:       ch4:ucx ofi MPICH configure: x","path":"/l/libmpi.so.12","shared_memory":true,"netmod":"ofi","provider":"tcp"}}"#;
+{"library":{"version":"MPICH Version:      5.0.2 MPICH Device:       ch4:ucx ofi MPICH configure: x",
+"path":"/l/libmpi.so.12","shared_memory":true,"netmod":"ofi","provider":"tcp"}}"#;
 
     #[test]
     fn a_sound_mpi_is_described() {

@@ -180,6 +180,24 @@ mod tests {
     use pcm_proto::job::JobState;
     use pcm_proto::layout::Mode;
 
+    fn migrated() -> Reconfigured {
+        Reconfigured {
+            plan: "migrate".to_owned(),
+            cause: String::new(),
+            ranks_before: 1,
+            ranks_after: 1,
+            moved: Vec::new(),
+            bytes_moved: Bytes(100),
+            bytes_ahead: Bytes(0),
+            pause_ms: 250.0,
+            mode: Mode::Live,
+            method: None,
+            method_reason: None,
+            total_ms: 300.0,
+            phases_ms: Vec::new(),
+        }
+    }
+
     fn seen() -> Seen {
         let name = || NodeName::new("n0").unwrap();
         let node = NodeStatus {
@@ -217,21 +235,6 @@ mod tests {
             registered: Bytes(0),
             constant: Bytes(0),
         };
-        let done = Reconfigured {
-            plan: "migrate".to_owned(),
-            cause: String::new(),
-            ranks_before: 1,
-            ranks_after: 1,
-            moved: Vec::new(),
-            bytes_moved: Bytes(100),
-            bytes_ahead: Bytes(0),
-            pause_ms: 250.0,
-            mode: Mode::Live,
-            method: None,
-            method_reason: None,
-            total_ms: 300.0,
-            phases_ms: Vec::new(),
-        };
         let status = JobStatus {
             job: JobId(3),
             name: "a \"b\"\\".to_owned(),
@@ -250,7 +253,7 @@ mod tests {
             jobs: vec![JobSeen {
                 status,
                 ranks: vec![rank],
-                changes: vec![done.clone(), done],
+                changes: vec![migrated(), migrated()],
             }],
         }
     }

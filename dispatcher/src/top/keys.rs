@@ -1,7 +1,7 @@
 //! What a key means. Nothing is ordered without a yes.
 
 use super::state::{Asked, Line, Pane, State};
-use crate::steer::Order;
+use crate::commands::Order;
 use pcm_proto::ids::NodeName;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

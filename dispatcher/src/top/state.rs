@@ -1,7 +1,7 @@
 //! What `top` shows and what is chosen in it. Rows are remembered by what they are, not by where they stand, so a
 //! choice survives every new look. Knows no terminal.
 
-use crate::steer::Order;
+use crate::commands::Order;
 use pcm_proto::control::NodeStatus;
 use pcm_proto::ids::{JobId, NodeName, Rank};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};

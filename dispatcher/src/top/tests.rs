@@ -3,14 +3,17 @@
 use super::draw::draw;
 use super::keys::{Outcome, on_key};
 use super::state::{Line, Look, Pane, State};
-use crate::steer::Order;
+use crate::commands::Order;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::ids::{Bytes, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// What a drawing may take; code that was not optimised, among other tests, gets ten times as long.
+const DRAWN_WITHIN: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1000 } else { 100 });
 
 fn node_name(number: u32) -> NodeName {
     NodeName::new(format!("n{number}")).unwrap()
@@ -275,5 +278,5 @@ fn a_thousand_ranks_on_two_hundred_nodes_are_drawn_in_time() {
     terminal.draw(|frame| draw(frame, &state)).unwrap();
     let took = since.elapsed();
     println!("drawn in {took:?}");
-    assert!(took < crate::view::DRAWN_WITHIN, "{took:?}");
+    assert!(took < DRAWN_WITHIN, "{took:?}");
 }

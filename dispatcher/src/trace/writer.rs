@@ -1,12 +1,12 @@
 //! The trace event format of Chrome, which Perfetto reads too: nodes are its processes, ranks its threads, and process
 //! number 1 is the job. Writes as it goes; keeps only what names things and where iterations began.
 
-use crate::view::event_words;
 use pcm_proto::control::NodeStatus;
 use pcm_proto::event::{Event, EventKind, Reconfigured};
 use pcm_proto::ids::{NodeName, ProcessId, Rank};
 use pcm_proto::page::ANY;
 use pcm_proto::trace::{HELD, ITERATION, TraceChunk, TraceEntry};
+use pcm_view::sentences::event_words;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -256,7 +256,8 @@ impl<W: Write> Writer<W> {
         self.separate()?;
         write!(
             self.out,
-            "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"name\":{},\"cat\":\"{}\",\"ts\":{}.{:03},\"dur\":{}.{:03},\"args\":{}}}",
+            "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"name\":{},\"cat\":\"{}\",\
+             \"ts\":{}.{:03},\"dur\":{}.{:03},\"args\":{}}}",
             slice.line.0,
             slice.line.1,
             slice.name,

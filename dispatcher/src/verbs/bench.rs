@@ -1,12 +1,15 @@
-//! `bench`: measures this cluster. The measurements are in `../bench`.
+//! `bench`: measures this cluster. The crate `pcm-bench` judges the results; `../moving_job` is the changed job.
 
-use crate::bench::plan::{Data, Pair, Plan};
-use crate::bench::redistribute;
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
+use crate::link::{ASK_DEADLINE, Link};
+use crate::moving_job::Job;
 use crate::{kept_costs, output};
 use clap::Subcommand;
-use std::path::PathBuf;
+use pcm_bench::redistribution::{Data, Findings, Pair, Plan, measure};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 
 const EXAMPLE: &str = "\
@@ -87,4 +90,41 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         ))?;
     }
     Ok(0)
+}
+
+/// Measures, prints and writes what was found into a directory.
+async fn redistribute(cluster: &ClusterDir, plan: &Plan, out: Option<&Path>) -> Result<(), Failure> {
+    let nodes = nodes(cluster).await?;
+    let mut cells = Vec::new();
+    for &data in &plan.data {
+        for &pair in &plan.pairs {
+            eprintln!("pcmctl: {} and {} ranks, {data}", pair.few, pair.many);
+            let job = Job::start(cluster, pair, data, plan.mib).await?;
+            cells.extend(measure(job, plan, pair, data).await?);
+        }
+    }
+    let findings = Findings::new(&cells, plan);
+    output::print(&findings.tables())?;
+    let Some(out) = out else {
+        return output::print(&findings.remarks());
+    };
+    std::fs::create_dir_all(out).map_err(|error| Failure::file("create", out, &error))?;
+    for (name, text) in findings.files(&nodes) {
+        let path = out.join(name);
+        std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))?;
+    }
+    output::print(&format!("samples, table and pictures are in {}\n", out.display()))
+}
+
+async fn nodes(cluster: &ClusterDir) -> Result<Value, Failure> {
+    let mut link = Link::open(cluster).await?;
+    match link.ask(ControlToDaemon::Nodes, ASK_DEADLINE).await? {
+        DaemonToControl::Nodes(nodes) => {
+            let rows = nodes
+                .iter()
+                .map(|node| json!({"name": node.name, "cpus": node.cpus, "site": node.site}));
+            Ok(rows.collect())
+        }
+        other => Err(Failure::unexpected("Nodes", &other)),
+    }
 }

@@ -3,7 +3,7 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
-use crate::{lookup, output, steer};
+use crate::{commands, lookup, output};
 use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use std::os::unix::ffi::OsStrExt;
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
             "directory": directory.map(|path| String::from_utf8_lossy(&path).into_owned())
         }))?,
         made @ DaemonToControl::Checkpointed { .. } => {
-            output::print(&format!("job {job}: {}\n", steer::outcome_words(&made)))?;
+            output::print(&format!("job {job}: {}\n", commands::outcome_words(&made)))?;
         }
         other => return Err(Failure::unexpected("Checkpoint", &other)),
     }

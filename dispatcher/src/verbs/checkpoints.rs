@@ -3,8 +3,8 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::output::{self, Align, Table, bytes};
-use crate::time;
 use pcm_checkpoint::{Checkpoint, Contents, RegionRecord, export, is_checkpoint};
+use pcm_view::time;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};

@@ -1,12 +1,18 @@
 //! `dashboard`: a page in the browser that shows and controls a running job.
 
+use super::report;
 use crate::cluster::ClusterDir;
+use crate::commands::{DONE_WITHIN, Order, outcome_words};
 use crate::failure::Failure;
-use crate::link::Link;
-use crate::verbs::report::Told;
-use crate::{dashboard, lookup, output};
-use dashboard::Source;
+use crate::link::{self, ASK_DEADLINE, Link};
+use crate::{courtesy, lookup, metrics, output};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use pcm_proto::ids::JobId;
+use pcm_proto::job::JobState;
+use pcm_view::dashboard::{Server, Shown, Source};
+use pcm_view::time::now_us;
 use std::path::PathBuf;
+use tokio::sync::Mutex;
 
 const EXAMPLE: &str = "\
 The printed address contains a token, which permits control of the job. The page is served on loopback only; use
@@ -31,11 +37,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
-    // A missing job is reported before the page is served.
-    let source = match &args.recording {
+    // A missing recording or job is reported before the page has an address.
+    let source = match args.recording {
         Some(path) => {
-            Told::read(path)?;
-            Source::Recording(path.clone())
+            report::read_recording(&path)?;
+            PageSource::Recording(path)
         }
         None => {
             let mut link = Link::open(cluster).await?;
@@ -43,13 +49,113 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
                 Some(text) => Some(lookup::job(&mut link, text).await?),
                 None => None,
             };
-            let cluster = cluster.clone();
-            Source::Live { cluster, job }
+            PageSource::Live {
+                cluster: cluster.clone(),
+                job,
+                link: Mutex::new(None),
+            }
         }
     };
-    let ready = |address: &str| output::print(&format!("{address}\n"));
+    courtesy::give_way();
+    let server = Server::bind(args.port).await;
+    let server = server.map_err(|error| Failure::system(error.to_string()))?;
+    output::print(&format!("{}\n", server.address()))?;
     tokio::select! {
-        served = dashboard::serve(source, args.port, ready) => served.map(|()| 0),
-        _ = tokio::signal::ctrl_c() => Ok(0),
+        () = server.run(source) => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    Ok(0)
+}
+
+/// Where the page has it from.
+enum PageSource {
+    /// A cluster; of no job in particular the newest that runs. The link is that of the looks.
+    Live {
+        cluster: ClusterDir,
+        job: Option<JobId>,
+        link: Mutex<Option<Box<Link>>>,
+    },
+    /// A file that `report` wrote.
+    Recording(PathBuf),
+}
+
+impl PageSource {
+    async fn new_link(&self) -> Result<Link, Failure> {
+        match self {
+            Self::Live { cluster, .. } => Link::open(cluster).await,
+            Self::Recording(_) => Err(Failure::usage(
+                "this page shows a recording: steer the job itself with 'pcmctl dashboard' or the other verbs",
+            )),
+        }
+    }
+
+    async fn show(&self) -> Result<Shown, Failure> {
+        let (cluster, wanted, link) = match self {
+            Self::Live { cluster, job, link } => (cluster, *job, link),
+            Self::Recording(path) => {
+                let recording = report::read_recording(path)?;
+                return Ok(Shown {
+                    job: Some(recording.job().0),
+                    nodes: Vec::new(),
+                    html: recording.content(now_us()),
+                });
+            }
+        };
+        let mut kept = link.lock().await;
+        let mut link = match kept.take() {
+            Some(link) => link,
+            None => Box::new(Link::open(cluster).await?),
+        };
+        let shown = show_job(&mut link, wanted).await;
+        if !shown.as_ref().is_err_and(link::is_lost) {
+            *kept = Some(link);
+        }
+        shown
+    }
+}
+
+async fn show_job(link: &mut Link, wanted: Option<JobId>) -> Result<Shown, Failure> {
+    let nodes = match link.ask(ControlToDaemon::Nodes, ASK_DEADLINE).await? {
+        DaemonToControl::Nodes(nodes) => nodes,
+        other => return Err(Failure::unexpected("Nodes", &other)),
+    };
+    let job = match wanted {
+        Some(job) => Some(job),
+        None => {
+            let jobs = lookup::jobs(link).await?;
+            let running = jobs.iter().rev().find(|job| job.state != JobState::Ended);
+            running.or(jobs.last()).map(|job| job.job)
+        }
+    };
+    let html = match job {
+        Some(job) => report::recording_of(link, job).await?.content(now_us()),
+        None => "<p>No job yet: start one with pcmctl run.</p>".to_owned(),
+    };
+    Ok(Shown {
+        job: job.map(|job| job.0),
+        nodes: nodes.into_iter().map(|node| node.name.to_string()).collect(),
+        html,
+    })
+}
+
+impl Source for PageSource {
+    async fn look(&self) -> Result<Shown, String> {
+        self.show().await.map_err(|failure| failure.message)
+    }
+
+    async fn metrics(&self) -> Result<String, String> {
+        let numbers = async { metrics::gather(&mut self.new_link().await?).await };
+        numbers.await.map_err(|failure: Failure| failure.message)
+    }
+
+    async fn carry_out(&self, order: &[u8]) -> Result<String, String> {
+        let done = async {
+            let order: Order = serde_json::from_slice(order)
+                .map_err(|error| Failure::usage(format!("the page sent an order that is not understood: {error}")))?;
+            let request = order.request("dashboard");
+            self.new_link().await?.ask(request, DONE_WITHIN).await
+        };
+        let answer = done.await.map_err(|failure: Failure| failure.message)?;
+        Ok(outcome_words(&answer))
     }
 }

@@ -1,13 +1,13 @@
 //! `explain`: why a job was moved or not: the agents' decisions and their results.
 
-use super::events;
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
-use crate::steer::change_words;
-use crate::{lookup, output, time};
+use crate::{lookup, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::event::{Decision, Event, EventKind, Reconfigured, Recovered};
+use pcm_view::sentences::{change_words, public_form};
+use pcm_view::time;
 use serde_json::Value;
 
 const EXAMPLE: &str = "\
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let told: Vec<&Event> = events.iter().filter(|event| paragraph(event).is_some()).collect();
     let told = &told[told.len().saturating_sub(args.last)..];
     if args.json {
-        let lines = told.iter().map(|event| Value::Object(events::line(event)));
+        let lines = told.iter().map(|event| Value::Object(public_form(event)));
         output::print_json(&Value::Array(lines.collect()))?;
     } else if told.is_empty() {
         output::print("no decisions about this job: it has not iterated long enough, or no change would improve it\n")?;

@@ -3,10 +3,11 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::lookup;
 use crate::output::{self, Align, Table};
-use crate::{lookup, time};
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::job::{JobState, JobStatus};
+use pcm_view::time;
 use serde::Serialize;
 
 const EXAMPLE: &str = "\

@@ -18,8 +18,8 @@ const WEIGHTS_HOLD: u32 = 4;
 /// A change should last this many times as long as was waited before it.
 const LASTING: f64 = 10.0;
 
-/// An iteration that takes this much longer than right after a change: what the change answered has passed. Less is what
-/// iterations differ by on a machine that is not idle.
+/// An iteration that takes this much longer than right after a change: what the change answered has passed. Less is
+/// what iterations differ by on a machine that is not idle.
 const PASSED: f64 = 1.3;
 
 /// Greatest factor by which unsteady loads make the judge wait longer.
@@ -140,7 +140,8 @@ impl Judge {
         self.last = None;
     }
 
-    /// Looks in a row that a change must be good for. A small gain may be noise, and little is lost while it is waited for.
+    /// Looks in a row that a change must be good for. A small gain may be noise, and little is lost while it is waited
+    /// for.
     fn holds(&self, view: &View, priced: &Priced) -> u32 {
         let is_sharing = priced.proposal.change.is_sharing();
         let factor = f64::from(if is_sharing { WEIGHTS_HOLD } else { 1 });

@@ -1,6 +1,6 @@
 //! What was measured of the links between the nodes of a view, and what that makes of the numbers of `agents.toml`. A
-//! measurement says how long a link may be at most, and how long it is at least when the part of the daemons is taken off. Two links that
-//! meet in a node bound the third. Within its bounds the number of the file stays. Values only.
+//! measurement says how long a link may be at most, and how long it is at least when the part of the daemons is taken
+//! off. Two links that meet in a node bound the third. Within its bounds the number of the file stays. Values only.
 
 use pcm_proto::ids::NodeName;
 use pcm_proto::link::LinkMeasured;
@@ -97,7 +97,8 @@ impl Links {
         known.map_or(NOTHING, |(_, measured)| *measured)
     }
 
-    /// What a link costs that is taken to cost `assumed` where nothing says otherwise; `daemons` is the most that daemons add.
+    /// What a link costs that is taken to cost `assumed` where nothing says otherwise; `daemons` is the most that
+    /// daemons add.
     pub fn cost(&self, a: usize, b: usize, assumed: LinkCost, daemons: LinkCost) -> LinkCost {
         let (direct, one, other) = (self.measured(a, b), self.leaders_link(a), self.leaders_link(b));
         let held = |assumed, daemons, of: fn(Measured) -> Option<f64>| {

@@ -8,8 +8,8 @@ use super::view::{RankView, View};
 /// A node counts with at least this share of a CPU: a crowded one is slow, not infinitely slow.
 const SHARE_MIN: f64 = 0.02;
 
-/// A rank that gets at least this part of a CPU lacks none: what is missing is the measuring and the system's own work. Less
-/// counts in proportion to it, so that a rank just below is not taken to lack much.
+/// A rank that gets at least this part of a CPU lacks none: what is missing is the measuring and the system's own work.
+/// Less counts in proportion to it, so that a rank just below is not taken to lack much.
 const SHARE_WHOLE: f64 = 0.85;
 
 /// Time in MPI is taken to become shorter or longer by this factor at most, whatever shares of CPUs say: a rank that
@@ -37,8 +37,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The share of a CPU that each of `ranks` ranks gets on a node: with a CPU of its own as much as the best of the job
-    /// gets now, since what that lacks is the system's own work, which is done everywhere.
+    /// The share of a CPU that each of `ranks` ranks gets on a node: with a CPU of its own as much as the best of the
+    /// job gets now, since what that lacks is the system's own work, which is done everywhere.
     pub fn share(&self, node: usize, ranks: f64) -> f64 {
         let view = &self.view.nodes[node];
         let wanted = ranks.max(1.0) + view.demand;

@@ -2,7 +2,6 @@
 //! in its directory; what the file does not name keeps its default, a name it must not use is an error.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The documented file: all names and defaults, ready to be copied and changed.
 pub const DOCUMENTED: &str = include_str!("../../agents.toml");
@@ -240,34 +239,22 @@ impl Default for StealTuning {
 }
 
 /// Why a tuning file is not used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TuningError {
     /// It cannot be read as what it should be.
+    #[error("agents.toml is not understood, the defaults hold: {message}")]
     Form {
         /// Where and what, in the words of the reader.
         message: String,
     },
     /// A number makes no sense.
+    #[error("agents.toml: {name} must be {must}; the defaults hold until it is corrected")]
     Range {
         name: &'static str,
         /// What it must be.
         must: &'static str,
     },
 }
-
-impl fmt::Display for TuningError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Form { message } => write!(f, "agents.toml is not understood, the defaults hold: {message}"),
-            Self::Range { name, must } => write!(
-                f,
-                "agents.toml: {name} must be {must}; the defaults hold until it is corrected"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for TuningError {}
 
 impl Tuning {
     /// Reads a file's text.
@@ -281,99 +268,76 @@ impl Tuning {
 
     fn check(&self) -> Result<(), TuningError> {
         let (judge, size, steal, links) = (&self.judge, &self.size, &self.steal, &self.links);
-        let positive = "above 0 and finite";
         let rules = [
-            (
-                "judge.period_ms",
-                positive,
-                judge.period_ms as f64,
-                f64::MIN_POSITIVE,
-                f64::MAX,
-            ),
-            ("judge.gain_min", "from 0 to 1", judge.gain_min, 0.0, 1.0),
-            ("judge.gain_sure", "from 0 to 1", judge.gain_sure, 0.0, 1.0),
-            (
-                "judge.gain_per_cost_min",
-                "at least 1",
-                judge.gain_per_cost_min,
-                1.0,
-                f64::MAX,
-            ),
-            (
-                "judge.cool_down_s",
-                positive,
-                judge.cool_down_s,
-                f64::MIN_POSITIVE,
-                f64::MAX,
-            ),
-            (
+            positive("judge.period_ms", judge.period_ms as f64),
+            share("judge.gain_min", judge.gain_min),
+            share("judge.gain_sure", judge.gain_sure),
+            at_least("judge.gain_per_cost_min", "at least 1", judge.gain_per_cost_min, 1.0),
+            positive("judge.cool_down_s", judge.cool_down_s),
+            at_least(
                 "judge.cool_down_max_s",
                 "at least cool_down_s",
                 judge.cool_down_max_s,
                 judge.cool_down_s,
-                f64::MAX,
             ),
-            ("judge.spend", "from 0 to 1", judge.spend, 0.0, 1.0),
-            (
-                "cost.megabytes_per_s",
-                positive,
-                self.cost.megabytes_per_s,
-                f64::MIN_POSITIVE,
-                f64::MAX,
-            ),
-            (
-                "links.host_megabytes_per_s",
-                positive,
-                links.host_megabytes_per_s,
-                f64::MIN_POSITIVE,
-                f64::MAX,
-            ),
-            (
-                "links.site_megabytes_per_s",
-                positive,
-                links.site_megabytes_per_s,
-                f64::MIN_POSITIVE,
-                f64::MAX,
-            ),
-            (
-                "links.far_megabytes_per_s",
-                positive,
-                links.far_megabytes_per_s,
-                f64::MIN_POSITIVE,
-                f64::MAX,
-            ),
-            (
-                "links.copies_megabytes_per_s",
-                positive,
-                links.copies_megabytes_per_s,
-                f64::MIN_POSITIVE,
-                f64::MAX,
-            ),
-            ("links.daemons_us", "0 or more", links.daemons_us, 0.0, f64::MAX),
-            ("size.grow_useful_min", "from 0 to 1", size.grow_useful_min, 0.0, 1.0),
-            ("steal.pause_s", positive, steal.pause_s, f64::MIN_POSITIVE, f64::MAX),
-            (
+            share("judge.spend", judge.spend),
+            positive("cost.megabytes_per_s", self.cost.megabytes_per_s),
+            positive("links.host_megabytes_per_s", links.host_megabytes_per_s),
+            positive("links.site_megabytes_per_s", links.site_megabytes_per_s),
+            positive("links.far_megabytes_per_s", links.far_megabytes_per_s),
+            positive("links.copies_megabytes_per_s", links.copies_megabytes_per_s),
+            at_least("links.daemons_us", "0 or more", links.daemons_us, 0.0),
+            share("size.grow_useful_min", size.grow_useful_min),
+            positive("steal.pause_s", steal.pause_s),
+            at_least(
                 "steal.pause_max_s",
                 "at least pause_s",
                 steal.pause_max_s,
                 steal.pause_s,
-                f64::MAX,
             ),
-            (
-                "steal.keep_s",
-                "at least offer_s",
-                steal.keep_s,
-                steal.offer_s,
-                f64::MAX,
-            ),
+            at_least("steal.keep_s", "at least offer_s", steal.keep_s, steal.offer_s),
         ];
-        let broken = rules
-            .iter()
-            .find(|(_, _, value, least, most)| !(*value >= *least && *value <= *most));
-        match broken {
-            Some((name, must, ..)) => Err(TuningError::Range { name, must }),
+        match rules.iter().find(|rule| !rule.holds()) {
+            Some(Rule { name, must, .. }) => Err(TuningError::Range { name, must }),
             None => Ok(()),
         }
+    }
+}
+
+/// What a number of the file has to be.
+struct Rule {
+    name: &'static str,
+    must: &'static str,
+    value: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Rule {
+    /// No number that is none holds.
+    fn holds(&self) -> bool {
+        self.value >= self.least && self.value <= self.most
+    }
+}
+
+fn at_least(name: &'static str, must: &'static str, value: f64, least: f64) -> Rule {
+    Rule {
+        name,
+        must,
+        value,
+        least,
+        most: f64::MAX,
+    }
+}
+
+fn positive(name: &'static str, value: f64) -> Rule {
+    at_least(name, "above 0 and finite", value, f64::MIN_POSITIVE)
+}
+
+fn share(name: &'static str, value: f64) -> Rule {
+    Rule {
+        most: 1.0,
+        ..at_least(name, "from 0 to 1", value, 0.0)
     }
 }
 

@@ -95,7 +95,8 @@ fn bring_together(model: &Model<'_>) -> Option<Proposal> {
     // What the links take can be saved, but not more than is spent in MPI at all.
     let saved = (model.link_ms(&view.places()) - model.link_ms(&places)).clamp(0.0, model.mpi_ms());
     let why = format!(
-        "ranks that talk to each other are apart: messages take {before:.3} ms on their links, {after:.3} ms when brought together"
+        "ranks that talk to each other are apart: messages take {before:.3} ms on their links, {after:.3} ms when \
+         brought together"
     );
     greedy::migration(view, &places, view.iteration_ms - saved, why)
 }

@@ -1,5 +1,5 @@
-//! Growing, shrinking, giving nodes back and sharing data anew: what all policies but `none` and `random` have in common.
-//! Pure.
+//! Growing, shrinking, giving nodes back and sharing data anew: what all policies but `none` and `random` have in
+//! common. Pure.
 //!
 //! How jobs share a cluster: a job grows only onto CPUs nobody uses; a thief takes the offer of the job that has grown
 //! least; where ranks of several jobs crowd a node, those that have more ranks than they began with give way.
@@ -22,7 +22,8 @@ pub fn propose(view: &View, tuning: &Tuning) -> Vec<Proposal> {
     propose_near(view, tuning, &|_| true)
 }
 
-/// The same where ranks should go to near nodes: others take newcomers last, and ranks only of nodes that are being emptied.
+/// The same where ranks should go to near nodes: others take newcomers last, and ranks only of nodes that are being
+/// emptied.
 pub fn propose_near(view: &View, tuning: &Tuning, is_near: &dyn Fn(usize) -> bool) -> Vec<Proposal> {
     let model = Model::new(view, tuning);
     let found = [

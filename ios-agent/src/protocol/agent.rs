@@ -44,7 +44,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// The agent of a node that has just come up. `seed` must differ between nodes and lives: offers are numbered from it.
+    /// The agent of a node that has just come up. `seed` must differ between nodes and lives: offers are numbered from
+    /// it.
     pub fn new(now: Moment, own: Resources, tuning: Tuning, seed: u64) -> Self {
         let mut draw = Draw::new(seed);
         Self {

@@ -9,7 +9,8 @@
 //! | offering | a `Decline`, or the deadline | watching, `Release` to all |
 //! | changing | done | watching, `Moved` to all; what it brings is measured |
 //! | changing | refused, or the deadline | watching, `Release` to all; the direction is blocked for a while |
-//! | any | an answer to another offer or proposal | unchanged; an `Accept` nobody waits for is answered with `Release` |
+//! | any | an answer to another offer or proposal | unchanged; an `Accept` nobody waits for is answered with `Release`
+//! |
 
 use super::draw::Draw;
 use super::effects::{Effect, Outbox};

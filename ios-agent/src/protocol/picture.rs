@@ -1,4 +1,5 @@
-//! What a leader knows of its job: the newest report of each of its nodes. Becomes a view once all ranks are in it. Pure.
+//! What a leader knows of its job: the newest report of each of its nodes. Becomes a view once all ranks are in it.
+//! Pure.
 
 use super::known::Known;
 use super::reporting;
@@ -108,7 +109,8 @@ impl Picture {
     }
 }
 
-/// Nodes whose speeds differ by less than the error of a calibration count as equally fast, or ranks would follow the error.
+/// Nodes whose speeds differ by less than the error of a calibration count as equally fast, or ranks would follow the
+/// error.
 fn level_speeds(nodes: &mut [NodeView]) {
     let mut by_speed: Vec<usize> = (0..nodes.len()).collect();
     by_speed.sort_by(|a, b| nodes[*b].speed.total_cmp(&nodes[*a].speed));

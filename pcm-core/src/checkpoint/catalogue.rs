@@ -14,7 +14,7 @@
 
 use super::entry::{Entry, PartTally, Place, Progress, Stamp};
 use pcm_proto::ids::{Bytes, CheckpointId, NodeName, Rank};
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 /// Most checkpoints a catalogue holds: one is made at a time and old ones are collected, so more are a fault of those
 /// who report them.
@@ -59,9 +59,19 @@ pub enum Effect {
 }
 
 /// Why a stored part is not taken in. The catalogue is as before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartRefused {
     /// The checkpoint has another iteration, epoch or size than the part says.
+    #[error(
+        "checkpoint {} is of iteration {} on {} ranks in epoch {}, the part is of iteration {} on {} in epoch {}",
+        .known.id,
+        .known.iteration,
+        .known.ranks,
+        .known.epoch,
+        .said.iteration,
+        .said.ranks,
+        .said.epoch
+    )]
     StampDiffers {
         /// What is known.
         known: Stamp,
@@ -69,19 +79,23 @@ pub enum PartRefused {
         said: Stamp,
     },
     /// The checkpoint has no such rank.
+    #[error("there is no rank {rank} among {ranks}")]
     NoSuchRank {
         rank: Rank,
         /// The number of ranks.
         ranks: u32,
     },
     /// A newer checkpoint is complete: this one will not be.
+    #[error("checkpoint {by} is newer and complete")]
     Superseded { by: CheckpointId },
     /// Its bytes differ from those of the other copies: one of them is damaged, and the first counts.
+    #[error("the part of rank {rank} differs from its other copies")]
     ContentsDiffer {
         /// The part's rank.
         rank: Rank,
     },
     /// [`CHECKPOINTS_MAX`] others are unfinished.
+    #[error("{CHECKPOINTS_MAX} checkpoints are unfinished already")]
     TooMany,
 }
 
@@ -337,24 +351,6 @@ fn drop_copies(entry: &mut Entry, is_unwanted: impl Fn(&Place) -> bool, effects:
         effects.push(Effect::Drop { id, rank, place });
     }
 }
-
-impl fmt::Display for PartRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::StampDiffers { known, said } => write!(
-                f,
-                "checkpoint {} is of iteration {} on {} ranks in epoch {}, the part is of iteration {} on {} in epoch {}",
-                known.id, known.iteration, known.ranks, known.epoch, said.iteration, said.ranks, said.epoch
-            ),
-            Self::NoSuchRank { rank, ranks } => write!(f, "there is no rank {rank} among {ranks}"),
-            Self::Superseded { by } => write!(f, "checkpoint {by} is newer and complete"),
-            Self::ContentsDiffer { rank } => write!(f, "the part of rank {rank} differs from its other copies"),
-            Self::TooMany => write!(f, "{CHECKPOINTS_MAX} checkpoints are unfinished already"),
-        }
-    }
-}
-
-impl std::error::Error for PartRefused {}
 
 #[cfg(test)]
 mod tests {

@@ -156,22 +156,23 @@ impl fmt::Display for Verdict {
                 ..
             } => write!(
                 f,
-                "restart {restart} from the checkpoint at iteration {from}; {rolled_back} iterations are computed again, \
-                 and what they print is printed again"
+                "restart {restart} from the checkpoint at iteration {from}; {rolled_back} iterations are computed \
+                 again, and what they print is printed again"
             ),
             Self::NoCheckpoint => write!(
                 f,
-                "no complete checkpoint is left to start from: none was made (run it with --checkpoint-every to have some), or \
-                 their copies were lost with their nodes"
+                "no complete checkpoint is left to start from: none was made (run it with --checkpoint-every to have \
+                 some), or their copies were lost with their nodes"
             ),
             Self::TooManyRestarts { restarts_max } => write!(
                 f,
-                "the job was started again {restarts_max} times; see 'pcmctl events' for the causes, --max-restarts allows more"
+                "the job was started again {restarts_max} times; see 'pcmctl events' for the causes, --max-restarts \
+                 allows more"
             ),
             Self::SameIteration { iteration, times } => write!(
                 f,
-                "the program crashed {times} times without getting beyond iteration {iteration}: the fault is likely its \
-                 own; its checkpoint is kept, restart it with 'pcmctl restart' when it is mended"
+                "the program crashed {times} times without getting beyond iteration {iteration}: the fault is likely \
+                 its own; its checkpoint is kept, restart it with 'pcmctl restart' when it is mended"
             ),
         }
     }

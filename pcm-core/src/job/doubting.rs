@@ -1,10 +1,10 @@
-//! What a coordinator leaves undecided while it may be cut off from most of the cluster: another may lead the job by now, so
-//! it must not end it for want of nodes, places or checkpoints. Knows nothing of why there is doubt.
+//! What a coordinator leaves undecided while it may be cut off from most of the cluster: another may lead the job by
+//! now, so it must not end it for want of nodes, places or checkpoints. Knows nothing of why there is doubt.
 
 use super::coordinator::Coordinator;
 
-/// A coordinator that is in doubt for so long gives the job up after all: who mends a network, or starts nodes again, has
-/// done so by then, and a `pcmctl` that sees nothing but this coordinator should hear something.
+/// A coordinator that is in doubt for so long gives the job up after all: who mends a network, or starts nodes again,
+/// has done so by then, and a `pcmctl` that sees nothing but this coordinator should hear something.
 pub const DOUBT_US_MAX: u64 = 600_000_000;
 
 impl Coordinator {

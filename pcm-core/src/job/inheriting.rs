@@ -1,6 +1,6 @@
-//! How a job outlives the node of its coordinator: what the coordinator tells its heirs beforehand, and how an heir takes
-//! the job over. What runs of the job is ended and started again from the newest checkpoint, as after any crash; a job
-//! without one is brought to a clear end. Knows nothing of who the heirs are.
+//! How a job outlives the node of its coordinator: what the coordinator tells its heirs beforehand, and how an heir
+//! takes the job over. What runs of the job is ended and started again from the newest checkpoint, as after any crash;
+//! a job without one is brought to a clear end. Knows nothing of who the heirs are.
 
 use super::coordinator::{Coordinator, Effect, NodeStage, Phase};
 use super::ending::GRACE_MS;

@@ -2,7 +2,6 @@
 //! nothing of how they were measured.
 
 use pcm_proto::ids::NodeName;
-use std::fmt;
 
 /// What placement knows of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,35 +32,18 @@ pub struct Share {
 }
 
 /// Why ranks could not be placed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// A node that was asked for does not exist.
+    #[error("node {name} is not part of the cluster: `pcmctl nodes` lists those that are")]
     UnknownNode { name: String },
     /// No node that may be used is open.
+    #[error("none of the {known} nodes that may be used is up and takes ranks: see `pcmctl nodes`")]
     NoOpenNode {
         /// Nodes there are.
         known: usize,
     },
 }
-
-impl fmt::Display for PlacementError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownNode { name } => {
-                write!(
-                    f,
-                    "node {name} is not part of the cluster: `pcmctl nodes` lists those that are"
-                )
-            }
-            Self::NoOpenNode { known } => write!(
-                f,
-                "none of the {known} nodes that may be used is up and takes ranks: see `pcmctl nodes`"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PlacementError {}
 
 /// A node counts with at least this share of a CPU, so that a fully loaded node is slow and not infinitely slow.
 const FREE_CPUS_MIN: f64 = 0.05;

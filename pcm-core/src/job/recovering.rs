@@ -1,6 +1,6 @@
 //! How a job comes back after a crash: what is left of it is ended, the crash policy says whether and when it starts
-//! again, and new processes continue the ranks from the newest checkpoint. Knows that there is a checkpoint and of which
-//! iteration, not where it is.
+//! again, and new processes continue the ranks from the newest checkpoint. Knows that there is a checkpoint and of
+//! which iteration, not where it is.
 
 use super::coordinator::{Coordinator, Effect, NodeStage, Phase, RESEND_US};
 use super::ending::{ENDING_US_MAX, GRACE_MS};

@@ -1,5 +1,5 @@
-//! What the coordinator of a job keeps of its reconfigurations: which nodes have heard of the job, which processes came,
-//! which layout counts. How a reconfiguration goes is decided in [`crate::reconfiguration`].
+//! What the coordinator of a job keeps of its reconfigurations: which nodes have heard of the job, which processes
+//! came, which layout counts. How a reconfiguration goes is decided in [`crate::reconfiguration`].
 
 use super::coordinator::{Coordinator, Effect, NodeStage, Phase, Process, ProcessState, RESEND_US, Role};
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};

@@ -1,7 +1,7 @@
 //! Warm spares: processes of programs that the application spawned before, started and initialised in advance and held
 //! where MPI asks for the parent, so that the next spawn of one child costs the hand-over and the meeting. Decides how
-//! many there are, where, and which spawn takes which. Spares are no ranks: nothing of the job waits for them, and their
-//! end is no failure. Never keeps more than the job allows, however fast they die.
+//! many there are, where, and which spawn takes which. Spares are no ranks: nothing of the job waits for them, and
+//! their end is no failure. Never keeps more than the job allows, however fast they die.
 
 use super::coordinator::{Coordinator, Effect, Phase, Process, ProcessState, Role};
 use super::worlds::spare_world;
@@ -12,7 +12,8 @@ use pcm_proto::peer::{CoordinatorToNode, SpawnAsk, WorldCommand};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Programs (with arguments and directory) that spares are kept of: those spawned last. Most applications spawn one or two.
+/// Programs (with arguments and directory) that spares are kept of: those spawned last. Most applications spawn one or
+/// two.
 const PROGRAMS_MAX: usize = 4;
 
 /// Spares that are initialised at a time, for they take CPU time from the ranks: 40 ms each.
@@ -30,8 +31,8 @@ const BACK_OFF_US: u64 = 500_000;
 /// Longest back-off: a program that always dies costs a start in this time.
 const BACK_OFF_US_MAX: u64 = 30_000_000;
 
-/// Numbers of spares, as processes and as worlds, begin here. A reconfiguration reserves numbers from below when it begins
-/// and may use more later on; spares come and go meanwhile.
+/// Numbers of spares, as processes and as worlds, begin here. A reconfiguration reserves numbers from below when it
+/// begins and may use more later on; spares come and go meanwhile.
 const NUMBERS_FROM: u32 = 1 << 29;
 
 /// A coordinator that inherits the job may not know of the last spares.

@@ -242,7 +242,7 @@ impl Participant {
                 LocalState::Ended(_) | LocalState::Refused { .. } => {}
             }
         }
-        (!processes.is_empty()).then_some(NodeToCoordinator::NewcomersStarted { world, processes }.into())
+        (!processes.is_empty()).then_some(NodeToCoordinator::NewcomersStarted { world, processes })
     }
 
     fn newcomers_started(&self) -> Vec<NodeToCoordinator> {
@@ -284,7 +284,7 @@ impl Participant {
                 LocalState::Ended(_) | LocalState::Refused { .. } => {}
             }
         }
-        Some(NodeToCoordinator::Started { order, processes }.into())
+        Some(NodeToCoordinator::Started { order, processes })
     }
 
     pub(super) fn settle(&mut self, process: ProcessId, state: LocalState, effects: &mut Vec<Effect>) {

@@ -1,7 +1,7 @@
 //! What can be asked of a job's coordinator. Changes nothing.
 
 use super::coordinator::{Coordinator, NodeStage, Phase, Process, ProcessState};
-use pcm_proto::ids::{Epoch, NodeName, ProcessId, Rank};
+use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::{JobEnd, JobSpec, JobState, JobStatus};
 use std::collections::BTreeMap;
 
@@ -10,6 +10,10 @@ impl Coordinator {
     pub fn rank_of(&self, process: ProcessId) -> Option<Rank> {
         let rank = self.layout.iter().position(|other| *other == process);
         rank.map(|rank| Rank(rank as u32))
+    }
+
+    pub fn job(&self) -> JobId {
+        self.job
     }
 
     /// Whose standard input `pcmctl run` forwards: the first rank's.

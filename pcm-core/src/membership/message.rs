@@ -4,7 +4,6 @@
 use super::{timing, view::Update};
 use pcm_proto::{frame, ids::NodeName};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Message {
@@ -41,27 +40,18 @@ pub(super) enum Body {
 }
 
 /// Why a packet was refused; nothing has changed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Rejection {
     /// It is not a packet of this protocol.
-    Malformed(frame::MessageError),
+    #[error("a membership packet is malformed: {0}")]
+    Malformed(#[source] frame::MessageError),
     /// It holds more updates than any sender puts into one, or one longer than its limits.
+    #[error("a membership packet is larger than any sender makes it")]
     TooLarge,
     /// It claims to come from this very node.
+    #[error("a membership packet came from a second daemon with this node's name")]
     FromOurselves,
 }
-
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(error) => write!(f, "a membership packet is malformed: {error}"),
-            Self::TooLarge => write!(f, "a membership packet is larger than any sender makes it"),
-            Self::FromOurselves => write!(f, "a membership packet came from a second daemon with this node's name"),
-        }
-    }
-}
-
-impl std::error::Error for Rejection {}
 
 impl Message {
     pub(super) fn to_bytes(&self) -> Vec<u8> {

@@ -2,7 +2,8 @@
 //!
 //! The sum is what is promised: a node that dies is gone for all others within 3 s. Its last sign of life is at most
 //! one delivery old when it dies; [`PATIENCE`] is 2.4 s, two ticks of rounding make 2.65 s, and 0.35 s are left for the
-//! news to reach everyone (two to four hops). A cluster that is given another patience keeps that much longer or shorter.
+//! news to reach everyone (two to four hops). A cluster that is given another patience keeps that much longer or
+//! shorter.
 
 use std::time::Duration;
 
@@ -23,9 +24,9 @@ pub const HELP_AFTER: Duration = Duration::from_millis(500);
 /// probe (250 ms) with its rounding (125 ms) stay below it.
 pub const SUSPECT_AFTER: Duration = Duration::from_millis(1000);
 
-/// How long a node may be silent before it is taken for dead, unless the cluster was given another patience. What is left
-/// of it after [`SUSPECT_AFTER`] is the time a suspected node has to say that it lives: at 300 ms one way it hears of it
-/// and is heard within 600 ms, and has two more probes' time should those be lost.
+/// How long a node may be silent before it is taken for dead, unless the cluster was given another patience. What is
+/// left of it after [`SUSPECT_AFTER`] is the time a suspected node has to say that it lives: at 300 ms one way it hears
+/// of it and is heard within 600 ms, and has two more probes' time should those be lost.
 pub const PATIENCE: Duration = Duration::from_millis(2400);
 
 /// The least patience: [`SUSPECT_AFTER`] and the time for one objection at 300 ms one way.

@@ -2,7 +2,10 @@
 //! [`Outbox`] with effects; the daemon's shell and the simulator carry these out in their order.
 
 pub mod cluster;
+pub mod memory;
 pub mod outbox;
+pub mod ranks;
 pub mod record;
 pub mod requester;
+pub mod streams;
 pub mod timer;

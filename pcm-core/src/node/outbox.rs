@@ -1,15 +1,17 @@
 //! What a node wants done, in order. A driver carries the effects out one after another; when a record cannot be
 //! written, it drops what follows: no record, no word.
 
+use super::ranks::effect::RankEffect;
 use super::record::Record;
 use super::requester::LinkId;
+use super::streams::effect::FileEffect;
 use super::timer::Timer;
 use crate::moment::Moment;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::keeper::DaemonToKeeper;
-use pcm_proto::peer::DaemonToDaemon;
+use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -52,6 +54,10 @@ pub enum Effect {
         /// The answer.
         message: Box<DaemonToControl>,
     },
+    /// Do something with the processes of ranks.
+    Rank(RankEffect),
+    /// Do something with the files of a detached job.
+    Files(FileEffect),
 }
 
 /// The effects of one step, and the messages of the node to itself.
@@ -107,6 +113,22 @@ impl Outbox {
             let node = node.clone();
             self.push(Effect::Send { node, message });
         }
+    }
+
+    /// Sends a message about a job to a node.
+    pub fn send_job(&mut self, node: &NodeName, job: JobId, message: impl Into<JobMessage>) {
+        let message = Box::new(message.into());
+        self.send(node, DaemonToDaemon::Job { job, message });
+    }
+
+    /// Does something with the processes of ranks.
+    pub fn rank(&mut self, effect: RankEffect) {
+        self.push(Effect::Rank(effect));
+    }
+
+    /// Does something with the files of a detached job.
+    pub fn files(&mut self, effect: FileEffect) {
+        self.push(Effect::Files(effect));
     }
 
     /// The next message of the node to itself.

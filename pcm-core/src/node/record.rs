@@ -1,4 +1,5 @@
-//! What a daemon must not forget when it is killed: the records of its journal, and what they say together about the past.
+//! What a daemon must not forget when it is killed: the records of its journal, and what they say together about the
+//! past.
 
 use crate::job::coordinator::{self, Coordinator};
 use crate::job::participant::{self, Participant};

@@ -1,5 +1,5 @@
-//! What is to happen at a later time. A timer only says what to look at again; its handler checks whether there is still
-//! anything to do, so a timer that is out of date does no harm and is never cancelled.
+//! What is to happen at a later time. A timer only says what to look at again; its handler checks whether there is
+//! still anything to do, so a timer that is out of date does no harm and is never cancelled.
 
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::keeper::ProcessKey;

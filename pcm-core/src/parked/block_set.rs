@@ -199,7 +199,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_holds_what_was_put_in_and_nothing_else(pairs in proptest::collection::vec((0_u64..200, 0_u64..20), 0..40)) {
+        fn a_set_holds_what_was_put_in_and_nothing_else(
+            pairs in proptest::collection::vec((0_u64..200, 0_u64..20), 0..40),
+        ) {
             let mut set = BlockSet::default();
             let mut model = std::collections::BTreeSet::new();
             for (first, count) in pairs {

@@ -3,7 +3,6 @@
 use crate::partition::ArraySpec;
 use pcm_proto::ids::{Iteration, Rank};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Bytes within the data of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,22 +56,11 @@ pub struct Head {
 }
 
 /// Why a head cannot be written or read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the description of parked data is not understood ({}); are all ranks of one version of libpcm?", .detail)]
 pub struct HeadError {
     detail: String,
 }
-
-impl fmt::Display for HeadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the description of parked data is not understood ({}); are all ranks of one version of libpcm?",
-            self.detail
-        )
-    }
-}
-
-impl std::error::Error for HeadError {}
 
 impl Head {
     pub fn encode(&self) -> Result<Vec<u8>, HeadError> {

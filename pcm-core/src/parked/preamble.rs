@@ -1,7 +1,6 @@
 //! The beginning of an image: where everything else in it lies. Never trusts what it decodes.
 
 use pcm_proto::parked::{BLOCK_BYTES, IMAGE_BYTES_MAX};
-use std::fmt;
 
 /// First word of an image ("PCM park" in memory order).
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PCM park");
@@ -21,27 +20,15 @@ pub struct Preamble {
 }
 
 /// Why some bytes are not the beginning of an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PreambleError {
     /// They begin otherwise.
+    #[error("parked data does not begin as it should; are all ranks of one version of libpcm?")]
     Magic,
     /// Its numbers cannot be.
+    #[error("parked data claims an impossible size; it is damaged")]
     Numbers,
 }
-
-impl fmt::Display for PreambleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Magic => write!(
-                f,
-                "parked data does not begin as it should; are all ranks of one version of libpcm?"
-            ),
-            Self::Numbers => write!(f, "parked data claims an impossible size; it is damaged"),
-        }
-    }
-}
-
-impl std::error::Error for PreambleError {}
 
 impl Preamble {
     /// Its bytes at the beginning of the image.

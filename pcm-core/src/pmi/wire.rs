@@ -3,7 +3,6 @@
 
 use super::spawn::{Block, SpawnCommand, block_read};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Longest request, all lines of a spawn together. What is not answered stays in the socket's buffer (208 KiB by
 /// default, with the kernel's own overhead), so a request must fit there.
@@ -74,29 +73,28 @@ pub enum Request {
 }
 
 /// Why bytes are not a request. The process does not speak PMI-1, or something wrote into its socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// No end of a request within the limit.
+    #[error("a PMI request longer than {REQUEST_BYTES_MAX} bytes")]
     TooLong,
+    #[error("a PMI request that is not text")]
     NotText,
     /// A line that begins with neither `cmd=` nor `mcmd=`.
-    NoCommand {
-        line: String,
-    },
+    #[error("a PMI line without a command: {line:?}")]
+    NoCommand { line: String },
     /// A field that a command needs is missing, too long or no number.
-    BadField {
-        command: String,
-        field: &'static str,
-    },
+    #[error("PMI command {command:?} with a missing or bad {field:?}")]
+    BadField { command: String, field: &'static str },
     /// A spawn without a needed line.
+    #[error("a PMI spawn request without {field:?}")]
     SpawnIncomplete {
         /// The line's name.
         field: String,
     },
     /// A spawn line that makes no sense.
-    BadSpawn {
-        line: String,
-    },
+    #[error("a PMI spawn request with a bad line: {line:?}")]
+    BadSpawn { line: String },
 }
 
 impl ParseError {
@@ -104,23 +102,6 @@ impl ParseError {
         Self::BadSpawn { line: beginning(line) }
     }
 }
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => write!(f, "a PMI request longer than {REQUEST_BYTES_MAX} bytes"),
-            Self::NotText => write!(f, "a PMI request that is not text"),
-            Self::NoCommand { line } => write!(f, "a PMI line without a command: {line:?}"),
-            Self::BadField { command, field } => {
-                write!(f, "PMI command {command:?} with a missing or bad {field:?}")
-            }
-            Self::SpawnIncomplete { field } => write!(f, "a PMI spawn request without {field:?}"),
-            Self::BadSpawn { line } => write!(f, "a PMI spawn request with a bad line: {line:?}"),
-        }
-    }
-}
-
-impl std::error::Error for ParseError {}
 
 fn beginning(line: &str) -> String {
     line.chars().take(60).collect()
@@ -294,7 +275,8 @@ impl Answer<'_> {
             Self::Init => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n".to_owned(),
             Self::InitRefused => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n".to_owned(),
             Self::Maxes => format!(
-                "cmd=maxes rc=0 kvsname_max={KVSNAME_LENGTH_MAX} keylen_max={KEY_LENGTH_MAX} vallen_max={VALUE_LENGTH_MAX}\n"
+                "cmd=maxes rc=0 kvsname_max={KVSNAME_LENGTH_MAX} keylen_max={KEY_LENGTH_MAX} \
+                 vallen_max={VALUE_LENGTH_MAX}\n"
             ),
             Self::AppNumber(number) => format!("cmd=appnum rc=0 appnum={number}\n"),
             Self::KvsName(name) => format!("cmd=my_kvsname rc=0 kvsname={name}\n"),

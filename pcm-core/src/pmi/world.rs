@@ -254,8 +254,8 @@ impl World {
         self.spawn_answer(process, Answer::SpawnRefused.line())
     }
 
-    /// A parent takes a spare world: these are the values that its spawn brings. Said again, it changes nothing, but whether
-    /// the children asked for their parent is told again.
+    /// A parent takes a spare world: these are the values that its spawn brings. Said again, it changes nothing, but
+    /// whether the children asked for their parent is told again.
     pub fn on_adopted(&mut self, values: &[(String, String)]) -> Vec<Effect> {
         let was_spare = std::mem::replace(&mut self.is_spare, false);
         if !was_spare {

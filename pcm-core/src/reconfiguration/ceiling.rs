@@ -236,7 +236,8 @@ mod tests {
                 prop_assert_eq!(last, Agreement::Raised);
                 // Between two rounds a rank runs on, but not past the ceiling it was given, once it has seen one.
                 for (s, speed) in started.iter_mut().zip(&speeds) {
-                    *s = if ceiling == CEILING_NONE || *s > ceiling.0 { *s + speed } else { (*s + speed).min(ceiling.0 + 1) };
+                    let is_bound = ceiling != CEILING_NONE && *s <= ceiling.0;
+                    *s = if is_bound { (*s + speed).min(ceiling.0 + 1) } else { *s + speed };
                 }
             }
             prop_assert!(false, "no ceiling found");

@@ -205,9 +205,9 @@ pub enum Effect {
         /// For which attempt.
         attempt: Attempt,
     },
-    /// Tell a process to have its constant data copied, to take that of others, and to have memory made for what it will
-    /// get, while it computes on. It reports [`ReconfigurationReport::Ahead`]; the driver does so for one that has nothing to
-    /// do, or takes too long for what it would gain.
+    /// Tell a process to have its constant data copied, to take that of others, and to have memory made for what it
+    /// will get, while it computes on. It reports [`ReconfigurationReport::Ahead`]; the driver does so for one that has
+    /// nothing to do, or takes too long for what it would gain.
     SendAhead {
         process: ProcessId,
         /// For which attempt.

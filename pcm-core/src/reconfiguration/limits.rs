@@ -5,9 +5,11 @@ use std::time::Duration;
 /// Waits, periods and counts. The daemon uses [`Limits::default`]; tests and the simulator shorten them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// For newcomers to start and initialise. MPI_Init takes 30–140 ms; a loaded node and a cold program file much more.
+    /// For newcomers to start and initialise. MPI_Init takes 30–140 ms; a loaded node and a cold program file much
+    /// more.
     pub prepare_max: Duration,
-    /// For constant data to travel, and memory to be made, ahead of the meeting; what is not done by then is done there. Below
+    /// For constant data to travel, and memory to be made, ahead of the meeting; what is not done by then is done
+    /// there. Below
     /// `prepare_max`. At 500 MB/s of a link it is enough for 10 GB.
     pub ahead_max: Duration,
     /// For all ranks to stand at the ceiling. Must exceed a long iteration.

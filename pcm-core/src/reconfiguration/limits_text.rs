@@ -2,38 +2,25 @@
 //! between them, times in milliseconds.
 
 use super::limits::Limits;
-use std::fmt;
 use std::time::Duration;
 
 /// Why a text does not say limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitsError {
     /// There is no such limit.
+    #[error("there is no limit {name:?}: see the table of limits in docs/protocol.md")]
     Unknown {
         /// What was given as its name.
         name: String,
     },
     /// It is no number above zero, or too large.
+    #[error("limit {name} cannot be {value:?}: give a whole number above 0")]
     Value {
         name: String,
         /// What was given.
         value: String,
     },
 }
-
-impl fmt::Display for LimitsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { name } => write!(
-                f,
-                "there is no limit {name:?}: see the table of limits in docs/protocol.md"
-            ),
-            Self::Value { name, value } => write!(f, "limit {name} cannot be {value:?}: give a whole number above 0"),
-        }
-    }
-}
-
-impl std::error::Error for LimitsError {}
 
 impl Limits {
     /// These limits but for those that the text names.

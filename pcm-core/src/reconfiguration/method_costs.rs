@@ -1,6 +1,6 @@
 //! What changes have cost on this cluster, by method, and which method follows from that for the next one. Methods are
-//! compared only where they changed the same program in the same way, and one replaces the default only where the default was
-//! measured too. Must never try a method out on somebody's job.
+//! compared only where they changed the same program in the same way, and one replaces the default only where the
+//! default was measured too. Must never try a method out on somebody's job.
 
 use pcm_proto::ids::Bytes;
 use pcm_proto::method::Method;
@@ -16,8 +16,8 @@ const COUNTED_MAX: usize = 40;
 /// Fewer changes say nothing: of so many, the highest below the lowest of as many others is no chance any more.
 const COUNTED_MIN: usize = 5;
 
-/// How far two methods' pauses must be apart, in standard deviations of the sum of their ranks: by chance alone one of eleven
-/// equal methods would get there in seven of a hundred.
+/// How far two methods' pauses must be apart, in standard deviations of the sum of their ranks: by chance alone one of
+/// eleven equal methods would get there in seven of a hundred.
 const APART: f64 = 2.5;
 
 /// A method must cost less than this share of the default: below lies what measurements of minutes vary by.
@@ -251,8 +251,8 @@ impl Pauses {
         }
     }
 
-    /// Whether these are shorter by more than chance (Wilcoxon's rank sum): medians of noisy pauses always differ, and among eleven
-    /// methods chance favours one.
+    /// Whether these are shorter by more than chance (Wilcoxon's rank sum): medians of noisy pauses always differ, and
+    /// among eleven methods chance favours one.
     fn are_below(&self, others: &Self) -> bool {
         let (n, m) = (self.0.len() as f64, others.0.len() as f64);
         let pairs = self

@@ -1,9 +1,9 @@
-//! What changes have cost as text, for a file that people read too: a first line that names the format, names of columns,
-//! then one change a line, oldest first. Told in docs/methods.md. A line that cannot be read costs that line only.
+//! What changes have cost as text, for a file that people read too: a first line that names the format, names of
+//! columns, then one change a line, oldest first. Told in docs/methods.md. A line that cannot be read costs that line
+//! only.
 
 use super::method_costs::{MethodCost, MethodCosts, Situation};
 use pcm_proto::ids::Bytes;
-use std::fmt;
 
 /// The lines every such file begins with.
 pub const HEAD: &str =
@@ -13,7 +13,8 @@ pub const HEAD: &str =
 const NAMED_MAX: usize = 3;
 
 /// A text that is none of this format.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it does not hold costs of methods: it begins {:?}", .begins)]
 pub struct NotCosts {
     begins: String,
 }
@@ -109,14 +110,6 @@ impl Found {
         })
     }
 }
-
-impl fmt::Display for NotCosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it does not hold costs of methods: it begins {:?}", self.begins)
-    }
-}
-
-impl std::error::Error for NotCosts {}
 
 #[cfg(test)]
 mod tests {

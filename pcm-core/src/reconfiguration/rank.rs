@@ -1,9 +1,10 @@
 //! The application's side of a reconfiguration: what one process may do when, and what it does when it hears nothing.
 //!
 //! The library inside the application drives it: it announces the iteration on the page, asks [`RankSide::on_top`], and
-//! carries out the effects. The rule that keeps the layouts apart: a process that has said [`ReconfigurationReport::Moved`]
-//! does nothing but wait until it hears the decision, and ends itself when that takes too long; before it has said so it
-//! may return to the old layout at any time, because nothing can be committed without its word.
+//! carries out the effects. The rule that keeps the layouts apart: a process that has said
+//! [`ReconfigurationReport::Moved`] does nothing but wait until it hears the decision, and ends itself when that takes
+//! too long; before it has said so it may return to the old layout at any time, because nothing can be committed
+//! without its word.
 
 use super::limits::Limits;
 use super::seat::Seat;

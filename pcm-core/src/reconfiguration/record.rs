@@ -94,7 +94,8 @@ pub struct JobRecord {
     pub made_by: Option<Attempt>,
     /// The attempt under way here.
     pub engaged: Option<Engagement>,
-    /// The aborted attempt that has left the ranks here at the ceiling until it is clear whether all come back from MPI.
+    /// The aborted attempt that has left the ranks here at the ceiling until it is clear whether all come back from
+    /// MPI.
     pub left_standing: Option<Engagement>,
     /// The newest decision known here.
     pub decided: Option<(Attempt, Decision)>,

@@ -3,56 +3,71 @@
 use pcm_proto::ids::{NodeName, Rank};
 use pcm_proto::reconfiguration::{Attempt, Loss, Phase};
 use pcm_proto::refusal;
-use std::fmt;
 
 /// Why a request is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// This daemon does not hold the job's lease.
+    #[error("this daemon does not coordinate the job: ask the one on {holder}")]
     NotCoordinator {
         /// Who does, as far as it knows.
         holder: NodeName,
     },
     /// Another reconfiguration is under way.
+    #[error("reconfiguration {running} of the job is under way ({}): ask again when it is over", .phase.as_str())]
     Busy {
         running: Attempt,
         /// In which phase.
         phase: Phase,
     },
     /// The job is lost.
+    #[error("the job is lost ({loss}): restart it from a checkpoint")]
     JobLost { loss: Loss },
     /// What is asked for cannot be.
+    #[error(transparent)]
     Plan(PlanError),
 }
 
 /// Why no plan can be made of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A job has at least one rank.
+    #[error("a job needs at least one rank: to end it, use kill")]
     NoRanks,
     /// More ranks than a job may have.
+    #[error("{ranks} ranks were asked for, a job has at most {}", pcm_proto::job::RANKS_MAX)]
     TooManyRanks { ranks: usize },
     /// A seat names a rank that is not there.
+    #[error("there is no rank {rank}: the job has {size} ranks, numbered from 0")]
     UnknownRank {
         rank: Rank,
         /// Ranks there are.
         size: usize,
     },
     /// Two seats name the same rank.
+    #[error("rank {rank} is named twice: each present rank has at most one place")]
     RankTwice { rank: Rank },
     /// Not one weight for each rank.
+    #[error("{weights} weights for {ranks} ranks: give one for each rank or none")]
     Weights {
         weights: usize,
         /// Ranks asked for.
         ranks: usize,
     },
     /// A rank with no share at all.
+    #[error("rank {rank} would get no share: let it leave instead")]
     ZeroWeight { rank: Rank },
     /// A node is gone.
+    #[error("node {node} does not answer: choose another one")]
     NodeGone { node: NodeName },
     /// The layout asked for is the present one.
+    #[error("the job already has this layout")]
     NothingToDo,
     /// Too many worlds for a live reconfiguration, and nothing else was allowed.
+    #[error(
+        "a live reconfiguration would join {in_communicator} worlds (some process would have met {met}), more \
+             than this MPI bears: use relaunch"
+    )]
     Worlds {
         /// Worlds the communicator of the meeting would have.
         in_communicator: u32,
@@ -60,6 +75,7 @@ pub enum PlanError {
         met: u32,
     },
     /// Numbers of processes or worlds are used up.
+    #[error("the job has used up its process numbers: restart it from a checkpoint")]
     NumbersExhausted,
 }
 
@@ -77,59 +93,3 @@ impl Refused {
         }
     }
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotCoordinator { holder } => {
-                write!(f, "this daemon does not coordinate the job: ask the one on {holder}")
-            }
-            Self::Busy { running, phase } => write!(
-                f,
-                "reconfiguration {running} of the job is under way ({}): ask again when it is over",
-                phase.as_str()
-            ),
-            Self::JobLost { loss } => write!(f, "the job is lost ({loss}): restart it from a checkpoint"),
-            Self::Plan(error) => error.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRanks => write!(f, "a job needs at least one rank: to end it, use kill"),
-            Self::TooManyRanks { ranks } => {
-                write!(
-                    f,
-                    "{ranks} ranks were asked for, a job has at most {}",
-                    pcm_proto::job::RANKS_MAX
-                )
-            }
-            Self::UnknownRank { rank, size } => {
-                write!(f, "there is no rank {rank}: the job has {size} ranks, numbered from 0")
-            }
-            Self::RankTwice { rank } => {
-                write!(f, "rank {rank} is named twice: each present rank has at most one place")
-            }
-            Self::Weights { weights, ranks } => {
-                write!(f, "{weights} weights for {ranks} ranks: give one for each rank or none")
-            }
-            Self::ZeroWeight { rank } => write!(f, "rank {rank} would get no share: let it leave instead"),
-            Self::NodeGone { node } => write!(f, "node {node} does not answer: choose another one"),
-            Self::NothingToDo => write!(f, "the job already has this layout"),
-            Self::Worlds { in_communicator, met } => write!(
-                f,
-                "a live reconfiguration would join {in_communicator} worlds (some process would have met {met}), \
-                 more than this MPI bears: use relaunch"
-            ),
-            Self::NumbersExhausted => write!(
-                f,
-                "the job has used up its process numbers: restart it from a checkpoint"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
-impl std::error::Error for PlanError {}

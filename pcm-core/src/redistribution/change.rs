@@ -2,7 +2,6 @@
 //! the rank order's work.
 
 use pcm_proto::ids::{ProcessId, Rank};
-use std::fmt;
 
 /// Which process has which rank, before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,11 +13,13 @@ pub struct RankChange {
 }
 
 /// Why two lists of processes are no rank change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// One of the lists is empty.
+    #[error("a rank change needs at least one rank before and one after")]
     NoRanks,
     /// A process stands twice in one list.
+    #[error("process {process} stands at ranks {first} and {second}; a process has one rank")]
     ProcessTwice {
         process: ProcessId,
         /// Its lower rank.
@@ -27,22 +28,6 @@ pub enum ChangeError {
         second: Rank,
     },
 }
-
-impl fmt::Display for ChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRanks => write!(f, "a rank change needs at least one rank before and one after"),
-            Self::ProcessTwice { process, first, second } => {
-                write!(
-                    f,
-                    "process {process} stands at ranks {first} and {second}; a process has one rank"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for ChangeError {}
 
 impl RankChange {
     /// Checks and indexes the two lists: index = rank.

@@ -56,14 +56,16 @@ pub struct ChunkHeader {
 }
 
 /// Why bytes are no chunk header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
     /// The transfer kind is none of the known ones.
+    #[error("chunk of unknown kind {kind}; the sender is of another version")]
     UnknownKind {
         /// The byte found.
         kind: u8,
     },
     /// The chunk reaches beyond the end of its transfer, or is empty although the transfer is not.
+    #[error("chunk of {length} bytes at {offset} does not fit its transfer of {total} bytes")]
     OutOfBounds {
         /// Where it begins.
         offset: u64,
@@ -72,22 +74,6 @@ pub enum ChunkError {
         total: u64,
     },
 }
-
-impl fmt::Display for ChunkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownKind { kind } => write!(f, "chunk of unknown kind {kind}; the sender is of another version"),
-            Self::OutOfBounds { offset, length, total } => {
-                write!(
-                    f,
-                    "chunk of {length} bytes at {offset} does not fit its transfer of {total} bytes"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for ChunkError {}
 
 impl ChunkHeader {
     /// The header's bytes, little-endian.

@@ -27,11 +27,6 @@ fn check(spec: &ArraySpec, transfers_max: usize) {
     let transfers = plan.sends().len() + plan.receives().len();
     assert!(transfers <= transfers_max, "{transfers} transfers");
     let time = least_of(20, || drop(own(500)));
-    println!(
-        "own part: {time:?}, {} sends, {} receives",
-        plan.sends().len(),
-        plan.receives().len()
-    );
     assert!(time < Duration::from_millis(1), "{time:?}");
 }
 
@@ -63,6 +58,5 @@ fn rank_order_of_64_takes_less_than_50_milliseconds() {
         overlap.add_array(&before, &after).expect("the same array");
         rank_order(&ids(0..48), &ids(0..64), &overlap, Price::PerPair(&price)).expect("valid");
     });
-    println!("rank order of 64: {time:?}");
     assert!(time < Duration::from_millis(50), "{time:?}");
 }

@@ -10,7 +10,6 @@ use super::transfer::Transfer;
 use crate::partition::{AXES_MAX, Edge, Partition, Split};
 use pcm_proto::ids::{ProcessId, Rank};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// Global indices along the axes; axes that the array does not have hold 0.
 pub type Cell = [i64; AXES_MAX];
@@ -30,15 +29,17 @@ pub struct WholePlan<'a> {
 }
 
 /// What is wrong with the plans.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A cell is lost (0) or doubled.
+    #[error("cell {cell:?} is moved or kept {times} times")]
     CellTimes {
         cell: Cell,
         /// How often the plan moves or keeps it.
         times: u32,
     },
     /// A halo cell of a new part is filled never or more than once.
+    #[error("halo byte {offset} of new rank {rank} is filled {times} times")]
     HaloTimes {
         /// The new rank.
         rank: Rank,
@@ -48,6 +49,7 @@ pub enum Violation {
         times: u32,
     },
     /// A source does not hold the cell at the place it is taken from.
+    #[error("old rank {rank} does not hold cell {cell:?} at byte {offset}")]
     SourceDoesNotHold {
         /// The old rank.
         rank: Rank,
@@ -57,6 +59,7 @@ pub enum Violation {
         cell: Cell,
     },
     /// A target does not hold the cell at the place it is put to.
+    #[error("new rank {rank} does not hold cell {cell:?} at byte {offset}")]
     TargetDoesNotHold {
         /// The new rank.
         rank: Rank,
@@ -66,31 +69,12 @@ pub enum Violation {
         cell: Cell,
     },
     /// What a process sends is not what its peer receives.
+    #[error("process {from} sends other bytes than process {to} expects")]
     EndsDisagree { from: ProcessId, to: ProcessId },
     /// A piece is said to stay in place but does not.
+    #[error("cells of process {process} that should stay in place do not")]
     KeptMoves { process: ProcessId },
 }
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CellTimes { cell, times } => write!(f, "cell {cell:?} is moved or kept {times} times"),
-            Self::HaloTimes { rank, offset, times } => {
-                write!(f, "halo byte {offset} of new rank {rank} is filled {times} times")
-            }
-            Self::SourceDoesNotHold { rank, offset, cell } => {
-                write!(f, "old rank {rank} does not hold cell {cell:?} at byte {offset}")
-            }
-            Self::TargetDoesNotHold { rank, offset, cell } => {
-                write!(f, "new rank {rank} does not hold cell {cell:?} at byte {offset}")
-            }
-            Self::EndsDisagree { from, to } => write!(f, "process {from} sends other bytes than process {to} expects"),
-            Self::KeptMoves { process } => write!(f, "cells of process {process} that should stay in place do not"),
-        }
-    }
-}
-
-impl std::error::Error for Violation {}
 
 impl WholePlan<'_> {
     pub fn check(&self) -> Result<(), Violation> {

@@ -4,7 +4,6 @@
 use super::chunk::{ChunkHeader, TransferId};
 use pcm_proto::ids::RegionId;
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// Account of the expected transfers of one reconfiguration.
 #[derive(Clone, Debug, Default)]
@@ -24,9 +23,10 @@ struct Arrival {
 }
 
 /// Why a chunk was not taken; the ledger is unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkRefused {
     /// The plan has no such transfer to this process.
+    #[error("region {region}: {transfer} is not in this plan")]
     NotExpected {
         /// The region named.
         region: RegionId,
@@ -34,18 +34,21 @@ pub enum ChunkRefused {
         transfer: TransferId,
     },
     /// The transfer has another length than planned, or than an earlier chunk of it said.
+    #[error("the transfer has {expected} bytes here and {found} at its sender; the plans differ")]
     TotalDiffers {
         expected: u64,
         /// Bytes the chunk says.
         found: u64,
     },
     /// Some of its bytes have arrived before.
+    #[error("bytes of {offset}+{length} have arrived before")]
     Duplicate {
         /// Where the chunk begins.
         offset: u64,
         length: u64,
     },
     /// It reaches beyond its transfer.
+    #[error("chunk {offset}+{length} reaches beyond its transfer of {total} bytes")]
     OutOfBounds {
         /// Where the chunk begins.
         offset: u64,
@@ -54,29 +57,6 @@ pub enum ChunkRefused {
         total: u64,
     },
 }
-
-impl fmt::Display for ChunkRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotExpected { region, transfer } => write!(f, "region {region}: {transfer} is not in this plan"),
-            Self::TotalDiffers { expected, found } => {
-                write!(
-                    f,
-                    "the transfer has {expected} bytes here and {found} at its sender; the plans differ"
-                )
-            }
-            Self::Duplicate { offset, length } => write!(f, "bytes of {offset}+{length} have arrived before"),
-            Self::OutOfBounds { offset, length, total } => {
-                write!(
-                    f,
-                    "chunk {offset}+{length} reaches beyond its transfer of {total} bytes"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for ChunkRefused {}
 
 impl Ledger {
     /// Adds a transfer to wait for; `total` is none where only its sender knows it.

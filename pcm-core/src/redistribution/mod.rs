@@ -26,6 +26,11 @@ pub use storage::StorageReuse;
 pub use transfer::Transfer;
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "these tests measure time"
+)]
 mod cost_limits;
 #[cfg(test)]
 mod properties;

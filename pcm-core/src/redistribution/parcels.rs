@@ -6,7 +6,6 @@ use super::chunk::{TransferId, TransferKind};
 use super::rank_order::Price;
 use pcm_proto::ids::{ProcessId, Rank};
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// One hand-over; where `from` and `to` are the same process, nothing is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +32,10 @@ pub enum ParcelRole {
 }
 
 /// Why a custom region cannot be handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParcelError {
     /// The mapping names a rank that the new communicator does not have.
+    #[error("the mapping sends data of rank {from} to rank {to}, but there will be {ranks} ranks")]
     NoSuchRank {
         /// The old rank.
         from: Rank,
@@ -44,27 +44,12 @@ pub enum ParcelError {
         ranks: u32,
     },
     /// The mapping gives an old rank's data to nobody.
+    #[error("the mapping sends data of rank {from} to no rank; it would be lost")]
     NoTarget {
         /// The old rank.
         from: Rank,
     },
 }
-
-impl fmt::Display for ParcelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSuchRank { from, to, ranks } => {
-                write!(
-                    f,
-                    "the mapping sends data of rank {from} to rank {to}, but there will be {ranks} ranks"
-                )
-            }
-            Self::NoTarget { from } => write!(f, "the mapping sends data of rank {from} to no rank; it would be lost"),
-        }
-    }
-}
-
-impl std::error::Error for ParcelError {}
 
 /// Replicated data: each newcomer gets it from the cheapest process that has it; among equally cheap ones those with
 /// fewer newcomers to serve come first, then lower ranks.

@@ -10,10 +10,9 @@ use super::storage::{StorageReuse, extra_bytes_max, storage_reuse};
 use super::transfer::Transfer;
 use crate::partition::Partition;
 use pcm_proto::ids::{ProcessId, RegionId};
-use std::fmt;
 
-/// Most pieces in one process's part, and most steps to find them: above that (cyclic blocks of long, nearly equal lengths) the plan would cost
-/// more memory (about 0.4 GiB) than it helps.
+/// Most pieces in one process's part, and most steps to find them: above that (cyclic blocks of long, nearly equal
+/// lengths) the plan would cost more memory (about 0.4 GiB) than it helps.
 pub const PIECES_MAX: usize = 1 << 20;
 
 /// Whether the plan brings the halo cells up to date.
@@ -59,9 +58,16 @@ pub struct Totals {
 }
 
 /// Why there is no plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A partition is for another number of ranks than the rank change has.
+    #[error(
+        "partitions for {} and {} ranks, rank change from {} to {}; make the partitions for the same numbers",
+        .before.0,
+        .after.0,
+        .before.1,
+        .after.1
+    )]
     RanksDiffer {
         /// Positions and ranks before.
         before: (u32, usize),
@@ -69,10 +75,13 @@ pub enum PlanError {
         after: (u32, usize),
     },
     /// The partitions are of arrays with different extents, halos or element sizes.
+    #[error("extents, halos, edges or element sizes differ before and after; only the division may")]
     ArraysDiffer,
     /// The process has a rank neither before nor after.
+    #[error("process {process} has a rank neither before nor after")]
     NotTakingPart { process: ProcessId },
     /// The part has more than [`PIECES_MAX`] pieces.
+    #[error("more than {PIECES_MAX} separate pieces; choose cyclic block lengths with a common divisor")]
     TooIrregular,
 }
 
@@ -81,31 +90,6 @@ impl From<meeting::TooIrregular> for PlanError {
         Self::TooIrregular
     }
 }
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RanksDiffer { before, after } => write!(
-                f,
-                "partitions for {} and {} ranks, rank change from {} to {}; make the partitions for the same numbers",
-                before.0, after.0, before.1, after.1
-            ),
-            Self::ArraysDiffer => {
-                write!(
-                    f,
-                    "extents, halos, edges or element sizes differ before and after; only the division may"
-                )
-            }
-            Self::NotTakingPart { process } => write!(f, "process {process} has a rank neither before nor after"),
-            Self::TooIrregular => write!(
-                f,
-                "more than {PIECES_MAX} separate pieces; choose cyclic block lengths with a common divisor"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PlanError {}
 
 impl ArrayPlan {
     /// What one process sends, receives and keeps when `before` becomes `after`.

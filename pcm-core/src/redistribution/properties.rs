@@ -293,7 +293,8 @@ proptest! {
             let mut elements = 0;
             for owned_box in partition.owned_boxes(position) {
                 elements += owned_box.length.iter().product::<u64>();
-                let last: Vec<u64> = std::iter::zip(&owned_box.start, &owned_box.length).map(|(s, l)| s + l - 1).collect();
+                let extents = std::iter::zip(&owned_box.start, &owned_box.length);
+                let last: Vec<u64> = extents.map(|(s, l)| s + l - 1).collect();
                 for index in [&owned_box.start, &last] {
                     prop_assert_eq!(partition.owner(index), Some(position));
                     let offset = partition.local_offset(position, index).expect("it is owned");

@@ -13,6 +13,7 @@ pub(crate) const fn ms(count: u64) -> Duration {
 }
 
 /// Seeds of one scenario; `MEMBERSHIP_TIMES` multiplies their number, `MEMBERSHIP_SEED` picks one.
+#[expect(clippy::disallowed_methods, reason = "a person chooses the seed of a replay")]
 pub(crate) fn seeds(count: u64) -> Vec<u64> {
     let number = |variable| {
         std::env::var(variable)

@@ -154,7 +154,11 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_to_a_spawn_makes_the_reader_fail_otherwise(at in 0..SPAWN.len(), byte in any::<u8>(), cut in 0..SPAWN.len()) {
+    fn no_damage_to_a_spawn_makes_the_reader_fail_otherwise(
+        at in 0..SPAWN.len(),
+        byte in any::<u8>(),
+        cut in 0..SPAWN.len(),
+    ) {
         let mut bytes = SPAWN.as_bytes().to_vec();
         bytes[at] = byte;
         bytes.drain(cut..(cut + 7).min(SPAWN.len()));
@@ -166,7 +170,8 @@ proptest! {
     #[test]
     fn every_answer_is_one_line(name in "[a-z_]{1,20}") {
         let codes = [0; 40];
-        let answers = [Answer::KvsName(&name), Answer::Value(Some(&name)), Answer::Spawned(&codes), Answer::Unknown(&name)];
+        let (named, unknown) = (Answer::KvsName(&name), Answer::Unknown(&name));
+        let answers = [named, Answer::Value(Some(&name)), Answer::Spawned(&codes), unknown];
         for answer in answers {
             let line = answer.line();
             prop_assert_eq!(line.find('\n'), Some(line.len() - 1));

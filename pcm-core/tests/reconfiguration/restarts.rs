@@ -1,5 +1,5 @@
-//! A daemon that is started again finds in its record what it was about, above all where its ranks stand: no rank may go
-//! on while another waits for it inside MPI.
+//! A daemon that is started again finds in its record what it was about, above all where its ranks stand: no rank may
+//! go on while another waits for it inside MPI.
 
 use super::table::{Table, migrate, node};
 use super::{aborts, everybody_is_free, is_decided, is_moved, losses, reconfigured, refusals};

@@ -344,69 +344,24 @@ impl Table {
             ReconfigurationOrder::Meet { attempt, .. } => {
                 self.say(at, process, ReconfigurationReport::Met { attempt });
                 let lies = u64::from(self.liars.contains(&process));
-                let sent = Tally {
-                    bytes: Bytes(8),
-                    checksum: 7,
-                    ahead: Bytes(0),
+                let (sent, received) = (tally(7), tally(7 + lies));
+                let report = ReconfigurationReport::Moved {
+                    attempt,
+                    sent,
+                    received,
                 };
-                let received = Tally {
-                    bytes: Bytes(8),
-                    checksum: 7 + lies,
-                    ahead: Bytes(0),
-                };
-                self.say(
-                    at,
-                    process,
-                    ReconfigurationReport::Moved {
-                        attempt,
-                        sent,
-                        received,
-                    },
-                );
+                self.say(at, process, report);
             }
             ReconfigurationOrder::Park { attempt, .. } => {
-                let (sent, received) = (
-                    Tally {
-                        bytes: Bytes(8),
-                        checksum: 7,
-                        ahead: Bytes(0),
-                    },
-                    Tally::default(),
-                );
-                self.say(
-                    at,
-                    process,
-                    ReconfigurationReport::Moved {
-                        attempt,
-                        sent,
-                        received,
-                    },
-                );
+                let report = ReconfigurationReport::Moved {
+                    attempt,
+                    sent: tally(7),
+                    received: Tally::default(),
+                };
+                self.say(at, process, report);
             }
             ReconfigurationOrder::Decided { attempt, committed, .. } => {
-                let record = self.daemons.get(at).map(|d| d.record().clone());
-                let stays = record
-                    .and_then(|r| r.layout)
-                    .is_some_and(|l| l.member(process).is_some());
-                if stays {
-                    self.say(
-                        at,
-                        process,
-                        ReconfigurationReport::Settled {
-                            attempt,
-                            held_us: 4_000,
-                        },
-                    );
-                } else {
-                    self.alive.remove(&process);
-                    self.queue.push_back((
-                        at.clone(),
-                        Input::Exited {
-                            process,
-                            finished: committed,
-                        },
-                    ));
-                }
+                self.obey_decision(at, process, attempt, committed)
             }
             ReconfigurationOrder::Repeat => {
                 if let Some(iteration) = self.ceilings.get(&process).copied().filter(|at| at.0 < u64::MAX) {
@@ -416,5 +371,28 @@ impl Table {
             }
             ReconfigurationOrder::Ahead { .. } => {}
         }
+    }
+
+    /// Who is in the layout that counts goes on; all others end.
+    fn obey_decision(&mut self, at: &NodeName, process: ProcessId, attempt: Attempt, finished: bool) {
+        let record = self.daemons.get(at).map(|d| d.record().clone());
+        let stays = record
+            .and_then(|r| r.layout)
+            .is_some_and(|l| l.member(process).is_some());
+        if stays {
+            let held_us = 4_000;
+            self.say(at, process, ReconfigurationReport::Settled { attempt, held_us });
+        } else {
+            self.alive.remove(&process);
+            self.queue.push_back((at.clone(), Input::Exited { process, finished }));
+        }
+    }
+}
+
+fn tally(checksum: u64) -> Tally {
+    Tally {
+        bytes: Bytes(8),
+        checksum,
+        ahead: Bytes(0),
     }
 }

@@ -61,7 +61,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn only_ranks_that_never_go_on_are_called_stuck(programs in programs(), schedule in prop::collection::vec(0..4_usize, 0..60)) {
+    fn only_ranks_that_never_go_on_are_called_stuck(
+        programs in programs(),
+        schedule in prop::collection::vec(0..4_usize, 0..60),
+    ) {
         let mut model = Model::new(programs);
         model.run(&schedule);
         let (first, second) = model.looks();
@@ -84,7 +87,10 @@ proptest! {
     }
 
     #[test]
-    fn a_healthy_program_is_never_called_stuck(programs in healthy(), schedule in prop::collection::vec(0..4_usize, 0..120)) {
+    fn a_healthy_program_is_never_called_stuck(
+        programs in healthy(),
+        schedule in prop::collection::vec(0..4_usize, 0..120),
+    ) {
         let mut model = Model::new(programs);
         model.run(&schedule);
         prop_assert!(final_stuck(&model).is_empty());

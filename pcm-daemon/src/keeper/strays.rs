@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::segments::Footprint;
 use crate::process_stat::fields_after_name;
-use crate::rank::environment::CLUSTER_ID;
+use pcm_proto::app::environment::CLUSTER as CLUSTER_ID;
 
 /// How long [`sweep`] goes on finding processes that were born meanwhile.
 const SWEEP_MAX: Duration = Duration::from_secs(5);

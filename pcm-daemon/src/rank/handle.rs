@@ -1,13 +1,14 @@
 //! [`RankHandle`]: one rank's descriptors, listened to by small tasks that only pass on.
 
 use super::channel::Channel;
-use super::output::{Output, Stream, pump};
+use super::output::{Output, pump};
 use super::page::{PageFileError, PageMap};
 use super::pmi_port::{Asked, PmiPort};
 use crate::keeper_link::Handed;
 use crate::watched::watch;
 use pcm_core::pmi::wire::Request;
 use pcm_proto::app::{AppToDaemon, DaemonToApp};
+use pcm_proto::control::Stream;
 use pcm_proto::keeper::ProcessKey;
 use std::fmt;
 use std::io;

@@ -10,13 +10,12 @@
 //! [`RankHandle::is_asking`] says whether there is one.
 
 mod channel;
-pub mod environment;
 mod handle;
 mod output;
 mod page;
 mod pmi_port;
 pub mod program;
 
-pub use handle::{RankEvent, RankHandle};
-pub use output::{CHUNK_BYTES_MAX, Output, Stream};
+pub use handle::{AttachError, RankEvent, RankHandle};
+pub use output::{CHUNK_BYTES_MAX, Output};
 pub use page::{PageFile, PageMap};

@@ -2,6 +2,7 @@
 //! the daemon's queue is bounded: when nobody takes the output, the rank's own pipe fills and the rank waits.
 
 use crate::watched::watch;
+use pcm_proto::control::Stream;
 use pcm_proto::keeper::ProcessKey;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,13 +12,6 @@ use tokio::sync::mpsc::Sender;
 
 /// Longest piece of output in one step, and the longest line that is kept whole: what a pipe holds by default.
 pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
-
-/// Which stream of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stream {
-    Stdout,
-    Stderr,
-}
 
 /// What a rank printed.
 #[derive(Clone, Debug, PartialEq, Eq)]

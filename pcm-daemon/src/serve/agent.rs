@@ -158,7 +158,7 @@ impl Daemon {
                 own.load_by_others = profile.load_by_others;
                 own.free_memory = profile.free_memory;
             }
-            AgentToDaemon::Sample { about } => self.on_agent_samples(&about),
+            AgentToDaemon::Sample { about } => self.on_agent_samples(about),
             AgentToDaemon::Tell { to, message } => self.on_agent_tells(&to, message),
             AgentToDaemon::Propose {
                 number,
@@ -203,7 +203,7 @@ impl Daemon {
         let ranks = self.parts.iter().flat_map(|(job, part)| {
             let key = |process| ProcessKey { job: *job, process };
             let alive = part.state.alive();
-            alive.filter_map(move |process| Some((key(process), part.locals.get(&process)?.handle.pid())))
+            alive.filter_map(move |process| Some((key(process), part.ranks.pid(process)?)))
         });
         if let Err(error) = sender.try_send(&DaemonToAgent::Ranks(ranks.collect())) {
             tracing::debug!(%error, "the agent was not told of the ranks");

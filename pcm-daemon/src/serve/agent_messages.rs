@@ -5,20 +5,19 @@
 use super::agent::Agent;
 use super::daemon::Daemon;
 use super::layout_requests::LayoutAsked;
+use pcm_core::node::ranks::pages::{PageQuestion, Reader};
 use pcm_core::node::requester::Requester;
 use pcm_proto::agent::{
-    AgentToAgent, DaemonToAgent, JobSample, NEIGHBOURS_MAX, Neighbour, PEERS_TOLD_MAX, ProposalOutcome, RankCounters,
+    AgentToAgent, DaemonToAgent, JobSample, NEIGHBOURS_MAX, Neighbour, ProposalOutcome, RankCounters,
 };
 use pcm_proto::control::{DaemonToControl, LayoutChange, Refusal};
 use pcm_proto::event::{Decision, EventKind};
-use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, Rank};
+use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::{JobSpec, RANKS_MAX};
 use pcm_proto::layout::{Layout, ModeWanted};
-use pcm_proto::page::Page;
 use pcm_proto::peer::DaemonToDaemon;
 use pcm_proto::refusal;
-use rustix::time::{ClockId, clock_gettime};
-use std::sync::atomic::Ordering::Relaxed;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The policy of a job that names none. Only programs that were made malleable are changed.
@@ -88,37 +87,35 @@ impl Default for Talk {
 
 impl Daemon {
     /// The agent asks what the pages show, and what the links to its jobs' nodes and these are like.
-    pub(super) fn on_agent_samples(&mut self, about: &[NodeName]) {
+    pub(super) fn on_agent_samples(&mut self, about: Vec<NodeName>) {
         self.tell_agent_neighbours();
-        let now = clock_gettime(ClockId::Monotonic);
-        let jobs: Vec<JobSample> = self.parts.keys().filter_map(|job| self.job_sample(*job)).collect();
-        let links = self.links_for_agent(about);
-        self.agent.tell(&DaemonToAgent::Samples {
-            at_ns: now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64,
-            jobs,
-            links,
-        });
+        let jobs = self.parts.iter().filter(|(_, part)| !part.state.is_ending());
+        let jobs = jobs.filter_map(|(job, part)| Some((*job, ranks_of(part.reforming.layout()?))));
+        let jobs = jobs.collect();
+        let reader = Reader::Agent { about };
+        self.page_questions
+            .ask(reader, PageQuestion::Counters { jobs }, &mut self.out);
     }
 
-    fn job_sample(&self, job: JobId) -> Option<JobSample> {
+    /// What the pages show is for the agent.
+    pub(super) fn on_agent_counters(
+        &mut self,
+        about: &[NodeName],
+        at_ns: u64,
+        counters: Vec<(JobId, Vec<RankCounters>)>,
+    ) {
+        let jobs = counters.into_iter();
+        let jobs = jobs.filter_map(|(job, ranks)| self.job_sample(job, ranks)).collect();
+        let links = self.links_for_agent(about);
+        self.agent.tell(&DaemonToAgent::Samples { at_ns, jobs, links });
+    }
+
+    fn job_sample(&self, job: JobId, mut ranks: Vec<RankCounters>) -> Option<JobSample> {
         let part = self.parts.get(&job).filter(|part| !part.state.is_ending())?;
         let (layout, spec) = (part.reforming.layout()?, part.state.spec());
         let (min, max) = sizes(spec, layout.size() as u32);
-        let ranks = part.locals.iter().filter_map(|(process, local)| {
-            let rank = layout.rank_of(*process)?;
-            let page = local.handle.page().page();
-            let progress = &page.head.progress;
-            Some(RankCounters {
-                process: *process,
-                rank,
-                iterations: progress.iteration.load(Relaxed),
-                iterations_declared: progress.iterations_declared.load(Relaxed),
-                useful_ns: progress.useful_ns.load(Relaxed),
-                mpi_ns: page.mpi_ns(),
-                registered: Bytes(progress.registered_bytes.load(Relaxed)),
-                sent: sent(page, layout),
-            })
-        });
+        // A rank that counts no iterations cannot be moved, and of its use nothing is known.
+        ranks.retain(|rank| rank.iterations > 0);
         Some(JobSample {
             job,
             coordinator: part.state.coordinator().clone(),
@@ -130,8 +127,7 @@ impl Daemon {
             max,
             allowed: spec.nodes.clone(),
             policy: spec.policy.clone().unwrap_or_else(|| POLICY_DEFAULT.to_owned()),
-            // A rank that counts no iterations cannot be moved, and of its use nothing is known.
-            ranks: ranks.filter(|rank: &RankCounters| rank.iterations > 0).collect(),
+            ranks,
         })
     }
 
@@ -297,16 +293,10 @@ fn sizes(spec: &JobSpec, size: u32) -> (u32, u32) {
     }
 }
 
-fn sent(page: &Page<'_>, layout: &Layout) -> Vec<(Rank, u64, u64)> {
-    let rows = (0..layout.size().min(page.peers_max())).filter_map(|rank| {
-        let peer = page.peer(rank);
-        let (messages, bytes) = (peer.messages_sent.load(Relaxed), peer.bytes_sent.load(Relaxed));
-        (messages > 0).then_some((Rank(rank as u32), messages, bytes))
-    });
-    let mut rows: Vec<(Rank, u64, u64)> = rows.collect();
-    rows.sort_by_key(|(rank, _, bytes)| (std::cmp::Reverse(*bytes), *rank));
-    rows.truncate(PEERS_TOLD_MAX);
-    rows
+/// The rank of each process of a layout.
+fn ranks_of(layout: &Layout) -> BTreeMap<ProcessId, Rank> {
+    let members = layout.members.iter().zip(0..);
+    members.map(|(member, rank)| (member.process, Rank(rank))).collect()
 }
 
 /// Whether there is a policy of this name.

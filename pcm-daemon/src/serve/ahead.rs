@@ -4,11 +4,10 @@
 use super::daemon::Daemon;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects::Input;
-use pcm_proto::ids::{JobId, ProcessId};
+use pcm_proto::ids::Bytes;
 use pcm_proto::method::Completion;
 use pcm_proto::parked::ParkKey;
-use pcm_proto::reconfiguration::{Attempt, ReconfigurationReport};
-use std::sync::atomic::Ordering::Relaxed;
+use pcm_proto::reconfiguration::ReconfigurationReport;
 use std::time::Duration;
 
 /// Data of a rank from which on memory is made ahead for what it will get: less is made at the meeting in 10 ms at worst.
@@ -24,24 +23,31 @@ impl Daemon {
     /// Whether a process has something to do ahead of its meeting: constant data travels, or it stays with so much data that
     /// memory for what it gets had better be made while it computes on. For the latter alone it is not waited for for long:
     /// one whose iterations are long hears of it late and loses more than it gains.
-    pub(super) fn begins_ahead(&mut self, job: JobId, process: ProcessId, attempt: Attempt) -> bool {
-        let local = self.parts.get(&job).and_then(|part| part.locals.get(&process));
-        let (Some((_, plan)), Some(local)) = (self.engaged(job), local) else {
+    fn begins_ahead(&mut self, key: ParkKey, constant: Bytes, registered: Bytes) -> bool {
+        let Some((_, plan)) = self.engaged(key.job) else {
             return false;
         };
-        let progress = &local.handle.page().page().head.progress;
-        if plan.method.completion != Completion::Sync && progress.constant_bytes.load(Relaxed) > 0 {
+        if plan.method.completion != Completion::Sync && constant.0 > 0 {
             return true;
         }
-        let registered = progress.registered_bytes.load(Relaxed);
-        if plan.new.member(process).is_none() || registered < MEMORY_BYTES_MIN {
+        if plan.new.member(key.process).is_none() || registered.0 < MEMORY_BYTES_MIN {
             return false;
         }
-        let mib = u32::try_from(registered >> 20).unwrap_or(u32::MAX);
+        let mib = u32::try_from(registered.0 >> 20).unwrap_or(u32::MAX);
         let within = MEMORY_MAX + MEMORY_MAX_PER_MIB.saturating_mul(mib);
-        let key = ParkKey { job, attempt, process };
         self.out.arm(within, Timer::Ahead(key));
         true
+    }
+
+    /// It is known how much data a process has that may do something ahead of its meeting.
+    pub(super) fn on_data_weighed(&mut self, key: ParkKey, constant: Bytes, registered: Bytes) {
+        let ParkKey { job, attempt, process } = key;
+        if self.begins_ahead(key, constant, registered) {
+            self.tell_plan_ahead(job, process);
+        } else {
+            let report = ReconfigurationReport::Ahead { attempt };
+            self.reform(job, Input::Report { process, report });
+        }
     }
 
     /// A rank has had its time to make memory; what is not there is made at the meeting.

@@ -3,6 +3,7 @@
 
 use super::daemon::Daemon;
 use super::gather::Gather;
+use pcm_core::node::ranks::pages::PageQuestion;
 use pcm_core::node::requester::Requester;
 use pcm_core::node::timer::Timer;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, Refusal};
@@ -124,14 +125,23 @@ impl Daemon {
                 Answer::JobNumber(job)
             }
             Question::Jobs => Answer::Jobs(self.own_jobs()),
-            Question::Ranks { job } => Answer::Ranks(self.own_ranks(job)),
-            Question::Look { job } => Answer::Look(self.own_looks(job)),
+            Question::Ranks { job } => return self.read_pages(node, ask, PageQuestion::Ranks { job }),
+            Question::Look { job } => return self.read_pages(node, ask, PageQuestion::Looks { job }),
             Question::Trace {
                 job,
                 after,
                 is_last,
                 entries_max,
-            } => Answer::Trace(self.own_traces(job, &after, is_last, entries_max)),
+            } => {
+                let question = PageQuestion::Traces {
+                    job,
+                    after,
+                    is_last,
+                    entries_max,
+                    now: self.out.now(),
+                };
+                return self.read_pages(node, ask, question);
+            }
             Question::Events { job, since_us } => Answer::Events(self.log.after(since_us, job)),
             Question::Control(request) => {
                 let from = Requester::Peer {

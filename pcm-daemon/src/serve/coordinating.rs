@@ -5,16 +5,15 @@ use super::agent_messages::is_known_policy;
 use super::checkpoints::Leading;
 use super::daemon::Daemon;
 use super::images::ImageKey;
-use super::job_output::JobOutput;
-use super::job_stdin::JobStdin;
 use super::methods::Chosen;
 use super::wills::Willed;
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
 use pcm_core::job::placement::{self, Share};
 use pcm_core::job::worlds::WORLDS_MAX;
 use pcm_core::node::record::Record;
-use pcm_core::node::requester::LinkId;
-use pcm_core::node::requester::Requester;
+use pcm_core::node::requester::{LinkId, Requester};
+use pcm_core::node::streams::job_output::JobOutput;
+use pcm_core::node::streams::job_stdin::JobStdin;
 use pcm_core::node::timer::Timer;
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
@@ -71,12 +70,12 @@ pub(super) struct Coordinated {
 
 impl Coordinated {
     pub(super) fn new(state: Coordinator, audience: Audience, output: JobOutput) -> Self {
-        let leading = Leading::new(state.checkpoint());
+        let (job, leading) = (state.job(), Leading::new(state.checkpoint()));
         Self {
             state,
             audience,
             output,
-            stdin: JobStdin::default(),
+            stdin: JobStdin::new(job),
             leading,
             willed: Willed::default(),
             untold: Vec::new(),
@@ -162,10 +161,8 @@ impl Daemon {
             _ => Audience::Detached,
         };
         let output = match audience {
-            Audience::Detached => {
-                JobOutput::to_files(&self.spec.cluster_dir, job, BTreeMap::new(), self.events.clone())
-            }
-            _ => JobOutput::to_control(),
+            Audience::Detached => JobOutput::to_files(job, BTreeMap::new(), &mut self.out),
+            _ => JobOutput::to_control(job),
         };
         let now_us = self.out.now().0;
         let (state, effects) = Coordinator::accept(job, self.own.clone(), spec, &shares, is_crowded, now_us);
@@ -434,7 +431,7 @@ impl Daemon {
             }
         }
         coordinated.audience = Audience::Attached(link);
-        coordinated.output.attach(received);
+        coordinated.output.attach(received, &mut self.out);
         self.controls.attach(link, job);
         let untold = std::mem::take(&mut coordinated.untold);
         self.answer(from.clone(), DaemonToControl::JobAccepted { job });
@@ -514,7 +511,7 @@ impl Daemon {
         };
         tracing::warn!(%job, "the `pcmctl run` it was attached to is out of reach: the job goes on without it");
         coordinated.audience = Audience::OutOfReach;
-        coordinated.output = JobOutput::to_files(&self.spec.cluster_dir, job, BTreeMap::new(), self.events.clone());
+        coordinated.output = JobOutput::to_files(job, BTreeMap::new(), &mut self.out);
         self.ask_output(job, None);
         self.pump_output(job);
     }

@@ -21,11 +21,16 @@ use super::parts::Part;
 use super::quorum::DoubtTold;
 use super::shutdown::Stage;
 use super::wills::Wills;
+use crate::output_files::{OutputFiles, Written};
+use crate::ranks::{Outcome, RankTable, library_in_front};
 use pcm_core::job::ended::Ended;
 use pcm_core::moment::Moment;
 use pcm_core::node::cluster::nodes::Nodes;
 use pcm_core::node::cluster::quorum::Quorum;
 use pcm_core::node::outbox::{Effect, Outbox};
+use pcm_core::node::ranks::effect::{RankEffect, RankFact};
+use pcm_core::node::ranks::launch::Launcher;
+use pcm_core::node::ranks::pages::PageQuestions;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::timer::Timer;
@@ -81,6 +86,10 @@ pub(super) struct Daemon {
     pub(super) links: Links,
     pub(super) ended: Ended,
     pub(super) series: BTreeMap<JobId, Series>,
+    pub(super) output_files: OutputFiles<Event>,
+    pub(super) rank_table: RankTable<Event>,
+    pub(super) page_questions: PageQuestions,
+    pub(super) launcher: Launcher,
     pub(super) closed: VecDeque<JobId>,
     pub(super) highest_job: JobId,
     pub(super) methods: MethodBook,
@@ -122,6 +131,14 @@ impl Daemon {
             node_dir(&spec.cluster_dir, &spec.node.name),
         );
         let quorum = Quorum::new(spec.node.name.clone(), spec.patience());
+        let output_files = OutputFiles::new(spec.cluster_dir.clone(), events.clone());
+        let rank_table = RankTable::new(spec.node.name.clone(), events.clone());
+        let launcher = Launcher::new(
+            (spec.cluster_id.clone(), spec.cluster_dir.clone()),
+            spec.node.name.clone(),
+            cpus.clone(),
+            library_in_front(),
+        );
         Self {
             own: spec.node.name.clone(),
             out: Outbox::new(spec.node.name.clone(), now),
@@ -152,6 +169,10 @@ impl Daemon {
             links: Links::default(),
             ended: Ended::default(),
             series: BTreeMap::new(),
+            output_files,
+            rank_table,
+            page_questions: PageQuestions::default(),
+            launcher,
             closed: VecDeque::new(),
             highest_job,
             methods,
@@ -193,9 +214,8 @@ impl Daemon {
             Event::AgentSaid { link, message } => self.on_agent_said(link, message),
             Event::AgentLost { link, nonsense } => self.on_agent_lost(link, nonsense),
             Event::AgentEnded { reason } => self.on_agent_ended(&reason),
-            Event::Rank(event) => self.on_rank(event),
-            Event::Printed { job, output } => self.on_printed(job, output),
-            Event::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
+            Event::Rank(news) => self.on_rank_news(news),
+            Event::RankFact(fact) => self.on_rank_fact(fact),
             Event::Summed { key, id, tally } => self.on_summed(key, id, tally),
             Event::ImageWanted { key, lend } => self.on_image_wanted(key, lend),
             Event::ImageLent { key, attempt, lent } => self.on_image_lent(key, attempt, lent),
@@ -204,7 +224,7 @@ impl Daemon {
             Event::ImagePut { number, outcome } => self.on_image_put(number, outcome),
             Event::Notice => self.on_notice(),
             Event::Boot(fact) => self.on_boot(fact),
-            Event::Filed { job, pieces } => self.on_filed(job, pieces),
+            Event::Written(Written { job, pieces }) => self.on_filed(job, &pieces),
         }
     }
 
@@ -271,8 +291,23 @@ impl Daemon {
                 let now_us = self.out.now().0;
                 self.log.note(now_us, job, epoch, kind);
             }
+            Effect::Files(effect) => self.output_files.carry_out(effect),
             Effect::Control { link, message } => self.controls.tell(link, &message),
-            Effect::Record(_) | Effect::Arm { .. } => tracing::error!(?effect, "an effect is not for here"),
+            Effect::Record(_) | Effect::Arm { .. } | Effect::Rank(_) => {
+                tracing::error!(?effect, "an effect is not for here")
+            }
+        }
+    }
+
+    /// Carries out an effect on ranks; what there is to report of it.
+    pub(super) fn carry_out_rank(&mut self, effect: RankEffect) -> Option<RankFact> {
+        match self.rank_table.carry_out(effect) {
+            Outcome::Done => None,
+            Outcome::Fact(fact) => Some(fact),
+            Outcome::Start(spec, page) => {
+                self.keeper.start_process(*spec, page);
+                None
+            }
         }
     }
 
@@ -300,7 +335,7 @@ impl Daemon {
                 job: *job,
                 state: Box::new(coordinated.state.clone()),
             });
-            records.extend(coordinated.output.written_records(*job));
+            records.extend(coordinated.output.written_records());
         }
         for (job, part) in &self.parts {
             records.push(Record::Part {
@@ -309,7 +344,7 @@ impl Daemon {
             });
             let record = Box::new(part.reforming.record().clone());
             records.push(Record::Reform { job: *job, record });
-            records.extend(part.output.printed_records(*job));
+            records.extend(part.output.printed_records());
         }
         records.extend(self.kept.records());
         records

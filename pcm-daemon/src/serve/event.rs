@@ -5,14 +5,16 @@ use super::images::ImageKey;
 use super::memory::Memory;
 use super::together::CameTogether;
 use crate::keeper_link::FromKeeper;
-use crate::rank::{Output, RankEvent};
+use crate::output_files::Written;
+use crate::ranks::RankNews;
+use pcm_core::node::ranks::effect::RankFact;
 use pcm_core::node::requester::LinkId;
 use pcm_fabric::Sender;
 use pcm_fabric::peers::PeerEvent;
 use pcm_proto::agent::AgentToDaemon;
 use pcm_proto::checkpoint::{BufferKey, PartTally};
 use pcm_proto::control::ControlToDaemon;
-use pcm_proto::ids::{CheckpointId, JobId};
+use pcm_proto::ids::CheckpointId;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -41,12 +43,10 @@ pub(super) enum Event {
     AgentLost { link: LinkId, nonsense: Option<String> },
     /// Its process ended.
     AgentEnded { reason: String },
-    /// A rank says something.
-    Rank(RankEvent),
-    /// A rank printed something.
-    Printed { job: JobId, output: Output },
-    /// A rank took so much more of its standard input, or never will.
-    StdinTaken { job: JobId, bytes: u64 },
+    /// A rank says or does something.
+    Rank(RankNews),
+    /// An effect on ranks has something to report.
+    RankFact(RankFact),
     /// The checksums of a part of a checkpoint were taken or verified.
     Summed {
         key: BufferKey,
@@ -83,8 +83,17 @@ pub(super) enum Event {
     /// The boot tree has news.
     Boot(BootFact),
     /// Output of a detached job was written to its files.
-    Filed {
-        job: JobId,
-        pieces: Vec<super::output_files::Filed>,
-    },
+    Written(Written),
+}
+
+impl From<RankNews> for Event {
+    fn from(news: RankNews) -> Self {
+        Self::Rank(news)
+    }
+}
+
+impl From<Written> for Event {
+    fn from(written: Written) -> Self {
+        Self::Written(written)
+    }
 }

@@ -10,23 +10,22 @@ use super::image_sums;
 use super::memory::Memory;
 use super::spare_copies::SpareCopies;
 use crate::keeper_link::HandedBuffer;
+use pcm_core::node::ranks::pages::{PageQuestion, Reader};
 use pcm_core::node::record::{Holding, PartKey, Record};
 use pcm_core::node::timer::Timer;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::checkpoint::{
     BufferKey, CheckpointMessage, CheckpointOrder, IntoFiles, PartTally, RankCheckpoint, Stamp,
 };
-use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId};
+use pcm_proto::ids::{CheckpointId, Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::image::ImageName;
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
-use pcm_proto::page::CEILING_NONE;
 use pcm_proto::peer::JobMessage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 #[derive(Debug)]
 pub(super) struct Buffer {
@@ -458,8 +457,8 @@ impl Daemon {
 
     fn tell_ranks(&mut self, job: JobId, order: &CheckpointOrder) {
         let Some(part) = self.parts.get(&job) else { return };
-        for process in part.locals.keys().copied().collect::<Vec<_>>() {
-            self.tell_app(job, process, &DaemonToApp::Checkpoint(order.clone()));
+        for process in part.ranks.processes().collect::<Vec<_>>() {
+            self.tell_app(job, process, DaemonToApp::Checkpoint(order.clone()));
         }
     }
 
@@ -469,24 +468,17 @@ impl Daemon {
             .and_then(|layout| layout.members.first())
             .map(|member| member.process);
         if let Some(process) = first {
-            self.tell_app(job, process, &DaemonToApp::Checkpoint(CheckpointOrder::Make { into }));
+            self.tell_app(job, process, DaemonToApp::Checkpoint(CheckpointOrder::Make { into }));
         }
     }
 
     /// The ranks of a job are about to be ended: how far they had come.
     pub(super) fn say_reached(&mut self, job: JobId) {
         let Some(part) = self.parts.get(&job) else { return };
-        let begun = part.locals.values().map(|local| {
-            let progress = &local.handle.page().page().head.progress;
-            progress.iteration.load(Relaxed)
-        });
-        // What a page shows is the iteration begun, plus one; past its last one a rank shows no number.
-        let Some(begun) = begun.filter(|begun| *begun != CEILING_NONE && *begun > 0).max() else {
-            return;
-        };
-        let coordinator = part.state.coordinator().clone();
-        let iteration = Iteration(begun - 1);
-        self.say_checkpoint(&coordinator, job, CheckpointMessage::Reached { iteration });
+        let node = part.state.coordinator().clone();
+        let reader = Reader::Coordinator { job, node };
+        self.page_questions
+            .ask(reader, PageQuestion::Reached { job }, &mut self.out);
     }
 
     /// A process that continues another has its data, or cannot get it.

@@ -5,8 +5,8 @@ use super::beside::drop_beside;
 use super::daemon::Daemon;
 use super::images::ImageKey;
 use super::memory::Memory;
-use super::standing::standing;
 use crate::keeper_link::HandedImage;
+use pcm_core::node::ranks::effect::RankEffect;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::{effects::Input, meet_order};
 use pcm_proto::app::DaemonToApp;
@@ -20,9 +20,8 @@ use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
 use std::time::Duration;
 
 /// The order to drop an image may be lost with a link. Whoever could need it has it by then or is given up: the limits of
@@ -143,7 +142,7 @@ impl Daemon {
         };
         let meeting = Box::new(meet_order(plan, &[]));
         let order = ReconfigurationOrder::Ahead { attempt, meeting };
-        self.tell_app(job, process, &DaemonToApp::Reconfiguration(order));
+        self.tell_app(job, process, DaemonToApp::Reconfiguration(order));
     }
 
     /// A rank says something about a reconfiguration. That its data is parked is true only when the keeper holds it.
@@ -228,15 +227,12 @@ impl Daemon {
 
     /// Data is to be copied out of a process that hangs.
     pub(super) fn salvage(&mut self, key: ParkKey) {
-        let local = self.parts.get(&key.job).and_then(|part| part.locals.get(&key.process));
-        let (table, stretches) = local.map_or((0, 0), |local| {
-            let progress = &local.handle.page().page().head.progress;
-            (progress.table.load(Acquire), progress.stretches.load(Acquire))
-        });
-        let stands = local.map(|local| standing(local.handle.pid()));
-        tracing::warn!(job = %key.job, process = %key.process, stands, "a process does not come back from MPI: its data is salvaged");
         self.parked.salvaged.insert(key);
-        let stretches = u32::try_from(stretches).unwrap_or(u32::MAX);
+        self.out.rank(RankEffect::FindData { key });
+    }
+
+    /// It is known where the data of a process is that hangs.
+    pub(super) fn on_data_found(&mut self, key: ParkKey, table: u64, stretches: u32) {
         self.out.keeper(DaemonToKeeper::Salvage { key, table, stretches });
     }
 
@@ -278,7 +274,7 @@ impl Daemon {
                     continues: plan.continues.clone(),
                     weights: plan.new.weights.clone(),
                 };
-                self.tell_app(asker.job, asker.process, &DaemonToApp::Restore(answer));
+                self.tell_app(asker.job, asker.process, DaemonToApp::Restore(answer));
             }
             RestoreAsk::Blocks { asked, runs } => {
                 let rank = asked.rank;
@@ -356,7 +352,12 @@ impl Daemon {
         match file {
             Ok(file) => {
                 let answer = DaemonToApp::Restore(RestoreAnswer::Image { attempt, asked, bytes });
-                self.tell_app_with(asker.job, asker.process, &answer, &[file.as_fd()]);
+                let memory = Some(self.rank_table.lend(file.into()));
+                self.out.rank(RankEffect::Tell {
+                    key: asker,
+                    message: Box::new(answer),
+                    memory,
+                });
             }
             Err(error) => self.tell_lost(asker, asked, attempt, error.to_string()),
         }
@@ -365,7 +366,7 @@ impl Daemon {
     pub(super) fn tell_lost(&mut self, asker: ProcessKey, asked: Asked, attempt: Option<Attempt>, reason: String) {
         tracing::error!(job = %asker.job, process = %asker.process, rank = %asked.rank, reason, "data of another rank cannot be had");
         let answer = DaemonToApp::Restore(RestoreAnswer::Lost { attempt, asked, reason });
-        self.tell_app(asker.job, asker.process, &answer);
+        self.tell_app(asker.job, asker.process, answer);
     }
 }
 

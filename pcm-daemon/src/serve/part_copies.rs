@@ -60,7 +60,7 @@ impl Daemon {
                     continues: (0..restores.stamp.ranks).map(|rank| Some(Rank(rank))).collect(),
                     weights: Vec::new(),
                 };
-                self.tell_app(asker.job, asker.process, &DaemonToApp::Restore(answer));
+                self.tell_app(asker.job, asker.process, DaemonToApp::Restore(answer));
             }
             RestoreAsk::Blocks { asked, runs } => {
                 let rank = asked.rank;

@@ -2,74 +2,45 @@
 //! carries out what it decides.
 
 use super::daemon::Daemon;
-use super::event::Event;
-use super::look::LastLooks;
-use super::part_output::PartOutput;
-use super::part_stdin::PartStdin;
-use super::ps::monotonic_ns;
 use super::reconfiguring::Reforming;
 use crate::keeper_link::{FromKeeper, Handed};
-use crate::rank::{RankEvent, RankHandle};
+use crate::rank::RankEvent;
 use pcm_core::job::participant::{Effect, Input, Participant};
+use pcm_core::node::ranks::effect::RankEffect;
+use pcm_core::node::ranks::local::{LocalRanks, changes_state};
 use pcm_core::node::record::Record;
+use pcm_core::node::streams::part_output::PartOutput;
+use pcm_core::node::streams::part_stdin::PartStdin;
 use pcm_core::node::timer::Timer;
-use pcm_core::pmi::wire::Request;
 use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::app::AppToDaemon;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
-use pcm_proto::page::State;
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StartOrder, StreamToNode, WorldMessage};
 use pcm_proto::reconfiguration::ReconfigurationMessage;
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-use tokio::sync::mpsc;
-
-/// Requests and messages of ranks that wait for the loop, per job.
-const RANK_EVENTS_MAX: usize = 256;
-
-/// A process that ended is waited for so long to be heard to its end; one it started may keep its channel open for ever.
-const LAST_WORDS_MAX: Duration = Duration::from_millis(200);
-
-/// A process on this node, as far as the daemon deals with it.
-pub(super) struct Local {
-    pub(super) handle: RankHandle,
-    /// Whether its last request stands in the journal, so its answer must too.
-    is_written: bool,
-    /// Whether its library can say nothing more.
-    is_silent: bool,
-    /// CLOCK_MONOTONIC when it was first seen, until it has initialised MPI.
-    pub(super) starting_since_ns: Option<u64>,
-    /// How it ended, while what it said before may still be on its way.
-    ended: Option<ExitStatus>,
-}
 
 /// This node's part of a job.
 pub(super) struct Part {
     pub(super) state: Participant,
-    pub(super) locals: BTreeMap<ProcessId, Local>,
-    pub(super) last_looks: LastLooks,
+    pub(super) ranks: LocalRanks,
     pub(super) reforming: Reforming,
     pub(super) output: PartOutput,
     pub(super) stdin: PartStdin,
-    rank_events: mpsc::Sender<RankEvent>,
     armed_us: Option<u64>,
 }
 
 impl Part {
-    pub(super) fn new(job: JobId, state: Participant, reforming: Reforming, events: &mpsc::Sender<Event>) -> Self {
-        let (rank_events, receiver) = mpsc::channel(RANK_EVENTS_MAX);
-        tokio::spawn(pass_on(receiver, events.clone()));
+    pub(super) fn new(job: JobId, state: Participant, reforming: Reforming) -> Self {
         Self {
             state,
-            locals: BTreeMap::new(),
-            last_looks: LastLooks::default(),
+            ranks: LocalRanks::new(job),
             reforming,
-            output: PartOutput::start(job, events.clone()),
-            stdin: PartStdin::default(),
-            rank_events,
+            output: PartOutput::new(job),
+            stdin: PartStdin::new(job),
             armed_us: None,
         }
     }
@@ -77,14 +48,6 @@ impl Part {
 
 fn warn_of_nonsense(key: ProcessKey, reason: &str) {
     tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
-}
-
-async fn pass_on(mut rank_events: mpsc::Receiver<RankEvent>, events: mpsc::Sender<Event>) {
-    while let Some(event) = rank_events.recv().await {
-        if events.send(Event::Rank(event)).await.is_err() {
-            return;
-        }
-    }
 }
 
 impl Daemon {
@@ -120,7 +83,10 @@ impl Daemon {
                     self.out.keeper(DaemonToKeeper::EndJob { job });
                 }
                 Effect::Adopted { process } => self.read_output_of(job, process),
-                Effect::Answer { process, line } => self.answer_pmi(job, process, &line),
+                Effect::Answer { process, line } => {
+                    let key = ProcessKey { job, process };
+                    self.out.rank(RankEffect::AnswerPmi { key, line });
+                }
                 Effect::Emptied => self.on_part_emptied(job),
                 Effect::Over => return self.on_part_over(job),
             }
@@ -199,8 +165,8 @@ impl Daemon {
             job,
             state: Box::new(state.clone()),
         });
-        self.parts.insert(job, Part::new(job, state, reforming, &self.events));
-        self.begin_reform(job, reform_effects);
+        self.parts.insert(job, Part::new(job, state, reforming));
+        self.carry_out_reform(job, reform_effects);
         self.carry_out_part(job, effects);
         for (node, message) in self.asks.take_early(job) {
             self.on_job_message(job, &node, message);
@@ -263,11 +229,7 @@ impl Daemon {
         }
         self.reform_given_up(job);
         if let Some(part) = self.parts.remove(&job) {
-            for process in part.locals.into_keys() {
-                self.out.keeper(DaemonToKeeper::Forget {
-                    key: ProcessKey { job, process },
-                });
-            }
+            part.ranks.forget_all(&mut self.out);
         }
         self.drop_parked_of(job);
         self.record(Record::PartOver { job });
@@ -290,17 +252,7 @@ impl Daemon {
                 self.tell_ranks_of_crowd();
             }
             FromKeeper::StartRefused { key, errno, reason } => {
-                let code = refusal_code(errno).to_owned();
-                let (job, process) = (key.job, key.process);
-                self.participate(
-                    job,
-                    Input::Refused {
-                        process,
-                        code,
-                        reason: reason.clone(),
-                    },
-                );
-                self.reform_start_failed(job, process, reason);
+                self.on_not_started(key, refusal_code(errno).to_owned(), reason);
             }
             FromKeeper::Exited { key, status } => self.on_exited(key, status),
             FromKeeper::Parked(image) => self.on_image(image),
@@ -319,22 +271,21 @@ impl Daemon {
         }
     }
 
-    /// A process ended. Its end is told after what it said: a reason must not come behind its consequence.
+    /// A process ended.
     fn on_exited(&mut self, key: ProcessKey, status: ExitStatus) {
-        match self.local_mut(key) {
-            Some(local) if !local.is_silent => {
-                local.ended = Some(status);
-                self.out.arm(LAST_WORDS_MAX, Timer::LastWords(key));
-            }
-            _ => self.end_process(key, status),
+        let told_now = match self.parts.get_mut(&key.job) {
+            Some(part) => part.ranks.on_exited(key.process, status, &mut self.out),
+            None => Some(status),
+        };
+        if let Some(status) = told_now {
+            self.end_process(key, status);
         }
     }
 
     /// What a process that ended had to say was heard, or does not come.
     pub(super) fn on_last_words(&mut self, key: ProcessKey) {
-        let Some(local) = self.local_mut(key) else { return };
-        local.is_silent = true;
-        if let Some(status) = local.ended.take() {
+        let part = self.parts.get_mut(&key.job);
+        if let Some(status) = part.and_then(|part| part.ranks.on_silent(key.process)) {
             self.end_process(key, status);
         }
     }
@@ -364,25 +315,14 @@ impl Daemon {
             self.out.keeper(DaemonToKeeper::EndJob { job: key.job });
             return;
         };
-        if part.locals.contains_key(&key.process) {
+        if part.ranks.contains(key.process) {
             return;
         }
-        match RankHandle::attach(handed, part.rank_events.clone()) {
-            Ok(handle) => {
-                part.stdin.attach(key.job, &handle, &self.events);
-                let is_starting = handle.page().page().state() == State::Starting;
-                part.locals.insert(
-                    key.process,
-                    Local {
-                        handle,
-                        is_written: false,
-                        is_silent: false,
-                        starting_since_ns: is_starting.then(monotonic_ns),
-                        ended: None,
-                    },
-                );
-                if part.stdin.is_ended() {
-                    self.end_stdin(key.job);
+        match self.rank_table.attach(handed) {
+            Ok(attached) => {
+                part.ranks.on_attached(attached, self.out.now());
+                if attached.has_stdin {
+                    part.stdin.on_attached(key.process, &mut self.out);
                 }
                 self.read_output_of(key.job, key.process);
             }
@@ -402,12 +342,8 @@ impl Daemon {
     /// What a process prints is output of the job, unless it is a spare: nobody may ever take that.
     fn read_output_of(&mut self, job: JobId, process: ProcessId) {
         let Some(part) = self.parts.get_mut(&job) else { return };
-        if part.state.is_spare(process) {
-            return;
-        }
-        if let Some(local) = part.locals.get_mut(&process) {
-            part.output.expect(process);
-            local.handle.read_output(&part.output.sender());
+        if !part.state.is_spare(process) && part.ranks.contains(process) {
+            part.output.read(process, &mut self.out);
         }
     }
 
@@ -424,9 +360,8 @@ impl Daemon {
     pub(super) fn on_rank(&mut self, event: RankEvent) {
         match event {
             RankEvent::Pmi { key, request } => {
-                let is_written = changes_state(&request);
-                if let Some(local) = self.local_mut(key) {
-                    local.is_written = is_written;
+                if let Some(part) = self.parts.get_mut(&key.job) {
+                    part.ranks.on_request(key.process, &request);
                 }
                 self.participate(
                     key.job,
@@ -475,33 +410,20 @@ impl Daemon {
         }
     }
 
-    pub(super) fn local_mut(&mut self, key: ProcessKey) -> Option<&mut Local> {
-        self.parts.get_mut(&key.job)?.locals.get_mut(&key.process)
-    }
-
-    fn answer_pmi(&mut self, job: JobId, process: ProcessId, line: &str) {
-        let Some(local) = self.local_mut(ProcessKey { job, process }) else {
-            return;
-        };
-        if let Err(error) = local.handle.pmi_answer(line) {
-            tracing::debug!(%job, %process, %error, "a process did not take its answer");
-            return;
-        }
+    /// A process has the answer to its PMI request.
+    pub(super) fn on_pmi_answered(&mut self, key: ProcessKey) {
+        let ProcessKey { job, process } = key;
         let now_us = self.out.now().0;
-        let is_written = self
-            .local_mut(ProcessKey { job, process })
-            .is_some_and(|local| local.is_written);
+        let Some(part) = self.parts.get_mut(&job) else { return };
         let input = Input::Answered { process };
-        if is_written {
-            self.record(Record::PartInput {
+        if part.ranks.is_answer_recorded(process) {
+            self.out.record(Record::PartInput {
                 job,
                 now_us,
                 input: input.clone(),
             });
         }
-        if let Some(part) = self.parts.get_mut(&job) {
-            part.state.handle(now_us, input);
-        }
+        part.state.handle(now_us, input);
     }
 
     /// The keeper may let go of a process that ended once its output was read to the end.
@@ -512,25 +434,15 @@ impl Daemon {
             .processes()
             .get(&process)
             .is_some_and(|local| !local.is_alive());
-        if has_ended
-            && part.output.has_ended(process)
-            && let Some(local) = part.locals.remove(&process)
-        {
-            part.last_looks.keep(process, &self.own, local.handle.page().page());
-            self.out.keeper(DaemonToKeeper::Forget {
-                key: ProcessKey { job, process },
-            });
+        if has_ended && part.output.has_ended(process) {
+            part.ranks.forget(process, &mut self.out);
         }
     }
 
     pub(super) fn on_part_over(&mut self, job: JobId) {
         self.reform_given_up(job);
         let Some(part) = self.parts.remove(&job) else { return };
-        for process in part.locals.into_keys() {
-            self.out.keeper(DaemonToKeeper::Forget {
-                key: ProcessKey { job, process },
-            });
-        }
+        part.ranks.forget_all(&mut self.out);
         self.drop_parked_of(job);
         self.forget_checkpoints(job, |_| false);
         self.record(Record::PartOver { job });
@@ -568,12 +480,7 @@ impl Daemon {
         }
         for job in self.parts.keys().copied().collect::<Vec<_>>() {
             let Some(part) = self.parts.get_mut(&job) else { continue };
-            let asking = part
-                .locals
-                .iter()
-                .filter(|(_, local)| local.handle.is_asking())
-                .map(|(process, _)| *process);
-            let asking: BTreeSet<ProcessId> = asking.collect();
+            let asking = part.ranks.asking();
             let held = known.remove(&job).unwrap_or_default();
             let now_us = self.out.now().0;
             let effects = part.state.on_restored(now_us, &asking, &held);
@@ -591,13 +498,6 @@ fn is_worth_writing(input: &Input) -> bool {
         Input::Pmi { request, .. } => changes_state(request),
         _ => true,
     }
-}
-
-fn changes_state(request: &Request) -> bool {
-    !matches!(
-        request,
-        Request::Maxes | Request::AppNumber | Request::KvsName | Request::UniverseSize | Request::Unknown { .. }
-    ) && !matches!(request, Request::Get { key } if key != pcm_core::pmi::world::PARENT_PORT_KEY)
 }
 
 fn refusal_code(errno: i32) -> &'static str {

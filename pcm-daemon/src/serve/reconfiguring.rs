@@ -2,9 +2,9 @@
 //! decides is carried out here in its order, the record first.
 
 use super::daemon::Daemon;
-use super::standing::standing;
 use node_log::Shortened;
 use pcm_core::job::{coordinator, participant, worlds};
+use pcm_core::node::ranks::effect::RankEffect;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::Requester;
 use pcm_core::node::timer::Timer;
@@ -15,20 +15,14 @@ use pcm_core::reconfiguration::record::JobRecord;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::{Iteration, JobId, NodeName, ProcessId, Rank, WorldId};
-use pcm_proto::keeper::ExitStatus;
+use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank, WorldId};
+use pcm_proto::keeper::{ExitStatus, ProcessKey};
 use pcm_proto::layout::{Layout, Member};
-use pcm_proto::page::CEILING_NONE;
 use pcm_proto::parked::ParkKey;
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, MpiStage, NodeToCoordinator, StartOrder};
-use pcm_proto::reconfiguration::{Attempt, Order, ReconfigurationMessage, ReconfigurationReport};
+use pcm_proto::reconfiguration::{Attempt, Order, ReconfigurationMessage};
 use pcm_proto::refusal;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering::Relaxed;
-
-/// Steps that follow from one input within this daemon: each rank's ceiling is written and read. More is a loop.
-const STEPS_MAX: usize = 100_000;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Time between SIGTERM and SIGKILL for the processes of a lost job.
 const LOST_GRACE_MS: u32 = 500;
@@ -55,7 +49,7 @@ impl Reforming {
         }
     }
 
-    /// For a node that a first order tells of a job. The effects are for [`Daemon::begin_reform`].
+    /// For a node that a first order tells of a job. The effects are for [`Daemon::carry_out_reform`].
     pub(super) fn at_start(own: &NodeName, order: &StartOrder, limits: Limits) -> (Self, Vec<Effect>) {
         let (machine, effects) = if order.layout.is_empty() {
             let machine = Reconfigurer::at_first_message(own.clone(), order.coordinator.clone(), limits);
@@ -124,32 +118,19 @@ fn first_layout(order: &StartOrder) -> Layout {
 impl Daemon {
     /// Gives an input to the job's machine and carries out what follows.
     pub(super) fn reform(&mut self, job: JobId, input: Input) {
-        let mut inputs = VecDeque::from([input]);
-        for _ in 0..STEPS_MAX {
-            let Some(input) = inputs.pop_front() else { return };
-            let now = self.out.now();
-            let Some(part) = self.parts.get_mut(&job) else { return };
-            // A job that is being ended is not reconfigured any more; the machine's own timers lead here, too.
-            if part.state.is_ending() {
-                return self.reform_given_up(job);
-            }
-            tracing::debug!(%job, input = %Shortened(&input));
-            let effects = part.reforming.machine.on_input(now, input);
-            self.carry_out_reform(job, effects, &mut inputs);
+        let now = self.out.now();
+        let Some(part) = self.parts.get_mut(&job) else { return };
+        // A job that is being ended is not reconfigured any more; the machine's own timers lead here, too.
+        if part.state.is_ending() {
+            return self.reform_given_up(job);
         }
-        tracing::error!(%job, "a reconfiguration keeps this daemon busy with itself; the rest is dropped");
+        tracing::debug!(%job, input = %Shortened(&input));
+        let effects = part.reforming.machine.on_input(now, input);
+        self.carry_out_reform(job, effects);
     }
 
-    /// Carries out what a machine wants before its first input.
-    pub(super) fn begin_reform(&mut self, job: JobId, effects: Vec<Effect>) {
-        let mut inputs = VecDeque::new();
-        self.carry_out_reform(job, effects, &mut inputs);
-        for input in inputs {
-            self.reform(job, input);
-        }
-    }
-
-    fn carry_out_reform(&mut self, job: JobId, effects: Vec<Effect>, inputs: &mut VecDeque<Input>) {
+    /// Carries out what a machine wants.
+    pub(super) fn carry_out_reform(&mut self, job: JobId, effects: Vec<Effect>) {
         for effect in effects {
             tracing::debug!(%job, effect = %Shortened(&effect));
             match effect {
@@ -165,32 +146,24 @@ impl Daemon {
                     self.start_newcomers(job, world, &members, &layout, restored);
                 }
                 Effect::SetCeiling { process, ceiling } => {
-                    if let Some((started, ends)) = self.set_ceiling(job, process, ceiling.0) {
-                        inputs.push_back(Input::CeilingWritten {
-                            process,
-                            ceiling,
-                            started: Iteration(started),
-                            ends,
-                        });
-                    }
+                    let key = ProcessKey { job, process };
+                    self.out.rank(RankEffect::SetCeiling { key, ceiling });
                 }
                 Effect::LiftCeiling { process } => {
-                    self.set_ceiling(job, process, CEILING_NONE);
+                    let key = ProcessKey { job, process };
+                    self.out.rank(RankEffect::LiftCeiling { key });
                 }
                 Effect::TellApp { process, order } => {
-                    self.tell_app(job, process, &DaemonToApp::Reconfiguration(order));
+                    self.tell_app(job, process, DaemonToApp::Reconfiguration(order));
                 }
                 Effect::Salvage { process, attempt } => self.salvage(ParkKey { job, attempt, process }),
-                Effect::SendAhead { process, attempt } if self.begins_ahead(job, process, attempt) => {
-                    self.tell_plan_ahead(job, process);
-                }
                 Effect::SendAhead { process, attempt } => {
-                    let report = ReconfigurationReport::Ahead { attempt };
-                    inputs.push_back(Input::Report { process, report });
+                    let key = ParkKey { job, attempt, process };
+                    self.out.rank(RankEffect::WeighData { key });
                 }
                 Effect::DropParked { attempt } => self.drop_parked(job, attempt),
                 Effect::EndProcess { process, cause } => {
-                    self.note_standing(job, process, cause);
+                    self.log_hang(job, process, cause);
                     let grace_ms = if cause == EndCause::Lost { LOST_GRACE_MS } else { 0 };
                     let order = CoordinatorToNode::EndProcesses {
                         processes: vec![process],
@@ -206,11 +179,10 @@ impl Daemon {
     }
 
     /// A newcomer that is ended may be the one for which a meeting failed.
-    fn note_standing(&self, job: JobId, process: ProcessId, cause: EndCause) {
-        let local = self.parts.get(&job).and_then(|part| part.locals.get(&process));
-        if let (EndCause::Aborted | EndCause::LeftLate, Some(local)) = (cause, local) {
-            let stands = standing(local.handle.pid());
-            tracing::info!(%job, %process, ?cause, stands, "a process is ended");
+    fn log_hang(&mut self, job: JobId, process: ProcessId, cause: EndCause) {
+        if matches!(cause, EndCause::Aborted | EndCause::LeftLate) {
+            let (key, cause) = (ProcessKey { job, process }, format!("{cause:?}"));
+            self.out.rank(RankEffect::LogHang { key, cause });
         }
     }
 
@@ -269,36 +241,6 @@ impl Daemon {
             is_restored,
         };
         self.participate(job, input);
-    }
-
-    /// Writes a ceiling and reads how far the rank has come, and where its loop ends if it said so; `None` when it is not
-    /// there.
-    fn set_ceiling(&mut self, job: JobId, process: ProcessId, ceiling: u64) -> Option<(u64, Option<Iteration>)> {
-        let local = self.parts.get(&job)?.locals.get(&process)?;
-        let page = local.handle.page().page();
-        let started = page.set_ceiling(ceiling);
-        page.ring();
-        let declared = page.head.progress.iterations_declared.load(Relaxed);
-        Some((started, (declared > 0).then_some(Iteration(declared))))
-    }
-
-    pub(super) fn tell_app(&mut self, job: JobId, process: ProcessId, message: &DaemonToApp) {
-        self.tell_app_with(job, process, message, &[]);
-    }
-
-    pub(super) fn tell_app_with(
-        &mut self,
-        job: JobId,
-        process: ProcessId,
-        message: &DaemonToApp,
-        descriptors: &[BorrowedFd<'_>],
-    ) {
-        let local = self.parts.get(&job).and_then(|part| part.locals.get(&process));
-        let Some(local) = local else { return };
-        match local.handle.app_send(message, descriptors) {
-            Ok(()) => local.handle.page().page().ring(),
-            Err(error) => tracing::warn!(%job, %process, %error, "a rank was not told of a reconfiguration"),
-        }
     }
 
     /// A process on this node ended.
@@ -463,7 +405,7 @@ impl Daemon {
             if let Some(part) = self.parts.get_mut(&job) {
                 part.reforming = Reforming::new(machine);
             }
-            self.begin_reform(job, effects);
+            self.carry_out_reform(job, effects);
             // What was committed just before the daemon died may not have come to the job's coordinator.
             if let Some(layout) = self.parts.get(&job).and_then(|part| part.reforming.layout().cloned()) {
                 self.coordinate(job, coordinator::Input::LayoutCommitted { layout });

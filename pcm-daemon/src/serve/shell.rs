@@ -7,7 +7,11 @@ use super::journal::Journal;
 use super::timers::{Clock, Timers};
 use pcm_core::node::outbox::Effect;
 use pcm_core::node::record::Record;
+use std::collections::VecDeque;
 use tokio::sync::mpsc;
+
+/// Reports of effects that follow from one event: each rank's ceiling is written and read. More is a loop.
+const FACTS_MAX: usize = 100_000;
 
 /// A daemon with its clock, its timers and its memory of the past.
 pub(super) struct Shell {
@@ -64,18 +68,29 @@ impl Shell {
         self.daemon.farewell(events).await;
     }
 
+    /// Carries out what the last event led to. What an effect has to report is handled before the next event.
     fn carry_out(&mut self) {
-        for effect in self.daemon.take_effects() {
-            match effect {
-                Effect::Record(record) => {
-                    if !self.write(&record) {
-                        return;
+        let mut facts = VecDeque::new();
+        for _ in 0..FACTS_MAX {
+            for effect in self.daemon.take_effects() {
+                match effect {
+                    Effect::Record(record) => {
+                        if !self.write(&record) {
+                            return;
+                        }
                     }
+                    Effect::Arm { at, timer } => self.timers.arm(at, timer),
+                    Effect::Rank(effect) => facts.extend(self.daemon.carry_out_rank(effect)),
+                    effect => self.daemon.carry_out_effect(effect),
                 }
-                Effect::Arm { at, timer } => self.timers.arm(at, timer),
-                effect => self.daemon.carry_out_effect(effect),
             }
+            let Some(fact) = facts.pop_front() else { return };
+            self.daemon.handle(self.clock.now(), Event::RankFact(fact));
         }
+        tracing::error!(
+            left = facts.len(),
+            "reports of ranks keep this daemon busy; the rest is dropped"
+        );
     }
 
     /// Writes a fact down. A daemon that cannot do that must not go on as if it had: it ends, and its successor finds

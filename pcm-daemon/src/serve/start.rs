@@ -11,7 +11,6 @@ use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
 use super::event::Event;
 use super::event_log::EventLog;
 use super::host::{Host, cpus_allowed};
-use super::job_output::JobOutput;
 use super::journal::Journal;
 use super::keeper_orders::KeeperOrders;
 use super::lending::{self, lending_name};
@@ -28,6 +27,7 @@ use pcm_core::membership::{Details, LocalNode, Membership};
 use pcm_core::node::cluster::nodes::Nodes;
 use pcm_core::node::record::{Past, Record};
 use pcm_core::node::requester::LinkId;
+use pcm_core::node::streams::job_output::JobOutput;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_fabric::peers::{LocalDaemon, Peers};
@@ -346,9 +346,9 @@ impl Daemon {
             let (is_detached, is_inherited) = (state.spec().detached, state.reign() > 0);
             let output = if is_detached {
                 let written = written.remove(&job).unwrap_or_default();
-                JobOutput::to_files(&self.spec.cluster_dir, job, written, self.events.clone())
+                JobOutput::to_files(job, written, &mut self.out)
             } else {
-                JobOutput::to_absent_control()
+                JobOutput::to_absent_control(job)
             };
             self.jobs
                 .insert(job, Coordinated::new(state, Audience::Detached, output));
@@ -360,7 +360,7 @@ impl Daemon {
         }
         for (job, state) in past.parts {
             let reforming = Reforming::unknown(&self.own, state.coordinator(), self.limits.clone());
-            let mut part = Part::new(job, state, reforming, &self.events);
+            let mut part = Part::new(job, state, reforming);
             for ((process, stream), bytes) in past.printed.get(&job).cloned().unwrap_or_default() {
                 part.output.go_on_at(process, stream, bytes);
             }

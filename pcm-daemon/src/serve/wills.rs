@@ -6,13 +6,13 @@
 use super::checkpoints::Leading;
 use super::coordinating::{Audience, Coordinated};
 use super::daemon::Daemon;
-use super::job_output::JobOutput;
 use pcm_core::checkpoint::Filed;
 use pcm_core::job::coordinator::Coordinator;
 use pcm_core::job::participant;
 use pcm_core::moment::Moment;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::Requester;
+use pcm_core::node::streams::job_output::JobOutput;
 use pcm_core::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
@@ -209,9 +209,9 @@ impl Daemon {
         let leading = Leading::inherited(state.checkpoint(), filed.collect(), Moment(now_us));
         let (is_detached, claim) = (state.spec().detached, state.claim());
         let output = if is_detached {
-            JobOutput::to_files(&self.spec.cluster_dir, job, BTreeMap::new(), self.events.clone())
+            JobOutput::to_files(job, BTreeMap::new(), &mut self.out)
         } else {
-            JobOutput::to_absent_control()
+            JobOutput::to_absent_control(job)
         };
         let mut coordinated = Coordinated::new(state, Audience::Detached, output);
         coordinated.leading = leading;
@@ -256,7 +256,9 @@ impl Daemon {
     /// This node was taken for lost, and another leads its job.
     fn abdicate(&mut self, job: JobId, to: &NodeName) {
         tracing::warn!(%job, node = %to, "another node leads the job: this one was taken for lost");
-        self.jobs.remove(&job);
+        if let Some(mut coordinated) = self.jobs.remove(&job) {
+            coordinated.output.close(&mut self.out);
+        }
         self.record(Record::Abdicated { job });
         if let Some(link) = self.controls.attached_to(job) {
             let node = to.clone();

@@ -3,12 +3,12 @@
 use crate::node::{Node, PATIENCE};
 use crate::program::ranks;
 use pcm_core::mpi_settings::{Circumstances, settings};
+use pcm_core::node::ranks::environment::{Belonging, environment};
 use pcm_core::pmi::gather::{Gather, GatherEffect, Puts};
 use pcm_core::pmi::segment::segment_prefix;
 use pcm_core::pmi::spawn::SpawnCommand;
 use pcm_core::pmi::world::{Effect, World, WorldSpec};
 use pcm_daemon::keeper_link::{FromKeeper, Handed};
-use pcm_daemon::rank::environment::{Belonging, environment};
 use pcm_daemon::rank::{Output, RankEvent, RankHandle};
 use pcm_proto::ids::{JobId, ProcessId, WorldId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey, ProcessSpec};

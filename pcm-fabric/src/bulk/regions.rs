@@ -75,8 +75,9 @@ impl Offer {
         time::timeout(deadline, &mut self.whole).await.ok()?.ok()
     }
 
-    /// The same as long as blocks come. When none came for `patience` the offer is withdrawn, and unless the last came meanwhile the
-    /// memory is given back with nobody left who may write into it; not even that where a connection does not let go.
+    /// The same as long as blocks come. When none came for `patience` the offer is withdrawn, and unless the last came
+    /// meanwhile the memory is given back with nobody left who may write into it; not even that where a connection does
+    /// not let go.
     pub async fn filled_as_it_comes(mut self, patience: Duration) -> Result<RegionMemory, Option<RegionMemory>> {
         loop {
             let before = self.here.load(Relaxed);
@@ -185,8 +186,8 @@ impl Regions {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens memory to one sender, who fills what this ledger lacks; `None` when too much is on offer, or when the ledger is
-    /// of another length.
+    /// Opens memory to one sender, who fills what this ledger lacks; `None` when too much is on offer, or when the
+    /// ledger is of another length.
     pub(crate) fn offer(&self, token: RegionToken, memory: RegionMemory, ledger: Ledger) -> Option<Offer> {
         let length = u64::try_from(memory.len()).ok()?;
         if ledger.length() != length {

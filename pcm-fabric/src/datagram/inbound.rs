@@ -74,8 +74,8 @@ impl<A> Inbound<A> {
         self.partial_bytes
     }
 
-    /// Takes a fragment; `room` says how many bytes of unfinished messages all peers together may still add, and whether
-    /// a complete message can be handed on.
+    /// Takes a fragment; `room` says how many bytes of unfinished messages all peers together may still add, and
+    /// whether a complete message can be handed on.
     pub(super) fn on_fragment(
         &mut self,
         fragment: &Fragment<'_>,

@@ -66,7 +66,6 @@ impl SendSequence {
 /// Messages to deliver now.
 #[derive(Debug)]
 pub(super) struct Released<M> {
-    /// In order.
     pub(super) messages: Vec<M>,
     /// A message before one of these is lost, and its sender does not know.
     pub(super) has_gap: bool,

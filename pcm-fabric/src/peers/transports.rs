@@ -48,9 +48,7 @@ impl Destination {
 /// The owner insists on a transport that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransportError {
-    /// `--fabric udp`.
     Udp { reason: String },
-    /// `--fabric rdma`.
     Rdma { reason: String },
 }
 

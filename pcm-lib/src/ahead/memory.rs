@@ -63,8 +63,8 @@ struct Shared {
 }
 
 impl Memory {
-    /// Opens what this rank will need and begins to have it made. What cannot be had is not missed before the vote of the
-    /// meeting, which says why.
+    /// Opens what this rank will need and begins to have it made. What cannot be had is not missed before the vote of
+    /// the meeting, which says why.
     pub(crate) fn begin(registry: &mut Registry, trip: &Trip, when_made: WhenDone) -> Self {
         let (mut fresh, mut unmade) = (Vec::new(), Vec::new());
         // What was opened before a failure is of use all the same.
@@ -212,7 +212,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// An array of so many bytes divided by rows or columns between two ranks, and the plan that the first has it alone.
+    /// An array of so many bytes divided by rows or columns between two ranks, and the plan that the first has it
+    /// alone.
     fn shrinking(rows: AxisSpec, cols: AxisSpec) -> (Registry, Trip) {
         let home = Home {
             rank: 0,

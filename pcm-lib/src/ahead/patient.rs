@@ -1,5 +1,5 @@
-//! Asks the daemon for parts of images without ever waiting: what is not there yet is asked for, and the taking is begun
-//! anew when it has come. One request is under way at a time.
+//! Asks the daemon for parts of images without ever waiting: what is not there yet is asked for, and the taking is
+//! begun anew when it has come. One request is under way at a time.
 
 use crate::{
     park::{self, RestoreError, Source},

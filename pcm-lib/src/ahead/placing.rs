@@ -1,5 +1,5 @@
-//! Puts what came of constant arrays to its place, in memory that was opened for it (`memory.rs`), by a thread while the rank
-//! iterates. Never touches a byte of the present layout: what belongs there is left to the meeting.
+//! Puts what came of constant arrays to its place, in memory that was opened for it (`memory.rs`), by a thread while
+//! the rank iterates. Never touches a byte of the present layout: what belongs there is left to the meeting.
 #![allow(unsafe_code, reason = "copies into memory opened beside arrays")]
 
 use super::{
@@ -44,8 +44,8 @@ pub(super) struct Lot {
     at_meeting: Vec<LocalCopies>,
 }
 
-// SAFETY: images and opened memory belong to no thread. Both outlive `Placing`, which ends its thread first, and nobody else uses
-// those bytes meanwhile.
+// SAFETY: images and opened memory belong to no thread. Both outlive `Placing`, which ends its thread first, and nobody
+// else uses those bytes meanwhile.
 unsafe impl Send for Lot {}
 
 impl Placing {

@@ -1,5 +1,5 @@
-//! Where all ranks begin a checkpoint in files, and learn what became of the last one: rank 0 opens the draft and says so.
-//! Collective; either all ranks begin or none.
+//! Where all ranks begin a checkpoint in files, and learn what became of the last one: rank 0 opens the draft and says
+//! so. Collective; either all ranks begin or none.
 
 use super::{CheckpointError, Settings, agree, settings::Owner};
 use crate::mpi::Communicator;

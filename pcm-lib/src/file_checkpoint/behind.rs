@@ -1,6 +1,6 @@
-//! Files written behind the program's back: a thread per rank, one checkpoint at a time, from a copy of the data. It makes
-//! no MPI call. Rank 0's publishes when every rank has left its record. Takes at most one copy of the rank's data, or none
-//! where `PCM_CHECKPOINT_MEMORY` forbids it, and no more of the disk than `PCM_CHECKPOINT_RATE`.
+//! Files written behind the program's back: a thread per rank, one checkpoint at a time, from a copy of the data. It
+//! makes no MPI call. Rank 0's publishes when every rank has left its record. Takes at most one copy of the rank's
+//! data, or none where `PCM_CHECKPOINT_MEMORY` forbids it, and no more of the disk than `PCM_CHECKPOINT_RATE`.
 
 use super::{
     Settings,

@@ -1,12 +1,12 @@
 //! Why a checkpoint was not written, or not restored: the same on every rank.
 
 use crate::mpi::MpiError;
-use std::fmt;
 
 /// See the file head.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// A variable of the environment makes no sense.
+    #[error("{name} is {value:?}; it must be {wanted}")]
     Setting {
         name: &'static str,
         value: String,
@@ -14,17 +14,20 @@ pub enum CheckpointError {
         wanted: &'static str,
     },
     /// The checkpoint was not written. Nothing of the program has changed.
+    #[error("the checkpoint was not written: {problem}")]
     Write {
         /// Which rank could not do what.
         problem: String,
     },
     /// No checkpoint was restored; the program's data is not to be used.
+    #[error("the checkpoint was not restored: {problem}; end the program")]
     Restore {
         /// Which rank could not do what.
         problem: String,
     },
     /// The ranks could not agree.
-    Mpi(MpiError),
+    #[error("the ranks could not agree on a checkpoint: {0}")]
+    Mpi(#[source] MpiError),
 }
 
 impl From<MpiError> for CheckpointError {
@@ -32,16 +35,3 @@ impl From<MpiError> for CheckpointError {
         Self::Mpi(error)
     }
 }
-
-impl fmt::Display for CheckpointError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Setting { name, value, wanted } => write!(f, "{name} is {value:?}; it must be {wanted}"),
-            Self::Write { problem } => write!(f, "the checkpoint was not written: {problem}"),
-            Self::Restore { problem } => write!(f, "the checkpoint was not restored: {problem}; end the program"),
-            Self::Mpi(error) => write!(f, "the ranks could not agree on a checkpoint: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for CheckpointError {}

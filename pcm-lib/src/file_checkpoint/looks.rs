@@ -83,8 +83,8 @@ impl Looks {
         self.last = (self.now(), iteration);
     }
 
-    /// Whether a checkpoint is to be made now, for it is due or wanted, and the last one is over. Collective; what rank 0
-    /// says counts.
+    /// Whether a checkpoint is to be made now, for it is due or wanted, and the last one is over. Collective; what rank
+    /// 0 says counts.
     pub(crate) fn look(&mut self, job: &Communicator, iteration: u64, said: Said) -> Result<Option<Due>, MpiError> {
         let Said {
             is_wanted,

@@ -1,5 +1,5 @@
-//! What is registered, as far as the manifest of a checkpoint needs it: taken while the program is held, so that its files
-//! can be written while it runs on. Holds no data.
+//! What is registered, as far as the manifest of a checkpoint needs it: taken while the program is held, so that its
+//! files can be written while it runs on. Holds no data.
 
 use super::Settings;
 use crate::region::{ElementType, Kind, Registry};

@@ -1,5 +1,5 @@
-//! How rank 0 learns what the others wrote, without MPI, which belongs to the program meanwhile: each rank leaves a record
-//! in the directory of the draft, which they share anyway. They are gone before the checkpoint is published.
+//! How rank 0 learns what the others wrote, without MPI, which belongs to the program meanwhile: each rank leaves a
+//! record in the directory of the draft, which they share anyway. They are gone before the checkpoint is published.
 
 use pcm_checkpoint::{PartRecord, Progress};
 use std::{
@@ -27,8 +27,8 @@ pub(super) fn leave(directory: &Path, rank: u32, outcome: &Outcome) -> io::Resul
     fs::rename(&begun, &path)
 }
 
-/// Waits for everybody's record and removes it. Fails with the first failure, when nobody writes any more; and when nobody
-/// has written anything for `stall_max`. The outcome of rank 0 is its own.
+/// Waits for everybody's record and removes it. Fails with the first failure, when nobody writes any more; and when
+/// nobody has written anything for `stall_max`. The outcome of rank 0 is its own.
 pub(super) fn collect(
     directory: &Path,
     ranks: u32,

@@ -1,5 +1,5 @@
-//! The copy that files are written from: memory of this process's own, or a checkpoint in memory, which may still be on its
-//! way there, which the next but one is to overwrite, and which is copied only should that come first.
+//! The copy that files are written from: memory of this process's own, or a checkpoint in memory, which may still be on
+//! its way there, which the next but one is to overwrite, and which is copied only should that come first.
 #![allow(unsafe_code, reason = "maps a memory file for reading")]
 
 use crate::keep::Filled;

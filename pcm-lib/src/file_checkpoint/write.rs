@@ -1,4 +1,5 @@
-//! One rank's parts of a checkpoint, written into the directory of the draft from the image of its data. Talks to nobody.
+//! One rank's parts of a checkpoint, written into the directory of the draft from the image of its data. Talks to
+//! nobody.
 
 use super::{
     outline::{Outline, Outlined},

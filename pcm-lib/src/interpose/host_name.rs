@@ -1,7 +1,8 @@
-//! Which host a process is on, as MPI takes it. MPI tells by the host's name which processes of another world share a node
-//! with which: it asks `gethostname` while it starts, and for its own world it goes by what the process manager says. Where
-//! two hosts bear one name both sides of a meeting see other nodes, and collective operations among them never return. So
-//! MPI is told what the daemon knows of the host; the program, whenever it asks, is told the host's name.
+//! Which host a process is on, as MPI takes it. MPI tells by the host's name which processes of another world share a
+//! node with which: it asks `gethostname` while it starts, and for its own world it goes by what the process manager
+//! says. Where two hosts bear one name both sides of a meeting see other nodes, and collective operations among them
+//! never return. So MPI is told what the daemon knows of the host; the program, whenever it asks, is told the host's
+//! name.
 #![allow(
     unsafe_code,
     reason = "defines a function of libc and one of MPI, writes into the caller's memory"

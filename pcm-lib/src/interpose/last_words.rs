@@ -1,5 +1,6 @@
-//! What a program wrote just before it aborts. A launcher that hears of the abort first drops what it has not read yet, and
-//! the reason is lost with it; so the reader of our pipes gets a moment. Must never hold a program for longer than that.
+//! What a program wrote just before it aborts. A launcher that hears of the abort first drops what it has not read yet,
+//! and the reason is lost with it; so the reader of our pipes gets a moment. Must never hold a program for longer than
+//! that.
 
 use rustix::{
     fd::BorrowedFd,

@@ -6,7 +6,7 @@ use super::handle_table::HandleTable;
 use super::ranks::Ranks;
 use crate::mpi::handle;
 use mpi_sys::MPI_Comm;
-use pcm_proto::{apart::Apart, page::Page, record::Record};
+use pcm_proto::{other_communicators::OtherCommunicators, page::Page, record::Record};
 use std::collections::BTreeMap;
 use std::os::raw::c_int;
 use std::sync::{
@@ -96,10 +96,10 @@ impl Order {
     }
 
     /// The application ends a communicator.
-    pub(super) fn ended(&self, communicator: MPI_Comm, apart: &Apart) {
+    pub(super) fn ended(&self, communicator: MPI_Comm, others: &OtherCommunicators) {
         let identity = self.identity(handle::word(communicator));
         if identity != 0 {
-            apart.ended(identity);
+            others.ended(identity);
         }
         known_drop(self.known.remove(handle::word(communicator)));
     }
@@ -109,7 +109,7 @@ impl Order {
         self.on_job.store(0, Relaxed);
         self.made.lock().unwrap_or_else(PoisonError::into_inner).clear();
         page.head.record.clear();
-        page.head.apart.clear();
+        page.head.other_communicators.clear();
         // Rows are by rank, and ranks are others now.
         for row in (0..=page.peers_max()).map(|rank| page.peer(rank)) {
             let counts = [

@@ -1,8 +1,8 @@
-//! What libfabric takes for a process's number. Two ranks whose first messages to each other cross connect to each other twice, and
-//! libfabric drops one of the two connections; it tells by the peer's process number whether the one it has is that of
-//! an earlier process. The number it remembers may belong to another peer, though, whose record it used again: then both connections are
-//! dropped, a message is lost with them, and the ranks wait for ever (decision 35). So all processes bear the same number for
-//! it. Whoever else asks is told the real one.
+//! What libfabric takes for a process's number. Two ranks whose first messages to each other cross connect to each
+//! other twice, and libfabric drops one of the two connections; it tells by the peer's process number whether the one
+//! it has is that of an earlier process. The number it remembers may belong to another peer, though, whose record it
+//! used again: then both connections are dropped, a message is lost with them, and the ranks wait for ever (decision
+//! 35). So all processes bear the same number for it. Whoever else asks is told the real one.
 #![allow(unsafe_code, reason = "defines a function of libc, asks the loader what is loaded")]
 #![allow(unreachable_pub, reason = "a symbol for the linker")]
 #![allow(missing_docs, reason = "the name and meaning are those of libc")]

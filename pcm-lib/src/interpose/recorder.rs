@@ -12,7 +12,7 @@ use super::handle_table::HandleTable;
 use super::order::Order;
 use super::ranks::Ranks;
 use crate::{clock::Clock, mpi::handle};
-use pcm_proto::apart::{Row, UNKNOWN};
+use pcm_proto::other_communicators::{Row, UNKNOWN};
 use pcm_proto::page::{ANY, NOT_ONE, Page};
 use pcm_proto::record::{CollectiveSeen, JOB, SendSeen};
 use std::cell::Cell;
@@ -218,8 +218,8 @@ impl Recorder {
         self.clock.ticks()
     }
 
-    /// MPICH raises errors that belong to no communicator on MPI_COMM_SELF, and where that was never given a handler, on
-    /// the world the process started in. A program that gives MPI_COMM_WORLD a handler means these as well, and ours
+    /// MPICH raises errors that belong to no communicator on MPI_COMM_SELF, and where that was never given a handler,
+    /// on the world the process started in. A program that gives MPI_COMM_WORLD a handler means these as well, and ours
     /// has given both a handler when it joined worlds.
     pub(super) fn errhandler_set(&self, communicator: mpi_sys::MPI_Comm, handler: mpi_sys::MPI_Errhandler) {
         // SAFETY: constants of the MPI library.
@@ -349,7 +349,7 @@ impl Recorder {
             let row = self.page.peer(row(peer));
             self.add(&row.messages_sent, 1);
             self.add(&row.bytes_sent, bytes);
-            if let Some(row) = self.apart(communicator, peer) {
+            if let Some(row) = self.row_of(communicator, peer) {
                 self.add(&row.messages_sent, 1);
                 self.add(&row.bytes_sent, bytes);
             }
@@ -358,12 +358,12 @@ impl Recorder {
 
     /// The row of a peer on a communicator that is not the job's own.
     #[inline]
-    fn apart(&self, communicator: u64, peer: i32) -> Option<&'static Row> {
+    fn row_of(&self, communicator: u64, peer: i32) -> Option<&'static Row> {
         if communicator == JOB || peer == OUTSIDE {
             return None;
         }
         let communicator = if communicator == 0 { UNKNOWN } else { communicator };
-        self.page.head.apart.row(communicator, peer)
+        self.page.head.other_communicators.row(communicator, peer)
     }
 
     /// A receive from a peer is posted, on the communicator with this identity.
@@ -372,7 +372,7 @@ impl Recorder {
         if entered == Entered::NESTED || peer == NOT_ONE {
             return;
         }
-        if let Some(row) = self.apart(communicator, peer) {
+        if let Some(row) = self.row_of(communicator, peer) {
             self.add(&row.receives_posted, 1);
         }
         if peer == ANY {
@@ -478,7 +478,7 @@ impl Recorder {
     /// The application ends a communicator.
     pub(super) fn communicator_ended(&self, communicator: mpi_sys::MPI_Comm) {
         self.era.ended(communicator);
-        self.order.ended(communicator, &self.page.head.apart);
+        self.order.ended(communicator, &self.page.head.other_communicators);
         self.ranks_drop(self.communicators.remove(handle::word(communicator)));
     }
 

@@ -1,12 +1,14 @@
-//! How a rank waits inside MPI. MPICH polls, and between two looks that found nothing it gives its CPU away by `sched_yield`:
-//! that function is ours here. A rank that is to spin does nothing in it; one that is to be polite sleeps in it when it has waited
-//! for long and its CPU is shared. The calls themselves stay as they are. Outside of MPI, and in threads other than MPI's, the function does what that of libc does.
+//! How a rank waits inside MPI. MPICH polls, and between two looks that found nothing it gives its CPU away by
+//! `sched_yield`: that function is ours here. A rank that is to spin does nothing in it; one that is to be polite
+//! sleeps in it when it has waited for long and its CPU is shared. The calls themselves stay as they are. Outside of
+//! MPI, and in threads other than MPI's, the function does what that of libc does.
 //!
-//! How soon and how long a rank may sleep depends on what else runs on its node, which the daemon writes on the shared page: some
-//! kernels give a CPU to a scheduling group for seconds when one of its processes sleeps often and another never (decision 20).
+//! How soon and how long a rank may sleep depends on what else runs on its node, which the daemon writes on the shared
+//! page: some kernels give a CPU to a scheduling group for seconds when one of its processes sleeps often and another
+//! never (decision 20).
 //!
-//! A collective of MPICH that polls words in shared memory yields never. Where ranks outnumber CPUs, or a polite manner is asked for, the
-//! daemon tells MPICH to make it of messages (`pcm-core`, `mpi_settings`).
+//! A collective of MPICH that polls words in shared memory yields never. Where ranks outnumber CPUs, or a polite manner
+//! is asked for, the daemon tells MPICH to make it of messages (`pcm-core`, `mpi_settings`).
 #![allow(unsafe_code, reason = "defines a function of libc")]
 #![allow(unreachable_pub, reason = "a symbol for the linker")]
 #![allow(missing_docs, reason = "the name and meaning are those of libc")]
@@ -48,7 +50,8 @@ const CROWDED_PAUSE_NS: u64 = 16_000_000;
 /// Looks between two pauses. MPICH needs several to take in one message, and more for each step of a collective.
 const LOOKS: u32 = 8;
 
-/// When looks lie this far apart, so many times in a row, MPI moves data: what it waits for has begun to come. Once may be a cold cache.
+/// When looks lie this far apart, so many times in a row, MPI moves data: what it waits for has begun to come. Once may
+/// be a cold cache.
 const WORK_NS: u64 = 10_000;
 const WORK_LOOKS: u32 = 3;
 
@@ -64,7 +67,8 @@ const IDLE_YIELDS: u32 = 16;
 /// For this time then: that long somebody who comes to want the CPU waits for it.
 const SPARED_NS: u64 = 100_000;
 
-/// Looks that go without at most; one takes less than a tenth of a microsecond in shared memory, and several where it asks the system.
+/// Looks that go without at most; one takes less than a tenth of a microsecond in shared memory, and several where it
+/// asks the system.
 const SPARED_LOOKS: u64 = 2000;
 
 /// So long after somebody else had it the CPU counts as shared. To find out again costs a time slice.

@@ -1,6 +1,7 @@
-//! Two memory files into which a rank copies what it registered, in turn. Of a program that is to make checkpoints they are
-//! there, and their pages too, before the first, so that a checkpoint is a copy and one message; else a first copy
-//! makes the pages. Who reads a buffer may follow the copy. The one that holds the newest safe checkpoint is never written.
+//! Two memory files into which a rank copies what it registered, in turn. Of a program that is to make checkpoints they
+//! are there, and their pages too, before the first, so that a checkpoint is a copy and one message; else a first copy
+//! makes the pages. Who reads a buffer may follow the copy. The one that holds the newest safe checkpoint is never
+//! written.
 #![allow(unsafe_code, reason = "maps memory files")]
 
 use super::{CheckpointOrders, Filled, Filling};
@@ -20,8 +21,8 @@ struct Buffer {
     number: u32,
     file: File,
     bytes: u64,
-    /// Once it has pages: writing a page that is not there makes and fills it in one go, for half of what it takes to make
-    /// pages and then to fill them.
+    /// Once it has pages: writing a page that is not there makes and fills it in one go, for half of what it takes to
+    /// make pages and then to fill them.
     map: Option<MmapMut>,
     holds: Option<CheckpointId>,
     /// How far the copy has come that is in it.
@@ -39,8 +40,8 @@ impl Buffer {
     /// Makes the pages that are not there, and maps all.
     fn touch(&mut self) -> io::Result<()> {
         if self.map.is_none() {
-            // SAFETY: others only read the file, by contract after this process said that it is written, or how far, or is
-            // dead, and verify checksums of what they read.
+            // SAFETY: others only read the file, by contract after this process said that it is written, or how far, or
+            // is dead, and verify checksums of what they read.
             self.map = Some(unsafe { MmapOptions::new().populate().map_mut(&self.file)? });
         }
         Ok(())

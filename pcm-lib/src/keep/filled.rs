@@ -1,5 +1,5 @@
-//! How far a copy has come, for those who read it while it is made. A copy that is given up is over for them, too. Knows
-//! nothing of the data.
+//! How far a copy has come, for those who read it while it is made. A copy that is given up is over for them, too.
+//! Knows nothing of the data.
 
 use std::{
     io,
@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-/// A copy that comes no further for so long is given up by who reads it: a gigabyte takes a second, and a program that is
-/// held for a debugger can be held for ever.
+/// A copy that comes no further for so long is given up by who reads it: a gigabyte takes a second, and a program that
+/// is held for a debugger can be held for ever.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// What readers see.

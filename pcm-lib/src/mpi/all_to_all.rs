@@ -1,5 +1,5 @@
-//! What every process gives to every other in one call, of any length and from any place. The call is that of MPI-4 with
-//! large counts, found when it is first needed: a library without it can do all but this.
+//! What every process gives to every other in one call, of any length and from any place. The call is that of MPI-4
+//! with large counts, found when it is first needed: a library without it can do all but this.
 #![allow(unsafe_code, reason = "calls MPI with memory that must outlive the call")]
 
 use super::{

@@ -100,8 +100,9 @@ impl Communicator {
         Ok(Self(made))
     }
 
-    /// On a communicator that [`Communicator::dup`] made, waits at most `limit` for the processes that [`Communicator::connect`] to `port`. Collective; the port counts
-    /// at `root`. After an error the communicator is as before.
+    /// On a communicator that [`Communicator::dup`] made, waits at most `limit` for the processes that
+    /// [`Communicator::connect`] to `port`. Collective; the port counts at `root`. After an error the communicator is
+    /// as before.
     pub fn accept(&self, port: &Port, root: u32, limit: Duration) -> Result<InterCommunicator, MpiError> {
         let info = Info::with_timeout(limit)?;
         let mut made = null();

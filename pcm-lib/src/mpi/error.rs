@@ -3,10 +3,11 @@
 
 use super::Communicator;
 use mpi_sys::{MPI_Comm, MPI_Errhandler};
-use std::{ffi::CStr, fmt, os::raw::c_int};
+use std::{ffi::CStr, os::raw::c_int};
 
 /// A call of MPI that failed. The communicator it was made on is as usable as MPI leaves it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("MPI_{} failed with code {}: {}", .call, .code, .text)]
 pub struct MpiError {
     /// The function, without `MPI_`.
     pub call: &'static str,
@@ -15,14 +16,6 @@ pub struct MpiError {
     /// What MPI says about that code.
     pub text: String,
 }
-
-impl fmt::Display for MpiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MPI_{} failed with code {}: {}", self.call, self.code, self.text)
-    }
-}
-
-impl std::error::Error for MpiError {}
 
 /// Turns the return code of `call` into a result.
 pub(super) fn check(call: &'static str, code: c_int) -> Result<(), MpiError> {

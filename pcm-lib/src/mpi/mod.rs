@@ -2,22 +2,21 @@
 //! PMPI, so the library's own traffic is not counted as the application's.
 
 mod all_to_all;
-mod apart;
 mod bytes;
 mod collective;
 mod communicator;
 mod error;
-mod greeting;
+mod first_contact;
 pub mod handle;
 mod info;
 mod phase;
 mod port;
 mod request;
 mod request_set;
+mod separate_groups;
 mod transport;
 
 pub use all_to_all::{AllToAll, Stretch};
-pub use apart::Apart;
 pub use communicator::{Communicator, InterCommunicator};
 pub use error::{ErrorsReturned, MpiError};
 pub use info::Info;
@@ -25,4 +24,5 @@ pub use phase::{Phase, phase};
 pub use port::Port;
 pub use request::{Received, Request, Waited};
 pub use request_set::{Completed, RequestSet};
+pub use separate_groups::SeparateGroups;
 pub use transport::{Transport, are_complete};

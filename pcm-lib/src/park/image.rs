@@ -1,6 +1,6 @@
 //! The image of what this process has registered: written when it is told to park, copied into a buffer for a
-//! checkpoint, and described in its own memory while it stands at a ceiling, so that its keeper can make the image should
-//! it hang.
+//! checkpoint, and described in its own memory while it stands at a ceiling, so that its keeper can make the image
+//! should it hang.
 #![allow(unsafe_code, reason = "reads registered memory by address")]
 
 use super::{ParkError, sums::BlockSums};
@@ -63,8 +63,8 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Describes what is registered. `size_after` is the size of the next layout, for which custom regions pack; without
-    /// it nothing is packed.
+    /// Describes what is registered. `size_after` is the size of the next layout, for which custom regions pack;
+    /// without it nothing is packed.
     pub(crate) fn new(registry: &mut Registry, iteration: u64, size_after: Option<u32>) -> Result<Self, ParkError> {
         if let Some(after) = size_after {
             next_layout_check(registry, after)?;
@@ -154,7 +154,8 @@ impl Image {
         Ok(())
     }
 
-    /// What is in it but checksums, and where, in order. The preamble is first: what was there before does not count any more.
+    /// What is in it but checksums, and where, in order. The preamble is first: what was there before does not count
+    /// any more.
     fn pieces<'a>(&'a self, preamble: &'a [u8]) -> impl Iterator<Item = (u64, &'a [u8])> {
         let described = self.preamble(false);
         let begin = [(0, preamble), (described.head_at(), &*self.head)];

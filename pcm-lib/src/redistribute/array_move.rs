@@ -95,7 +95,8 @@ impl Sides<'_> {
 }
 
 impl ArrayMove {
-    /// Plans, and takes the memory for what arrives, or takes over new storage that is `ready`. `registered` is the division the job's first ranks registered,
+    /// Plans, and takes the memory for what arrives, or takes over new storage that is `ready`. `registered` is the
+    /// division the job's first ranks registered,
     /// `now` the one in force.
     pub(super) fn plan(
         registry: &mut Registry,
@@ -112,8 +113,8 @@ impl ArrayMove {
         if old.is_some() && *array.partition() != before {
             return Err(MoveError::Statement {
                 problem: format!(
-                    "divides region \"{region}\" otherwise than it is divided here; give the same weights and counts on \
-                     every rank"
+                    "divides region \"{region}\" otherwise than it is divided here; give the same weights and counts \
+                     on every rank"
                 ),
             });
         }

@@ -168,19 +168,8 @@ impl std::error::Error for MoveError {}
 
 /// Messages that are still under way although a move was aborted: their memory is left to MPI for ever, old data is
 /// intact, and the transfer communicator is of no more use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} messages of an aborted move are still under way; a process that takes part has probably ended", .messages)]
 pub struct NotDrained {
     pub messages: usize,
 }
-
-impl fmt::Display for NotDrained {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} messages of an aborted move are still under way; a process that takes part has probably ended",
-            self.messages
-        )
-    }
-}
-
-impl std::error::Error for NotDrained {}

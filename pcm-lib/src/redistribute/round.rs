@@ -173,8 +173,8 @@ impl Round {
                 }
                 let out = stretches(outgoing, &mut self.out, processes);
                 let into = stretches(incoming, &mut self.into, processes);
-                // SAFETY: old cells and opaque data do not change before the commit, what arrives lands where nothing is
-                // live before it; both, and the buffers, stay where they are until the exchange is complete.
+                // SAFETY: old cells and opaque data do not change before the commit, what arrives lands where nothing
+                // is live before it; both, and the buffers, stay where they are until the exchange is complete.
                 let exchange = unsafe { transfer.ialltoallv(&out, &into)? };
                 self.stage = Stage::UnderWay(exchange);
                 Ok(true)
@@ -279,7 +279,8 @@ impl Part {
         let length = header.length as usize;
         let bytes = match &self.place {
             Place::Here(bytes) => &bytes[at..at + length],
-            // SAFETY: the part lies there in one piece; what leaves does not change before the commit, what came is there.
+            // SAFETY: the part lies there in one piece; what leaves does not change before the commit, what came is
+            // there.
             Place::There(first) => unsafe { std::slice::from_raw_parts(first.add(at), length) },
         };
         let checksum = checksum(bytes);

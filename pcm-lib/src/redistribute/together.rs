@@ -1,6 +1,6 @@
 //! A move by collective operations: all processes exchange what belongs to one array after the other, then opaque data.
-//! Each knows beforehand how much it gets of whom, so that no counts travel; checksums follow at the end. Never waits and
-//! never decides.
+//! Each knows beforehand how much it gets of whom, so that no counts travel; checksums follow at the end. Never waits
+//! and never decides.
 
 use super::{
     Limits, MoveError,
@@ -37,8 +37,8 @@ pub(super) struct Together {
 }
 
 impl Together {
-    /// `outgoing` and `incoming`: legs by process, in an order that both ends have, opaque data last. `arrays`: those that
-    /// travel, whether or not this process has to do with them.
+    /// `outgoing` and `incoming`: legs by process, in an order that both ends have, opaque data last. `arrays`: those
+    /// that travel, whether or not this process has to do with them.
     pub(super) fn new(
         outgoing: Vec<(u32, Vec<Leg>)>,
         incoming: Vec<(u32, Vec<Leg>)>,

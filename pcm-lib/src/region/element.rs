@@ -6,29 +6,19 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// What one element of an array is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementType {
-    /// `int8_t`.
     Int8,
-    /// `int16_t`.
     Int16,
-    /// `int32_t`.
     Int32,
-    /// `int64_t`.
     Int64,
-    /// `uint8_t`.
     Uint8,
-    /// `uint16_t`.
     Uint16,
-    /// `uint32_t`.
     Uint32,
-    /// `uint64_t`.
     Uint64,
-    /// `float`.
     Float,
-    /// `double`.
     Double,
-    /// Two `float`.
+    /// Real and imaginary part, each a `float`.
     ComplexFloat,
-    /// Two `double`.
+    /// Real and imaginary part, each a `double`.
     ComplexDouble,
     /// A structure of this many bytes, without pointers.
     Bytes(u32),

@@ -153,7 +153,8 @@ impl fmt::Display for RegionError {
             Self::Memory { name, error } => write!(f, "region \"{name}\": {error}"),
             Self::SwapDiffers { one, other } => write!(
                 f,
-                "regions \"{one}\" and \"{other}\" cannot be swapped: give both the same type, extents and options (scratch may differ)"
+                "regions \"{one}\" and \"{other}\" cannot be swapped: give both the same type, extents and options \
+                 (scratch may differ)"
             ),
         }
     }

@@ -40,8 +40,8 @@ pub(super) fn end(reason: EndReason) -> ! {
     }
 }
 
-/// What the session has to do before MPI is finalised: no ceiling waits for this process any more, and what it writes into
-/// files is written.
+/// What the session has to do before MPI is finalised: no ceiling waits for this process any more, and what it writes
+/// into files is written.
 pub(crate) fn before_finalize() {
     if let Some(started) = start::started() {
         Part::iterations_end(started);

@@ -1,6 +1,6 @@
-//! A process's part in what is done ahead of a meeting: constant arrays travel, and memory is made for what will come. It
-//! never holds the program up for longer than a description takes, and whatever fails here only means that it is done at the
-//! meeting.
+//! A process's part in what is done ahead of a meeting: constant arrays travel, and memory is made for what will come.
+//! It never holds the program up for longer than a description takes, and whatever fails here only means that it is
+//! done at the meeting.
 
 use super::part::Part;
 use crate::{

@@ -60,7 +60,7 @@ pub(super) fn hold(registry: &mut Registry, part: &mut Part, first: Vec<RankEffe
                 }
                 RankEffect::Meet(order) => effects.extend(join(registry, part, &order)),
                 RankEffect::Park => {
-                    part.dwell(Phase::Moving);
+                    part.delay(Phase::Moving);
                     let parked = part.park(registry).map_err(|error| error.to_string());
                     effects.extend(
                         part.side
@@ -96,7 +96,7 @@ fn join(registry: &Registry, part: &mut Part, order: &MeetOrder) -> Vec<RankEffe
     let Some((attempt, ceiling)) = part.called else {
         return Vec::new();
     };
-    part.dwell(Phase::Meeting);
+    part.delay(Phase::Meeting);
     // What it still does ahead would cost CPU time now.
     let early = part.early.take().map(Early::stopped);
     let attendant = Attendant {
@@ -136,7 +136,7 @@ fn work_or_rest(registry: &mut Registry, part: &mut Part) -> Vec<RankEffect> {
 
 /// The next layout counts: its data, its communicator, its numbers on the page, in this order, then the report.
 fn take_up(registry: &mut Registry, part: &mut Part, rank: Rank) -> Result<(), SessionError> {
-    part.dwell(Phase::Closing);
+    part.delay(Phase::Closing);
     let Some(joint) = part.joint.take() else {
         return Err(SessionError::Defect(
             "a layout was committed that this process did not join",
@@ -168,7 +168,7 @@ fn take_up(registry: &mut Registry, part: &mut Part, rank: Rank) -> Result<(), S
 
 /// Everything of this process has moved to others, or is parked.
 fn leave(part: &mut Part) -> Held {
-    part.dwell(if part.joint.is_some() {
+    part.delay(if part.joint.is_some() {
         Phase::Closing
     } else {
         Phase::Ending

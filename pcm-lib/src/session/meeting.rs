@@ -2,7 +2,7 @@
 //! ranks of the next layout get their communicator. Joins only processes that have all said that they are here; every
 //! join has a limit. Never moves data, never decides.
 
-use crate::mpi::{Apart, Communicator, ErrorsReturned, InterCommunicator, MpiError, Port, Transport};
+use crate::mpi::{Communicator, ErrorsReturned, InterCommunicator, MpiError, Port, SeparateGroups, Transport};
 use cpu_turns::TurnEnder;
 use pcm_core::reconfiguration::seat::Seat;
 use pcm_proto::method::Management;
@@ -28,7 +28,7 @@ pub(super) struct Meeting {
 #[derive(Debug)]
 enum Joined {
     Merged(Communicator),
-    Apart(Apart),
+    Separate(SeparateGroups),
 }
 
 #[derive(Debug)]
@@ -108,7 +108,7 @@ fn meet_apart(
     let between = join(attendant, attendant.own, world, !is_old)?;
     let new_rank = order.order.iter().position(|other| *other == rank);
     let next = own.split(new_rank.map(|_| 0), new_rank.unwrap_or(0) as u32)?;
-    let transfer = Joined::Apart(Apart::new(own, between, is_old)?);
+    let transfer = Joined::Separate(SeparateGroups::new(own, between, is_old)?);
     let links = Vec::new();
     Ok(Meeting { transfer, next, links })
 }
@@ -121,7 +121,7 @@ fn join(
     is_own: bool,
 ) -> Result<InterCommunicator, MeetError> {
     let between = connect(attendant, group, world, is_own)?;
-    between.greet(!is_own, JOIN_LIMIT)?;
+    between.make_first_contact(!is_own, JOIN_LIMIT)?;
     Ok(between)
 }
 
@@ -156,7 +156,7 @@ impl Meeting {
     pub(super) fn transfer(&self) -> &dyn Transport {
         match &self.transfer {
             Joined::Merged(communicator) => communicator,
-            Joined::Apart(apart) => apart,
+            Joined::Separate(groups) => groups,
         }
     }
 
@@ -164,7 +164,7 @@ impl Meeting {
     pub(super) fn part(self) -> Result<Option<Communicator>, MpiError> {
         let mut outcome = match self.transfer {
             Joined::Merged(communicator) => communicator.disconnect(),
-            Joined::Apart(apart) => apart.disconnect(),
+            Joined::Separate(groups) => groups.disconnect(),
         };
         for link in self.links.into_iter().rev() {
             let ended = match link {

@@ -2,10 +2,10 @@
 //! the job's ranks. Drives [`pcm_core::reconfiguration::rank`] over the channel and the page, joins and parts processes
 //! over [`crate::mpi`], moves data by [`crate::redistribute`].
 
+mod checkpoints;
 mod departure;
 mod early;
 mod error;
-mod files;
 mod hold;
 mod joint;
 mod meeting;

@@ -220,21 +220,21 @@ impl Part {
     pub(super) fn tell(&self, report: ReconfigurationReport) {
         let has_met = matches!(report, ReconfigurationReport::Met { .. });
         match &report {
-            ReconfigurationReport::Ready { .. } if self.is_newcomer_of().is_some() => self.dwell(Phase::Preparing),
-            ReconfigurationReport::Ready { .. } => self.dwell(Phase::Starting),
-            ReconfigurationReport::AtCeiling { .. } => self.dwell(Phase::Converging),
+            ReconfigurationReport::Ready { .. } if self.is_newcomer_of().is_some() => self.delay(Phase::Preparing),
+            ReconfigurationReport::Ready { .. } => self.delay(Phase::Starting),
+            ReconfigurationReport::AtCeiling { .. } => self.delay(Phase::Converging),
             _ => {}
         }
         _ = self.started.channel.send(&AppToDaemon::Reconfiguration(report));
         if has_met {
-            self.dwell(Phase::Moving);
+            self.delay(Phase::Moving);
         }
     }
 
     /// Makes a phase last, in a test.
-    pub(super) fn dwell(&self, phase: Phase) {
-        if let Some(dwell) = self.started.dwell {
-            dwell.at(phase);
+    pub(super) fn delay(&self, phase: Phase) {
+        if let Some(delay) = self.started.phase_delay {
+            delay.at(phase);
         }
     }
 

@@ -2,9 +2,9 @@
 //! and go; started by mpiexec nothing ever happens there.
 
 use super::{
+    checkpoints::Checkpoints,
     departure,
     error::SessionError,
-    files::Files,
     hold::{Held, hold},
     joint::Joint,
     part::Part,
@@ -70,7 +70,7 @@ pub struct Session {
     // First, so that what is done ahead has ended before the arrays go.
     life: Life,
     registry: Registry,
-    files: Option<Box<Files>>,
+    checkpoints: Option<Box<Checkpoints>>,
     pub(super) change_hooks: Vec<ChangeHook>,
     pub(super) exit_hooks: Vec<ExitHook>,
     /// MPI, and so the session, belongs to one thread.
@@ -99,7 +99,7 @@ impl Session {
         Ok(Self {
             registry: Registry::new(present::home()?),
             life: Life::Registering,
-            files: None,
+            checkpoints: None,
             change_hooks: Vec::new(),
             exit_hooks: Vec::new(),
             thread: PhantomData,
@@ -116,8 +116,8 @@ impl Session {
         self.registry.start()?;
         let Some(started) = start::started().filter(|_| start::failure().is_none()) else {
             self.life = Life::Failed;
-            let (files, iteration) = Files::begin(&mut self.registry, &Communicator::world(), true, None)?;
-            self.files = Some(Box::new(files));
+            let (checkpoints, iteration) = Checkpoints::begin(&mut self.registry, &Communicator::world(), true, None)?;
+            self.checkpoints = Some(Box::new(checkpoints));
             self.life = Life::Plain { iteration };
             return Ok(());
         };
@@ -133,11 +133,11 @@ impl Session {
         let held = waits.then(|| hold(&mut self.registry, &mut part, told));
         let is_first = started.role == Role::First;
         self.life = Life::Failed;
-        let (files, iteration) = Files::begin(&mut self.registry, &part.job, is_first, Some(started))?;
+        let (checkpoints, iteration) = Checkpoints::begin(&mut self.registry, &part.job, is_first, Some(started))?;
         if is_first {
             part.iteration = iteration;
         }
-        self.files = Some(Box::new(files));
+        self.checkpoints = Some(Box::new(checkpoints));
         self.life = Life::Member(part);
         match held {
             None => Ok(()),
@@ -168,7 +168,12 @@ impl Session {
             Life::Leaving(..) => return Ok(None),
             Life::Failed => return Err(SessionError::NotRestored(None)),
         };
-        if self.files.as_ref().is_some_and(|files| files.looks.is_now(begun)) || step == Step::Changed {
+        if self
+            .checkpoints
+            .as_ref()
+            .is_some_and(|checkpoints| checkpoints.looks.is_now(begun))
+            || step == Step::Changed
+        {
             self.look(step, begun)?;
         }
         Ok(Some(step))
@@ -177,18 +182,18 @@ impl Session {
     /// All ranks are at the same top and look together whether a checkpoint is due.
     #[cold]
     fn look(&mut self, step: Step, begun: u64) -> Result<(), SessionError> {
-        let Some(files) = &mut self.files else {
+        let Some(checkpoints) = &mut self.checkpoints else {
             return Ok(());
         };
         if step == Step::Changed {
-            files.renew(&mut self.registry, begun);
+            checkpoints.renew(&mut self.registry, begun);
             return Ok(());
         }
         match &mut self.life {
-            Life::Plain { .. } => files.look(&mut self.registry, &Communicator::world(), begun)?,
+            Life::Plain { .. } => checkpoints.look(&mut self.registry, &Communicator::world(), begun)?,
             Life::Member(part) => {
                 let ticks = part.started.recorder.ticks();
-                let outcome = files.look(&mut self.registry, &part.job, begun);
+                let outcome = checkpoints.look(&mut self.registry, &part.job, begun);
                 part.held_since(ticks);
                 outcome?;
             }
@@ -197,19 +202,21 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a checkpoint in files: to be called by every rank after the top of the same iteration, before the iteration
-    /// changes any data. The program is held while its data is copied, and while the checkpoint before is still being
-    /// written; the files are written while it goes on. Returns where they will be: see [`Session::checkpoint_wait`].
-    /// After an error the program can go on as if it had not called.
+    /// Makes a checkpoint in files: to be called by every rank after the top of the same iteration, before the
+    /// iteration changes any data. The program is held while its data is copied, and while the checkpoint before is
+    /// still being written; the files are written while it goes on. Returns where they will be: see
+    /// [`Session::checkpoint_wait`]. After an error the program can go on as if it had not called.
     pub fn checkpoint(&mut self) -> Result<PathBuf, SessionError> {
-        let Some(files) = &mut self.files else {
+        let Some(checkpoints) = &mut self.checkpoints else {
             return Err(RegionError::BeforeStart { call: "pcm_checkpoint" }.into());
         };
         match &mut self.life {
-            Life::Plain { iteration } => Ok(files.make(&mut self.registry, &Communicator::world(), *iteration)?),
+            Life::Plain { iteration } => {
+                Ok(checkpoints.make(&mut self.registry, &Communicator::world(), *iteration)?)
+            }
             Life::Member(part) => {
                 let ticks = part.started.recorder.ticks();
-                let outcome = files.make(&mut self.registry, &part.job, part.iteration);
+                let outcome = checkpoints.make(&mut self.registry, &part.job, part.iteration);
                 part.held_since(ticks);
                 Ok(outcome?)
             }
@@ -225,12 +232,12 @@ impl Session {
         let not_started = || RegionError::BeforeStart {
             call: "pcm_checkpoint_wait",
         };
-        let files = self.files.as_mut().ok_or_else(not_started)?;
+        let checkpoints = self.checkpoints.as_mut().ok_or_else(not_started)?;
         match &mut self.life {
-            Life::Plain { .. } => Ok(files.wait(&Communicator::world())?),
+            Life::Plain { .. } => Ok(checkpoints.wait(&Communicator::world())?),
             Life::Member(part) => {
                 let ticks = part.started.recorder.ticks();
-                let outcome = files.wait(&part.job);
+                let outcome = checkpoints.wait(&part.job);
                 part.held_since(ticks);
                 Ok(outcome?)
             }
@@ -240,7 +247,7 @@ impl Session {
 
     /// Why the last checkpoint that was due was not written, until one is.
     pub fn checkpoint_failure(&self) -> Option<&CheckpointError> {
-        self.files.as_ref()?.failure.as_ref()
+        self.checkpoints.as_ref()?.failure.as_ref()
     }
 
     #[cold]
@@ -333,8 +340,8 @@ impl Session {
         }
     }
 
-    /// Declares how many iterations are left, beginning with the next [`Session::iterate`]. Whoever may change the ranks
-    /// goes by it: a change that would not be worth it any more is not made. It may be declared anew at any time;
+    /// Declares how many iterations are left, beginning with the next [`Session::iterate`]. Whoever may change the
+    /// ranks goes by it: a change that would not be worth it any more is not made. It may be declared anew at any time;
     /// more iterations than declared are no error. Does nothing where no daemon runs the job.
     pub fn remaining(&mut self, iterations: u64) -> Result<(), SessionError> {
         self.registry.check_started("pcm_remaining")?;

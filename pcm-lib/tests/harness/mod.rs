@@ -105,7 +105,8 @@ pub(crate) fn mpiexec() -> Command {
     command.env("MPIR_CVAR_CH4_NETMOD", "ofi").env("FI_PROVIDER", "tcp");
     // Ranks outnumber CPUs; the default collectives then take milliseconds.
     command.env("MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE", "0");
-    // A file in /tmp in which it hands over the machine's topology, and leaves when a program aborts; given a name it makes none.
+    // A file in /tmp in which it hands over the machine's topology, and leaves when a program aborts; given a name it
+    // makes none.
     command.env("HWLOC_XMLFILE", "/nonexistent");
     // Cargo's own entries lead to the libpcm.so of an older build.
     command.env_remove("LD_LIBRARY_PATH");

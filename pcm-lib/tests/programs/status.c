@@ -1,4 +1,5 @@
-/* Prints what libpcm says about itself; then, if told to, names the shared memory it leaves and aborts: status [CODE] */
+/* Prints what libpcm says about itself; then, if told to, names the shared memory it leaves and aborts: status
+ * [CODE] */
 #include <mpi.h>
 #include <pcm.h>
 #include <stdio.h>

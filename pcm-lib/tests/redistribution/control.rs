@@ -23,7 +23,8 @@ pub(crate) enum Outcome {
     Failed(Option<MoveError>),
 }
 
-/// Drives a move until all have completed it or one has failed. `control` is a communicator of all that has no other traffic.
+/// Drives a move until all have completed it or one has failed. `control` is a communicator of all that has no other
+/// traffic.
 pub(crate) fn drive(
     movement: &mut Movement,
     registry: &mut Registry,

@@ -116,8 +116,8 @@ impl Transport for Damaging<'_> {
     }
 }
 
-/// Damages the first, the second, … piece of data that process 0 sends in a move from `0, 1` to `next`: a chunk, or, of a
-/// collective move, a stretch. How many of them were sent and found out.
+/// Damages the first, the second, … piece of data that process 0 sends in a move from `0, 1` to `next`: a chunk, or, of
+/// a collective move, a stretch. How many of them were sent and found out.
 fn damage(seed: u64, next: &[u32], method: Method) -> u64 {
     let mut found = 0;
     for nth in 0..4 {

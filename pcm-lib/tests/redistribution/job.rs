@@ -6,7 +6,7 @@ use crate::{
     random::Random,
 };
 use pcm::{
-    mpi::{Apart, Communicator, Transport},
+    mpi::{Communicator, SeparateGroups, Transport},
     redistribute::{Limits, Movement, NextLayout},
     region::{ArrayForm, Home, Registry},
 };
@@ -32,21 +32,21 @@ pub(crate) struct Job {
 /// What a move goes over.
 pub(crate) enum Crossing {
     Merged(Communicator),
-    Apart(Apart),
+    Separate(SeparateGroups),
 }
 
 impl Crossing {
     pub(crate) fn transport(&self) -> &dyn Transport {
         match self {
             Self::Merged(communicator) => communicator,
-            Self::Apart(apart) => apart,
+            Self::Separate(groups) => groups,
         }
     }
 
     fn disconnect(self) {
         let ended = match self {
             Self::Merged(communicator) => communicator.disconnect(),
-            Self::Apart(apart) => apart.disconnect(),
+            Self::Separate(groups) => groups.disconnect(),
         };
         ended.unwrap();
     }
@@ -145,7 +145,7 @@ impl Job {
         let control = transfer.dup().unwrap();
         let transfer = match self.method.management {
             Management::Merge | Management::BaselineIntra => Crossing::Merged(transfer),
-            Management::Baseline => Crossing::Apart(self.apart(transfer)),
+            Management::Baseline => Crossing::Separate(self.separate_groups(transfer)),
         };
         if self.registry.is_none() {
             let rank = rank_in(next, self.me).expect("it takes part and has no rank: a newcomer");
@@ -171,14 +171,14 @@ impl Job {
     }
 
     /// Old ranks and newcomers as two groups.
-    fn apart(&self, all: Communicator) -> Apart {
+    fn separate_groups(&self, all: Communicator) -> SeparateGroups {
         let old_size = self.layout.len() as u32;
         let rank = all.rank().unwrap();
         let is_old = rank < old_size;
         let own = all.split(Some(u32::from(is_old)), rank).unwrap().unwrap();
         let between = own.between(0, &all, if is_old { old_size } else { 0 }, 0).unwrap();
         all.disconnect().unwrap();
-        Apart::new(own, between, is_old).unwrap()
+        SeparateGroups::new(own, between, is_old).unwrap()
     }
 
     /// The move is committed.

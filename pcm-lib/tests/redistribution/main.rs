@@ -6,7 +6,7 @@ mod abort;
 mod contents;
 mod control;
 mod damage;
-mod greeting;
+mod first_contact;
 mod job;
 mod large;
 mod launch;

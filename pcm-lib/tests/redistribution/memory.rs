@@ -118,7 +118,8 @@ fn a_move_takes_no_more_memory_than_stated() {
     });
 }
 
-/// MPI enlarges its pool of message buffers by this much, in some runs once after round 10: 2,084 KiB appear in one step.
+/// MPI enlarges its pool of message buffers by this much, in some runs once after round 10: 2,084 KiB appear in one
+/// step.
 const MPI_POOL_CHUNK: u64 = 2 * MIB + 64 * 1024;
 
 #[test]

@@ -100,7 +100,9 @@ macro_rules! random_layouts {
     ($($name:ident: $ranks:literal ranks, seeds $seeds:expr;)*) => {$(
         #[test]
         fn $name() {
-            under_mpi(concat!("rounds::", stringify!($name)), $ranks, || $seeds.for_each(|seed| rounds(seed, 6, Method::default())));
+            under_mpi(concat!("rounds::", stringify!($name)), $ranks, || {
+                $seeds.for_each(|seed| rounds(seed, 6, Method::default()));
+            });
         }
     )*};
 }

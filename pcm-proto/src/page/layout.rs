@@ -2,7 +2,7 @@
 //!
 //! Who writes which of them, and in which order, is told in [`super`].
 
-use crate::apart::Apart;
+use crate::other_communicators::OtherCommunicators;
 use crate::record::Record;
 use crate::trace::{Entry, Ring};
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -158,7 +158,7 @@ pub struct Head {
     /// The rank's part.
     pub record: Record,
     /// The rank's part.
-    pub apart: Apart,
+    pub other_communicators: OtherCommunicators,
     /// The rank's part, but for `until`.
     pub trace: Ring,
 }

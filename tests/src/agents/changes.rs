@@ -47,12 +47,8 @@ impl World {
             );
         };
         self.advance(job);
-        let bytes = self.scenario.bytes_per_rank
-            * places
-                .iter()
-                .zip(&self.jobs[job].places)
-                .filter(|(new, old)| new != old)
-                .count() as u64;
+        let pairs = places.iter().zip(&self.jobs[job].places);
+        let bytes = self.scenario.bytes_per_rank * pairs.filter(|(new, old)| new != old).count() as u64;
         let pause_us = PAUSE_US + bytes / BYTES_PER_US;
         let arrivals: Vec<usize> = places
             .iter()
@@ -69,17 +65,7 @@ impl World {
         of.epoch += 1;
         of.is_changing = true;
         self.settle_residents_of(job, &touched);
-        for arrival in arrivals {
-            let (ranks, cpus) = (self.residents[arrival].len(), self.scenario.cpus as usize);
-            let has_mates = self.residents[arrival].iter().any(|(other, _)| *other != job);
-            if ranks > cpus && has_mates {
-                self.measures.crowded.push(format!(
-                    "{} has {ranks} ranks after a change of job {job} at {} s",
-                    self.nodes[arrival].name,
-                    self.now_us / 1_000_000
-                ));
-            }
-        }
+        self.note_crowded(job, &arrivals);
         self.measures.changes.push((self.now_us, job, cause));
         let outcome = ProposalOutcome::Done {
             pause_ms: pause_us as f64 / 1e3,
@@ -97,6 +83,21 @@ impl World {
                 pause_us,
             },
         );
+    }
+
+    /// Nodes that a change gave more ranks than CPUs, next to ranks of other jobs.
+    fn note_crowded(&mut self, job: usize, arrivals: &[usize]) {
+        for arrival in arrivals {
+            let (ranks, cpus) = (self.residents[*arrival].len(), self.scenario.cpus as usize);
+            let has_mates = self.residents[*arrival].iter().any(|(other, _)| *other != job);
+            if ranks > cpus && has_mates {
+                self.measures.crowded.push(format!(
+                    "{} has {ranks} ranks after a change of job {job} at {} s",
+                    self.nodes[*arrival].name,
+                    self.now_us / 1_000_000
+                ));
+            }
+        }
     }
 
     pub(super) fn settle_residents_of(&mut self, job: usize, touched: &[usize]) {

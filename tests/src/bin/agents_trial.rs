@@ -23,7 +23,8 @@ fn main() {
     let before = world.throughput();
     world.run(seconds * 1_000_000);
     println!(
-        "agents nodes {nodes} seed {seed} messages {:.4} settled_half {:.2} settled_most {:.2} before {:.4} after {:.4} changes {}",
+        "agents nodes {nodes} seed {seed} messages {:.4} settled_half {:.2} settled_most {:.2} before {:.4} after \
+         {:.4} changes {}",
         world.messages_per_node_s(),
         world.settled_s(0.5),
         world.settled_s(0.95),

@@ -1,6 +1,7 @@
-//! A rank without MPI, for tests of the daemons alone: it counts iterations on its page, stops at ceilings, meets, parks
-//! its data, is restored and leaves as the library in a real rank does, but joins nothing, and its data moves only in a
-//! relaunch. Says on its standard output what it lives through. Arguments: iterations, microseconds for each, and
+//! A rank without MPI, for tests of the daemons alone: it counts iterations on its page, stops at ceilings, meets,
+//! parks its data, is restored and leaves as the library in a real rank does, but joins nothing, and its data moves
+//! only in a relaunch. Says on its standard output what it lives through. Arguments: iterations, microseconds for each,
+//! and
 //! `hang` for a rank that never comes back from a meeting, `refuse` for one that does not take parked data up.
 #![allow(unsafe_code, reason = "takes over inherited descriptors and maps the shared page")]
 

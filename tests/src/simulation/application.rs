@@ -1,5 +1,5 @@
-//! What simulated processes do: start, iterate, stop, follow calls and decisions, end. Channels between a process and its
-//! daemon keep their order and survive the daemon.
+//! What simulated processes do: start, iterate, stop, follow calls and decisions, end. Channels between a process and
+//! its daemon keep their order and survive the daemon.
 
 use super::cluster::{Happening, Simulation};
 use super::invariants::Seen;

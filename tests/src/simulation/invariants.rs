@@ -1,5 +1,5 @@
-//! What must be true after every step, whatever happened. Each function looks at what was seen since the step before and
-//! at the ledger of everything before that.
+//! What must be true after every step, whatever happened. Each function looks at what was seen since the step before
+//! and at the ledger of everything before that.
 
 use pcm_core::reconfiguration::record::JobRecord;
 use pcm_proto::ids::{Epoch, ProcessId};

@@ -1,5 +1,6 @@
-//! A cluster in one thread and virtual time: daemons with their records, processes that iterate over an array, a network
-//! that loses, copies, delays and reorders. One seed is one history. It drives the same state machines as the daemon.
+//! A cluster in one thread and virtual time: daemons with their records, processes that iterate over an array, a
+//! network that loses, copies, delays and reorders. One seed is one history. It drives the same state machines as the
+//! daemon.
 
 mod application;
 pub mod cluster;

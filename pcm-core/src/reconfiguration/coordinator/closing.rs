@@ -277,8 +277,8 @@ impl Close {
         }
     }
 
-    /// The same plan by relaunch, which does what was ordered while the ranks start anew in any case; the old places where
-    /// a node of the plan is away.
+    /// The same plan by relaunch, which does what was ordered while the ranks start anew in any case; the old places
+    /// where a node of the plan is away.
     fn relaunch(&self, step: &Step<'_>) -> Option<(Plan, Fresh)> {
         let own = step.record.coordinator.as_ref()?;
         let fresh = Fresh {

@@ -1,6 +1,6 @@
-//! What ranks do before the meeting, as far as the protocol cares: constant data travels, memory is made for what will come.
-//! A participant that has ranks of the old layout is not prepared before they have what they need, or have been given enough
-//! time. Nothing depends on it having been done; ranks find out among themselves at the meeting.
+//! What ranks do before the meeting, as far as the protocol cares: constant data travels, memory is made for what will
+//! come. A participant that has ranks of the old layout is not prepared before they have what they need, or have been
+//! given enough time. Nothing depends on it having been done; ranks find out among themselves at the meeting.
 
 use super::super::effects::{Effect, Timer};
 use super::super::step::Step;

@@ -136,8 +136,8 @@ impl Participant {
             });
             self.end_all(step, EndCause::Lost);
         }
-        // Also after the processes are ended: the record must not stay open for ever. Ranks that were left standing go on
-        // by themselves after `rank_max`.
+        // Also after the processes are ended: the record must not stay open for ever. Ranks that were left standing go
+        // on by themselves after `rank_max`.
         self.ask_decision(step, attempt, times);
     }
 
@@ -145,7 +145,8 @@ impl Participant {
     pub(in super::super) fn on_ask_decision(&mut self, step: &mut Step<'_>, from: &NodeName, attempt: Attempt) {
         match step.record.fate(attempt) {
             Some(decision) => {
-                // Whoever still holds its own ranks does not know that others may go on, and those of a lost job do not.
+                // Whoever still holds its own ranks does not know that others may go on, and those of a lost job do
+                // not.
                 let stand = step.record.holds_ranks() || step.record.lost.is_some();
                 step.send_decided(from, attempt, decision, stand);
             }

@@ -82,7 +82,8 @@ impl Participant {
         step.answer(attempt, Answer::Closed { held_us, stuck });
     }
 
-    /// The only way from an undecided attempt to a decided one. With `stand` ranks that stand at the ceiling stay there.
+    /// The only way from an undecided attempt to a decided one. With `stand` ranks that stand at the ceiling stay
+    /// there.
     pub(super) fn carry_out(&mut self, step: &mut Step<'_>, decision: Decision, stand: bool) {
         let Some(engaged) = step.record.engaged.clone() else {
             return;
@@ -133,55 +134,38 @@ impl Participant {
         let old: BTreeSet<ProcessId> = plan.old.processes_on(me).filter(alive).collect();
         let new: BTreeSet<ProcessId> = plan.new.processes_on(me).filter(alive).collect();
         let stuck = &step.record.stuck;
-        let (settle, leave): (BTreeSet<ProcessId>, BTreeSet<ProcessId>) = match (committed, plan.mode) {
+        let (settle, leave) = match (committed, plan.mode) {
             (true, Mode::Live) => (new.clone(), old.difference(&new).copied().collect()),
             (true, Mode::Relaunch) => (BTreeSet::new(), old.clone()),
             (false, mode) => {
-                let started = if mode == Mode::Live {
-                    new.difference(&old).copied().collect()
-                } else {
-                    BTreeSet::new()
-                };
+                let is_started = |process: &&ProcessId| mode == Mode::Live && !old.contains(process);
+                let started: BTreeSet<ProcessId> = new.iter().filter(is_started).copied().collect();
                 let inside = old.iter().filter(|p| called && !stuck.contains(p));
-                (inside.copied().collect(), started)
+                (inside.copied().collect::<BTreeSet<ProcessId>>(), started)
             }
         };
         let hanging: Vec<ProcessId> = stuck.iter().copied().collect();
         if !step.record.holds_ranks() && (!committed || plan.mode == Mode::Live) {
-            for process in old
-                .intersection(&new)
-                .chain(old.iter().filter(|_| !committed))
-                .copied()
-                .collect::<BTreeSet<_>>()
-            {
+            let free = old.iter().filter(|process| !committed || new.contains(process));
+            for process in free.copied() {
                 step.out.push(Effect::LiftCeiling { process });
             }
         }
+        let decided = ReconfigurationOrder::Decided {
+            attempt,
+            committed,
+            mode: plan.mode,
+        };
         for process in old.iter().chain(settle.difference(&old)) {
-            let mode = plan.mode;
-            step.tell(
-                *process,
-                ReconfigurationOrder::Decided {
-                    attempt,
-                    committed,
-                    mode,
-                },
-            );
+            step.tell(*process, decided.clone());
         }
         if !committed {
             let may_be_met = called && plan.mode == Mode::Live;
             for process in &leave {
                 if may_be_met {
-                    // Ended now, it would leave those behind who are just being joined with it; the timer ends it later.
-                    let (mode, committed) = (plan.mode, false);
-                    step.tell(
-                        *process,
-                        ReconfigurationOrder::Decided {
-                            attempt,
-                            committed,
-                            mode,
-                        },
-                    );
+                    // Ended now, it would leave those behind who are just being joined with it; the timer ends it
+                    // later.
+                    step.tell(*process, decided.clone());
                 } else {
                     step.end_process(*process, EndCause::Aborted);
                 }

@@ -6,7 +6,6 @@ use super::overlap::Overlap;
 use super::{chain, greedy};
 use crate::redistribution::change::{ChangeError, RankChange};
 use pcm_proto::ids::{Bytes, ProcessId, Rank};
-use std::fmt;
 
 /// Most ranks for which the exact method is used whatever the overlap looks like: its time grows with the third power
 /// and stays below a second here.
@@ -44,9 +43,10 @@ pub struct RankOrder {
 }
 
 /// Why there is no order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
     /// The overlap is for other numbers of ranks.
+    #[error("overlap of {} and {} ranks for {} and {} processes", .overlap.0, .overlap.1, .processes.0, .processes.1)]
     RanksDiffer {
         /// Ranks of the overlap.
         overlap: (u32, u32),
@@ -54,23 +54,9 @@ pub enum OrderError {
         processes: (usize, usize),
     },
     /// The lists of processes are no rank change.
+    #[error(transparent)]
     Change(ChangeError),
 }
-
-impl fmt::Display for OrderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RanksDiffer { overlap, processes } => write!(
-                f,
-                "overlap of {} and {} ranks for {} and {} processes",
-                overlap.0, overlap.1, processes.0, processes.1
-            ),
-            Self::Change(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for OrderError {}
 
 /// Orders `members`, the processes of the new communicator, so that the least (price times bytes) moves. Among equally
 /// cheap orders survivors keep ranks close to their old ones and newcomers stand in the order given.

@@ -5,7 +5,6 @@ use crate::redistribution::change::RankChange;
 use crate::redistribution::intersection::axis_overlap;
 use crate::redistribution::meeting::{Steps, TooIrregular};
 use pcm_proto::ids::{Bytes, Rank};
-use std::fmt;
 
 /// Most pairs of ranks with bytes in common: about 64 MiB. Beyond (several thousand ranks, cyclic) next to nothing can
 /// stay in place whatever the order.
@@ -23,9 +22,10 @@ pub struct Overlap {
 }
 
 /// Why an array was not added; the overlap is unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OverlapError {
     /// The partitions are for other numbers of ranks.
+    #[error("partitions for {} and {} ranks in a change from {} to {}", .positions.0, .positions.1, .ranks.0, .ranks.1)]
     RanksDiffer {
         /// Positions of the partitions.
         positions: (u32, u32),
@@ -33,33 +33,13 @@ pub enum OverlapError {
         ranks: (u32, u32),
     },
     /// The partitions are of different arrays.
+    #[error("the partitions are of arrays with different extents or element sizes")]
     ArraysDiffer,
     /// More than [`OVERLAP_ENTRIES_MAX`] pairs of ranks have bytes in common, or cyclic blocks meet in endless ways;
     /// choose the order without this array.
+    #[error("too many pairs of ranks or of cyclic blocks share data; choose the order without this array")]
     TooDense,
 }
-
-impl fmt::Display for OverlapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RanksDiffer { positions, ranks } => write!(
-                f,
-                "partitions for {} and {} ranks in a change from {} to {}",
-                positions.0, positions.1, ranks.0, ranks.1
-            ),
-            Self::ArraysDiffer => write!(
-                f,
-                "the partitions are of arrays with different extents or element sizes"
-            ),
-            Self::TooDense => write!(
-                f,
-                "too many pairs of ranks or of cyclic blocks share data; choose the order without this array"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for OverlapError {}
 
 impl Overlap {
     /// No bytes in common, for these numbers of ranks.

@@ -133,7 +133,8 @@ proptest! {
         let Some(kept) = chain::keep_most(overlap, &survives) else { return Ok(()) };
         let listed = RankChange::new(before.clone(), members.clone()).expect("valid");
         let matching = Matching::new(before, members, &listed, overlap, Price::Uniform);
-        let kept: Vec<Option<usize>> = kept.into_iter().map(|from| from.and_then(|f| matching.member_before(f))).collect();
+        let kept = kept.into_iter().map(|from| from.and_then(|f| matching.member_before(f)));
+        let kept: Vec<Option<usize>> = kept.collect();
         let placed = greedy::fill(&matching, &kept);
         let cost: i128 = (0..).zip(placed).map(|(to, member)| matching.cost(member, Rank(to)).price).sum();
         prop_assert_eq!(cost, cheapest(&matching, members.len()));
@@ -151,7 +152,8 @@ proptest! {
             .change
             .processes()
             .into_iter()
-            .map(|p| ArrayPlan::for_process(&old, &new, &order.change, p, HaloFill::Stale).expect("valid").totals().send)
+            .map(|p| ArrayPlan::for_process(&old, &new, &order.change, p, HaloFill::Stale).expect("valid"))
+            .map(|plan| plan.totals().send)
             .sum();
         prop_assert_eq!(Bytes(sent), order.moved);
     }

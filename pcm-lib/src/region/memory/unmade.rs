@@ -2,7 +2,8 @@
 //! Never reads or writes them, so whoever holds this may do so beside the owner of the memory.
 #![allow(unsafe_code, reason = "has pages made")]
 
-/// Pages by their addresses. Should they be given back meanwhile, asking for them is refused or of no use, and harmless.
+/// Pages by their addresses. Should they be given back meanwhile, asking for them is refused or of no use, and
+/// harmless.
 #[derive(Debug)]
 pub struct Unmade {
     pub(super) address: usize,
@@ -22,7 +23,8 @@ impl Unmade {
             return 0;
         }
         let at = std::ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: makes pages that are mapped and not there, and changes no byte of others. A kernel that cannot do it refuses.
+        // SAFETY: makes pages that are mapped and not there, and changes no byte of others. A kernel that cannot do it
+        // refuses.
         let code = unsafe { libc::madvise(at, length, libc::MADV_POPULATE_WRITE) };
         if code != 0 {
             self.length = 0;

@@ -1,0 +1,29 @@
+//! The cases: one file each, named in `registry`. Must never change what they measure to look better.
+//!
+//! To add one: write `NAME.rs` with `pub(super) const BENCH: Bench`, and name it in `registry::BENCHES`.
+
+mod adapt;
+mod agents;
+mod checkpoint;
+mod checkpoint_files;
+mod checkpoint_parts;
+mod cpu_taken;
+mod dynamic;
+mod events;
+mod fabric;
+mod fabric_rdma;
+mod interleave;
+mod interrupted;
+mod iteration;
+mod launch;
+mod overhead;
+mod plain_exchange;
+mod reconfigure;
+mod recovery;
+mod redistribute;
+pub(crate) mod registry;
+mod spawn;
+mod table;
+mod waiting;
+mod watched;
+mod watching;

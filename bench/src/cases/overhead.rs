@@ -1,0 +1,73 @@
+//! Bench `overhead`: what libpcm costs a program while nothing happens. heat2d in C, plain against the same with libpcm
+//! preloaded and against the one made malleable, under the same daemon; and one MPI call of a ping-pong, through libpcm against past it, in the same processes.
+
+use super::{
+    interleave::{self, Variant},
+    registry::{Bench, Context, Report},
+};
+use pcm_bench::{failure::Failure, own_cluster::OwnCluster, samples::Ratio, trial};
+use std::time::Duration;
+
+pub(super) const BENCH: Bench = Bench {
+    name: "overhead",
+    about: "libpcm against plain MPI under one daemon: heat2d per iteration, ns per call of a ping-pong",
+    run,
+};
+
+/// A run takes seconds; a machine that does much else gets far more.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// Rows of a size that is no power of two: with rows of 4 KiB it counts more where the arrays lie than what is done.
+const PLATE: [&str; 4] = ["--rows", "500", "--cols", "500"];
+
+fn run(context: &Context) -> Result<Report, Failure> {
+    let cluster = OwnCluster::up(&context.environment, 1)?;
+    let iterations: u32 = if context.quick { 500 } else { 4000 };
+    let heat2d = |name: &'static str, program: &'static str, options: &'static [&'static str]| {
+        let cluster = &cluster;
+        Variant::new(name, move || {
+            let mut command = cluster.pcmctl(&["run", "-n", "2"]);
+            command.args(options).arg("--").arg(context.program(program));
+            command.args(PLATE).args(["--iterations", &iterations.to_string()]);
+            let output = trial::run(BENCH.name, command, LIMIT)?;
+            Ok(trial::figure(BENCH.name, &output, "heat2d: ", "seconds")? * 1e6 / f64::from(iterations))
+        })
+    };
+    let mut series = interleave::rounds(
+        &mut [
+            heat2d("plain", "heat2d-c-plain", &["--no-preload"]),
+            heat2d("plain, libpcm preloaded", "heat2d-c-plain", &[]),
+            heat2d("made malleable", "heat2d-c", &["--no-preload"]),
+        ],
+        context.rounds().max(3),
+        "us",
+    )?;
+    let (interposed, malleable) = (series[1].paired_ratio(&series[0]), series[2].paired_ratio(&series[0]));
+    let blocks = if context.quick { "200" } else { "5000" };
+    let call = Variant::new("one call, difference", || {
+        let mut command = cluster.pcmctl(&["run", "-n", "2", "--no-preload", "--"]);
+        command.arg(context.program("pcm-pingpong")).arg(blocks);
+        trial::figure(
+            BENCH.name,
+            &trial::run(BENCH.name, command, LIMIT)?,
+            "pingpong: ",
+            "difference_ns",
+        )
+    });
+    series.extend(interleave::rounds(&mut [call], context.rounds(), "ns")?);
+    let per_call = series[3].median();
+    cluster.down()?;
+    Ok(Report {
+        series,
+        ratios: vec![
+            Ratio::new("heat2d with libpcm preloaded / plain", interposed).held_to("<= 1.005"),
+            Ratio::new("heat2d made malleable / plain", malleable).held_to("<= 1.005"),
+            Ratio::new("ns per interposed call above plain", per_call).held_to("<= 30"),
+        ],
+        remarks: vec![
+            "heat2d: 500 x 500 cells, two ranks, median of paired ratios".into(),
+            "ping-pong: 1 byte, two ranks, blocks through MPI_ and PMPI_ alternate within one run".into(),
+        ],
+        ..Report::default()
+    })
+}

@@ -1,0 +1,123 @@
+//! Bench `redistribute` and its parts: `pcmctl bench redistribute` on a cluster of its own. What it measures, and how it
+//! judges, is in `redistribution`.
+
+use super::registry::{Bench, Context, Report};
+use pcm_bench::{
+    failure::{Failure, OnPath},
+    own_cluster::OwnCluster,
+    samples::Ratio,
+    trial,
+};
+use serde::Deserialize;
+use std::{fs, path::Path, time::Duration};
+
+/// The parts, by kind of data; each takes four to nine minutes.
+pub(super) const PARTS: [Bench; 4] = [
+    Bench {
+        name: "redistribute-rows",
+        about: "of redistribute, a dense array",
+        run: |context| run_with(context, "redistribute-rows", "rows"),
+    },
+    Bench {
+        name: "redistribute-constant",
+        about: "of redistribute, a dense array that is constant",
+        run: |context| run_with(context, "redistribute-constant", "constant"),
+    },
+    Bench {
+        name: "redistribute-tiles",
+        about: "of redistribute, a square by tiles",
+        run: |context| run_with(context, "redistribute-tiles", "tiles"),
+    },
+    Bench {
+        name: "redistribute-sparse",
+        about: "of redistribute, sparse rows of uneven length",
+        run: |context| run_with(context, "redistribute-sparse", "sparse"),
+    },
+];
+
+pub(super) const BENCH: Bench = Bench {
+    name: "redistribute",
+    about: "12 methods and auto x pairs of sizes x kinds of data: pause, phases, bytes, memory; statistics, best per pair",
+    run: |context| run_with(context, "redistribute", "rows,constant,tiles,sparse"),
+};
+
+/// Nodes, on which the ranks share the CPUs.
+const NODES: u32 = 4;
+
+/// All kinds of data with nine rounds on a busy machine.
+const BENCH_MAX: Duration = Duration::from_secs(3600);
+
+fn run_with(context: &Context, name: &'static str, data: &str) -> Result<Report, Failure> {
+    let (pairs, mib, rounds) = match context.quick {
+        true => ("1:2,2:4", "16", "2"),
+        // Pauses of a few milliseconds, where all has travelled ahead, vary more.
+        false if data == "constant" => ("1:2,2:4,3:4", "64", "61"),
+        // Four ranks that give two everything: those of one method lie between 10 and 40 ms on two CPUs.
+        false if data == "rows" => ("1:2,2:4,3:4", "64", "101"),
+        false => ("1:2,2:4,3:4", "64", "41"),
+    };
+    let cluster = OwnCluster::up(&context.environment, NODES)?;
+    let out = std::env::temp_dir().join(format!("pcm-{name}-{}", std::process::id()));
+    let mut command = cluster.pcmctl(&["bench", "redistribute", "--pairs", pairs, "--mib", mib]);
+    command.args(["--rounds", rounds, "--data", data, "--out"]).arg(&out);
+    let measured = trial::run(name, command, BENCH_MAX);
+    let report = measured.and_then(|said| {
+        print!("{said}");
+        report(&out)
+    });
+    // There only when something was measured.
+    let _ = fs::remove_dir_all(&out);
+    cluster.down()?;
+    report
+}
+
+/// What `pcmctl` left in a directory.
+fn report(out: &Path) -> Result<Report, Failure> {
+    let read = |name: &str| {
+        let path = out.join(name);
+        fs::read_to_string(&path).on("read", &path)
+    };
+    let runs = read("redistribute.json")?;
+    let Figures { ratios, remarks } = figures(&runs)?;
+    Ok(Report {
+        ratios,
+        remarks,
+        beside: vec![
+            ("csv", read("redistribute.csv")?),
+            ("pause.svg", read("redistribute-pause.svg")?),
+            ("total.svg", read("redistribute-total.svg")?),
+            ("runs.json", runs),
+        ],
+        ..Report::default()
+    })
+}
+
+/// What is quoted of the document that `pcmctl` wrote.
+#[derive(Deserialize)]
+struct Figures {
+    ratios: Vec<Ratio>,
+    remarks: Vec<String>,
+}
+
+fn figures(document: &str) -> Result<Figures, Failure> {
+    let read = serde_json::from_str(document);
+    read.map_err(|error| Failure::answer("pcmctl bench", format!("redistribute.json: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_keep_their_targets_and_a_document_without_them_is_none() {
+        let document = r#"{"ratios": [{"name": "a", "value": 0.5, "target": ">= 0.9"}, {"name": "b", "value": 2, "target": null}],
+                           "remarks": ["x"]}"#;
+        let figures_of = figures(document).unwrap();
+        let expected = [Ratio::new("a", 0.5).held_to(">= 0.9"), Ratio::new("b", 2.0)];
+        assert_eq!(
+            (figures_of.ratios.as_slice(), figures_of.remarks.as_slice()),
+            (&expected[..], &["x".to_owned()][..])
+        );
+        assert!(figures("{}").is_err());
+    }
+}

@@ -1,0 +1,14 @@
+//! What measures the project: statistics, samples and their record, clusters of its own, runs with a deadline, and the
+//! comparison of methods of reconfiguration that `pcmctl bench` makes too. The cases are in `cases`, beside `main.rs`.
+//! Must never change what it measures to look better.
+
+pub mod environment;
+pub mod failure;
+pub mod own_cluster;
+pub mod progress;
+pub mod record;
+pub mod redistribution;
+pub mod running;
+pub mod samples;
+pub mod statistics;
+pub mod trial;

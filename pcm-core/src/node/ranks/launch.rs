@@ -1,0 +1,169 @@
+//! The order for one process of a job: its program as typed, its environment, its CPUs. The driver finds the program and
+//! makes the shared page.
+
+use super::environment::{Belonging, environment};
+use crate::job::participant::{Newcomer, Participant};
+use crate::mpi_settings::{Circumstances, settings};
+use pcm_proto::app::environment as names;
+use pcm_proto::ids::{NodeName, ProcessId, Rank};
+use pcm_proto::job::JobSpec;
+use pcm_proto::keeper::{ProcessKey, ProcessSpec};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A process to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Complete, but for the program, which is as it was typed.
+    pub spec: ProcessSpec,
+    /// Directories in which a program without a slash is searched.
+    pub search_path: Vec<u8>,
+    /// Peers that its page has room for.
+    pub peers_max: usize,
+}
+
+/// What is the same for all processes that this node starts.
+#[derive(Debug)]
+pub struct Launcher {
+    cluster_id: String,
+    cluster_dir: PathBuf,
+    node: NodeName,
+    cpus: Vec<u32>,
+    /// The library in front of MPI, for programs that are not linked with it.
+    library: Option<PathBuf>,
+}
+
+impl Launcher {
+    pub fn new(
+        (cluster_id, cluster_dir): (String, PathBuf),
+        node: NodeName,
+        cpus: Vec<u32>,
+        library: Option<PathBuf>,
+    ) -> Self {
+        Self {
+            cluster_id,
+            cluster_dir,
+            node,
+            cpus,
+            library,
+        }
+    }
+
+    /// The order for a process of a job, on the host of this number; `None` for a process that was not ordered.
+    pub fn launch(&self, key: ProcessKey, part: &Participant, host: u64) -> Option<Launch> {
+        let local = part.processes().get(&key.process)?;
+        let world = part.world(local.world)?;
+        let spec = part.spec();
+        let command = world.command(local.world_rank);
+        let typed = command.map_or(&spec.program, |command| &command.program);
+        let args = command.map_or(&spec.args, |command| &command.args);
+        let cwd = command
+            .and_then(|command| command.cwd.clone())
+            .map_or_else(|| spec.cwd.clone(), |cwd| spec.cwd.join(cwd));
+        let circumstances = Circumstances {
+            is_oversubscribed: part.is_crowded(),
+            is_polite: is_polite(spec),
+            interface: None,
+        };
+        let settings = settings(circumstances, &spec.env, &spec.mpi_settings);
+        let belonging = Belonging {
+            cluster_id: &self.cluster_id,
+            cluster_dir: &self.cluster_dir,
+            node: &self.node,
+            host,
+            key,
+            world: local.world,
+            world_rank: local.world_rank,
+            world_size: world.size(),
+            is_spawned: world.start().spawned,
+            worlds: local.worlds,
+        };
+        let mut extra = match self.library.as_deref().filter(|_| spec.preload) {
+            Some(library) => preload_variables(library, spec),
+            None => Vec::new(),
+        };
+        extra.extend(local.newcomer.iter().flat_map(role_variables));
+        if part.restarts() > 0 {
+            extra.push((names::RESTARTS.to_owned(), part.restarts().to_string()));
+        }
+        let is_first = local.newcomer.is_none() && !world.start().spawned;
+        if let Some(restores) = part.restores().filter(|_| is_first) {
+            extra.extend(role_variables(&Newcomer {
+                epoch: restores.stamp.epoch,
+                rank: Rank(local.world_rank),
+                size: world.size(),
+                is_restored: true,
+            }));
+        }
+        let search_path = spec.env.iter().find(|(name, _)| name == b"PATH");
+        Some(Launch {
+            search_path: search_path.map(|(_, value)| value.clone()).unwrap_or_default(),
+            peers_max: spec.max.max(1) as usize,
+            spec: ProcessSpec {
+                key,
+                program: PathBuf::from(OsStr::from_bytes(typed)),
+                args: args.clone(),
+                env: environment(&spec.env, &settings, &belonging, &extra),
+                cwd,
+                cpus: if spec.bind { self.cpus.clone() } else { Vec::new() },
+                stdin: key.process == ProcessId(0) && !spec.detached,
+                segments: vec![world.segment_prefix()],
+            },
+        })
+    }
+}
+
+/// Whether ranks of this job leave their CPU to others while they wait.
+fn is_polite(spec: &JobSpec) -> bool {
+    let mut told = spec.env.iter().rev().filter(|(name, _)| name == names::WAIT.as_bytes());
+    told.next()
+        .is_some_and(|(_, manner)| [&b"adaptive"[..], b"sleep"].contains(&manner.as_slice()))
+}
+
+/// What a process that a reconfiguration started is told of the layout it is planned for.
+fn role_variables(newcomer: &Newcomer) -> Vec<(String, String)> {
+    let role = if newcomer.is_restored {
+        names::RESTORED
+    } else {
+        names::NEWCOMER
+    };
+    vec![
+        (names::ROLE.to_owned(), role.to_owned()),
+        (names::EPOCH.to_owned(), newcomer.epoch.to_string()),
+        (names::RANK.to_owned(), newcomer.rank.to_string()),
+        (names::SIZE.to_owned(), newcomer.size.to_string()),
+    ]
+}
+
+/// `LD_PRELOAD` is cut at blanks and colons, so a path with one is found through `LD_LIBRARY_PATH` instead.
+fn preload_variables(library: &Path, spec: &JobSpec) -> Vec<(String, String)> {
+    let user = |name: &str| {
+        let entry = spec.env.iter().find(|(known, _)| known == name.as_bytes());
+        entry
+            .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+            .filter(|value| !value.is_empty())
+    };
+    let joined = |first: String, rest: Option<String>| match rest {
+        Some(rest) => format!("{first}:{rest}"),
+        None => first,
+    };
+    let text = library.to_string_lossy().into_owned();
+    if !text.contains([' ', ':']) {
+        return vec![("LD_PRELOAD".to_owned(), joined(text, user("LD_PRELOAD")))];
+    }
+    let name = library
+        .file_name()
+        .map(PathBuf::from)
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let directory = library
+        .parent()
+        .map(|parent| parent.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    vec![
+        ("LD_PRELOAD".to_owned(), joined(name, user("LD_PRELOAD"))),
+        ("LD_LIBRARY_PATH".to_owned(), joined(directory, user("LD_LIBRARY_PATH"))),
+    ]
+}

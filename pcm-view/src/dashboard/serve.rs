@@ -1,0 +1,228 @@
+//! The listener: on loopback only, few connections, each request read with limits and a deadline.
+
+use super::http::{self, HEAD_BYTES_MAX, Refused, Request, Wanted};
+use super::source::Source;
+use super::teller;
+use crate::report::document;
+use serde::Serialize;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+/// Connections at a time: a few browser tabs.
+const CONNECTIONS_MAX: usize = 32;
+/// A request has arrived within this time.
+const REQUEST_WITHIN: Duration = Duration::from_secs(5);
+/// A reader that takes nothing for this long has gone.
+const WRITE_WITHIN: Duration = Duration::from_secs(10);
+/// A stream says at least so often that it lives.
+const ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+const RANDOMNESS: &str = "/dev/urandom";
+
+const SCRIPT: &str = include_str!("page.js");
+const CONTROLS: &str = "\
+<header><p id=\"state\" role=\"status\" aria-live=\"polite\">Connecting.</p></header>\
+<details id=\"steer\"><summary>Steer</summary><datalist id=\"nodes\"></datalist><div class=\"forms\">\
+<form data-act=\"migrate\"><label>Rank<br><input name=\"rank\" type=\"number\" min=\"0\" required></label>\
+<label>To node<br><input name=\"to\" list=\"nodes\" required autocomplete=\"off\"></label><button>Migrate</button></form>\
+<form data-act=\"expand\"><label>More ranks<br><input name=\"to\" type=\"number\" min=\"1\" required></label><button>Expand</button></form>\
+<form data-act=\"shrink\"><label>Fewer ranks<br><input name=\"to\" type=\"number\" min=\"1\" required></label><button>Shrink</button></form>\
+<form data-act=\"drain\"><label>Node<br><input name=\"node\" list=\"nodes\" required autocomplete=\"off\"></label><button>Drain</button></form>\
+<form data-act=\"checkpoint\"><button>Checkpoint</button></form>\
+</div></details><main id=\"story\"><p>Asking the cluster.</p></main>";
+
+/// The page cannot be served; nothing was started.
+#[derive(Debug)]
+pub enum ServeError {
+    Listen { address: SocketAddr, source: io::Error },
+    NoRandomness { source: io::Error },
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            Self::NoRandomness { source } => write!(f, "cannot read {RANDOMNESS}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listen { source, .. } | Self::NoRandomness { source } => Some(source),
+        }
+    }
+}
+
+/// How an order went, for the page.
+#[derive(Serialize)]
+struct Outcome {
+    is_done: bool,
+    text: String,
+}
+
+struct Shared<S> {
+    source: Arc<S>,
+    token: String,
+    authority: String,
+    told: watch::Receiver<Arc<str>>,
+}
+
+/// A page that has its address and is not served yet.
+pub struct Server {
+    listener: TcpListener,
+    token: String,
+    authority: String,
+}
+
+impl Server {
+    /// Listens on loopback; port 0 lets the system choose.
+    pub async fn bind(port: u16) -> Result<Self, ServeError> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let cannot = |source| ServeError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(cannot)?;
+        Ok(Self {
+            authority: listener.local_addr().map_err(cannot)?.to_string(),
+            token: random(16).map_err(|source| ServeError::NoRandomness { source })?,
+            listener,
+        })
+    }
+
+    /// Its address, with the token that admits.
+    pub fn address(&self) -> String {
+        format!("http://{}/?token={}", self.authority, self.token)
+    }
+
+    /// Serves the page until the future is dropped.
+    pub async fn run(self, source: impl Source) {
+        let (tell, told) = watch::channel(Arc::from("{}"));
+        let shared = Arc::new(Shared {
+            source: Arc::new(source),
+            token: self.token,
+            authority: self.authority,
+            told,
+        });
+        tokio::spawn(teller::tell(Arc::clone(&shared.source), tell));
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok((stream, _)) = self.listener.accept().await else {
+                // Out of descriptors, as a rule; they come back when connections end.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            // Beyond the limit a connection is closed at once.
+            if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    // A browser that went away is no failure of the page's.
+                    _ = converse(stream, &shared).await;
+                    drop(place);
+                });
+            }
+        }
+    }
+}
+
+fn random(bytes: usize) -> io::Result<String> {
+    let mut buffer = vec![0; bytes];
+    File::open(RANDOMNESS)?.read_exact(&mut buffer)?;
+    Ok(buffer.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+async fn converse(mut stream: TcpStream, shared: &Shared<impl Source>) -> io::Result<()> {
+    let Ok(read) = tokio::time::timeout(REQUEST_WITHIN, read_request(&mut stream, shared)).await else {
+        return Ok(());
+    };
+    match read? {
+        Err(refused) => write(&mut stream, &http::refusal(refused)).await,
+        Ok((Wanted::Page, _)) => {
+            let nonce = random(16)?;
+            let body = format!("{CONTROLS}<script nonce=\"{nonce}\">{SCRIPT}</script>");
+            write(&mut stream, &http::answer("text/html", &nonce, &document("pcm", &body))).await
+        }
+        Ok((Wanted::Act, body)) => {
+            let (is_done, text) = match shared.source.carry_out(&body).await {
+                Ok(text) => (true, text),
+                Err(problem) => (false, problem),
+            };
+            let text = serde_json::to_string(&Outcome { is_done, text }).unwrap_or_default();
+            write(&mut stream, &http::answer("application/json", "", &text)).await
+        }
+        Ok((Wanted::Metrics, _)) => {
+            let answer = match shared.source.metrics().await {
+                Ok(text) => http::answer("text/plain; version=0.0.4", "", &text),
+                Err(problem) => http::unavailable(&problem),
+            };
+            write(&mut stream, &answer).await
+        }
+        Ok((Wanted::Stream, _)) => stream_to(&mut stream, shared.told.clone()).await,
+    }
+}
+
+type Read = Result<(Wanted, Vec<u8>), Refused>;
+
+/// A request that is not admitted is not read to its end.
+async fn read_request<S>(stream: &mut TcpStream, shared: &Shared<S>) -> io::Result<Read> {
+    let mut bytes = Vec::new();
+    let mut piece = [0; 2048];
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end;
+        }
+        let length = stream.read(&mut piece).await?;
+        if length == 0 || bytes.len() + length > HEAD_BYTES_MAX {
+            return Ok(Err(Refused::BadRequest));
+        }
+        bytes.extend_from_slice(&piece[..length]);
+    };
+    let admitted = std::str::from_utf8(&bytes[..end])
+        .map_err(|_| Refused::BadRequest)
+        .and_then(Request::parse)
+        .and_then(|request| Ok((request.admit(&shared.token, &shared.authority)?, request.body_length()?)));
+    let (wanted, length) = match admitted {
+        Ok(admitted) => admitted,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let mut body = bytes.split_off(end + 4);
+    while body.len() < length {
+        let read = stream.read(&mut piece).await?;
+        if read == 0 {
+            return Ok(Err(Refused::BadRequest));
+        }
+        body.extend_from_slice(&piece[..read]);
+    }
+    body.truncate(length);
+    Ok(Ok((wanted, body)))
+}
+
+async fn stream_to(stream: &mut TcpStream, mut told: watch::Receiver<Arc<str>>) -> io::Result<()> {
+    write(stream, &http::stream()).await?;
+    told.mark_changed();
+    loop {
+        match tokio::time::timeout(ALIVE_EVERY, told.changed()).await {
+            Ok(Ok(())) => {
+                let text = Arc::clone(&told.borrow_and_update());
+                if &*text != "{}" {
+                    write(stream, &format!("data: {text}\n\n")).await?;
+                }
+            }
+            Ok(Err(_)) => return Ok(()),
+            Err(_) => write(stream, ": alive\n\n").await?,
+        }
+    }
+}
+
+async fn write(stream: &mut TcpStream, text: &str) -> io::Result<()> {
+    match tokio::time::timeout(WRITE_WITHIN, stream.write_all(text.as_bytes())).await {
+        Ok(written) => written,
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}

@@ -1,0 +1,25 @@
+//! What the page shows and what it may order. The command that serves the page knows the cluster; the page does not.
+
+use serde::Serialize;
+
+/// What the page is sent.
+#[derive(Debug, Serialize)]
+pub struct Shown {
+    /// The job that orders are about.
+    pub job: Option<u64>,
+    /// Nodes that orders may name.
+    pub nodes: Vec<String>,
+    pub html: String,
+}
+
+/// Where the page has it from. An error is a sentence for a person.
+pub trait Source: Send + Sync + 'static {
+    /// What is to be seen now.
+    fn look(&self) -> impl Future<Output = Result<Shown, String>> + Send;
+
+    /// The numbers of this moment, in the exposition format of Prometheus.
+    fn metrics(&self) -> impl Future<Output = Result<String, String>> + Send;
+
+    /// Carries out the order that a button sent as JSON; what it came to, in one line.
+    fn carry_out(&self, order: &[u8]) -> impl Future<Output = Result<String, String>> + Send;
+}

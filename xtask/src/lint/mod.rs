@@ -1,0 +1,18 @@
+//! `cargo xtask lint`: the rules that every change keeps. One rule, one file; must never change a file.
+
+mod banned_names;
+mod complaint;
+mod decision_titles;
+mod file_heads;
+mod file_length;
+mod function_length;
+mod import_cycles;
+mod line_width;
+mod migrate_path;
+mod pure_crates;
+mod run;
+mod short_docs;
+mod style;
+mod unnamed_members;
+
+pub(crate) use run::{Extent, run};
