@@ -105,8 +105,8 @@ async fn boot_root(spec: &BootSpec) -> Result<Outcome, String> {
     let log = spec.cluster_dir.join("up.log");
     let mut child = start(spec, &log)?;
     let text = serde_json::to_vec(spec).map_err(|error| format!("cannot write its specification: {error}"))?;
-    let mut stdin = child.stdin.take().ok_or("its standard input is not there")?;
-    let stdout = child.stdout.take().ok_or("its standard output is not there")?;
+    let mut stdin = child.stdin.take().ok_or("its standard input is missing")?;
+    let stdout = child.stdout.take().ok_or("its standard output is missing")?;
     // A daemon that ends before it has read everything says why in its log.
     let _ = stdin.write_all(&text).await;
     drop(stdin);
@@ -131,7 +131,7 @@ async fn boot_root(spec: &BootSpec) -> Result<Outcome, String> {
         let known = outcome.ready.iter().any(|booted| booted.node == node)
             || outcome.failed.iter().any(|(failed, _)| *failed == node);
         if !known {
-            let reason = format!("no word from it within {} s; see {}", deadline.as_secs(), log.display());
+            let reason = format!("no report within {} s; see {}", deadline.as_secs(), log.display());
             outcome.failed.push((node, reason));
         }
     }
@@ -222,7 +222,7 @@ fn root_failure(spec: &BootSpec, log: &Path, late: bool, deadline: Duration) -> 
     };
     match last_line(log) {
         Some(line) => format!("{what}; it said: {line}"),
-        None => format!("{what}, and it said nothing"),
+        None => format!("{what}, without any output"),
     }
 }
 
@@ -257,7 +257,7 @@ pub fn failure(outcome: &Outcome, asked: usize) -> Failure {
         String::new()
     };
     Failure::boot(format!(
-        "{} of {asked} nodes did not come up, so all were taken down again ({shown}{tail}): mend or remove them, or \
+        "{} of {asked} nodes did not come up, so all nodes were ended ({shown}{tail}): fix or remove those nodes, or \
          accept fewer with --allow-missing",
         outcome.failed.len()
     ))

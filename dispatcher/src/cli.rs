@@ -1,4 +1,4 @@
-//! The command line: what verbs there are, and how their outcome becomes an exit code and one line on standard error.
+//! The command line: the list of verbs, and how their outcome becomes an exit code and one line on standard error.
 
 use crate::cluster::ClusterDir;
 use crate::failure::{Exit, Failure};
@@ -7,36 +7,35 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// What it is.
-pub(crate) const ABOUT: &str = "boots a cluster of node daemons, runs MPI jobs on it, shows and steers";
+pub(crate) const ABOUT: &str = "boots a cluster of node daemons; runs, changes and inspects MPI jobs";
 
-/// The verbs by what they are for, on one screen of a terminal: a line for each would be twice as many.
+/// The verbs by purpose, on one screen of a terminal: one line per verb would need two screens.
 const HELP: &str = "\
 pcmctl {about}
 {usage-heading} {usage}
 
-Cluster  up, down              boot a cluster; end it, leave nothing behind
-         join, grow            take in a node, nodes of a host file
-         drain, remove         empty a node of its ranks; end its daemon
-         nodes, ping, doctor   show nodes; do they answer; test this machine
-Jobs     run, restart          run a job; run one from a checkpoint
-         jobs, ps              jobs; the ranks of one; why it hangs (--stuck)
-         kill, signal          end a job; send its ranks a signal
-Change   migrate, rebalance    move a rank; share data out by speed of the nodes
-         expand, shrink        go on with more ranks, with fewer
-         checkpoint(s)         make one now; show and check those in files
-Look     top, dashboard        watch and steer on the terminal, in a browser
-         report, trace         write how a job went (HTML), its calls (Perfetto)
-         events, explain       what happened; why a job was moved, or was not
-         messages, metrics     what ranks sent each other; for Prometheus
-Other    logs, bench           logs and their levels; compare ways of changing
-         env, completions, man what a compiler, a shell need; manual pages
+Cluster  up, down              boot a cluster; end it and remove its files
+         join, grow            add a node; add nodes given as host file lines
+         drain, remove         move all ranks off a node; end its daemon
+         nodes, ping, doctor   list nodes; check that they answer; test machine
+Jobs     run, restart          run a job; run one from a checkpoint in files
+         jobs, ps              list jobs; list ranks, explain a hang (--stuck)
+         kill, signal          end a job; send a signal to its ranks
+Change   migrate, rebalance    move a rank; change the ranks' shares of the data
+         expand, shrink        add ranks; remove ranks
+         checkpoint(s)         make a checkpoint; list and verify those in files
+Inspect  top, dashboard        watch and control on the terminal, in a browser
+         report, trace         a job's history (HTML); its calls (Perfetto)
+         events, explain       what happened; why a job was moved or not
+         messages, metrics     messages between ranks; numbers for Prometheus
+Other    logs, bench           logs and log levels; compare methods of change
+         env, completions, man compiler flags; shell completion; manual pages
 Options  --cluster DIR (or PCM_CLUSTER), -h or --help, -V or --version
 ";
 
 const AFTER_HELP: &str = "\
-'pcmctl VERB --help' tells more. Exit codes: 0 done, 1 system, 2 usage, 3 no
-cluster, 4 refused, 5 deadline, 6 boot, 7 link, 8 broken; of 'run' its job's.
+'pcmctl VERB --help' gives details. Exit codes: 0 done, 1 system, 2 usage, 3 no
+cluster, 4 refused, 5 deadline, 6 boot, 7 link, 8 broken; 'run': its job's.
 Example: pcmctl up --local 4 && pcmctl run -n 4 -- ./heat2d; pcmctl down";
 
 #[derive(Parser)]
@@ -73,31 +72,31 @@ macro_rules! verbs {
 verbs! {
     /// Boot a cluster
     Up(up),
-    /// End all jobs and daemons, leave nothing behind
+    /// End all jobs and daemons and remove their files
     Down(down),
-    /// Show the nodes
+    /// List the nodes
     Nodes(nodes),
-    /// Take a node in that stands on this machine or another
+    /// Add a node, local or remote
     Join(join),
-    /// Take nodes in, given as lines of a host file
+    /// Add nodes, given as lines of a host file
     Grow(grow),
-    /// Empty a node of its ranks and give it no new ones
+    /// Move all ranks off a node and start none there
     Drain(drain),
     /// End an empty node's daemon
     Remove(remove),
-    /// Run a job: forwards input, output, signals and the exit code
+    /// Run a job; forward input, output, signals and the exit code
     Run(run),
-    /// Make a checkpoint of a job now, in the memory of its nodes
+    /// Make a checkpoint of a job in the memory of its nodes
     Checkpoint(checkpoint),
-    /// Run a job from a checkpoint, on any number of ranks
+    /// Run a job from a checkpoint in files, on any number of ranks
     Restart(restart),
-    /// Show the jobs
+    /// List the jobs
     Jobs(jobs),
-    /// Show the ranks of a job
+    /// List the ranks of a job and their MPI calls
     Ps(ps),
-    /// Watch jobs, ranks and nodes, and move ranks, on the terminal
+    /// Watch and control jobs, ranks and nodes on the terminal
     Top(top),
-    /// Show what ranks have sent each other
+    /// Show the messages between the ranks of a job
     Messages(messages),
     /// Print numbers for Prometheus
     Metrics(metrics),
@@ -105,35 +104,35 @@ verbs! {
     Kill(kill),
     /// Send a signal to every rank of a job
     Signal(signal),
-    /// Let one rank go on on another node
+    /// Move one rank to another node
     Migrate(migrate),
-    /// Let a job grow
+    /// Add ranks to a job
     Expand(expand),
-    /// Let a job go on with fewer ranks
+    /// Remove ranks from a job
     Shrink(shrink),
-    /// Give ranks shares of the data by the speed of their nodes, or as named
+    /// Change the ranks' shares of the data, by the speed of their nodes or as given
     Rebalance(rebalance),
-    /// Show checkpoints in files, check them, take arrays out of them
+    /// List and verify checkpoints in files, export arrays from them
     Checkpoints(checkpoints),
-    /// Ask daemons whether they answer, and how fast
+    /// Check that daemons answer, and measure how fast
     Ping(ping),
-    /// Test this machine for real and say what to do
+    /// Test this machine and say how to fix problems
     Doctor(doctor),
-    /// Show what happened
+    /// Show the events of the cluster or of a job
     Events(events),
-    /// Say why a job was moved, or left where it is
+    /// Explain why a job was moved, or not
     Explain(explain),
-    /// Show a job in the browser while it runs, and steer it
+    /// Show and control a running job in the browser
     Dashboard(dashboard),
-    /// Write how a job went as one HTML file
+    /// Write the history of a job as one HTML file
     Report(report),
-    /// Record every MPI call of a job for a while, for Perfetto or Chrome
+    /// Record the MPI calls of a job for Perfetto or Chrome
     Trace(trace),
-    /// Show the end of a node's log, change what is written into it
+    /// Show the end of a node's log, or change log levels
     Logs(logs),
-    /// Measure what changing jobs costs on this cluster, by every method
+    /// Measure the cost of changing jobs on this cluster, by method
     Bench(bench),
-    /// Print what a compiler needs to link with libpcm, for eval
+    /// Print compiler flags for libpcm, for eval
     Env(env),
     /// Print a completion script for a shell
     Completions(completions),
@@ -153,7 +152,7 @@ pub fn main() -> i32 {
             .build()
             .map_err(|error| Failure::system(format!("cannot set up an event loop: {error}")))?;
         let outcome = runtime.block_on(run_verb(cli.verb, &cluster));
-        // A thread that still waits for standard input must not hold the end back.
+        // A thread that still waits for standard input must not delay the end.
         runtime.shutdown_background();
         outcome
     });
@@ -173,7 +172,7 @@ pub fn command() -> clap::Command {
 
 fn report_usage(error: &clap::Error, words: impl Iterator<Item = String>) -> i32 {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // A closed pipe while showing help is no failure.
+        // A closed pipe while help is printed is not a failure.
         let _ = error.print();
         return 0;
     }
@@ -181,13 +180,13 @@ fn report_usage(error: &clap::Error, words: impl Iterator<Item = String>) -> i32
     Exit::Usage as i32
 }
 
-/// What clap says in paragraphs, as one line that ends with where to read on.
+/// The paragraphs of clap as one line that ends with a reference to the help.
 fn one_line(error: &clap::Error, mut words: impl Iterator<Item = String>) -> String {
     let text = error.render().to_string();
     let verb = words.find(|word| command().find_subcommand(word).is_some());
     let verb = verb.map_or("pcmctl".to_owned(), |verb| format!("pcmctl {verb}"));
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return format!("say what to do: '{verb} --help' lists it");
+        return format!("a verb is missing: '{verb} --help' lists them");
     }
     let head = text.split("\n\nUsage:").next().unwrap_or(&text);
     let head = head.split("\n\nFor more information").next().unwrap_or(head);
@@ -215,13 +214,13 @@ mod tests {
     #[test]
     fn help_fits_on_one_screen_of_24_lines_and_80_columns() {
         let text = command().render_help().to_string();
-        // One line is for the prompt below.
+        // One line is for the prompt.
         assert!(text.trim_end().lines().count() <= 23, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
     #[test]
-    fn every_verb_and_every_option_stands_in_the_help() {
+    fn every_verb_and_every_option_is_in_the_help() {
         let text = HELP.replace("checkpoint(s)", "checkpoint checkpoints");
         let words: Vec<&str> = text.split(|letter: char| !letter.is_ascii_alphabetic()).collect();
         let command = command();
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_errors_are_one_line_that_says_where_to_read_on() {
+    fn usage_errors_are_one_line_that_refers_to_the_help() {
         for line in [
             &["pcmctl", "run"][..],
             &["pcmctl", "nodse"],

@@ -27,9 +27,9 @@ impl Order {
     pub(crate) fn question(&self) -> String {
         match self {
             Self::Migrate { job, rank, to } => format!("move rank {rank} of job {job} to node {to}?"),
-            Self::Expand { job, to } => format!("let job {job} grow to {to} ranks?"),
-            Self::Shrink { job, to } => format!("let job {job} shrink to {to} ranks?"),
-            Self::Drain { node } => format!("move every rank off node {node} and give it no new ones?"),
+            Self::Expand { job, to } => format!("expand job {job} to {to} ranks?"),
+            Self::Shrink { job, to } => format!("shrink job {job} to {to} ranks?"),
+            Self::Drain { node } => format!("move every rank off node {node} and start none there?"),
             Self::Checkpoint { job } => format!("make a checkpoint of job {job}?"),
         }
     }
@@ -139,7 +139,7 @@ mod tests {
             held_ms: 1.25,
             directory: Some(b"/kept/heat-7".to_vec()),
         });
-        let wanted = "checkpoint at iteration 7, 4 ranks, 3.0 MiB, the program was held 1.2 ms; in /kept/heat-7";
+        let wanted = "checkpoint at iteration 7, 4 ranks, 3.0 MiB, the program stopped for 1.2 ms; in /kept/heat-7";
         assert_eq!(said, wanted);
     }
 }

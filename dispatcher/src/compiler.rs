@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 const HELP: &str = "\
-Compiles and links a C program with libpcm: every argument goes to the MPI compiler, with what libpcm needs.
+Compiles and links a C program with libpcm: passes every argument to the MPI compiler and adds the flags of libpcm.
 
 Usage: pcmcc [compiler arguments]
        pcmcc -show …     prints the command instead of running it

@@ -59,7 +59,7 @@ fn number(text: &str) -> Result<u32, String> {
     match text.trim().parse::<u32>() {
         Ok(cpu) if cpu <= CPU_MAX => Ok(cpu),
         Ok(cpu) => Err(format!("CPU {cpu} is beyond the limit of {CPU_MAX}")),
-        Err(_) => Err(format!("{text:?} is no CPU number: write lists as 0-1,4")),
+        Err(_) => Err(format!("{text:?} is not a CPU number: write lists as 0-1,4")),
     }
 }
 

@@ -29,22 +29,22 @@ pub const LINK_LOST: &str = "link_lost";
 /// `pcmctl` and the daemon are of different releases.
 const UNEXPECTED_ANSWER: &str = "unexpected_answer";
 
-/// The exit codes of `pcmctl`, but for `run`, which also passes on its job's.
+/// The exit codes of `pcmctl`; `run` also passes on its job's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// The system refused something `pcmctl` needed.
     System = 1,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage = 2,
-    /// No cluster is there to talk to.
+    /// No cluster is running.
     NoCluster = 3,
     /// The cluster refused.
     Refused = 4,
-    /// It took longer than allowed.
+    /// A deadline passed.
     Deadline = 5,
     /// A daemon could not be booted.
     Boot = 6,
-    /// The link to the daemon was lost or spoke nonsense.
+    /// The link to the daemon was lost or its answer was invalid.
     Link = 7,
     /// `doctor` found something broken, or a checkpoint is damaged.
     Broken = 8,
@@ -74,7 +74,7 @@ impl Failure {
         }
     }
 
-    /// The command line makes no sense.
+    /// The command line is invalid.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "usage", message)
     }
@@ -103,8 +103,8 @@ impl Failure {
             Exit::Refused,
             CLUSTER_LOCKED,
             format!(
-                "another 'pcmctl up' or 'down' is at work on {}: wait until it has finished, or use another directory \
-                 with --cluster DIR",
+                "another 'pcmctl up' or 'down' is running on {}: wait until it has finished, or use another \
+                 directory with --cluster DIR",
                 dir.display()
             ),
         )
@@ -125,7 +125,7 @@ impl Failure {
         Self::new(Exit::Link, LINK_LOST, message)
     }
 
-    /// The daemon answered with something that is no answer to the question.
+    /// The daemon's answer does not fit the question.
     pub fn unexpected(asked: &str, answer: &impl fmt::Debug) -> Self {
         let mut shown = format!("{answer:?}");
         shown.truncate(shown.char_indices().nth(80).map_or(shown.len(), |(at, _)| at));

@@ -24,7 +24,7 @@ pub fn parse(text: &str) -> Result<Vec<NodeSpec>, String> {
         let node = parse_line(line).map_err(|error| format!("line {}: {error}", index + 1))?;
         if !names.insert(node.name.clone()) {
             return Err(format!(
-                "line {}: node {} stands twice: give each its own name",
+                "line {}: node {} is listed twice: give each node a separate name",
                 index + 1,
                 node.name
             ));
@@ -32,7 +32,7 @@ pub fn parse(text: &str) -> Result<Vec<NodeSpec>, String> {
         nodes.push(node);
     }
     match nodes.len() {
-        0 => Err("no node in it: write one a line, as 'name [address] [cpus=0-3] [site=S]'".to_owned()),
+        0 => Err("no node is listed: write one per line, as 'name [address] [cpus=0-3] [site=S]'".to_owned()),
         count if count > NODES_MAX => Err(format!("{count} nodes; a cluster has at most {NODES_MAX}")),
         _ => Ok(nodes),
     }
@@ -60,7 +60,7 @@ pub fn parse_line(line: &str) -> Result<NodeSpec, String> {
             Some(("ssh", to)) if is_destination(to) => destination = Some(to.to_owned()),
             _ => {
                 return Err(format!(
-                    "{word:?} is not understood: a line is 'name [address] [cpus=0-3] [site=S] [ssh=user@host]'"
+                    "{word:?} is not valid: a line is 'name [address] [cpus=0-3] [site=S] [ssh=user@host]'"
                 ));
             }
         }
@@ -159,7 +159,7 @@ mod tests {
         for (text, line) in [
             ("a 127.0.0.1\nb 127.0.0.1 cpu=1", "line 2: \"cpu=1\""),
             ("\n../a 127.0.0.1", "line 2: node name"),
-            ("a 127.0.0.1\na 127.0.0.1", "line 2: node a stands twice"),
+            ("a 127.0.0.1\na 127.0.0.1", "line 2: node a is listed twice"),
             ("a 127.0.0.1 cpus=x", "line 1: \"x\""),
             ("a -oProxyCommand=evil", "line 1"),
             ("a 127.0.0.1 ssh=-oProxyCommand", "line 1"),

@@ -13,14 +13,14 @@ use pcm_proto::layout::ModeWanted;
 use pcm_view::sentences::change_words;
 use std::fmt::Write as _;
 
-/// How it is to be carried out.
+/// How to carry out a change.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Mode {
-    /// Live, and by relaunch where that is not possible
+    /// Live, or by relaunch where that is not possible
     Auto,
     /// Live or not at all
     Live,
-    /// End all ranks and start a fresh set from parked data
+    /// End all ranks and start new ones from parked data
     Relaunch,
 }
 
@@ -29,10 +29,10 @@ pub(crate) enum Mode {
 pub(crate) struct Options {
     /// The job, by number or name
     job: String,
-    /// How to carry it out
+    /// How to carry out the change
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Mode::Auto)]
     mode: Mode,
-    /// How processes are managed, how data moves, and when constant data does; auto is what the job was started with
+    /// How the change manages processes and moves data (see 'pcmctl run --help'); auto: as the job was started
     #[arg(long, value_name = "METHOD", value_parser = method::parser(), default_value = "auto")]
     method: MethodWanted,
     /// Print one JSON document

@@ -69,7 +69,7 @@ impl Link {
             Some(error) => Failure::no_cluster(cluster.path(), &format!(" that answers ({error})")),
             None => Failure::no_cluster(
                 cluster.path(),
-                " (none of its daemons listens; 'pcmctl down' clears what they left)",
+                " (none of its daemons listens; 'pcmctl down' removes what they left)",
             ),
         })
     }

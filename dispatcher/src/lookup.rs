@@ -31,13 +31,13 @@ fn choose(jobs: &[JobStatus], name: &str) -> Result<JobId, Failure> {
         ([], Some(last)) => Ok(last.job),
         ([], None) => Err(Refusal::new(
             refusal::UNKNOWN_JOB,
-            format!("no job is called {name:?}: 'pcmctl jobs' lists them"),
+            format!("no job has the name {name:?}: 'pcmctl jobs' lists them"),
         )
         .into()),
         (several, _) => {
             let numbers: Vec<String> = several.iter().map(|job| job.job.to_string()).collect();
             Err(Failure::usage(format!(
-                "{} running jobs are called {name:?}: say which by its number, {}",
+                "{} running jobs are called {name:?}: give the number, {}",
                 several.len(),
                 numbers.join(" or ")
             )))

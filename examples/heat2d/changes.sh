@@ -1,6 +1,6 @@
 #!/bin/sh
-# Shows what makes heat2d malleable, and counts: at most 7 lines added or changed in C, at most 5 calls of the library
-# in Rust. Exits with 1 if there are more.
+# Shows the changes that make heat2d malleable and counts them: at most 7 lines added or changed in C, at most 5 calls
+# of the library in Rust. Exits with 1 if there are more.
 set -eu
 cd "$(dirname "$0")"
 diff -u heat2d-plain.c heat2d.c || true

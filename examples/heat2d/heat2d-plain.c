@@ -2,8 +2,8 @@
  * heat2d: how heat spreads over a plate whose border is held at fixed temperatures.
  *
  * Jacobi's method on a grid of R x C cells. The outermost cells are the border; every other cell becomes the mean of
- * its four neighbours. The rows are dealt to the ranks in blocks; before each iteration a rank exchanges its first
- * and last row with the ranks above and below. The result has the same bits on any number of ranks.
+ * its four neighbours. The ranks own blocks of rows; before each iteration a rank exchanges its first and last
+ * row with the ranks above and below. The result has the same bits on any number of ranks.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <errno.h>
@@ -26,7 +26,7 @@ struct options {
     int progress, help;
 };
 
-/* The rows this rank owns: `count` of them from row `first` of the plate; and who owns the rows next to them. */
+/* The rows this rank owns, `count` of them from row `first` of the plate, and the ranks that own the rows beside. */
 struct block {
     long first, count;
     int rank, above, below;
@@ -38,14 +38,14 @@ static const char USAGE[] =
     "usage: heat2d --rows R --cols C --iterations K [--progress] [--sleep-us U]\n"
     "\n"
     "  --rows R --cols C   size of the plate with its border, 3 or more each\n"
-    "  --iterations K      how many steps to take\n"
-    "  --progress          say on stderr how far it is\n"
+    "  --iterations K      number of steps\n"
+    "  --progress          report progress on stderr\n"
     "  --sleep-us U        every rank sleeps U microseconds in each iteration\n"
     "\n"
     "Example: mpiexec -n 4 heat2d --rows 1000 --cols 1000 --iterations 500\n"
     "Exit codes: 0 done, 1 out of memory, 2 wrong command line.\n";
 
-/* Reads a whole number of at least `least`; -1 if `text` is none. */
+/* Reads a whole number of at least `least`; -1 if `text` is not one. */
 static long number(const char *text, long least)
 {
     char *end;
@@ -54,7 +54,7 @@ static long number(const char *text, long least)
     return text && end != text && *end == '\0' && errno == 0 && value >= least ? value : -1;
 }
 
-/* Returns what is wrong with the command line, or NULL. */
+/* Returns the mistake in the command line, or NULL. */
 static const char *read_options(int argc, char **argv, struct options *options)
 {
     *options = (struct options){.rows = -1, .cols = -1, .iterations = -1};
@@ -92,8 +92,7 @@ static const char *read_options(int argc, char **argv, struct options *options)
 
 /* ---- the plate ---------------------------------------------------------------------------------------------- */
 
-/* Which rows are whose: the first rows % size ranks get one more. Ranks beyond the rows stay empty, without
- * neighbours. */
+/* The rows of this rank: the first rows % size ranks get one more. A rank without rows has no neighbours. */
 static struct block my_rows(long rows)
 {
     int rank, size;
@@ -109,7 +108,7 @@ static struct block my_rows(long rows)
 
 enum { CACHE_LINE = 64 }; /* bytes */
 
-/* At a cache line: rows are copied slower to anywhere else, and the heap of a rank that came later looks different. */
+/* Aligned to a cache line: copies to other addresses are slower, and the heap of a rank that joined later differs. */
 static void *allocate(size_t cells)
 {
     size_t bytes = (cells * sizeof(double) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
@@ -149,8 +148,8 @@ static void exchange_halo(double *t, struct block b, long cols)
 }
 
 /*
- * One step of Jacobi's method in place. A row is overwritten while its old values are still needed by itself and by
- * the row below it, so those are kept in `old`, which has room for two rows.
+ * One step of Jacobi's method in place. A row is overwritten while it and the row below it still need its old
+ * values, so `old`, which has room for two rows, holds those.
  */
 static void relax(double *t, struct block b, long rows, long cols, double *old)
 {
@@ -182,8 +181,8 @@ static uint64_t mix(uint64_t x)
 }
 
 /*
- * Each cell's bits are hashed with its place in the whole plate, and the hashes are added modulo 2^64. Integers add
- * up to the same in any order: no rank needs the whole plate, and the sum does not depend on who owns what.
+ * Each cell's bits are hashed with its position in the whole plate, and the hashes are added modulo 2^64. The sum of
+ * integers is the same in any order: no rank needs the whole plate, and the sum does not depend on the partition.
  */
 static uint64_t checksum(const double *t, struct block b, long cols)
 {

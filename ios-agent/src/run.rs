@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The daemon listens before it starts its agent.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-const USAGE: &str = "usage: ios-agent CLUSTER NODE   (started by pcm-daemon, nobody else has to)";
+const USAGE: &str = "usage: ios-agent CLUSTER NODE   (pcm-daemon starts it)";
 
 /// Runs the agent; the exit code is 0 when the daemon went away, 1 when it cannot be reached, 2 when called wrongly.
 pub fn main(arguments: impl Iterator<Item = String>) -> i32 {

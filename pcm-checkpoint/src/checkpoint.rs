@@ -47,14 +47,14 @@ impl Checkpoint {
             fault,
         };
         let seal = std::str::from_utf8(&text).ok().and_then(Seal::parse);
-        let seal = seal.ok_or_else(|| damaged(SEAL, "it is no seal of a checkpoint".to_owned()))?;
+        let seal = seal.ok_or_else(|| damaged(SEAL, "it is not the seal of a checkpoint".to_owned()))?;
         if seal.version > VERSION {
             let (path, found) = (directory.to_owned(), seal.version);
             return Err(ReadError::Version { path, found });
         }
         let text = read(directory, MANIFEST, MANIFEST_BYTES_MAX)?;
         if text.len() as u64 != seal.manifest_bytes || checksum(&text) != seal.manifest_crc32 {
-            return Err(damaged(MANIFEST, "it is not the one that was sealed".to_owned()));
+            return Err(damaged(MANIFEST, "it is not the sealed manifest".to_owned()));
         }
         let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| damaged(MANIFEST, error.to_string()))?;
         match manifest.fault() {

@@ -11,7 +11,7 @@ pub enum WriteError {
     #[error("{} exists already; give another directory for the checkpoint", .path.display())]
     Exists { path: PathBuf },
     /// The system refused.
-    #[error("cannot {action} {}: {source}; the checkpoint is not made, earlier ones are as they were", .path.display())]
+    #[error("cannot {action} {}: {source}; no checkpoint was made, earlier ones are unchanged", .path.display())]
     System {
         /// What was tried.
         action: &'static str,
@@ -20,7 +20,7 @@ pub enum WriteError {
         source: io::Error,
     },
     /// A part file is not there, or not of its length: it was written elsewhere, or its disk lost it.
-    #[error("{0}; is the directory on a file system that all nodes share? The checkpoint is not made")]
+    #[error("{0}; is the directory on a file system that all nodes share? No checkpoint was made")]
     Part(#[source] Damage),
     /// The manifest contradicts itself: a defect of the writer.
     #[error("the checkpoint's manifest would be wrong: {fault}")]
@@ -35,8 +35,7 @@ pub enum WriteError {
 pub enum ReadError {
     /// There is no checkpoint here.
     #[error(
-        "{} is no complete checkpoint: it has no {missing}; give the directory of one ('pcmctl checkpoints' lists \
-         them)",
+        "{} is not a complete checkpoint: it has no {missing}; 'pcmctl checkpoints' lists complete ones",
         .path.display()
     )]
     NotACheckpoint {

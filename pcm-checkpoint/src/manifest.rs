@@ -235,7 +235,7 @@ impl Manifest {
         // A manifest from elsewhere must not make a reader open what lies outside of the checkpoint.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if part.file.is_empty() || part.file.starts_with('.') || !part.file.chars().all(is_plain) {
-            return Some(format!("{:?} is no plain file name", part.file));
+            return Some(format!("{:?} is not a plain file name", part.file));
         }
         let blocks = part.plain_bytes().div_ceil(self.block_bytes);
         let stored = if self.compression == Compression::None {
@@ -258,7 +258,7 @@ impl Manifest {
         if let Contents::Array(array) = contents {
             let bytes = array.partition.local_bytes(part.rank);
             if part.data_bytes != bytes {
-                return Some(format!("it has {} bytes, its share are {bytes}", part.data_bytes));
+                return Some(format!("it has {} bytes instead of {bytes}", part.data_bytes));
             }
         }
         None

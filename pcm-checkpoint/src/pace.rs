@@ -164,7 +164,7 @@ impl Pace {
             }
         }
         if self.progress.is_called_off() {
-            return Err(io::Error::other("it was called off"));
+            return Err(io::Error::other("it was aborted"));
         }
         self.progress.add(bytes);
         Ok(is_due)

@@ -17,7 +17,7 @@ use pcm_proto::ids::ProcessId;
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The array of the checkpoint has other cells, or the division cannot be planned.
-    #[error("the array cannot be divided anew: {0}")]
+    #[error("the array cannot be redistributed: {0}")]
     Plan(#[source] PlanError),
     /// The ranks cannot be numbered: a defect.
     #[error(transparent)]

@@ -388,6 +388,6 @@ fn a_writer_that_nobody_hurries_ends_when_it_is_called_off() {
         }
         progress.call_off();
         let refused = writer.join().unwrap().unwrap_err().to_string();
-        assert!(refused.contains("called off"), "{refused}");
+        assert!(refused.contains("aborted"), "{refused}");
     });
 }

@@ -173,7 +173,7 @@ impl From<MpiError> for AssemblyError {
 
 impl fmt::Display for AssemblyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the worlds of the job did not become one: ")?;
+        f.write_str("the worlds of the job were not joined: ")?;
         match self {
             Self::Variable { name, value } => write!(f, "{name} is {value:?}, which is damaged")?,
             Self::Plain => match start::failure() {
@@ -183,7 +183,7 @@ impl fmt::Display for AssemblyError {
             Self::Mpi(error) => error.fmt(f)?,
             Self::NoPort { world } => write!(
                 f,
-                "the first world did not take in world {world} within {} s",
+                "the first world did not accept world {world} within {} s",
                 JOINED_WITHIN.as_secs()
             )?,
         }

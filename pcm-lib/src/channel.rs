@@ -145,13 +145,13 @@ impl fmt::Display for ChannelError {
                     "descriptor {number}, the channel to the daemon, cannot be used: {errno}"
                 )
             }
-            Self::Kind { number } => write!(f, "descriptor {number} is no channel to a daemon"),
-            Self::Send(errno) => write!(f, "the daemon cannot be told anything: {errno}"),
-            Self::Receive(errno) => write!(f, "the daemon cannot be heard: {errno}"),
+            Self::Kind { number } => write!(f, "descriptor {number} is not a channel to a daemon"),
+            Self::Send(errno) => write!(f, "cannot send to the daemon: {errno}"),
+            Self::Receive(errno) => write!(f, "cannot receive from the daemon: {errno}"),
             Self::Message { detail } => {
                 write!(
                     f,
-                    "a message on the channel is not understood: {detail}; install the libpcm of the daemon's release"
+                    "a message on the channel cannot be decoded: {detail}; install the libpcm of the daemon's release"
                 )
             }
         }

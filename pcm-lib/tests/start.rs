@@ -65,7 +65,7 @@ fn a_damaged_environment_is_told_by_code_and_text() {
         "descriptor 987 (PCM_PAGE_FD)",
     );
     assert_plain_because(&status(&program, channel_fd, channel_fd), 11, "");
-    assert_plain_because(&status(&program, page_fd, page_fd), 12, "is no channel to a daemon");
+    assert_plain_because(&status(&program, page_fd, page_fd), 12, "is not a channel to a daemon");
     assert_plain_because(&status(&program, page_fd, Some(987)), 12, "descriptor 987");
 }
 

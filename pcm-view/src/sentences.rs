@@ -90,7 +90,7 @@ fn decided(decision: &Decision) -> String {
 /// What a checkpoint is and cost, in one line.
 pub fn checkpoint_words(iteration: Iteration, ranks: u32, size: Bytes, held_ms: f64) -> String {
     format!(
-        "checkpoint at iteration {iteration}, {ranks} ranks, {}, the program was held {held_ms:.1} ms",
+        "checkpoint at iteration {iteration}, {ranks} ranks, {}, the program stopped for {held_ms:.1} ms",
         bytes(size.0)
     )
 }

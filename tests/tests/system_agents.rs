@@ -43,7 +43,7 @@ fn ranks_leave_a_loaded_node_for_an_idle_one_stay_in_quiet_and_explain_says_what
         "{decision}"
     );
     wait::until("explain to say what the change has saved", DECIDED, || {
-        job.explained().contains("The change before it has saved").then_some(())
+        job.explained().contains("The previous change has saved").then_some(())
     });
     let explained = job.explained();
     for words in [&format!("from {} to", first[0]), "gain", "cost", "iterations to come"] {

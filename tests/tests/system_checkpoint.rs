@@ -185,6 +185,6 @@ fn in_a_cluster_a_killed_job_is_restarted_from_its_checkpoint_also_after_down_an
     let restarted = cluster.run(&["restart", newest, "-n", "2"]);
     let closing = finished(&restarted, "restart");
     assert_eq!((closing.checksum, closing.ranks), (reference_checksum(61, 83, 400), 2));
-    assert!(restarted.stderr.contains("goes on from iteration"), "{restarted:?}");
+    assert!(restarted.stderr.contains("continues from iteration"), "{restarted:?}");
     cluster.down();
 }

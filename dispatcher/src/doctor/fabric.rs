@@ -14,7 +14,7 @@ pub(crate) async fn check(patient: &Patient) -> Vec<Finding> {
     let nodes: Vec<NodeStatus> = match serde_json::from_str(&said.stdout) {
         Ok(nodes) => nodes,
         Err(_) => {
-            let found = format!("the nodes were not told: {}", said.stderr);
+            let found = format!("the nodes could not be listed: {}", said.stderr);
             return vec![Finding::broken("fabric", found, "see 'pcmctl logs'")];
         }
     };
@@ -71,7 +71,7 @@ pub(crate) async fn tune(patient: &Patient, cluster: &ClusterDir) -> Vec<Finding
             return vec![Finding::warning(
                 "fabric tuning",
                 format!("not measured: {why}"),
-                "daemons go on with what they had; open the ports for UDP and TCP and try again",
+                "daemons keep the previous values; open the ports for UDP and TCP and try again",
             )];
         }
     };

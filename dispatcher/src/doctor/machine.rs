@@ -63,7 +63,7 @@ fn programs() -> Finding {
         Some(missing) => Finding::warning(
             NAME,
             format!("{version}; {missing} is not beside pcmctl"),
-            "build it with 'cargo xtask build': without it jobs run, but cannot be seen into or moved",
+            "build it with 'cargo xtask build': without it jobs run, but cannot be inspected or moved",
         ),
         None => Finding::ok(NAME, format!("{version}, libpcm.so and ios-agent beside pcmctl")),
     }
@@ -77,11 +77,15 @@ fn cpus() -> Finding {
 fn shared_memory(path: &Path) -> Finding {
     const NAME: &str = "shared memory";
     let advice = format!(
-        "make it larger: mount -o remount,size=1G {}; or remove what is left in it",
+        "make it larger: mount -o remount,size=1G {}; or remove old files in it",
         path.display()
     );
     let Ok(room) = rustix::fs::statvfs(path) else {
-        return Finding::broken(NAME, format!("{} is not there", path.display()), "mount a tmpfs there");
+        return Finding::broken(
+            NAME,
+            format!("{} does not exist", path.display()),
+            "mount a tmpfs there",
+        );
     };
     let (total, free) = (room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize);
     let found = format!("{} free of {} in {}", bytes(free), bytes(total), path.display());

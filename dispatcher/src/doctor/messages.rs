@@ -66,7 +66,7 @@ fn said(text: &str, key: &str) -> Option<Value> {
 }
 
 fn why(said: &Said) -> String {
-    said.stderr.lines().last().unwrap_or("it said nothing").to_owned()
+    said.stderr.lines().last().unwrap_or("no output").to_owned()
 }
 
 fn inside(run: &Said) -> Vec<Finding> {
@@ -234,9 +234,12 @@ mod tests {
         }
     }
 
-    const LIBRARY: &str = r#"{"inside":{"latency_us":0.8,"bandwidth_gb_s":6.1}}
-{"library":{"version":"MPICH Version:      5.0.2 MPICH Device:       ch4:ucx ofi MPICH configure: x",
-"path":"/l/libmpi.so.12","shared_memory":true,"netmod":"ofi","provider":"tcp"}}"#;
+    const LIBRARY: &str = concat!(
+        r#"{"inside":{"latency_us":0.8,"bandwidth_gb_s":6.1}}"#,
+        "\n",
+        r#"{"library":{"version":"MPICH Version:      5.0.2 MPICH Device:       ch4:ucx ofi MPICH configure: x","#,
+        r#""path":"/l/libmpi.so.12","shared_memory":true,"netmod":"ofi","provider":"tcp"}}"#
+    );
 
     #[test]
     fn a_sound_mpi_is_described() {

@@ -348,7 +348,7 @@ impl<'a> Attached<'a> {
     fn given_up(&self, lost: Failure) -> Failure {
         let (job, message) = (self.job, lost.message);
         Failure::link(format!(
-            "{message}; where another node leads job {job} by now it goes on: 'pcmctl jobs' shows it, 'pcmctl kill \
+            "{message}; job {job} continues if another node leads it now: 'pcmctl jobs' shows it, 'pcmctl kill \
              {job}' ends it"
         ))
     }

@@ -69,7 +69,7 @@ fn bottom(state: &State) -> String {
         Line::Filter => format!("filter: {}_  (enter keeps it, esc clears it)", state.filter),
         Line::Ask { asked, typed } => match asked {
             Asked::Target { job, rank } => format!("move rank {rank} of job {job} to node: {typed}_  (enter, esc)"),
-            Asked::Size { job, now } => format!("job {job} has {now} ranks; it is to have: {typed}_  (enter, esc)"),
+            Asked::Size { job, now } => format!("job {job} has {now} ranks; new number: {typed}_  (enter, esc)"),
         },
         Line::Confirm(order) => format!("{} y or n", order.question()),
     }

@@ -43,7 +43,7 @@ pub(super) fn on_key(state: &mut State, key: KeyEvent) -> Outcome {
         }
         Line::Confirm(order) => {
             if matches!(key.code, KeyCode::Char('y' | 'Y')) {
-                state.line = Line::Idle("ordered, waiting for its end".to_owned());
+                state.line = Line::Idle("in progress".to_owned());
                 return Outcome::Do(order);
             }
             state.line = Line::Idle("not done".to_owned());
@@ -95,7 +95,7 @@ fn answered(state: &State, asked: Asked, typed: &str) -> Line {
             Ok(to) if to > now => Ok(Order::Expand { job, to }),
             Ok(to) if (1..now).contains(&to) => Ok(Order::Shrink { job, to }),
             Ok(to) if to == now => Err(format!("job {job} has {now} ranks already")),
-            _ => Err(format!("{typed:?} is no number of ranks")),
+            _ => Err(format!("{typed:?} is not a number of ranks")),
         },
     };
     order.map_or_else(Line::Idle, Line::Confirm)
@@ -120,7 +120,7 @@ fn migrate(state: &mut State) {
             asked: Asked::Target { job, rank },
             typed: String::new(),
         },
-        _ => Line::Idle("choose a rank first: tab goes to the ranks".to_owned()),
+        _ => Line::Idle("select a rank first: tab moves to the ranks".to_owned()),
     };
 }
 
@@ -129,7 +129,7 @@ fn drain(state: &mut State) {
     let node = state.nodes().get(place).map(|node| node.name.clone());
     state.line = match node {
         Some(node) if state.pane == Pane::Nodes => Line::Confirm(Order::Drain { node }),
-        _ => Line::Idle("choose a node first: tab goes to the nodes".to_owned()),
+        _ => Line::Idle("select a node first: tab moves to the nodes".to_owned()),
     };
 }
 

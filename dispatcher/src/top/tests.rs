@@ -196,7 +196,7 @@ fn rows_that_few_ranks_leave_are_the_nodes() {
 fn a_job_grows_and_shrinks_only_after_a_yes() {
     let mut state = state(8, 4);
     press(&mut state, &typed("n9"));
-    assert!(screen(&state, 80, 24)[23].starts_with("job 2 has 8 ranks; it is to have: 9_"));
+    assert!(screen(&state, 80, 24)[23].starts_with("job 2 has 8 ranks; new number: 9_"));
     press(&mut state, &[KeyCode::Enter]);
     let job = JobId(2);
     assert_eq!(
@@ -205,15 +205,15 @@ fn a_job_grows_and_shrinks_only_after_a_yes() {
     );
     press(&mut state, &typed("n3"));
     press(&mut state, &[KeyCode::Enter]);
-    assert!(screen(&state, 80, 24)[23].starts_with("let job 2 shrink to 3 ranks? y or n"));
+    assert!(screen(&state, 80, 24)[23].starts_with("shrink job 2 to 3 ranks? y or n"));
     assert_eq!(
         press(&mut state, &typed("y")),
         Outcome::Do(Order::Shrink { job, to: 3 })
     );
     for (answer, told) in [
         ("8", "8 ranks already"),
-        ("0", "no number of ranks"),
-        ("x", "no number of ranks"),
+        ("0", "not a number of ranks"),
+        ("x", "not a number of ranks"),
     ] {
         press(&mut state, &typed("n"));
         press(&mut state, &typed(answer));
@@ -253,7 +253,7 @@ fn numbers_and_keys_are_never_cut_in_80_columns_and_nothing_has_a_colour() {
 fn an_unknown_node_and_the_wrong_pane_are_told() {
     let mut state = state(8, 4);
     press(&mut state, &typed("d"));
-    assert!(matches!(&state.line, Line::Idle(text) if text.contains("choose a node")));
+    assert!(matches!(&state.line, Line::Idle(text) if text.contains("select a node")));
     state.pane = Pane::Ranks;
     press(&mut state, &typed("mn9"));
     press(&mut state, &[KeyCode::Enter]);

@@ -1,5 +1,4 @@
-//! `bench`: measures this cluster. How it is judged is in the crate `pcm-bench`, the job that is changed in
-//! `../moving_job`.
+//! `bench`: measures this cluster. The crate `pcm-bench` judges the results; `../moving_job` is the changed job.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -14,16 +13,16 @@ use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 
 const EXAMPLE: &str = "\
-Runs jobs of its own on the cluster that is up, beside whatever else runs there.
+Runs its own jobs on the running cluster, beside other jobs there.
 
 Example:
   pcmctl bench redistribute --pairs 2:4,4:8 --mib 256 --out results";
 
 const REDISTRIBUTE_EXAMPLE: &str = "\
-Each job grows and shrinks by each method (see 'pcmctl run --help') and by auto, in another order each round. Checked
-after each change: every element of the data. --out takes every run as CSV and JSON and the best method for each pair
-of sizes as a picture. What each change cost is remembered by the daemons, whose auto follows from it until
-'pcmctl down', and with --keep on later clusters too.
+Each job grows and shrinks by each method (see 'pcmctl run --help') and by auto, in another order each round. Every
+element of the data is checked after each change. --out gets every run as CSV and JSON, and plots of the best method
+for each pair of sizes. The daemons remember the costs: auto uses them until 'pcmctl down', with --keep also on later
+clusters.
 
 Example:
   pcmctl bench redistribute --pairs 2:4,4:8 --mib 256 --data rows,constant --out results";
@@ -44,23 +43,23 @@ enum What {
 
 #[derive(clap::Args)]
 struct RedistributeArgs {
-    /// Sizes to go between, as FEW:MANY
+    /// Numbers of ranks to change between, as FEW:MANY
     #[arg(long, value_name = "PAIRS", value_delimiter = ',', default_value = "1:2,2:4,3:4")]
     pairs: Vec<Pair>,
-    /// Size of the whole data
+    /// Size of all data together
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     mib: u64,
     /// Kinds of data
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum,
           default_values_t = [Data::Rows, Data::Constant, Data::Tiles, Data::Sparse])]
     data: Vec<Data>,
-    /// How often each method is measured
+    /// Measured rounds of each method
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// How often each is tried before that, so that auto knows what it costs here
+    /// Rounds before the measurement, which teach auto the costs on this cluster
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=100))]
     learn: u32,
-    /// Keep what changes cost for this user's next clusters, whose auto then follows from it
+    /// Keep the measured costs for this user's later clusters, whose auto then uses them
     #[arg(long)]
     keep: bool,
     /// Where to write raw samples and pictures
@@ -86,7 +85,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     if args.keep {
         let kept = kept_costs::keep(cluster)?;
         output::print(&format!(
-            "what changes cost is kept for later clusters in {}\n",
+            "the costs are kept for later clusters in {}\n",
             kept.display()
         ))?;
     }

@@ -1,5 +1,4 @@
-//! `checkpoint`: makes a checkpoint of a running job now, in the memory of its nodes, and in files where that is asked
-//! for.
+//! `checkpoint`: makes a checkpoint of a running job in the memory of its nodes, with `--dir` also in files.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -11,13 +10,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Above the times after which the daemon gives up itself.
+/// Longer than the daemon's own limits.
 const MADE_WITHIN: Duration = Duration::from_secs(65);
 const FILED_WITHIN: Duration = Duration::from_secs(605);
 
 const EXAMPLE: &str = "\
-It is kept in the memory of the job's nodes, each part on a second node too, and replaced by the next one. With --dir it
-is written into files as well, below that directory, which all nodes must share; they stay.
+The checkpoint is in the memory of the job's nodes, each part on two nodes, until the next one replaces it. With --dir
+it is also written into files in that directory, which all nodes must share; the files stay.
 
 Example:
   pcmctl checkpoint 3
@@ -29,7 +28,7 @@ Example:
 pub(crate) struct Args {
     /// The job's number or name
     job: String,
-    /// Write it into files below this directory, too
+    /// Also write it into files in this directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Print one JSON document
@@ -61,7 +60,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     Ok(0)
 }
 
-/// As the ranks, which may run in another directory, are told it.
+/// The absolute path, because the ranks may run in another directory.
 fn directory(path: &Path) -> Result<IntoFiles, Failure> {
     let path = std::path::absolute(path).map_err(|error| Failure::file("find", path, &error))?;
     Ok(IntoFiles::Directory(path.as_os_str().as_bytes().to_vec()))

@@ -1,4 +1,4 @@
-//! `checkpoints`: lists checkpoints in files, shows one, checks one, takes an array out of one. Needs no cluster.
+//! `checkpoints`: lists, shows and verifies checkpoints in files, exports arrays. Needs no cluster.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ Example:
   pcmctl checkpoints show results/heat-1200
   pcmctl checkpoints export results/heat-1200 --region t --out t.npy";
 
-/// Most entries of a directory that are looked at.
+/// Most entries of a directory that are examined.
 const ENTRIES_MAX: usize = 100_000;
 
 #[derive(clap::Args)]
@@ -24,7 +24,7 @@ const ENTRIES_MAX: usize = 100_000;
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
-    /// The directory that holds them [default: 'checkpoints' in the cluster's directory]
+    /// The directory with the checkpoints [default: 'checkpoints' in the cluster's directory]
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Print one JSON document
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Say what a checkpoint is of
+    /// Show program, iteration, ranks and regions of a checkpoint
     #[command(after_help = EXAMPLE)]
     Show {
         /// The checkpoint's directory
@@ -43,13 +43,13 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Read every part and name those that are damaged, truncated or missing
+    /// Read every part and list those that are damaged, truncated or missing
     #[command(after_help = EXAMPLE)]
     Verify {
         /// The checkpoint's directory
         dir: PathBuf,
     },
-    /// Write a region to a file: a whole array as .npy, anything else as it is, rank after rank
+    /// Write a region to a file: a whole array as .npy, other regions as raw bytes, rank after rank
     #[command(after_help = EXAMPLE)]
     Export {
         /// The checkpoint's directory
@@ -57,10 +57,10 @@ enum Action {
         /// The region's name
         #[arg(long)]
         region: String,
-        /// The file to make
+        /// The file to write
         #[arg(long, value_name = "FILE.npy")]
         out: PathBuf,
-        /// With the cells beyond the ends of the array, where the application keeps its boundary values
+        /// Include the cells beyond the ends of the array, where the application keeps boundary values
         #[arg(long)]
         margins: bool,
     },
@@ -110,7 +110,7 @@ fn open(directory: &Path) -> Result<Checkpoint, Failure> {
     Checkpoint::open(directory).map_err(|error| Failure::checkpoint(error.to_string()))
 }
 
-/// What cannot be opened is named on standard error and left out.
+/// Names directories that cannot be opened on standard error and leaves them out.
 fn list(directory: &Path) -> Result<Vec<Line>, Failure> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,

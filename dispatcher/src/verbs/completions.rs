@@ -1,4 +1,4 @@
-//! `completions`: a script that makes a shell complete verbs and options.
+//! `completions`: a script for shell completion of verbs and options.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -12,6 +12,7 @@ Example:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
+    /// The shell to write it for
     shell: Shell,
 }
 

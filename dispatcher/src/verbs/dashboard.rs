@@ -1,4 +1,4 @@
-//! `dashboard`: a page in the browser that shows a job while it runs, and steers it.
+//! `dashboard`: a page in the browser that shows and controls a running job.
 
 use super::report;
 use crate::cluster::ClusterDir;
@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use tokio::sync::Mutex;
 
 const EXAMPLE: &str = "\
-The address it prints holds a token: whoever has it may steer the job. The page is served on loopback only;
-from another machine reach it with 'ssh -L PORT:127.0.0.1:PORT HOST'. Ctrl-C ends it.
+The printed address contains a token, which permits control of the job. The page is served on loopback only; use
+'ssh -L PORT:127.0.0.1:PORT HOST' from another machine. Ctrl-C ends it.
 
 Example:
   pcmctl dashboard
@@ -26,9 +26,9 @@ Example:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The job, by number or name [default: the newest that runs]
+    /// The job, by number or name [default: the newest running one]
     job: Option<String>,
-    /// Show what 'pcmctl report --recording' wrote, without a cluster; looked at again when it changes
+    /// Show a file of 'pcmctl report --recording', without a cluster; read again when it changes
     #[arg(long, value_name = "FILE", conflicts_with = "job")]
     recording: Option<PathBuf>,
     /// The port [default: the system chooses]

@@ -1,4 +1,4 @@
-//! `doctor`: tests this machine for real and says of each thing whether it is ok, and what to do.
+//! `doctor`: tests this machine and reports for each check whether it is ok, and what to do.
 
 use crate::cluster::ClusterDir;
 use crate::doctor::finding::{Finding, Verdict};
@@ -12,18 +12,18 @@ use std::os::unix::ffi::OsStringExt;
 use tokio::signal::unix::{SignalKind, signal};
 
 const EXAMPLE: &str = "\
-Runs small programs on the cluster that is up, or on one of its own for some seconds.
-Ends with 8 when something is broken.
+Runs small programs on the running cluster, or on one of its own for some seconds.
+The exit code is 8 when a check fails.
 
 Example:
   pcmctl doctor
-  pcmctl doctor --tune               and keep what messages cost here
+  pcmctl doctor --tune               also measure messages and keep the result
   pcmctl doctor --json";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Measure what messages cost on this fabric; daemons choose between datagrams and connections by it
+    /// Measure the cost of messages; daemons use it to choose between datagrams and connections
     #[arg(long)]
     tune: bool,
     /// Print one JSON document
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
                 found = examine(&patient, args.tune.then_some(cluster)) => found,
                 _ = interrupt.recv() => {
                     patient.discharge().await;
-                    return Err(Failure::system("interrupted; what was started is ended again"));
+                    return Err(Failure::system("interrupted; everything that was started is ended"));
                 }
             };
             let kind = if patient.is_own() {
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         Err(failure) => shown.add(vec![Finding::broken(
             "cluster",
             failure.message,
-            "mend what it names, then try again",
+            "fix the named problem, then try again",
         )])?,
     }
     let environment: Vec<(Vec<u8>, Vec<u8>)> = std::env::vars_os()
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     conclude(shown, settings(crowded, &environment, &[]))
 }
 
-/// Everything that takes a cluster; tuning where one is given to keep it.
+/// The checks that need a cluster; tuning if a place to keep it is given.
 async fn examine(patient: &Patient, tuned: Option<&ClusterDir>) -> Vec<Finding> {
     let mut found = fabric::check(patient).await;
     if let Some(cluster) = tuned {
@@ -90,7 +90,7 @@ async fn examine(patient: &Patient, tuned: Option<&ClusterDir>) -> Vec<Finding> 
     found
 }
 
-/// Findings, shown as they come unless they are to be one document.
+/// Findings, printed one by one unless one document is asked for.
 struct Shown {
     json: bool,
     checks: Vec<Finding>,
@@ -129,7 +129,7 @@ fn conclude(shown: Shown, settings: Vec<Setting>) -> Result<i32, Failure> {
     }
     if broken > 0 {
         return Err(Failure::broken(format!(
-            "{broken} of {all} checks are broken: their lines say what to do"
+            "{broken} of {all} checks are broken: their lines say how to fix it"
         )));
     }
     Ok(0)

@@ -1,4 +1,4 @@
-//! `down`: ends a cluster, with the daemons' help where they answer and without it where they do not.
+//! `down`: ends a cluster, through its daemons where they answer, otherwise without them.
 
 use crate::cluster::{ClusterDir, ClusterRecord};
 use crate::failure::{Failure, LINK_LOST};
@@ -13,25 +13,25 @@ use std::time::Duration;
 use tokio::process::Command;
 
 const EXAMPLE: &str = "\
-Everything in the cluster's directory is removed, but for what detached jobs wrote: that is moved to jobs-ID.
+Removes everything in the cluster's directory except the output of detached jobs, which it moves to jobs-ID.
 
 Example:
   pcmctl down
-  pcmctl down --keep-logs     leaves nodes/NAME/daemon.log and the like where they are";
+  pcmctl down --keep-logs     keeps nodes/NAME/daemon.log and agent.log";
 
-/// How long the daemons may take to end all jobs and themselves: two grace times of a job and the way down the tree.
+/// Time for the daemons to end all jobs and themselves: two grace times of a job and the depth of the tree.
 const LEAVE_MAX: Duration = Duration::from_secs(8);
 
-/// How long another change of the cluster may hold this one up.
+/// Longest time that another change of the cluster may delay this one.
 const LOCK_MAX: Duration = Duration::from_secs(5);
 
-/// How long a sweep over ssh may take.
+/// Limit of a sweep over ssh.
 const REMOTE_SWEEP_MAX: Duration = Duration::from_secs(15);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Leave the logs of daemons and agents where they are
+    /// Keep the logs of daemons and agents
     #[arg(long)]
     keep_logs: bool,
     /// Succeed when there is no cluster
@@ -45,9 +45,9 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     cluster: String,
-    /// Processes that had to be ended without a daemon's help.
+    /// Processes ended without a daemon's help.
     swept: usize,
-    /// Where the output of detached jobs is now.
+    /// Directory of the output of detached jobs.
     job_output: Option<PathBuf>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
             Err(Failure::no_cluster(cluster.path(), ""))
         };
     }
-    // A killed `up` may leave a child that has the lock until it has become the daemon.
+    // A child of a killed `up` may hold the lock until it has become the daemon.
     let _lock = cluster.lock_within(LOCK_MAX)?;
     // A `down` that held the lock before us may have removed everything.
     let record = cluster.expect_record()?;
@@ -106,19 +106,19 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     Ok(0)
 }
 
-/// Tells the daemons to end everything; false when none of them took it.
+/// Tells the daemons to end everything; false if none accepted.
 async fn ask_daemons(cluster: &ClusterDir) -> bool {
     let Ok(mut link) = Link::open(cluster).await else {
         return false;
     };
-    // The daemon may be gone before its answer is read, which is what was asked for.
+    // The daemon may end before its answer is read, as requested.
     match link.ask(ControlToDaemon::Down, LEAVE_MAX).await {
         Ok(answer) => answer == DaemonToControl::Done,
         Err(failure) => failure.code == LINK_LOST,
     }
 }
 
-/// Ends what carries the cluster's id on machines reached over ssh; returns the nodes where that failed.
+/// Ends processes with the cluster's id on machines reached over ssh; returns the nodes where that failed.
 async fn sweep_remote(record: &ClusterRecord) -> Vec<String> {
     let mut running = Vec::new();
     for node in &record.nodes {

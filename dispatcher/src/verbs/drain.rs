@@ -1,4 +1,4 @@
-//! `drain`: empties a node.
+//! `drain`: moves all ranks off a node.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -12,17 +12,18 @@ const EXAMPLE: &str = "\
 Example:
   pcmctl drain n2 --deadline 30";
 
-/// What is allowed where no deadline is given.
+/// Deadline if none is given.
 const DEADLINE_DEFAULT_S: f64 = 60.0;
 
-/// The daemon reports its own deadline before this one strikes.
+/// Added to the deadline, so that the daemon reports a missed deadline first.
 const MARGIN: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
+    /// Name of the node
     node: String,
-    /// Seconds until it must be empty
+    /// Seconds until the node must be empty
     #[arg(long, value_name = "S", default_value_t = DEADLINE_DEFAULT_S)]
     deadline: f64,
     /// Print one JSON document

@@ -1,4 +1,4 @@
-//! `env`: what a compiler needs to link with libpcm, as shell variables.
+//! `env`: the flags for compiling and linking with libpcm, as shell variables.
 
 use crate::build_flags::BuildFlags;
 use crate::cluster::ClusterDir;
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: Args, _cluster: &ClusterDir) -> Result<i32, Failur
         .flatten()
         .any(|flag| flag.contains(char::is_whitespace))
     {
-        text.push_str("# a path has a space in it, which a shell splits at: compile with pcmcc instead\n");
+        text.push_str("# a path contains white space, at which a shell splits: compile with pcmcc instead\n");
     }
     for (name, value) in [
         ("PCM_CFLAGS", compile.join(" ")),
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args, _cluster: &ClusterDir) -> Result<i32, Failur
     Ok(0)
 }
 
-/// The text as one word of a shell.
+/// Quotes the text as one shell word.
 fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

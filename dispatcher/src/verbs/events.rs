@@ -1,4 +1,4 @@
-//! `events`: what happened, as lines for people or as JSON lines.
+//! `events`: what happened, as text lines or JSON lines.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -17,12 +17,12 @@ Example:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Only this job's, by number or name [default: all]
+    /// Only events of this job, by number or name [default: all]
     job: Option<String>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// Go on with new events as they come
+    /// Continue with new events as they come
     #[arg(long, short)]
     follow: bool,
 }

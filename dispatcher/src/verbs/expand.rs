@@ -1,4 +1,4 @@
-//! `expand`: lets a job grow.
+//! `expand`: adds ranks to a job.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ Example:
 pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
-    /// Ranks it is to have
+    /// New number of ranks
     #[arg(long, value_name = "N")]
     to: u32,
     /// Nodes for the new ranks, as a,b [default: where they are fastest]

@@ -1,4 +1,4 @@
-//! `explain`: why a job was moved, or left where it is: the decisions of the agents and what became of them.
+//! `explain`: why a job was moved or not: the agents' decisions and their results.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -11,8 +11,8 @@ use pcm_view::time;
 use serde_json::Value;
 
 const EXAMPLE: &str = "\
-Gains and costs are seconds of the job's run time, as predicted when the decision was made. `pcmctl run --policy`
-chooses who decides; agents.toml in the cluster's directory holds the numbers.
+Gains and costs are seconds of the job's run time, as predicted when the decision was made. 'pcmctl run --policy'
+selects the policy; agents.toml in the cluster's directory has its parameters.
 
 Example:
   pcmctl explain 3
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// Show at most so many decisions and changes, the newest
+    /// Show at most the N newest decisions and changes
     #[arg(long, value_name = "N", default_value_t = 20)]
     last: usize,
 }
@@ -45,9 +45,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         let lines = told.iter().map(|event| Value::Object(public_form(event)));
         output::print_json(&Value::Array(lines.collect()))?;
     } else if told.is_empty() {
-        output::print(
-            "nothing was decided about this job: it has not iterated long enough, or nothing could be better\n",
-        )?;
+        output::print("no decisions about this job: it has not iterated long enough, or no change would improve it\n")?;
     } else {
         let text: Vec<String> = told.iter().filter_map(|event| paragraph(event)).collect();
         output::print(&text.join(""))?;
@@ -64,12 +62,12 @@ fn paragraph(event: &Event) -> Option<String> {
         EventKind::Reconfigured(done) => Some(change_text(clock, done)),
         EventKind::GivenUp { phase, reason, again } => {
             let then = if *again {
-                "It was begun again as a relaunch."
+                "It was tried again as a relaunch."
             } else {
-                "The job went on as before."
+                "The job continued unchanged."
             };
             Some(format!(
-                "{clock}  A change was given up while {phase}: {reason}. {then}\n"
+                "{clock}  A change was aborted while {phase}: {reason}. {then}\n"
             ))
         }
         EventKind::Crashed { reason, verdict, .. } => Some(crash_text(clock, reason, verdict)),
@@ -82,14 +80,14 @@ fn decision_text(clock: &str, decision: &Decision) -> String {
     let policy = &decision.policy;
     let mut text = match &decision.chosen {
         Some(chosen) => format!(
-            "{clock}  Policy {policy} chose to {chosen}: it was to save {:.1} s of run time and cost {:.2} s.\n",
+            "{clock}  Policy {policy} chose to {chosen}: predicted to save {:.1} s of run time and to cost {:.2} s.\n",
             decision.predicted_gain_s, decision.cost_s
         ),
-        None => format!("{clock}  Policy {policy} left the job as it is.\n"),
+        None => format!("{clock}  Policy {policy} did not change the job.\n"),
     };
     text += &format!("          {}.\n", sentence(&decision.reason));
     if let Some(achieved) = decision.achieved_gain_s {
-        text += &format!("          The change before it has saved {achieved:.1} s so far.\n");
+        text += &format!("          The previous change has saved {achieved:.1} s so far.\n");
     }
     let others = decision
         .considered
@@ -113,7 +111,7 @@ fn sentence(text: &str) -> String {
 
 fn change_text(clock: &str, done: &Reconfigured) -> String {
     let mut text = format!(
-        "{clock}  The job was changed: {}. Asked for by {}.\n",
+        "{clock}  The job was changed: {}. Cause: {}.\n",
         change_words(done),
         done.cause
     );
@@ -129,8 +127,7 @@ fn crash_text(clock: &str, reason: &str, verdict: &str) -> String {
 
 fn recovery_text(clock: &str, back: &Recovered) -> String {
     format!(
-        "{clock}  It runs again on {} ranks, {:.1} s after that, from iteration {}; {} iterations are computed \
-         twice.\n",
+        "{clock}  It runs again on {} ranks, {:.1} s later, from iteration {}; {} iterations are computed twice.\n",
         back.ranks,
         back.total_ms / 1000.0,
         back.from,
@@ -159,16 +156,16 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "12:00:00  Policy cost left the job as it is.",
+                "12:00:00  Policy cost did not change the job.",
                 "Not done, it saves too little.",
-                "The change before it has saved 2.0 s so far.",
+                "The previous change has saved 2.0 s so far.",
                 "It also considered: migrate rank 1 from a to b (+0.5 s net)."
             ]
         );
         let chosen = Some("migrate rank 1 from a to b".to_owned());
         let text = decision_text("12:00:00", &Decision { chosen, ..decision });
-        let first = "12:00:00  Policy cost chose to migrate rank 1 from a to b: it was to save 1.0 s of run time and \
-                     cost 0.50 s.\n";
+        let first = "12:00:00  Policy cost chose to migrate rank 1 from a to b: predicted to save 1.0 s of run time \
+                     and to cost 0.50 s.\n";
         assert!(text.starts_with(first) && !text.contains("considered"), "{text}");
     }
 
@@ -190,7 +187,7 @@ mod tests {
         };
         let text = recovery_text("12:00:01", &back);
         assert!(
-            text.contains("on 4 ranks, 0.5 s after that, from iteration 40; 3 iterations"),
+            text.contains("on 4 ranks, 0.5 s later, from iteration 40; 3 iterations"),
             "{text}"
         );
     }

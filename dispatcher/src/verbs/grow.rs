@@ -1,4 +1,4 @@
-//! `grow`: takes several nodes in, each given as a host file would give it.
+//! `grow`: adds nodes, each given as a line of a host file.
 
 use super::join::join;
 use crate::cluster::ClusterDir;
@@ -16,6 +16,7 @@ Example:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
+    /// One line of a host file per node
     #[arg(required = true, value_name = "HOST")]
     hosts: Vec<String>,
     /// Print one JSON document: a list of the nodes that came up

@@ -21,10 +21,10 @@ const NAME_SHOWN_MAX: usize = 20;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Also the jobs that ended within the last hour
+    /// Include jobs that ended within the last hour
     #[arg(long, short)]
     all: bool,
-    /// Print one JSON document: a list of all jobs, ended ones too
+    /// Print one JSON document: a list of all jobs, including ended ones
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `join`: takes one more node into the cluster.
+//! `join`: adds one node to the cluster.
 
 use crate::cluster::{ClusterDir, RecordedNode};
 use crate::failure::Failure;
@@ -18,20 +18,21 @@ Example:
 /// The daemon that boots the node gives up before: after 10 s, or up to a minute where patience is the most.
 pub(crate) const JOIN_MAX: Duration = Duration::from_secs(70);
 
-/// How long another change of the cluster's record may hold this one up.
+/// Longest time that another change of the cluster's record may delay this one.
 const RECORD_LOCK_MAX: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The node's name
+    /// Name of the new node
     name: String,
     /// Its CPUs, as 0-1,4 [default: all]
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     cpus: String,
-    /// Where its daemon listens [default: this machine's loopback]
+    /// Address on which its daemon listens [default: this machine's loopback]
     #[arg(long, value_name = "HOST")]
     address: Option<String>,
+    /// Site of the node
     #[arg(long, value_name = "SITE", default_value = hostfile::SITE_DEFAULT)]
     site: String,
     /// Print one JSON document: the node
@@ -65,12 +66,12 @@ fn spec(args: &Args) -> Result<NodeSpec, String> {
     Ok(spec)
 }
 
-/// Has the cluster boot the node, and records it.
+/// Boots the node through the cluster and records it.
 pub(crate) async fn join(cluster: &ClusterDir, link: &mut Link, mut spec: NodeSpec) -> Result<NodeStatus, Failure> {
     if spec.reach == Reach::Local && !link.is_local() {
         return Err(Failure::usage(format!(
-            "node {} would stand on the machine of the daemon that answers, which is not this one: name its address \
-             with --address",
+            "node {} would be on the machine of the answering daemon, which is not this one: give its address with \
+             --address",
             spec.name
         )));
     }

@@ -1,4 +1,4 @@
-//! `kill`: ends a job and waits until nothing of it is left.
+//! `kill`: ends a job and waits until all of its processes are gone.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! `logs`: the end of one of a node's logs, and what is written into it from now on.
+//! `logs`: the end of a node's log, or new log levels.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -8,27 +8,27 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf, NodeState};
 use pcm_proto::ids::NodeName;
 
 const EXAMPLE: &str = "\
-Levels are off, error, warn, info, debug, trace; for everything, or by part: pcm_daemon, pcm_core, pcm_fabric,
-ios_agent and what is below them. They hold as long as the node's keeper, also for a daemon that is started again; those
-of the agent hold as long as its daemon. A node begins with PCM_LOG as it was for 'pcmctl up'.
+Levels are off, error, warn, info, debug, trace; for everything, or per part: pcm_daemon, pcm_core, pcm_fabric,
+ios_agent and modules in them. A daemon's levels last as long as the node's keeper, also when the daemon is started
+again; an agent's last as long as its daemon. A node starts with PCM_LOG as set for 'pcmctl up'.
 
 Example:
   pcmctl logs n1 --lines 50
   pcmctl logs n1 --level pcm_daemon::serve::reconfiguring=debug
-  pcmctl logs --agent --level default        back to the first levels, on every node";
+  pcmctl logs --agent --level default        restore the levels of the start, on every node";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     /// The node [default: the one that answers first; with --level every node]
     node: Option<String>,
-    /// The log of the node's agent instead of its daemon's
+    /// The agent's log or levels instead of the daemon's
     #[arg(long)]
     agent: bool,
-    /// How many lines, newest last
+    /// Number of lines, newest last
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     lines: u32,
-    /// Write with these levels from now on, as PART=LEVEL,…; 'default' takes back what was said before
+    /// Set log levels, as PART=LEVEL,…; 'default' restores the levels of the start
     #[arg(long, value_name = "LEVELS", conflicts_with = "lines")]
     level: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `man`: manual pages, one of `pcmctl` and one of each verb, made of what `--help` says.
+//! `man`: manual pages, one for `pcmctl` and one per verb, made from `--help`.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ Example:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The verb [default: the page about pcmctl itself]
+    /// The verb [default: the page of pcmctl itself]
     verb: Option<String>,
     /// Write all pages into this directory instead
     #[arg(long, value_name = "DIR", conflicts_with = "verb")]
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: Args, _cluster: &ClusterDir) -> Result<i32, Failur
     Ok(0)
 }
 
-/// The page of a verb, or the one about all.
+/// The page of a verb, or of pcmctl.
 fn page(verb: Option<&str>) -> Result<Vec<u8>, Failure> {
     let mut whole = cli::command();
     // Gives verbs the names of their pages.

@@ -1,4 +1,4 @@
-//! `messages`: what the ranks of a job have sent each other: the matrix, and what was sent and not asked for, on each
+//! `messages`: the messages between a job's ranks: the matrix, and messages sent but not yet received, on each
 //! communicator.
 
 use crate::cluster::ClusterDir;
@@ -19,7 +19,7 @@ Example:
   pcmctl messages 1
   pcmctl messages heat2d --json";
 
-/// Pairs a person is shown; `--json` has all.
+/// Pairs shown as text; `--json` has all.
 const PAIRS_SHOWN_MAX: usize = 40;
 
 #[derive(clap::Args)]
@@ -41,11 +41,11 @@ struct Document<'a> {
     pairs: &'a [Pair],
     communicators: &'a [OnCommunicator],
     peers_left_out: u32,
-    /// Messages and receives that stand under the job's own communicator because there are too many others.
+    /// Messages and receives counted under the job's own communicator because there are too many others.
     messages_left_out: u64,
 }
 
-/// One look at all ranks of a job.
+/// Reads all ranks of a job once.
 pub(crate) async fn look(link: &mut Link, job: JobId) -> Result<(JobStatus, Vec<RankLook>), Failure> {
     match link.ask(ControlToDaemon::Look { job }, ASK_DEADLINE).await? {
         DaemonToControl::Look { status, ranks } => Ok((status, ranks)),
@@ -125,10 +125,12 @@ fn text(pairs: &[Pair], communicators: &[OnCommunicator], left_out: (u32, u64)) 
     text += &communicator_table(communicators);
     let (peers, messages) = left_out;
     if peers > 0 {
-        text += &format!("{peers} pairs of ranks with very many peers are left out\n");
+        text += &format!("{peers} pairs of ranks with too many peers are left out\n");
     }
     if messages > 0 {
-        text += &format!("{messages} messages and receives on too many communicators stand under MPI_COMM_WORLD\n");
+        text += &format!(
+            "{messages} messages and receives beyond the limit of communicators are counted under MPI_COMM_WORLD\n"
+        );
     }
     text
 }
@@ -200,7 +202,7 @@ mod tests {
         for part in [
             "COMM  FROM",
             "communicator of ranks 0, 1",
-            "7 messages and receives on too many",
+            "7 messages and receives beyond the limit",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }

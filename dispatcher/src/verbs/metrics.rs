@@ -1,4 +1,4 @@
-//! `metrics`: the numbers of this moment for Prometheus.
+//! `metrics`: current numbers for Prometheus.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use crate::link::Link;
 use crate::{courtesy, metrics, output};
 
 const EXAMPLE: &str = "\
-The page of 'pcmctl dashboard' serves the same under /metrics, to whoever has its token.
+'pcmctl dashboard' serves the same under /metrics, with its token.
 
 Example:
   pcmctl metrics > /var/lib/node_exporter/pcm.prom";

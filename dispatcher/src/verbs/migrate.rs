@@ -1,4 +1,4 @@
-//! `migrate`: lets one rank go on on another node.
+//! `migrate`: moves one rank to another node.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -15,9 +15,10 @@ Example:
 pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
+    /// The rank to move
     #[arg(long, value_name = "R")]
     rank: u32,
-    /// Where it goes
+    /// The node to move it to
     #[arg(long, value_name = "NODE")]
     to: String,
 }

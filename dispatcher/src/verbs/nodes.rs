@@ -74,7 +74,7 @@ pub(crate) fn table(nodes: &[NodeStatus]) -> String {
     table.render()
 }
 
-/// What carries a node's messages, in a word; why nothing better does stands in the JSON and in `doctor`.
+/// Transport of a node's messages, in a word; the JSON and `doctor` give the reason.
 fn fabric(fabric: &FabricReport) -> String {
     match (fabric.datagrams.as_str(), fabric.connections.as_str()) {
         ("", "") => "-".to_owned(),

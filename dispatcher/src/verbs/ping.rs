@@ -1,4 +1,4 @@
-//! `ping`: whether daemons answer, and how fast.
+//! `ping`: checks that daemons answer, and how fast.
 
 use super::nodes;
 use crate::cluster::ClusterDir;

@@ -1,4 +1,4 @@
-//! `ps`: the ranks of a job and what each of them does, and with `--stuck` why they do not go on.
+//! `ps`: the ranks of a job and their current calls, and with `--stuck` why they hang.
 
 use super::jobs::state_word;
 use super::messages;
@@ -15,16 +15,16 @@ use serde::Serialize;
 use std::time::Duration;
 
 const EXAMPLE: &str = "\
-USE and MPI are milliseconds outside and inside MPI per iteration. 'pcmctl messages' shows what was sent, 'pcmctl top'
-how much a second.
+USE and MPI are milliseconds outside and inside MPI per iteration. 'pcmctl messages' shows messages, 'pcmctl top'
+their rate.
 
 Example:
   pcmctl ps 1
   pcmctl ps heat2d --json
   pcmctl ps 1 --stuck";
 
-/// Between two looks at a job's ranks: a rank that goes on makes or ends a call in that time, or is excused by the one
-/// that computes.
+/// Time between two readings of a job's ranks: in that time a rank that makes progress begins or ends a call, or
+/// another rank that computes excuses it.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1000);
 
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1000);
 pub(crate) struct Args {
     /// The job, by number or name
     job: String,
-    /// Say which ranks wait for each other for ever, and why
+    /// Explain which ranks wait for each other without end, and why
     #[arg(long)]
     stuck: bool,
     /// Print one JSON document
@@ -112,9 +112,9 @@ fn judgement(report: &Report) -> String {
         } else {
             format!("; waiting for them: {}", rank_list(waiting))
         };
-        return format!("not stuck: {moving} of {ranks} ranks compute or went on within a second{rest}\n");
+        return format!("not stuck: {moving} of {ranks} ranks compute or made progress within a second{rest}\n");
     }
-    let mut text = format!("stuck: {} cannot go on\n", rank_list(&report.stuck));
+    let mut text = format!("stuck: {} cannot continue\n", rank_list(&report.stuck));
     for finding in &report.findings {
         text += &format!("- {}\n", finding.text);
     }
@@ -123,7 +123,7 @@ fn judgement(report: &Report) -> String {
     if !behind.is_empty() {
         text += &format!("- waiting behind them: {}\n", rank_list(&behind));
     }
-    text += "'pcmctl kill JOB' ends it; 'pcmctl messages JOB' shows what was sent\n";
+    text += "'pcmctl kill JOB' ends it; 'pcmctl messages JOB' shows its messages\n";
     text
 }
 

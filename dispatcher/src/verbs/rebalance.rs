@@ -1,4 +1,4 @@
-//! `rebalance`: gives the ranks shares of the data, by the speed of their nodes or as named.
+//! `rebalance`: changes the ranks' shares of the data, by the speed of their nodes or as given.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ Example:
   pcmctl rebalance 3
   pcmctl rebalance 3 --shares 2,1,1      # rank 0 gets half of the data";
 
-/// Greatest number a share may be.
+/// Largest value of a share.
 const SHARE_MAX: i64 = 1_000_000;
 
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ const SHARE_MAX: i64 = 1_000_000;
 pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
-    /// The share of each rank, in rank order; without it shares follow the speeds of the nodes
+    /// The share of each rank, in rank order; without it the shares follow the speeds of the nodes
     #[arg(
         long,
         value_name = "N,N,…",

@@ -1,4 +1,4 @@
-//! `remove`: ends an empty node's daemon.
+//! `remove`: ends the daemon of an empty node.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -12,12 +12,13 @@ const EXAMPLE: &str = "\
 Example:
   pcmctl drain n2 && pcmctl remove n2";
 
-/// How long another change of the cluster's record may hold this one up.
+/// Longest time that another change of the cluster's record may delay this one.
 const RECORD_LOCK_MAX: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
+    /// Name of the node
     node: String,
     /// Print one JSON document
     #[arg(long)]
@@ -41,7 +42,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     if args.json {
         output::print_json(&serde_json::json!({"node": node, "removed": true}))?;
     } else {
-        output::print(&format!("node {node} is gone\n"))?;
+        output::print(&format!("node {node} is removed\n"))?;
     }
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! `report`: how a job went, as one HTML file that asks nothing of anybody.
+//! `report`: the history of a job as one self-contained HTML file.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -19,9 +19,10 @@ Example:
 pub(crate) struct Args {
     /// The job, by number or name; it may have ended within the last hour
     job: String,
+    /// The HTML file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Write what the report is made of, too, as JSON; 'pcmctl dashboard --recording' shows it
+    /// Also write the data of the report as JSON, for 'pcmctl dashboard --recording'
     #[arg(long, value_name = "FILE")]
     recording: Option<PathBuf>,
 }

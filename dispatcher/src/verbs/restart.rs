@@ -1,5 +1,4 @@
-//! `restart`: runs the program of a checkpoint again, from there, on any number of ranks and on whatever nodes there
-//! are.
+//! `restart`: runs the program of a checkpoint from there, on any number of ranks and on any nodes.
 
 use super::run::{RESTARTS_DEFAULT, Shown, checkpoint_settings, launch, set};
 use crate::cluster::ClusterDir;
@@ -24,7 +23,7 @@ Example:
 pub(crate) struct Args {
     /// The checkpoint's directory
     checkpoint: PathBuf,
-    /// Ranks to start with [default: as many as made it]
+    /// Ranks to start with [default: as many as made the checkpoint]
     #[arg(
         short = 'n',
         long = "ranks",
@@ -35,19 +34,19 @@ pub(crate) struct Args {
     /// The job's name [default: the program's file name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Nodes it may use, as a,b [default: all]
+    /// Nodes the job may use, as a,b [default: all]
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     nodes: Vec<String>,
-    /// Make a checkpoint this often: seconds, or auto; in memory, and in files beside this one
+    /// Interval of checkpoints in seconds, or auto; in memory, and in files beside this one
     #[arg(long, value_name = "S")]
     checkpoint_every: Option<String>,
-    /// Begin each line of output with its rank
+    /// Prefix each line of output with its rank
     #[arg(long)]
     label: bool,
-    /// Show on the terminal how far the job is, also after its data is restored
+    /// Show progress on the terminal, also after the data is restored
     #[arg(long, conflicts_with = "detach")]
     progress: bool,
-    /// Return when the job runs; its output goes to jobs/ID in the cluster's directory
+    /// Return as soon as the job runs; its output goes to jobs/ID in the cluster's directory
     #[arg(long, conflicts_with = "label")]
     detach: bool,
     /// With --detach: print one JSON document
@@ -66,7 +65,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let manifest = checkpoint.manifest();
     let (iteration, ranks) = (manifest.iteration, manifest.ranks);
     eprintln!(
-        "pcmctl: {} goes on from iteration {iteration} of {}, made by {ranks} ranks, on {}; what came after it is \
+        "pcmctl: {} continues from iteration {iteration} of {}, made by {ranks} ranks, on {}; later iterations are \
          computed, and printed, again",
         spec.name,
         directory.display(),

@@ -1,4 +1,4 @@
-//! `run`: starts a job; stays with it until it ends, or leaves it to the cluster with `--detach`.
+//! `run`: starts a job and stays attached until it ends, or detaches with `--detach`.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -20,8 +20,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
-The first ctrl-C sends SIGINT to all ranks, a second one ends the job. The exit code is the worst one of the
-ranks; 128 + N where signal N ended one.
+The first ctrl-C sends SIGINT to all ranks, the second one ends the job. The exit code is the worst of the ranks'
+codes, 128 + N if signal N ended a rank.
 
 Example:
   pcmctl run -n 4 -- ./heat2d --rows 512 --cols 512 --iterations 1000
@@ -30,10 +30,11 @@ Example:
   pcmctl run -n 2 --max 8 --policy cost --detach --name heat -- ./heat2d --rows 512 --cols 512 --iterations 100000
   pcmctl run -n 4 --checkpoint-every auto -- ./heat2d --rows 4096 --cols 4096 --iterations 100000";
 
-/// Restarts of one job: weeks on nodes that fail daily; a program that crashes in one place is ended much earlier.
+/// Restarts of one job: enough for weeks on nodes that fail daily. A program that crashes repeatedly at one iteration
+/// is ended earlier.
 pub(crate) const RESTARTS_DEFAULT: u32 = 100;
 
-/// Name of a job whose program's file name is no name.
+/// Name of a job whose program's file name is not a valid name.
 const NAME_DEFAULT: &str = "job";
 
 #[derive(clap::Args)]
@@ -51,17 +52,16 @@ pub(crate) struct Args {
     /// The job's name [default: the program's file name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Nodes it may use, as a,b [default: all]
+    /// Nodes the job may use, as a,b [default: all]
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     nodes: Vec<String>,
-    /// Fewest ranks it may shrink to
+    /// Smallest number of ranks
     #[arg(long, value_name = "A", default_value_t = 1)]
     min: u32,
-    /// Most ranks it may grow to. Without --min and --max only a person changes its number of ranks
+    /// Largest number of ranks. Without --min and --max only a user changes the number of ranks
     #[arg(long, value_name = "B", default_value_t = RANKS_MAX)]
     max: u32,
-    /// What decides whether ranks move, processes join or leave, in jobs that can be changed; none leaves that to
-    /// people [default: cost]
+    /// Policy by which agents change the job; none: only users change it [default: cost]
     #[arg(
         long,
         value_name = "P",
@@ -70,44 +70,44 @@ pub(crate) struct Args {
         value_parser = clap::builder::PossibleValuesParser::new(POLICY_NAMES)
     )]
     policy: Option<String>,
-    /// Set an MPI variable for the ranks, against our default; an empty value leaves it unset
+    /// Set an MPI variable for the ranks, instead of our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
     mpi: Vec<String>,
-    /// How blocking MPI calls wait: adaptive gives the CPU away while others want it, sleep always, spin never, mpi as
-    /// MPI itself does; adaptive and sleep make collectives of messages, which can be waited for so [default: adaptive,
-    /// with MPI's own collectives where each rank has a CPU]
+    /// How blocking MPI calls wait: adaptive yields or sleeps while other processes want the CPU, sleep always sleeps,
+    /// spin never yields, mpi waits as MPI does. adaptive and sleep build collectives from messages [default:
+    /// adaptive, with MPI's own collectives where each rank has a CPU]
     #[arg(long, value_name = "MANNER", value_parser = waiting())]
     wait: Option<Waiting>,
-    /// What the ranks start as: one MPI world, one on each node, or one each; they are joined within MPI_Init, so
-    /// that MPI_COMM_WORLD is all of them in any case
+    /// How the ranks start: as one MPI world (job), one per node, or one per rank. They are joined within MPI_Init:
+    /// MPI_COMM_WORLD is always the whole job
     #[arg(long, value_name = "SHAPE", default_value = "job")]
     world: World,
     /// Do not bind ranks to CPUs
     #[arg(long)]
     no_bind: bool,
-    /// Do not preload libpcm: a program that is not linked with it cannot be looked into
+    /// Do not preload libpcm: 'ps' then shows nothing of a program that is not linked with it
     #[arg(long)]
     no_preload: bool,
-    /// Make a checkpoint this often, in the memory of two nodes each: seconds, or auto, which weighs cost against
-    /// failures
+    /// Interval of checkpoints in memory, in seconds; auto weighs their cost against failures. Two nodes hold each
+    /// part
     #[arg(long, value_name = "S", value_parser = checkpoint_interval)]
     checkpoint_every: Option<String>,
-    /// Write them into files there, too; a directory that all nodes share. What the program itself writes goes to
-    /// 'checkpoints' in the cluster's directory otherwise
+    /// Also write checkpoints into files in DIR, which all nodes must share. Without it, checkpoints that the program
+    /// requests go to 'checkpoints' in the cluster's directory
     #[arg(long, value_name = "DIR")]
     checkpoint_dir: Option<PathBuf>,
-    /// Start the job again after a crash, from its newest checkpoint, this often at most; 0: never
+    /// Restart the job after a crash, from its newest checkpoint, at most N times; 0: never
     #[arg(long, value_name = "N", default_value_t = RESTARTS_DEFAULT)]
     max_restarts: u32,
-    /// How processes are managed and data moves when its ranks change: merge keeps the processes that stay, baseline
-    /// starts all anew (-intra: over one communicator); p2p or collective; constant data async, while ranks iterate, or
-    /// sync, with everything else; auto is what was measured to hold ranks shortest on this cluster,
-    /// else merge-p2p-async
+    /// How changes manage processes and move data. merge keeps the processes that stay; baseline starts all processes
+    /// again (baseline-intra: over one communicator). p2p or collective messages. async: constant data travels while
+    /// ranks iterate; sync: with all other data. auto takes the method with the shortest measured pause on this
+    /// cluster, else merge-p2p-async
     #[arg(long, value_name = "METHOD", value_parser = method::parser(), default_value = "auto")]
     method: MethodWanted,
-    /// Keep K processes, started and initialised, of each program that it spawned lately (MPI_Comm_spawn of one child),
-    /// so that the next spawn of the same with the same arguments takes one of them. They are no ranks and do not
-    /// compute, but have memory
+    /// Keep K spare processes, started and initialised, of each program that the job spawned lately (MPI_Comm_spawn of
+    /// one child). The next spawn with the same arguments takes one. Spares have memory, but no rank, and do not
+    /// compute
     #[arg(
         long,
         value_name = "K",
@@ -117,13 +117,13 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(0..=i64::from(SPARES_MAX))
     )]
     spares: u32,
-    /// Begin each line of output with its rank
+    /// Prefix each line of output with its rank
     #[arg(long)]
     label: bool,
-    /// Show on the terminal how far the slowest rank is, how fast it goes and how long it will take
+    /// Show progress on the terminal: iteration of the slowest rank, rate and remaining time
     #[arg(long, conflicts_with = "detach")]
     progress: bool,
-    /// Return when the job runs; its output goes to jobs/ID in the cluster's directory
+    /// Return as soon as the job runs; its output goes to jobs/ID in the cluster's directory
     #[arg(long, conflicts_with = "label")]
     detach: bool,
     /// With --detach: print one JSON document
@@ -185,16 +185,16 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     launch(spec, cluster, shown).await
 }
 
-/// What a person sees of a job that is run.
+/// How the user sees a job.
 pub(crate) struct Shown {
-    /// Lines of output begin with their rank.
+    /// Prefix lines of output with their rank.
     pub(crate) label: bool,
-    /// The number of a detached job is a JSON document.
+    /// Print the number of a detached job as a JSON document.
     pub(crate) json: bool,
     pub(crate) progress: Wanted,
 }
 
-/// Runs a job, and stays with it unless it is detached.
+/// Runs a job and stays attached unless it is detached.
 pub(crate) async fn launch(spec: JobSpec, cluster: &ClusterDir, shown: Shown) -> Result<i32, Failure> {
     let detach = spec.detached;
     let mut link = Link::open(cluster).await?;
@@ -215,7 +215,7 @@ pub(crate) async fn launch(spec: JobSpec, cluster: &ClusterDir, shown: Shown) ->
     Ok(0)
 }
 
-/// Tells the ranks about checkpoints, where the environment does not already.
+/// Sets the checkpoint variables of the ranks, unless the environment has them.
 pub(crate) fn checkpoint_settings(spec: &mut JobSpec, every: Option<&str>, directory: &Path) {
     let name = format!("{}.{}", spec.name, time::now_us() / 1_000_000);
     if let Some(every) = every {
@@ -265,7 +265,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
     let (program, rest) = args
         .command
         .split_first()
-        .ok_or_else(|| Failure::usage("name a program to run"))?;
+        .ok_or_else(|| Failure::usage("no program is given: write it after '--'"))?;
     if args.min > args.ranks || args.ranks > args.max {
         return Err(Failure::usage(format!(
             "-n {} is outside --min {} … --max {}: make them fit",

@@ -1,4 +1,4 @@
-//! `shrink`: lets a job go on with fewer ranks.
+//! `shrink`: removes ranks from a job.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ Example:
 pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
-    /// Ranks it is to have
+    /// New number of ranks
     #[arg(long, value_name = "N")]
     to: u32,
 }

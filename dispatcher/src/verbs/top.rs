@@ -1,4 +1,4 @@
-//! `top`: jobs, ranks and nodes as they are now, with keys to move ranks.
+//! `top`: current jobs, ranks and nodes, with keys to control them.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const EXAMPLE: &str = "\
 Keys: tab pane · arrows or j k row · s sort · r reverse · / filter · m migrate a rank · n number of
-ranks · d drain a node · c checkpoint · q quit. Every order is confirmed with y; without colour in any case.
+ranks · d drain a node · c checkpoint · q quit. Every command is confirmed with y. No colours.
 
 Example:
   pcmctl top
@@ -17,7 +17,7 @@ Example:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Seconds between looks
+    /// Seconds between updates
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
     every: f64,
 }

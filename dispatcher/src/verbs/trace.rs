@@ -1,4 +1,4 @@
-//! `trace`: every MPI call of a job for a while, as a file for Perfetto or Chrome.
+//! `trace`: the MPI calls of a job for a limited time, as a file for Perfetto or Chrome.
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const EXAMPLE: &str = "\
 Recording starts now and ends after --seconds, with ctrl-C, or with the job. Open the file in ui.perfetto.dev or
-chrome://tracing. Ranks are not held up: what they record faster than it is fetched is lost, and counted.
+chrome://tracing. Ranks never wait: entries recorded faster than they are fetched are lost, and counted.
 
 Example:
   pcmctl trace heat --out heat.json --seconds 5";
@@ -20,26 +20,27 @@ Example:
 pub(crate) struct Args {
     /// The job, by number or name
     job: String,
+    /// The file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// How long to record at most
+    /// Longest time to record
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     seconds: f64,
-    /// Calls and iterations after which recording ends; a million take about 150 MB
+    /// Most calls and iterations to record; a million take about 150 MB
     #[arg(long, value_name = "N", default_value_t = 2_000_000)]
     entries_max: u64,
-    /// Print what was recorded as a JSON document
+    /// Print a summary as a JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// Longer than a day nobody looks at a trace.
+/// Nobody needs a trace of more than a day.
 const SECONDS_MAX: f64 = 86_400.0;
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     if !(args.seconds > 0.0 && args.seconds <= SECONDS_MAX) {
         let message = format!(
-            "--seconds {} makes no sense: give a number up to {SECONDS_MAX}",
+            "--seconds {} is invalid: give a number up to {SECONDS_MAX}",
             args.seconds
         );
         return Err(Failure::usage(message));

@@ -1,4 +1,4 @@
-//! `up`: boots a cluster, or leaves nothing behind.
+//! `up`: boots a cluster; a boot that fails removes everything it started.
 
 use crate::boot::{self, Manner, Outcome};
 use crate::cluster::{ClusterDir, ClusterRecord, RecordedNode};
@@ -19,10 +19,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const EXAMPLE: &str = "\
 Example:
   pcmctl up --local 4                     four virtual nodes n0 … n3 on this machine
-  pcmctl up --local 3 --cpus '0;1;0-1'    with CPUs of their own
-  pcmctl up --hosts FILE                  a line per node: name [address] [cpus=0-3] [site=S] [ssh=user@host]";
+  pcmctl up --local 3 --cpus '0;1;0-1'    with separate CPUs
+  pcmctl up --hosts FILE                  one line per node: name [address] [cpus=0-3] [site=S] [ssh=user@host]";
 
-/// How long daemons that an interrupted or failed boot left may take to end by themselves.
+/// Time for daemons of an interrupted or failed boot to end by themselves.
 const LEAVE_MAX: Duration = Duration::from_millis(200);
 
 #[derive(clap::Args)]
@@ -37,19 +37,19 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(1..=hostfile::NODES_MAX as i64)
     )]
     local: Option<u32>,
-    /// Boot the nodes of this file, over ssh where they are not on this machine
+    /// Boot the nodes of this file, over ssh if they are remote
     #[arg(long, value_name = "FILE", group = "where")]
     hosts: Option<PathBuf>,
-    /// CPUs of each virtual node, separated by ';' [default: all for each]
+    /// CPUs of each virtual node, separated by ';' [default: all CPUs for each]
     #[arg(long, value_name = "LISTS", conflicts_with = "hosts")]
     cpus: Option<String>,
-    /// What carries messages between nodes
+    /// Transport of messages between nodes
     #[arg(long, value_name = "WAY", default_value = "auto", value_enum)]
     fabric: Fabric,
-    /// Encrypt what is copied over InfiniBand and RoCE, too; it is authenticated anyway
+    /// Also encrypt copies over InfiniBand and RoCE, which are always authenticated
     #[arg(long)]
     encrypt_rdma: bool,
-    /// How long a node may be silent before its ranks are given up: more where machines or networks stall
+    /// Silence after which a node is considered dead; increase it where machines or networks stall
     #[arg(
         long,
         value_name = "SECONDS",
@@ -59,7 +59,7 @@ pub(crate) struct Args {
         value_parser = patience_ms
     )]
     patience: u32,
-    /// Go on with the nodes that came up when others did not
+    /// Continue with the nodes that came up if others did not
     #[arg(long)]
     allow_missing: bool,
     /// Print one JSON document
@@ -69,25 +69,25 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Fabric {
-    /// InfiniBand or RoCE for small messages and copies of checkpoints between nodes that have it, else UDP and TCP;
-    /// TCP for the rest
+    /// InfiniBand or RoCE for small messages and copies of checkpoints where both nodes have it, else UDP and TCP; TCP
+    /// for the rest
     Auto,
     /// UDP for small messages, TCP for the rest; a daemon that cannot open its UDP port does not start
     Udp,
     /// TCP for everything
     Tcp,
-    /// As with auto; a daemon without InfiniBand or RoCE does not start
+    /// As auto, but a daemon without InfiniBand or RoCE does not start
     Rdma,
 }
 
 /// A patience in seconds as milliseconds.
 fn patience_ms(text: &str) -> Result<u32, String> {
     let (least, most) = (timing::PATIENCE_MIN, timing::PATIENCE_MAX);
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds".to_owned())?;
     let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     if !(least..=most).contains(&patience) {
         let (least, most) = (least.as_secs_f64(), most.as_secs());
-        return Err(format!("it is between {least} and {most} seconds"));
+        return Err(format!("give a number from {least} to {most}"));
     }
     u32::try_from(patience.as_millis()).map_err(|error| error.to_string())
 }
@@ -182,7 +182,7 @@ fn wanted(args: &Args) -> Result<Vec<NodeSpec>, Failure> {
     hostfile::local_nodes(count, &lists).map_err(Failure::usage)
 }
 
-/// Refuses where a cluster lives; clears away what a dead one left.
+/// Refuses if a cluster runs in the directory; removes what a dead one left.
 async fn clear_stale(cluster: &ClusterDir) -> Result<(), Failure> {
     let Some(record) = cluster.record()? else {
         return Ok(());
@@ -191,7 +191,7 @@ async fn clear_stale(cluster: &ClusterDir) -> Result<(), Failure> {
     let processes = sweep::processes(&record.id);
     if alive || !processes.is_empty() {
         let left = if alive {
-            "runs already"
+            "is running"
         } else {
             "left processes that do not answer"
         };
@@ -218,7 +218,7 @@ async fn boot_or_interrupt(
     cluster.save(record)?;
     tokio::select! {
         outcome = boot::boot_all(key, cluster.path(), nodes, manner) => Ok(outcome),
-        () = interrupts.next() => Err(Failure::boot("interrupted: everything was taken down again")),
+        () = interrupts.next() => Err(Failure::boot("interrupted: everything that was started is ended again")),
     }
 }
 

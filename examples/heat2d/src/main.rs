@@ -1,5 +1,5 @@
-//! heat2d in Rust: how heat spreads over a plate whose border is held at fixed temperatures. The same options and
-//! the same bits as `heat2d.c`, which explains the method.
+//! heat2d in Rust: how heat spreads over a plate whose border is held at fixed temperatures. Same options and
+//! same result, bit for bit, as `heat2d.c`, which explains the method.
 
 mod options;
 mod plate;

@@ -1,12 +1,12 @@
 //! The command line of heat2d. Must never print: only rank 0 may.
 
-/// What `--help` shows.
+/// Text of `--help`.
 pub(crate) const USAGE: &str = "\
 usage: heat2d --rows R --cols C --iterations K [--progress] [--sleep-us U]
 
   --rows R --cols C   size of the plate with its border, 3 or more each
-  --iterations K      how many steps to take
-  --progress          say on stderr how far it is
+  --iterations K      number of steps
+  --progress          report progress on stderr
   --sleep-us U        every rank sleeps U microseconds in each iteration
 
 Example: mpiexec -n 4 heat2d --rows 1000 --cols 1000 --iterations 500
@@ -25,7 +25,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the arguments after the program's name; the error says what is wrong with them.
+    /// Reads the arguments after the program's name; the error names the mistake.
     pub(crate) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, &'static str> {
         let mut options = Self::default();
         let mut iterations = None;

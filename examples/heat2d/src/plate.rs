@@ -1,8 +1,8 @@
-//! The plate: who owns which rows, one step of Jacobi's method, the checksum. No MPI in here.
+//! The plate: the rows of each rank, one step of Jacobi's method, the checksum. No MPI in here.
 
 use std::ops::Range;
 
-/// The rows a rank owns: `count` of them from row `first` of the plate; and who owns the rows next to them.
+/// The rows a rank owns: `count` of them from row `first` of the plate; and the ranks that own the rows next to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) first: usize,
@@ -44,8 +44,8 @@ fn initial_cell(row: usize, col: usize, rows: usize, cols: usize) -> f64 {
     }
 }
 
-/// One step of Jacobi's method in place. A row is overwritten while its old values are still needed by itself and by
-/// the row below it, so those are kept in `old`, which has room for two rows.
+/// One step of Jacobi's method in place. A row is overwritten while it and the row below it still need its old
+/// values, so `old`, which has room for two rows, holds those.
 pub(crate) fn relax(cells: &mut [f64], block: Block, rows: usize, cols: usize, old: &mut [f64]) {
     let (mut above, mut here) = old.split_at_mut(cols);
     above.copy_from_slice(&cells[..cols]);
@@ -73,8 +73,8 @@ fn relax_row(row: &mut [f64], above: &[f64], here: &[f64], below: &[f64]) {
     }
 }
 
-/// Each cell's bits are hashed with its place in the whole plate, and the hashes are added modulo 2^64. Integers add
-/// up to the same in any order: no rank needs the whole plate, and the sum does not depend on who owns what.
+/// Each cell's bits are hashed with its position in the whole plate, and the hashes are added modulo 2^64. The sum of
+/// integers is the same in any order: no rank needs the whole plate, and the sum does not depend on the partition.
 pub(crate) fn checksum(cells: &[f64], block: Block, cols: usize) -> u64 {
     let own = &cells[cols..(block.count + 1) * cols];
     let first = (block.first * cols) as u64;

@@ -22,7 +22,7 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 const FROM_ABOVE: i32 = 1;
 const FROM_BELOW: i32 = 2;
 
-/// Everything heat2d does; the exit codes are those of `--help`.
+/// Runs heat2d; `--help` documents the exit codes.
 pub(crate) fn run() -> ExitCode {
     let Some(universe) = mpi::initialize() else {
         eprintln!("heat2d: MPI was already initialised");
@@ -94,7 +94,7 @@ fn solve(world: &SimpleCommunicator, options: &Options) -> Result<(), SessionErr
     Ok(())
 }
 
-/// The rows of this rank, as the library has dealt them.
+/// The rows of this rank, by the library's partition.
 fn my_rows(world: &SimpleCommunicator, regions: &Registry, t: Array<f64>, rows: usize) -> Block {
     Block::new(t.bounds(regions, 0).unwrap_or_default(), rows, world.rank())
 }

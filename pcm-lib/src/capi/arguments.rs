@@ -14,7 +14,8 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-/// Runs `act` on the registry behind the boundary: a panic, a misuse and a failure each become a code and a text.
+/// Runs `act` on the registry inside the panic boundary: a panic, a misuse and a failure each become a code and a
+/// text.
 pub(super) fn on_registry<R>(act: impl FnOnce(&mut Registry) -> Result<R, Misuse>) -> Result<R, pcm_result> {
     let outcome = catch_unwind(AssertUnwindSafe(|| present::with(|session| act(session.regions_mut()))));
     match outcome {
@@ -30,13 +31,13 @@ pub(super) fn on_registry<R>(act: impl FnOnce(&mut Registry) -> Result<R, Misuse
         }
         Ok(Err(error)) => Err(failed(&error)),
         Err(_) => {
-            keep("a defect of libpcm itself; please report it with the call that was made");
+            keep("a defect in libpcm; please report it with the call that was made");
             Err(PCM_ERROR_INTERNAL)
         }
     }
 }
 
-/// As [`on_registry`], for functions that return nothing but the code.
+/// As [`on_registry`], for functions that return only the code.
 pub(super) fn code_of(act: impl FnOnce(&mut Registry) -> Result<(), Misuse>) -> pcm_result {
     match on_registry(act) {
         Ok(()) => PCM_OK,
@@ -44,7 +45,7 @@ pub(super) fn code_of(act: impl FnOnce(&mut Registry) -> Result<(), Misuse>) -> 
     }
 }
 
-/// What a caller did wrong.
+/// A mistake of the caller.
 #[derive(Debug)]
 pub(super) enum Misuse {
     /// With a region.
@@ -60,10 +61,7 @@ impl From<RegionError> for Misuse {
     }
 }
 
-/// A name given by C.
-///
-/// # Safety
-/// NULL, or a text that ends with a zero byte and lives as long as the result.
+/// A name passed by C.
 pub(super) unsafe fn text<'a>(name: *const c_char) -> Result<&'a str, Misuse> {
     if name.is_null() {
         return Err(Misuse::Null("the name of the region"));
@@ -81,10 +79,7 @@ pub(super) unsafe fn text<'a>(name: *const c_char) -> Result<&'a str, Misuse> {
     })
 }
 
-/// A list given by C.
-///
-/// # Safety
-/// NULL, or the address of `length` values that live as long as the result.
+/// A list passed by C.
 pub(super) unsafe fn list<'a, T>(first: *const T, length: usize, what: &'static str) -> Result<&'a [T], Misuse> {
     if first.is_null() {
         return Err(Misuse::Null(what));
@@ -93,10 +88,7 @@ pub(super) unsafe fn list<'a, T>(first: *const T, length: usize, what: &'static 
     Ok(unsafe { std::slice::from_raw_parts(first, length) })
 }
 
-/// Room for results given by C.
-///
-/// # Safety
-/// NULL, or the address of `length` values that nobody else uses as long as the result lives.
+/// Room for results, passed by C.
 pub(super) unsafe fn room<'a, T>(first: *mut T, length: usize, what: &'static str) -> Result<&'a mut [T], Misuse> {
     if first.is_null() {
         return Err(Misuse::Null(what));

@@ -18,8 +18,8 @@ use std::{
     ptr::null_mut,
 };
 
-/// What pcm_array makes of its arguments: form[0] is the address of the extents (size_t, one per axis, the slowest
-/// first), then come addresses of pcm_option up to a NULL.
+/// The function behind the macro pcm_array. form[0] is the address of the extents (size_t, one per axis, slowest
+/// first); then come addresses of pcm_option, the last one NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_array_create(
     name: *const c_char,
@@ -39,8 +39,8 @@ pub unsafe extern "C" fn pcm_array_create(
     made.map_or(null_mut(), |first| first.cast())
 }
 
-/// Where this rank's part of an array begins: its halo and its own elements, row-major. The address is good until
-/// pcm_iterate returns PCM_CHANGED or pcm_swap is called. NULL if there is no such array (see pcm_last_error).
+/// Returns the address of this rank's part of an array: its halo and its own elements, row-major. The address is valid
+/// until pcm_iterate returns PCM_CHANGED or pcm_swap is called. NULL if there is no such array (see pcm_last_error).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_data(name: *const c_char) -> *mut c_void {
     let found = on_registry(|registry| {
@@ -51,8 +51,8 @@ pub unsafe extern "C" fn pcm_data(name: *const c_char) -> *mut c_void {
     found.map_or(null_mut(), |first| first.cast())
 }
 
-/// Lets two arrays of the same type, extents and options (but for PCM_SCRATCH) change places, as at the end of an
-/// iteration that has computed "next" from "t". Nothing is copied; call pcm_data for both afterwards.
+/// Exchanges two arrays of the same type, extents and options (PCM_SCRATCH may differ), as at the end of an iteration
+/// that computed "next" from "t". Copies nothing; call pcm_data for both afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_swap(one: *const c_char, other: *const c_char) -> pcm_result {
     code_of(|registry| {
@@ -62,8 +62,8 @@ pub unsafe extern "C" fn pcm_swap(one: *const c_char, other: *const c_char) -> p
     })
 }
 
-/// Writes which global indices of an axis are this rank's: *start up to, not including, *end. Halo not included. An
-/// error where they are not one interval (PCM_CYCLIC: see pcm_box).
+/// Writes the interval of global indices of an axis that this rank owns: from *start to *end, *end and the halo
+/// excluded. Fails if they are not one interval (PCM_CYCLIC: see pcm_box).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_bounds(
     name: *const c_char,
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn pcm_bounds(
         let (start, end) = (room(start, 1, "start")?, room(end, 1, "end")?);
         let Some(bounds) = array.partition().owned_interval(array.rank(), axis) else {
             return Err(Misuse::Argument(format!(
-                "region \"{name}\": axis {axis} is cyclic, a rank's indices are no single interval; use pcm_box"
+                "region \"{name}\": axis {axis} is cyclic, a rank's indices are not one interval; use pcm_box"
             )));
         };
         (start[0], end[0]) = (bounds.0 as usize, bounds.1 as usize);
@@ -87,8 +87,8 @@ pub unsafe extern "C" fn pcm_bounds(
     })
 }
 
-/// Writes the number of elements of this rank's part along each axis, halo included, to extents (one per axis). Index
-/// (i, j) of the part is at data[i * extents[1] + j].
+/// Writes the number of elements of this rank's part along each axis, halo included, to extents (one number per axis).
+/// Index (i, j) of the part is data[i * extents[1] + j].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_local_extents(name: *const c_char, extents: *mut usize) -> pcm_result {
     // SAFETY: the caller's pointers are NULL or good.
@@ -101,8 +101,8 @@ pub unsafe extern "C" fn pcm_local_extents(name: *const c_char, extents: *mut us
     })
 }
 
-/// Writes the number of boxes of global indices that are this rank's to *count: 1, or 0 for an empty part, unless an
-/// axis is PCM_CYCLIC.
+/// Writes the number of boxes of global indices that this rank owns to *count: 1, or 0 for an empty part; more only
+/// with PCM_CYCLIC.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_box_count(name: *const c_char, count: *mut usize) -> pcm_result {
     // SAFETY: the caller's pointers are NULL or good.
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn pcm_box_count(name: *const c_char, count: *mut usize) -
     })
 }
 
-/// Writes the first global index and the number of indices along each axis of this rank's box number n, from 0.
+/// Writes the first global index and the number of indices along each axis of this rank's box n, counted from 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_box(name: *const c_char, n: usize, start: *mut usize, length: *mut usize) -> pcm_result {
     // SAFETY: the caller's pointers are NULL or good.
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn pcm_owner(name: *const c_char, index: *const usize, ran
     })
 }
 
-/// Writes where this rank stores a global index it owns to *offset, in elements from pcm_data.
+/// Writes the position at which this rank stores a global index that it owns to *offset, in elements from pcm_data.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_local_offset(name: *const c_char, index: *const usize, offset: *mut usize) -> pcm_result {
     // SAFETY: the caller's pointers are NULL or good.

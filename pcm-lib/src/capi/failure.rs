@@ -1,4 +1,4 @@
-//! What went wrong in the last call of this thread that failed, as text and as a code.
+//! The last failure of each thread, as text and as a code.
 
 use super::result::*;
 use crate::{
@@ -12,7 +12,7 @@ thread_local! {
     static LAST: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps an error's text for `pcm_last_error` and gives its code.
+/// Stores an error's text for `pcm_last_error` and returns its code.
 pub(super) fn failed<E: fmt::Display>(error: &E) -> pcm_result
 where
     for<'e> pcm_result: From<&'e E>,
@@ -21,9 +21,9 @@ where
     pcm_result::from(error)
 }
 
-/// Keeps a text.
+/// Stores a text for `pcm_last_error`.
 pub(super) fn keep(text: impl fmt::Display) {
-    // In use only while another text is kept or read, neither of which calls anything.
+    // In use only while a text is stored or read, neither of which calls anything.
     LAST.with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             *last = text.to_string();
@@ -31,7 +31,7 @@ pub(super) fn keep(text: impl fmt::Display) {
     });
 }
 
-/// The text of the last failure; "" if there was none.
+/// The text of the last failure; "" without one.
 pub(super) fn last() -> String {
     LAST.with(|last| last.try_borrow().map(|text| text.clone()).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! The C API. `include/pcm.h` is generated from these files; no panic leaves them.
+//! The C API. `include/pcm.h` is generated from these files. No panic crosses this boundary.
 
 mod arguments;
 mod array;

@@ -1,4 +1,4 @@
-//! What a C program says of an array: the type of its elements, and options.
+//! The type of the elements and the options of an array, as a C program gives them.
 #![allow(non_camel_case_types, reason = "the names are those of C")]
 #![allow(unsafe_code, reason = "reads what C programs pass")]
 #![allow(unreachable_pub, reason = "what pcm.h is made of is public")]
@@ -39,13 +39,13 @@ pub enum pcm_element {
     PCM_COMPLEX_FLOAT = 11,
     /// Elements are double complex.
     PCM_COMPLEX_DOUBLE = 12,
-    /// Where the sizes of PCM_BYTES begin.
+    /// Added to the size by PCM_BYTES.
     PCM_BYTES_BASE = 4096,
 }
 
 pub use pcm_element::*;
 
-/// Kinds of options, each named like the macro (PCM_BLOCK and so on) that makes an option of it.
+/// Kinds of options; the macros PCM_BLOCK and so on use them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum pcm_option_kind {
@@ -62,13 +62,13 @@ pub enum pcm_option_kind {
 
 pub use pcm_option_kind::*;
 
-/// An option of an array, as the macros PCM_BLOCK and so on make it.
+/// An option of an array, made by the macros PCM_BLOCK and so on.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct pcm_option {
     /// One of pcm_option_kind.
     pub kind: c_int,
-    /// The axis it is about, from 0.
+    /// The axis it is for, from 0.
     pub axis: c_int,
     /// A length, a width, or the length of the list.
     pub number: usize,
@@ -76,7 +76,7 @@ pub struct pcm_option {
     pub list: *const c_void,
 }
 
-/// Most options of one array: far above what can be said of three axes.
+/// Most options of one array: far more than three axes need.
 const OPTIONS_MAX: usize = 64;
 
 /// Reads what `pcm_array` collects.
@@ -155,7 +155,7 @@ fn element_of(name: &str, element: c_int) -> Result<ElementType, Misuse> {
     {
         Some(size) if size > 0 => Ok(ElementType::Bytes(size)),
         _ => Err(Misuse::Argument(format!(
-            "region \"{name}\": {element} is no element type; use PCM_DOUBLE and the like, or PCM_BYTES(size)"
+            "region \"{name}\": {element} is not an element type; use PCM_DOUBLE or another type, or PCM_BYTES(size)"
         ))),
     }
 }
@@ -202,8 +202,7 @@ unsafe fn apply(name: &str, form: &mut ArrayForm, option: &pcm_option) -> Result
             () if is(PCM_OPTION_HALO) || is(PCM_OPTION_PERIODIC) => None,
             () => {
                 return Err(Misuse::Argument(format!(
-                    "region \"{name}\": something that is no option stands among the options; give PCM_BLOCK(0) and \
-                     the like"
+                    "region \"{name}\": one of the options is invalid; use macros such as PCM_BLOCK(0)"
                 )));
             }
         }

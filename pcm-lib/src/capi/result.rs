@@ -5,18 +5,18 @@
 use crate::start::StartError;
 use std::panic::{UnwindSafe, catch_unwind};
 
-/// What a function of libpcm returns. The numbers never change their meaning.
+/// Result of a function of libpcm. The numbers never change their meaning.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum pcm_result {
-    /// No error: ranks came, went or moved (see pcm_iterate).
+    /// No error: ranks joined, left or moved (see pcm_iterate).
     PCM_CHANGED = -1,
     PCM_OK = 0,
-    /// A defect of libpcm itself; please report it.
+    /// A defect in libpcm; please report it.
     PCM_ERROR_INTERNAL = 1,
-    /// A pointer that must not be NULL is.
+    /// A required pointer is NULL.
     PCM_ERROR_NULL = 2,
-    /// The environment that the daemon made was changed or is incomplete.
+    /// The environment set by the daemon was changed or is incomplete.
     PCM_ERROR_ENVIRONMENT = 10,
     /// The memory shared with the daemon cannot be used.
     PCM_ERROR_PAGE = 11,
@@ -30,32 +30,32 @@ pub enum pcm_result {
     PCM_ERROR_NO_MPI = 20,
     /// The calling thread is not the one that called MPI_Init.
     PCM_ERROR_THREAD = 21,
-    /// A hook that libpcm has called calls libpcm.
+    /// A hook called a function of libpcm that hooks must not call.
     PCM_ERROR_IN_HOOK = 22,
     /// The call must come before pcm_start.
     PCM_ERROR_STARTED = 23,
     /// The call must come after pcm_start.
     PCM_ERROR_NOT_STARTED = 24,
-    /// An argument has a value that makes no sense.
+    /// An argument has an invalid value.
     PCM_ERROR_ARGUMENT = 30,
-    /// The name of a region is empty, too long, or no printable text.
+    /// The name of a region is empty, too long or not printable.
     PCM_ERROR_NAME = 31,
     /// A region of this name is registered already.
     PCM_ERROR_TWICE = 32,
     /// There is no region of this name.
     PCM_ERROR_UNKNOWN = 33,
-    /// The region is of another kind or type than the call needs.
+    /// The call needs a region of another kind or type.
     PCM_ERROR_KIND = 34,
-    /// More regions than can be registered.
+    /// Too many regions are registered.
     PCM_ERROR_TOO_MANY = 35,
-    /// The array is larger than the memory there is.
+    /// There is not enough memory for the array.
     PCM_ERROR_MEMORY = 36,
     /// A hook of the program failed after the ranks had changed.
     PCM_ERROR_HOOK = 40,
-    /// The data of this rank is not what it should be after the ranks changed; end the program.
+    /// The data of this rank was lost or damaged when the ranks changed; end the program.
     PCM_ERROR_MOVE = 41,
-    /// From pcm_checkpoint: it was not written, all else is as before. From pcm_start: it was not restored, or a
-    /// variable PCM_CHECKPOINT_* makes no sense; end the program.
+    /// From pcm_checkpoint: no checkpoint was written, everything else is unchanged. From pcm_start: the checkpoint
+    /// was not restored, or a variable PCM_CHECKPOINT_* is invalid; end the program.
     PCM_ERROR_CHECKPOINT = 42,
 }
 

@@ -23,15 +23,15 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-/// Called on every rank when the ranks have changed, with the new layout in force: makes anew what depends on the
-/// ranks, such as communicators. Every rank calls it at the same iteration, so it may use MPI_COMM_WORLD. Returns 0, or
-/// another number for a failure.
+/// Called on every rank after the ranks have changed, with the new layout in force, to rebuild what depends on the
+/// ranks, such as communicators. Every rank calls it at the same iteration, so it may use MPI_COMM_WORLD. Returns 0,
+/// or another number for a failure.
 pub type pcm_change_hook = Option<unsafe extern "C" fn(context: *mut c_void) -> c_int>;
 
-/// Called on a rank that leaves, before it ends. The others do not wait for it: it must not communicate.
+/// Called on a rank that leaves, before it ends. It must not communicate: the other ranks do not wait for it.
 pub type pcm_exit_hook = Option<unsafe extern "C" fn(context: *mut c_void)>;
 
-/// Most hooks of each kind: a program has one or two, a library it uses perhaps one more.
+/// Most hooks of each kind: a program needs one or two, a library it uses perhaps one more.
 const HOOKS_MAX: usize = 64;
 
 #[derive(Default)]
@@ -44,12 +44,13 @@ thread_local! {
     static HOOKS: RefCell<Hooks> = RefCell::default();
 }
 
-/// Ends the registrations and begins. To be called once by every rank, after all regions are registered and before the
-/// loop. At the first start of a job, and under mpiexec, it returns at once. In a process that joins a running job it
-/// waits for its place: when it returns, MPI_COMM_WORLD is the job's, and the registered data and values are in place.
+/// Ends the registration of data. Every rank calls it once, after it has registered all regions and before the loop.
+/// At the first start of a job, and under mpiexec, it returns immediately. In a process that joins a running job it
+/// blocks until the process has its rank: when it returns, MPI_COMM_WORLD is the job's, and the registered data and
+/// values are in place.
 ///
-/// Before it, a process that joins sees the rank and size it will have, but has no MPI_COMM_WORLD to communicate on
-/// (see pcm_joining).
+/// Before pcm_start a joining process sees its future rank and size, but cannot communicate on MPI_COMM_WORLD (see
+/// pcm_joining).
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_start() -> pcm_result {
     let outcome = catch_unwind(AssertUnwindSafe(|| present::with(|session| session.begin())));
@@ -60,16 +61,16 @@ pub extern "C" fn pcm_start() -> pcm_result {
     }
 }
 
-/// The top of an iteration: to be called by every rank at the beginning of each iteration of the program's loop. Costs
-/// nanoseconds as long as nothing is to change.
+/// Marks the top of an iteration: every rank calls it at the beginning of each iteration of the program's loop. Costs
+/// nanoseconds while nothing changes.
 ///
-/// Returns PCM_OK, or PCM_CHANGED when ranks came, went or moved: then ask MPI_Comm_rank and MPI_Comm_size,
-/// pcm_data and pcm_bounds anew, and make communicators anew, before the iteration goes on. A process that joined gets
-/// PCM_CHANGED from its first call. To a rank that is to leave it does not return: its exit hooks run, MPI is
-/// finalised, the process exits with code 0.
+/// Returns PCM_OK, or PCM_CHANGED if ranks joined, left or moved. After PCM_CHANGED call MPI_Comm_rank, MPI_Comm_size,
+/// pcm_data and pcm_bounds again, and create communicators again, before the iteration continues. A process that
+/// joined gets PCM_CHANGED from its first call. It does not return on a rank that leaves: the exit hooks run, MPI is
+/// finalised, and the process exits with code 0.
 ///
-/// Any other result is an error: PCM_ERROR_HOOK and PCM_ERROR_MOVE come after a change, all others leave everything as
-/// it was.
+/// Any other result is an error. PCM_ERROR_HOOK and PCM_ERROR_MOVE follow a change; after all others nothing has
+/// changed.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_iterate() -> pcm_result {
     match catch_unwind(AssertUnwindSafe(|| present::with_quickly(|session| session.top()))) {
@@ -81,16 +82,16 @@ pub extern "C" fn pcm_iterate() -> pcm_result {
     }
 }
 
-/// Makes a checkpoint of all registered data in files. To be called by every rank at the same iteration, right after
-/// pcm_iterate, before the iteration changes data. Returns when the data is copied (and the checkpoint before is on
-/// disk); the files are written while the program goes on, and MPI_Finalize waits for them. They go below the directory
-/// that PCM_CHECKPOINT_DIR names (default: pcm-checkpoints), which all ranks must share, and survive the program:
-/// started again with PCM_RESTORE set to the checkpoint's directory, on any number of ranks, by mpiexec or pcmctl, the
-/// program has the data back when pcm_start returns. PCM_CHECKPOINT_EVERY, a number of seconds or auto, has pcm_iterate
-/// make one that often, without a call of this function.
+/// Makes a checkpoint of all registered data in files. Every rank calls it at the same iteration, right after
+/// pcm_iterate, before the iteration changes data. It returns when the data is copied and the previous checkpoint is
+/// on disk. The files are written while the program continues; MPI_Finalize waits for them. They are in the directory
+/// that PCM_CHECKPOINT_DIR names (default: pcm-checkpoints), which all ranks must share. To restore, start the program
+/// with PCM_RESTORE set to the checkpoint's directory, by mpiexec or pcmctl, on any number of ranks: the data is in
+/// place when pcm_start returns. With PCM_CHECKPOINT_EVERY, a number of seconds or auto, pcm_iterate makes checkpoints
+/// by itself.
 ///
-/// Returns PCM_OK, or PCM_ERROR_CHECKPOINT: then none was begun, and the program can go on. Whether it got onto the
-/// disk pcm_checkpoint_wait says.
+/// Returns PCM_OK, or PCM_ERROR_CHECKPOINT if no checkpoint was begun; the program can continue. Call
+/// pcm_checkpoint_wait to learn whether it reached the disk.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_checkpoint() -> pcm_result {
     match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.checkpoint()))) {
@@ -100,8 +101,8 @@ pub extern "C" fn pcm_checkpoint() -> pcm_result {
     }
 }
 
-/// Waits until the checkpoint that was made last is on disk. To be called by every rank. Returns PCM_OK, also where
-/// none was made; or PCM_ERROR_CHECKPOINT on every rank: it came to nothing, and the program can go on.
+/// Waits until the last checkpoint is on disk. Every rank calls it. Returns PCM_OK, also if no checkpoint was made, or
+/// PCM_ERROR_CHECKPOINT on every rank if the checkpoint failed; the program can continue.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_checkpoint_wait() -> pcm_result {
     match catch_unwind(AssertUnwindSafe(|| present::with(|session| session.checkpoint_wait()))) {
@@ -111,16 +112,16 @@ pub extern "C" fn pcm_checkpoint_wait() -> pcm_result {
     }
 }
 
-/// 1 in a process that joins a job that was running already, also after it has joined; 0 in any other process. Guards
-/// what only the first ranks do: reading input, setting initial values, communicating before pcm_start.
+/// Returns 1 in a process that joined a running job, before and after pcm_start; 0 in any other process. Use it to
+/// guard what only the first ranks do: reading input, setting initial values, communicating before pcm_start.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_joining() -> c_int {
     let role = start::started().map(|started| started.role);
     c_int::from(role.is_some_and(|role| role != Role::First))
 }
 
-/// Asks that the job have so many ranks, as pcmctl expand and shrink do. To be called on one rank, after pcm_start. The
-/// change comes with a later pcm_iterate, or never: what cannot be done is refused. Does nothing under mpiexec.
+/// Asks for this number of ranks, as pcmctl expand and shrink do. One rank calls it, after pcm_start. A later
+/// pcm_iterate makes the change, or none if it is refused. Does nothing under mpiexec.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_request(ranks: c_int) -> pcm_result {
     let ranks = u32::try_from(ranks).unwrap_or(0);
@@ -131,10 +132,10 @@ pub extern "C" fn pcm_request(ranks: c_int) -> pcm_result {
     }
 }
 
-/// Declares how many iterations are left, beginning with the next pcm_iterate. To be called after pcm_start, by every
-/// rank (a process that joins included). Whoever changes the ranks goes by it: a change that comes too late, or would
-/// not be worth it any more, is not made. May be declared anew at any time; more iterations than declared are no error.
-/// Does nothing under mpiexec.
+/// Declares how many iterations remain, beginning with the next pcm_iterate. Every rank calls it after pcm_start,
+/// including a process that joins. A change that would come too late is then refused, and agents make none that would
+/// no longer pay. It may be declared again at any time; running more iterations is not an error. Does nothing under
+/// mpiexec.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_remaining(iterations: c_longlong) -> pcm_result {
     let Ok(iterations) = u64::try_from(iterations) else {
@@ -150,14 +151,14 @@ pub extern "C" fn pcm_remaining(iterations: c_longlong) -> pcm_result {
     }
 }
 
-/// Has `hook` called with `context` on every rank whenever the ranks have changed, at the end of pcm_iterate, in the
-/// order in which hooks were given. If one fails, pcm_iterate returns PCM_ERROR_HOOK.
+/// Registers `hook`, called with `context` on every rank after the ranks have changed, at the end of pcm_iterate, in
+/// the order of registration. If one fails, pcm_iterate returns PCM_ERROR_HOOK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_on_change(hook: pcm_change_hook, context: *mut c_void) -> pcm_result {
     add(hook, context, |hooks| &mut hooks.change)
 }
 
-/// Has `hook` called with `context` on a rank that leaves, inside its last pcm_iterate.
+/// Registers `hook`, called with `context` on a rank that leaves, inside its last pcm_iterate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_on_exit(hook: pcm_exit_hook, context: *mut c_void) -> pcm_result {
     add(hook, context, |hooks| &mut hooks.exit)
@@ -210,6 +211,6 @@ fn leave() -> pcm_result {
 }
 
 fn defect() -> pcm_result {
-    keep("a defect of libpcm itself; please report it with the call that was made");
+    keep("a defect in libpcm; please report it with the call that was made");
     PCM_ERROR_INTERNAL
 }

@@ -1,4 +1,4 @@
-//! What a program can ask about libpcm itself.
+//! What a program can query about libpcm itself.
 #![allow(unsafe_code, reason = "C API")]
 #![allow(unreachable_pub, reason = "what pcm.h is made of is public")]
 #![allow(
@@ -22,18 +22,18 @@ thread_local! {
     static TEXT: RefCell<CString> = RefCell::default();
 }
 
-/// The version of libpcm, such as "0.1.0". The text lives for ever.
+/// The version of libpcm, such as "0.1.0". The string is statically allocated; do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
-/// Writes 1 to *active if a daemon started this program and libpcm works with it, else 0: then the program is plain
-/// MPI. To be called after MPI_Init.
+/// Writes 1 to *active if a daemon started this program and libpcm works with that daemon, else 0: then the program is
+/// plain MPI. Call it after MPI_Init.
 ///
-/// Returns PCM_OK in both cases, but the reason as a code (and pcm_last_error as a text) if a daemon started the
-/// program and libpcm cannot work with it; *active is written in this case too.
+/// Returns PCM_OK in both cases. If a daemon started the program and libpcm cannot work with it, returns the reason as
+/// a code (and pcm_last_error as a text); *active is written in this case too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_active(active: *mut c_int) -> pcm_result {
     boundary(|| {
@@ -50,9 +50,9 @@ pub unsafe extern "C" fn pcm_active(active: *mut c_int) -> pcm_result {
     })
 }
 
-/// What went wrong in the last call of this thread that failed, for a person: what, with which region, what to do. If
-/// none failed, why libpcm does not work with the daemon; "" when there is nothing to say. The text lives until this
-/// thread calls the function again.
+/// Describes the last failed call of this thread: what failed, with which region, what to do. If no call failed, says
+/// why libpcm does not work with the daemon; "" otherwise. The string is valid until this thread calls the function
+/// again; do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcm_last_error() -> *const c_char {
     let text = catch_unwind(|| match status::now() {

@@ -18,17 +18,17 @@ use std::{
     ptr::NonNull,
 };
 
-/// Adds the value of a rank that ends (*other) to that of the rank that takes its place (*mine), both as large as
-/// registered. Returns 0, or another number to call the change off.
+/// Merges the value of a rank that ends (*other) into that of the rank that takes its place (*mine), both of the
+/// registered size. Returns 0, or another number to abort the change.
 pub type pcm_merge_hook =
     Option<unsafe extern "C" fn(context: *mut c_void, mine: *mut c_void, other: *const c_void) -> c_int>;
 
-/// Cuts a share for a new rank (*share, zeroed) off a value (*mine). `left` ranks are still to get a share of it, this
-/// one included. Returns 0, or another number to call the change off.
+/// Splits a share for a new rank (*share, zeroed) off a value (*mine). `left` ranks still need a share of it, this one
+/// included. Returns 0, or another number to abort the change.
 pub type pcm_split_hook =
     Option<unsafe extern "C" fn(context: *mut c_void, mine: *mut c_void, share: *mut c_void, left: c_int) -> c_int>;
 
-/// What a pack hook writes to, with pcm_pack.
+/// Output of a pack hook, filled with pcm_pack.
 pub struct pcm_packer(Vec<u8>);
 
 /// What one old rank packed for this one.
@@ -37,30 +37,30 @@ pub struct pcm_packer(Vec<u8>);
 pub struct pcm_part {
     /// The rank it comes from, as numbered before the change.
     pub from: c_int,
-    /// What it packed. Good until the hook returns.
+    /// The packed bytes. Valid until the hook returns.
     pub data: *const c_void,
     /// Its length in bytes.
     pub size: usize,
 }
 
-/// The hooks of a custom region: data that only the program understands. Each returns 0, or another number for a
-/// failure. They must not call libpcm, but for pcm_pack.
+/// The hooks of a custom region: data that only the program can interpret. Each returns 0, or another number for a
+/// failure. They must not call libpcm, except pcm_pack.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct pcm_custom_hooks {
-    /// Handed to each hook.
+    /// Passed to each hook.
     pub context: *mut c_void,
-    /// Writes what new rank `to` of `ranks` gets of this rank's data, with pcm_pack; that may be nothing. Called once
-    /// for each of the targets; a rank that stays packs for itself too. The data must stay as it is: the change may
-    /// still be called off.
+    /// Packs this rank's data for new rank `to` of `ranks` with pcm_pack; it may pack nothing. Called once for each of
+    /// the targets; a rank that stays packs for itself too. The data must stay unchanged: the change may still be
+    /// aborted.
     pub pack:
         Option<unsafe extern "C" fn(context: *mut c_void, to: c_int, ranks: c_int, packer: *mut pcm_packer) -> c_int>,
-    /// Replaces the data by what was packed for this rank, in the order of the old ranks. The change is decided by
+    /// Replaces the data by what was packed for this rank, in the order of the old ranks. The change is committed by
     /// then: a failure ends this rank's part in the job.
     pub unpack: Option<unsafe extern "C" fn(context: *mut c_void, parts: *const pcm_part, count: usize) -> c_int>,
-    /// Writes which new ranks get a part of old rank `from`'s data to `targets`, which has room for ranks_after
-    /// numbers, and returns how many, or a negative number. All ranks ask it about every old rank and must get the
-    /// same answers. NULL: the ranks whose blocks overlap, where both numbers of ranks divide the same range evenly.
+    /// Writes the new ranks that get a part of old rank `from`'s data to `targets`, which has room for ranks_after
+    /// numbers, and returns their count, or a negative number. Every rank calls it for every old rank; all must get
+    /// the same answers. NULL: the ranks whose blocks overlap if both numbers of ranks divide the same range evenly.
     pub targets: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -72,8 +72,8 @@ pub struct pcm_custom_hooks {
     >,
 }
 
-/// Registers a variable that has the same value on every rank, such as the number of the iteration. A rank that joins
-/// gets the value in pcm_start, one that stays keeps its own.
+/// Registers a variable that has the same value on every rank, such as the number of the iteration. A joining rank
+/// gets the value in pcm_start; a rank that stays keeps its own.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_value(name: *const c_char, value: *mut c_void, size: usize) -> pcm_result {
     code_of(|registry| {
@@ -84,9 +84,9 @@ pub unsafe extern "C" fn pcm_value(name: *const c_char, value: *mut c_void, size
     })
 }
 
-/// Registers a variable of which each rank has its own value. It moves with its rank. When the job shrinks, `merge`
-/// adds the values of ranks that end to others; NULL: the job cannot shrink. When it grows, `split` makes a value for
-/// each new rank; NULL: a new rank keeps the value it had when it registered it. `context` is handed to both.
+/// Registers a variable that has a separate value on each rank. The value moves with its rank. When the job shrinks,
+/// `merge` merges the values of ranks that end into others; NULL: the job cannot shrink. When it grows, `split` makes
+/// a value for each new rank; NULL: a new rank keeps the value it registered. `context` is passed to both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_value_per_rank(
     name: *const c_char,
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn pcm_value_per_rank(
     })
 }
 
-/// Registers data that only the program understands. The hooks are copied.
+/// Registers data that only the program can interpret. The hooks are copied.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_custom(name: *const c_char, hooks: *const pcm_custom_hooks) -> pcm_result {
     code_of(|registry| {
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn pcm_custom(name: *const c_char, hooks: *const pcm_custo
     })
 }
 
-/// Appends bytes to what a pack hook gives. To be called in a pack hook only.
+/// Appends bytes to the output of a pack hook. Call it in a pack hook only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_pack(packer: *mut pcm_packer, data: *const c_void, size: usize) -> pcm_result {
     boundary(AssertUnwindSafe(|| {

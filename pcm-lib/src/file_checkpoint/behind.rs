@@ -90,7 +90,7 @@ impl Behind {
     pub(crate) fn take_outcome(&mut self) -> Option<Result<(), String>> {
         let running = self.running.take_if(|running| running.thread.is_finished())?;
         let done = running.thread.join().unwrap_or_else(|_| Done {
-            outcome: Err("a defect of libpcm itself".to_owned()),
+            outcome: Err("a defect in libpcm".to_owned()),
             written: VecDeque::new(),
             spare: None,
         });
@@ -257,7 +257,7 @@ impl Writer {
                 })
             }
             None => records::leave(&directory, rank, &own)
-                .map_err(|error| format!("rank 0 cannot be told: {error}"))
+                .map_err(|error| format!("rank 0 cannot be informed: {error}"))
                 .and(own.map(|_| ())),
         };
         Done {

@@ -54,7 +54,7 @@ pub(super) fn collect(
                 }
             }
             if progress.is_called_off() {
-                return Err("it was called off".to_owned());
+                return Err("it was aborted".to_owned());
             }
             if since.elapsed() > stall_max {
                 return Err(format!(

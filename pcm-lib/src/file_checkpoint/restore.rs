@@ -112,7 +112,7 @@ fn array_restore(
 ) -> Result<(), String> {
     let Contents::Array(known) = &record.contents else {
         return Err(format!(
-            "{:?} is no array in {}",
+            "{:?} is not an array in {}",
             record.name,
             checkpoint.directory().display()
         ));

@@ -230,6 +230,6 @@ mod tests {
             file.write_all_at(&data[..LENGTH / 2], 0).unwrap();
             filling.reached(LENGTH as u64 / 2);
         });
-        assert!(followed.unwrap_err().to_string().contains("given up"));
+        assert!(followed.unwrap_err().to_string().contains("abandoned"));
     }
 }

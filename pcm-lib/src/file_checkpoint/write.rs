@@ -42,9 +42,9 @@ pub(super) fn parts(
     pace: &Pace,
 ) -> Result<Vec<(u32, PartRecord)>, String> {
     let begin = copied(image, 0, Preamble::BYTES as u64)?;
-    let preamble = Preamble::decode(&begin).map_err(|error| format!("its copy is no image: {error}"))?;
+    let preamble = Preamble::decode(&begin).map_err(|error| format!("its copy is not an image: {error}"))?;
     let head = copied(image, preamble.head_at(), preamble.head_bytes)?;
-    let head = Head::decode(&head).map_err(|error| format!("its copy is no image: {error}"))?;
+    let head = Head::decode(&head).map_err(|error| format!("its copy is not an image: {error}"))?;
     let mut records = Vec::new();
     for (outlined, parked) in outline.regions.iter().zip(&head.regions) {
         let Some(place) = place(outlined, &parked.contents, sheet.rank)? else {

@@ -136,7 +136,9 @@ impl Buffers {
         (id, iteration): (CheckpointId, u64),
     ) -> Result<Begun, String> {
         if !self.is_free(orders) {
-            return Err("the checkpoint before was neither settled nor given up, or is still being written".to_owned());
+            return Err(
+                "the previous checkpoint was neither settled nor abandoned, or is still being written".to_owned(),
+            );
         }
         let since = Instant::now();
         let image = Image::for_checkpoint(registry, iteration).map_err(|error| error.to_string())?;

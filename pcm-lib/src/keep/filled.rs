@@ -35,7 +35,7 @@ impl Filled {
         let mut state = self.state();
         while state.reached < end {
             if state.is_given_up {
-                return Err(io::Error::other("the copy it was to be written from was given up"));
+                return Err(io::Error::other("the copy it should be written from was abandoned"));
             }
             let seen = state.reached;
             let is_still = |state: &mut State| state.reached == seen && !state.is_given_up;
@@ -119,7 +119,7 @@ mod tests {
         thread::scope(|scope| {
             let reader = scope.spawn(|| filled.wait_for(1_001));
             drop(filling);
-            assert!(reader.join().unwrap().unwrap_err().to_string().contains("given up"));
+            assert!(reader.join().unwrap().unwrap_err().to_string().contains("abandoned"));
         });
         filled.wait_for(1_000).unwrap();
     }

@@ -34,7 +34,7 @@ pub(crate) enum ParkError {
 impl fmt::Display for ParkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Memory(error) => write!(f, "its data cannot be parked beside it: {error}"),
+            Self::Memory(error) => write!(f, "its data cannot be parked: {error}"),
             Self::File(error) => write!(f, "its data cannot be parked: no memory file: {error}"),
             Self::Head(error) => error.fmt(f),
             Self::NotHanded(error) => write!(f, "its data is not parked: {error}"),
@@ -111,7 +111,7 @@ impl fmt::Display for RestoreError {
             Self::Awaited => f.write_str("parked data is still on its way"),
             Self::NoSuchPlan => f.write_str("the plan does not name the processes it is for; this is a defect"),
             Self::NoAnswer { asked } => write!(f, "the daemon did not answer when it was asked for {asked}"),
-            Self::Lost { rank, reason } => write!(f, "the data of rank {rank} cannot be had: {reason}"),
+            Self::Lost { rank, reason } => write!(f, "the data of rank {rank} is not available: {reason}"),
             Self::Map(error) => write!(f, "parked data cannot be mapped: {error}"),
             Self::Preamble(error) => error.fmt(f),
             Self::Head(error) => error.fmt(f),
@@ -135,7 +135,7 @@ impl fmt::Display for RestoreError {
             ),
             Self::NotPacked { region } => write!(
                 f,
-                "custom region \"{region}\" was in a process that hung, and could not be packed"
+                "custom region \"{region}\" was in a process that hung and could not pack it"
             ),
             Self::Hook { region, hook, error } => write!(f, "the {hook} hook of region \"{region}\" failed: {error}"),
             Self::Place { rank, planned } => {

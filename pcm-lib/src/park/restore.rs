@@ -309,7 +309,7 @@ impl Restoring<'_> {
             Contents::Custom(None) => Err(RestoreError::NotPacked {
                 region: image.head.regions[id.0 as usize].name.clone(),
             }),
-            _ => Err(image.damaged("a custom region is none there")),
+            _ => Err(image.damaged("a custom region is of another kind there")),
         }
     }
 
@@ -421,13 +421,13 @@ fn array_storage(image: &Opened, id: RegionId) -> Result<Place, RestoreError> {
         Contents::Array {
             storage: Some(place), ..
         } => Ok(*place),
-        _ => Err(image.damaged("an array is none there")),
+        _ => Err(image.damaged("an array is of another kind there")),
     }
 }
 
 fn value_place(image: &Opened, id: RegionId) -> Result<Place, RestoreError> {
     match image.contents(id.0 as usize)? {
         Contents::Value(place) | Contents::PerRank(place) => Ok(*place),
-        _ => Err(image.damaged("a value is none there")),
+        _ => Err(image.damaged("a value is of another kind there")),
     }
 }

@@ -152,7 +152,7 @@ impl fmt::Display for MoveError {
                 chunk.region, chunk.offset, chunk.length, chunk.transfer
             ),
             Self::Unexpected { from, problem } => {
-                write!(f, "process {from} sent what this one does not expect: {problem}")
+                write!(f, "process {from} sent an unexpected message: {problem}")
             }
             Self::NoRoom { bytes } => write!(
                 f,

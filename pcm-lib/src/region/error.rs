@@ -114,7 +114,7 @@ impl fmt::Display for RegionError {
             ),
             Self::Twice { name, first } => write!(
                 f,
-                "region \"{name}\" is registered already, as {first}; give each region a name of its own"
+                "region \"{name}\" is registered already, as {first}; give each region a separate name"
             ),
             Self::TooMany { name } => write!(
                 f,
@@ -136,12 +136,12 @@ impl fmt::Display for RegionError {
                 f,
                 "region \"{name}\" is registered after pcm_start; register everything before it, on every rank"
             ),
-            Self::BeforeStart { call } => write!(f, "{call} before pcm_start; call pcm_start once all is registered"),
+            Self::BeforeStart { call } => write!(f, "{call} before pcm_start; call pcm_start after all registrations"),
             Self::StartTwice => write!(f, "pcm_start was called before; call it once, after the registrations"),
             Self::Empty { name } => write!(f, "region \"{name}\" would have 0 bytes; give the size of the value"),
             Self::Overlaps { name, other } => write!(
                 f,
-                "region \"{name}\" lies in memory that region \"{other}\" stands for; register each value once"
+                "region \"{name}\" overlaps the memory of region \"{other}\"; register each value once"
             ),
             Self::Axis { name, axis, axes } => write!(
                 f,
@@ -153,8 +153,8 @@ impl fmt::Display for RegionError {
             Self::Memory { name, error } => write!(f, "region \"{name}\": {error}"),
             Self::SwapDiffers { one, other } => write!(
                 f,
-                "regions \"{one}\" and \"{other}\" cannot change places: give both the same type, extents and options \
-                 (but for scratch)"
+                "regions \"{one}\" and \"{other}\" cannot be swapped: give both the same type, extents and options \
+                 (scratch may differ)"
             ),
         }
     }

@@ -231,7 +231,7 @@ impl Checkpoints {
             self.ended = ended;
         }
         if self.behind.is_busy() {
-            self.ended = Err("the disk takes nothing any more".to_owned());
+            self.ended = Err("the disk does not accept data any more".to_owned());
         }
     }
 
@@ -353,7 +353,7 @@ impl Memory {
                 *told = sent.is_ok().then_some(id);
                 sent.map(|()| held).map_err(|error| {
                     buffers.not_told(buffer);
-                    format!("the daemon cannot be told: {error:?}")
+                    format!("cannot send to the daemon: {error:?}")
                 })
             }
             Err(reason) => {

@@ -76,14 +76,14 @@ impl fmt::Display for SessionError {
             Self::Move(error) => write!(f, "the ranks changed, but {error}; end the program"),
             Self::ChangeHook(error) => write!(f, "the ranks changed, but the change hook failed: {error}"),
             Self::NotRestored(None) => {
-                f.write_str("this process did not get its data and must not go on; end the program")
+                f.write_str("this process did not get its data and must not continue; end the program")
             }
-            Self::NotRestored(Some(why)) => write!(f, "this process cannot take up its data: {why}; end the program"),
+            Self::NotRestored(Some(why)) => write!(f, "this process cannot restore its data: {why}; end the program"),
             Self::NoRanks => f.write_str("a job cannot have 0 ranks; ask for 1 or more"),
             Self::Channel(error) => error.fmt(f),
             Self::Checkpoint(error) => error.fmt(f),
             Self::SecondSession => f.write_str("the program has a session already; a process has one at a time"),
-            Self::Defect(text) => write!(f, "a defect of libpcm, please report it: {text}"),
+            Self::Defect(text) => write!(f, "a defect in libpcm, please report it: {text}"),
         }
     }
 }

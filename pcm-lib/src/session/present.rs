@@ -113,11 +113,9 @@ impl fmt::Display for NotUsable {
             Self::BeforeMpi => f.write_str("MPI is not initialised; call MPI_Init first"),
             Self::AfterMpi => f.write_str("MPI is finalised; call this before MPI_Finalize"),
             Self::OtherThread => {
-                f.write_str("this thread is not the one that called MPI_Init; functions of libpcm belong to that one")
+                f.write_str("this thread is not the one that called MPI_Init; call libpcm from that thread")
             }
-            Self::InHook => {
-                f.write_str("a hook called libpcm, which had called the hook; use only what the hook was given")
-            }
+            Self::InHook => f.write_str("a hook must not call libpcm; use only the arguments of the hook"),
             Self::Mpi(error) => error.fmt(f),
         }
     }

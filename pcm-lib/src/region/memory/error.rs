@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// More than is free: taking it would make the kernel end a process.
-    #[error("{wanted} bytes are wanted on this rank and {available} are there ({limit}); use more ranks or nodes")]
+    #[error("this rank needs {wanted} bytes and {available} are available ({limit}); use more ranks or nodes")]
     NotAvailable {
         /// Bytes wanted, with what was promised before but not yet used.
         wanted: u64,
