@@ -1,7 +1,8 @@
 //! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
 
 use crate::{
-    built, compile, environment::Environment, failure::Failure, fuzz, house, lint, repository::Repository, setup, suites,
+    built, compile, environment::Environment, failure::Failure, fuzz, house, lint, repository::Repository, setup,
+    suites,
 };
 use clap::{Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf};
