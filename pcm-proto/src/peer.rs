@@ -274,8 +274,8 @@ pub enum CoordinatorToNode {
         /// The port that was found, empty where none was asked for.
         result: Result<String, String>,
     },
-    /// Coordinator to node, before a change is prepared there: the hosts of the nodes of the new layout. Every node makes
-    /// the new worlds by itself, and one that has just joined may not have been heard of everywhere.
+    /// Coordinator to node, before a change is prepared there: the hosts of the nodes of the new layout. Every node
+    /// makes the new worlds by itself, and one that has just joined may not have been heard of everywhere.
     Hosts(Vec<(NodeName, u64)>),
 }
 
@@ -440,8 +440,8 @@ pub enum SuccessionMessage {
     WillVoid,
     /// Heir to coordinator, on a new link: is the will still good?
     WillHeld,
-    /// New coordinator to all nodes: it leads the job in place of one whose node was lost. What runs of the job is ended,
-    /// and what is held for it is reported here.
+    /// New coordinator to all nodes: it leads the job in place of one whose node was lost. What runs of the job is
+    /// ended, and what is held for it is reported here.
     Led {
         /// Counts the coordinators the job has had before this one; the higher one is right.
         reign: u32,

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {
     name: "agents",
-    about: "simulated clusters of 10 to 10,000 nodes: messages per node, time to settle, places against a central greedy",
+    about: "simulated clusters of 10 to 10,000 nodes: messages per node, time to settle, places against a central \
+            greedy",
     run,
 };
 
-/// Nodes, and clusters of so many that are simulated: a small one has a job or five, and one of them that finds its place late is
-/// the time of all. The mean over many small ones and over few large ones is that of as many jobs.
+/// Nodes, and clusters of so many that are simulated: a small one has a job or five, and one of them that finds its
+/// place late is the time of all. The mean over many small ones and over few large ones is that of as many jobs.
 const SIZES: [(u32, usize); 4] = [(10, 60), (100, 60), (1_000, 20), (10_000, 4)];
 
 /// Simulated seconds; clusters settle in a few tens.
@@ -84,7 +85,8 @@ fn run(context: &Context) -> Result<Report, Failure> {
     })
     .into();
     report.remarks = vec![format!(
-        "{SECONDS} simulated seconds, a job of 4 ranks for every 20 nodes, node speeds 0.5 to 2, measurements wrong by up to 3 %"
+        "{SECONDS} simulated seconds, a job of 4 ranks for every 20 nodes, node speeds 0.5 to 2, measurements wrong by \
+         up to 3 %"
     )];
     Ok(report)
 }

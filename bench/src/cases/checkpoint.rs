@@ -15,7 +15,8 @@ use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {
     name: "checkpoint",
-    about: "time a program is held for a checkpoint in memory / memcpy of the same bytes; files / MPI-IO of the same array",
+    about: "time a program is held for a checkpoint in memory / memcpy of the same bytes; files / MPI-IO of the same \
+            array",
     run,
 };
 
@@ -111,9 +112,12 @@ fn held(context: &Context, cluster: &OwnCluster<'_>, mib: &str, files: &std::pat
         series: vec![held, copied, called, filed, by_hand],
         ratios,
         remarks: vec![
-            "held: the longest of all ranks, as the library measures it; memcpy: the longest of all ranks, into touched memory".into(),
-            "files: synced, checksummed and published by rename; MPI-IO: MPI_File_write_at_all and MPI_File_sync".into(),
+            "held: the longest of all ranks, as the library measures it; memcpy: the longest of all ranks, into \
+             touched memory"
+                .into(),
+            "files: synced, checksummed and published by rename; MPI-IO: MPI_File_write_at_all and MPI_File_sync"
+                .into(),
         ],
-            ..Report::default()
+        ..Report::default()
     })
 }

@@ -10,7 +10,8 @@ use std::{process::Command, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
     name: "launch",
-    about: "milliseconds from typing to the end of MPI_Init on the last rank: pcmctl run against mpiexec, 1 to 16 ranks",
+    about: "milliseconds from typing to the end of MPI_Init on the last rank: pcmctl run against mpiexec, 1 to 16 \
+            ranks",
     run,
 };
 

@@ -1,5 +1,5 @@
-//! Bench `redistribute-plain`: growing and shrinking by merge-p2p, against a plain MPI_Alltoallv of the same parts over the same
-//! ranks and against messages one way, all in one run of one job.
+//! Bench `redistribute-plain`: growing and shrinking by merge-p2p, against a plain MPI_Alltoallv of the same parts over
+//! the same ranks and against messages one way, all in one run of one job.
 
 use super::{
     registry::{Bench, Context, Report},
@@ -158,7 +158,8 @@ mod tests {
             alltoallv: MANNERS.map(|_| [samples(), samples()]),
             one_way: samples(),
         };
-        let line = "changed ranks 2 wrong 0 bandwidth 1 grown 0.5 shrunk 0.25 grown_beside 2 shrunk_beside 1 grown_made 4 shrunk_made 0.5 one_way 2000000000.0 stamps 1";
+        let line = "changed ranks 2 wrong 0 bandwidth 1 grown 0.5 shrunk 0.25 grown_beside 2 shrunk_beside 1 \
+                    grown_made 4 shrunk_made 0.5 one_way 2000000000.0 stamps 1";
         let moved = r#"{"bytes_moved": 1000000000, "phases_ms": {"moving": 500}}"#;
         speeds.push(1e9, &change(line, moved), &change("", moved)).unwrap();
         assert_eq!(speeds.ours.each_ref().map(Samples::median), [2.0, 2.0]);

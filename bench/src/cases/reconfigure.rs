@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 
 pub(super) const BENCH: Bench = Bench {
     name: "reconfigure",
-    about: "pause, phases and bytes of migrating one of four ranks and of growing 2 to 4; what starting newcomers costs",
+    about: "pause, phases and bytes of migrating one of four ranks and of growing 2 to 4; what starting newcomers \
+            costs",
     run,
 };
 

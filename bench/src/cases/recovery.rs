@@ -100,9 +100,11 @@ fn run(context: &Context) -> Result<Report, Failure> {
         series,
         ratios,
         remarks: vec![
-            "noticed: kill to the coordinator's knowing; iterating: until pcmctl sees every rank in its second iteration".into(),
+            "noticed: kill to the coordinator's knowing; iterating: until pcmctl sees every rank in its second \
+             iteration"
+                .into(),
         ],
-            ..Report::default()
+        ..Report::default()
     })
 }
 

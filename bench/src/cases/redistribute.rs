@@ -1,5 +1,5 @@
-//! Bench `redistribute` and its parts: `pcmctl bench redistribute` on a cluster of its own. What it measures, and how it
-//! judges, is in `redistribution`.
+//! Bench `redistribute` and its parts: `pcmctl bench redistribute` on a cluster of its own. What it measures, and how
+//! it judges, is in `redistribution`.
 
 use super::registry::{Bench, Context, Report};
 use pcm_bench::{
@@ -37,7 +37,8 @@ pub(super) const PARTS: [Bench; 4] = [
 
 pub(super) const BENCH: Bench = Bench {
     name: "redistribute",
-    about: "12 methods and auto x pairs of sizes x kinds of data: pause, phases, bytes, memory; statistics, best per pair",
+    about: "12 methods and auto x pairs of sizes x kinds of data: pause, phases, bytes, memory; statistics, best per \
+            pair",
     run: |context| run_with(context, "redistribute", "rows,constant,tiles,sparse"),
 };
 
@@ -110,7 +111,8 @@ mod tests {
 
     #[test]
     fn figures_keep_their_targets_and_a_document_without_them_is_none() {
-        let document = r#"{"ratios": [{"name": "a", "value": 0.5, "target": ">= 0.9"}, {"name": "b", "value": 2, "target": null}],
+        let document = r#"{"ratios": [
+            {"name": "a", "value": 0.5, "target": ">= 0.9"}, {"name": "b", "value": 2, "target": null}],
                            "remarks": ["x"]}"#;
         let figures_of = figures(document).unwrap();
         let expected = [Ratio::new("a", 0.5).held_to(">= 0.9"), Ratio::new("b", 2.0)];

@@ -91,7 +91,8 @@ impl Context {
 #[derive(Parser)]
 #[command(
     name = "pcm-bench",
-    after_help = "Example: cargo xtask bench iteration --quick\n\nExit codes: 0 done, 1 it failed, 2 wrong command line."
+    after_help = "Example: cargo xtask bench iteration --quick\n\nExit codes: 0 done, 1 it failed, 2 wrong command \
+                  line."
 )]
 pub(crate) struct Options {
     /// A name from `list`, or `list`.

@@ -12,7 +12,8 @@ use std::{ffi::OsString, process::Command, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
     name: "waiting",
-    about: "iterations with polite waits against polling: 8 ranks on 2 CPUs, alike or uneven, ranks alone, nodes of 0.2 CPU",
+    about: "iterations with polite waits against polling: 8 ranks on 2 CPUs, alike or uneven, ranks alone, nodes of \
+            0.2 CPU",
     run,
 };
 
@@ -49,8 +50,8 @@ enum Work {
     Plate(u32),
     /// One computes for so many microseconds, or all do, and all wait for the others in an allreduce.
     Uneven(u32, Who),
-    /// Short iterations over so many rows, counted as if all of them lasted as long as the fastest twentieth: with a CPU for each rank,
-    /// what differs else is what others do on the machine.
+    /// Short iterations over so many rows, counted as if all of them lasted as long as the fastest twentieth: with a
+    /// CPU for each rank, what differs else is what others do on the machine.
     Sweeps(u32),
 }
 

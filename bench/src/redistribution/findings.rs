@@ -79,9 +79,9 @@ fn remarks(cells: &[Cell], plan: &Plan) -> Vec<String> {
         remarks.extend(cells.iter().map(|cell| verdict::words(cell, metric)));
     }
     remarks.push(format!(
-        "{} MiB, {} rounds after {} in which auto learned what methods cost here, less of methods that were clearly behind; spawn: from the request until newcomers are ready; join: from the stop until all are \
-         connected; move: until the commit; peak: largest resident size of a rank of this machine that is there after the \
-         change",
+        "{} MiB, {} rounds after {} in which auto learned what methods cost here, less of methods that were clearly \
+         behind; spawn: from the request until newcomers are ready; join: from the stop until all are connected; move: \
+         until the commit; peak: largest resident size of a rank of this machine that is there after the change",
         plan.mib, plan.rounds, plan.learn
     ));
     remarks

@@ -31,10 +31,14 @@ const CONTROLS: &str = "\
 <header><p id=\"state\" role=\"status\" aria-live=\"polite\">Connecting.</p></header>\
 <details id=\"steer\"><summary>Steer</summary><datalist id=\"nodes\"></datalist><div class=\"forms\">\
 <form data-act=\"migrate\"><label>Rank<br><input name=\"rank\" type=\"number\" min=\"0\" required></label>\
-<label>To node<br><input name=\"to\" list=\"nodes\" required autocomplete=\"off\"></label><button>Migrate</button></form>\
-<form data-act=\"expand\"><label>More ranks<br><input name=\"to\" type=\"number\" min=\"1\" required></label><button>Expand</button></form>\
-<form data-act=\"shrink\"><label>Fewer ranks<br><input name=\"to\" type=\"number\" min=\"1\" required></label><button>Shrink</button></form>\
-<form data-act=\"drain\"><label>Node<br><input name=\"node\" list=\"nodes\" required autocomplete=\"off\"></label><button>Drain</button></form>\
+<label>To node<br><input name=\"to\" list=\"nodes\" required autocomplete=\"off\"></label>\
+<button>Migrate</button></form>\
+<form data-act=\"expand\"><label>More ranks<br><input name=\"to\" type=\"number\" min=\"1\" required></label>\
+<button>Expand</button></form>\
+<form data-act=\"shrink\"><label>Fewer ranks<br><input name=\"to\" type=\"number\" min=\"1\" required></label>\
+<button>Shrink</button></form>\
+<form data-act=\"drain\"><label>Node<br><input name=\"node\" list=\"nodes\" required autocomplete=\"off\"></label>\
+<button>Drain</button></form>\
 <form data-act=\"checkpoint\"><button>Checkpoint</button></form>\
 </div></details><main id=\"story\"><p>Asking the cluster.</p></main>";
 

@@ -13,26 +13,40 @@ use std::fmt::Write as _;
 const ROWS_MAX: usize = 500;
 
 const STYLE: &str = "\
-:root{color-scheme:light dark;--back:#fff;--text:#1c2126;--soft:#59636e;--line:#d0d7de;--strong:#0a5ec2;--mark:#b3261e;\
---n0:#a8cdf0;--n1:#f6cf9c;--n2:#b5e0b0;--n3:#f2b8b5;--n4:#d5c3ee;--n5:#e0d3a8;--n6:#b0e0dc;--n7:#e3bcd8}\
-@media(prefers-color-scheme:dark){:root{--back:#14181d;--text:#e6e9ec;--soft:#9aa4ae;--line:#39424c;--strong:#79b8ff;--mark:#ff8a80;\
---n0:#1f4d7a;--n1:#7a4c11;--n2:#2b6126;--n3:#7d2f2b;--n4:#4f3a78;--n5:#62561e;--n6:#1d615c;--n7:#6c3260}}\
-*{box-sizing:border-box}body{margin:0 auto;max-width:1040px;padding:12px;font:16px/1.45 system-ui,sans-serif;background:var(--back);color:var(--text)}\
-h1{font-size:1.4rem;margin:.2em 0}h2{font-size:1.05rem;margin:1.2em 0 .3em}p{margin:.3em 0}.soft{color:var(--soft)}\
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:0 24px}svg{width:100%;height:auto;display:block}\
-svg text{font:13px system-ui,sans-serif;fill:var(--text)}.axis{fill:none;stroke:var(--soft)}.grid{fill:none;stroke:var(--line)}\
-.line{fill:none;stroke:var(--strong);stroke-width:2;stroke-linejoin:round}.mark{fill:none;stroke:var(--mark);stroke-width:2;stroke-dasharray:5 3}\
-.crash{fill:none;stroke:var(--mark);stroke-width:2}.kept{fill:var(--soft)}.predicted{fill:var(--line);stroke:var(--soft)}.achieved,.heat{fill:var(--strong)}.n0{fill:var(--n0)}.n1{fill:var(--n1)}.n2{fill:var(--n2)}.n3{fill:var(--n3)}.n4{fill:var(--n4)}.n5{fill:var(--n5)}.n6{fill:var(--n6)}.n7{fill:var(--n7)}\
-.wide{overflow-x:auto}.wide td,.wide th{white-space:nowrap}.events td{overflow-wrap:anywhere}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}th,td{text-align:left;padding:2px 12px 2px 0;border-bottom:1px solid var(--line);vertical-align:top}\
-details{border:1px solid var(--line);border-radius:6px;padding:4px 10px;margin:.4em 0}summary{cursor:pointer}.forms{display:flex;flex-wrap:wrap;gap:4px 28px}form{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:.4em 0}label{font-size:.9rem}input,select,button{font:inherit;padding:4px 8px;max-width:9em;color:inherit;background:var(--back);border:1px solid var(--soft);border-radius:4px}\
-button{cursor:pointer}button:focus-visible,input:focus-visible,summary:focus-visible{outline:3px solid var(--strong)}";
+:root{color-scheme:light dark;--back:#fff;--text:#1c2126;--soft:#59636e;--line:#d0d7de;--strong:#0a5ec2;\
+--mark:#b3261e;--n0:#a8cdf0;--n1:#f6cf9c;--n2:#b5e0b0;--n3:#f2b8b5;--n4:#d5c3ee;--n5:#e0d3a8;--n6:#b0e0dc;\
+--n7:#e3bcd8}\
+@media(prefers-color-scheme:dark){:root{--back:#14181d;--text:#e6e9ec;--soft:#9aa4ae;--line:#39424c;--strong:#79b8ff;\
+--mark:#ff8a80;--n0:#1f4d7a;--n1:#7a4c11;--n2:#2b6126;--n3:#7d2f2b;--n4:#4f3a78;--n5:#62561e;--n6:#1d615c;\
+--n7:#6c3260}}*{box-sizing:border-box}\
+body{margin:0 auto;max-width:1040px;padding:12px;font:16px/1.45 system-ui,sans-serif;background:var(--back);\
+color:var(--text)}h1{font-size:1.4rem;margin:.2em 0}h2{font-size:1.05rem;margin:1.2em 0 .3em}p{margin:.3em 0}\
+.soft{color:var(--soft)}\
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:0 24px}\
+svg{width:100%;height:auto;display:block}svg text{font:13px system-ui,sans-serif;fill:var(--text)}\
+.axis{fill:none;stroke:var(--soft)}.grid{fill:none;stroke:var(--line)}\
+.line{fill:none;stroke:var(--strong);stroke-width:2;stroke-linejoin:round}\
+.mark{fill:none;stroke:var(--mark);stroke-width:2;stroke-dasharray:5 3}\
+.crash{fill:none;stroke:var(--mark);stroke-width:2}.kept{fill:var(--soft)}\
+.predicted{fill:var(--line);stroke:var(--soft)}.achieved,.heat{fill:var(--strong)}.n0{fill:var(--n0)}\
+.n1{fill:var(--n1)}.n2{fill:var(--n2)}.n3{fill:var(--n3)}.n4{fill:var(--n4)}.n5{fill:var(--n5)}.n6{fill:var(--n6)}\
+.n7{fill:var(--n7)}.wide{overflow-x:auto}.wide td,.wide th{white-space:nowrap}.events td{overflow-wrap:anywhere}\
+table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}\
+th,td{text-align:left;padding:2px 12px 2px 0;border-bottom:1px solid var(--line);vertical-align:top}\
+details{border:1px solid var(--line);border-radius:6px;padding:4px 10px;margin:.4em 0}summary{cursor:pointer}\
+.forms{display:flex;flex-wrap:wrap;gap:4px 28px}\
+form{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:.4em 0}label{font-size:.9rem}\
+input,select,button{font:inherit;padding:4px 8px;max-width:9em;color:inherit;background:var(--back);\
+border:1px solid var(--soft);border-radius:4px}button{cursor:pointer}\
+button:focus-visible,input:focus-visible,summary:focus-visible{outline:3px solid var(--strong)}";
 
 /// A whole document around `body`, which is HTML already.
 pub fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n",
+         <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{STYLE}</style></head>\n\
+         <body>{body}</body></html>\n",
         escape(title)
     )
 }
@@ -80,7 +94,8 @@ pub(super) fn content(story: &Story, lines: &[String]) -> String {
             plots::loads(story),
         );
     }
-    let note = "Bytes sent from rank to rank in the present layout; a stronger colour is more, where there are few cells, pointing at one tells how many.";
+    let note = "Bytes sent from rank to rank in the present layout; a stronger colour is more, where there are few \
+                cells, pointing at one tells how many.";
     html += &if story.traffic.is_empty() {
         plot("Messages between ranks", "None were seen.", String::new())
     } else {
@@ -212,8 +227,8 @@ fn checkpoints(story: &Story) -> String {
         ]
     });
     format!(
-        "<h2>Checkpoints</h2><p>{} made; the newest begins with iteration {}. The program was held for {held:.1} ms at most.</p>\
-         <details><summary>All</summary>{}</details>",
+        "<h2>Checkpoints</h2><p>{} made; the newest begins with iteration {}. The program was held for {held:.1} ms at \
+         most.</p><details><summary>All</summary>{}</details>",
         story.checkpoints.len(),
         newest.iteration,
         table(&heads, rows)

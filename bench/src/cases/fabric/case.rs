@@ -16,7 +16,8 @@ use pcm_view::lines::Plot;
 
 pub(in crate::cases) const BENCH: Bench = Bench {
     name: "fabric",
-    about: "messages by datagram and by link, groups of 1 to 64, bulk transfers against raw TCP, repetitions under loss",
+    about: "messages by datagram and by link, groups of 1 to 64, bulk transfers against raw TCP, repetitions under \
+            loss",
     run,
 };
 
