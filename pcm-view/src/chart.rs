@@ -26,7 +26,8 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Empty axes from 0 to these ends, with what they count and in which unit. `y_ticks` gives names instead of numbers.
+    /// Empty axes from 0 to these ends, with what they count and in which unit. `y_ticks` gives names instead of
+    /// numbers.
     pub fn new(
         description: &str,
         height: f64,

@@ -1,4 +1,5 @@
-//! Events, changes and checkpoints in words, one line each. An event without a sentence of its own is shown with its fields.
+//! Events, changes and checkpoints in words, one line each. An event without a sentence of its own is shown with its
+//! fields.
 
 use crate::table::bytes;
 use crate::time;

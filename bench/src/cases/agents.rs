@@ -16,8 +16,8 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
-/// Nodes, and clusters of so many that are simulated: a small one has a job or five, and one of them that finds its place late is
-/// the time of all. The mean over many small ones and over few large ones is that of as many jobs.
+/// Nodes, and clusters of so many that are simulated: a small one has a job or five, and one of them that finds its
+/// place late is the time of all. The mean over many small ones and over few large ones is that of as many jobs.
 const SIZES: [(u32, usize); 4] = [(10, 60), (100, 60), (1_000, 20), (10_000, 4)];
 
 /// Simulated seconds; clusters settle in a few tens.

@@ -1,5 +1,6 @@
-//! The part of bench `checkpoint` about disks and whole runs: writing against `dd` with fsync, a restart on another number of
-//! ranks against reading the files and against MPI-IO by hand, and what checkpoints take from the run time of heat2d.
+//! The part of bench `checkpoint` about disks and whole runs: writing against `dd` with fsync, a restart on another
+//! number of ranks against reading the files and against MPI-IO by hand, and what checkpoints take from the run time of
+//! heat2d.
 
 use super::{
     events,
@@ -43,7 +44,8 @@ pub(super) const FILES: Bench = Bench {
     run,
 };
 
-/// Seconds between checkpoints of a program whose memory for them is there when it writes files: it ends before one is due.
+/// Seconds between checkpoints of a program whose memory for them is there when it writes files: it ends before one is
+/// due.
 const PREPARED: &str = "3600";
 
 const RUN_MAX: Duration = Duration::from_secs(300);
@@ -175,7 +177,8 @@ struct Wrote {
     checkpoint: f64,
 }
 
-/// By hand, then by the two that are compared: what a disk gives differs from second to second, so each goes first in turn.
+/// By hand, then by the two that are compared: what a disk gives differs from second to second, so each goes first in
+/// turn.
 fn write_in_turn(
     context: &Context,
     cluster: &OwnCluster<'_>,

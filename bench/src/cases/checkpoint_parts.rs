@@ -1,6 +1,6 @@
-//! Bench `checkpoint-parts`: the format of checkpoints against bare files, on one thread: writing a part against writing
-//! and syncing the same bytes (what `dd conv=fsync` does), restoring on another number of ranks against reading the same
-//! files.
+//! Bench `checkpoint-parts`: the format of checkpoints against bare files, on one thread: writing a part against
+//! writing and syncing the same bytes (what `dd conv=fsync` does), restoring on another number of ranks against reading
+//! the same files.
 
 use super::registry::{Bench, Context, Report};
 use pcm_bench::{

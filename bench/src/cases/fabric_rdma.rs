@@ -1,5 +1,6 @@
-//! Bench `fabric-rdma`: the same bytes by unreliable datagrams and over reliable connections, between two processes in an
-//! emulated guest with a RoCE device in software. How long they take there says little; how they compare says something.
+//! Bench `fabric-rdma`: the same bytes by unreliable datagrams and over reliable connections, between two processes in
+//! an emulated guest with a RoCE device in software. How long they take there says little; how they compare says
+//! something.
 
 use super::registry::{Bench, Context, Report};
 use pcm_bench::{
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn messages_are_compared_with_transfers_of_their_length() {
-        let said = "exchange, 200 B, RC\tus\t40.0\r\nexchange, 200 B, UD, cold\tus\t10.0\r\nexchange, 200 B, UD, warm\tus\t5.0\r\n\
+        let said = "noise\nx\tparsecs\t1\nexchange, 200 B, RC\tus\t40.0\r\nexchange, 200 B, UD, cold\tus\t10.0\r\nexchange, 200 B, UD, warm\tus\t5.0\r\n\
                     exchange, 8192 B, UD, warm\tus\t5.0\r\n";
         let told: Vec<(String, f64)> = ratios(&parse(said))
             .into_iter()

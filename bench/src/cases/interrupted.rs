@@ -1,5 +1,5 @@
-//! ctrl-C, SIGTERM and a closed terminal during a bench: what it waits for is ended, so that it returns with an error and
-//! clears away what it made. Must never let a bench outlive the signal by more than half a minute.
+//! ctrl-C, SIGTERM and a closed terminal during a bench: what it waits for is ended, so that it returns with an error
+//! and clears away what it made. Must never let a bench outlive the signal by more than half a minute.
 
 use pcm_bench::{failure::Failure, own_cluster};
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,5 +1,6 @@
 //! Bench `overhead`: what libpcm costs a program while nothing happens. heat2d in C, plain against the same with libpcm
-//! preloaded and against the one made malleable, under the same daemon; and one MPI call of a ping-pong, through libpcm against past it, in the same processes.
+//! preloaded and against the one made malleable, under the same daemon; and one MPI call of a ping-pong, through libpcm
+//! against past it, in the same processes.
 
 use super::{
     interleave::{self, Variant},

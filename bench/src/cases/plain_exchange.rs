@@ -1,5 +1,5 @@
-//! Bench `redistribute-plain`: growing and shrinking by merge-p2p, against a plain MPI_Alltoallv of the same parts over the same
-//! ranks and against messages one way, all in one run of one job.
+//! Bench `redistribute-plain`: growing and shrinking by merge-p2p, against a plain MPI_Alltoallv of the same parts over
+//! the same ranks and against messages one way, all in one run of one job.
 
 use super::{
     registry::{Bench, Context, Report},

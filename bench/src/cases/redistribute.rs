@@ -1,5 +1,5 @@
-//! Bench `redistribute` and its parts: `pcmctl bench redistribute` on a cluster of its own. What it measures, and how it
-//! judges, is in `redistribution`.
+//! Bench `redistribute` and its parts: `pcmctl bench redistribute` on a cluster of its own. What it measures, and how
+//! it judges, is in `redistribution`.
 
 use super::registry::{Bench, Context, Report};
 use pcm_bench::{

@@ -48,8 +48,8 @@ enum Work {
     Plate(u32),
     /// One computes for so many microseconds, or all do, and all wait for the others in an allreduce.
     Uneven(u32, Who),
-    /// Short iterations over so many rows, counted as if all of them lasted as long as the fastest twentieth: with a CPU for each rank,
-    /// what differs else is what others do on the machine.
+    /// Short iterations over so many rows, counted as if all of them lasted as long as the fastest twentieth: with a
+    /// CPU for each rank, what differs else is what others do on the machine.
     Sweeps(u32),
 }
 

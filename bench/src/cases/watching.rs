@@ -1,6 +1,6 @@
-//! Bench `watching`: what it costs a job to be looked at. One job of heat2d in C; its iterations per second are counted in
-//! windows that alternate: unwatched, and under `top`, an open dashboard and metrics every second; or with every MPI call
-//! traced. The watchers run on the CPUs of the job, which is the worst place for them.
+//! Bench `watching`: what it costs a job to be looked at. One job of heat2d in C; its iterations per second are counted
+//! in windows that alternate: unwatched, and under `top`, an open dashboard and metrics every second; or with every MPI
+//! call traced. The watchers run on the CPUs of the job, which is the worst place for them.
 
 use super::{
     cpu_taken, events,
@@ -60,8 +60,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// What watchers need to come up; an unwatched window begins as late.
 const SETTLED_AFTER: Duration = Duration::from_millis(700);
 
-/// Pairs of windows: the ratio of one pair scatters by some hundredths on a machine that others share, its median by less
-/// than what is asked for.
+/// Pairs of windows: the ratio of one pair scatters by some hundredths on a machine that others share, its median by
+/// less than what is asked for.
 const PAIRS: usize = 28;
 
 fn shown(context: &Context) -> Result<Report, Failure> {

@@ -146,8 +146,8 @@ impl Cell {
         one == other || (self.data != Data::Constant && of(one) == of(other))
     }
 
-    /// How far the method that the daemons chose is from the best one: by all runs that did the same, whoever named it, since
-    /// those differ by chance alone. Where they chose several, only the runs they chose for count.
+    /// How far the method that the daemons chose is from the best one: by all runs that did the same, whoever named it,
+    /// since those differ by chance alone. Where they chose several, only the runs they chose for count.
     pub(super) fn choice_against_best(&self, metric: Metric) -> f64 {
         let like = |method: usize| METHODS.filter(move |other| self.is_same(name(method), name(*other)));
         let runs_like = |method: usize| like(method).flat_map(|other| self.values(other, metric));
@@ -163,8 +163,8 @@ impl Cell {
         own / medians.fold(own, f64::min)
     }
 
-    /// Whether a candidate may still turn out to be the best: its lower quartile is not beyond the best one's upper one. The
-    /// daemons' choice always may.
+    /// Whether a candidate may still turn out to be the best: its lower quartile is not beyond the best one's upper
+    /// one. The daemons' choice always may.
     pub(super) fn is_in_the_race(&self, candidate: usize, metric: Metric) -> bool {
         let best = self.best(metric);
         let quartile = |candidate: usize, part: usize| {

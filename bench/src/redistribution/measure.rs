@@ -1,5 +1,5 @@
-//! The rounds: a job goes from few ranks to many and back by every method. The daemons' choice runs beside the methods, in
-//! the same rounds. How a job is started and changed is its owner's affair.
+//! The rounds: a job goes from few ranks to many and back by every method. The daemons' choice runs beside the methods,
+//! in the same rounds. How a job is started and changed is its owner's affair.
 
 use super::cell::{Cell, Metric};
 use super::plan::{self, Data, Pair, Plan};

@@ -1,6 +1,6 @@
-//! Which method of reconfiguration is best where: jobs that grow and shrink between pairs of sizes by each method and by
-//! the daemons' own choice. `plan` is what is to be done, `measure` does it on a job, `cell` is one pair of sizes, `verdict`
-//! and `best_map` judge, `findings` is all of it as tables and files.
+//! Which method of reconfiguration is best where: jobs that grow and shrink between pairs of sizes by each method and
+//! by the daemons' own choice. `plan` is what is to be done, `measure` does it on a job, `cell` is one pair of sizes,
+//! `verdict` and `best_map` judge, `findings` is all of it as tables and files.
 
 mod best_map;
 mod cell;

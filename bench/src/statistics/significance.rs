@@ -1,7 +1,7 @@
 //! Whether variants differ: the tests that the reference study of redistribution methods used. Pure.
 //!
-//! Shapiro-Wilk (Royston 1995) says whether samples may be normal, Kruskal-Wallis whether any of several groups differs,
-//! Conover-Iman (with Holm's correction) which two do.
+//! Shapiro-Wilk (Royston 1995) says whether samples may be normal, Kruskal-Wallis whether any of several groups
+//! differs, Conover-Iman (with Holm's correction) which two do.
 
 use super::distributions::{chi_squared_above, normal_above, normal_quantile, student_beyond};
 use std::f64::consts::{FRAC_PI_6, PI};

@@ -1,5 +1,5 @@
-//! How a job went, as one page: `recording` is all that is known of it, `story` puts that in order, `plots` draws, `page`
-//! writes the document. All pure; the report and the dashboard show the same.
+//! How a job went, as one page: `recording` is all that is known of it, `story` puts that in order, `plots` draws,
+//! `page` writes the document. All pure; the report and the dashboard show the same.
 
 mod page;
 mod plots;

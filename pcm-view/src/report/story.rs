@@ -226,8 +226,8 @@ fn stays(events: &[Event], changes: &[Change], seconds: f64) -> Vec<Stay> {
 /// By rank: its node, and since when.
 type Here = BTreeMap<u32, (NodeName, f64)>;
 
-/// Who is where after a change. It names ranks by their number after it, and those that left by the one before; ranks it
-/// does not name stay where they are and in their order, but newcomers among them shift their numbers.
+/// Who is where after a change. It names ranks by their number after it, and those that left by the one before; ranks
+/// it does not name stay where they are and in their order, but newcomers among them shift their numbers.
 fn after(mut here: Here, change: &Change, stays: &mut Vec<Stay>) -> Here {
     let done = &change.done;
     let mut end = |rank: u32, (node, from): (NodeName, f64)| {

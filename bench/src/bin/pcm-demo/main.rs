@@ -1,4 +1,5 @@
-//! `pcm-demo`: shows on a local cluster what this software does, and leaves nothing behind. `cargo xtask demo` starts it.
+//! `pcm-demo`: shows on a local cluster what this software does, and leaves nothing behind. `cargo xtask demo` starts
+//! it.
 
 mod acts;
 mod interrupt;

@@ -1,5 +1,5 @@
-//! Bench `adapt-cost`: the CPU time that agents take for each node while a job runs and nothing has to change; and beside it
-//! that of the daemons, which read the counters for them.
+//! Bench `adapt-cost`: the CPU time that agents take for each node while a job runs and nothing has to change; and
+//! beside it that of the daemons, which read the counters for them.
 
 use super::{
     super::{

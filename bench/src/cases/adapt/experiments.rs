@@ -113,8 +113,8 @@ impl Experiment {
         places
     }
 
-    /// Greatest speed at a time, over the one without load and with equal shares: the best places, and shares of the data
-    /// that follow their speeds.
+    /// Greatest speed at a time, over the one without load and with equal shares: the best places, and shares of the
+    /// data that follow their speeds.
     fn best(&self, at_s: f64) -> f64 {
         let ranks = self.speeds.len();
         let best: f64 = self.places(at_s).iter().take(ranks).map(|(_, speed)| speed).sum();
@@ -193,8 +193,8 @@ fn plain(context: &Context, of: &Experiment) -> Result<(Race, u64), Failure> {
     Ok((plain, iterations))
 }
 
-/// Ours, then the ideal placement on the same nodes with the same load. Where its places differ in speed that placement is
-/// arithmetic: from the job's own beginning.
+/// Ours, then the ideal placement on the same nodes with the same load. Where its places differ in speed that placement
+/// is arithmetic: from the job's own beginning.
 fn pair(context: &Context, of: &Experiment, iterations: u64) -> Result<Pair, Failure> {
     let mut field = Field::up(&context.environment, of.bench, of.speeds)?;
     let ranks = of.speeds.len().to_string();

@@ -20,7 +20,8 @@ pub(super) const ONLY: &str = "only";
 /// Agents look once a second whether their node is limited.
 const KNOWN_AFTER: Duration = Duration::from_millis(1_500);
 
-/// Virtual nodes are on one host; real ones have no memory in common, so messages between them go over the network here too.
+/// Virtual nodes are on one host; real ones have no memory in common, so messages between them go over the network here
+/// too.
 const NO_SHARED_MEMORY: &str = "MPIR_CVAR_NOLOCAL";
 
 pub(super) struct Field<'a> {

@@ -1,5 +1,5 @@
-//! Bench `adapt` and its parts: jobs that their agents look after, on nodes with CPU time of their own, against the same
-//! program under plain mpiexec with the same load at the same moment.
+//! Bench `adapt` and its parts: jobs that their agents look after, on nodes with CPU time of their own, against the
+//! same program under plain mpiexec with the same load at the same moment.
 
 mod cost;
 mod experiments;

@@ -1,5 +1,5 @@
-//! Bench `adapt-unequal`: two nodes of speed 1 and 0.5: the time per iteration with the shares of the data that the agents
-//! chose, over that with the best shares that were found by trying.
+//! Bench `adapt-unequal`: two nodes of speed 1 and 0.5: the time per iteration with the shares of the data that the
+//! agents chose, over that with the best shares that were found by trying.
 
 use super::{
     super::{
@@ -56,8 +56,9 @@ fn race(
     script: &Script,
     seconds: f64,
 ) -> Result<Race, Failure> {
-    // What a rank computes in an iteration is many times what the slow node may take in one period of its limit. With half of that
-    // it fits, at times, into what is left of one: then all the waiting is in messages, and nothing seems to be gained.
+    // What a rank computes in an iteration is many times what the slow node may take in one period of its limit. With
+    // half of that it fits, at times, into what is left of one: then all the waiting is in messages, and nothing seems
+    // to be gained.
     let words = plate(context, (6000, 2000), ENDLESS);
     let command = field.ours(&["-n", "2", "--name", ONLY, "--policy", policy], &words);
     let runner = Runner {

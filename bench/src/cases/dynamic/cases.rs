@@ -151,8 +151,8 @@ pub(super) fn pairs() -> Vec<Case> {
     ]
 }
 
-/// The figures of a run: of each name the median over its lines. A line is `NAME VALUE` any number of times, behind a label
-/// where there is one word more. `None` when nothing or something else was said.
+/// The figures of a run: of each name the median over its lines. A line is `NAME VALUE` any number of times, behind a
+/// label where there is one word more. `None` when nothing or something else was said.
 pub(super) fn figures(output: &str) -> Option<Vec<Figure>> {
     let mut found: BTreeMap<String, Samples> = BTreeMap::new();
     for line in output.lines() {

@@ -160,7 +160,8 @@ impl<'a> Launchers<'a> {
 }
 
 impl Launcher<'_> {
-    /// Whether a case says something about it: spares without a use do not, and of spares it is known how far off Open MPI is.
+    /// Whether a case says something about it: spares without a use do not, and of spares it is known how far off Open
+    /// MPI is.
     pub(super) fn is_for(&self, case: &Case) -> bool {
         match self.way {
             Way::OursWithSpares(_) => case.spares > 0,

@@ -1,5 +1,5 @@
-//! Benches `dynamic…`: dynamic processes in the manner of the OSU suite (programs in bench/dynamic, plain MPI), side by side
-//! under our daemons, hydra of the same MPICH, Open MPI and LAM/MPI, as far as these are installed.
+//! Benches `dynamic…`: dynamic processes in the manner of the OSU suite (programs in bench/dynamic, plain MPI), side by
+//! side under our daemons, hydra of the same MPICH, Open MPI and LAM/MPI, as far as these are installed.
 
 mod attempt;
 mod cases;

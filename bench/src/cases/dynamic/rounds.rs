@@ -1,4 +1,5 @@
-//! All cases under all launchers, interleaved, and what became of them: samples, and who hung. Must never drop a sample.
+//! All cases under all launchers, interleaved, and what became of them: samples, and who hung. Must never drop a
+//! sample.
 
 use super::super::registry::Report;
 use super::attempt::{self, Outcome};

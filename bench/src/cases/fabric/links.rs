@@ -1,5 +1,5 @@
-//! Bench `links`: what a link costs on the loopback, beside plain TCP in the same process. Numbers of `docs/decisions` come
-//! from here.
+//! Bench `links`: what a link costs on the loopback, beside plain TCP in the same process. Numbers of `docs/decisions`
+//! come from here.
 
 use super::setting::{self, DEADLINE, Problem, in_runtime, key, loopback, micros, processor_time};
 use crate::cases::registry::{Bench, Context};

@@ -1,5 +1,5 @@
-//! Benches `fabric` and `links`: what datagrams, links and bulk transfers cost on the loopback, beside raw TCP in the same
-//! process. `case` puts the series together, `links` is a bench of its own.
+//! Benches `fabric` and `links`: what datagrams, links and bulk transfers cost on the loopback, beside raw TCP in the
+//! same process. `case` puts the series together, `links` is a bench of its own.
 
 mod bulk;
 mod case;
