@@ -1,5 +1,5 @@
-//! Golden files of what leaves a process inside other messages: the bytes of every sample are those of this version of the
-//! protocol, as `pcm-proto/tests/golden.rs` says of the messages themselves.
+//! Golden files of what leaves a process inside other messages: the bytes of every sample are those of this version of
+//! the protocol, as `pcm-proto/tests/golden.rs` says of the messages themselves.
 
 use crate::job::coordinator::Coordinator;
 use crate::parked::Head;

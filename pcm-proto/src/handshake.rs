@@ -8,8 +8,8 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Version of everything two processes of the project say to each other, the shared page included. Both ends of a link must
-/// have the same one. `tests/golden.rs` fails when bytes change and this does not, and says what to do.
+/// Version of everything two processes of the project say to each other, the shared page included. Both ends of a link
+/// must have the same one. `tests/golden.rs` fails when bytes change and this does not, and says what to do.
 pub const PROTOCOL_VERSION: u16 = 2;
 
 /// Longest [`Identity`] in bytes; a name of the longest kind and the enum around it take less than a third.

@@ -1,5 +1,5 @@
-//! The bytes of a sample of every message, and the layout of the shared page, are those of this version of the protocol. A
-//! change needs another `PROTOCOL_VERSION`; `docs/protocol.md` says how to make one.
+//! The bytes of a sample of every message, and the layout of the shared page, are those of this version of the
+//! protocol. A change needs another `PROTOCOL_VERSION`; `docs/protocol.md` says how to make one.
 
 use pcm_proto::agent::{AgentToAgent, AgentToDaemon, DaemonToAgent};
 use pcm_proto::app::{AppToDaemon, DaemonToApp};

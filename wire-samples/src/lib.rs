@@ -1,5 +1,5 @@
-//! Samples of every message, generated from the types themselves, and the golden files they are compared with. Only tests
-//! use it; no program is linked with it.
+//! Samples of every message, generated from the types themselves, and the golden files they are compared with. Only
+//! tests use it; no program is linked with it.
 
 mod choice;
 mod golden;

@@ -1,5 +1,5 @@
-//! One sample for each variant of each enum that a type can hold. The shortest way to a variant is taken; elsewhere in the
-//! sample every enum has its first variant, every option a value, and every list one element.
+//! One sample for each variant of each enum that a type can hold. The shortest way to a variant is taken; elsewhere in
+//! the sample every enum has its first variant, every option a value, and every list one element.
 
 use super::choice::{Choice, EnumKind};
 use super::refusal::Refusal;

@@ -1,5 +1,5 @@
-//! Enums whose variant is told by a field (`#[serde(tag = "…")]`). Serde asks for any value there and looks at it later,
-//! so what the enum wants is learned from what it refuses, one step at a time.
+//! Enums whose variant is told by a field (`#[serde(tag = "…")]`). Serde asks for any value there and looks at it
+//! later, so what the enum wants is learned from what it refuses, one step at a time.
 
 use super::leaf;
 use super::refusal::Refusal;
@@ -21,7 +21,8 @@ pub(crate) struct Tagged {
 /// A value of any type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Tree {
-    /// An empty one is also a value of which nothing is known: every type but a struct refuses it and says what it wants.
+    /// An empty one is also a value of which nothing is known: every type but a struct refuses it and says what it
+    /// wants.
     Map(Vec<(String, Tree)>),
     Seq(Vec<Tree>),
     Unsigned(u64),

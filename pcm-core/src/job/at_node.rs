@@ -44,7 +44,6 @@ pub enum Effect {
     Change(change::Effect),
     /// Tell a node which hosts the nodes of a new layout are on.
     SendHosts {
-        /// The receiver.
         to: NodeName,
         /// Nodes of the layout.
         nodes: Vec<NodeName>,
@@ -72,7 +71,6 @@ pub enum Entry {
         /// The part of the job here, and the record of its reconfigurations.
         runs: Option<Box<(Participant, JobRecord)>>,
     },
-    /// One step.
     Step {
         /// When, in microseconds since 1970.
         now_us: u64,
@@ -164,7 +162,7 @@ impl JobAtNode {
             let machine = Reconfigurer::at_first_message(own, holder, self.limits.clone());
             (machine, Vec::new())
         } else {
-            Reconfigurer::at_start(own, holder, first_layout(&order), self.limits.clone())
+            Reconfigurer::at_start(own, holder, worlds::first_layout(&order), self.limits.clone())
         };
         let ordered = participant::Input::Ordered {
             node: from.clone(),
@@ -569,37 +567,6 @@ fn start_world(
         epoch: layout.epoch,
         size: layout.size() as u32,
         is_restored,
-    }
-}
-
-/// The layout a job starts with. Its coordinator takes part, with ranks or without.
-fn first_layout(order: &StartOrder) -> Layout {
-    let mut places: BTreeMap<ProcessId, (NodeName, WorldId)> = BTreeMap::new();
-    for world in &order.worlds {
-        for (process, node) in worlds::ranks_of(world) {
-            places.insert(process, (world.nodes[node as usize].clone(), world.world));
-        }
-    }
-    let members = order.layout.iter().filter_map(|(process, _)| {
-        let (node, world) = places.get(process)?.clone();
-        Some(Member {
-            process: *process,
-            node,
-            world,
-        })
-    });
-    let members: Vec<Member> = members.collect();
-    let has_coordinator = members.iter().any(|member| member.node == order.coordinator);
-    let witnesses = if has_coordinator {
-        Vec::new()
-    } else {
-        vec![order.coordinator.clone()]
-    };
-    Layout {
-        epoch: order.epoch,
-        members,
-        weights: Vec::new(),
-        witnesses,
     }
 }
 

@@ -3,7 +3,9 @@
 use super::placement::Share;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::WorldShape;
-use pcm_proto::peer::{RankRun, WorldCommand, WorldStart};
+use pcm_proto::layout::{Layout, Member};
+use pcm_proto::peer::{RankRun, StartOrder, WorldCommand, WorldStart};
+use std::collections::BTreeMap;
 
 /// Longest value of a PMI key, as we announce it to MPI.
 pub const PMI_VALUE_BYTES_MAX: usize = 1024;
@@ -175,6 +177,37 @@ fn process_mapping(shares: &[Share]) -> String {
         mapping
     } else {
         String::new()
+    }
+}
+
+/// The layout a job starts with. Its coordinator takes part, with ranks or without.
+pub fn first_layout(order: &StartOrder) -> Layout {
+    let mut places: BTreeMap<ProcessId, (NodeName, WorldId)> = BTreeMap::new();
+    for world in &order.worlds {
+        for (process, node) in ranks_of(world) {
+            places.insert(process, (world.nodes[node as usize].clone(), world.world));
+        }
+    }
+    let members = order.layout.iter().filter_map(|(process, _)| {
+        let (node, world) = places.get(process)?.clone();
+        Some(Member {
+            process: *process,
+            node,
+            world,
+        })
+    });
+    let members: Vec<Member> = members.collect();
+    let has_coordinator = members.iter().any(|member| member.node == order.coordinator);
+    let witnesses = if has_coordinator {
+        Vec::new()
+    } else {
+        vec![order.coordinator.clone()]
+    };
+    Layout {
+        epoch: order.epoch,
+        members,
+        weights: Vec::new(),
+        witnesses,
     }
 }
 

@@ -24,7 +24,6 @@ pub enum Effect {
     Send {
         /// The receiver, never the own node.
         node: NodeName,
-        /// The message.
         message: DaemonToDaemon,
     },
     /// Drop the links to a node that is gone, with what waits for them.
@@ -35,7 +34,6 @@ pub enum Effect {
     Arm {
         /// When it is due.
         at: Moment,
-        /// The timer.
         timer: Timer,
     },
     /// Add an event to the node's log.
@@ -44,14 +42,11 @@ pub enum Effect {
         job: Option<JobId>,
         /// The job's epoch.
         epoch: Epoch,
-        /// The event.
         kind: EventKind,
     },
     /// Answer a `pcmctl`; one that does not take its answers loses its link.
     Control {
-        /// Its link.
         link: LinkId,
-        /// The answer.
         message: Box<DaemonToControl>,
     },
     /// Do something with the processes of ranks.

@@ -31,7 +31,8 @@ const PAUSES: [Duration; 5] = [
     Duration::from_millis(6400),
 ];
 
-/// A daemon that lived this long had read its journal and come up; its end is a failure of its own and not one more in a row.
+/// A daemon that lived this long had read its journal and come up; its end is a failure of its own and not one more in
+/// a row.
 const HEALTHY_AFTER: Duration = Duration::from_secs(1);
 
 /// The socket's number in the daemon.

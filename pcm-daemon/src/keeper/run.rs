@@ -126,7 +126,8 @@ impl Keeper {
         None
     }
 
-    /// The daemon brings the node's work elsewhere and then ends, and the keeper with it. Who cannot wait says it twice.
+    /// The daemon brings the node's work elsewhere and then ends, and the keeper with it. Who cannot wait says it
+    /// twice.
     fn on_notice(&mut self) {
         match &self.daemon {
             Some(daemon) if self.notice_until.is_none() => {

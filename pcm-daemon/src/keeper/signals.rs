@@ -25,8 +25,8 @@ pub(super) struct Signals {
 impl Signals {
     /// Blocks the signals and opens the descriptor.
     pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: fills a set on the stack, blocks it for this (the only) thread, takes no handler away that is ours, and opens a
-        // new descriptor for the set.
+        // SAFETY: fills a set on the stack, blocks it for this (the only) thread, takes no handler away that is ours,
+        // and opens a new descriptor for the set.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
@@ -36,8 +36,8 @@ impl Signals {
             if libc::sigprocmask(libc::SIG_SETMASK, &set, std::ptr::null_mut()) < 0 {
                 return Err(io::Error::last_os_error());
             }
-            // Whoever started us may ignore some of them, which is inherited. What is ignored is not heard, and of children
-            // whose ends are ignored the system keeps no status.
+            // Whoever started us may ignore some of them, which is inherited. What is ignored is not heard, and of
+            // children whose ends are ignored the system keeps no status.
             for signal in HEARD {
                 if libc::signal(signal, libc::SIG_DFL) == libc::SIG_ERR {
                     return Err(io::Error::last_os_error());

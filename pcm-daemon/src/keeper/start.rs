@@ -230,8 +230,8 @@ fn prepare(order: &Order<'_>) -> Result<(), Step> {
             check(libc::setrlimit(libc::RLIMIT_NOFILE, limit), Step::Files)?;
         }
         check(libc::chdir(order.cwd), Step::Directory)?;
-        // Rust ignores SIGPIPE, a shell SIGQUIT for what it starts in the background, and the keeper blocks the signals it reads;
-        // none of that is the program's choice.
+        // Rust ignores SIGPIPE, a shell SIGQUIT for what it starts in the background, and the keeper blocks the signals
+        // it reads; none of that is the program's choice.
         for signal in (1..=LAST_STANDARD_SIGNAL).filter(|signal| ![libc::SIGKILL, libc::SIGSTOP].contains(signal)) {
             if libc::signal(signal, libc::SIG_DFL) == libc::SIG_ERR {
                 return Err(Step::Signals);

@@ -1,5 +1,5 @@
-//! Parts of jobs whose coordinator's daemon is out of reach: ranks do not compute for ever where nobody leads them, and what
-//! an heir may need is kept until none comes any more. Never decides who leads a job: [`super::wills`] does.
+//! Parts of jobs whose coordinator's daemon is out of reach: ranks do not compute for ever where nobody leads them, and
+//! what an heir may need is kept until none comes any more. Never decides who leads a job: [`super::wills`] does.
 
 use super::daemon::Daemon;
 use pcm_core::job::participant::Input;

@@ -1,6 +1,6 @@
-//! What the node's agent and its daemon say to each other about jobs: what the ranks' pages show, words for the agents of
-//! other nodes, proposals, decisions. An agent may be mad: what it says is limited in number and size, checked like the
-//! request of a person, and never more than a wish.
+//! What the node's agent and its daemon say to each other about jobs: what the ranks' pages show, words for the agents
+//! of other nodes, proposals, decisions. An agent may be mad: what it says is limited in number and size, checked like
+//! the request of a person, and never more than a wish.
 
 use super::agent::Agent;
 use super::daemon::Daemon;
@@ -283,8 +283,8 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// The numbers of ranks between which decisions may choose. A job that was started without `--min` and `--max` keeps the
-/// size it has, for nobody said that another would do.
+/// The numbers of ranks between which decisions may choose. A job that was started without `--min` and `--max` keeps
+/// the size it has, for nobody said that another would do.
 fn sizes(spec: &JobSpec, size: u32) -> (u32, u32) {
     match (spec.min > 1, spec.max < RANKS_MAX) {
         (false, false) => (size, size),

@@ -1,8 +1,9 @@
-//! Images on their way to this node: copies of parts of checkpoints that it is to hold, and what restored ranks here need of
-//! images elsewhere. Never decides where a copy goes, nor what a rank needs.
+//! Images on their way to this node: copies of parts of checkpoints that it is to hold, and what restored ranks here
+//! need of images elsewhere. Never decides where a copy goes, nor what a rank needs.
 //!
 //! Over the link its node says how long an image is, and that it is there. Its blocks take the best way there is
-//! ([`super::copy_ways`]): all at once ([`super::together`]), or, where that cannot be or has failed, block by block over the link.
+//! ([`super::copy_ways`]): all at once ([`super::together`]), or, where that cannot be or has failed, block by block
+//! over the link.
 
 use super::beside::drop_beside;
 use super::copy_ways::Way;
@@ -263,8 +264,8 @@ impl Daemon {
         self.start_copies();
     }
 
-    /// A node is gone. What it parked is lost with it, which is for the job's coordinator to say; of a checkpoint there may be
-    /// other copies.
+    /// A node is gone. What it parked is lost with it, which is for the job's coordinator to say; of a checkpoint there
+    /// may be other copies.
     pub(super) fn on_images_node_gone(&mut self, node: &NodeName) {
         self.images.give_no_more_to(node);
         self.images.failed_ways.forget(node);

@@ -1,6 +1,6 @@
-//! Bulk transfers of the daemon, in a thread of its own and of low priority: no message waits for the sealing of a gigabyte.
-//! Offers memory, and writes images into memory that others offer. Every transfer ends: when it is whole, when no block came
-//! for a while, when its deadline passed, or when whoever ordered it lets go of it.
+//! Bulk transfers of the daemon, in a thread of its own and of low priority: no message waits for the sealing of a
+//! gigabyte. Offers memory, and writes images into memory that others offer. Every transfer ends: when it is whole,
+//! when no block came for a while, when its deadline passed, or when whoever ordered it lets go of it.
 
 use super::beside::NICENESS;
 use super::bulk_ends::{Addresses, End, Ends, RdmaWish};
@@ -26,8 +26,8 @@ use tokio::task::JoinSet;
 /// Orders on their way; each is of a copy under way, of which there are few.
 const ORDERS_MAX: usize = 256;
 
-/// A region of which no block comes for so long is withdrawn: the sender tries again by itself where a connection broke, and
-/// waits half a second at most before it does.
+/// A region of which no block comes for so long is withdrawn: the sender tries again by itself where a connection
+/// broke, and waits half a second at most before it does.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often keys are looked at; they hold for hours.

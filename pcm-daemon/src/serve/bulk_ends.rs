@@ -1,5 +1,5 @@
-//! The endpoints of this daemon for bulk transfers: TCP, and InfiniBand or RoCE where there is a device and the owner did
-//! not forbid it. Chooses nothing.
+//! The endpoints of this daemon for bulk transfers: TCP, and InfiniBand or RoCE where there is a device and the owner
+//! did not forbid it. Chooses nothing.
 
 use super::memory::Memory;
 use pcm_fabric::bulk::{

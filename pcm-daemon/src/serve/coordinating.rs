@@ -25,8 +25,8 @@ use pcm_proto::refusal;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// An attached `pcmctl` whose link broke while this daemon lived has so long to come back; it tries at once, so one that
-/// does not was killed.
+/// An attached `pcmctl` whose link broke while this daemon lived has so long to come back; it tries at once, so one
+/// that does not was killed.
 const RETURN_WITHIN: Duration = Duration::from_secs(2);
 
 /// The same after this daemon was started again: `pcmctl` gives it ten seconds to be back.

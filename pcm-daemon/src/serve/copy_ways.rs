@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 /// Names the best way that may be taken, for measurements and tests; set it for `pcmctl up`.
 pub(super) const COPIES_VARIABLE: &str = "PCM_COPIES";
 
-/// A way on which nothing came from a node is not tried again for so long: where a firewall is in the way, each try costs five
-/// seconds. What is refused at once costs nothing to be tried again.
+/// A way on which nothing came from a node is not tried again for so long: where a firewall is in the way, each try
+/// costs five seconds. What is refused at once costs nothing to be tried again.
 const AGAIN: Duration = Duration::from_secs(120);
 
 /// A way, the worst first.

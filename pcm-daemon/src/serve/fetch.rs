@@ -1,5 +1,6 @@
-//! A copy of another node's image, fetched into a memory file with holes: which blocks are there, which are on their way, one by one or
-//! together, who waits for which. Never talks to anybody; says what to ask for. What is there may be read by ranks and is never written again.
+//! A copy of another node's image, fetched into a memory file with holes: which blocks are there, which are on their
+//! way, one by one or together, who waits for which. Never talks to anybody; says what to ask for. What is there may be
+//! read by ranks and is never written again.
 
 use pcm_core::parked::BlockSet;
 use pcm_fabric::bulk::wire::BLOCK_LENGTH;
@@ -11,8 +12,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Blocks of one image on their way at once: 512 KiB fill a gigabyte a second at half a millisecond, and nothing else on
-/// the link waits long behind them.
+/// Blocks of one image on their way at once: 512 KiB fill a gigabyte a second at half a millisecond, and nothing else
+/// on the link waits long behind them.
 const WINDOW: usize = 8;
 
 /// A block that no image has: asked for it, its node answers how long the image is.

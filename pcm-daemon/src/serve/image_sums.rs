@@ -40,8 +40,8 @@ pub(super) fn verify(memory: &Memory) -> io::Result<PartTally> {
     Ok(tally(&preamble, &sums))
 }
 
-/// Copies a complete image into a memory file of its length. What is verified is the copy, while it is in the cache: whatever
-/// the owner of the image does meanwhile, the copy is whole or an error.
+/// Copies a complete image into a memory file of its length. What is verified is the copy, while it is in the cache:
+/// whatever the owner of the image does meanwhile, the copy is whole or an error.
 pub(super) fn copy(from: &Memory, into: &mut Memory) -> io::Result<PartTally> {
     let preamble = preamble(from.file(), into.bytes())?;
     if !preamble.is_summed {

@@ -1,5 +1,5 @@
-//! Images of this node for other nodes: parked data, and parts of checkpoints, block by block, lent, or written into memory that
-//! the other node offers. Never asks for one: [`super::arrivals`] does.
+//! Images of this node for other nodes: parked data, and parts of checkpoints, block by block, lent, or written into
+//! memory that the other node offers. Never asks for one: [`super::arrivals`] does.
 
 use super::arrivals::Arrival;
 use super::beside::drop_beside;

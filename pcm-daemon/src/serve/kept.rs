@@ -1,6 +1,6 @@
-//! Checkpoints in the memory of this node: buffers that ranks of this node filled and copies of those of other nodes. Has
-//! the keeper hold them, takes their checksums, gives them to restored ranks, copies them to and from other nodes, and
-//! tells the job's coordinator. Decides nothing about what counts: [`super::checkpoints`] does, at the coordinator.
+//! Checkpoints in the memory of this node: buffers that ranks of this node filled and copies of those of other nodes.
+//! Has the keeper hold them, takes their checksums, gives them to restored ranks, copies them to and from other nodes,
+//! and tells the job's coordinator. Decides nothing about what counts: [`super::checkpoints`] does, at the coordinator.
 
 use super::abandoned::ABANDONED_AFTER;
 use super::beside::{beside, drop_beside};

@@ -1,7 +1,7 @@
-//! Images between daemons of one host: a daemon lends the memory file of one over a local socket. The borrower gives it to ranks
-//! that read it, or makes its own copy. The socket's name is one of the kernel's in the network namespace, so a node of
-//! another one cannot reach it, whatever it takes for its host. Both sides are of one user, or nothing is lent. Never
-//! writes what is lent.
+//! Images between daemons of one host: a daemon lends the memory file of one over a local socket. The borrower gives it
+//! to ranks that read it, or makes its own copy. The socket's name is one of the kernel's in the network namespace, so
+//! a node of another one cannot reach it, whatever it takes for its host. Both sides are of one user, or nothing is
+//! lent. Never writes what is lent.
 
 use super::event::Event;
 use super::images::ImageKey;

@@ -1,6 +1,7 @@
-//! What this node measures of the links to nodes of other hosts: the time until a datagram is confirmed, of all that are sent
-//! anyway, and the rate of copies of checkpoints. A node is asked something only for that when the agent wants to know its link and
-//! nothing was confirmed there for a while: two nodes a second, however large the cluster. Never decides anything.
+//! What this node measures of the links to nodes of other hosts: the time until a datagram is confirmed, of all that
+//! are sent anyway, and the rate of copies of checkpoints. A node is asked something only for that when the agent wants
+//! to know its link and nothing was confirmed there for a while: two nodes a second, however large the cluster. Never
+//! decides anything.
 
 use super::asks::{ANSWER_WITHIN, Purpose};
 use super::daemon::Daemon;
@@ -34,7 +35,8 @@ const COPY_BYTES_MIN: u64 = 1 << 20;
 /// Links that are remembered: all of a small cluster; in a large one those on which something was measured last.
 const LINKS_MAX: usize = 256;
 
-/// A copy that took less than so many round trips says more of how it was begun: an offer, a connection and its keys are three.
+/// A copy that took less than so many round trips says more of how it was begun: an offer, a connection and its keys
+/// are three.
 const COPY_TRIPS_MIN: f64 = 10.0;
 
 /// What was measured of one link.
@@ -113,7 +115,8 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// What is known of a node that stands on this host; what was measured while it stood on another one counts no more.
+    /// What is known of a node that stands on this host; what was measured while it stood on another one counts no
+    /// more.
     fn of(&mut self, node: &NodeName, host: u64) -> &mut Measurements {
         if self.of.len() >= LINKS_MAX && !self.of.contains_key(node) {
             let oldest = self.of.iter().min_by_key(|(_, known)| known.last());
@@ -196,7 +199,8 @@ impl Daemon {
         self.out.now()
     }
 
-    /// The host of a live node to which there is a link. Ranks of one host share memory: what lies between its daemons says nothing.
+    /// The host of a live node to which there is a link. Ranks of one host share memory: what lies between its daemons
+    /// says nothing.
     fn link_to(&self, node: &NodeName) -> Option<u64> {
         let host = self.nodes.host(node);
         let is_link = *node != self.own && host != self.nodes.own().host && self.nodes.is_live(node);
@@ -244,7 +248,8 @@ impl Daemon {
         }
     }
 
-    /// The links the agent may care about: to the nodes of its jobs, as far as it reports them, and to those it asks about.
+    /// The links the agent may care about: to the nodes of its jobs, as far as it reports them, and to those it asks
+    /// about.
     pub(super) fn links_for_agent(&mut self, about: &[NodeName]) -> Vec<LinkMeasured> {
         let mut nodes: Vec<NodeName> = Vec::new();
         let of_jobs = self.nodes_of_jobs();

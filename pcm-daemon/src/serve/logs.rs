@@ -30,8 +30,8 @@ pub(super) fn path(cluster_dir: &Path, node: &NodeName, of: LogOf) -> PathBuf {
     })
 }
 
-/// What was said at run time about the levels of this node's logs. The keeper is told those of the log it shares with the
-/// daemon and tells the next daemon; an agent that is started again is told by the daemon.
+/// What was said at run time about the levels of this node's logs. The keeper is told those of the log it shares with
+/// the daemon and tells the next daemon; an agent that is started again is told by the daemon.
 #[derive(Debug, Default)]
 pub(super) struct LogLevels {
     daemon: Option<Levels>,

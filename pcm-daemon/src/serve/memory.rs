@@ -1,6 +1,6 @@
-//! A memory file with an image: made here, or handed over by a rank or another daemon. It is mapped once, when it is first used, and
-//! stays so as long as it lives: mapping it anew costs as much as copying it. With all its pages, unless it may have holes. Its length
-//! is sealed, so that nobody can cut it under a reader's feet.
+//! A memory file with an image: made here, or handed over by a rank or another daemon. It is mapped once, when it is
+//! first used, and stays so as long as it lives: mapping it anew costs as much as copying it. With all its pages,
+//! unless it may have holes. Its length is sealed, so that nobody can cut it under a reader's feet.
 #![allow(unsafe_code, reason = "maps memory files")]
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
@@ -97,8 +97,8 @@ impl Memory {
         std::mem::take(&mut self.is_fresh)
     }
 
-    /// Its contents. The process that handed it over may write it meanwhile: what is read counts when its checksums are verified in
-    /// a copy.
+    /// Its contents. The process that handed it over may write it meanwhile: what is read counts when its checksums are
+    /// verified in a copy.
     pub(super) fn read(&self) -> io::Result<&[u8]> {
         let map = match self.map.get() {
             Some(map) => map,

@@ -1,6 +1,6 @@
-//! The method of each change, and what changes by each have cost: kept as text in the cluster's directory (docs/methods.md),
-//! where every daemon that shares the directory adds lines and reads those of the others. Must never keep a job from
-//! being changed: without a readable file the default is taken, and the reason says so.
+//! The method of each change, and what changes by each have cost: kept as text in the cluster's directory
+//! (docs/methods.md), where every daemon that shares the directory adds lines and reads those of the others. Must never
+//! keep a job from being changed: without a readable file the default is taken, and the reason says so.
 
 use super::daemon::Daemon;
 use super::layout_requests::LayoutAsked;
@@ -177,7 +177,8 @@ impl Daemon {
         Some(chosen)
     }
 
-    /// A change was made here: the event says why by that method, and the next one like it is chosen with its cost in mind.
+    /// A change was made here: the event says why by that method, and the next one like it is chosen with its cost in
+    /// mind.
     pub(super) fn on_changed_by_method(&mut self, job: JobId, done: &mut Reconfigured) {
         let chosen = self
             .jobs

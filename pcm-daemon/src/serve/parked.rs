@@ -1,5 +1,5 @@
-//! Parked data on this node: has the keeper hold what ranks hand over, and gives it to restored ranks and to who waits for it.
-//! Never looks inside an image, and trusts none: a memory file is only read.
+//! Parked data on this node: has the keeper hold what ranks hand over, and gives it to restored ranks and to who waits
+//! for it. Never looks inside an image, and trusts none: a memory file is only read.
 
 use super::beside::drop_beside;
 use super::daemon::Daemon;
@@ -24,8 +24,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The order to drop an image may be lost with a link. Whoever could need it has it by then or is given up: the limits of
-/// a relaunch's phases after the decision together are a quarter of this.
+/// The order to drop an image may be lost with a link. Whoever could need it has it by then or is given up: the limits
+/// of a relaunch's phases after the decision together are a quarter of this.
 const NEEDED_MAX: Duration = Duration::from_secs(600);
 
 /// Who waits for one image at most: every process of a job, and one block for each node.

@@ -1,5 +1,5 @@
-//! Copies of parts of checkpoints that this node is to hold, at most a few at a time, and what restored ranks here ask of a checkpoint.
-//! Never decides where a copy goes, nor how it comes: [`super::arrivals`] does.
+//! Copies of parts of checkpoints that this node is to hold, at most a few at a time, and what restored ranks here ask
+//! of a checkpoint. Never decides where a copy goes, nor how it comes: [`super::arrivals`] does.
 
 use super::daemon::Daemon;
 use super::kept::Ordered;

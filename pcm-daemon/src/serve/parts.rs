@@ -212,8 +212,8 @@ impl Daemon {
         }
     }
 
-    /// A job that is started again replaces what it was here before, once that has ended. Whether the order can be carried
-    /// out now; the coordinator repeats it.
+    /// A job that is started again replaces what it was here before, once that has ended. Whether the order can be
+    /// carried out now; the coordinator repeats it.
     fn makes_way(&mut self, job: JobId, restarts: u32) -> bool {
         let known = self.parts.get(&job).map(|part| part.state.restarts());
         if restarts == 0 || known.is_some_and(|known| known >= restarts) {

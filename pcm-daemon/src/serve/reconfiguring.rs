@@ -55,7 +55,12 @@ impl Reforming {
             let machine = Reconfigurer::at_first_message(own.clone(), order.coordinator.clone(), limits);
             (machine, Vec::new())
         } else {
-            Reconfigurer::at_start(own.clone(), order.coordinator.clone(), first_layout(order), limits)
+            Reconfigurer::at_start(
+                own.clone(),
+                order.coordinator.clone(),
+                worlds::first_layout(order),
+                limits,
+            )
         };
         (Self::new(machine), effects)
     }
@@ -82,37 +87,6 @@ impl Reforming {
 
 fn members_of(layout: &Layout) -> BTreeSet<ProcessId> {
     layout.members.iter().map(|member| member.process).collect()
-}
-
-/// The layout a job starts with. Its coordinator takes part, with ranks or without.
-fn first_layout(order: &StartOrder) -> Layout {
-    let mut places: BTreeMap<ProcessId, (NodeName, WorldId)> = BTreeMap::new();
-    for world in &order.worlds {
-        for (process, node) in worlds::ranks_of(world) {
-            places.insert(process, (world.nodes[node as usize].clone(), world.world));
-        }
-    }
-    let members = order.layout.iter().filter_map(|(process, _)| {
-        let (node, world) = places.get(process)?.clone();
-        Some(Member {
-            process: *process,
-            node,
-            world,
-        })
-    });
-    let members: Vec<Member> = members.collect();
-    let has_coordinator = members.iter().any(|member| member.node == order.coordinator);
-    let witnesses = if has_coordinator {
-        Vec::new()
-    } else {
-        vec![order.coordinator.clone()]
-    };
-    Layout {
-        epoch: order.epoch,
-        members,
-        weights: Vec::new(),
-        witnesses,
-    }
 }
 
 impl Daemon {

@@ -1,5 +1,6 @@
-//! How the jobs coordinated here fare over time. Kept in memory for as long as an ended job is remembered; a daemon that
-//! is started again begins anew. Sampling asks for small answers only, but for a look at the messages now and then.
+//! How the jobs coordinated here fare over time. Kept in memory for as long as an ended job is remembered; a daemon
+//! that is started again begins anew. Sampling asks for small answers only, but for a look at the messages now and
+//! then.
 
 use super::daemon::Daemon;
 use super::gather::Wanted;

@@ -1,5 +1,5 @@
-//! Memory of copies that are no longer needed, for those to come: fresh pages cost more than what is copied into them. Never
-//! keeps more of a job than it has copies here, and nothing that anybody else may still read.
+//! Memory of copies that are no longer needed, for those to come: fresh pages cost more than what is copied into them.
+//! Never keeps more of a job than it has copies here, and nothing that anybody else may still read.
 
 use super::beside::drop_beside;
 use super::memory::Memory;

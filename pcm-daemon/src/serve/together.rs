@@ -1,7 +1,7 @@
-//! Images whose blocks come all at once: what a daemon of this host has is borrowed ([`super::lending`]), and copied beside the loop
-//! where a copy is wanted; memory for what another host has is offered to its daemon, which writes into it what is lacking
-//! ([`super::bulk`]), over InfiniBand or RoCE where both have it, else and where that fails over TCP. What fails there comes block by
-//! block over the link. Never decides what is wanted: [`super::arrivals`] does.
+//! Images whose blocks come all at once: what a daemon of this host has is borrowed ([`super::lending`]), and copied
+//! beside the loop where a copy is wanted; memory for what another host has is offered to its daemon, which writes into
+//! it what is lacking ([`super::bulk`]), over InfiniBand or RoCE where both have it, else and where that fails over
+//! TCP. What fails there comes block by block over the link. Never decides what is wanted: [`super::arrivals`] does.
 
 use super::arrivals::Arrival;
 use super::beside::{beside, drop_beside};
@@ -21,8 +21,8 @@ use pcm_proto::parked::BLOCK_BYTES;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Images that one node is to write at once, which it does in one thread: a block of each comes within patience where the link carries
-/// 0.2 MB/s, and it has room for what sixteen nodes want so. The others wait here.
+/// Images that one node is to write at once, which it does in one thread: a block of each comes within patience where
+/// the link carries 0.2 MB/s, and it has room for what sixteen nodes want so. The others wait here.
 const OFFERED_MAX: usize = 4;
 
 /// Blocks that come all at once.

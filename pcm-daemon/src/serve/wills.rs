@@ -1,7 +1,7 @@
 //! Jobs outlive the node of their coordinator: each coordinator leaves a will with its heirs, and the first heir that
-//! lives opens it when that node is taken for dead. An heir says so to every node; who hears it ends what runs of the job
-//! and reports what it holds. Where two lead one job, the later one is right and the other lets go. Decides nothing about
-//! the job itself: `pcm-core/src/job/inheriting.rs` does.
+//! lives opens it when that node is taken for dead. An heir says so to every node; who hears it ends what runs of the
+//! job and reports what it holds. Where two lead one job, the later one is right and the other lets go. Decides nothing
+//! about the job itself: `pcm-core/src/job/inheriting.rs` does.
 
 use super::checkpoints::Leading;
 use super::coordinating::{Audience, Coordinated};

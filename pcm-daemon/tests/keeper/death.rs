@@ -47,8 +47,8 @@ async fn what_a_rank_started_ends_with_its_job_and_not_before() {
     await_that("the end of the other job", || !others.iter().any(|pid| is_alive(*pid)));
 }
 
-/// Becomes a program for which the ends of children are ignored, as `busybox nc` starts programs after its first one, and whoever else does
-/// not want to wait for its children. Not every shell does so.
+/// Becomes a program for which the ends of children are ignored, as `busybox nc` starts programs after its first one,
+/// and whoever else does not want to wait for its children. Not every shell does so.
 fn ignoring(program: &str, argument: &str) -> Command {
     let mut command = Command::new("bash");
     let script = "trap '' CHLD; exec \"$@\"";

@@ -2,6 +2,7 @@
 
 mod banned_names;
 mod complaint;
+mod debt;
 mod decision_titles;
 mod file_heads;
 mod file_length;
