@@ -1,7 +1,9 @@
 //! A node of the cluster as one pure machine: everything a daemon decides. It takes events and the time, and fills an
 //! [`Outbox`] with effects; the daemon's shell and the simulator carry these out in their order.
 
+pub mod memory;
 pub mod outbox;
 pub mod record;
 pub mod requester;
+pub mod store;
 pub mod timer;

@@ -3,13 +3,16 @@
 
 use super::record::Record;
 use super::requester::LinkId;
+use super::store::effect::StoreEffect;
+use super::store::step::CopyGoes;
 use super::timer::Timer;
 use crate::moment::Moment;
+use crate::reconfiguration;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::keeper::DaemonToKeeper;
-use pcm_proto::peer::DaemonToDaemon;
+use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -50,6 +53,26 @@ pub enum Effect {
         /// The answer.
         message: Box<DaemonToControl>,
     },
+    /// Do something with memory files.
+    Store(StoreEffect),
+}
+
+/// A fact for another part of the node, handled in the same step, after the present handler.
+#[derive(Debug)]
+pub enum Inward {
+    /// An input to the reconfigurations of a job.
+    Reconfigure {
+        job: JobId,
+        input: Box<reconfiguration::effects::Input>,
+    },
+    /// A copy went over the link to a node.
+    CopyMeasured {
+        node: NodeName,
+        goes: CopyGoes,
+        /// When it began; it ended in this step.
+        since: Moment,
+        bytes: u64,
+    },
 }
 
 /// The effects of one step, and the messages of the node to itself.
@@ -59,6 +82,7 @@ pub struct Outbox {
     now: Moment,
     effects: Vec<Effect>,
     to_own: VecDeque<DaemonToDaemon>,
+    inward: VecDeque<Inward>,
 }
 
 impl Outbox {
@@ -69,6 +93,7 @@ impl Outbox {
             now,
             effects: Vec::new(),
             to_own: VecDeque::new(),
+            inward: VecDeque::new(),
         }
     }
 
@@ -105,6 +130,22 @@ impl Outbox {
             let node = node.clone();
             self.push(Effect::Send { node, message });
         }
+    }
+
+    /// Sends a message about a job to a node.
+    pub fn send_job(&mut self, node: &NodeName, job: JobId, message: JobMessage) {
+        let message = Box::new(message);
+        self.send(node, DaemonToDaemon::Job { job, message });
+    }
+
+    /// Hands a fact to another part of the node.
+    pub fn inward(&mut self, fact: Inward) {
+        self.inward.push_back(fact);
+    }
+
+    /// The next fact for a part of the node.
+    pub fn take_inward(&mut self) -> Option<Inward> {
+        self.inward.pop_front()
     }
 
     /// The next message of the node to itself.

@@ -4,7 +4,6 @@
 use super::agent_messages::is_known_policy;
 use super::checkpoints::Leading;
 use super::daemon::Daemon;
-use super::images::ImageKey;
 use super::job_output::JobOutput;
 use super::job_stdin::JobStdin;
 use super::methods::Chosen;
@@ -15,13 +14,15 @@ use pcm_core::job::worlds::WORLDS_MAX;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::requester::Requester;
+use pcm_core::node::store::image_key::ImageKey;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::timer::Timer;
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
-use pcm_proto::peer::{DaemonToDaemon, JobMessage};
+use pcm_proto::peer::JobMessage;
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -349,13 +350,7 @@ impl Daemon {
     }
 
     pub(super) fn send_job(&mut self, node: &NodeName, job: JobId, message: JobMessage) {
-        self.send(
-            node,
-            DaemonToDaemon::Job {
-                job,
-                message: Box::new(message),
-            },
-        );
+        self.out.send_job(node, job, message);
     }
 
     /// A message about a job, for its coordinator or for this node's part of it.
@@ -413,7 +408,7 @@ impl Daemon {
             }
         }
         self.on_parts_linked(node);
-        self.on_checkpoints_linked(node);
+        self.store_input(StoreInput::CoordinatorLinked { node: node.clone() });
     }
 
     /// No link to a node is left.

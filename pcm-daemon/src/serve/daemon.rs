@@ -9,15 +9,13 @@ use super::coordinating::Coordinated;
 use super::drain::Draining;
 use super::event::Event;
 use super::event_log::EventLog;
-use super::images::Images;
 use super::keeper_orders::KeeperOrders;
-use super::kept::KeptParts;
 use super::links::Links;
 use super::logs::{LogLevels, node_dir};
+use super::memory::MemoryCarrier;
 use super::methods::MethodBook;
 use super::nodes::Nodes;
 use super::notice::Notice;
-use super::parked::Parked;
 use super::parts::Part;
 use super::shutdown::Stage;
 use super::sight::Sight;
@@ -27,6 +25,8 @@ use pcm_core::moment::Moment;
 use pcm_core::node::outbox::{Effect, Outbox};
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::LinkId;
+use pcm_core::node::store::Store;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_fabric::peers::Peers;
@@ -71,9 +71,8 @@ pub(super) struct Daemon {
     pub(super) notice: Option<Notice>,
     pub(super) jobs: BTreeMap<JobId, Coordinated>,
     pub(super) parts: BTreeMap<JobId, Part>,
-    pub(super) parked: Parked,
-    pub(super) images: Images,
-    pub(super) kept: KeptParts,
+    pub(super) store: Store,
+    pub(super) memory: MemoryCarrier,
     pub(super) wills: Wills,
     pub(super) sight: Sight,
     pub(super) links: Links,
@@ -119,6 +118,7 @@ impl Daemon {
             spec.cluster_dir.join(COSTS_FILE),
             node_dir(&spec.cluster_dir, &spec.node.name),
         );
+        let memory = MemoryCarrier::new(spec.cluster_id.clone(), events.clone());
         Self {
             own: spec.node.name.clone(),
             out: Outbox::new(spec.node.name.clone(), now),
@@ -140,9 +140,8 @@ impl Daemon {
             notice: None,
             jobs: BTreeMap::new(),
             parts: BTreeMap::new(),
-            parked: Parked::default(),
-            images: Images::default(),
-            kept: KeptParts::default(),
+            store: Store::default(),
+            memory,
             wills: Wills::default(),
             sight: Sight::default(),
             links: Links::default(),
@@ -169,6 +168,13 @@ impl Daemon {
         self.handle_own();
     }
 
+    /// What carrying out effects brought for the store.
+    pub(super) fn handle_store(&mut self, now: Moment, input: StoreInput) {
+        self.out.begin(now);
+        self.store_input(input);
+        self.handle_own();
+    }
+
     pub(super) fn take_effects(&mut self) -> Vec<Effect> {
         self.out.take()
     }
@@ -192,12 +198,10 @@ impl Daemon {
             Event::Rank(event) => self.on_rank(event),
             Event::Printed { job, output } => self.on_printed(job, output),
             Event::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
-            Event::Summed { key, id, tally } => self.on_summed(key, id, tally),
-            Event::ImageWanted { key, lend } => self.on_image_wanted(key, lend),
-            Event::ImageLent { key, attempt, lent } => self.on_image_lent(key, attempt, lent),
-            Event::ImageOffered { key, attempt, region } => self.on_image_offered(key, attempt, region),
-            Event::ImageCame { key, attempt, came } => self.on_image_came(key, attempt, came),
-            Event::ImagePut { number, outcome } => self.on_image_put(number, outcome),
+            Event::Memory(event) => {
+                let input = self.memory.on_event(event);
+                self.store_input(input);
+            }
             Event::Notice => self.on_notice(),
             Event::Boot(fact) => self.on_boot(fact),
             Event::Filed { job, pieces } => self.on_filed(job, pieces),
@@ -217,21 +221,21 @@ impl Daemon {
             Timer::Follow(link) => self.on_follow_timer(LinkId(link)),
             Timer::Beat => self.on_beat(),
             Timer::Membership => self.on_membership_timer(),
+            Timer::Images => self.store_input(StoreInput::ImagesTimer),
+            Timer::Ahead(key) => self.store_input(StoreInput::AheadTimer(key)),
+            Timer::Unneeded(key) => self.store_input(StoreInput::UnneededTimer(key)),
+            Timer::Orphans(node) => self.store_input(StoreInput::OrphansTimer(node)),
             Timer::Settled => self.on_settled(),
             Timer::Redial(node) => self.on_redial(&node),
             Timer::Drain => self.drain_next(),
             Timer::Leave => self.leave_when_safe(),
             Timer::LastWords(key) => self.on_last_words(key),
-            Timer::Images => self.on_images_timer(),
             Timer::Checkpoint(job) => self.on_checkpoint_timer(job),
             Timer::CheckpointAsked(job, number) => self.on_checkpoint_asked_timer(job, number),
-            Timer::Ahead(key) => self.on_ahead_timer(key),
-            Timer::Unneeded(key) => self.on_unneeded_timer(key),
             Timer::Agent => self.start_agent(),
             Timer::AgentSilent => self.on_agent_silence(),
             Timer::Wills => self.open_wills(),
             Timer::Sight => self.on_sight_timer(),
-            Timer::Orphans(node) => self.on_orphans_timer(&node),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
         }
     }
@@ -240,6 +244,10 @@ impl Daemon {
     fn handle_own(&mut self) {
         let own = self.own.clone();
         for _ in 0..OWN_MESSAGES_MAX {
+            if let Some(fact) = self.out.take_inward() {
+                self.on_inward(fact);
+                continue;
+            }
             let Some(message) = self.out.take_own() else {
                 return;
             };
@@ -267,6 +275,7 @@ impl Daemon {
                 self.log.note(now_us, job, epoch, kind);
             }
             Effect::Control { link, message } => self.controls.tell(link, &message),
+            Effect::Store(effect) => self.carry_out_store(effect),
             Effect::Record(_) | Effect::Arm { .. } => tracing::error!(?effect, "an effect is not for here"),
         }
     }
@@ -306,7 +315,7 @@ impl Daemon {
             records.push(Record::Reform { job: *job, record });
             records.extend(part.output.printed_records(*job));
         }
-        records.extend(self.kept.records());
+        records.extend(self.store.records());
         records
     }
 

@@ -7,6 +7,7 @@ use node_log::Shortened;
 use pcm_core::job::{coordinator, participant, worlds};
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::Requester;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects::{Effect, EndCause, Input, Report};
 use pcm_core::reconfiguration::limits::Limits;
@@ -180,15 +181,18 @@ impl Daemon {
                 Effect::TellApp { process, order } => {
                     self.tell_app(job, process, &DaemonToApp::Reconfiguration(order));
                 }
-                Effect::Salvage { process, attempt } => self.salvage(ParkKey { job, attempt, process }),
+                Effect::Salvage { process, attempt } => {
+                    let key = ParkKey { job, attempt, process };
+                    self.store_input(StoreInput::Salvage { key });
+                }
                 Effect::SendAhead { process, attempt } if self.begins_ahead(job, process, attempt) => {
-                    self.tell_plan_ahead(job, process);
+                    self.store_input(StoreInput::TellPlanAhead { job, process });
                 }
                 Effect::SendAhead { process, attempt } => {
                     let report = ReconfigurationReport::Ahead { attempt };
                     inputs.push_back(Input::Report { process, report });
                 }
-                Effect::DropParked { attempt } => self.drop_parked(job, attempt),
+                Effect::DropParked { attempt } => self.store_input(StoreInput::DropParked { job, attempt }),
                 Effect::EndProcess { process, cause } => {
                     self.note_standing(job, process, cause);
                     let grace_ms = if cause == EndCause::Lost { LOST_GRACE_MS } else { 0 };

@@ -64,18 +64,29 @@ impl Shell {
         self.daemon.farewell(events).await;
     }
 
+    /// Carries out what a step wants, and the steps that follow from that.
     fn carry_out(&mut self) {
+        while self.carry_out_step()
+            && let Some(report) = self.daemon.memory.take_report()
+        {
+            self.daemon.handle_store(self.clock.now(), report);
+        }
+    }
+
+    /// False if the daemon ends.
+    fn carry_out_step(&mut self) -> bool {
         for effect in self.daemon.take_effects() {
             match effect {
                 Effect::Record(record) => {
                     if !self.write(&record) {
-                        return;
+                        return false;
                     }
                 }
                 Effect::Arm { at, timer } => self.timers.arm(at, timer),
                 effect => self.daemon.carry_out_effect(effect),
             }
         }
+        true
     }
 
     /// Writes a fact down. A daemon that cannot do that must not go on as if it had: it ends, and its successor finds

@@ -12,6 +12,7 @@ use pcm_core::job::coordinator::Coordinator;
 use pcm_core::moment::Moment;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::Requester;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
@@ -235,7 +236,8 @@ impl Daemon {
             self.ended.forget(job);
         }
         self.wills.held.remove(&job);
-        self.report_holdings_to(job, node);
+        let by = node.clone();
+        self.store_input(StoreInput::Led { job, by });
         if self.parts.contains_key(&job) {
             self.on_part_message(job, node, JobMessage::Led { reign });
         }
