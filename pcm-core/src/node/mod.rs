@@ -7,5 +7,6 @@ pub mod outbox;
 pub mod ranks;
 pub mod record;
 pub mod requester;
+pub mod store;
 pub mod streams;
 pub mod timer;

@@ -4,9 +4,12 @@
 use super::ranks::effect::RankEffect;
 use super::record::Record;
 use super::requester::LinkId;
+use super::store::effect::StoreEffect;
+use super::store::step::CopyGoes;
 use super::streams::effect::FileEffect;
 use super::timer::Timer;
 use crate::moment::Moment;
+use crate::reconfiguration;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
@@ -58,6 +61,26 @@ pub enum Effect {
     Rank(RankEffect),
     /// Do something with the files of a detached job.
     Files(FileEffect),
+    /// Do something with memory files.
+    Store(StoreEffect),
+}
+
+/// A fact for another part of the node, handled in the same step, after the present handler.
+#[derive(Debug)]
+pub enum Inward {
+    /// An input to the reconfigurations of a job.
+    Reconfigure {
+        job: JobId,
+        input: Box<reconfiguration::effects::Input>,
+    },
+    /// A copy went over the link to a node.
+    CopyMeasured {
+        node: NodeName,
+        goes: CopyGoes,
+        /// When it began; it ended in this step.
+        since: Moment,
+        bytes: u64,
+    },
 }
 
 /// The effects of one step, and the messages of the node to itself.
@@ -67,6 +90,7 @@ pub struct Outbox {
     now: Moment,
     effects: Vec<Effect>,
     to_own: VecDeque<DaemonToDaemon>,
+    inward: VecDeque<Inward>,
 }
 
 impl Outbox {
@@ -77,6 +101,7 @@ impl Outbox {
             now,
             effects: Vec::new(),
             to_own: VecDeque::new(),
+            inward: VecDeque::new(),
         }
     }
 
@@ -129,6 +154,16 @@ impl Outbox {
     /// Does something with the files of a detached job.
     pub fn files(&mut self, effect: FileEffect) {
         self.push(Effect::Files(effect));
+    }
+
+    /// Hands a fact to another part of the node.
+    pub fn inward(&mut self, fact: Inward) {
+        self.inward.push_back(fact);
+    }
+
+    /// The next fact for a part of the node.
+    pub fn take_inward(&mut self) -> Option<Inward> {
+        self.inward.pop_front()
     }
 
     /// The next message of the node to itself.

@@ -4,7 +4,6 @@
 use super::agent_messages::is_known_policy;
 use super::checkpoints::Leading;
 use super::daemon::Daemon;
-use super::images::ImageKey;
 use super::methods::Chosen;
 use super::wills::Willed;
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
@@ -12,6 +11,8 @@ use pcm_core::job::placement::{self, Share};
 use pcm_core::job::worlds::WORLDS_MAX;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::{LinkId, Requester};
+use pcm_core::node::store::image_key::ImageKey;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::streams::job_output::JobOutput;
 use pcm_core::node::streams::job_stdin::JobStdin;
 use pcm_core::node::timer::Timer;
@@ -20,7 +21,7 @@ use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
-use pcm_proto::peer::{CoordinatorToNode, DaemonToDaemon, JobMessage, NodeToCoordinator, StreamToCoordinator};
+use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StreamToCoordinator};
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -346,13 +347,7 @@ impl Daemon {
     }
 
     pub(super) fn send_job(&mut self, node: &NodeName, job: JobId, message: impl Into<JobMessage>) {
-        self.send(
-            node,
-            DaemonToDaemon::Job {
-                job,
-                message: Box::new(message.into()),
-            },
-        );
+        self.out.send_job(node, job, message);
     }
 
     /// A message about a job, for its coordinator or for this node's part of it.
@@ -399,7 +394,7 @@ impl Daemon {
             }
         }
         self.on_parts_linked(node);
-        self.on_checkpoints_linked(node);
+        self.store_input(StoreInput::CoordinatorLinked { node: node.clone() });
     }
 
     /// No link to a node is left.

@@ -9,14 +9,12 @@ use super::coordinating::Coordinated;
 use super::drain::Draining;
 use super::event::Event;
 use super::event_log::EventLog;
-use super::images::Images;
 use super::keeper_orders::KeeperOrders;
-use super::kept::KeptParts;
 use super::links::Links;
 use super::logs::{LogLevels, node_dir};
+use super::memory::MemoryCarrier;
 use super::methods::MethodBook;
 use super::notice::Notice;
-use super::parked::Parked;
 use super::parts::Part;
 use super::quorum::DoubtTold;
 use super::shutdown::Stage;
@@ -33,6 +31,8 @@ use pcm_core::node::ranks::launch::Launcher;
 use pcm_core::node::ranks::pages::PageQuestions;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::LinkId;
+use pcm_core::node::store::Store;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_fabric::peers::Peers;
@@ -77,9 +77,8 @@ pub(super) struct Daemon {
     pub(super) notice: Option<Notice>,
     pub(super) jobs: BTreeMap<JobId, Coordinated>,
     pub(super) parts: BTreeMap<JobId, Part>,
-    pub(super) parked: Parked,
-    pub(super) images: Images,
-    pub(super) kept: KeptParts,
+    pub(super) store: Store,
+    pub(super) memory: MemoryCarrier,
     pub(super) wills: Wills,
     pub(super) quorum: Quorum,
     pub(super) doubt: DoubtTold,
@@ -139,6 +138,7 @@ impl Daemon {
             cpus.clone(),
             library_in_front(),
         );
+        let memory = MemoryCarrier::new(spec.cluster_id.clone(), events.clone());
         Self {
             own: spec.node.name.clone(),
             out: Outbox::new(spec.node.name.clone(), now),
@@ -160,9 +160,8 @@ impl Daemon {
             notice: None,
             jobs: BTreeMap::new(),
             parts: BTreeMap::new(),
-            parked: Parked::default(),
-            images: Images::default(),
-            kept: KeptParts::default(),
+            store: Store::default(),
+            memory,
             wills: Wills::default(),
             quorum,
             doubt: DoubtTold::default(),
@@ -216,12 +215,11 @@ impl Daemon {
             Event::AgentEnded { reason } => self.on_agent_ended(&reason),
             Event::Rank(news) => self.on_rank_news(news),
             Event::RankFact(fact) => self.on_rank_fact(fact),
-            Event::Summed { key, id, tally } => self.on_summed(key, id, tally),
-            Event::ImageWanted { key, lend } => self.on_image_wanted(key, lend),
-            Event::ImageLent { key, attempt, lent } => self.on_image_lent(key, attempt, lent),
-            Event::ImageOffered { key, attempt, region } => self.on_image_offered(key, attempt, region),
-            Event::ImageCame { key, attempt, came } => self.on_image_came(key, attempt, came),
-            Event::ImagePut { number, outcome } => self.on_image_put(number, outcome),
+            Event::Memory(event) => {
+                let input = self.memory.on_event(event);
+                self.store_input(input);
+            }
+            Event::StoreFact(input) => self.store_input(input),
             Event::Notice => self.on_notice(),
             Event::Boot(fact) => self.on_boot(fact),
             Event::Written(Written { job, pieces }) => self.on_filed(job, &pieces),
@@ -241,21 +239,21 @@ impl Daemon {
             Timer::Follow(link) => self.on_follow_timer(LinkId(link)),
             Timer::Beat => self.on_beat(),
             Timer::Membership => self.on_membership_timer(),
+            Timer::Images => self.store_input(StoreInput::ImagesTimer),
+            Timer::Ahead(key) => self.store_input(StoreInput::AheadTimer(key)),
+            Timer::Unneeded(key) => self.store_input(StoreInput::UnneededTimer(key)),
+            Timer::Orphans(node) => self.store_input(StoreInput::OrphansTimer(node)),
             Timer::Settled => self.on_settled(),
             Timer::Redial(node) => self.on_redial(&node),
             Timer::Drain => self.drain_next(),
             Timer::Leave => self.leave_when_safe(),
             Timer::LastWords(key) => self.on_last_words(key),
-            Timer::Images => self.on_images_timer(),
             Timer::Checkpoint(job) => self.on_checkpoint_timer(job),
             Timer::CheckpointAsked(job, number) => self.on_checkpoint_asked_timer(job, number),
-            Timer::Ahead(key) => self.on_ahead_timer(key),
-            Timer::Unneeded(key) => self.on_unneeded_timer(key),
             Timer::Agent => self.start_agent(),
             Timer::AgentSilent => self.on_agent_silence(),
             Timer::Wills => self.open_wills(),
             Timer::Quorum => self.on_quorum_timer(),
-            Timer::Orphans(node) => self.on_orphans_timer(&node),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
         }
     }
@@ -264,6 +262,10 @@ impl Daemon {
     fn handle_own(&mut self) {
         let own = self.own.clone();
         for _ in 0..OWN_MESSAGES_MAX {
+            if let Some(fact) = self.out.take_inward() {
+                self.on_inward(fact);
+                continue;
+            }
             let Some(message) = self.out.take_own() else {
                 return;
             };
@@ -293,6 +295,7 @@ impl Daemon {
             }
             Effect::Files(effect) => self.output_files.carry_out(effect),
             Effect::Control { link, message } => self.controls.tell(link, &message),
+            Effect::Store(effect) => self.carry_out_store(effect),
             Effect::Record(_) | Effect::Arm { .. } | Effect::Rank(_) => {
                 tracing::error!(?effect, "an effect is not for here")
             }
@@ -300,8 +303,9 @@ impl Daemon {
     }
 
     /// Carries out an effect on ranks; what there is to report of it.
-    pub(super) fn carry_out_rank(&mut self, effect: RankEffect) -> Option<RankFact> {
-        match self.rank_table.carry_out(effect) {
+    pub(super) fn carry_out_rank(&mut self, mut effect: RankEffect) -> Option<RankFact> {
+        let file = self.file_for_rank(&mut effect);
+        match self.rank_table.carry_out(effect, file) {
             Outcome::Done => None,
             Outcome::Fact(fact) => Some(fact),
             Outcome::Start(spec, page) => {
@@ -346,7 +350,7 @@ impl Daemon {
             records.push(Record::Reform { job: *job, record });
             records.extend(part.output.printed_records());
         }
-        records.extend(self.kept.records());
+        records.extend(self.store.records());
         records
     }
 

@@ -6,6 +6,7 @@ use super::asks::{ANSWER_WITHIN, Purpose};
 use super::daemon::Daemon;
 use pcm_core::link_window::LinkWindow;
 use pcm_core::moment::{Moment, micros};
+use pcm_core::node::store::step::CopyGoes;
 use pcm_fabric::peers::{RdmaReach, Transport};
 use pcm_proto::control::NodeStatus;
 use pcm_proto::ids::NodeName;
@@ -48,15 +49,6 @@ struct Measurements {
     copies: LinkWindow,
     /// The last from there, and the last to there: a link carries as much either way at once.
     last_copies: [Option<Transfer>; 2],
-}
-
-/// Which way a copy goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CopyGoes {
-    /// From the other node.
-    Here,
-    /// To the other node.
-    There,
 }
 
 /// A copy that came or went over the link.
@@ -220,10 +212,9 @@ impl Daemon {
     }
 
     /// A copy came from or went to another node over TCP.
-    pub(super) fn measure_copy(&mut self, node: &NodeName, goes: CopyGoes, since: Instant, bytes: u64) {
+    pub(super) fn measure_copy(&mut self, node: &NodeName, goes: CopyGoes, began: Moment, bytes: u64) {
         if let Some(host) = self.link_to(node) {
             let ended = self.moment();
-            let began = Moment(ended.0.saturating_sub(micros(since.elapsed())));
             let of = (node, host);
             self.links.note_copy(of, goes, Transfer { began, ended, bytes });
         }

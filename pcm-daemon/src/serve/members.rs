@@ -7,6 +7,7 @@ use pcm_core::membership::{Change, Details, Effect, Health, Target};
 use pcm_core::moment::Moment;
 use pcm_core::node::outbox;
 use pcm_core::node::record::Record;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::control::NodeState;
@@ -99,7 +100,7 @@ impl Daemon {
     fn on_member_there(&mut self, node: &NodeName, change: Change) {
         self.update_addresses(node);
         // Another daemon, with other ports.
-        self.images.failed_ways.forget(node);
+        self.store_input(StoreInput::NodeReplaced { node: node.clone() });
         let report = self.nodes.others().find(|report| report.node == *node);
         if let Some(report) = report {
             self.quorum.note_host(node, report.host == self.nodes.own().host);
@@ -172,7 +173,7 @@ impl Daemon {
 
     pub(super) fn on_peer_linked(&mut self, node: &NodeName) {
         self.on_jobs_linked(node);
-        self.on_images_linked(node);
+        self.store_input(StoreInput::NodeLinked { node: node.clone() });
     }
 
     pub(super) fn on_peer_unlinked(&mut self, node: &NodeName) {

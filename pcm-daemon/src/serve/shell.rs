@@ -80,16 +80,19 @@ impl Shell {
                         }
                     }
                     Effect::Arm { at, timer } => self.timers.arm(at, timer),
-                    Effect::Rank(effect) => facts.extend(self.daemon.carry_out_rank(effect)),
+                    Effect::Rank(effect) => facts.extend(self.daemon.carry_out_rank(effect).map(Event::RankFact)),
                     effect => self.daemon.carry_out_effect(effect),
+                }
+                while let Some(report) = self.daemon.memory.take_report() {
+                    facts.push_back(Event::StoreFact(report));
                 }
             }
             let Some(fact) = facts.pop_front() else { return };
-            self.daemon.handle(self.clock.now(), Event::RankFact(fact));
+            self.daemon.handle(self.clock.now(), fact);
         }
         tracing::error!(
             left = facts.len(),
-            "reports of ranks keep this daemon busy; the rest is dropped"
+            "reports of effects keep this daemon busy; the rest is dropped"
         );
     }
 

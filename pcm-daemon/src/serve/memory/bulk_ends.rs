@@ -1,7 +1,8 @@
-//! The endpoints of this daemon for bulk transfers: TCP, and InfiniBand or RoCE where there is a device and the owner did
-//! not forbid it. Chooses nothing.
+//! The endpoints of this daemon for bulk transfers: TCP, and InfiniBand or RoCE where there is a device and the owner
+//! did not forbid it. Chooses nothing.
 
-use super::memory::Memory;
+use super::memory_file::Memory;
+use pcm_core::node::store::route::{End, EndAddresses};
 use pcm_fabric::bulk::{
     BulkService as _, Ledger, Offer, Protection, PutError, PutReport, RegionMemory, RegionToken, TcpBulk,
 };
@@ -9,7 +10,7 @@ use pcm_fabric::datagram::key_epoch;
 use pcm_fabric::infiniband::{self, RcBulk};
 use pcm_fabric::{ClusterKey, Limits};
 use pcm_proto::boot::BootSpec;
-use pcm_proto::fabric::{BulkAddress, FabricWish, UdAddress};
+use pcm_proto::fabric::{BulkAddress, FabricWish};
 use pcm_proto::handshake::Identity;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +19,7 @@ use std::time::{Duration, SystemTime};
 
 /// What a daemon's owner wants of InfiniBand and RoCE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RdmaWish {
+pub(in super::super) enum RdmaWish {
     /// Not to be used, as this choice of fabric has it.
     Not(&'static str),
     /// To be used where there is a device.
@@ -26,7 +27,7 @@ pub(super) enum RdmaWish {
 }
 
 impl RdmaWish {
-    pub(super) fn of(spec: &BootSpec) -> Self {
+    pub(in super::super) fn of(spec: &BootSpec) -> Self {
         match spec.fabric {
             FabricWish::Udp => Self::Not("the cluster was booted with --fabric udp"),
             FabricWish::Tcp => Self::Not("the cluster was booted with --fabric tcp"),
@@ -36,27 +37,12 @@ impl RdmaWish {
     }
 }
 
-/// Where others reach the endpoints.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Addresses {
-    pub(super) port: u16,
-    /// Or why there is none.
-    pub(super) rdma: Result<UdAddress, String>,
-}
-
 /// See the file head.
 #[derive(Clone)]
 pub(super) struct Ends {
     tcp: TcpBulk,
     rdma: Result<RcBulk, String>,
     epoch: u32,
-}
-
-/// Which of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Tcp,
-    Rdma,
 }
 
 impl Ends {
@@ -76,10 +62,11 @@ impl Ends {
         Ok(Self { tcp, rdma, epoch })
     }
 
-    pub(super) fn addresses(&self) -> Addresses {
-        Addresses {
+    pub(super) fn addresses(&self) -> EndAddresses {
+        let rdma = self.rdma.as_ref().map(RcBulk::local).map_err(Clone::clone);
+        EndAddresses {
             port: self.tcp.local().port(),
-            rdma: self.rdma.as_ref().map(RcBulk::local).map_err(Clone::clone),
+            rdma: rdma.map(BulkAddress::Rdma),
         }
     }
 

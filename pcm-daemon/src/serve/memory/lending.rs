@@ -1,12 +1,13 @@
-//! Images between daemons of one host: a daemon lends the memory file of one over a local socket. The borrower gives it to ranks
-//! that read it, or makes its own copy. The socket's name is one of the kernel's in the network namespace, so a node of
-//! another one cannot reach it, whatever it takes for its host. Both sides are of one user, or nothing is lent. Never
-//! writes what is lent.
+//! Images between daemons of one host: a daemon lends the memory file of one over a local socket. The borrower gives it
+//! to ranks that read it, or makes its own copy. The socket's name is one of the kernel's in the network namespace, so
+//! a node of another one cannot reach it, whatever it takes for its host. Both sides are of one user, or nothing is
+//! lent. Never writes what is lent.
 
-use super::event::Event;
-use super::images::ImageKey;
-use super::memory::Memory;
+use super::event::MemoryEvent;
+use super::memory_file::Memory;
 use crate::packet::{packet_receive, packet_send};
+use crate::serve::event::Event;
+use pcm_core::node::store::image_key::ImageKey;
 use pcm_proto::app::packet_encode;
 use pcm_proto::frame;
 use pcm_proto::ids::{JobId, NodeName};
@@ -39,12 +40,12 @@ const BORROWERS_MAX: usize = 256;
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// The name of the local socket on which a node's daemon lends.
-pub(super) fn lending_name(cluster_id: &str, node: &NodeName) -> String {
+pub(in super::super) fn lending_name(cluster_id: &str, node: &NodeName) -> String {
     format!("pcm-parts-{cluster_id}-{node}")
 }
 
 /// Lends from now on.
-pub(super) fn open(name: &str, events: mpsc::Sender<Event>) -> io::Result<()> {
+pub(in super::super) fn open(name: &str, events: mpsc::Sender<Event>) -> io::Result<()> {
     let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
     listener.set_nonblocking(true)?;
     tokio::spawn(serve(UnixListener::from_std(listener)?, events));
@@ -81,7 +82,7 @@ async fn lend(stream: UnixStream, events: &mpsc::Sender<Event>) -> io::Result<()
     let (lend, lent) = oneshot::channel();
     let over = |_| io::Error::other("the daemon ends");
     events
-        .send(Event::ImageWanted { key, lend })
+        .send(Event::Memory(MemoryEvent::Wanted { key, lend }))
         .await
         .map_err(|_| over(()))?;
     let memory: Option<Arc<Memory>> = lent.await.map_err(|_| over(()))?;
@@ -153,7 +154,7 @@ mod tests {
         memory.file().write_all_at(b"data", 4096).unwrap();
         let lender = async {
             for answer in [Some(memory), None] {
-                let Some(Event::ImageWanted { key, lend }) = heard.recv().await else {
+                let Some(Event::Memory(MemoryEvent::Wanted { key, lend })) = heard.recv().await else {
                     panic!("somebody borrows");
                 };
                 assert_eq!(key, KEY);

@@ -8,8 +8,8 @@ use tokio::sync::{Semaphore, oneshot};
 /// Few suffice to use all that the memory gives.
 const AT_ONCE: usize = 4;
 
-/// A third of what a rank gets that wants the same CPU: a copy of a gigabyte then takes a second and not ten, and a job whose
-/// ranks wait for each other is not held up by the one that lost its CPU.
+/// A third of what a rank gets that wants the same CPU: a copy of a gigabyte then takes a second and not ten, and a job
+/// whose ranks wait for each other is not held up by the one that lost its CPU.
 pub(super) const NICENESS: i32 = 5;
 
 static PLACES: Semaphore = Semaphore::const_new(AT_ONCE);
@@ -25,8 +25,8 @@ pub(super) async fn beside<T: Send + 'static>(work: impl FnOnce() -> io::Result<
         .unwrap_or_else(|_| Err(io::Error::other("its thread broke down")))
 }
 
-/// Gives memory, or the last of its files, back to the system, which takes it a while. Where there is no thread it takes the
-/// caller that while.
+/// Gives memory, or the last of its files, back to the system, which takes it a while. Where there is no thread it
+/// takes the caller that while.
 pub(super) fn drop_beside<T: Send + 'static>(memory: Vec<T>) {
     if memory.is_empty() {
         return;

@@ -1,8 +1,7 @@
 //! Checksums of an image that a rank left without them, their verification, and copies that are verified while they are
 //! made. Runs beside the loop; trusts nothing in a memory file.
 
-use super::fetch::block_checksum;
-use super::memory::Memory;
+use super::memory_file::Memory;
 use pcm_core::parked::Preamble;
 use pcm_proto::checkpoint::PartTally;
 use pcm_proto::ids::Bytes;
@@ -40,8 +39,8 @@ pub(super) fn verify(memory: &Memory) -> io::Result<PartTally> {
     Ok(tally(&preamble, &sums))
 }
 
-/// Copies a complete image into a memory file of its length. What is verified is the copy, while it is in the cache: whatever
-/// the owner of the image does meanwhile, the copy is whole or an error.
+/// Copies a complete image into a memory file of its length. What is verified is the copy, while it is in the cache:
+/// whatever the owner of the image does meanwhile, the copy is whole or an error.
 pub(super) fn copy(from: &Memory, into: &mut Memory) -> io::Result<PartTally> {
     let preamble = preamble(from.file(), into.bytes())?;
     if !preamble.is_summed {
@@ -86,6 +85,11 @@ fn copy_verified(piece: &[u8], place: &mut [u8], sums: &[u64]) -> io::Result<()>
         }
     }
     Ok(())
+}
+
+/// The checksum that goes with a block.
+pub(in super::super) fn block_checksum(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
 }
 
 fn unlike() -> io::Error {

@@ -1,25 +1,23 @@
-//! A copy of another node's image, fetched into a memory file with holes: which blocks are there, which are on their way, one by one or
-//! together, who waits for which. Never talks to anybody; says what to ask for. What is there may be read by ranks and is never written again.
+//! Which blocks of another node's image are here, which are on their way, one by one or together, and which rank waits
+//! for which. Sends nothing; says what to ask for. A rank may read what is here: it is never written again.
 
-use pcm_core::parked::BlockSet;
-use pcm_fabric::bulk::wire::BLOCK_LENGTH;
+use super::input::BlockCame;
+use crate::moment::Moment;
+use crate::parked::BlockSet;
 use pcm_proto::ids::{NodeName, ProcessId};
 use pcm_proto::parked::{Asked, BLOCK_BYTES, BlockRun, IMAGE_BYTES_MAX, RUNS_MAX};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Blocks of one image on their way at once: 512 KiB fill a gigabyte a second at half a millisecond, and nothing else on
-/// the link waits long behind them.
+/// Blocks of one image on their way at once: 512 KiB fill a gigabyte a second at half a millisecond, and nothing else
+/// on the link waits long behind them.
 const WINDOW: usize = 8;
 
 /// A block that no image has: asked for it, its node answers how long the image is.
 const BEYOND: u64 = IMAGE_BYTES_MAX / BLOCK_BYTES;
 
-/// Blocks that come together come in such numbers.
-const UNIT: u64 = BLOCK_LENGTH as u64 / BLOCK_BYTES;
+/// Blocks that come together come in such numbers: a block of a bulk transfer is 256 KiB.
+pub const TOGETHER_BLOCKS: u64 = (256 << 10) / BLOCK_BYTES;
 
 /// A block that has not come by then is asked for again: its link may have broken.
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -52,25 +50,16 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Fetch {
     /// Where the image is.
-    pub(super) node: NodeName,
-    /// Where its blocks are written, and how long it is, once a block of it said so.
-    image: Option<(File, u64)>,
+    node: NodeName,
+    /// How long it is, once a block of it said so.
+    image_bytes: Option<u64>,
     here: BlockSet,
     queue: BlockSet,
     /// Asked for one by one.
-    under_way: BTreeMap<u64, Instant>,
+    under_way: BTreeMap<u64, Moment>,
     /// Those that come all at once.
     together: BlockSet,
     waiting: Vec<Waiting>,
-}
-
-/// A block as it came.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Came<'a> {
-    pub(super) block: u64,
-    pub(super) image_bytes: u64,
-    pub(super) checksum: u64,
-    pub(super) bytes: &'a [u8],
 }
 
 impl Fetch {
@@ -78,7 +67,7 @@ impl Fetch {
     pub(super) fn new(node: NodeName) -> Self {
         Self {
             node,
-            image: None,
+            image_bytes: None,
             here: BlockSet::default(),
             queue: BlockSet::default(),
             under_way: BTreeMap::new(),
@@ -87,10 +76,13 @@ impl Fetch {
         }
     }
 
-    /// Begins anew, with those who wait; gives back the file that is of no use any more.
-    #[must_use = "what it holds takes a while to be given back"]
-    pub(super) fn start_over(&mut self, node: NodeName) -> Option<File> {
-        let image = self.image.take();
+    /// Where the image is.
+    pub(super) fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// Fetches all from this node, for the ranks that wait.
+    pub(super) fn start_over(&mut self, node: NodeName) {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.iter_mut().for_each(|waiting| waiting.done = 0);
         *self = Self {
@@ -98,12 +90,11 @@ impl Fetch {
             ..Self::new(node)
         };
         self.fill_queue();
-        image.map(|(file, _)| file)
     }
 
-    /// The file with what is here, and how long the image is, once a block of it said so.
-    pub(super) fn image(&self) -> Option<(&File, u64)> {
-        self.image.as_ref().map(|(file, bytes)| (file, *bytes))
+    /// How long the image is, once a block of it said so.
+    pub(super) fn image_bytes(&self) -> Option<u64> {
+        self.image_bytes
     }
 
     /// A rank wants blocks. False when too many wait.
@@ -127,7 +118,7 @@ impl Fetch {
 
     /// Until its node tells the image's length, nobody knows which blocks there are.
     fn fill_queue(&mut self) {
-        let Some((_, bytes)) = self.image else {
+        let Some(bytes) = self.image_bytes else {
             if !self.under_way.contains_key(&BEYOND) {
                 self.queue.insert(BEYOND, BEYOND + 1);
             }
@@ -144,10 +135,10 @@ impl Fetch {
     }
 
     /// Blocks to ask for now.
-    pub(super) fn take_asks(&mut self, now: Instant) -> Vec<u64> {
+    pub(super) fn take_asks(&mut self, now: Moment) -> Vec<u64> {
         let mut ask: Vec<u64> = Vec::new();
         for (block, since) in &mut self.under_way {
-            if now.saturating_duration_since(*since) >= ASK_AGAIN {
+            if now.since(*since) >= ASK_AGAIN {
                 *since = now;
                 ask.push(*block);
             }
@@ -166,55 +157,42 @@ impl Fetch {
         !self.under_way.is_empty()
     }
 
-    /// A block came. The first says how long the image is: a file of that length is made for it.
-    pub(super) fn take(
-        &mut self,
-        came: Came<'_>,
-        make: impl FnOnce(u64) -> io::Result<File>,
-    ) -> io::Result<Result<(), Unfit>> {
-        let Came {
-            block,
-            image_bytes,
-            checksum,
-            bytes,
-        } = came;
+    /// A block came; its bytes are to be written. The first says how long the image is.
+    pub(super) fn take(&mut self, came: &BlockCame) -> Result<(), Unfit> {
+        let &BlockCame { block, image_bytes, .. } = came;
         if !self.under_way.contains_key(&block) {
-            return Ok(Err(Unfit::Unasked));
+            return Err(Unfit::Unasked);
         }
         let begin = block.saturating_mul(BLOCK_BYTES);
         let expected = image_bytes.saturating_sub(begin).min(BLOCK_BYTES);
-        let is_other = self.image.as_ref().is_some_and(|(_, known)| *known != image_bytes);
-        if is_other || image_bytes > IMAGE_BYTES_MAX || bytes.len() as u64 != expected {
-            return Ok(Err(Unfit::Length));
+        let is_other = self.image_bytes.is_some_and(|known| known != image_bytes);
+        if is_other || image_bytes > IMAGE_BYTES_MAX || came.bytes.len() as u64 != expected {
+            return Err(Unfit::Length);
         }
-        if block_checksum(bytes) != checksum {
+        if !came.is_sound {
             // Asked for again as if it had been lost.
-            return Ok(Err(Unfit::Damaged));
-        }
-        if self.image.is_none() {
-            self.image = Some((make(image_bytes)?, image_bytes));
-            self.here.insert(block, block + 1);
-            self.fill_queue();
-        }
-        if let Some((file, _)) = &self.image {
-            file.write_all_at(bytes, begin)?;
+            return Err(Unfit::Damaged);
         }
         self.under_way.remove(&block);
         self.here.insert(block, block + 1);
-        Ok(Ok(()))
+        if self.image_bytes.is_none() {
+            self.image_bytes = Some(image_bytes);
+            self.fill_queue();
+        }
+        Ok(())
     }
 
     /// Whether anything of an image of known length is wanted and does not come yet.
     pub(super) fn is_queued(&self) -> bool {
-        self.image.is_some() && self.queue.runs().next().is_some()
+        self.image_bytes.is_some() && self.queue.runs().next().is_some()
     }
 
     /// What is wanted and does not come yet, to come all at once, in whole units.
     pub(super) fn take_together(&mut self) -> Option<BlockSet> {
-        let (_, bytes) = self.image.as_ref().filter(|_| self.is_queued())?;
+        let bytes = self.image_bytes.filter(|_| self.is_queued())?;
         for run in std::mem::take(&mut self.queue).runs() {
-            let first = run.first / UNIT * UNIT;
-            let end = (run.first + run.count).div_ceil(UNIT) * UNIT;
+            let first = run.first / TOGETHER_BLOCKS * TOGETHER_BLOCKS;
+            let end = (run.first + run.count).div_ceil(TOGETHER_BLOCKS) * TOGETHER_BLOCKS;
             self.together.insert(first, end.min(bytes.div_ceil(BLOCK_BYTES)));
         }
         Some(self.together.clone())
@@ -235,8 +213,8 @@ impl Fetch {
     }
 
     /// The image itself is here.
-    pub(super) fn came_whole(&mut self, file: File, bytes: u64) {
-        self.image = Some((file, bytes));
+    pub(super) fn came_whole(&mut self, bytes: u64) {
+        self.image_bytes = Some(bytes);
         self.here.insert(0, bytes.div_ceil(BLOCK_BYTES));
         self.together = BlockSet::default();
         self.queue = BlockSet::default();
@@ -244,7 +222,7 @@ impl Fetch {
 
     /// Ranks whose blocks are all there.
     pub(super) fn take_served(&mut self) -> Vec<(ProcessId, Asked)> {
-        let Some((_, bytes)) = self.image else {
+        let Some(bytes) = self.image_bytes else {
             return Vec::new();
         };
         let blocks = bytes.div_ceil(BLOCK_BYTES);
@@ -276,14 +254,8 @@ impl Fetch {
     }
 }
 
-/// The checksum that goes with a block.
-pub(super) fn block_checksum(bytes: &[u8]) -> u64 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::memory::Memory;
     use super::*;
     use pcm_proto::ids::Rank;
 
@@ -291,6 +263,8 @@ mod tests {
         rank: Rank(0),
         number: 1,
     };
+
+    const NOW: Moment = Moment(1_000_000);
 
     const BYTES: u64 = 20 * BLOCK_BYTES + 7;
 
@@ -307,7 +281,7 @@ mod tests {
     /// The same, when the image's length is known.
     fn begun(runs: &[(u64, u64)]) -> Fetch {
         let mut fetch = fetch(runs);
-        fetch.take_asks(Instant::now());
+        fetch.take_asks(NOW);
         deliver(&mut fetch, BEYOND).unwrap();
         fetch
     }
@@ -317,24 +291,21 @@ mod tests {
     }
 
     fn deliver(fetch: &mut Fetch, block: u64) -> Result<(), Unfit> {
-        let bytes = contents(block);
-        deliver_as(fetch, block, block_checksum(&bytes), &bytes)
+        deliver_as(fetch, block, true, contents(block))
     }
 
-    fn deliver_as(fetch: &mut Fetch, block: u64, checksum: u64, bytes: &[u8]) -> Result<(), Unfit> {
-        let came = Came {
+    fn deliver_as(fetch: &mut Fetch, block: u64, is_sound: bool, bytes: Vec<u8>) -> Result<(), Unfit> {
+        fetch.take(&BlockCame {
             block,
             image_bytes: BYTES,
-            checksum,
+            is_sound,
             bytes,
-        };
-        let make = |bytes| Memory::with_holes(bytes)?.file().try_clone();
-        fetch.take(came, make).unwrap()
+        })
     }
 
     #[test]
     fn a_window_of_blocks_is_under_way_until_all_that_is_wanted_is_there() {
-        let now = Instant::now();
+        let now = NOW;
         let mut fetch = fetch(&[(3, 10), (20, u64::MAX)]);
         assert_eq!(fetch.take_asks(now), [BEYOND], "the image's length is not known yet");
         deliver(&mut fetch, BEYOND).unwrap();
@@ -347,35 +318,25 @@ mod tests {
         }
         assert_eq!(fetch.take_served(), [(ProcessId(9), ASKED)]);
         assert!(!fetch.is_busy());
-        let mut last = [0; 7];
-        fetch
-            .image()
-            .unwrap()
-            .0
-            .read_exact_at(&mut last, 20 * BLOCK_BYTES)
-            .unwrap();
-        assert_eq!(last, [20; 7]);
     }
 
     #[test]
     fn a_block_that_does_not_come_is_asked_for_again_and_a_damaged_one_is_not_taken() {
-        let now = Instant::now();
+        let now = NOW;
         let mut fetch = begun(&[(0, 1)]);
         assert_eq!(fetch.take_asks(now), [0]);
-        let bytes = contents(0);
-        assert_eq!(deliver_as(&mut fetch, 0, 1, &bytes), Err(Unfit::Damaged));
-        let (none, some) = (block_checksum(b""), block_checksum(&bytes));
-        assert_eq!(deliver_as(&mut fetch, 0, none, b""), Err(Unfit::Length));
-        assert_eq!(deliver_as(&mut fetch, 1, some, &bytes), Err(Unfit::Unasked));
+        assert_eq!(deliver_as(&mut fetch, 0, false, contents(0)), Err(Unfit::Damaged));
+        assert_eq!(deliver_as(&mut fetch, 0, true, Vec::new()), Err(Unfit::Length));
+        assert_eq!(deliver_as(&mut fetch, 1, true, contents(0)), Err(Unfit::Unasked));
         assert!(fetch.take_asks(now).is_empty());
-        assert_eq!(fetch.take_asks(now + ASK_AGAIN), [0]);
+        assert_eq!(fetch.take_asks(now.plus(ASK_AGAIN)), [0]);
         deliver(&mut fetch, 0).unwrap();
         assert_eq!(fetch.take_served().len(), 1);
     }
 
     #[test]
     fn two_ranks_share_what_was_fetched() {
-        let now = Instant::now();
+        let now = NOW;
         let mut fetch = begun(&[(0, 2)]);
         assert_eq!(fetch.take_asks(now), [0, 1]);
         deliver(&mut fetch, 0).unwrap();
@@ -400,7 +361,7 @@ mod tests {
         assert!(fetch.want(ProcessId(8), ASKED, vec![BlockRun { first: 7, count: 2 }]));
         fetch.came_not();
         assert_eq!(runs(&fetch.take_together().unwrap()), [(0, 16)]);
-        assert!(fetch.take_asks(Instant::now()).is_empty() && fetch.take_served().is_empty());
+        assert!(fetch.take_asks(NOW).is_empty() && fetch.take_served().is_empty());
         fetch.came_together();
         assert_eq!(fetch.take_served().len(), 2);
         assert!(!fetch.is_queued());
@@ -422,18 +383,17 @@ mod tests {
 
     #[test]
     fn who_waits_is_served_also_when_it_all_begins_anew() {
-        let now = Instant::now();
+        let now = NOW;
         let mut fetch = begun(&[(0, 1), (2, 1)]);
         assert_eq!(fetch.take_asks(now), [0, 2]);
         deliver(&mut fetch, 0).unwrap();
         assert!(fetch.take_served().is_empty());
-        let before = fetch.start_over(NodeName::new("b").unwrap());
-        assert!(before.is_some() && fetch.image().is_none());
+        fetch.start_over(NodeName::new("b").unwrap());
+        assert_eq!(fetch.image_bytes(), None);
         assert_eq!(fetch.take_asks(now), [BEYOND], "the other node's may be another");
         deliver(&mut fetch, BEYOND).unwrap();
         assert_eq!(fetch.take_asks(now), [0, 2]);
-        let whole = Memory::with_holes(BYTES).unwrap();
-        fetch.came_whole(whole.file().try_clone().unwrap(), BYTES);
+        fetch.came_whole(BYTES);
         assert_eq!(fetch.take_served(), [(ProcessId(9), ASKED)]);
     }
 }

@@ -1,6 +1,6 @@
-//! A memory file with an image: made here, or handed over by a rank or another daemon. It is mapped once, when it is first used, and
-//! stays so as long as it lives: mapping it anew costs as much as copying it. With all its pages, unless it may have holes. Its length
-//! is sealed, so that nobody can cut it under a reader's feet.
+//! A memory file with an image: made here, or handed over by a rank or another daemon. It is mapped once, when it is
+//! first used, and stays so as long as it lives: mapping it anew costs as much as copying it. With all its pages,
+//! unless it may have holes. Its length is sealed, so that nobody can cut it under a reader's feet.
 #![allow(unsafe_code, reason = "maps memory files")]
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
@@ -9,12 +9,12 @@ use pcm_proto::parked::IMAGE_BYTES_MAX;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 
 /// See the file head.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(in super::super) struct Memory {
     file: File,
     bytes: u64,
     kind: Kind,
@@ -97,8 +97,8 @@ impl Memory {
         std::mem::take(&mut self.is_fresh)
     }
 
-    /// Its contents. The process that handed it over may write it meanwhile: what is read counts when its checksums are verified in
-    /// a copy.
+    /// Its contents. The process that handed it over may write it meanwhile: what is read counts when its checksums are
+    /// verified in a copy.
     pub(super) fn read(&self) -> io::Result<&[u8]> {
         let map = match self.map.get() {
             Some(map) => map,
@@ -163,6 +163,14 @@ impl AsRef<[u8]> for Memory {
     }
 }
 
+/// Whether a file is as long as it is said to be and cannot become shorter or other under a reader.
+pub(super) fn is_image(file: &OwnedFd, bytes: u64) -> bool {
+    let wanted = SealFlags::SHRINK | SealFlags::WRITE;
+    let is_sealed = fcntl_get_seals(file).is_ok_and(|seals| seals.contains(wanted));
+    let length = fstat(file).ok().and_then(|stat| u64::try_from(stat.st_size).ok());
+    is_sealed && bytes > 0 && bytes <= IMAGE_BYTES_MAX && length == Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,5 +208,17 @@ mod tests {
         memory.write().unwrap()[5000] = 7;
         let pages = memory.file().metadata().unwrap().blocks() * 512 / 4096;
         assert!((1..20).contains(&pages), "{pages} pages for one byte");
+    }
+
+    #[test]
+    fn only_a_sealed_file_of_the_stated_length_is_an_image() {
+        let file = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, 100).unwrap();
+        assert!(!is_image(&file, 100));
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::WRITE).unwrap();
+        assert!(is_image(&file, 100));
+        assert!(!is_image(&file, 99));
+        let other = File::open("/dev/null").unwrap().into();
+        assert!(!is_image(&other, 0));
     }
 }

@@ -1,34 +1,35 @@
-//! Bulk transfers of the daemon, in a thread of its own and of low priority: no message waits for the sealing of a gigabyte.
-//! Offers memory, and writes images into memory that others offer. Every transfer ends: when it is whole, when no block came
-//! for a while, when its deadline passed, or when whoever ordered it lets go of it.
+//! Bulk transfers of the daemon, in a thread of its own and of low priority: no message waits for the sealing of a
+//! gigabyte. Offers memory, and writes images into memory that others offer. Every transfer ends: when it is whole,
+//! when no block came for a while, when its deadline passed, or when whoever ordered it lets go of it.
 
-use super::beside::NICENESS;
-use super::bulk_ends::{Addresses, End, Ends, RdmaWish};
-use super::event::Event;
-use super::images::ImageKey;
-use super::memory::Memory;
-use super::together::{CameTogether, NotCome};
+use super::background::NICENESS;
+use super::bulk_ends::{Ends, RdmaWish};
+use super::event::{CameTogether, MemoryEvent};
+use super::memory_file::Memory;
+use crate::serve::event::Event;
+use pcm_core::node::store::fetch::TOGETHER_BLOCKS;
+use pcm_core::node::store::image_key::ImageKey;
+use pcm_core::node::store::route::{End, EndAddresses};
+use pcm_core::node::store::transfer::{NotCome, PATIENCE};
 use pcm_core::parked::BlockSet;
 use pcm_fabric::ClusterKey;
 use pcm_fabric::bulk::{Ledger, RegionToken, wire::BLOCK_LENGTH};
 use pcm_proto::fabric::BulkAddress;
 use pcm_proto::handshake::Identity;
-use pcm_proto::ids::NodeName;
 use pcm_proto::parked::BLOCK_BYTES;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+/// The store offers memory in these units.
+const _: () = assert!(BLOCK_LENGTH as u64 == TOGETHER_BLOCKS * BLOCK_BYTES);
+
 /// Orders on their way; each is of a copy under way, of which there are few.
 const ORDERS_MAX: usize = 256;
-
-/// A region of which no block comes for so long is withdrawn: the sender tries again by itself where a connection broke, and
-/// waits half a second at most before it does.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often keys are looked at; they hold for hours.
 const TURN_PERIOD: Duration = Duration::from_secs(60);
@@ -64,14 +65,14 @@ enum Order {
 
 /// The way to the thread.
 #[derive(Debug)]
-pub(super) struct Bulk {
+pub(in super::super) struct Bulk {
     orders: mpsc::Sender<Order>,
-    addresses: Addresses,
+    addresses: EndAddresses,
 }
 
 impl Bulk {
     /// Opens the endpoints: TCP at this address.
-    pub(super) async fn open(
+    pub(in super::super) async fn open(
         address: IpAddr,
         trust: (ClusterKey, Identity),
         rdma: RdmaWish,
@@ -103,16 +104,12 @@ impl Bulk {
         Ok(Self { orders, addresses })
     }
 
-    /// Where others reach it; or why there is no way there.
-    pub(super) fn address(&self, end: End) -> Result<BulkAddress, &str> {
-        match (end, &self.addresses.rdma) {
-            (End::Tcp, _) => Ok(BulkAddress::Tcp(self.addresses.port)),
-            (End::Rdma, Ok(address)) => Ok(BulkAddress::Rdma(*address)),
-            (End::Rdma, Err(why)) => Err(why),
-        }
+    /// Where others reach it.
+    pub(in super::super) fn addresses(&self) -> &EndAddresses {
+        &self.addresses
     }
 
-    /// Offers memory of an image for what it lacks; what comes of it are the events `ImageOffered` and `ImageCame`.
+    /// Offers memory of an image for what it lacks; what comes of it are the events `Offered` and `Came`.
     pub(super) fn receive(
         &self,
         (key, attempt): (ImageKey, u64),
@@ -130,7 +127,7 @@ impl Bulk {
         })
     }
 
-    /// Writes an image into a region that a host offers; what comes of it is the event `ImagePut`.
+    /// Writes an image into a region that a host offers; what comes of it is the event `Put`.
     pub(super) fn put(
         &self,
         number: u64,
@@ -188,7 +185,8 @@ async fn carry_out(order: Order, ends: Ends, events: mpsc::Sender<Event>) {
                 came = receive(&ends, over, (memory, lacks), told) => came,
                 _ = unwanted => return,
             };
-            let _ = events.send(Event::ImageCame { key, attempt, came }).await;
+            let came = MemoryEvent::Came { key, attempt, came };
+            let _ = events.send(Event::Memory(came)).await;
         }
         Order::Put {
             number,
@@ -202,7 +200,8 @@ async fn carry_out(order: Order, ends: Ends, events: mpsc::Sender<Event>) {
                 outcome = put(&ends, (&host, at), region, memory) => outcome,
                 _ = unwanted => Err("it is not wanted any more".to_owned()),
             };
-            let _ = events.send(Event::ImagePut { number, outcome }).await;
+            let put = MemoryEvent::Put { number, outcome };
+            let _ = events.send(Event::Memory(put)).await;
         }
     }
 }
@@ -231,7 +230,8 @@ async fn receive(
         Err(error) => return failed(None, NotCome::Refused(error.to_string())),
     };
     let region = offer.token().0;
-    let _ = events.send(Event::ImageOffered { key, attempt, region }).await;
+    let offered = MemoryEvent::Offered { key, attempt, region };
+    let _ = events.send(Event::Memory(offered)).await;
     match offer.filled_as_it_comes(PATIENCE).await {
         Ok(whole) => CameTogether {
             memory: Memory::opened(file, whole),
@@ -257,25 +257,12 @@ async fn put(ends: &Ends, to: (&str, BulkAddress), region: RegionToken, memory: 
     Ok((report.blocks_sent * BLOCK_LENGTH as u64).min(bytes))
 }
 
-/// An image that is being written to another node.
-#[derive(Debug)]
-pub(super) struct Put {
-    pub(super) number: u64,
-    pub(super) node: NodeName,
-    pub(super) key: ImageKey,
-    pub(super) region: [u8; 16],
-    /// Over what, and since when.
-    pub(super) over: BulkAddress,
-    pub(super) since: Instant,
-    pub(super) _wanted: Wanted,
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::image_sums::{self, tests::image};
     use super::*;
     use pcm_proto::handshake::Role;
-    use pcm_proto::ids::{CheckpointId, JobId, Rank};
+    use pcm_proto::ids::{CheckpointId, JobId, NodeName, Rank};
     use pcm_proto::image::ImageName;
     use pcm_proto::parked::BlockRun;
     use std::net::Ipv4Addr;
@@ -306,7 +293,7 @@ mod tests {
     }
 
     fn there(bulk: &Bulk) -> (String, BulkAddress) {
-        ("127.0.0.1".to_owned(), bulk.address(End::Tcp).unwrap())
+        ("127.0.0.1".to_owned(), BulkAddress::Tcp(bulk.addresses().port))
     }
 
     /// Offers memory of this length for all of it but its first block.
@@ -323,14 +310,14 @@ mod tests {
 
     async fn offered(heard: &mut mpsc::Receiver<Event>) -> [u8; 16] {
         match next(heard).await {
-            Event::ImageOffered { key: KEY, region, .. } => region,
+            Event::Memory(MemoryEvent::Offered { key: KEY, region, .. }) => region,
             other => panic!("{other:?}"),
         }
     }
 
     async fn came(heard: &mut mpsc::Receiver<Event>) -> (u64, CameTogether) {
         match next(heard).await {
-            Event::ImageCame { attempt, came, .. } => (attempt, came),
+            Event::Memory(MemoryEvent::Came { attempt, came, .. }) => (attempt, came),
             other => panic!("{other:?}"),
         }
     }
@@ -349,7 +336,7 @@ mod tests {
         assert!(came.memory.unwrap().read().unwrap() == part.read().unwrap());
         let put = next(&mut from_heard).await;
         let (number, outcome) = match put {
-            Event::ImagePut { number, outcome } => (number, outcome),
+            Event::Memory(MemoryEvent::Put { number, outcome }) => (number, outcome),
             other => panic!("{other:?}"),
         };
         // Units of which it lacks anything come whole.
@@ -365,9 +352,9 @@ mod tests {
         drop(wanted);
         let refused = loop {
             let _putting = from.put(9, there(&to), region, Arc::clone(&part)).unwrap();
-            if let Event::ImagePut {
+            if let Event::Memory(MemoryEvent::Put {
                 outcome: Err(reason), ..
-            } = next(&mut from_heard).await
+            }) = next(&mut from_heard).await
             {
                 break reason;
             }
@@ -386,7 +373,7 @@ mod tests {
     #[tokio::test]
     async fn where_there_is_no_device_it_is_said_why_and_nothing_is_offered_on_one() {
         let (end, mut heard) = end().await;
-        assert_eq!(end.address(End::Rdma), Err("it is not tried here"));
+        assert_eq!(end.addresses().rdma, Err("it is not tried here".to_owned()));
         let _wanted = receive(&end, 1, End::Rdma, 2 * BLOCK_BYTES);
         let (_, came) = came(&mut heard).await;
         let refused = NotCome::Refused("it is not tried here".to_owned());
