@@ -1,15 +1,19 @@
 //! What a node wants done, in order. A driver carries the effects out one after another; when a record cannot be
 //! written, it drops what follows: no record, no word.
 
+use super::agent::{AgentEffect, AgentFact};
+use super::methods::MethodsEffect;
+use super::queries::Outcome;
 use super::record::Record;
-use super::requester::LinkId;
+use super::requester::{LinkId, Requester};
 use super::timer::Timer;
 use crate::moment::Moment;
-use pcm_proto::control::DaemonToControl;
+use pcm_proto::agent::DaemonToAgent;
+use pcm_proto::control::{DaemonToControl, LogOf};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::keeper::DaemonToKeeper;
-use pcm_proto::peer::DaemonToDaemon;
+use pcm_proto::peer::{Answer, DaemonToDaemon};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -52,6 +56,32 @@ pub enum Effect {
         /// The answer.
         message: Box<DaemonToControl>,
     },
+    /// Do something for the agent.
+    Agent(AgentEffect),
+    /// Do something with the file of the costs of methods.
+    Methods(MethodsEffect),
+    /// Do something with the node's logs.
+    Logs(LogsEffect),
+}
+
+/// What the driver does with the node's logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogsEffect {
+    /// Read the last lines of a log for a requester.
+    Tail { from: Requester, of: LogOf, lines: u32 },
+    /// Write a log with other levels, and tell a requester all of them.
+    Levels { from: Requester, of: LogOf, levels: String },
+    /// Put logs aside that have grown too long.
+    Rotate,
+}
+
+/// A fact for another part of the node, handled in the same step, after the present handler.
+#[derive(Debug)]
+pub enum Inward {
+    /// What came of a question.
+    Queries(Outcome),
+    /// What the agent said.
+    Agent(AgentFact),
 }
 
 /// The effects of one step, and the messages of the node to itself.
@@ -61,6 +91,7 @@ pub struct Outbox {
     now: Moment,
     effects: Vec<Effect>,
     to_own: VecDeque<DaemonToDaemon>,
+    inward: VecDeque<Inward>,
 }
 
 impl Outbox {
@@ -71,6 +102,7 @@ impl Outbox {
             now,
             effects: Vec::new(),
             to_own: VecDeque::new(),
+            inward: VecDeque::new(),
         }
     }
 
@@ -139,6 +171,33 @@ impl Outbox {
     pub fn control(&mut self, link: LinkId, message: DaemonToControl) {
         let message = Box::new(message);
         self.push(Effect::Control { link, message });
+    }
+
+    /// Answers a request, wherever it came from.
+    pub fn answer(&mut self, to: Requester, answer: DaemonToControl) {
+        match to {
+            Requester::Control(link) => self.control(link, answer),
+            Requester::Agent { number } => {
+                let outcome = super::agent::link::outcome(answer);
+                let message = Box::new(DaemonToAgent::Proposed { number, outcome });
+                self.push(Effect::Agent(AgentEffect::Send(message)));
+            }
+            Requester::Nobody => {}
+            Requester::Peer { node, ask } => {
+                let answer = Box::new(Answer::Control(Box::new(answer)));
+                self.send(&node, DaemonToDaemon::Answer { ask, answer });
+            }
+        }
+    }
+
+    /// Hands a fact to another part of the node.
+    pub fn inward(&mut self, fact: Inward) {
+        self.inward.push_back(fact);
+    }
+
+    /// The next fact for a part of the node.
+    pub fn take_inward(&mut self) -> Option<Inward> {
+        self.inward.pop_front()
     }
 
     /// All effects so far, in order.

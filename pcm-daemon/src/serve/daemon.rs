@@ -1,10 +1,9 @@
 //! The daemon's state and its one loop: take an event, handle it to its end, take the next. Nothing in here waits for
 //! anything but the next event; what takes time is done by small tasks that come back with an event.
 
-use super::agent::Agent;
-use super::asks::Asks;
+use super::agent_process::AgentProcess;
 use super::boot::Boot;
-use super::control::Controls;
+use super::control_senders::ControlSenders;
 use super::coordinating::Coordinated;
 use super::drain::Draining;
 use super::event::Event;
@@ -12,9 +11,8 @@ use super::event_log::EventLog;
 use super::images::Images;
 use super::keeper_orders::KeeperOrders;
 use super::kept::KeptParts;
-use super::links::Links;
-use super::logs::{LogLevels, node_dir};
-use super::methods::MethodBook;
+use super::logs::{NodeLogs, node_dir};
+use super::method_file::MethodFile;
 use super::nodes::Nodes;
 use super::notice::Notice;
 use super::parked::Parked;
@@ -24,7 +22,14 @@ use super::sight::Sight;
 use super::wills::Wills;
 use pcm_core::job::ended::Ended;
 use pcm_core::moment::Moment;
-use pcm_core::node::outbox::{Effect, Outbox};
+use pcm_core::node::agent::AgentLink;
+use pcm_core::node::links::Links;
+use pcm_core::node::methods::{MethodBook, MethodsEffect};
+use pcm_core::node::outbox::{Effect, Inward, Outbox};
+use pcm_core::node::queries::Queries;
+use pcm_core::node::queries::control_links::ControlLinks;
+use pcm_core::node::queries::early_messages::EarlyMessages;
+use pcm_core::node::queries::series::SeriesBook;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::timer::Timer;
@@ -35,7 +40,6 @@ use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::method::COSTS_FILE;
 use pcm_proto::peer::DaemonToDaemon;
-use pcm_proto::series::Series;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -62,11 +66,14 @@ pub(super) struct Daemon {
     pub(super) keeper: KeeperOrders,
     pub(super) peers: Peers,
     pub(super) nodes: Nodes,
-    pub(super) controls: Controls,
-    pub(super) asks: Asks,
+    pub(super) controls: ControlLinks,
+    pub(super) control_senders: ControlSenders,
+    pub(super) queries: Queries,
+    pub(super) early: EarlyMessages,
     pub(super) boot: Boot,
-    pub(super) agent: Agent,
-    pub(super) log_levels: LogLevels,
+    pub(super) agent: AgentLink,
+    pub(super) agent_process: AgentProcess,
+    pub(super) logs: NodeLogs,
     pub(super) drain: Option<Draining>,
     pub(super) notice: Option<Notice>,
     pub(super) jobs: BTreeMap<JobId, Coordinated>,
@@ -78,10 +85,13 @@ pub(super) struct Daemon {
     pub(super) sight: Sight,
     pub(super) links: Links,
     pub(super) ended: Ended,
-    pub(super) series: BTreeMap<JobId, Series>,
+    pub(super) series: SeriesBook,
     pub(super) closed: VecDeque<JobId>,
     pub(super) highest_job: JobId,
     pub(super) methods: MethodBook,
+    method_file: MethodFile,
+    /// What came of effects, to be handled as events after all of them.
+    replies: VecDeque<Event>,
     pub(super) stage: Stage,
 }
 
@@ -115,12 +125,14 @@ impl Daemon {
             nodes,
             highest_job,
         } = beginnings;
-        let methods = MethodBook::at(
+        let method_file = MethodFile::at(
             spec.cluster_dir.join(COSTS_FILE),
             node_dir(&spec.cluster_dir, &spec.node.name),
         );
         Self {
             own: spec.node.name.clone(),
+            agent: AgentLink::new(cpus.clone()),
+            logs: NodeLogs::new(spec.cluster_dir.clone(), spec.node.name.clone()),
             out: Outbox::new(spec.node.name.clone(), now),
             spec,
             address,
@@ -131,11 +143,12 @@ impl Daemon {
             keeper,
             peers,
             nodes,
-            controls: Controls::default(),
-            asks: Asks::default(),
+            controls: ControlLinks::default(),
+            control_senders: ControlSenders::default(),
+            queries: Queries::default(),
+            early: EarlyMessages::default(),
             boot: Boot::default(),
-            agent: Agent::default(),
-            log_levels: LogLevels::default(),
+            agent_process: AgentProcess::default(),
             drain: None,
             notice: None,
             jobs: BTreeMap::new(),
@@ -147,10 +160,12 @@ impl Daemon {
             sight: Sight::default(),
             links: Links::default(),
             ended: Ended::default(),
-            series: BTreeMap::new(),
+            series: SeriesBook::default(),
             closed: VecDeque::new(),
             highest_job,
-            methods,
+            methods: MethodBook::default(),
+            method_file,
+            replies: VecDeque::new(),
             stage: Stage::Serving,
         }
     }
@@ -173,6 +188,11 @@ impl Daemon {
         self.out.take()
     }
 
+    /// The next event that came of an effect.
+    pub(super) fn take_reply(&mut self) -> Option<Event> {
+        self.replies.pop_front()
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.stage == Stage::Over
     }
@@ -185,10 +205,18 @@ impl Daemon {
             Event::ControlLinked { link, sender } => self.on_control_linked(link, sender),
             Event::ControlSaid { link, message } => self.on_control_said(link, *message),
             Event::ControlLost { link, in_order } => self.on_control_lost(link, in_order),
-            Event::AgentLinked { link, sender } => self.on_agent_linked(link, sender),
+            Event::AgentLinked { link, sender } => {
+                self.agent_process.on_linked(link, sender);
+                self.on_agent_linked(link);
+            }
             Event::AgentSaid { link, message } => self.on_agent_said(link, message),
-            Event::AgentLost { link, nonsense } => self.on_agent_lost(link, nonsense),
-            Event::AgentEnded { reason } => self.on_agent_ended(&reason),
+            Event::AgentLost { link, nonsense } => {
+                self.agent_process.on_lost(link);
+                self.agent.on_lost(link, nonsense, &mut self.out);
+            }
+            Event::AgentEnded { life, reason } => self.agent.on_ended(life, reason, &mut self.out),
+            Event::CostsRead(found) => self.on_costs_read(found),
+            Event::Logs(done) => self.on_logs_answer(done),
             Event::Rank(event) => self.on_rank(event),
             Event::Printed { job, output } => self.on_printed(job, output),
             Event::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
@@ -212,8 +240,8 @@ impl Daemon {
             Timer::Abandoned(job) => self.on_abandoned_timer(job),
             Timer::Unattended(job) => self.on_unattended_timer(job),
             Timer::Reform(job, timer) => self.reform(job, pcm_core::reconfiguration::effects::Input::Timer(*timer)),
-            Timer::Ask(ask) => self.on_ask_timer(ask),
-            Timer::Gather(gather) => self.on_gather_timer(gather),
+            Timer::Ask(ask) => self.queries.on_ask_timer(ask, &mut self.out),
+            Timer::Gather(number) => self.queries.on_gather_timer(number, &mut self.out),
             Timer::Follow(link) => self.on_follow_timer(LinkId(link)),
             Timer::Beat => self.on_beat(),
             Timer::Membership => self.on_membership_timer(),
@@ -227,8 +255,8 @@ impl Daemon {
             Timer::CheckpointAsked(job, number) => self.on_checkpoint_asked_timer(job, number),
             Timer::Ahead(key) => self.on_ahead_timer(key),
             Timer::Unneeded(key) => self.on_unneeded_timer(key),
-            Timer::Agent => self.start_agent(),
-            Timer::AgentSilent => self.on_agent_silence(),
+            Timer::Agent => self.agent.start(&mut self.out),
+            Timer::AgentSilent => self.agent.on_silence_timer(&mut self.out),
             Timer::Wills => self.open_wills(),
             Timer::Sight => self.on_sight_timer(),
             Timer::Orphans(node) => self.on_orphans_timer(&node),
@@ -240,6 +268,13 @@ impl Daemon {
     fn handle_own(&mut self) {
         let own = self.own.clone();
         for _ in 0..OWN_MESSAGES_MAX {
+            if let Some(fact) = self.out.take_inward() {
+                match fact {
+                    Inward::Queries(outcome) => self.on_outcome(outcome),
+                    Inward::Agent(fact) => self.on_agent_fact(fact),
+                }
+                continue;
+            }
             let Some(message) = self.out.take_own() else {
                 return;
             };
@@ -267,7 +302,20 @@ impl Daemon {
                 let now_us = self.out.now().0;
                 self.log.note(now_us, job, epoch, kind);
             }
-            Effect::Control { link, message } => self.controls.tell(link, &message),
+            Effect::Control { link, message } => self.control_senders.send(link, &message),
+            Effect::Agent(effect) => {
+                let reply = self.agent_process.carry_out(effect, &self.spec, &self.events);
+                self.replies.extend(reply);
+            }
+            Effect::Methods(MethodsEffect::Read) => {
+                let found = self.method_file.read_changed();
+                self.replies.push_back(Event::CostsRead(found));
+            }
+            Effect::Methods(MethodsEffect::Learn(cost)) => self.method_file.learn(&cost),
+            Effect::Logs(effect) => {
+                let done = self.logs.carry_out(effect);
+                self.replies.extend(done.map(Event::Logs));
+            }
             Effect::Record(_) | Effect::Arm { .. } => tracing::error!(?effect, "an effect is not for here"),
         }
     }

@@ -2,10 +2,12 @@
 
 use super::boot::BootFact;
 use super::images::ImageKey;
+use super::logs::LogsAnswer;
 use super::memory::Memory;
 use super::together::CameTogether;
 use crate::keeper_link::FromKeeper;
 use crate::rank::{Output, RankEvent};
+use pcm_core::node::methods::FileCosts;
 use pcm_core::node::requester::LinkId;
 use pcm_fabric::Sender;
 use pcm_fabric::peers::PeerEvent;
@@ -40,7 +42,11 @@ pub(super) enum Event {
     /// Its link ended; the reason where what came on it could not be understood.
     AgentLost { link: LinkId, nonsense: Option<String> },
     /// Its process ended.
-    AgentEnded { reason: String },
+    AgentEnded { life: u64, reason: String },
+    /// The file of costs of methods was looked at; its content where it has changed.
+    CostsRead(Option<FileCosts>),
+    /// An order about logs was carried out.
+    Logs(LogsAnswer),
     /// A rank says something.
     Rank(RankEvent),
     /// A rank printed something.

@@ -202,7 +202,7 @@ impl Daemon {
         self.parts.insert(job, Part::new(job, state, reforming, &self.events));
         self.begin_reform(job, reform_effects);
         self.carry_out_part(job, effects);
-        for (node, message) in self.asks.take_early(job) {
+        for (node, message) in self.early.take(job) {
             self.on_job_message(job, &node, message);
         }
     }
@@ -210,7 +210,7 @@ impl Daemon {
     /// What comes before the order to start waits for it.
     fn keep_early(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
         if !self.closed.contains(&job) {
-            self.asks.keep_early(job, node.clone(), message);
+            self.early.hold(job, node.clone(), message);
         }
     }
 
@@ -287,7 +287,7 @@ impl Daemon {
                     },
                 );
                 self.tell_agent_ranks();
-                self.tell_ranks_of_crowd();
+                self.tell_ranks_of_oversubscription();
             }
             FromKeeper::StartRefused { key, errno, reason } => {
                 let code = refusal_code(errno).to_owned();
@@ -354,7 +354,7 @@ impl Daemon {
             self.out.keeper(DaemonToKeeper::Forget { key });
         }
         self.tell_agent_ranks();
-        self.tell_ranks_of_crowd();
+        self.tell_ranks_of_oversubscription();
     }
 
     /// Takes over the descriptors of a process.
@@ -470,7 +470,7 @@ impl Daemon {
                 self.on_checkpoint_taken_up(key, Err(reason));
             }
             AppToDaemon::RestoreFailed { reason } => self.reform(job, reform::Input::StartFailed { process, reason }),
-            AppToDaemon::Resize { ranks } => self.on_wish(key, ranks),
+            AppToDaemon::Resize { ranks } => self.on_program_request(key, ranks),
             AppToDaemon::Finalizing => self.reform(job, reform::Input::Finalizing { process }),
         }
     }
@@ -581,7 +581,7 @@ impl Daemon {
             self.record(Record::Part { job, state });
             self.carry_out_part(job, effects);
         }
-        self.tell_ranks_of_crowd();
+        self.tell_ranks_of_oversubscription();
     }
 }
 

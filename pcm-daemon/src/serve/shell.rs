@@ -64,7 +64,18 @@ impl Shell {
         self.daemon.farewell(events).await;
     }
 
+    /// Carries out all effects, and has handled what comes of them.
     fn carry_out(&mut self) {
+        self.carry_out_effects();
+        while !self.daemon.is_over()
+            && let Some(reply) = self.daemon.take_reply()
+        {
+            self.daemon.handle(self.clock.now(), reply);
+            self.carry_out_effects();
+        }
+    }
+
+    fn carry_out_effects(&mut self) {
         for effect in self.daemon.take_effects() {
             match effect {
                 Effect::Record(record) => {

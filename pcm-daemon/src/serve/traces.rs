@@ -1,43 +1,20 @@
-//! What ranks record of their calls while somebody traces their job: switched on and read through their shared pages,
-//! gathered from all of a job's nodes. Keeps nothing: who traces says where to go on.
+//! What ranks record of their calls while somebody traces their job: switched on and read through their shared pages. Keeps
+//! nothing: who traces says where to go on.
 
 use super::daemon::Daemon;
-use super::gather::Wanted;
 use super::ps::monotonic_ns;
-use pcm_core::node::requester::Requester;
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::page::Page;
-use pcm_proto::peer::Question;
 use pcm_proto::trace::{HELD, ITERATION, TraceChunk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// A node that does not answer within this time is asked again the next time.
-const TRACE_WITHIN: Duration = Duration::from_secs(1);
-
 /// Ranks record for so long after they were asked last: a few rounds of asking, and little to pay for a reader that
 /// was killed.
 const RECORD_FOR: Duration = Duration::from_secs(3);
 
-/// Entries of one answer: at 30 bytes each, a good half of the longest message.
-const ENTRIES_MAX: u32 = 80_000;
-
 impl Daemon {
-    pub(super) fn gather_traces(&mut self, from: Requester, job: JobId, after: Vec<(ProcessId, u64)>, is_last: bool) {
-        let Some(coordinated) = self.jobs.get(&job) else {
-            return self.refuse_unknown_job(from, job);
-        };
-        let nodes: Vec<NodeName> = coordinated.state.active_nodes().cloned().collect();
-        let question = Question::Trace {
-            job,
-            after,
-            is_last,
-            entries_max: ENTRIES_MAX / nodes.len().max(1) as u32,
-        };
-        self.gather(from, Wanted::Trace(Vec::new()), &question, nodes, TRACE_WITHIN);
-    }
-
     /// Lets the processes of the job here record on, or stop, and tells what they recorded.
     pub(super) fn own_traces(
         &self,

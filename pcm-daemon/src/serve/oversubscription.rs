@@ -1,25 +1,23 @@
-//! What the ranks here are told of the node they wait on: whether processes outnumber its CPUs, and whether one starts. MPI
-//! polls while it starts, and never yields; beside it, ranks that sleep often can keep a CPU from everybody else.
+//! Writes to the pages of the ranks here whether processes outnumber the node's CPUs, and whether one starts.
 
 use super::daemon::Daemon;
 use super::parts::Part;
+use pcm_core::node::oversubscription::Oversubscription;
 use pcm_proto::keeper::ProcessKey;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-
-/// A process that has not initialised MPI by then may never do so.
-const START_MAX: Duration = Duration::from_secs(30);
 
 impl Daemon {
     /// Tells all ranks here, after a process came, went, or has initialised MPI.
-    pub(super) fn tell_ranks_of_crowd(&self) {
-        let is_crowded = self.ranks_here() > self.cpus.len();
-        let since = self.parts.values().flat_map(Part::starting_since_ns).max();
-        let until = since.map_or(0, |since| since + START_MAX.as_nanos() as u64);
+    pub(super) fn tell_ranks_of_oversubscription(&self) {
+        let starting = self.parts.values().flat_map(Part::starting_since_ns);
+        let Oversubscription {
+            is_crowded,
+            starting_until_ns,
+        } = Oversubscription::of(self.ranks_here(), self.cpus.len(), starting);
         for local in self.parts.values().flat_map(|part| part.locals.values()) {
             let orders = &local.handle.page().page().head.orders;
             orders.is_crowded.store(is_crowded.into(), Relaxed);
-            orders.starting_until.store(until, Relaxed);
+            orders.starting_until.store(starting_until_ns, Relaxed);
         }
     }
 
@@ -28,7 +26,7 @@ impl Daemon {
         if let Some(local) = self.local_mut(key) {
             local.starting_since_ns = None;
         }
-        self.tell_ranks_of_crowd();
+        self.tell_ranks_of_oversubscription();
     }
 }
 
