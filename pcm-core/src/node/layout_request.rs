@@ -1,6 +1,6 @@
-//! From a request of a person, a program or an agent to the seats of a layout: the ranks that stay, move, join or leave.
-//! Leaving ranks and the seats of newcomers are chosen so that block-partitioned data moves as little as possible. Plans
-//! from views alone; holds no state.
+//! From a request of a person, a program or an agent to the seats of a layout: the ranks that stay, move, join or
+//! leave. Leaving ranks and the seats of newcomers are chosen so that block-partitioned data moves as little as
+//! possible. Plans from views alone; holds no state.
 
 use crate::job::placement::{self, NodeView, Share};
 use pcm_proto::control::{LayoutChange, NodeState, Refusal};
@@ -86,7 +86,8 @@ pub fn check_begun(
         return Ok(());
     };
     let message = format!(
-        "rank {rank} of job {job} on node {node} has not called pcm_iterate: the program is not made malleable (see docs/guide.md), or it has not begun its loop"
+        "rank {rank} of job {job} on node {node} has not called pcm_iterate: the program is not made malleable \
+         (see docs/guide.md), or it has not begun its loop"
     );
     Err(Refusal::new(refusal::NOT_SUPPORTED, message))
 }
@@ -153,15 +154,7 @@ pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) 
                 weights: weights.clone(),
             })
         }
-        LayoutChange::Evacuate { node } => {
-            let moving: Vec<u32> = (0..size).filter(|rank| job.nodes[*rank as usize] == *node).collect();
-            let targets = cluster.place_elsewhere(&job.spec.nodes, node, moving.len() as u32)?;
-            let mut seats = stay(size);
-            for (rank, to) in moving.into_iter().zip(targets) {
-                seats[rank as usize] = Seat::Move { rank: Rank(rank), to };
-            }
-            plain(PlanKind::Migrate, seats)
-        }
+        LayoutChange::Evacuate { node } => plain(PlanKind::Migrate, cluster.evacuated(job, node)?),
         LayoutChange::Relaunch => plain(PlanKind::Relaunch, stay(size)),
     }
 }
@@ -180,6 +173,18 @@ impl ClusterView<'_> {
                     to: to.clone(),
                 };
             }
+        }
+        Ok(seats)
+    }
+
+    /// All seats, with the ranks of this node elsewhere.
+    fn evacuated(&self, job: JobView<'_>, node: &NodeName) -> Result<Vec<Seat>, Refusal> {
+        let size = job.nodes.len() as u32;
+        let moving: Vec<u32> = (0..size).filter(|rank| job.nodes[*rank as usize] == *node).collect();
+        let targets = self.place_elsewhere(&job.spec.nodes, node, moving.len() as u32)?;
+        let mut seats = stay(size);
+        for (rank, to) in moving.into_iter().zip(targets) {
+            seats[rank as usize] = Seat::Move { rank: Rank(rank), to };
         }
         Ok(seats)
     }

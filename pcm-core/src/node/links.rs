@@ -1,6 +1,7 @@
-//! What this node measures of the links to nodes of other hosts: the time until a datagram is confirmed, of all that are sent
-//! anyway, and the rate of copies of checkpoints. A node is asked something only for that when the agent wants to know its link and
-//! nothing was confirmed there for a while: two nodes a second, however large the cluster. Never decides anything.
+//! What this node measures of the links to nodes of other hosts: the time until a datagram is confirmed, of all that
+//! are sent anyway, and the rate of copies of checkpoints. A node is asked something only for that when the agent
+//! wants to know its link and nothing was confirmed there for a while: two nodes a second, however large the cluster.
+//! Never decides anything.
 
 use crate::link_window::LinkWindow;
 use crate::moment::{Moment, micros};
@@ -29,7 +30,8 @@ const COPY_BYTES_MIN: u64 = 1 << 20;
 /// Links that are remembered: all of a small cluster; in a large one those on which something was measured last.
 const LINKS_MAX: usize = 256;
 
-/// A copy that took less than so many round trips says more of how it was begun: an offer, a connection and its keys are three.
+/// A copy that took less than so many round trips says more of how it was begun: an offer, a connection and its keys
+/// are three.
 const COPY_TRIPS_MIN: f64 = 10.0;
 
 /// What was measured of one link.
@@ -108,7 +110,8 @@ pub struct Links {
 }
 
 impl Links {
-    /// What is known of a node that stands on this host; what was measured while it stood on another one counts no more.
+    /// What is known of a node that stands on this host; what was measured while it stood on another one counts no
+    /// more.
     fn of(&mut self, node: &NodeName, host: u64) -> &mut Measurements {
         if self.of.len() >= LINKS_MAX && !self.of.contains_key(node) {
             let oldest = self.of.iter().min_by_key(|(_, known)| known.last());

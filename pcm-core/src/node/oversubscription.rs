@@ -1,5 +1,5 @@
-//! What ranks know of the CPUs of their node: whether processes outnumber the CPUs, and whether one starts. MPI polls while
-//! it starts, and never yields; beside it, ranks that sleep often can keep a CPU from all others.
+//! What ranks know of the CPUs of their node: whether processes outnumber the CPUs, and whether one starts. MPI polls
+//! while it starts, and never yields; beside it, ranks that sleep often can keep a CPU from all others.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the agent's side needs of the rest of the daemon: the counters on the pages of the ranks here, the node's profile,
-//! the jobs that it proposes to change. The agent itself is [`pcm_core::node::agent`].
+//! What the agent's side needs of the rest of the daemon: the counters on the pages of the ranks here, the node's
+//! profile, the jobs that it proposes to change. The agent itself is [`pcm_core::node::agent`].
 
 use super::daemon::Daemon;
 use super::ps::monotonic_ns;

@@ -1,5 +1,5 @@
-//! Requests of `pcmctl`: each is answered by this daemon, by the node that it names, by the coordinator of its job, or by
-//! all daemons together.
+//! Requests of `pcmctl`: each is answered by this daemon, by the node that it names, by the coordinator of its job,
+//! or by all daemons together.
 
 use super::daemon::Daemon;
 use super::logs::LogsAnswer;

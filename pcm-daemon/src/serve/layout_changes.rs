@@ -1,5 +1,5 @@
-//! Changes of a job's layout that are asked for: looks at the costs of methods, asks the job's nodes whether their ranks
-//! iterate, plans with [`pcm_core::node::layout_request`], and hands the plan to the job's reconfigurations.
+//! Changes of a job's layout that are asked for: looks at the costs of methods, asks the job's nodes whether their
+//! ranks iterate, plans with [`pcm_core::node::layout_request`], and hands the plan to the job's reconfigurations.
 
 use super::daemon::Daemon;
 use pcm_core::job::placement::Share;

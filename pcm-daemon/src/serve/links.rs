@@ -1,5 +1,5 @@
-//! Links to other nodes, as this node measures them: which measurements count, and which nodes are asked. The numbers are
-//! in [`pcm_core::node::links`].
+//! Links to other nodes, as this node measures them: which measurements count, and which nodes are asked. The numbers
+//! are in [`pcm_core::node::links`].
 
 use super::daemon::Daemon;
 use pcm_core::moment::{Moment, micros};
@@ -18,7 +18,8 @@ impl Daemon {
         self.out.now()
     }
 
-    /// The host of a live node to which there is a link. Ranks of one host share memory: what lies between its daemons says nothing.
+    /// The host of a live node to which there is a link. Ranks of one host share memory: what lies between its
+    /// daemons says nothing.
     fn link_to(&self, node: &NodeName) -> Option<u64> {
         let host = self.nodes.host(node);
         let is_link = *node != self.own && host != self.nodes.own().host && self.nodes.is_live(node);
@@ -65,7 +66,8 @@ impl Daemon {
         }
     }
 
-    /// The links the agent may care about: to the nodes of its jobs, as far as it reports them, and to those it asks about.
+    /// The links the agent may care about: to the nodes of its jobs, as far as it reports them, and to those it asks
+    /// about.
     pub(super) fn links_for_agent(&mut self, about: &[NodeName]) -> Vec<LinkMeasured> {
         let mut nodes: Vec<NodeName> = Vec::new();
         let of_jobs = self.nodes_of_jobs();

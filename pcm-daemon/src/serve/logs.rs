@@ -30,8 +30,8 @@ pub(super) fn path(cluster_dir: &Path, node: &NodeName, of: LogOf) -> PathBuf {
     })
 }
 
-/// The logs of this node, and the levels that were set at run time. The keeper learns those of the log it shares with the
-/// daemon and passes them to the next daemon; a new agent learns its levels from the daemon.
+/// The logs of this node, and the levels that were set at run time. The keeper learns those of the log it shares with
+/// the daemon and passes them to the next daemon; a new agent learns its levels from the daemon.
 #[derive(Debug)]
 pub(super) struct NodeLogs {
     cluster_dir: PathBuf,

@@ -1,5 +1,5 @@
-//! Questions of this daemon to others, and of others to it: hands them to [`pcm_core::node::queries`], and what comes of
-//! them to the part that asked.
+//! Questions of this daemon to others, and of others to it: hands them to [`pcm_core::node::queries`], and what comes
+//! of them to the part that asked.
 
 use super::daemon::Daemon;
 use pcm_core::node::program_requests;

@@ -34,8 +34,8 @@ pub fn job_sample(
     }
 }
 
-/// The numbers of ranks between which decisions may choose. A job that was started without `--min` and `--max` keeps the
-/// size it has, for nothing says that another size would do.
+/// The numbers of ranks between which decisions may choose. A job that was started without `--min` and `--max` keeps
+/// the size it has, for nothing says that another size would do.
 fn sizes(spec: &JobSpec, size: u32) -> (u32, u32) {
     match (spec.min > 1, spec.max < RANKS_MAX) {
         (false, false) => (size, size),

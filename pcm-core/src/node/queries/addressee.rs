@@ -26,7 +26,8 @@ pub enum Addressee {
     Refused(Refusal),
 }
 
-/// Finds the daemon that a request is for. `leads` says whether this one leads or remembers a job, `state` how a node is.
+/// Finds the daemon that a request is for. `leads` says whether this one leads or remembers a job, `state` how a node
+/// is.
 pub fn addressee(
     request: &ControlToDaemon,
     own: &NodeName,

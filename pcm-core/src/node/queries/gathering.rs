@@ -1,5 +1,5 @@
-//! Answers of many nodes to one question: what is wanted, how answers are added up, and what the sum means for the parts
-//! of the node. Never sends anything: [`super::questions`] does.
+//! Answers of many nodes to one question: what is wanted, how answers are added up, and what the sum means for the
+//! parts of the node. Never sends anything: [`super::questions`] does.
 
 use super::questions::Asker;
 use crate::node::layout_request::LayoutAsked;

@@ -1,5 +1,5 @@
-//! How the jobs coordinated here fare over time. Held in memory for as long as an ended job is remembered; a daemon that
-//! starts again begins with empty series. Never asks a node.
+//! How the jobs coordinated here fare over time. Held in memory for as long as an ended job is remembered; a daemon
+//! that starts again begins with empty series. Never asks a node.
 
 use crate::moment::Moment;
 use pcm_proto::ids::JobId;
