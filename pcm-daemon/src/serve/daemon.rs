@@ -216,7 +216,7 @@ impl Daemon {
             }
             Event::AgentEnded { life, reason } => self.agent.on_ended(life, reason, &mut self.out),
             Event::CostsRead(found) => self.on_costs_read(found),
-            Event::Logs(done) => self.on_logs_answer(done),
+            Event::Logs(done) => self.on_logs_answer(*done),
             Event::Rank(event) => self.on_rank(event),
             Event::Printed { job, output } => self.on_printed(job, output),
             Event::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
@@ -314,7 +314,7 @@ impl Daemon {
             Effect::Methods(MethodsEffect::Learn(cost)) => self.method_file.learn(&cost),
             Effect::Logs(effect) => {
                 let done = self.logs.carry_out(effect);
-                self.replies.extend(done.map(Event::Logs));
+                self.replies.extend(done.map(|done| Event::Logs(Box::new(done))));
             }
             Effect::Record(_) | Effect::Arm { .. } => tracing::error!(?effect, "an effect is not for here"),
         }

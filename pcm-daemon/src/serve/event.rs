@@ -46,7 +46,7 @@ pub(super) enum Event {
     /// The file of costs of methods was looked at; its content where it has changed.
     CostsRead(Option<FileCosts>),
     /// An order about logs was carried out.
-    Logs(LogsAnswer),
+    Logs(Box<LogsAnswer>),
     /// A rank says something.
     Rank(RankEvent),
     /// A rank printed something.
