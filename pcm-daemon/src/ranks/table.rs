@@ -17,6 +17,7 @@ use pcm_proto::ids::{Bytes, Iteration, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{ProcessKey, ProcessSpec};
 use pcm_proto::page::{CEILING_NONE, Page, State};
 use pcm_proto::parked::ParkKey;
+use pcm_proto::peer::RanksBegun;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -251,6 +252,19 @@ impl<E: FromRanks> RankTable<E> {
         }
     }
 
+    fn begun(&self, job: JobId) -> RanksBegun {
+        let mut begun = RanksBegun::default();
+        for (process, page) in self.pages(job) {
+            let progress = &page.head.progress;
+            if progress.iteration.load(Relaxed) > 0 {
+                begun.processes.push(process);
+                begun.registered.0 += progress.registered_bytes.load(Relaxed);
+                begun.constant.0 += progress.constant_bytes.load(Relaxed);
+            }
+        }
+        begun
+    }
+
     fn read(&self, question: PageQuestion) -> Pages {
         let now_ns = monotonic_ns();
         match question {
@@ -260,6 +274,7 @@ impl<E: FromRanks> RankTable<E> {
                 let rows = rows.map(|(process, handle)| status(*process, &self.own, handle, now_ns));
                 Pages::Ranks(rows.collect())
             }
+            PageQuestion::Begun { job } => Pages::Begun(self.begun(job)),
             PageQuestion::Looks { job } => {
                 let looks = self
                     .pages(job)

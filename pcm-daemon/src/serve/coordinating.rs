@@ -1,14 +1,14 @@
 //! The jobs this daemon coordinates: feeds their state machines, carries out what they decide, and keeps what a
 //! restart would need.
 
-use super::agent_messages::is_known_policy;
 use super::checkpoints::Leading;
 use super::daemon::Daemon;
-use super::methods::Chosen;
 use super::wills::Willed;
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
-use pcm_core::job::placement::{self, Share};
+use pcm_core::job::placement::Share;
 use pcm_core::job::worlds::WORLDS_MAX;
+use pcm_core::node::agent::samples::is_known_policy;
+use pcm_core::node::methods::Chosen;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::{LinkId, Requester};
 use pcm_core::node::store::image_key::ImageKey;
@@ -178,20 +178,6 @@ impl Daemon {
         self.answer(from, DaemonToControl::JobAccepted { job });
         self.carry_out(job, effects);
         self.leave_will(job);
-    }
-
-    pub(super) fn place(&self, allowed: &[NodeName], count: u32) -> Result<Vec<Share>, Refusal> {
-        if let Some(name) = allowed.iter().find(|name| self.nodes.state(name).is_none()) {
-            let message = format!("node {name} is not part of the cluster: `pcmctl nodes` lists those that are");
-            return Err(Refusal::new(refusal::UNKNOWN_NODE, message));
-        }
-        let mut views = self.nodes.views();
-        // Reports lag behind what was placed a moment ago.
-        for view in &mut views {
-            let placed = self.jobs.values().map(|job| job.state.alive_on(&view.name)).sum();
-            view.ranks = view.ranks.max(placed);
-        }
-        placement::place(&views, allowed, count).map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))
     }
 
     pub(super) fn is_crowded(&self, spec: &JobSpec, shares: &[Share]) -> bool {

@@ -1,10 +1,12 @@
 //! Everything that can happen to the daemon. One event is handled at a time, to its end.
 
 use super::boot::BootFact;
+use super::logs::LogsAnswer;
 use super::memory::MemoryEvent;
 use crate::keeper_link::FromKeeper;
 use crate::output_files::Written;
 use crate::ranks::RankNews;
+use pcm_core::node::methods::FileCosts;
 use pcm_core::node::ranks::effect::RankFact;
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::store::input::StoreInput;
@@ -37,7 +39,11 @@ pub(super) enum Event {
     /// Its link ended; the reason where what came on it could not be understood.
     AgentLost { link: LinkId, nonsense: Option<String> },
     /// Its process ended.
-    AgentEnded { reason: String },
+    AgentEnded { life: u64, reason: String },
+    /// The file of costs of methods was looked at; its content where it has changed.
+    CostsRead(Option<FileCosts>),
+    /// An order about logs was carried out.
+    Logs(Box<LogsAnswer>),
     /// Background work with memory files has news.
     Memory(MemoryEvent),
     /// A rank says or does something.

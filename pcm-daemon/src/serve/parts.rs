@@ -169,7 +169,7 @@ impl Daemon {
         self.parts.insert(job, Part::new(job, state, reforming));
         self.carry_out_reform(job, reform_effects);
         self.carry_out_part(job, effects);
-        for (node, message) in self.asks.take_early(job) {
+        for (node, message) in self.early.take(job) {
             self.on_job_message(job, &node, message);
         }
     }
@@ -177,7 +177,7 @@ impl Daemon {
     /// What comes before the order to start waits for it.
     fn keep_early(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
         if !self.closed.contains(&job) {
-            self.asks.keep_early(job, node.clone(), message);
+            self.early.hold(job, node.clone(), message);
         }
     }
 
@@ -250,7 +250,7 @@ impl Daemon {
                     },
                 );
                 self.tell_agent_ranks();
-                self.tell_ranks_of_crowd();
+                self.tell_ranks_of_oversubscription();
             }
             FromKeeper::StartRefused { key, errno, reason } => {
                 self.on_not_started(key, refusal_code(errno).to_owned(), reason);
@@ -306,7 +306,7 @@ impl Daemon {
             self.out.keeper(DaemonToKeeper::Forget { key });
         }
         self.tell_agent_ranks();
-        self.tell_ranks_of_crowd();
+        self.tell_ranks_of_oversubscription();
     }
 
     /// Takes over the descriptors of a process.
@@ -393,7 +393,7 @@ impl Daemon {
         match message {
             AppToDaemon::Initialized { .. } => self.on_initialized(key),
             AppToDaemon::Aborting { code } => self.participate(job, Input::Aborting { process, code }),
-            AppToDaemon::Resize { ranks } => self.on_wish(key, ranks),
+            AppToDaemon::Resize { ranks } => self.on_program_request(key, ranks),
             AppToDaemon::Finalizing => self.reform(job, reform::Input::Finalizing { process }),
             about_data => self.on_rank_data(key, about_data, descriptors),
         }
@@ -476,7 +476,7 @@ impl Daemon {
             self.record(Record::Part { job, state });
             self.carry_out_part(job, effects);
         }
-        self.tell_ranks_of_crowd();
+        self.tell_ranks_of_oversubscription();
     }
 }
 

@@ -98,6 +98,7 @@ impl Daemon {
         };
         let (node, ask, answer) = match (reader, pages) {
             (Reader::Node { node, ask }, Pages::Ranks(rows)) => (node, ask, Answer::Ranks(rows)),
+            (Reader::Node { node, ask }, Pages::Begun(begun)) => (node, ask, Answer::Begun(begun)),
             (Reader::Node { node, ask }, Pages::Looks(looks)) => (node, ask, Answer::Look(looks)),
             (Reader::Node { node, ask }, Pages::Traces(chunks)) => (node, ask, Answer::Trace(chunks)),
             (Reader::Agent { about }, Pages::Counters { at_ns, jobs }) => {

@@ -80,11 +80,7 @@ impl Shell {
                         }
                     }
                     Effect::Arm { at, timer } => self.timers.arm(at, timer),
-                    Effect::Rank(effect) => facts.extend(self.daemon.carry_out_rank(effect).map(Event::RankFact)),
-                    effect => self.daemon.carry_out_effect(effect),
-                }
-                while let Some(report) = self.daemon.memory.take_report() {
-                    facts.push_back(Event::StoreFact(report));
+                    effect => facts.extend(self.daemon.carry_out_effect(effect)),
                 }
             }
             let Some(fact) = facts.pop_front() else { return };

@@ -1,7 +1,7 @@
 //! From a process the keeper started to a daemon that serves: takes over what the keeper holds and the journal says,
 //! opens its sockets, publishes where it listens, and runs the loop.
 
-use super::agent::{listen_to_agent, local_address};
+use super::agent_process::{listen_to_agent, local_address};
 use super::control_link::listen_to_control;
 use super::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
 use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
@@ -339,7 +339,7 @@ impl Daemon {
             levels,
             ..
         } = welcome;
-        self.take_over_levels(levels.as_deref());
+        self.logs.take_over_levels(levels.as_deref());
         let processes = held.len() as u32;
         for (ended_us, status) in past.ended {
             self.close(status.job);
@@ -390,7 +390,7 @@ impl Daemon {
             self.boot_subtree();
         }
         self.note(None, Epoch(0), EventKind::FabricChosen(chosen));
-        self.start_agent();
+        self.agent.start(&mut self.out);
         self.on_beat();
         if past.is_draining {
             self.set_draining(true);

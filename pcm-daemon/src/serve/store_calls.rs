@@ -183,6 +183,8 @@ impl Daemon {
                 since,
                 bytes,
             } => self.measure_copy(&node, goes, since, bytes),
+            Inward::Queries(outcome) => self.on_outcome(outcome),
+            Inward::Agent(fact) => self.on_agent_fact(fact),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use super::effect::StoreEffect;
 use super::image_key::ImageKey;
-use super::step::{CopyGoes, Step};
+use super::step::Step;
 use crate::moment::Moment;
+use crate::node::links::CopyGoes;
 use crate::node::memory::MemoryId;
 use crate::node::outbox::Inward;
 use pcm_proto::fabric::BulkAddress;

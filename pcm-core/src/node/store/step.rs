@@ -52,15 +52,6 @@ pub trait Surroundings {
     fn rdma_reach(&self, node: &NodeName) -> RdmaReach;
 }
 
-/// Which way a copy goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyGoes {
-    /// From the other node.
-    Here,
-    /// To the other node.
-    There,
-}
-
 /// One step of the store.
 pub(super) struct Step<'a> {
     pub(super) around: &'a dyn Surroundings,

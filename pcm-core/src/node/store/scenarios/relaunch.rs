@@ -28,7 +28,7 @@ fn world(mode: Mode) -> World {
 fn reports(brought: &Brought) -> Vec<&Input> {
     let facts = brought.inward.iter().filter_map(|fact| match fact {
         Inward::Reconfigure { input, .. } => Some(&**input),
-        Inward::CopyMeasured { .. } => None,
+        _ => None,
     });
     facts.collect()
 }

@@ -224,6 +224,9 @@ impl World {
                 Effect::Rank(_) => "rank",
                 Effect::Files(_) => "files",
                 Effect::ForgetLinks { .. } => "forget links",
+                Effect::Agent(_) => "agent",
+                Effect::Methods(_) => "methods",
+                Effect::Logs(_) => "logs",
             });
             match effect {
                 Effect::Store(effect) => brought.store.push(effect),

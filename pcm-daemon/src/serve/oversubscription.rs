@@ -8,7 +8,7 @@ use pcm_proto::keeper::ProcessKey;
 
 impl Daemon {
     /// Tells all ranks here, after a process came, went, or has initialised MPI.
-    pub(super) fn tell_ranks_of_crowd(&mut self) {
+    pub(super) fn tell_ranks_of_oversubscription(&mut self) {
         let processes = self.ranks_here();
         let starting = self.parts.values().flat_map(Part::starting_since);
         oversubscription::tell_ranks(processes, self.cpus.len(), starting, &mut self.out);
@@ -19,7 +19,7 @@ impl Daemon {
         if let Some(part) = self.parts.get_mut(&key.job) {
             part.ranks.on_initialized(key.process);
         }
-        self.tell_ranks_of_crowd();
+        self.tell_ranks_of_oversubscription();
     }
 }
 
