@@ -9,7 +9,11 @@ use pcm_proto::refusal;
 
 /// All jobs the cluster knows.
 pub async fn jobs(link: &mut Link) -> Result<Vec<JobStatus>, Failure> {
-    match link.ask(ControlToDaemon::Jobs, ASK_DEADLINE).await? {
+    ask(link, ControlToDaemon::Jobs).await
+}
+
+async fn ask(link: &mut Link, request: ControlToDaemon) -> Result<Vec<JobStatus>, Failure> {
+    match link.ask(request, ASK_DEADLINE).await? {
         DaemonToControl::Jobs(jobs) => Ok(jobs),
         other => Err(Failure::unexpected("Jobs", &other)),
     }
@@ -20,7 +24,8 @@ pub async fn job(link: &mut Link, text: &str) -> Result<JobId, Failure> {
     if let Ok(number) = text.parse() {
         return Ok(JobId(number));
     }
-    choose(&jobs(link).await?, text)
+    let name = text.to_owned();
+    choose(&ask(link, ControlToDaemon::JobsNamed { name }).await?, text)
 }
 
 fn choose(jobs: &[JobStatus], name: &str) -> Result<JobId, Failure> {

@@ -76,6 +76,8 @@ pub enum ControlToDaemon {
     Nodes,
     /// Jobs of the whole cluster, ended ones of the last hour included.
     Jobs,
+    /// The jobs of this name in the whole cluster, ended ones of the last hour included; answered by `Jobs`.
+    JobsNamed { name: String },
     /// The ranks of a job.
     Ps { job: JobId },
     /// What the ranks of a job do with each other.

@@ -13,7 +13,7 @@ use crate::checkpoint::{CheckpointMessage, Restores};
 use crate::control::{ControlToDaemon, DaemonToControl, NodeState, Stream};
 use crate::event::Event;
 use crate::fabric::FabricReport;
-use crate::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
+use crate::ids::{Bytes, Epoch, JobId, NodeName, ProcessId, WorldId};
 use crate::image::{ImageMessage, ImageName};
 use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::ExitStatus;
@@ -479,8 +479,12 @@ pub enum Question {
     JobNumber,
     /// The jobs this daemon coordinates, ended ones of the last hour included.
     Jobs,
+    /// The jobs of this name that this daemon coordinates, ended ones of the last hour included.
+    JobsNamed { name: String },
     /// What the pages of the job's ranks on this node show.
     Ranks { job: JobId },
+    /// The job's processes on this node that have begun to iterate.
+    Begun { job: JobId },
     /// What the job's ranks on this node do with their mates.
     Look { job: JobId },
     /// What the job's ranks on this node recorded of their calls; see [`ControlToDaemon::Trace`].
@@ -508,6 +512,16 @@ pub enum Question {
     Quit,
 }
 
+/// Processes of a job on one node that have begun to iterate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RanksBegun {
+    pub processes: Vec<ProcessId>,
+    /// Bytes of data that they registered, all together.
+    pub registered: Bytes,
+    /// The constant ones of them.
+    pub constant: Bytes,
+}
+
 /// What a daemon answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
@@ -519,6 +533,7 @@ pub enum Answer {
     JobNumber(JobId),
     Jobs(Vec<JobStatus>),
     Ranks(Vec<RankStatus>),
+    Begun(RanksBegun),
     Look(Vec<RankLook>),
     Trace(Vec<TraceChunk>),
     Events(Vec<Event>),

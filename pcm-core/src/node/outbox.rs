@@ -1,17 +1,24 @@
 //! What a node wants done, in order. A driver carries the effects out one after another; when a record cannot be
 //! written, it drops what follows: no record, no word.
 
+use super::agent::{AgentEffect, AgentFact};
+use super::links::CopyGoes;
+use super::methods::MethodsEffect;
+use super::queries::Outcome;
 use super::ranks::effect::RankEffect;
 use super::record::Record;
-use super::requester::LinkId;
+use super::requester::{LinkId, Requester};
+use super::store::effect::StoreEffect;
 use super::streams::effect::FileEffect;
 use super::timer::Timer;
 use crate::moment::Moment;
-use pcm_proto::control::DaemonToControl;
+use crate::reconfiguration;
+use pcm_proto::agent::DaemonToAgent;
+use pcm_proto::control::{DaemonToControl, LogOf};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::keeper::DaemonToKeeper;
-use pcm_proto::peer::{DaemonToDaemon, JobMessage};
+use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -53,6 +60,47 @@ pub enum Effect {
     Rank(RankEffect),
     /// Do something with the files of a detached job.
     Files(FileEffect),
+    /// Do something with memory files.
+    Store(StoreEffect),
+    /// Do something for the agent.
+    Agent(AgentEffect),
+    /// Do something with the file of the costs of methods.
+    Methods(MethodsEffect),
+    /// Do something with the node's logs.
+    Logs(LogsEffect),
+}
+
+/// What the driver does with the node's logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogsEffect {
+    /// Read the last lines of a log for a requester.
+    Tail { from: Requester, of: LogOf, lines: u32 },
+    /// Write a log with other levels, and tell a requester all of them.
+    Levels { from: Requester, of: LogOf, levels: String },
+    /// Put logs aside that have grown too long.
+    Rotate,
+}
+
+/// A fact for another part of the node, handled in the same step, after the present handler.
+#[derive(Debug)]
+pub enum Inward {
+    /// An input to the reconfigurations of a job.
+    Reconfigure {
+        job: JobId,
+        input: Box<reconfiguration::effects::Input>,
+    },
+    /// A copy went over the link to a node.
+    CopyMeasured {
+        node: NodeName,
+        goes: CopyGoes,
+        /// When it began; it ended in this step.
+        since: Moment,
+        bytes: u64,
+    },
+    /// What came of a question.
+    Queries(Outcome),
+    /// What the agent said.
+    Agent(AgentFact),
 }
 
 /// The effects of one step, and the messages of the node to itself.
@@ -62,6 +110,7 @@ pub struct Outbox {
     now: Moment,
     effects: Vec<Effect>,
     to_own: VecDeque<DaemonToDaemon>,
+    inward: VecDeque<Inward>,
 }
 
 impl Outbox {
@@ -72,6 +121,7 @@ impl Outbox {
             now,
             effects: Vec::new(),
             to_own: VecDeque::new(),
+            inward: VecDeque::new(),
         }
     }
 
@@ -126,6 +176,16 @@ impl Outbox {
         self.push(Effect::Files(effect));
     }
 
+    /// Hands a fact to another part of the node.
+    pub fn inward(&mut self, fact: Inward) {
+        self.inward.push_back(fact);
+    }
+
+    /// The next fact for a part of the node.
+    pub fn take_inward(&mut self) -> Option<Inward> {
+        self.inward.pop_front()
+    }
+
     /// The next message of the node to itself.
     pub fn take_own(&mut self) -> Option<DaemonToDaemon> {
         self.to_own.pop_front()
@@ -156,6 +216,23 @@ impl Outbox {
     pub fn control(&mut self, link: LinkId, message: DaemonToControl) {
         let message = Box::new(message);
         self.push(Effect::Control { link, message });
+    }
+
+    /// Answers a request, wherever it came from.
+    pub fn answer(&mut self, to: Requester, answer: DaemonToControl) {
+        match to {
+            Requester::Control(link) => self.control(link, answer),
+            Requester::Agent { number } => {
+                let outcome = super::agent::link::outcome(answer);
+                let message = Box::new(DaemonToAgent::Proposed { number, outcome });
+                self.push(Effect::Agent(AgentEffect::Send(message)));
+            }
+            Requester::Nobody => {}
+            Requester::Peer { node, ask } => {
+                let answer = Box::new(Answer::Control(Box::new(answer)));
+                self.send(&node, DaemonToDaemon::Answer { ask, answer });
+            }
+        }
     }
 
     /// All effects so far, in order.

@@ -10,7 +10,6 @@ use super::streams::{FromRanks, JobStreams};
 use super::traces::traces;
 use crate::keeper_link::Handed;
 use crate::rank::{AttachError, PageFile, RankHandle};
-use pcm_core::node::memory::MemoryId;
 use pcm_core::node::ranks::effect::{Attached, RankEffect, RankFact};
 use pcm_core::node::ranks::pages::{PageQuestion, Pages};
 use pcm_proto::app::DaemonToApp;
@@ -18,6 +17,7 @@ use pcm_proto::ids::{Bytes, Iteration, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{ProcessKey, ProcessSpec};
 use pcm_proto::page::{CEILING_NONE, Page, State};
 use pcm_proto::parked::ParkKey;
+use pcm_proto::peer::RanksBegun;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -54,9 +54,6 @@ pub struct RankTable<E> {
     own: NodeName,
     events: mpsc::Sender<E>,
     jobs: BTreeMap<JobId, JobRanks>,
-    /// Memory files that wait to be sent to a rank.
-    lent: BTreeMap<MemoryId, OwnedFd>,
-    lent_count: u64,
 }
 
 impl<E: FromRanks> RankTable<E> {
@@ -65,8 +62,6 @@ impl<E: FromRanks> RankTable<E> {
             own,
             events,
             jobs: BTreeMap::new(),
-            lent: BTreeMap::new(),
-            lent_count: 0,
         }
     }
 
@@ -94,15 +89,8 @@ impl<E: FromRanks> RankTable<E> {
         Ok(attached)
     }
 
-    /// Holds a memory file until a message with it is sent.
-    pub fn lend(&mut self, file: OwnedFd) -> MemoryId {
-        self.lent_count += 1;
-        let id = MemoryId(self.lent_count);
-        self.lent.insert(id, file);
-        id
-    }
-
-    pub fn carry_out(&mut self, effect: RankEffect) -> Outcome {
+    /// Carries out an effect; `file` is the memory that goes with a message.
+    pub fn carry_out(&mut self, effect: RankEffect, file: Option<OwnedFd>) -> Outcome {
         match effect {
             RankEffect::Launch(launch) => {
                 return match prepare(*launch) {
@@ -110,7 +98,7 @@ impl<E: FromRanks> RankTable<E> {
                     Err(fact) => Outcome::Fact(fact),
                 };
             }
-            RankEffect::Tell { key, message, memory } => self.tell(key, &message, memory),
+            RankEffect::Tell { key, message, .. } => self.tell(key, &message, file),
             RankEffect::AnswerPmi { key, line } => return self.answer_pmi(key, &line).into(),
             RankEffect::SetCeiling { key, ceiling } => return self.set_ceiling(key, ceiling).into(),
             RankEffect::LiftCeiling { key } => _ = self.set_ceiling(key, Iteration(CEILING_NONE)),
@@ -163,8 +151,8 @@ impl<E: FromRanks> RankTable<E> {
         handles.map(|(process, handle)| (*process, handle.page().page()))
     }
 
-    fn tell(&mut self, key: ProcessKey, message: &DaemonToApp, memory: Option<MemoryId>) {
-        let file = memory.and_then(|id| self.lent.remove(&id));
+    /// Sends a message to the library in a process, and a file with it.
+    pub fn tell(&self, key: ProcessKey, message: &DaemonToApp, file: Option<OwnedFd>) {
         let Some(handle) = self.handle(key) else { return };
         let descriptors: Vec<_> = file.iter().map(AsFd::as_fd).collect();
         match handle.app_send(message, &descriptors) {
@@ -264,6 +252,19 @@ impl<E: FromRanks> RankTable<E> {
         }
     }
 
+    fn begun(&self, job: JobId) -> RanksBegun {
+        let mut begun = RanksBegun::default();
+        for (process, page) in self.pages(job) {
+            let progress = &page.head.progress;
+            if progress.iteration.load(Relaxed) > 0 {
+                begun.processes.push(process);
+                begun.registered.0 += progress.registered_bytes.load(Relaxed);
+                begun.constant.0 += progress.constant_bytes.load(Relaxed);
+            }
+        }
+        begun
+    }
+
     fn read(&self, question: PageQuestion) -> Pages {
         let now_ns = monotonic_ns();
         match question {
@@ -273,6 +274,7 @@ impl<E: FromRanks> RankTable<E> {
                 let rows = rows.map(|(process, handle)| status(*process, &self.own, handle, now_ns));
                 Pages::Ranks(rows.collect())
             }
+            PageQuestion::Begun { job } => Pages::Begun(self.begun(job)),
             PageQuestion::Looks { job } => {
                 let looks = self
                     .pages(job)

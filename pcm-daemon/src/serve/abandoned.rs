@@ -3,6 +3,7 @@
 
 use super::daemon::Daemon;
 use pcm_core::job::participant::Input;
+use pcm_core::node::store::checkpoint_store::ABANDONED_AFTER;
 use pcm_core::node::timer::Timer;
 use pcm_proto::ids::{JobId, NodeName};
 use std::time::Duration;
@@ -10,9 +11,6 @@ use std::time::Duration;
 /// Ranks whose coordinator's daemon is out of reach go on for so long: the keeper there starts it again in a fraction
 /// of a second, and a cut-off node must not compute for ever.
 const COORDINATOR_LOST_AFTER: Duration = Duration::from_secs(10);
-
-/// A coordinator that is out of reach has come back, or an heir has taken the job over, long before this.
-pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(90);
 
 impl Daemon {
     pub(super) fn on_parts_unlinked(&mut self, node: &NodeName) {

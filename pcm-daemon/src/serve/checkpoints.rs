@@ -8,6 +8,7 @@ use pcm_core::job::coordinator::Input;
 use pcm_core::job::recovering::Restarted;
 use pcm_core::moment::Moment;
 use pcm_core::node::requester::Requester;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::timer::Timer;
 use pcm_proto::app::environment;
 use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles, Restores};
@@ -229,7 +230,10 @@ impl Daemon {
             CheckpointMessage::Reached { .. } | CheckpointMessage::Restored { .. } => {
                 self.coordinate(job, Input::CheckpointSaid(message));
             }
-            message => self.on_kept_message(job, node, message),
+            message => {
+                let node = node.clone();
+                self.store_input(StoreInput::Checkpoint { job, node, message });
+            }
         }
     }
 
@@ -245,7 +249,7 @@ impl Daemon {
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
             self.lead(job, |lead| lead.on_node_lost(node));
         }
-        self.on_checkpoints_node_gone(node);
+        self.store_input(StoreInput::NodeGone { node: node.clone() });
     }
 
     fn carry_out_lead(&mut self, job: JobId, effects: Vec<LeadEffect>) {

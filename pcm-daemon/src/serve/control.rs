@@ -1,154 +1,45 @@
-//! Links of `pcmctl` and what is asked over them. A request is answered by whoever is the right one for it: this
-//! daemon, the node it names, the coordinator of its job, or all together.
+//! Requests of `pcmctl`: each is answered by this daemon, by the node that it names, by the coordinator of its job,
+//! or by all daemons together.
 
-use super::asks::{ANSWER_WITHIN, Purpose};
 use super::daemon::Daemon;
-use super::gather::Wanted;
-use super::layout_requests::LayoutAsked;
+use super::logs::LogsAnswer;
 use node_log::Shortened;
 use pcm_core::job::coordinator::Input;
+use pcm_core::node::layout_request::LayoutAsked;
+use pcm_core::node::outbox::{Effect, LogsEffect};
+use pcm_core::node::queries::addressee::{Addressee, addressee, coordinator_answers_within};
+use pcm_core::node::queries::{ANSWER_WITHIN, Wanted};
 use pcm_core::node::requester::{LinkId, Requester};
 use pcm_fabric::Sender;
-use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeState, Refusal};
-use pcm_proto::event::Event;
+use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::{JobState, JobStatus};
-use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon, Question};
+use pcm_proto::keeper::DaemonToKeeper;
+use pcm_proto::peer::{CoordinatorToNode, Question};
 use pcm_proto::refusal;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// A node that joins is booted and has said that it is there within this time.
-const JOIN_WITHIN: Duration = Duration::from_secs(15);
-
-/// A change of layout has ended or was given up within this time: all its deadlines together.
-pub(super) const LAYOUT_WITHIN: Duration = Duration::from_secs(400);
+/// A node that does not report within this time is listed with its last report.
+const NODES_WITHIN: Duration = Duration::from_millis(500);
 
 /// Highest signal number Linux has.
 const SIGNAL_MAX: i32 = 64;
 
-#[derive(Debug)]
-struct Follow {
-    job: Option<JobId>,
-    /// Events up to here were told, but for stragglers of other nodes, which `told` sorts out.
-    since_us: u64,
-    told: BTreeSet<(u64, NodeName)>,
-}
-
-#[derive(Debug)]
-struct Control {
-    sender: Sender,
-    attached: Option<JobId>,
-    follow: Option<Follow>,
-}
-
-/// All links of `pcmctl`.
-#[derive(Debug, Default)]
-pub(super) struct Controls {
-    links: BTreeMap<LinkId, Control>,
-}
-
-/// Clocks of nodes and delays of their answers may differ by so much without an event being missed.
-const FOLLOW_OVERLAP_US: u64 = 2_000_000;
-
-impl Controls {
-    pub(super) fn attach(&mut self, link: LinkId, job: JobId) {
-        if let Some(control) = self.links.get_mut(&link) {
-            control.attached = Some(job);
-        }
-    }
-
-    pub(super) fn detach(&mut self, link: LinkId) {
-        if let Some(control) = self.links.get_mut(&link) {
-            control.attached = None;
-        }
-    }
-
-    pub(super) fn attached_to(&self, job: JobId) -> Option<LinkId> {
-        self.links
-            .iter()
-            .find(|(_, control)| control.attached == Some(job))
-            .map(|(link, _)| *link)
-    }
-
-    fn attached(&self, link: LinkId) -> Option<JobId> {
-        self.links.get(&link)?.attached
-    }
-
-    /// The job and time a follower wants events of.
-    pub(super) fn following(&self, link: LinkId) -> Option<(Option<JobId>, u64)> {
-        let follow = self.links.get(&link)?.follow.as_ref()?;
-        Some((follow.job, follow.since_us.saturating_sub(FOLLOW_OVERLAP_US)))
-    }
-
-    /// Of these events, those the follower was not told yet.
-    pub(super) fn follow(&mut self, link: LinkId, events: &[Event]) -> Vec<Event> {
-        let Some(follow) = self.links.get_mut(&link).and_then(|control| control.follow.as_mut()) else {
-            return Vec::new();
-        };
-        let mut fresh = Vec::new();
-        for event in events {
-            if follow.told.insert((event.time_us, event.node.clone())) {
-                follow.since_us = follow.since_us.max(event.time_us);
-                fresh.push(event.clone());
-            }
-        }
-        let oldest = follow.since_us.saturating_sub(2 * FOLLOW_OVERLAP_US);
-        follow.told.retain(|(time_us, _)| *time_us >= oldest);
-        fresh
-    }
-
-    /// Sends an answer. A `pcmctl` that does not take its answers loses its link.
-    pub(super) fn tell(&self, link: LinkId, answer: &DaemonToControl) {
-        let Some(control) = self.links.get(&link) else { return };
-        if let Err(error) = control.sender.try_send(answer) {
-            tracing::warn!(?link, %error, "an answer was not sent, the link is dropped");
-            control.sender.abort();
-        }
-    }
-
-    pub(super) fn take_senders(&mut self) -> Vec<Sender> {
-        std::mem::take(&mut self.links)
-            .into_values()
-            .map(|control| control.sender)
-            .collect()
-    }
-}
-
 impl Daemon {
     pub(super) fn on_control_linked(&mut self, link: LinkId, sender: Sender) {
-        self.controls.links.insert(
-            link,
-            Control {
-                sender,
-                attached: None,
-                follow: None,
-            },
-        );
+        self.control_senders.insert(link, sender);
+        self.controls.on_linked(link);
     }
 
     pub(super) fn on_control_lost(&mut self, link: LinkId, in_order: bool) {
-        if let Some(Control {
-            attached: Some(job), ..
-        }) = self.controls.links.remove(&link)
-        {
+        self.control_senders.remove(link);
+        if let Some(job) = self.controls.on_lost(link) {
             self.on_audience_lost(job, link, in_order);
         }
     }
 
-    /// Answers whoever asked. A `pcmctl` that does not take its answers loses its link.
     pub(super) fn answer(&mut self, to: Requester, answer: DaemonToControl) {
-        match to {
-            Requester::Control(link) => {
-                self.out.control(link, answer);
-            }
-            Requester::Agent { number } => self.answer_agent(number, answer),
-            Requester::Nobody => {}
-            Requester::Peer { node, ask } => {
-                let answer = Box::new(Answer::Control(Box::new(answer)));
-                self.send(&node, DaemonToDaemon::Answer { ask, answer });
-            }
-        }
+        self.out.answer(to, answer);
     }
 
     fn refuse(&mut self, to: Requester, code: &str, message: impl Into<String>) {
@@ -173,27 +64,21 @@ impl Daemon {
             }
             ControlToDaemon::Nodes => {
                 let nodes = self.nodes.reachable();
-                self.gather(
+                self.queries.gather(
                     from,
                     Wanted::Nodes,
                     &Question::Report,
-                    nodes,
-                    Duration::from_millis(500),
+                    &nodes,
+                    NODES_WITHIN,
+                    &mut self.out,
                 );
             }
-            ControlToDaemon::Jobs => {
-                let mut nodes = self.nodes.reachable();
-                nodes.push(self.own.clone());
-                self.gather(from, Wanted::Jobs(Vec::new()), &Question::Jobs, nodes, ANSWER_WITHIN);
-            }
+            ControlToDaemon::Jobs => self.gather_jobs(from, &Question::Jobs),
+            ControlToDaemon::JobsNamed { name } => self.gather_jobs(from, &Question::JobsNamed { name }),
             ControlToDaemon::Events { job, follow } => {
                 let follower = follow.then_some(link);
-                if let Some(control) = self.controls.links.get_mut(&link).filter(|_| follow) {
-                    control.follow = Some(Follow {
-                        job,
-                        since_us: 0,
-                        told: BTreeSet::new(),
-                    });
+                if follow {
+                    self.controls.begin_to_follow(link, job);
                 }
                 self.gather_events(from, job, 0, follower);
             }
@@ -202,57 +87,52 @@ impl Daemon {
         }
     }
 
+    fn gather_jobs(&mut self, from: Requester, question: &Question) {
+        let (wanted, nodes) = (Wanted::Jobs(Vec::new()), self.all_nodes());
+        self.queries
+            .gather(from, wanted, question, &nodes, ANSWER_WITHIN, &mut self.out);
+    }
+
+    fn gather_events(&mut self, from: Requester, job: Option<JobId>, since_us: u64, follower: Option<LinkId>) {
+        let events = Vec::new();
+        let (wanted, nodes) = (Wanted::Events { events, follower }, self.all_nodes());
+        let question = Question::Events { job, since_us };
+        self.queries
+            .gather(from, wanted, &question, &nodes, ANSWER_WITHIN, &mut self.out);
+    }
+
+    pub(super) fn on_follow_timer(&mut self, link: LinkId) {
+        if let Some((job, since_us)) = self.controls.following(link) {
+            self.gather_events(Requester::Control(link), job, since_us, Some(link));
+        }
+    }
+
     /// Requests for one node, or for the coordinator of one job.
     fn on_addressed(&mut self, from: Requester, request: ControlToDaemon) {
-        let node = match &request {
-            ControlToDaemon::Signal { job, .. }
-            | ControlToDaemon::Kill { job }
-            | ControlToDaemon::Reconfigure { job, .. }
-            | ControlToDaemon::Ps { job }
-            | ControlToDaemon::Checkpoint { job, .. }
-            | ControlToDaemon::Look { job }
-            | ControlToDaemon::Trace { job, .. }
-            | ControlToDaemon::Series { job } => {
-                if !self.jobs.contains_key(job) && self.ended.find(*job).is_none() {
-                    let job = *job;
-                    return self.find_coordinator(from, job, request);
-                }
-                None
+        let leads = |job| self.jobs.contains_key(&job) || self.ended.find(job).is_some();
+        match addressee(&request, &self.own, leads, |node| self.nodes.state(node)) {
+            Addressee::Here => self.on_local_request(from, request),
+            Addressee::Coordinator(job) => self.find_coordinator(from, job, request),
+            Addressee::Refused(refusal) => self.answer(from, DaemonToControl::Refused(refusal)),
+            Addressee::Node { node, .. } if matches!(request, ControlToDaemon::Ping { .. }) => {
+                self.queries.ping(from, &node, &mut self.out);
             }
-            ControlToDaemon::Ping { node }
-            | ControlToDaemon::Logs { node, .. }
-            | ControlToDaemon::LogLevels { node, .. } => node.clone(),
-            ControlToDaemon::Drain { node, .. } | ControlToDaemon::Remove { node } => Some(node.clone()),
-            _ => None,
-        };
-        let Some(node) = node.filter(|node| *node != self.own) else {
-            return self.on_local_request(from, request);
-        };
-        match self.nodes.state(&node) {
-            None => {
-                let message = format!("node {node} is not part of the cluster: `pcmctl nodes` lists those that are");
-                self.refuse(from, refusal::UNKNOWN_NODE, message);
-            }
-            Some(NodeState::Gone) => {
-                let message = format!("node {node} is gone: see `pcmctl nodes`");
-                self.refuse(from, refusal::NODE_UNREACHABLE, message);
-            }
-            Some(_) if matches!(request, ControlToDaemon::Ping { .. }) => {
-                let purpose = Purpose::Ping {
-                    from,
-                    since: Instant::now(),
-                };
-                self.ask(&node, Question::Ping, purpose, ANSWER_WITHIN);
-            }
-            Some(_) => {
-                let within = if matches!(request, ControlToDaemon::Drain { .. }) {
-                    LAYOUT_WITHIN
-                } else {
-                    JOIN_WITHIN
-                };
-                self.forward(from, &node, request, within);
-            }
+            Addressee::Node { node, within } => self.queries.forward(from, &node, request, within, &mut self.out),
         }
+    }
+
+    /// A request about a job that only its coordinator can answer, which is another daemon.
+    fn find_coordinator(&mut self, from: Requester, job: JobId, request: ControlToDaemon) {
+        let within = coordinator_answers_within(&request);
+        let known = self.parts.get(&job).map(|part| part.state.coordinator());
+        if let Some(coordinator) = known.filter(|coordinator| **coordinator != self.own) {
+            return self.queries.forward(from, coordinator, request, within, &mut self.out);
+        }
+        let nodes = self.nodes.reachable();
+        let question = Question::Control(Box::new(request));
+        let wanted = Wanted::Knowing { job };
+        self.queries
+            .gather(from, wanted, &question, &nodes, within, &mut self.out);
     }
 
     /// Requests this daemon is the right one for.
@@ -308,21 +188,26 @@ impl Daemon {
                 );
             }
             ControlToDaemon::Logs { of, lines, .. } => {
-                let log = super::logs::last_lines(&super::logs::path(&self.spec.cluster_dir, &self.own, of), lines);
-                self.answer(from, DaemonToControl::Logs(log));
+                self.out.push(Effect::Logs(LogsEffect::Tail { from, of, lines }));
             }
             ControlToDaemon::LogLevels { of, levels, .. } => {
-                let answer = match self.change_levels(of, &levels) {
-                    Ok(levels) => DaemonToControl::Logs(levels),
-                    Err(error) => DaemonToControl::Refused(Refusal::new(refusal::BAD_LEVELS, error.to_string())),
-                };
-                self.answer(from, answer);
+                self.out.push(Effect::Logs(LogsEffect::Levels { from, of, levels }));
             }
             ControlToDaemon::Join(spec) => self.on_join(from, spec),
             ControlToDaemon::Drain { deadline_ms, .. } => self.on_drain(from, deadline_ms),
             ControlToDaemon::Remove { .. } => self.on_remove(from),
             _ => self.refuse(from, refusal::NOT_SUPPORTED, "this request needs a link of its own"),
         }
+    }
+
+    /// The logs were read, or their levels changed.
+    pub(super) fn on_logs_answer(&mut self, done: LogsAnswer) {
+        match done.levels {
+            Some((LogOf::Daemon, levels)) => self.out.keeper(DaemonToKeeper::Levels(levels)),
+            Some((LogOf::Agent, levels)) => self.agent.set_levels(levels, &mut self.out),
+            None => {}
+        }
+        self.answer(done.from, done.answer);
     }
 
     fn on_signal_request(&mut self, from: Requester, job: JobId, signal: i32) {

@@ -1,17 +1,18 @@
 //! The jobs this daemon coordinates: feeds their state machines, carries out what they decide, and keeps what a
 //! restart would need.
 
-use super::agent_messages::is_known_policy;
 use super::checkpoints::Leading;
 use super::daemon::Daemon;
-use super::images::ImageKey;
-use super::methods::Chosen;
 use super::wills::Willed;
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
-use pcm_core::job::placement::{self, Share};
+use pcm_core::job::placement::Share;
 use pcm_core::job::worlds::WORLDS_MAX;
+use pcm_core::node::agent::samples::is_known_policy;
+use pcm_core::node::methods::Chosen;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::{LinkId, Requester};
+use pcm_core::node::store::image_key::ImageKey;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::streams::job_output::JobOutput;
 use pcm_core::node::streams::job_stdin::JobStdin;
 use pcm_core::node::timer::Timer;
@@ -20,7 +21,7 @@ use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
-use pcm_proto::peer::{CoordinatorToNode, DaemonToDaemon, JobMessage, NodeToCoordinator, StreamToCoordinator};
+use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StreamToCoordinator};
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -179,20 +180,6 @@ impl Daemon {
         self.leave_will(job);
     }
 
-    pub(super) fn place(&self, allowed: &[NodeName], count: u32) -> Result<Vec<Share>, Refusal> {
-        if let Some(name) = allowed.iter().find(|name| self.nodes.state(name).is_none()) {
-            let message = format!("node {name} is not part of the cluster: `pcmctl nodes` lists those that are");
-            return Err(Refusal::new(refusal::UNKNOWN_NODE, message));
-        }
-        let mut views = self.nodes.views();
-        // Reports lag behind what was placed a moment ago.
-        for view in &mut views {
-            let placed = self.jobs.values().map(|job| job.state.alive_on(&view.name)).sum();
-            view.ranks = view.ranks.max(placed);
-        }
-        placement::place(&views, allowed, count).map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))
-    }
-
     pub(super) fn is_crowded(&self, spec: &JobSpec, shares: &[Share]) -> bool {
         let mut ranks: BTreeMap<u64, usize> = BTreeMap::new();
         for share in shares {
@@ -346,13 +333,7 @@ impl Daemon {
     }
 
     pub(super) fn send_job(&mut self, node: &NodeName, job: JobId, message: impl Into<JobMessage>) {
-        self.send(
-            node,
-            DaemonToDaemon::Job {
-                job,
-                message: Box::new(message.into()),
-            },
-        );
+        self.out.send_job(node, job, message);
     }
 
     /// A message about a job, for its coordinator or for this node's part of it.
@@ -399,7 +380,7 @@ impl Daemon {
             }
         }
         self.on_parts_linked(node);
-        self.on_checkpoints_linked(node);
+        self.store_input(StoreInput::CoordinatorLinked { node: node.clone() });
     }
 
     /// No link to a node is left.

@@ -1,22 +1,18 @@
 //! The daemon's state and its one loop: take an event, handle it to its end, take the next. Nothing in here waits for
 //! anything but the next event; what takes time is done by small tasks that come back with an event.
 
-use super::agent::Agent;
-use super::asks::Asks;
+use super::agent_process::AgentProcess;
 use super::boot::Boot;
-use super::control::Controls;
+use super::control_senders::ControlSenders;
 use super::coordinating::Coordinated;
 use super::drain::Draining;
 use super::event::Event;
 use super::event_log::EventLog;
-use super::images::Images;
 use super::keeper_orders::KeeperOrders;
-use super::kept::KeptParts;
-use super::links::Links;
-use super::logs::{LogLevels, node_dir};
-use super::methods::MethodBook;
+use super::logs::{NodeLogs, node_dir};
+use super::memory::MemoryCarrier;
+use super::method_file::MethodFile;
 use super::notice::Notice;
-use super::parked::Parked;
 use super::parts::Part;
 use super::quorum::DoubtTold;
 use super::shutdown::Stage;
@@ -25,14 +21,23 @@ use crate::output_files::{OutputFiles, Written};
 use crate::ranks::{Outcome, RankTable, library_in_front};
 use pcm_core::job::ended::Ended;
 use pcm_core::moment::Moment;
+use pcm_core::node::agent::AgentLink;
 use pcm_core::node::cluster::nodes::Nodes;
 use pcm_core::node::cluster::quorum::Quorum;
+use pcm_core::node::links::Links;
+use pcm_core::node::methods::{MethodBook, MethodsEffect};
 use pcm_core::node::outbox::{Effect, Outbox};
+use pcm_core::node::queries::Queries;
+use pcm_core::node::queries::control_links::ControlLinks;
+use pcm_core::node::queries::early_messages::EarlyMessages;
+use pcm_core::node::queries::series::SeriesBook;
 use pcm_core::node::ranks::effect::{RankEffect, RankFact};
 use pcm_core::node::ranks::launch::Launcher;
 use pcm_core::node::ranks::pages::PageQuestions;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::LinkId;
+use pcm_core::node::store::Store;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_fabric::peers::Peers;
@@ -41,7 +46,6 @@ use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::method::COSTS_FILE;
 use pcm_proto::peer::DaemonToDaemon;
-use pcm_proto::series::Series;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -68,31 +72,34 @@ pub(super) struct Daemon {
     pub(super) keeper: KeeperOrders,
     pub(super) peers: Peers,
     pub(super) nodes: Nodes,
-    pub(super) controls: Controls,
-    pub(super) asks: Asks,
+    pub(super) controls: ControlLinks,
+    pub(super) control_senders: ControlSenders,
+    pub(super) queries: Queries,
+    pub(super) early: EarlyMessages,
     pub(super) boot: Boot,
-    pub(super) agent: Agent,
-    pub(super) log_levels: LogLevels,
+    pub(super) agent: AgentLink,
+    pub(super) agent_process: AgentProcess,
+    pub(super) logs: NodeLogs,
     pub(super) drain: Option<Draining>,
     pub(super) notice: Option<Notice>,
     pub(super) jobs: BTreeMap<JobId, Coordinated>,
     pub(super) parts: BTreeMap<JobId, Part>,
-    pub(super) parked: Parked,
-    pub(super) images: Images,
-    pub(super) kept: KeptParts,
+    pub(super) store: Store,
+    pub(super) memory: MemoryCarrier,
     pub(super) wills: Wills,
     pub(super) quorum: Quorum,
     pub(super) doubt: DoubtTold,
     pub(super) links: Links,
     pub(super) ended: Ended,
-    pub(super) series: BTreeMap<JobId, Series>,
     pub(super) output_files: OutputFiles<Event>,
     pub(super) rank_table: RankTable<Event>,
     pub(super) page_questions: PageQuestions,
     pub(super) launcher: Launcher,
+    pub(super) series: SeriesBook,
     pub(super) closed: VecDeque<JobId>,
     pub(super) highest_job: JobId,
     pub(super) methods: MethodBook,
+    method_file: MethodFile,
     pub(super) stage: Stage,
 }
 
@@ -126,7 +133,7 @@ impl Daemon {
             nodes,
             highest_job,
         } = beginnings;
-        let methods = MethodBook::at(
+        let method_file = MethodFile::at(
             spec.cluster_dir.join(COSTS_FILE),
             node_dir(&spec.cluster_dir, &spec.node.name),
         );
@@ -139,8 +146,11 @@ impl Daemon {
             cpus.clone(),
             library_in_front(),
         );
+        let memory = MemoryCarrier::new(spec.cluster_id.clone(), events.clone());
         Self {
             own: spec.node.name.clone(),
+            agent: AgentLink::new(cpus.clone()),
+            logs: NodeLogs::new(spec.cluster_dir.clone(), spec.node.name.clone()),
             out: Outbox::new(spec.node.name.clone(), now),
             spec,
             address,
@@ -151,31 +161,32 @@ impl Daemon {
             keeper,
             peers,
             nodes,
-            controls: Controls::default(),
-            asks: Asks::default(),
+            controls: ControlLinks::default(),
+            control_senders: ControlSenders::default(),
+            queries: Queries::default(),
+            early: EarlyMessages::default(),
             boot: Boot::default(),
-            agent: Agent::default(),
-            log_levels: LogLevels::default(),
+            agent_process: AgentProcess::default(),
             drain: None,
             notice: None,
             jobs: BTreeMap::new(),
             parts: BTreeMap::new(),
-            parked: Parked::default(),
-            images: Images::default(),
-            kept: KeptParts::default(),
+            store: Store::default(),
+            memory,
             wills: Wills::default(),
             quorum,
             doubt: DoubtTold::default(),
             links: Links::default(),
             ended: Ended::default(),
-            series: BTreeMap::new(),
             output_files,
             rank_table,
             page_questions: PageQuestions::default(),
             launcher,
+            series: SeriesBook::default(),
             closed: VecDeque::new(),
             highest_job,
-            methods,
+            methods: MethodBook::default(),
+            method_file,
             stage: Stage::Serving,
         }
     }
@@ -210,18 +221,25 @@ impl Daemon {
             Event::ControlLinked { link, sender } => self.on_control_linked(link, sender),
             Event::ControlSaid { link, message } => self.on_control_said(link, *message),
             Event::ControlLost { link, in_order } => self.on_control_lost(link, in_order),
-            Event::AgentLinked { link, sender } => self.on_agent_linked(link, sender),
+            Event::AgentLinked { link, sender } => {
+                self.agent_process.on_linked(link, sender);
+                self.on_agent_linked(link);
+            }
             Event::AgentSaid { link, message } => self.on_agent_said(link, message),
-            Event::AgentLost { link, nonsense } => self.on_agent_lost(link, nonsense),
-            Event::AgentEnded { reason } => self.on_agent_ended(&reason),
             Event::Rank(news) => self.on_rank_news(news),
             Event::RankFact(fact) => self.on_rank_fact(fact),
-            Event::Summed { key, id, tally } => self.on_summed(key, id, tally),
-            Event::ImageWanted { key, lend } => self.on_image_wanted(key, lend),
-            Event::ImageLent { key, attempt, lent } => self.on_image_lent(key, attempt, lent),
-            Event::ImageOffered { key, attempt, region } => self.on_image_offered(key, attempt, region),
-            Event::ImageCame { key, attempt, came } => self.on_image_came(key, attempt, came),
-            Event::ImagePut { number, outcome } => self.on_image_put(number, outcome),
+            Event::Memory(event) => {
+                let input = self.memory.on_event(event);
+                self.store_input(input);
+            }
+            Event::StoreFact(input) => self.store_input(input),
+            Event::AgentLost { link, nonsense } => {
+                self.agent_process.on_lost(link);
+                self.agent.on_lost(link, nonsense, &mut self.out);
+            }
+            Event::AgentEnded { life, reason } => self.agent.on_ended(life, reason, &mut self.out),
+            Event::CostsRead(found) => self.on_costs_read(found),
+            Event::Logs(done) => self.on_logs_answer(*done),
             Event::Notice => self.on_notice(),
             Event::Boot(fact) => self.on_boot(fact),
             Event::Written(Written { job, pieces }) => self.on_filed(job, &pieces),
@@ -236,26 +254,26 @@ impl Daemon {
             Timer::Abandoned(job) => self.on_abandoned_timer(job),
             Timer::Unattended(job) => self.on_unattended_timer(job),
             Timer::Reform(job, timer) => self.reform(job, pcm_core::reconfiguration::effects::Input::Timer(*timer)),
-            Timer::Ask(ask) => self.on_ask_timer(ask),
-            Timer::Gather(gather) => self.on_gather_timer(gather),
+            Timer::Ask(ask) => self.queries.on_ask_timer(ask, &mut self.out),
+            Timer::Gather(number) => self.queries.on_gather_timer(number, &mut self.out),
             Timer::Follow(link) => self.on_follow_timer(LinkId(link)),
             Timer::Beat => self.on_beat(),
             Timer::Membership => self.on_membership_timer(),
+            Timer::Images => self.store_input(StoreInput::ImagesTimer),
+            Timer::Ahead(key) => self.store_input(StoreInput::AheadTimer(key)),
+            Timer::Unneeded(key) => self.store_input(StoreInput::UnneededTimer(key)),
+            Timer::Orphans(node) => self.store_input(StoreInput::OrphansTimer(node)),
             Timer::Settled => self.on_settled(),
             Timer::Redial(node) => self.on_redial(&node),
             Timer::Drain => self.drain_next(),
             Timer::Leave => self.leave_when_safe(),
             Timer::LastWords(key) => self.on_last_words(key),
-            Timer::Images => self.on_images_timer(),
             Timer::Checkpoint(job) => self.on_checkpoint_timer(job),
             Timer::CheckpointAsked(job, number) => self.on_checkpoint_asked_timer(job, number),
-            Timer::Ahead(key) => self.on_ahead_timer(key),
-            Timer::Unneeded(key) => self.on_unneeded_timer(key),
-            Timer::Agent => self.start_agent(),
-            Timer::AgentSilent => self.on_agent_silence(),
+            Timer::Agent => self.agent.start(&mut self.out),
+            Timer::AgentSilent => self.agent.on_silence_timer(&mut self.out),
             Timer::Wills => self.open_wills(),
             Timer::Quorum => self.on_quorum_timer(),
-            Timer::Orphans(node) => self.on_orphans_timer(&node),
             Timer::OutputEnd(job) => self.on_output_end_timer(job),
         }
     }
@@ -264,6 +282,10 @@ impl Daemon {
     fn handle_own(&mut self) {
         let own = self.own.clone();
         for _ in 0..OWN_MESSAGES_MAX {
+            if let Some(fact) = self.out.take_inward() {
+                self.on_inward(fact);
+                continue;
+            }
             let Some(message) = self.out.take_own() else {
                 return;
             };
@@ -282,7 +304,8 @@ impl Daemon {
         self.out.record(record);
     }
 
-    pub(super) fn carry_out_effect(&mut self, effect: Effect) {
+    /// Carries out an effect; what there is to report of it.
+    pub(super) fn carry_out_effect(&mut self, effect: Effect) -> Option<Event> {
         match effect {
             Effect::Send { node, message } => self.peers.send(&node, message, Instant::now()),
             Effect::ForgetLinks { node } => self.peers.forget(&node),
@@ -292,16 +315,28 @@ impl Daemon {
                 self.log.note(now_us, job, epoch, kind);
             }
             Effect::Files(effect) => self.output_files.carry_out(effect),
-            Effect::Control { link, message } => self.controls.tell(link, &message),
-            Effect::Record(_) | Effect::Arm { .. } | Effect::Rank(_) => {
-                tracing::error!(?effect, "an effect is not for here")
+            Effect::Control { link, message } => self.control_senders.send(link, &message),
+            Effect::Rank(effect) => return self.carry_out_rank(effect).map(Event::RankFact),
+            Effect::Store(effect) => {
+                self.carry_out_store(effect);
+                return self.memory.take_report().map(Event::StoreFact);
             }
+            Effect::Agent(effect) => return self.agent_process.carry_out(effect, &self.spec, &self.events),
+            Effect::Methods(MethodsEffect::Read) => return Some(Event::CostsRead(self.method_file.read_changed())),
+            Effect::Methods(MethodsEffect::Learn(cost)) => self.method_file.learn(&cost),
+            Effect::Logs(effect) => {
+                let done = self.logs.carry_out(effect);
+                return done.map(|done| Event::Logs(Box::new(done)));
+            }
+            Effect::Record(_) | Effect::Arm { .. } => tracing::error!(?effect, "an effect is not for here"),
         }
+        None
     }
 
     /// Carries out an effect on ranks; what there is to report of it.
-    pub(super) fn carry_out_rank(&mut self, effect: RankEffect) -> Option<RankFact> {
-        match self.rank_table.carry_out(effect) {
+    fn carry_out_rank(&mut self, mut effect: RankEffect) -> Option<RankFact> {
+        let file = self.file_for_rank(&mut effect);
+        match self.rank_table.carry_out(effect, file) {
             Outcome::Done => None,
             Outcome::Fact(fact) => Some(fact),
             Outcome::Start(spec, page) => {
@@ -346,7 +381,7 @@ impl Daemon {
             records.push(Record::Reform { job: *job, record });
             records.extend(part.output.printed_records());
         }
-        records.extend(self.kept.records());
+        records.extend(self.store.records());
         records
     }
 

@@ -2,8 +2,8 @@
 //! deadline each job makes a checkpoint first, and one that has not left in time is started again elsewhere from that.
 //! For one that cannot leave, for want of time or of a place, the checkpoint is written into files, too.
 
-use super::asks::Purpose;
 use super::daemon::Daemon;
+use pcm_core::node::queries::{Asker, DrainStep};
 use pcm_core::node::requester::Requester;
 use pcm_core::node::timer::Timer;
 use pcm_proto::checkpoint::IntoFiles;
@@ -100,7 +100,8 @@ impl Daemon {
         }
         if has_deadline && asked.insert(job) {
             let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into: None }));
-            return self.ask(&coordinator, question, Purpose::DrainCheckpoint { job }, left / 2);
+            let step = DrainStep::Checkpoint;
+            return self.ask(&coordinator, question, Asker::Drain { job, step }, left / 2);
         }
         let request = ControlToDaemon::Reconfigure {
             job,
@@ -112,7 +113,10 @@ impl Daemon {
         self.ask(
             &coordinator,
             Question::Control(Box::new(request)),
-            Purpose::Drain { job },
+            Asker::Drain {
+                job,
+                step: DrainStep::Leave,
+            },
             if has_deadline {
                 left.mul_f64(LEAVES_WITHIN)
             } else {
@@ -175,7 +179,8 @@ impl Daemon {
                 draining.stuck.insert(job, (why.to_owned(), code));
                 let into = Some(IntoFiles::Usual);
                 let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into }));
-                return self.ask(&coordinator, question, Purpose::DrainFiles { job }, left);
+                let step = DrainStep::Files;
+                return self.ask(&coordinator, question, Asker::Drain { job, step }, left);
             }
         }
         self.give_up_draining(job, why, code);

@@ -1,22 +1,19 @@
 //! Everything that can happen to the daemon. One event is handled at a time, to its end.
 
 use super::boot::BootFact;
-use super::images::ImageKey;
-use super::memory::Memory;
-use super::together::CameTogether;
+use super::logs::LogsAnswer;
+use super::memory::MemoryEvent;
 use crate::keeper_link::FromKeeper;
 use crate::output_files::Written;
 use crate::ranks::RankNews;
+use pcm_core::node::methods::FileCosts;
 use pcm_core::node::ranks::effect::RankFact;
 use pcm_core::node::requester::LinkId;
+use pcm_core::node::store::input::StoreInput;
 use pcm_fabric::Sender;
 use pcm_fabric::peers::PeerEvent;
 use pcm_proto::agent::AgentToDaemon;
-use pcm_proto::checkpoint::{BufferKey, PartTally};
 use pcm_proto::control::ControlToDaemon;
-use pcm_proto::ids::CheckpointId;
-use std::sync::Arc;
-use tokio::sync::oneshot;
 
 #[derive(Debug)]
 pub(super) enum Event {
@@ -42,42 +39,19 @@ pub(super) enum Event {
     /// Its link ended; the reason where what came on it could not be understood.
     AgentLost { link: LinkId, nonsense: Option<String> },
     /// Its process ended.
-    AgentEnded { reason: String },
+    AgentEnded { life: u64, reason: String },
+    /// The file of costs of methods was looked at; its content where it has changed.
+    CostsRead(Option<FileCosts>),
+    /// An order about logs was carried out.
+    Logs(Box<LogsAnswer>),
+    /// Background work with memory files has news.
+    Memory(MemoryEvent),
     /// A rank says or does something.
     Rank(RankNews),
     /// An effect on ranks has something to report.
     RankFact(RankFact),
-    /// The checksums of a part of a checkpoint were taken or verified.
-    Summed {
-        key: BufferKey,
-        id: CheckpointId,
-        tally: std::io::Result<PartTally>,
-    },
-    /// Another daemon of this host wants to read an image.
-    ImageWanted {
-        key: ImageKey,
-        lend: oneshot::Sender<Option<Arc<Memory>>>,
-    },
-    /// Another daemon of this host lends an image, or does not.
-    ImageLent {
-        key: ImageKey,
-        attempt: u64,
-        lent: std::io::Result<Memory>,
-    },
-    /// Memory for an image is on offer.
-    ImageOffered {
-        key: ImageKey,
-        attempt: u64,
-        region: [u8; 16],
-    },
-    /// Blocks of an image came all at once, or did not.
-    ImageCame {
-        key: ImageKey,
-        attempt: u64,
-        came: CameTogether,
-    },
-    /// An image was written into memory that another daemon offered, or was not.
-    ImagePut { number: u64, outcome: Result<u64, String> },
+    /// An effect on memory files has something to report.
+    StoreFact(StoreInput),
     /// SIGTERM: the node will be taken away.
     Notice,
     /// The boot tree has news.

@@ -2,6 +2,7 @@
 //! Never chooses a transport.
 
 use super::daemon::Daemon;
+use pcm_core::node::store::input::StoreInput;
 use pcm_fabric::hybrid::Service;
 use pcm_fabric::peers::{GroupRoute, PathChange, Transport};
 use pcm_proto::event::EventKind;
@@ -14,8 +15,11 @@ impl Daemon {
     /// The transports of this node's messages and copies, and why better ones are not in use.
     pub(super) fn fabric_report(&self) -> FabricReport {
         let mut report = self.peers.report();
-        report.copies = self.copy_ways_in_use();
-        report.why_not.extend(self.why_not_rdma_copies());
+        report.copies = self.copy_routes_in_use();
+        let has_device = self.peers.own_rdma_address().is_some();
+        report
+            .why_not
+            .extend(self.store.why_not_rdma(self.out.now(), has_device));
         report
     }
 
@@ -27,7 +31,7 @@ impl Daemon {
         reason: Option<&str>,
     ) {
         if (transport, change) == (Transport::Rdma, PathChange::Recovered) {
-            self.on_rdma_heard(node);
+            self.store_input(StoreInput::RdmaHeard { node: node.clone() });
         }
         self.nodes.own_mut().fabric = self.fabric_report();
         let Some(reason) = reason else { return };

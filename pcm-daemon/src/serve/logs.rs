@@ -1,12 +1,12 @@
-//! The node's logs: where they are, their last lines, and that they do not grow for ever. One of the daemon and its
+//! The node's logs: where they are, their last lines, and a limit to their size. One of the daemon and its
 //! keeper, one of the agent; both only append, so a log can be emptied under them.
 
-use super::daemon::Daemon;
 use node_log::{BadLevels, Levels};
-use pcm_proto::agent::DaemonToAgent;
-use pcm_proto::control::LogOf;
+use pcm_core::node::outbox::LogsEffect;
+use pcm_core::node::requester::Requester;
+use pcm_proto::control::{DaemonToControl, LogOf, Refusal};
 use pcm_proto::ids::NodeName;
-use pcm_proto::keeper::DaemonToKeeper;
+use pcm_proto::refusal;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -30,51 +30,90 @@ pub(super) fn path(cluster_dir: &Path, node: &NodeName, of: LogOf) -> PathBuf {
     })
 }
 
-/// What was said at run time about the levels of this node's logs. The keeper is told those of the log it shares with
-/// the daemon and tells the next daemon; an agent that is started again is told by the daemon.
-#[derive(Debug, Default)]
-pub(super) struct LogLevels {
+/// The logs of this node, and the levels that were set at run time. The keeper learns those of the log it shares with
+/// the daemon and passes them to the next daemon; a new agent learns its levels from the daemon.
+#[derive(Debug)]
+pub(super) struct NodeLogs {
+    cluster_dir: PathBuf,
+    own: NodeName,
     daemon: Option<Levels>,
     agent: Option<Levels>,
 }
 
-impl Daemon {
+/// What came of an order about logs.
+#[derive(Debug)]
+pub(super) struct LogsAnswer {
+    pub(super) from: Requester,
+    pub(super) answer: DaemonToControl,
+    /// The levels of a log that are in force from now on.
+    pub(super) levels: Option<(LogOf, String)>,
+}
+
+impl NodeLogs {
+    pub(super) fn new(cluster_dir: PathBuf, own: NodeName) -> Self {
+        Self {
+            cluster_dir,
+            own,
+            daemon: None,
+            agent: None,
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, effect: LogsEffect) -> Option<LogsAnswer> {
+        match effect {
+            LogsEffect::Tail { from, of, lines } => {
+                let text = last_lines(&path(&self.cluster_dir, &self.own, of), lines);
+                Some(LogsAnswer {
+                    from,
+                    answer: DaemonToControl::Logs(text),
+                    levels: None,
+                })
+            }
+            LogsEffect::Levels { from, of, levels } => Some(match self.change_levels(of, &levels) {
+                Ok(text) => LogsAnswer {
+                    from,
+                    answer: DaemonToControl::Logs(text.clone()),
+                    levels: Some((of, text)),
+                },
+                Err(error) => LogsAnswer {
+                    from,
+                    answer: DaemonToControl::Refused(Refusal::new(refusal::BAD_LEVELS, error.to_string())),
+                    levels: None,
+                },
+            }),
+            LogsEffect::Rotate => {
+                self.rotate();
+                None
+            }
+        }
+    }
+
     /// Writes a log with other levels from now on; answers with all of them.
-    pub(super) fn change_levels(&mut self, of: LogOf, text: &str) -> Result<String, BadLevels> {
+    fn change_levels(&mut self, of: LogOf, text: &str) -> Result<String, BadLevels> {
         let now = match of {
-            LogOf::Daemon => &mut self.log_levels.daemon,
-            LogOf::Agent => &mut self.log_levels.agent,
+            LogOf::Daemon => &mut self.daemon,
+            LogOf::Agent => &mut self.agent,
         };
         let levels = now.clone().unwrap_or_else(Levels::at_start).with(text)?;
-        *now = Some(levels.clone());
-        match of {
-            LogOf::Daemon => {
-                node_log::write_from_now_on(&levels);
-                self.out.keeper(DaemonToKeeper::Levels(levels.text().to_owned()));
-            }
-            LogOf::Agent => self.tell_agent_levels(),
+        if of == LogOf::Daemon {
+            node_log::write_from_now_on(&levels);
         }
-        tracing::info!(?of, levels = levels.text(), "the levels of a log were changed");
-        Ok(levels.text().to_owned())
+        let text = levels.text().to_owned();
+        tracing::info!(?of, levels = text, "the levels of a log were changed");
+        *now = Some(levels);
+        Ok(text)
     }
 
-    /// Writes as the daemon before this one was told to.
+    /// Writes with the levels of the daemon before this one.
     pub(super) fn take_over_levels(&mut self, text: Option<&str>) {
         let levels = text.and_then(|text| node_log::write_as_told(text).ok());
-        self.log_levels.daemon = levels.or(self.log_levels.daemon.take());
-    }
-
-    /// The agent is told what was said of its log, if anything was.
-    pub(super) fn tell_agent_levels(&self) {
-        if let Some(levels) = &self.log_levels.agent {
-            self.agent.tell(&DaemonToAgent::Levels(levels.text().to_owned()));
-        }
+        self.daemon = levels.or(self.daemon.take());
     }
 
     /// Puts logs aside that have grown too long.
-    pub(super) fn rotate_logs(&self) {
+    fn rotate(&self) {
         for of in [LogOf::Daemon, LogOf::Agent] {
-            let path = path(&self.spec.cluster_dir, &self.own, of);
+            let path = path(&self.cluster_dir, &self.own, of);
             if let Err(error) = rotate(&path, LOG_BYTES_MAX)
                 && error.kind() != io::ErrorKind::NotFound
             {
@@ -97,7 +136,7 @@ fn rotate(path: &Path, bytes_max: u64) -> io::Result<()> {
 }
 
 /// The last lines of a log, newest last; empty when there is none.
-pub(super) fn last_lines(path: &Path, lines: u32) -> String {
+fn last_lines(path: &Path, lines: u32) -> String {
     let tail = || -> io::Result<String> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();

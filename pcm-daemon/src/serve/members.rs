@@ -7,6 +7,7 @@ use pcm_core::membership::{Change, Details, Effect, Health, Target};
 use pcm_core::moment::Moment;
 use pcm_core::node::outbox;
 use pcm_core::node::record::Record;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::control::NodeState;
@@ -99,7 +100,7 @@ impl Daemon {
     fn on_member_there(&mut self, node: &NodeName, change: Change) {
         self.update_addresses(node);
         // Another daemon, with other ports.
-        self.images.failed_ways.forget(node);
+        self.store_input(StoreInput::NodeReplaced { node: node.clone() });
         let report = self.nodes.others().find(|report| report.node == *node);
         if let Some(report) = report {
             self.quorum.note_host(node, report.host == self.nodes.own().host);
@@ -135,7 +136,7 @@ impl Daemon {
         self.on_lead_node_gone(node);
         self.end_on_node(node);
         self.reform_node(&reform::Input::NodeGone { node: node.clone() });
-        self.on_asked_node_gone(node);
+        self.queries.on_node_gone(node, &mut self.out);
         self.out.push(outbox::Effect::ForgetLinks { node: node.clone() });
         self.links.forget(node);
         self.on_wills_node_gone();
@@ -172,13 +173,13 @@ impl Daemon {
 
     pub(super) fn on_peer_linked(&mut self, node: &NodeName) {
         self.on_jobs_linked(node);
-        self.on_images_linked(node);
+        self.store_input(StoreInput::NodeLinked { node: node.clone() });
     }
 
     pub(super) fn on_peer_unlinked(&mut self, node: &NodeName) {
         tracing::debug!(%node, "no link to this node any more");
         self.on_unreachable(node);
-        self.on_asked_node_gone(node);
+        self.queries.on_node_gone(node, &mut self.out);
         self.on_jobs_unlinked(node);
         if self.has_job_with(node) {
             self.peers.dial(node);
@@ -188,7 +189,7 @@ impl Daemon {
     pub(super) fn on_peer_unreachable(&mut self, node: &NodeName, reason: &str) {
         tracing::debug!(%node, reason, "a node was not reached");
         self.on_unreachable(node);
-        self.on_asked_node_gone(node);
+        self.queries.on_node_gone(node, &mut self.out);
         if self.has_job_with(node) {
             self.out.arm(REDIAL, Timer::Redial(node.clone()));
         }
@@ -244,8 +245,8 @@ impl Daemon {
             DaemonToDaemon::Report(report) => self.on_report(*report),
             DaemonToDaemon::Job { job, message } => self.on_job_message(job, node, *message),
             DaemonToDaemon::Ask { ask, question } => self.on_question(node, ask, *question),
-            DaemonToDaemon::Answer { ask, answer } => self.on_answer(node, ask, *answer),
-            DaemonToDaemon::Agent(message) => self.on_agent_heard(node, message),
+            DaemonToDaemon::Answer { ask, answer } => self.queries.on_answer(node, ask, *answer, &mut self.out),
+            DaemonToDaemon::Agent(message) => self.agent.on_heard(node, message, &mut self.out),
         }
     }
 

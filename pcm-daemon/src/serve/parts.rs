@@ -9,6 +9,7 @@ use pcm_core::job::participant::{Effect, Input, Participant};
 use pcm_core::node::ranks::effect::RankEffect;
 use pcm_core::node::ranks::local::{LocalRanks, changes_state};
 use pcm_core::node::record::Record;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::streams::part_output::PartOutput;
 use pcm_core::node::streams::part_stdin::PartStdin;
 use pcm_core::node::timer::Timer;
@@ -168,7 +169,7 @@ impl Daemon {
         self.parts.insert(job, Part::new(job, state, reforming));
         self.carry_out_reform(job, reform_effects);
         self.carry_out_part(job, effects);
-        for (node, message) in self.asks.take_early(job) {
+        for (node, message) in self.early.take(job) {
             self.on_job_message(job, &node, message);
         }
     }
@@ -176,7 +177,7 @@ impl Daemon {
     /// What comes before the order to start waits for it.
     fn keep_early(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
         if !self.closed.contains(&job) {
-            self.asks.keep_early(job, node.clone(), message);
+            self.early.hold(job, node.clone(), message);
         }
     }
 
@@ -231,7 +232,7 @@ impl Daemon {
         if let Some(part) = self.parts.remove(&job) {
             part.ranks.forget_all(&mut self.out);
         }
-        self.drop_parked_of(job);
+        self.store_input(StoreInput::JobEmptied { job });
         self.record(Record::PartOver { job });
         true
     }
@@ -249,14 +250,14 @@ impl Daemon {
                     },
                 );
                 self.tell_agent_ranks();
-                self.tell_ranks_of_crowd();
+                self.tell_ranks_of_oversubscription();
             }
             FromKeeper::StartRefused { key, errno, reason } => {
                 self.on_not_started(key, refusal_code(errno).to_owned(), reason);
             }
             FromKeeper::Exited { key, status } => self.on_exited(key, status),
-            FromKeeper::Parked(image) => self.on_image(image),
-            FromKeeper::NotParked { key, reason } => self.on_no_image(key, reason),
+            FromKeeper::Parked(image) => self.on_parked_image(image),
+            FromKeeper::NotParked { key, reason } => self.store_input(StoreInput::NotParked { key, reason }),
             FromKeeper::JobCleared {
                 job,
                 killed,
@@ -305,7 +306,7 @@ impl Daemon {
             self.out.keeper(DaemonToKeeper::Forget { key });
         }
         self.tell_agent_ranks();
-        self.tell_ranks_of_crowd();
+        self.tell_ranks_of_oversubscription();
     }
 
     /// Takes over the descriptors of a process.
@@ -392,21 +393,9 @@ impl Daemon {
         match message {
             AppToDaemon::Initialized { .. } => self.on_initialized(key),
             AppToDaemon::Aborting { code } => self.participate(job, Input::Aborting { process, code }),
-            AppToDaemon::Reconfiguration(report) => self.on_reform_said(key, report),
-            AppToDaemon::Parked { attempt, bytes } => self.on_parked(key, attempt, bytes, descriptors),
-            AppToDaemon::Ahead {
-                attempt,
-                table,
-                stretches,
-            } => self.on_ahead(key, attempt, table, stretches),
-            AppToDaemon::Restore(ask) => self.on_restore_ask(key, ask),
-            AppToDaemon::Checkpoint(said) => self.on_rank_checkpoint(key, said, descriptors),
-            AppToDaemon::RestoreFailed { reason } if !self.is_relaunching(job) => {
-                self.on_checkpoint_taken_up(key, Err(reason));
-            }
-            AppToDaemon::RestoreFailed { reason } => self.reform(job, reform::Input::StartFailed { process, reason }),
-            AppToDaemon::Resize { ranks } => self.on_wish(key, ranks),
+            AppToDaemon::Resize { ranks } => self.on_program_request(key, ranks),
             AppToDaemon::Finalizing => self.reform(job, reform::Input::Finalizing { process }),
+            about_data => self.on_rank_data(key, about_data, descriptors),
         }
     }
 
@@ -443,8 +432,7 @@ impl Daemon {
         self.reform_given_up(job);
         let Some(part) = self.parts.remove(&job) else { return };
         part.ranks.forget_all(&mut self.out);
-        self.drop_parked_of(job);
-        self.forget_checkpoints(job, |_| false);
+        self.store_input(StoreInput::JobOver { job });
         self.record(Record::PartOver { job });
         self.close(job);
         self.on_something_ended();
@@ -488,7 +476,7 @@ impl Daemon {
             self.record(Record::Part { job, state });
             self.carry_out_part(job, effects);
         }
-        self.tell_ranks_of_crowd();
+        self.tell_ranks_of_oversubscription();
     }
 }
 

@@ -9,7 +9,7 @@ use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::checkpoint::CheckpointMessage;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
-use pcm_proto::keeper::ProcessKey;
+use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::peer::{Answer, DaemonToDaemon};
 use pcm_proto::refusal;
 
@@ -45,7 +45,9 @@ impl Daemon {
                 constant,
                 registered,
             } => self.on_data_weighed(key, constant, registered),
-            RankFact::DataFound { key, table, stretches } => self.on_data_found(key, table, stretches),
+            RankFact::DataFound { key, table, stretches } => {
+                self.out.keeper(DaemonToKeeper::Salvage { key, table, stretches });
+            }
             RankFact::PagesRead { number, pages } => self.on_pages_read(number, pages),
         }
     }
@@ -96,6 +98,7 @@ impl Daemon {
         };
         let (node, ask, answer) = match (reader, pages) {
             (Reader::Node { node, ask }, Pages::Ranks(rows)) => (node, ask, Answer::Ranks(rows)),
+            (Reader::Node { node, ask }, Pages::Begun(begun)) => (node, ask, Answer::Begun(begun)),
             (Reader::Node { node, ask }, Pages::Looks(looks)) => (node, ask, Answer::Look(looks)),
             (Reader::Node { node, ask }, Pages::Traces(chunks)) => (node, ask, Answer::Trace(chunks)),
             (Reader::Agent { about }, Pages::Counters { at_ns, jobs }) => {

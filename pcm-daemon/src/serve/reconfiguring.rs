@@ -7,6 +7,7 @@ use pcm_core::job::{coordinator, participant, worlds};
 use pcm_core::node::ranks::effect::RankEffect;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::Requester;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects::{Effect, EndCause, Input, Report};
 use pcm_core::reconfiguration::limits::Limits;
@@ -130,12 +131,15 @@ impl Daemon {
                 Effect::TellApp { process, order } => {
                     self.tell_app(job, process, DaemonToApp::Reconfiguration(order));
                 }
-                Effect::Salvage { process, attempt } => self.salvage(ParkKey { job, attempt, process }),
+                Effect::Salvage { process, attempt } => {
+                    let key = ParkKey { job, attempt, process };
+                    self.store_input(StoreInput::Salvage { key });
+                }
                 Effect::SendAhead { process, attempt } => {
                     let key = ParkKey { job, attempt, process };
                     self.out.rank(RankEffect::WeighData { key });
                 }
-                Effect::DropParked { attempt } => self.drop_parked(job, attempt),
+                Effect::DropParked { attempt } => self.store_input(StoreInput::DropParked { job, attempt }),
                 Effect::EndProcess { process, cause } => {
                     self.log_hang(job, process, cause);
                     let grace_ms = if cause == EndCause::Lost { LOST_GRACE_MS } else { 0 };

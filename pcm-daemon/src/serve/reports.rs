@@ -1,6 +1,7 @@
 //! How nodes are: this node tells a few others at each beat, and takes in what they tell.
 
 use super::daemon::Daemon;
+use pcm_core::node::outbox::{Effect, LogsEffect};
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::effects as reform;
 use pcm_proto::ids::NodeName;
@@ -50,7 +51,7 @@ impl Daemon {
         self.nodes.own_mut().fabric = self.fabric_report();
         self.sample_jobs();
         self.ask_silent_links();
-        self.rotate_logs();
+        self.out.push(Effect::Logs(LogsEffect::Rotate));
         self.on_peers_tick();
         for node in self.nodes.take_turn() {
             self.say_report(&node);

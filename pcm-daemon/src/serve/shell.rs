@@ -80,16 +80,15 @@ impl Shell {
                         }
                     }
                     Effect::Arm { at, timer } => self.timers.arm(at, timer),
-                    Effect::Rank(effect) => facts.extend(self.daemon.carry_out_rank(effect)),
-                    effect => self.daemon.carry_out_effect(effect),
+                    effect => facts.extend(self.daemon.carry_out_effect(effect)),
                 }
             }
             let Some(fact) = facts.pop_front() else { return };
-            self.daemon.handle(self.clock.now(), Event::RankFact(fact));
+            self.daemon.handle(self.clock.now(), fact);
         }
         tracing::error!(
             left = facts.len(),
-            "reports of ranks keep this daemon busy; the rest is dropped"
+            "reports of effects keep this daemon busy; the rest is dropped"
         );
     }
 

@@ -5,15 +5,22 @@ use super::daemon::Daemon;
 use super::event::Event;
 use crate::keeper;
 use pcm_core::job::coordinator::Input;
+use pcm_core::node::queries::Wanted;
 use pcm_core::node::requester::Requester;
 use pcm_fabric::Sender;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::keeper::DaemonToKeeper;
-use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon};
+use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon, Question};
 use pcm_proto::refusal;
 use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// Ending all jobs takes at most this long, SIGTERM, SIGKILL and silent nodes included.
+const END_JOBS_WITHIN: Duration = Duration::from_secs(15);
+
+/// Time for the other daemons to say that they end.
+const QUIT_WITHIN: Duration = Duration::from_secs(3);
 
 /// Time for last words to reach their readers.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -46,7 +53,15 @@ impl Daemon {
                 DaemonToControl::Refused(Refusal::new(refusal::GOING_DOWN, message)),
             );
         }
-        self.gather_jobs_ended(from);
+        let nodes = self.all_nodes();
+        self.queries.gather(
+            from,
+            Wanted::JobsEnded,
+            &Question::EndJobs,
+            &nodes,
+            END_JOBS_WITHIN,
+            &mut self.out,
+        );
     }
 
     /// This daemon's jobs are to end.
@@ -87,7 +102,15 @@ impl Daemon {
     }
 
     pub(super) fn on_jobs_ended_everywhere(&mut self, from: Requester) {
-        self.gather_quitting(from);
+        let nodes = self.nodes.reachable();
+        self.queries.gather(
+            from,
+            Wanted::Quitting,
+            &Question::Quit,
+            &nodes,
+            QUIT_WITHIN,
+            &mut self.out,
+        );
     }
 
     pub(super) fn on_others_quit(&mut self, from: Requester) {
@@ -130,12 +153,12 @@ impl Daemon {
     /// After the loop: last words, then the keeper is told to end. It clears up, closes its socket when it has, and
     /// is the last to go.
     pub(super) async fn farewell(&mut self, mut events: mpsc::Receiver<Event>) {
-        self.stop_agent();
+        self.agent_process.stop();
         let senders: Vec<Sender> = self
             .peers
             .take_senders()
             .into_iter()
-            .chain(self.controls.take_senders())
+            .chain(self.control_senders.take())
             .collect();
         let closing = senders.into_iter().map(|sender| tokio::spawn(sender.close()));
         let closing: Vec<_> = closing.collect();

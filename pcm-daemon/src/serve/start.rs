@@ -1,12 +1,9 @@
 //! From a process the keeper started to a daemon that serves: takes over what the keeper holds and the journal says,
 //! opens its sockets, publishes where it listens, and runs the loop.
 
-use super::agent::{listen_to_agent, local_address};
-use super::bulk::Bulk;
-use super::bulk_ends::RdmaWish;
+use super::agent_process::{listen_to_agent, local_address};
 use super::control_link::listen_to_control;
 use super::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
-use super::copy_ways::{AllowedWays, COPIES_VARIABLE};
 use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
 use super::event::Event;
 use super::event_log::EventLog;
@@ -14,9 +11,9 @@ use super::host::{Host, cpus_allowed};
 use super::journal::{Journal, JournalError};
 use super::journal_head::is_unwritten;
 use super::keeper_orders::KeeperOrders;
-use super::lending::{self, lending_name};
 use super::logs::node_dir;
 use super::members::{SETTLED_AFTER, since_1970};
+use super::memory::{Bulk, RdmaWish, lend, lending_name};
 use super::notice::hear_notice;
 use super::parts::Part;
 use super::reconfiguring::Reforming;
@@ -28,6 +25,7 @@ use pcm_core::membership::{Details, LocalNode, Membership};
 use pcm_core::node::cluster::nodes::Nodes;
 use pcm_core::node::record::{Past, Record};
 use pcm_core::node::requester::LinkId;
+use pcm_core::node::store::route::AllowedRoutes;
 use pcm_core::node::streams::job_output::JobOutput;
 use pcm_core::node::timer::Timer;
 use pcm_core::reconfiguration::limits::Limits;
@@ -46,6 +44,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
+
+/// Names the best route that images may take, for measurements and tests; set it for `pcmctl up`.
+const COPIES_VARIABLE: &str = "PCM_COPIES";
 
 /// Names limits of reconfigurations that differ from the defaults; set it for `pcmctl up`.
 const LIMITS_VARIABLE: &str = "PCM_LIMITS";
@@ -186,15 +187,19 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     if past.keeper_since_us.is_none() {
         daemon.record(Record::KeeperSince(daemon.nodes.own().keeper_since_us));
     }
-    daemon.images.allowed = allowed_ways()?;
-    if let Err(error) = lending::open(&lending_name(&daemon.spec.cluster_id, &daemon.own), events.clone()) {
+    daemon.store.allow(allowed_routes()?);
+    if let Err(error) = lend(&lending_name(&daemon.spec.cluster_id, &daemon.own), events.clone()) {
         tracing::warn!(%error, "images come from nodes of this host over links");
     }
     let rdma = RdmaWish::of(&daemon.spec);
     let bulk = Bulk::open(daemon_ip, (key, bulk_identity), rdma, events.clone()).await;
-    daemon.images.bulk = bulk
-        .inspect_err(|error| tracing::warn!(%error, "images come from and go to other hosts over links"))
-        .ok();
+    match bulk {
+        Ok(bulk) => {
+            daemon.store.open(bulk.addresses().clone());
+            daemon.memory.use_bulk(bulk);
+        }
+        Err(error) => tracing::warn!(%error, "images come from and go to other hosts over links"),
+    }
     hear_notice(events.clone())?;
     let (of_controls, events_of_controls) = (Arc::clone(&links), events.clone());
     let others = move |link| serve_control(link, &of_controls, &events_of_controls);
@@ -215,10 +220,10 @@ fn limits() -> anyhow::Result<Limits> {
         .with_context(|| LIMITS_VARIABLE.to_owned())
 }
 
-/// The ways that images may take between nodes.
-fn allowed_ways() -> anyhow::Result<AllowedWays> {
+/// The routes that images may take between nodes.
+fn allowed_routes() -> anyhow::Result<AllowedRoutes> {
     let text = std::env::var(COPIES_VARIABLE).unwrap_or_default();
-    AllowedWays::parse(&text).ok_or_else(|| anyhow!("{COPIES_VARIABLE}={text} names no way that copies take"))
+    AllowedRoutes::parse(&text).ok_or_else(|| anyhow!("{COPIES_VARIABLE}={text} names no way that copies take"))
 }
 
 /// Listens where it listened before, so that others find a daemon that was started again; else where there is room.
@@ -334,7 +339,7 @@ impl Daemon {
             levels,
             ..
         } = welcome;
-        self.take_over_levels(levels.as_deref());
+        self.logs.take_over_levels(levels.as_deref());
         let processes = held.len() as u32;
         for (ended_us, status) in past.ended {
             self.close(status.job);
@@ -373,8 +378,7 @@ impl Daemon {
             self.parts.insert(job, part);
         }
         self.take_over(held);
-        parked.into_iter().for_each(|image| self.take_over_image(image));
-        self.take_over_buffers(kept, past.kept);
+        self.take_over_memory(parked, kept, past.kept);
         self.restore_reforms(past.reforms);
         let own = self.own.clone();
         self.on_jobs_linked(&own);
@@ -386,7 +390,7 @@ impl Daemon {
             self.boot_subtree();
         }
         self.note(None, Epoch(0), EventKind::FabricChosen(chosen));
-        self.start_agent();
+        self.agent.start(&mut self.out);
         self.on_beat();
         if past.is_draining {
             self.set_draining(true);

@@ -12,6 +12,7 @@ use pcm_core::job::participant;
 use pcm_core::moment::Moment;
 use pcm_core::node::record::Record;
 use pcm_core::node::requester::Requester;
+use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::streams::job_output::JobOutput;
 use pcm_core::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
@@ -246,7 +247,8 @@ impl Daemon {
             self.ended.forget(job);
         }
         self.wills.held.remove(&job);
-        self.report_holdings_to(job, node);
+        let by = node.clone();
+        self.store_input(StoreInput::Led { job, by });
         if self.parts.contains_key(&job) {
             let node = node.clone();
             self.participate(job, participant::Input::Led { node, reign });

@@ -26,6 +26,8 @@ impl Delivery {
                 | Question::Report
                 | Question::JobNumber
                 | Question::Jobs
+                | Question::JobsNamed { .. }
+                | Question::Begun { .. }
                 | Question::Ranks { .. }
                 | Question::Look { .. }
                 | Question::Events { .. } => Self::Unordered,
@@ -37,6 +39,7 @@ impl Delivery {
                 | Answer::JobNumber(_)
                 | Answer::Jobs(_)
                 | Answer::Ranks(_)
+                | Answer::Begun(_)
                 | Answer::Look(_)
                 | Answer::Events(_) => Self::Unordered,
                 Answer::Trace(_) | Answer::Control(_) | Answer::Done => Self::OrderedOnce,

@@ -8,6 +8,7 @@ use pcm_proto::agent::RankCounters;
 use pcm_proto::ids::{Iteration, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::RankStatus;
 use pcm_proto::look::RankLook;
+use pcm_proto::peer::RanksBegun;
 use pcm_proto::trace::TraceChunk;
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ use std::collections::BTreeMap;
 pub enum PageQuestion {
     /// One row for each process of a job.
     Ranks { job: JobId },
+    /// The processes of a job that have begun to iterate.
+    Begun { job: JobId },
     /// The calls and messages of each process of a job, of those that have ended too.
     Looks { job: JobId },
     /// What the processes of a job recorded of their calls since they were asked last; they record on, unless this is
@@ -40,6 +43,7 @@ pub enum PageQuestion {
 #[derive(Debug)]
 pub enum Pages {
     Ranks(Vec<RankStatus>),
+    Begun(RanksBegun),
     Looks(Vec<RankLook>),
     Traces(Vec<TraceChunk>),
     Counters {

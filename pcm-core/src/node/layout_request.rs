@@ -1,0 +1,485 @@
+//! From a request of a person, a program or an agent to the seats of a layout: the ranks that stay, move, join or
+//! leave. Leaving ranks and the seats of newcomers are chosen so that block-partitioned data moves as little as
+//! possible. Plans from views alone; holds no state.
+
+use crate::job::placement::{self, NodeView, Share};
+use pcm_proto::control::{LayoutChange, NodeState, Refusal};
+use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
+use pcm_proto::job::JobSpec;
+use pcm_proto::layout::{ModeWanted, PlanKind, PlanRequest, Seat};
+use pcm_proto::method::Method;
+use pcm_proto::refusal;
+use std::collections::BTreeSet;
+
+/// Shares are whole numbers of about this size, so that a per cent of speed counts.
+const WEIGHT_SCALE: f64 = 1000.0;
+
+/// A layout that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayoutAsked {
+    pub job: JobId,
+    pub change: LayoutChange,
+    pub mode: ModeWanted,
+    pub cause: String,
+    /// Instead of the job's.
+    pub method: Option<Method>,
+}
+
+/// The job as its coordinator knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct JobView<'a> {
+    pub spec: &'a JobSpec,
+    /// The node of each rank.
+    pub nodes: &'a [NodeName],
+    /// The shares of the present layout; empty means equal ones.
+    pub weights: &'a [u32],
+}
+
+/// The nodes as this one knows them.
+pub struct ClusterView<'a> {
+    pub own: &'a NodeName,
+    /// What placement has to know, in natural order.
+    pub nodes: Vec<NodeView>,
+    /// The state of a node; `None` for an unknown one.
+    pub state: &'a dyn Fn(&NodeName) -> Option<NodeState>,
+    /// Ranks of all jobs coordinated here that were placed on a node; reports lag behind.
+    pub placed: &'a dyn Fn(&NodeName) -> u32,
+}
+
+/// The seats a request comes to.
+#[derive(Debug, PartialEq)]
+pub struct Planned {
+    kind: PlanKind,
+    seats: Vec<Seat>,
+    weights: Vec<u32>,
+}
+
+impl Planned {
+    /// The number of ranks of the new layout.
+    pub fn size(&self) -> u32 {
+        self.seats.len() as u32
+    }
+
+    /// The request for the job's reconfiguration. The own node takes part, with ranks or as a witness.
+    pub fn into_request(self, asked: &LayoutAsked, method: Method, own: &NodeName, nodes: &[NodeName]) -> PlanRequest {
+        let has_own = self.seats.iter().any(|seat| node_of(seat, nodes) == Some(own));
+        PlanRequest {
+            kind: self.kind,
+            cause: asked.cause.clone(),
+            mode: asked.mode,
+            seats: self.seats,
+            weights: self.weights,
+            witnesses: if has_own { Vec::new() } else { vec![own.clone()] },
+            method,
+        }
+    }
+}
+
+/// Refuses while a rank has not begun to iterate: a program that counts no iterations cannot stop at one, and a second
+/// instance of it would not know that it is a newcomer.
+pub fn check_begun(
+    job: JobId,
+    mut ranks: impl Iterator<Item = (Rank, ProcessId, NodeName)>,
+    begun: &BTreeSet<ProcessId>,
+) -> Result<(), Refusal> {
+    let Some((rank, _, node)) = ranks.find(|(_, process, _)| !begun.contains(process)) else {
+        return Ok(());
+    };
+    let message = format!(
+        "rank {rank} of job {job} on node {node} has not called pcm_iterate: the program is not made malleable \
+         (see docs/guide.md), or it has not begun its loop"
+    );
+    Err(Refusal::new(refusal::NOT_SUPPORTED, message))
+}
+
+/// The seats that a change comes to, or why it is not possible.
+pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) -> Result<Planned, Refusal> {
+    let size = job.nodes.len() as u32;
+    let (least, most) = (job.spec.min.max(1), job.spec.max);
+    let plain = |kind, seats| {
+        Ok(Planned {
+            kind,
+            seats,
+            weights: Vec::new(),
+        })
+    };
+    match change {
+        // Ranks take their shares along.
+        LayoutChange::Migrate(moves) => Ok(Planned {
+            kind: PlanKind::Migrate,
+            seats: cluster.moved(job.nodes, moves)?,
+            weights: job.weights.to_vec(),
+        }),
+        LayoutChange::Expand { to, nodes: allowed } => {
+            if *to <= size || *to > most {
+                return Err(bad_size(*to, size + 1, most));
+            }
+            let allowed = if allowed.is_empty() { &job.spec.nodes } else { allowed };
+            let joining = one_by_one(&cluster.place(allowed, *to - size)?);
+            plain(PlanKind::Expand, expanded(size, *to, joining))
+        }
+        LayoutChange::Shrink { to } => {
+            if *to >= size || *to < least {
+                return Err(bad_size(*to, least, size.saturating_sub(1)));
+            }
+            plain(PlanKind::Shrink, shrunk(size, *to))
+        }
+        LayoutChange::Leave(ranks) => {
+            let seats = without(size, ranks)?;
+            let to = seats.len() as u32;
+            if to >= size || to < least {
+                return Err(bad_size(to, least, size.saturating_sub(1)));
+            }
+            plain(PlanKind::Shrink, seats)
+        }
+        LayoutChange::Rebalance => Ok(Planned {
+            kind: PlanKind::Rebalance,
+            seats: stay(size),
+            weights: cluster.weights(job.nodes),
+        }),
+        LayoutChange::Arrange { moves, weights } => {
+            if weights.len() != job.nodes.len() || weights.contains(&0) {
+                let message = format!(
+                    "{} shares were given for {size} ranks, each must be above 0",
+                    weights.len()
+                );
+                return Err(Refusal::new(refusal::BAD_LAYOUT, message));
+            }
+            Ok(Planned {
+                kind: match moves.is_empty() {
+                    true => PlanKind::Rebalance,
+                    false => PlanKind::Migrate,
+                },
+                seats: cluster.moved(job.nodes, moves)?,
+                weights: weights.clone(),
+            })
+        }
+        LayoutChange::Evacuate { node } => plain(PlanKind::Migrate, cluster.evacuated(job, node)?),
+        LayoutChange::Relaunch => plain(PlanKind::Relaunch, stay(size)),
+    }
+}
+
+impl ClusterView<'_> {
+    /// All seats, with these ranks elsewhere.
+    fn moved(&self, nodes: &[NodeName], moves: &[(Rank, NodeName)]) -> Result<Vec<Seat>, Refusal> {
+        let size = nodes.len() as u32;
+        let mut seats = stay(size);
+        for (rank, to) in moves {
+            let seat = seats.get_mut(rank.0 as usize).ok_or_else(|| bad_rank(*rank, size))?;
+            self.check_target(to)?;
+            if nodes[rank.0 as usize] != *to {
+                *seat = Seat::Move {
+                    rank: *rank,
+                    to: to.clone(),
+                };
+            }
+        }
+        Ok(seats)
+    }
+
+    /// All seats, with the ranks of this node elsewhere.
+    fn evacuated(&self, job: JobView<'_>, node: &NodeName) -> Result<Vec<Seat>, Refusal> {
+        let size = job.nodes.len() as u32;
+        let moving: Vec<u32> = (0..size).filter(|rank| job.nodes[*rank as usize] == *node).collect();
+        let targets = self.place_elsewhere(&job.spec.nodes, node, moving.len() as u32)?;
+        let mut seats = stay(size);
+        for (rank, to) in moving.into_iter().zip(targets) {
+            seats[rank as usize] = Seat::Move { rank: Rank(rank), to };
+        }
+        Ok(seats)
+    }
+
+    fn check_target(&self, node: &NodeName) -> Result<(), Refusal> {
+        match (self.state)(node) {
+            None => Err(unknown_node(node)),
+            Some(NodeState::Up) => Ok(()),
+            Some(state) => {
+                let message = format!("node {node} takes no ranks now ({state:?}): see `pcmctl nodes`");
+                Err(Refusal::new(refusal::BAD_LAYOUT, message))
+            }
+        }
+    }
+
+    /// Finds places for so many ranks on these nodes, or on all nodes when none is named.
+    pub fn place(&self, allowed: &[NodeName], count: u32) -> Result<Vec<Share>, Refusal> {
+        if let Some(name) = allowed.iter().find(|name| (self.state)(name).is_none()) {
+            return Err(unknown_node(name));
+        }
+        let mut views = self.nodes.clone();
+        for view in &mut views {
+            view.ranks = view.ranks.max((self.placed)(&view.name));
+        }
+        placement::place(&views, allowed, count).map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))
+    }
+
+    fn place_elsewhere(&self, of_job: &[NodeName], node: &NodeName, count: u32) -> Result<Vec<NodeName>, Refusal> {
+        let mut views = self.nodes.clone();
+        views.retain(|view| view.name != *node);
+        let allowed: Vec<NodeName> = of_job.iter().filter(|allowed| *allowed != node).cloned().collect();
+        let shares = placement::place(&views, &allowed, count);
+        let shares = shares.map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))?;
+        Ok(one_by_one(&shares))
+    }
+
+    /// Shares by what each rank gets of its node.
+    fn weights(&self, nodes: &[NodeName]) -> Vec<u32> {
+        let speeds = nodes.iter().map(|node| {
+            let mates = nodes.iter().filter(|other| *other == node).count() as f64;
+            let view = self.nodes.iter().find(|view| view.name == *node);
+            view.map_or(1.0, |view| {
+                let speed = if view.speed > 0.0 { view.speed } else { 1.0 };
+                // Our own ranks' load is no reason to give them less.
+                let free = (f64::from(view.cpus) - view.load_by_others).max(0.05);
+                speed * (free / mates).min(1.0)
+            })
+        });
+        let speeds: Vec<f64> = speeds.collect();
+        let fastest = speeds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        speeds
+            .iter()
+            .map(|speed| ((speed / fastest * WEIGHT_SCALE) as u32).max(1))
+            .collect()
+    }
+}
+
+fn unknown_node(node: &NodeName) -> Refusal {
+    let message = format!("node {node} is not part of the cluster: `pcmctl nodes` lists those that are");
+    Refusal::new(refusal::UNKNOWN_NODE, message)
+}
+
+fn node_of<'a>(seat: &'a Seat, nodes: &'a [NodeName]) -> Option<&'a NodeName> {
+    match seat {
+        Seat::Stay { rank } => nodes.get(rank.0 as usize),
+        Seat::Move { to, .. } => Some(to),
+        Seat::Join { node } => Some(node),
+    }
+}
+
+fn stay(size: u32) -> Vec<Seat> {
+    (0..size).map(|rank| Seat::Stay { rank: Rank(rank) }).collect()
+}
+
+fn one_by_one(shares: &[Share]) -> Vec<NodeName> {
+    shares
+        .iter()
+        .flat_map(|share| std::iter::repeat_n(share.node.clone(), share.count as usize))
+        .collect()
+}
+
+/// Old rank `i` of `size` sits where its block begins among `to` blocks, so it keeps the front of what it has; the
+/// newcomers fill the seats between.
+fn expanded(size: u32, to: u32, joining: Vec<NodeName>) -> Vec<Seat> {
+    let mut seats: Vec<Option<Seat>> = vec![None; to as usize];
+    for rank in 0..size {
+        let seat = u64::from(rank) * u64::from(to) / u64::from(size);
+        seats[seat as usize] = Some(Seat::Stay { rank: Rank(rank) });
+    }
+    let mut joining = joining.into_iter();
+    seats
+        .into_iter()
+        .filter_map(|seat| seat.or_else(|| joining.next().map(|node| Seat::Join { node })))
+        .collect()
+}
+
+/// Of `size` ranks those stay whose block begins where one of `to` blocks begins, as nearly as can be.
+fn shrunk(size: u32, to: u32) -> Vec<Seat> {
+    let kept = |seat: u32| (u64::from(seat) * u64::from(size) / u64::from(to)) as u32;
+    (0..to).map(|seat| Seat::Stay { rank: Rank(kept(seat)) }).collect()
+}
+
+/// All seats but those of the ranks that leave.
+fn without(size: u32, leaving: &[Rank]) -> Result<Vec<Seat>, Refusal> {
+    if let Some(rank) = leaving.iter().find(|rank| rank.0 >= size) {
+        return Err(bad_rank(*rank, size));
+    }
+    let staying = (0..size).map(Rank).filter(|rank| !leaving.contains(rank));
+    Ok(staying.map(|rank| Seat::Stay { rank }).collect())
+}
+
+fn bad_rank(rank: Rank, size: u32) -> Refusal {
+    let message = format!("there is no rank {rank}: the job has {size} ranks, numbered from 0");
+    Refusal::new(refusal::BAD_LAYOUT, message)
+}
+
+fn bad_size(to: u32, least: u32, most: u32) -> Refusal {
+    let message = if least > most {
+        format!("{to} ranks are asked for, but the job can go no further that way")
+    } else {
+        format!("{to} ranks are asked for, {least} to {most} are possible")
+    };
+    Refusal::new(refusal::BAD_LAYOUT, message)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use pcm_proto::job::WorldShape;
+
+    /// A job whose program may have up to eight ranks.
+    pub(in crate::node) fn spec() -> JobSpec {
+        JobSpec {
+            name: "heat2d".to_owned(),
+            size: 2,
+            min: 1,
+            max: 8,
+            nodes: Vec::new(),
+            policy: None,
+            world: WorldShape::Job,
+            program: b"heat2d".to_vec(),
+            args: Vec::new(),
+            env: Vec::new(),
+            cwd: "/".into(),
+            bind: false,
+            preload: false,
+            mpi_settings: Vec::new(),
+            detached: false,
+            restarts_max: 0,
+            method: None,
+            spares: 0,
+        }
+    }
+
+    fn node(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    fn view(name: &str, cpus: u32) -> NodeView {
+        NodeView {
+            name: node(name),
+            is_open: true,
+            cpus,
+            speed: 1.0,
+            load_by_others: 0.0,
+            ranks: 0,
+            host: u64::from(cpus),
+        }
+    }
+
+    /// Plans a change of a job with two ranks on `a`, beside an empty node `b` and one that is being emptied.
+    fn planned(change: &LayoutChange) -> Result<Planned, Refusal> {
+        let (own, spec, nodes) = (node("a"), spec(), [node("a"), node("a")]);
+        let state = |name: &NodeName| match name.as_str() {
+            "a" | "b" => Some(NodeState::Up),
+            "draining" => Some(NodeState::Draining),
+            _ => None,
+        };
+        let cluster = ClusterView {
+            own: &own,
+            nodes: vec![view("a", 2), view("b", 4)],
+            state: &state,
+            placed: &|name| if name.as_str() == "a" { 2 } else { 0 },
+        };
+        let job = JobView {
+            spec: &spec,
+            nodes: &nodes,
+            weights: &[3, 1],
+        };
+        plan(change, job, &cluster)
+    }
+
+    fn code(change: &LayoutChange) -> String {
+        planned(change).unwrap_err().code
+    }
+
+    #[test]
+    fn a_rank_that_moves_takes_its_share_along() {
+        let change = |to| LayoutChange::Migrate(vec![(Rank(1), node(to))]);
+        let plan = planned(&change("b")).unwrap();
+        let seats = vec![
+            Seat::Stay { rank: Rank(0) },
+            Seat::Move {
+                rank: Rank(1),
+                to: node("b"),
+            },
+        ];
+        assert_eq!(
+            (plan.kind, plan.seats, plan.weights),
+            (PlanKind::Migrate, seats, vec![3, 1])
+        );
+        assert_eq!(code(&change("draining")), refusal::BAD_LAYOUT);
+        assert_eq!(code(&change("nowhere")), refusal::UNKNOWN_NODE);
+        assert_eq!(
+            code(&LayoutChange::Migrate(vec![(Rank(2), node("b"))])),
+            refusal::BAD_LAYOUT
+        );
+    }
+
+    #[test]
+    fn a_job_grows_and_shrinks_within_its_bounds_only() {
+        let grow = |to| LayoutChange::Expand { to, nodes: Vec::new() };
+        let plan = planned(&grow(4)).unwrap();
+        let joining = plan
+            .seats
+            .iter()
+            .filter(|seat| matches!(seat, Seat::Join { node } if node.as_str() == "b"));
+        assert_eq!(
+            (plan.size(), joining.count()),
+            (4, 2),
+            "the empty node takes the newcomers"
+        );
+        for change in [
+            grow(2),
+            grow(9),
+            LayoutChange::Shrink { to: 0 },
+            LayoutChange::Shrink { to: 2 },
+        ] {
+            assert_eq!(code(&change), refusal::BAD_LAYOUT, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_left_keeps_no_rank_and_the_coordinator_becomes_a_witness() {
+        let plan = planned(&LayoutChange::Evacuate { node: node("a") }).unwrap();
+        let asked = LayoutAsked {
+            job: JobId(1),
+            change: LayoutChange::Relaunch,
+            mode: ModeWanted::Auto,
+            cause: "test".to_owned(),
+            method: None,
+        };
+        let request = plan.into_request(&asked, Method::default(), &node("a"), &[node("a"), node("a")]);
+        let leaves = |seat: &Seat| matches!(seat, Seat::Move { to, .. } if to.as_str() == "b");
+        assert!(request.seats.iter().all(leaves), "{request:?}");
+        assert_eq!(request.witnesses, [node("a")]);
+    }
+
+    #[test]
+    fn a_rank_that_has_not_begun_to_iterate_forbids_a_change() {
+        let ranks = || [(Rank(0), ProcessId(5), node("a")), (Rank(1), ProcessId(6), node("b"))].into_iter();
+        let begun = |processes: &[u64]| processes.iter().map(|process| ProcessId(*process as _)).collect();
+        assert_eq!(check_begun(JobId(1), ranks(), &begun(&[5, 6])), Ok(()));
+        let refusal = check_begun(JobId(1), ranks(), &begun(&[5])).unwrap_err();
+        assert_eq!(refusal.code, refusal::NOT_SUPPORTED);
+        assert!(refusal.message.contains("rank 1 of job 1 on node b"), "{refusal:?}");
+    }
+
+    #[test]
+    fn growing_from_two_to_four_puts_each_newcomer_behind_the_rank_it_takes_from() {
+        let node = |name: &str| NodeName::new(name).unwrap();
+        let seats = expanded(2, 4, vec![node("a"), node("b")]);
+        let stay = |rank| Seat::Stay { rank: Rank(rank) };
+        let join = |name| Seat::Join { node: node(name) };
+        assert_eq!(seats, [stay(0), join("a"), stay(1), join("b")]);
+    }
+
+    #[test]
+    fn every_size_has_its_seats_and_no_rank_sits_twice() {
+        let node = NodeName::new("a").unwrap();
+        for size in 1..20_u32 {
+            for to in size + 1..30 {
+                let seats = expanded(size, to, vec![node.clone(); (to - size) as usize]);
+                assert_eq!(seats.len(), to as usize);
+                assert_eq!(
+                    seats.iter().filter(|seat| matches!(seat, Seat::Stay { .. })).count(),
+                    size as usize
+                );
+            }
+            for to in 1..size {
+                let mut ranks: Vec<Seat> = shrunk(size, to);
+                assert_eq!(ranks.len(), to as usize);
+                ranks.dedup();
+                assert_eq!(ranks.len(), to as usize);
+            }
+        }
+    }
+}

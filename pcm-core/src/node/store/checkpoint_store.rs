@@ -1,0 +1,431 @@
+//! Checkpoints in the memory of this node: buffers that ranks of this node filled and copies of those of other nodes.
+//! Has the keeper hold them, has their checksums taken, and tells the job's coordinator. Decides nothing about what
+//! counts: the coordinator does.
+
+use super::arrival::CopyOrder;
+use super::buffer_pool::BufferPool;
+use super::effect::{StoreEffect, Sums};
+use super::inbound::FinishedCopy;
+use super::step::Step;
+use crate::node::memory::MemoryFile;
+use crate::node::record::{Holding, PartKey, Record};
+use crate::node::timer::Timer;
+use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, PartTally, RankCheckpoint, Stamp};
+use pcm_proto::ids::{CheckpointId, Epoch, JobId, NodeName, ProcessId};
+use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A coordinator that is out of reach has come back, or an heir has taken the job over, long before this.
+pub const ABANDONED_AFTER: Duration = Duration::from_secs(90);
+
+/// A buffer that the keeper handed to a daemon that started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldBuffer {
+    pub key: BufferKey,
+    /// Its memory, if that is an image.
+    pub memory: Option<MemoryFile>,
+    /// What a complete image says of itself.
+    pub stated: Option<PartTally>,
+}
+
+#[derive(Debug)]
+struct Buffer {
+    memory: MemoryFile,
+    holds: Option<Holding>,
+    /// Whether another process may have it to read: then it is never used for another copy.
+    is_handed: bool,
+}
+
+impl Buffer {
+    fn new(memory: MemoryFile, holds: Option<Holding>) -> Self {
+        Self {
+            memory,
+            holds,
+            is_handed: false,
+        }
+    }
+}
+
+/// All checkpoints that this node holds.
+#[derive(Debug, Default)]
+pub(super) struct CheckpointStore {
+    buffers: BTreeMap<BufferKey, Buffer>,
+    /// The buffers whose checksums are known.
+    parts: BTreeMap<PartKey, BufferKey>,
+    /// Copies that were ever made here.
+    copies: u32,
+}
+
+impl CheckpointStore {
+    /// What a successor has to know.
+    pub(super) fn records(&self) -> Vec<Record> {
+        let known = self.buffers.iter().filter_map(|(key, buffer)| {
+            let holds = buffer.holds.clone().filter(|holds| holds.tally.is_some())?;
+            Some(Record::Kept {
+                key: *key,
+                holds: Box::new(holds),
+            })
+        });
+        known.collect()
+    }
+
+    /// The daemon started again: takes over what the keeper holds, as far as it is known what it is.
+    pub(super) fn take_over(
+        &mut self,
+        held: Vec<HeldBuffer>,
+        mut known: BTreeMap<BufferKey, Holding>,
+        step: &mut Step<'_>,
+    ) {
+        let mut unknown = Vec::new();
+        for HeldBuffer { key, memory, stated } in held {
+            let holds = known.remove(&key);
+            let Some(memory) = memory else {
+                unknown.push(key);
+                continue;
+            };
+            // A rank may have begun to overwrite it, or have done so, since that was written down.
+            let holds = holds.filter(|holds| holds.tally == stated);
+            if holds.is_none() && step.around.job(key.job).is_none() {
+                unknown.push(key);
+                step.release([memory]);
+                continue;
+            }
+            if let Some(holds) = &holds {
+                self.parts.insert((key.job, holds.stamp.id, holds.rank), key);
+            }
+            self.copies = self.copies.max(if key.is_copy { key.number + 1 } else { 0 });
+            self.buffers.insert(key, Buffer::new(memory, holds));
+        }
+        if !unknown.is_empty() {
+            step.out.keeper(DaemonToKeeper::DropKept { keys: unknown });
+        }
+    }
+
+    /// A part that is whole here, for another process to read.
+    pub(super) fn part_for_others(&mut self, key: PartKey) -> Option<MemoryFile> {
+        let buffer = self.buffers.get_mut(self.parts.get(&key)?)?;
+        buffer.is_handed = true;
+        Some(buffer.memory)
+    }
+
+    /// Says again that a part is here; false if it is not.
+    pub(super) fn say_held(&self, part: PartKey, step: &mut Step<'_>) -> bool {
+        let Some(key) = self.parts.get(&part) else {
+            return false;
+        };
+        let Some(holds) = self.buffers.get(key).and_then(|buffer| buffer.holds.as_ref()) else {
+            return false;
+        };
+        say_stored(*key, holds, step);
+        true
+    }
+
+    /// A rank says something about a checkpoint.
+    pub(super) fn on_rank(
+        &mut self,
+        from: ProcessKey,
+        said: RankCheckpoint,
+        handed: Option<MemoryFile>,
+        step: &mut Step<'_>,
+    ) {
+        let Some(job) = step.around.job(from.job).filter(|job| !job.is_ending) else {
+            return step.release(handed);
+        };
+        let coordinator = job.coordinator.clone();
+        match said {
+            RankCheckpoint::Kept {
+                buffer,
+                id,
+                iteration,
+                rank,
+                ranks,
+                bytes,
+                held_us,
+            } => {
+                let epoch = job.layout.map_or(Epoch(0), |layout| layout.epoch);
+                let stamp = Stamp {
+                    id,
+                    epoch,
+                    iteration,
+                    ranks,
+                };
+                let holds = Holding {
+                    stamp,
+                    rank,
+                    tally: None,
+                    held_us,
+                    coordinator,
+                };
+                let key = BufferKey {
+                    job: from.job,
+                    process: from.process,
+                    number: buffer,
+                    is_copy: false,
+                };
+                self.on_kept(key, (bytes, holds), handed, step);
+            }
+            RankCheckpoint::NotKept { id, reason } => {
+                step.say_checkpoint(&coordinator, from.job, CheckpointMessage::NotStored { id, reason });
+            }
+            RankCheckpoint::Filed { iteration, directory } => {
+                let filed = CheckpointMessage::Filed { iteration, directory };
+                step.say_checkpoint(&coordinator, from.job, filed);
+            }
+            RankCheckpoint::NotFiled { reason } => {
+                step.say_checkpoint(&coordinator, from.job, CheckpointMessage::NotFiled { reason });
+            }
+        }
+    }
+
+    fn on_kept(
+        &mut self,
+        key: BufferKey,
+        (bytes, holds): (u64, Holding),
+        handed: Option<MemoryFile>,
+        step: &mut Step<'_>,
+    ) {
+        self.overwritten(key, step);
+        if let Some(memory) = handed {
+            step.push(StoreEffect::Keep { key, memory: memory.id });
+            let before = self.buffers.insert(key, Buffer::new(memory, None));
+            step.release(before.map(|buffer| buffer.memory));
+        }
+        let known = self.buffers.get_mut(&key);
+        let id = holds.stamp.id;
+        let Some(buffer) = known.filter(|buffer| buffer.memory.bytes == bytes) else {
+            let reason = "a rank did not hand over the memory it speaks of".to_owned();
+            return step.say_checkpoint(&holds.coordinator, key.job, CheckpointMessage::NotStored { id, reason });
+        };
+        buffer.holds = Some(holds);
+        step.push(StoreEffect::Sum {
+            key,
+            id,
+            memory: buffer.memory.id,
+            sums: Sums::Complete,
+        });
+    }
+
+    /// A copy of a part is here, and its checksum if it was verified already.
+    pub(super) fn hold_copy(&mut self, copy: FinishedCopy, pool: &mut BufferPool, step: &mut Step<'_>) {
+        let FinishedCopy {
+            part: (job, _, rank),
+            copy,
+            memory,
+            is_handed,
+            tally,
+        } = copy;
+        let CopyOrder {
+            stamp,
+            process,
+            coordinator,
+        } = copy;
+        let key = BufferKey {
+            job,
+            process,
+            number: self.copies,
+            is_copy: true,
+        };
+        self.copies += 1;
+        step.push(StoreEffect::Keep { key, memory: memory.id });
+        let holds = Holding {
+            stamp,
+            rank,
+            tally: None,
+            held_us: 0,
+            coordinator,
+        };
+        let buffer = Buffer {
+            is_handed,
+            ..Buffer::new(memory, Some(holds))
+        };
+        self.buffers.insert(key, buffer);
+        match tally {
+            Some(tally) => self.on_summed(key, stamp.id, Ok(tally), pool, step),
+            None => step.push(StoreEffect::Sum {
+                key,
+                id: stamp.id,
+                memory: memory.id,
+                sums: Sums::Verify,
+            }),
+        }
+    }
+
+    /// What a buffer held is gone: the coordinator that counts on it is told.
+    fn overwritten(&mut self, key: BufferKey, step: &mut Step<'_>) {
+        if let Some(holds) = self.empty(key) {
+            let gone = CheckpointMessage::Overwritten {
+                id: holds.stamp.id,
+                rank: holds.rank,
+                is_copy: key.is_copy,
+            };
+            step.say_checkpoint(&holds.coordinator, key.job, gone);
+        }
+    }
+
+    /// Forgets what a buffer holds; what that was, if it counted.
+    fn empty(&mut self, key: BufferKey) -> Option<Holding> {
+        let holds = self.buffers.get_mut(&key)?.holds.take()?;
+        let part = (key.job, holds.stamp.id, holds.rank);
+        let counted = self.parts.get(&part) == Some(&key);
+        if counted {
+            self.parts.remove(&part);
+        }
+        counted.then_some(holds)
+    }
+
+    /// The checksums of a buffer, or of a copy, are there.
+    pub(super) fn on_summed(
+        &mut self,
+        key: BufferKey,
+        id: CheckpointId,
+        tally: Result<PartTally, String>,
+        pool: &mut BufferPool,
+        step: &mut Step<'_>,
+    ) {
+        let holds = self.buffers.get_mut(&key).and_then(|buffer| buffer.holds.as_mut());
+        let Some(holds) = holds.filter(|holds| holds.stamp.id == id) else {
+            return;
+        };
+        match tally {
+            Ok(tally) => {
+                holds.tally = Some(tally);
+                self.parts.insert((key.job, id, holds.rank), key);
+                let record = Box::new(holds.clone());
+                step.out.record(Record::Kept { key, holds: record });
+                say_stored(key, holds, step);
+            }
+            Err(error) => {
+                tracing::warn!(job = %key.job, process = %key.process, error, "a part of a checkpoint is no good");
+                let coordinator = holds.coordinator.clone();
+                let reason = format!("the part of process {}: {error}", key.process);
+                if key.is_copy {
+                    self.drop_buffers(vec![key], pool, step);
+                } else {
+                    self.empty(key);
+                    step.say_checkpoint(&coordinator, key.job, CheckpointMessage::NotStored { id, reason });
+                }
+            }
+        }
+    }
+
+    /// A node is linked (again): it may coordinate jobs whose checkpoints are here.
+    pub(super) fn on_coordinator_linked(&self, node: &NodeName, step: &mut Step<'_>) {
+        for (key, buffer) in &self.buffers {
+            if let Some(holds) = buffer.holds.as_ref().filter(|holds| holds.coordinator == *node) {
+                say_stored(*key, holds, step);
+            }
+        }
+    }
+
+    /// Another daemon leads a job: it is told what is held here for it.
+    pub(super) fn on_led(&mut self, job: JobId, by: &NodeName, step: &mut Step<'_>) {
+        let of_job = self.buffers.iter_mut().filter(|(key, _)| key.job == job);
+        for (key, buffer) in of_job {
+            let Some(holds) = &mut buffer.holds else { continue };
+            holds.coordinator = by.clone();
+            if holds.tally.is_some() {
+                let record = Box::new(holds.clone());
+                step.out.record(Record::Kept {
+                    key: *key,
+                    holds: record,
+                });
+            }
+            say_stored(*key, holds, step);
+        }
+    }
+
+    /// A node is gone, perhaps with the coordinator that ordered copies.
+    pub(super) fn on_node_gone(node: &NodeName, step: &mut Step<'_>) {
+        step.out.arm(ABANDONED_AFTER, Timer::Orphans(node.clone()));
+    }
+
+    /// Copies ordered by a node that is gone, and that no heir of it claimed, are of no use.
+    pub(super) fn on_orphans_timer(&mut self, node: &NodeName, pool: &mut BufferPool, step: &mut Step<'_>) {
+        if step.around.is_live(node) {
+            return;
+        }
+        let is_orphan = |(key, buffer): &(&BufferKey, &Buffer)| {
+            let coordinator = buffer.holds.as_ref().map(|holds| &holds.coordinator);
+            key.is_copy && coordinator == Some(node)
+        };
+        let orphans = self.buffers.iter().filter(is_orphan).map(|(key, _)| *key);
+        let orphans = orphans.collect();
+        self.drop_buffers(orphans, pool, step);
+    }
+
+    /// Older copies are not needed, nor what ended processes left, nor buffers that living ones replaced.
+    pub(super) fn on_settled(&mut self, job: JobId, id: CheckpointId, pool: &mut BufferPool, step: &mut Step<'_>) {
+        let mut newest: BTreeMap<ProcessId, u32> = BTreeMap::new();
+        for key in self.buffers.keys().filter(|key| key.job == job && !key.is_copy) {
+            let known = newest.entry(key.process).or_default();
+            *known = key.number.max(*known);
+        }
+        let facts = step.around.job(job);
+        let is_alive = |process: &ProcessId| {
+            let local = facts.as_ref().and_then(|facts| facts.processes.get(process));
+            local.is_some_and(|local| local.is_alive())
+        };
+        let is_over = |key: &BufferKey, holds: Option<&Holding>| {
+            let held = holds.map(|holds| holds.stamp.id);
+            if key.is_copy {
+                return held.is_none_or(|held| held < id);
+            }
+            let is_in_use = is_alive(&key.process) && key.number + 1 >= newest[&key.process];
+            held != Some(id) && !is_in_use
+        };
+        self.drop_of_job(job, is_over, pool, step);
+    }
+
+    /// Drops what is over of what is held of a job.
+    pub(super) fn drop_of_job(
+        &mut self,
+        job: JobId,
+        is_over: impl Fn(&BufferKey, Option<&Holding>) -> bool,
+        pool: &mut BufferPool,
+        step: &mut Step<'_>,
+    ) {
+        let of_job = self.buffers.iter().filter(|(key, _)| key.job == job);
+        let over = of_job.filter(|(key, buffer)| is_over(key, buffer.holds.as_ref()));
+        let over = over.map(|(key, _)| *key).collect();
+        self.drop_buffers(over, pool, step);
+    }
+
+    fn drop_buffers(&mut self, keys: Vec<BufferKey>, pool: &mut BufferPool, step: &mut Step<'_>) {
+        if keys.is_empty() {
+            return;
+        }
+        let mut over = Vec::new();
+        for key in &keys {
+            // As long as its checksums are being verified, it is read.
+            let holds = self.buffers.get(key).and_then(|buffer| buffer.holds.as_ref());
+            let is_read = holds.is_some_and(|holds| holds.tally.is_none());
+            self.empty(*key);
+            match self.buffers.remove(key) {
+                Some(buffer) if key.is_copy && !buffer.is_handed && !is_read => pool.put(key.job, buffer.memory),
+                buffer => over.extend(buffer.map(|buffer| buffer.memory)),
+            }
+            step.out.record(Record::NotKept { key: *key });
+        }
+        let jobs: BTreeSet<JobId> = keys.iter().map(|key| key.job).collect();
+        for job in jobs {
+            let copies = self.buffers.keys().filter(|key| key.job == job && key.is_copy);
+            over.extend(pool.limit(job, copies.count()));
+        }
+        step.release(over);
+        step.out.keeper(DaemonToKeeper::DropKept { keys });
+    }
+}
+
+fn say_stored(key: BufferKey, holds: &Holding, step: &mut Step<'_>) {
+    let Some(tally) = holds.tally else { return };
+    let stored = CheckpointMessage::Stored {
+        stamp: holds.stamp,
+        rank: holds.rank,
+        process: key.process,
+        is_copy: key.is_copy,
+        tally,
+        held_us: holds.held_us,
+    };
+    step.say_checkpoint(&holds.coordinator, key.job, stored);
+}

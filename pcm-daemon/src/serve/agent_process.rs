@@ -1,0 +1,121 @@
+//! The agent's process and its socket: starts and ends the one, sends over and listens on the other, as
+//! [`pcm_core::node::agent`] decides.
+
+use super::event::Event;
+use pcm_core::node::agent::AgentEffect;
+use pcm_core::node::requester::LinkId;
+use pcm_fabric::{Link, LocalAddress, RecvError, Sender};
+use pcm_proto::agent::{AgentToDaemon, DaemonToAgent, TUNING_FILE, TUNING_VARIABLE};
+use pcm_proto::boot::BootSpec;
+use pcm_proto::control::LogOf;
+use pcm_proto::ids::NodeName;
+use std::io;
+use std::process::Stdio;
+use tokio::process::Command;
+use tokio::sync::{mpsc, oneshot};
+
+/// The process, while it runs, and its link, while there is one.
+#[derive(Debug, Default)]
+pub(super) struct AgentProcess {
+    /// Dropping it ends the process.
+    process: Option<oneshot::Sender<()>>,
+    link: Option<(LinkId, Sender)>,
+}
+
+impl AgentProcess {
+    /// Carries out an effect; an agent that cannot be started ends at once.
+    pub(super) fn carry_out(
+        &mut self,
+        effect: AgentEffect,
+        spec: &BootSpec,
+        events: &mpsc::Sender<Event>,
+    ) -> Option<Event> {
+        match effect {
+            AgentEffect::Start { life } => match start(life, spec, events.clone()) {
+                Ok(process) => self.process = Some(process),
+                Err(error) => {
+                    let reason = format!("it cannot be started: {error}");
+                    return Some(Event::AgentEnded { life, reason });
+                }
+            },
+            AgentEffect::Stop => self.stop(),
+            AgentEffect::Send(message) => self.send(&message),
+        }
+        None
+    }
+
+    /// Ends the process and closes its link.
+    pub(super) fn stop(&mut self) {
+        self.process = None;
+        self.link = None;
+    }
+
+    fn send(&self, message: &DaemonToAgent) {
+        if let Some((_, sender)) = &self.link
+            && let Err(error) = sender.try_send(message)
+        {
+            tracing::debug!(%error, "a message for the agent was not sent");
+        }
+    }
+
+    pub(super) fn on_linked(&mut self, link: LinkId, sender: Sender) {
+        self.link = Some((link, sender));
+    }
+
+    pub(super) fn on_lost(&mut self, link: LinkId) {
+        self.link.take_if(|(known, _)| *known == link);
+    }
+}
+
+/// The name of the local socket on which a daemon serves its agent.
+pub(super) fn local_address(cluster_id: &str, node: &NodeName) -> LocalAddress {
+    LocalAddress::Abstract(format!("pcm-{cluster_id}-{node}"))
+}
+
+fn start(life: u64, spec: &BootSpec, events: mpsc::Sender<Event>) -> io::Result<oneshot::Sender<()>> {
+    let mut command = Command::new(std::env::current_exe()?.with_file_name("ios-agent"));
+    let node = &spec.node.name;
+    let log = super::logs::path(&spec.cluster_dir, node, LogOf::Agent);
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(log);
+    command.args([spec.cluster_id.as_str(), node.as_str()]);
+    command
+        .env("PCM_CLUSTER_ID", &spec.cluster_id)
+        .env("PCM_NODE", node.as_str())
+        .env(TUNING_VARIABLE, spec.cluster_dir.join(TUNING_FILE));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
+    command.kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let (process, stop) = oneshot::channel::<()>();
+    tokio::spawn(async move {
+        let status = tokio::select! {
+            status = child.wait() => status,
+            _ = stop => return,
+        };
+        let reason = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        let _ = events.send(Event::AgentEnded { life, reason }).await;
+    });
+    Ok(process)
+}
+
+/// Passes on what comes in on the agent's link until its end.
+pub(super) async fn listen_to_agent(link: Link, id: LinkId, events: &mpsc::Sender<Event>) {
+    let (sender, mut receiver) = link.split();
+    if events.send(Event::AgentLinked { link: id, sender }).await.is_err() {
+        return;
+    }
+    let nonsense = loop {
+        match receiver.recv::<AgentToDaemon>().await {
+            Ok(message) => {
+                if events.send(Event::AgentSaid { link: id, message }).await.is_err() {
+                    return;
+                }
+            }
+            Err(RecvError::Closed | RecvError::Ended(_)) => break None,
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    let _ = events.send(Event::AgentLost { link: id, nonsense }).await;
+}

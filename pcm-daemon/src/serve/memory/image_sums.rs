@@ -1,0 +1,200 @@
+//! Checksums of an image that a rank left without them, their verification, and copies that are verified while they are
+//! made. Runs beside the loop; trusts nothing in a memory file.
+
+use super::memory_file::Memory;
+use pcm_core::parked::Preamble;
+use pcm_proto::checkpoint::PartTally;
+use pcm_proto::ids::Bytes;
+use pcm_proto::parked::BLOCK_BYTES;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Blocks that are written at once: few enough to be in a CPU's cache still.
+const PIECE_BLOCKS: usize = 8;
+const PIECE_BYTES: usize = PIECE_BLOCKS * BLOCK_BYTES as usize;
+
+/// Writes the checksum of each block, then says in the preamble that they are there.
+pub(super) fn complete(memory: &Memory) -> io::Result<PartTally> {
+    let file = memory.file();
+    let preamble = preamble(file, memory.bytes())?;
+    let sums = blocks(memory, &preamble)?;
+    let written: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+    file.write_all_at(&written, preamble.sums_at())?;
+    let complete = Preamble {
+        is_summed: true,
+        ..preamble
+    };
+    file.write_all_at(&complete.encode(), 0)?;
+    Ok(tally(&preamble, &sums))
+}
+
+/// Reads everything and compares.
+pub(super) fn verify(memory: &Memory) -> io::Result<PartTally> {
+    let preamble = preamble(memory.file(), memory.bytes())?;
+    let sums = blocks(memory, &preamble)?;
+    if !preamble.is_summed || stated(memory.file(), &preamble)? != sums {
+        return Err(unlike());
+    }
+    Ok(tally(&preamble, &sums))
+}
+
+/// Copies a complete image into a memory file of its length. What is verified is the copy, while it is in the cache:
+/// whatever the owner of the image does meanwhile, the copy is whole or an error.
+pub(super) fn copy(from: &Memory, into: &mut Memory) -> io::Result<PartTally> {
+    let preamble = preamble(from.file(), into.bytes())?;
+    if !preamble.is_summed {
+        return Err(unlike());
+    }
+    let stated = stated(from.file(), &preamble)?;
+    // Whoever finds it after a crash must not take it for what it held before.
+    into.file().write_all_at(&[0; Preamble::BYTES], 0)?;
+    let (source, data_at) = (from.read()?, preamble.data_at() as usize);
+    let pieces = source[data_at..].chunks(PIECE_BYTES).zip(stated.chunks(PIECE_BLOCKS));
+    if into.take_fresh() {
+        // Writing a page that is not there makes and fills it in one go: clearing it first costs as much again.
+        let (mut buffer, mut at) = (vec![0; PIECE_BYTES], preamble.data_at());
+        for (piece, sums) in pieces {
+            let copied = &mut buffer[..piece.len()];
+            copy_verified(piece, copied, sums)?;
+            into.file().write_all_at(copied, at)?;
+            at += piece.len() as u64;
+        }
+    } else {
+        let places = into.write()?[data_at..].chunks_mut(PIECE_BYTES);
+        for ((piece, sums), place) in pieces.zip(places) {
+            copy_verified(piece, place, sums)?;
+        }
+    }
+    let head_and_sums = &source[Preamble::BYTES..data_at];
+    into.file().write_all_at(head_and_sums, Preamble::BYTES as u64)?;
+    if self::stated(into.file(), &preamble)? != stated {
+        return Err(unlike());
+    }
+    into.file().write_all_at(&preamble.encode(), 0)?;
+    Ok(tally(&preamble, &stated))
+}
+
+fn copy_verified(piece: &[u8], place: &mut [u8], sums: &[u64]) -> io::Result<()> {
+    let blocks = piece.chunks(BLOCK_BYTES as usize);
+    let places = place.chunks_mut(BLOCK_BYTES as usize);
+    for ((block, place), sum) in blocks.zip(places).zip(sums) {
+        place.copy_from_slice(block);
+        if block_checksum(place) != *sum {
+            return Err(unlike());
+        }
+    }
+    Ok(())
+}
+
+/// The checksum that goes with a block.
+pub(in super::super) fn block_checksum(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
+}
+
+fn unlike() -> io::Error {
+    io::Error::other("its checksums are not those of its data")
+}
+
+/// What a complete image says of itself, without reading its data; `None` if it is not complete.
+pub(super) fn stated_tally(file: &File, bytes: u64) -> Option<PartTally> {
+    let preamble = preamble(file, bytes).ok().filter(|preamble| preamble.is_summed)?;
+    Some(tally(&preamble, &stated(file, &preamble).ok()?))
+}
+
+fn preamble(file: &File, bytes: u64) -> io::Result<Preamble> {
+    let mut beginning = [0; Preamble::BYTES];
+    file.read_exact_at(&mut beginning, 0)?;
+    let preamble = Preamble::decode(&beginning).map_err(io::Error::other)?;
+    if preamble.image_bytes() != bytes {
+        return Err(io::Error::other("its length is not what it says"));
+    }
+    Ok(preamble)
+}
+
+fn blocks(memory: &Memory, preamble: &Preamble) -> io::Result<Vec<u64>> {
+    let data = &memory.read()?[preamble.data_at() as usize..];
+    Ok(data.chunks(BLOCK_BYTES as usize).map(block_checksum).collect())
+}
+
+fn stated(file: &File, preamble: &Preamble) -> io::Result<Vec<u64>> {
+    let mut bytes = vec![0; 8 * preamble.sums() as usize];
+    file.read_exact_at(&mut bytes, preamble.sums_at())?;
+    let words = bytes.chunks_exact(8);
+    Ok(words
+        .map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+        .collect())
+}
+
+fn tally(preamble: &Preamble, sums: &[u64]) -> PartTally {
+    PartTally {
+        bytes: Bytes(preamble.data_bytes),
+        checksum: sums.iter().fold(0, |all, sum| all.rotate_left(1) ^ sum),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in super::super) fn image(data_bytes: u64) -> Memory {
+        let preamble = Preamble {
+            head_bytes: 100,
+            is_summed: false,
+            data_bytes,
+        };
+        let memory = Memory::new(preamble.image_bytes()).unwrap();
+        let file = memory.file();
+        file.write_all_at(&preamble.encode(), 0).unwrap();
+        file.write_all_at(b"of regions", preamble.head_at()).unwrap();
+        file.write_all_at(b"something", preamble.data_at() + BLOCK_BYTES - 3)
+            .unwrap();
+        memory
+    }
+
+    #[test]
+    fn an_image_is_verified_only_when_complete_and_unchanged() {
+        let memory = image(2 * BLOCK_BYTES + 5);
+        let bytes = memory.bytes();
+        assert!(verify(&memory).is_err());
+        assert_eq!(stated_tally(memory.file(), bytes), None);
+        let tally = complete(&memory).unwrap();
+        assert_eq!(tally.bytes, Bytes(2 * BLOCK_BYTES + 5));
+        assert_eq!(verify(&memory).unwrap(), tally);
+        assert_eq!(stated_tally(memory.file(), bytes), Some(tally));
+        memory.file().write_all_at(b"S", bytes - 1).unwrap();
+        assert!(verify(&memory).is_err());
+        assert!(preamble(memory.file(), bytes - 1).is_err());
+    }
+
+    #[test]
+    fn a_copy_is_the_same_image_also_where_another_was_before() {
+        let from = image(2 * PIECE_BYTES as u64 + BLOCK_BYTES + 5);
+        let tally = complete(&from).unwrap();
+        let mut into = Memory::new(from.bytes()).unwrap();
+        assert_eq!(copy(&from, &mut into).unwrap(), tally);
+        assert!(from.read().unwrap() == into.read().unwrap());
+        into.write().unwrap().fill(7);
+        assert_eq!(copy(&from, &mut into).unwrap(), tally);
+        assert!(from.read().unwrap() == into.read().unwrap());
+        assert_eq!(verify(&into).unwrap(), tally);
+    }
+
+    #[test]
+    fn a_copy_of_what_changes_meanwhile_or_is_not_complete_counts_as_nothing() {
+        let from = image(2 * BLOCK_BYTES + 5);
+        let mut into = Memory::new(from.bytes()).unwrap();
+        assert!(copy(&from, &mut into).is_err());
+        complete(&from).unwrap();
+        copy(&from, &mut into).unwrap();
+        from.file().write_all_at(b"S", from.bytes() - 1).unwrap();
+        assert!(copy(&from, &mut into).is_err());
+        assert_eq!(
+            stated_tally(into.file(), into.bytes()),
+            None,
+            "nor as what was there before"
+        );
+        let mut other = Memory::new(from.bytes() + BLOCK_BYTES).unwrap();
+        assert!(copy(&from, &mut other).is_err());
+    }
+}

@@ -1,0 +1,19 @@
+//! The memory files that this daemon holds for the node's store, and what is done with them: background work, bulk
+//! transfers, lending. Decides nothing: it carries out the store's effects and reports what came of them.
+
+mod background;
+mod bulk;
+mod bulk_ends;
+mod carrier;
+mod event;
+mod image_sums;
+mod lending;
+mod memory_file;
+mod table;
+
+pub(super) use bulk::Bulk;
+pub(super) use bulk_ends::RdmaWish;
+pub(super) use carrier::MemoryCarrier;
+pub(super) use event::MemoryEvent;
+pub(super) use image_sums::block_checksum;
+pub(super) use lending::{lending_name, open as lend};
