@@ -16,7 +16,6 @@ pub const LAYOUT_WITHIN: Duration = Duration::from_secs(400);
 /// The daemon that has to answer a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Addressee {
-    /// This one.
     Here,
     /// The coordinator of this job, which has to be found.
     Coordinator(JobId),

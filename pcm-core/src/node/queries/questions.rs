@@ -33,7 +33,6 @@ pub enum Asker {
 /// What a job that has to leave this node was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainStep {
-    /// To leave.
     Leave,
     /// A checkpoint before it leaves.
     Checkpoint,

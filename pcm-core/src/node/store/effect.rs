@@ -89,6 +89,5 @@ pub enum StoreEffect {
         at: BulkAddress,
         memory: MemoryId,
     },
-    /// Stop writing.
     CancelPut { number: u64 },
 }

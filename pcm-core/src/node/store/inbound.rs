@@ -59,7 +59,6 @@ pub(super) struct Inbound {
     finished: VecDeque<FinishedCopy>,
     pub(super) routes: Routes,
     pool: BufferPool,
-    /// Counts tries.
     tries: u64,
     /// Counts memory that was ordered.
     memories: u64,
