@@ -1,5 +1,5 @@
 //! A node of the cluster as one pure machine: everything a daemon decides. It takes events and the time, and fills an
-//! [`Outbox`] with effects; the daemon's shell and the simulator carry these out in their order.
+//! [`outbox::Outbox`] with effects; the daemon's shell and the simulator carry these out in their order.
 
 pub mod agent;
 pub mod cluster;

@@ -1,7 +1,7 @@
 //! Images whose blocks come all at once: what a daemon of this host has is borrowed, and copied in the background where
 //! a copy is wanted; memory for what another host has is offered to its daemon, which writes into it what is lacking,
 //! over InfiniBand or RoCE where both have it, else and where that fails over TCP. What fails there comes block by
-//! block over the link. Never decides what is wanted: [`super::inbound`] does.
+//! block over the link. Never decides what is wanted: `inbound` does.
 
 use super::arrival::{Arrival, State};
 use super::effect::StoreEffect;
