@@ -145,7 +145,10 @@ async fn another_protocol_version_is_refused_on_both_sides_with_what_to_do() {
         matches!(&error, ConnectError::Version { mismatch, .. } if *mismatch == expected),
         "{error:?}"
     );
-    assert!(error.to_string().contains("install one release on every node"), "{error}");
+    assert!(
+        error.to_string().contains("install one release on every node"),
+        "{error}"
+    );
     server
         .until(|counters| counters.rejected_version == 1 && counters.accepted == 0)
         .await;

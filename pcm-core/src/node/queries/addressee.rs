@@ -20,7 +20,10 @@ pub enum Addressee {
     /// The coordinator of this job, which has to be found.
     Coordinator(JobId),
     /// The daemon of this node, which answers within this time.
-    Node { node: NodeName, within: Duration },
+    Node {
+        node: NodeName,
+        within: Duration,
+    },
     /// None: the node is unknown or gone.
     Refused(Refusal),
 }

@@ -24,9 +24,14 @@ pub enum Sums {
 #[derive(Debug)]
 pub enum StoreEffect {
     /// Make memory for a whole image, or for parts of one.
-    Make { memory: MemoryFile, has_holes: bool },
+    Make {
+        memory: MemoryFile,
+        has_holes: bool,
+    },
     /// Let go of memory; whatever still reads or writes it keeps it until it is done.
-    Release { memories: Vec<MemoryId> },
+    Release {
+        memories: Vec<MemoryId>,
+    },
     /// Write a block of an image; [`super::input::StoreInput::Unwritable`] if it fails.
     Write {
         key: ImageKey,
@@ -43,11 +48,20 @@ pub enum StoreEffect {
         sums: Sums,
     },
     /// Have the keeper hold a buffer of a checkpoint, too.
-    Keep { key: BufferKey, memory: MemoryId },
+    Keep {
+        key: BufferKey,
+        memory: MemoryId,
+    },
     /// Give an image to the keeper, which hands back what it holds of it.
-    Park { key: ParkKey, memory: MemoryId },
+    Park {
+        key: ParkKey,
+        memory: MemoryId,
+    },
     /// Send a message to the library in each process of a job here.
-    TellRanks { job: JobId, message: Box<DaemonToApp> },
+    TellRanks {
+        job: JobId,
+        message: Box<DaemonToApp>,
+    },
     /// Send a block of an image to a node.
     GiveBlock {
         node: NodeName,
@@ -56,7 +70,10 @@ pub enum StoreEffect {
         memory: MemoryId,
     },
     /// Answer the daemon of this host that asked with this number.
-    Lend { number: u64, memory: Option<MemoryId> },
+    Lend {
+        number: u64,
+        memory: Option<MemoryId>,
+    },
     /// Ask the daemon of a node of this host for an image; [`super::input::StoreInput::Lent`] in any case.
     Borrow {
         key: ImageKey,
@@ -80,7 +97,9 @@ pub enum StoreEffect {
         lacks: BlockSet,
     },
     /// Withdraw what is on offer.
-    Withdraw { attempt: u64 },
+    Withdraw {
+        attempt: u64,
+    },
     /// Write an image into memory that a node offers; [`super::input::StoreInput::PutEnded`] in any case.
     Put {
         number: u64,
@@ -89,5 +108,7 @@ pub enum StoreEffect {
         at: BulkAddress,
         memory: MemoryId,
     },
-    CancelPut { number: u64 },
+    CancelPut {
+        number: u64,
+    },
 }
