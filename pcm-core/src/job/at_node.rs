@@ -6,7 +6,6 @@ use super::coordinator::{self, Coordinator};
 use super::participant::{self, LocalState, Participant};
 use super::worlds;
 use crate::moment::Moment;
-use crate::pmi::wire::Request;
 use crate::reconfiguration::effects as change;
 use crate::reconfiguration::limits::Limits;
 use crate::reconfiguration::reconfigurer::Reconfigurer;
@@ -206,7 +205,7 @@ impl JobAtNode {
 
     fn on_run(&mut self, now: Moment, input: participant::Input, draft: &mut Draft) {
         let Some(runs) = &mut self.runs else { return };
-        if decides(&input) {
+        if input.decides() {
             draft.inputs.push(Decided::Run(input.clone()));
         }
         let effects = runs.part.handle(now.0, input);
@@ -533,22 +532,6 @@ fn has_finished(part: &Participant, process: ProcessId, status: ExitStatus) -> b
         _ => None,
     });
     status == ExitStatus::Code(0) && stage != Some(MpiStage::Inside)
-}
-
-/// Looking things up changes nothing that a successor would have to know.
-fn decides(input: &participant::Input) -> bool {
-    match input {
-        participant::Input::Pmi { request, .. } => changes_state(request),
-        _ => true,
-    }
-}
-
-/// Whether a request of a process manager changes what that knows; the answer to such a one is worth a record, too.
-pub fn changes_state(request: &Request) -> bool {
-    !matches!(
-        request,
-        Request::Maxes | Request::AppNumber | Request::KvsName | Request::UniverseSize | Request::Unknown { .. }
-    ) && !matches!(request, Request::Get { key } if key != crate::pmi::world::PARENT_PORT_KEY)
 }
 
 fn start_world(

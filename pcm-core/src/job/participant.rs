@@ -78,6 +78,16 @@ pub enum Input {
     Tick,
 }
 
+impl Input {
+    /// Whether it decides something that a successor of the daemon has to know.
+    pub fn decides(&self) -> bool {
+        match self {
+            Self::Pmi { request, .. } => request.changes_state(),
+            _ => true,
+        }
+    }
+}
+
 /// What the driver has to do, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {

@@ -2,6 +2,7 @@
 //! unanswered in the process's socket, so that a daemon that dies before it answers leaves them for the next one.
 
 use super::spawn::{Block, SpawnCommand, block_read};
+use super::world::PARENT_PORT_KEY;
 use serde::{Deserialize, Serialize};
 
 /// Longest request, all lines of a spawn together. What is not answered stays in the socket's buffer (208 KiB by
@@ -70,6 +71,16 @@ pub enum Request {
     Unknown {
         command: String,
     },
+}
+
+impl Request {
+    /// Whether it changes what a successor of the daemon has to know; looking things up does not.
+    pub fn changes_state(&self) -> bool {
+        !matches!(
+            self,
+            Self::Maxes | Self::AppNumber | Self::KvsName | Self::UniverseSize | Self::Unknown { .. }
+        ) && !matches!(self, Self::Get { key } if key != PARENT_PORT_KEY)
+    }
 }
 
 /// Why bytes are not a request. The process does not speak PMI-1, or something wrote into its socket.

@@ -7,7 +7,7 @@ use crate::keeper_link::{FromKeeper, Handed};
 use crate::rank::RankEvent;
 use pcm_core::job::participant::{Effect, Input, Participant};
 use pcm_core::node::ranks::effect::RankEffect;
-use pcm_core::node::ranks::local::{LocalRanks, changes_state};
+use pcm_core::node::ranks::local::LocalRanks;
 use pcm_core::node::record::Record;
 use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::streams::part_output::PartOutput;
@@ -58,7 +58,7 @@ impl Daemon {
         if !self.parts.contains_key(&job) {
             return;
         }
-        if is_worth_writing(&input) {
+        if input.decides() {
             self.record(Record::PartInput {
                 job,
                 now_us,
@@ -477,14 +477,6 @@ impl Daemon {
             self.carry_out_part(job, effects);
         }
         self.tell_ranks_of_oversubscription();
-    }
-}
-
-/// Looking things up changes nothing that a successor would have to know.
-fn is_worth_writing(input: &Input) -> bool {
-    match input {
-        Input::Pmi { request, .. } => changes_state(request),
-        _ => true,
     }
 }
 

@@ -6,7 +6,6 @@ use crate::moment::Moment;
 use crate::node::outbox::Outbox;
 use crate::node::timer::Timer;
 use crate::pmi::wire::Request;
-use crate::pmi::world::PARENT_PORT_KEY;
 use pcm_proto::ids::{JobId, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +81,7 @@ impl LocalRanks {
     /// A process asks its process manager.
     pub fn on_request(&mut self, process: ProcessId, request: &Request) {
         if let Some(rank) = self.ranks.get_mut(&process) {
-            rank.is_request_recorded = changes_state(request);
+            rank.is_request_recorded = request.changes_state();
         }
     }
 
@@ -141,14 +140,6 @@ impl LocalRanks {
             out.keeper(DaemonToKeeper::Forget { key });
         }
     }
-}
-
-/// Whether a request changes what a successor of the daemon has to know; looking things up does not.
-pub fn changes_state(request: &Request) -> bool {
-    !matches!(
-        request,
-        Request::Maxes | Request::AppNumber | Request::KvsName | Request::UniverseSize | Request::Unknown { .. }
-    ) && !matches!(request, Request::Get { key } if key != PARENT_PORT_KEY)
 }
 
 #[cfg(test)]
