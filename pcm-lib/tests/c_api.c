@@ -97,12 +97,12 @@ static void misuse(void)
     FAILS_NULL(pcm_array("t", PCM_DOUBLE, 1, extents, PCM_BLOCK(0)), "registered already");
     FAILS_NULL(pcm_array("", PCM_DOUBLE, 1, extents, PCM_BLOCK(0)), "name");
     FAILS_NULL(pcm_array(NULL, PCM_DOUBLE, 1, extents, PCM_BLOCK(0)), "NULL");
-    FAILS_NULL(pcm_array("a", 77, 1, extents, PCM_BLOCK(0)), "no element type");
+    FAILS_NULL(pcm_array("a", 77, 1, extents, PCM_BLOCK(0)), "is not an element type");
     FAILS_NULL(pcm_array("a", PCM_DOUBLE, 4, extents, PCM_BLOCK(0)), "1 to 3 axes");
     FAILS_NULL(pcm_array("a", PCM_DOUBLE, -1, extents, PCM_BLOCK(0)), "1 to 3 axes");
     FAILS_NULL(pcm_array("a", PCM_DOUBLE, 2, extents, PCM_BLOCK(2)), "axis 2");
     FAILS_NULL(pcm_array("a", PCM_DOUBLE, 2, extents), "no axis is divided");
-    FAILS_NULL(pcm_array("a", PCM_DOUBLE, 2, extents, extents), "no option");
+    FAILS_NULL(pcm_array("a", PCM_DOUBLE, 2, extents, extents), "one of the options is invalid");
     FAILS_NULL(pcm_array("a", PCM_DOUBLE, 2, extents, PCM_BLOCK(0), PCM_CYCLIC(0, 1)), "two options");
     FAILS_NULL(pcm_array("a", PCM_DOUBLE, 1, extents, PCM_BLOCK(0), PCM_SCRATCH, PCM_CONSTANT), "contradict");
     FAILS_NULL(pcm_array("a", PCM_DOUBLE, 1, ((size_t[]){(size_t)1 << 44}), PCM_BLOCK(0)), "bytes");
