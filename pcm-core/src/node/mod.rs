@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod cluster;
+pub mod event;
 pub mod layout_request;
 pub mod links;
 pub mod memory;

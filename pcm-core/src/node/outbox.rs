@@ -14,8 +14,10 @@ use super::timer::Timer;
 use crate::moment::Moment;
 use crate::reconfiguration;
 use pcm_proto::agent::DaemonToAgent;
+use pcm_proto::boot::{BootReport, BootSpec, NodeSpec};
 use pcm_proto::control::{DaemonToControl, LogOf};
 use pcm_proto::event::EventKind;
+use pcm_proto::fabric::UdAddress;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::keeper::DaemonToKeeper;
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage};
@@ -68,6 +70,62 @@ pub enum Effect {
     Methods(MethodsEffect),
     /// Do something with the node's logs.
     Logs(LogsEffect),
+    /// Read the node's events after this time, of one job or of all, for a question of a node.
+    ReadEvents {
+        node: NodeName,
+        ask: u64,
+        job: Option<JobId>,
+        since_us: u64,
+    },
+    /// Do something with the transport to other nodes.
+    Peers(PeersEffect),
+    /// Do something for the boot tree.
+    Boot(BootEffect),
+    /// The keeper is dead: end what ranks of this node are left, and remove shared memory with these prefixes.
+    Sweep { prefixes: Vec<String> },
+}
+
+/// What the driver does with the transport to other nodes.
+#[derive(Debug)]
+pub enum PeersEffect {
+    /// A node's daemon listens at this address.
+    SetAddress { node: NodeName, address: String },
+    /// The same of its InfiniBand or RoCE device, if it has one.
+    SetRdmaAddress {
+        node: NodeName,
+        address: Option<UdAddress>,
+    },
+    /// Connect to a node.
+    Dial { node: NodeName },
+    /// Send a message to a daemon of which only the address is known.
+    SendToAddress { address: String, message: DaemonToDaemon },
+    /// Look for messages that waited in vain; report what became of them, and the transports.
+    Tick,
+    /// Add an event to the node's log that tells how a message goes to these nodes.
+    NoteRoute {
+        job: JobId,
+        epoch: Epoch,
+        nodes: Vec<NodeName>,
+        message: DaemonToDaemon,
+    },
+}
+
+/// What the driver does for the boot tree.
+#[derive(Debug)]
+pub enum BootEffect {
+    /// Tell the process that booted this daemon that the node is up; [`super::event::BootFact::Unheard`] if it is gone.
+    Ready,
+    /// Tell it what became of another node.
+    Report(BootReport),
+    /// Close the reports.
+    EndReports,
+    /// Boot these nodes: the first with the others as its subtree. Each gets this specification with its own node.
+    Boot {
+        template: Box<BootSpec>,
+        nodes: Vec<NodeSpec>,
+        /// Whether [`super::event::BootFact::PartDone`] is to follow.
+        is_part: bool,
+    },
 }
 
 /// What the driver does with the node's logs.
