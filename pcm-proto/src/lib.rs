@@ -29,6 +29,7 @@ pub mod reconfiguration;
 pub mod record;
 pub mod refusal;
 pub mod series;
+pub mod shortened;
 pub mod trace;
 pub mod tree;
 pub mod waiting;

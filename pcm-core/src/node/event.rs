@@ -75,10 +75,7 @@ pub enum KeeperFact {
     /// A process ended; its last output may still be in its pipes.
     Exited { key: ProcessKey, status: ExitStatus },
     /// The keeper holds an image; without memory if its file cannot be used.
-    Parked {
-        key: ParkKey,
-        memory: Option<MemoryFile>,
-    },
+    Parked { key: ParkKey, memory: Option<MemoryFile> },
     /// An image could not be made, or cannot be held.
     NotParked { key: ParkKey, reason: String },
     /// Nothing of a job is left on this node.
@@ -205,10 +202,7 @@ pub enum RankNews {
         memory: Option<MemoryFile>,
     },
     /// Its library says nothing more; `nonsense` where the last message was not understood.
-    Silent {
-        key: ProcessKey,
-        nonsense: Option<String>,
-    },
+    Silent { key: ProcessKey, nonsense: Option<String> },
     /// It printed something.
     Printed {
         key: ProcessKey,

@@ -4,8 +4,11 @@
 pub mod agent;
 pub mod cluster;
 pub mod event;
+mod heritage;
+mod jobs;
 pub mod layout_request;
 pub mod links;
+mod machine;
 pub mod memory;
 pub mod methods;
 pub mod outbox;
@@ -17,3 +20,6 @@ pub mod requester;
 pub mod store;
 pub mod streams;
 pub mod timer;
+
+pub use heritage::Heritage;
+pub use machine::{Beginnings, Node};

@@ -91,10 +91,7 @@ pub enum PeersEffect {
     /// A node's daemon listens at this address.
     SetAddress { node: NodeName, address: String },
     /// The same of its InfiniBand or RoCE device, if it has one.
-    SetRdmaAddress {
-        node: NodeName,
-        address: Option<UdAddress>,
-    },
+    SetRdmaAddress { node: NodeName, address: Option<UdAddress> },
     /// Connect to a node.
     Dial { node: NodeName },
     /// Send a message to a daemon of which only the address is known.

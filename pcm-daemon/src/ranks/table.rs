@@ -164,6 +164,14 @@ impl<E: FromRanks> RankTable<E> {
         }
     }
 
+    /// The same to all processes of a job.
+    pub fn tell_all(&self, job: JobId, message: &DaemonToApp) {
+        let processes = self.jobs.get(&job).map(|job| job.handles.keys());
+        for process in processes.into_iter().flatten().copied() {
+            self.tell(ProcessKey { job, process }, message, None);
+        }
+    }
+
     fn answer_pmi(&self, key: ProcessKey, line: &str) -> Option<RankFact> {
         match self.handle(key)?.pmi_answer(line) {
             Ok(()) => Some(RankFact::PmiAnswered { key }),

@@ -3,6 +3,7 @@
 
 use super::event::Event;
 use pcm_core::node::agent::AgentEffect;
+use pcm_core::node::event::AgentNews;
 use pcm_core::node::requester::LinkId;
 use pcm_fabric::{Link, LocalAddress, RecvError, Sender};
 use pcm_proto::agent::{AgentToDaemon, DaemonToAgent, TUNING_FILE, TUNING_VARIABLE};
@@ -29,13 +30,13 @@ impl AgentProcess {
         effect: AgentEffect,
         spec: &BootSpec,
         events: &mpsc::Sender<Event>,
-    ) -> Option<Event> {
+    ) -> Option<AgentNews> {
         match effect {
             AgentEffect::Start { life } => match start(life, spec, events.clone()) {
                 Ok(process) => self.process = Some(process),
                 Err(error) => {
                     let reason = format!("it cannot be started: {error}");
-                    return Some(Event::AgentEnded { life, reason });
+                    return Some(AgentNews::Ended { life, reason });
                 }
             },
             AgentEffect::Stop => self.stop(),

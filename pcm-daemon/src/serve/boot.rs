@@ -1,14 +1,11 @@
-//! Boots other nodes' daemons: the subtree this daemon was given at its birth, and nodes that join later. Each booted
-//! daemon boots its own part of the tree; reports come back line by line and are passed on upwards.
+//! Starts the daemons of other nodes, locally or over ssh, and reads their reports, line by line; writes the own reports
+//! for the process that booted this daemon. Which nodes, and what their reports mean, the node decides.
 
-use super::daemon::Daemon;
 use super::event::Event;
-use pcm_core::node::requester::Requester;
-use pcm_proto::boot::{BOOT_FANOUT_MAX, BootReport, BootSpec, NodeSpec, Reach};
-use pcm_proto::control::{DaemonToControl, Refusal};
+use pcm_core::node::event::BootFact;
+use pcm_proto::boot::{BootReport, BootSpec, NodeSpec, Reach};
 use pcm_proto::ids::NodeName;
-use pcm_proto::refusal;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
@@ -26,166 +23,34 @@ const SSH_SAID_MAX: Duration = Duration::from_millis(500);
 /// Seconds ssh may take to connect.
 const SSH_CONNECT_SECONDS: u32 = 8;
 
-/// News of the boot tree.
-#[derive(Debug)]
-pub(super) enum BootFact {
-    /// What became of a node.
-    Report(BootReport),
-    /// One part of the own subtree has reported wholly.
-    PartDone,
+/// Reports that this daemon is up; says so if its report has no reader.
+pub(super) fn report_ready(node: &NodeName, address: &str) -> Option<BootFact> {
+    let ready = BootReport::Ready {
+        node: node.clone(),
+        address: address.to_owned(),
+        keeper_pid: rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32),
+        daemon_pid: std::process::id(),
+    };
+    let error = report(&ready).err()?;
+    tracing::debug!(%error, "the report that this daemon is up was not written");
+    Some(BootFact::Unheard)
 }
 
-/// What is being booted.
-#[derive(Debug, Default)]
-pub(super) struct Boot {
-    /// Parts of the own subtree that have not reported wholly.
-    parts: usize,
-    /// Nodes that are up but have not said so to this daemon.
-    ready: BTreeMap<NodeName, BootReport>,
-    /// Nodes that somebody wants to join.
-    joining: Vec<(NodeName, Requester)>,
-    /// Whether somebody reads reports on the standard output.
-    is_told: bool,
-}
-
-impl Daemon {
-    /// Reports that this daemon is up and boots its subtree.
-    pub(super) fn boot_subtree(&mut self) {
-        self.boot.is_told = true;
-        let ready = BootReport::Ready {
-            node: self.own.clone(),
-            address: self.address.clone(),
-            keeper_pid: rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32),
-            daemon_pid: std::process::id(),
-        };
-        if let Err(error) = report(&ready) {
-            // Whoever wanted this node has given up or was interrupted, and counts it as not booted.
-            tracing::warn!(%error, "nobody waits for this daemon any more: it ends");
-            return self.quit();
-        }
-        let parts = split(&self.spec.subtree);
-        self.boot.parts = parts.len();
-        for part in parts {
-            let (template, events) = (self.template(), self.events.clone());
-            tokio::spawn(async move {
-                boot_part(&template, part, &events).await;
-                let _ = events.send(Event::Boot(BootFact::PartDone)).await;
-            });
-        }
-        self.end_reports_if_done();
-    }
-
-    /// What every booted daemon is told, but for its node and subtree.
-    fn template(&self) -> BootSpec {
-        BootSpec {
-            subtree: Vec::new(),
-            seeds: vec![self.address.clone()],
-            ..self.spec.clone()
-        }
-    }
-
-    pub(super) fn on_boot(&mut self, fact: BootFact) {
-        match fact {
-            BootFact::Report(BootReport::Ready {
-                node,
-                address,
-                keeper_pid,
-                daemon_pid,
-            }) => {
-                self.peers.set_address(&node, &address);
-                let ready = BootReport::Ready {
-                    node: node.clone(),
-                    address,
-                    keeper_pid,
-                    daemon_pid,
-                };
-                self.boot.ready.insert(node.clone(), ready);
-                if self.nodes.is_live(&node) {
-                    self.boot_node_heard(&node);
-                }
-            }
-            BootFact::Report(BootReport::Failed { node, reason }) => self.on_boot_failed(&node, &reason),
-            BootFact::PartDone => {
-                self.boot.parts = self.boot.parts.saturating_sub(1);
-                self.end_reports_if_done();
-            }
-        }
-    }
-
-    /// A node said how it is, so it is part of the cluster now.
-    pub(super) fn boot_node_heard(&mut self, node: &NodeName) {
-        if let Some(ready) = self.boot.ready.remove(node)
-            && self.boot.is_told
-        {
-            self.pass_on_report(&ready);
-        }
-        let joined = self.boot.joining.iter().position(|(joining, _)| joining == node);
-        if let Some(position) = joined {
-            let (_, from) = self.boot.joining.swap_remove(position);
-            let status = self.nodes.statuses().into_iter().find(|status| status.name == *node);
-            if let Some(status) = status {
-                self.answer(from, DaemonToControl::Joined(status));
-            }
-        }
-        self.end_reports_if_done();
-    }
-
-    fn on_boot_failed(&mut self, node: &NodeName, reason: &str) {
-        tracing::warn!(%node, reason, "a node was not booted");
-        let waiting = self.boot.joining.iter().position(|(joining, _)| joining == node);
-        match waiting {
-            Some(position) => {
-                let (_, from) = self.boot.joining.swap_remove(position);
-                let message = format!("node {node} was not booted: {reason}");
-                self.answer(
-                    from,
-                    DaemonToControl::Refused(Refusal::new(refusal::BOOT_FAILED, message)),
-                );
-            }
-            None if self.boot.is_told => self.pass_on_report(&BootReport::Failed {
-                node: node.clone(),
-                reason: reason.to_owned(),
-            }),
-            None => {}
-        }
-    }
-
-    /// A reader that is gone loses what it would have heard of others; those find out by themselves.
-    fn pass_on_report(&self, of_another: &BootReport) {
-        if let Err(error) = report(of_another) {
-            tracing::debug!(%error, "nobody reads the reports of the boot tree any more");
-        }
-    }
-
-    fn end_reports_if_done(&mut self) {
-        if self.boot.is_told && self.boot.parts == 0 && self.boot.ready.is_empty() {
-            self.boot.is_told = false;
-            end_reports();
-        }
-    }
-
-    /// Somebody wants one more node.
-    pub(super) fn on_join(&mut self, from: Requester, node: NodeSpec) {
-        let is_known = self.nodes.is_live(&node.name);
-        if is_known || self.boot.joining.iter().any(|(joining, _)| *joining == node.name) {
-            let message = format!("a node {} is there already: give the new one another name", node.name);
-            return self.answer(
-                from,
-                DaemonToControl::Refused(Refusal::new(refusal::NODE_EXISTS, message)),
-            );
-        }
-        self.boot.joining.push((node.name.clone(), from));
-        let (template, events) = (self.template(), self.events.clone());
-        tokio::spawn(async move { boot_part(&template, vec![node], &events).await });
+/// Passes on a report of another node. A reader that is gone finds out about others by itself.
+pub(super) fn pass_on(of_another: &BootReport) {
+    if let Err(error) = report(of_another) {
+        tracing::debug!(%error, "the reports of the boot tree have no reader any more");
     }
 }
 
-/// Splits a list of nodes into as many parts as one daemon boots itself.
-fn split(nodes: &[NodeSpec]) -> Vec<Vec<NodeSpec>> {
-    let parts = nodes.len().min(BOOT_FANOUT_MAX);
-    (0..parts)
-        .map(|part| nodes.iter().skip(part).step_by(parts).cloned().collect())
-        .collect()
+/// Boots nodes in the background: the first with the others as its subtree.
+pub(super) fn boot_nodes(template: BootSpec, nodes: Vec<NodeSpec>, is_part: bool, events: mpsc::Sender<Event>) {
+    tokio::spawn(async move {
+        boot_part(&template, nodes, &events).await;
+        if is_part {
+            let _ = events.send(Event::Boot(BootFact::PartDone)).await;
+        }
+    });
 }
 
 /// Boots a part: its first node with the rest as its subtree; when that fails, the next one takes over.
@@ -344,38 +209,9 @@ pub(super) fn report(report: &BootReport) -> std::io::Result<()> {
 }
 
 /// Lets whoever booted this daemon see the end of its reports.
-fn end_reports() {
+pub(super) fn end_reports() {
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null");
     if let Err(error) = null.and_then(|null| Ok(rustix::stdio::dup2_stdout(null)?)) {
         tracing::warn!(%error, "the standard output was not closed");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn node(name: String) -> NodeSpec {
-        NodeSpec {
-            name: NodeName::new(name).unwrap(),
-            address: "127.0.0.1".into(),
-            site: "here".into(),
-            cpus: Vec::new(),
-            reach: Reach::Local,
-        }
-    }
-
-    #[test]
-    fn a_subtree_is_split_into_few_parts_that_hold_every_node_once() {
-        for count in 0..30 {
-            let nodes: Vec<NodeSpec> = (0..count).map(|i| node(format!("n{i}"))).collect();
-            let parts = split(&nodes);
-            assert!(parts.len() <= BOOT_FANOUT_MAX && parts.iter().all(|part| !part.is_empty()));
-            let mut names: Vec<String> = parts.concat().iter().map(|node| node.name.to_string()).collect();
-            names.sort();
-            let mut all: Vec<String> = nodes.iter().map(|node| node.name.to_string()).collect();
-            all.sort();
-            assert_eq!(names, all);
-        }
     }
 }

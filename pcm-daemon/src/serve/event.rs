@@ -1,15 +1,11 @@
-//! Everything that can happen to the daemon. One event is handled at a time, to its end.
+//! What tasks bring to the daemon's loop, with the sockets and files that come along.
 
-use super::boot::BootFact;
-use super::logs::LogsAnswer;
 use super::memory::MemoryEvent;
 use crate::keeper_link::FromKeeper;
 use crate::output_files::Written;
 use crate::ranks::RankNews;
-use pcm_core::node::methods::FileCosts;
-use pcm_core::node::ranks::effect::RankFact;
+use pcm_core::node::event::BootFact;
 use pcm_core::node::requester::LinkId;
-use pcm_core::node::store::input::StoreInput;
 use pcm_fabric::Sender;
 use pcm_fabric::peers::PeerEvent;
 use pcm_proto::agent::AgentToDaemon;
@@ -40,18 +36,10 @@ pub(super) enum Event {
     AgentLost { link: LinkId, nonsense: Option<String> },
     /// Its process ended.
     AgentEnded { life: u64, reason: String },
-    /// The file of costs of methods was looked at; its content where it has changed.
-    CostsRead(Option<FileCosts>),
-    /// An order about logs was carried out.
-    Logs(Box<LogsAnswer>),
     /// Background work with memory files has news.
     Memory(MemoryEvent),
     /// A rank says or does something.
     Rank(RankNews),
-    /// An effect on ranks has something to report.
-    RankFact(RankFact),
-    /// An effect on memory files has something to report.
-    StoreFact(StoreInput),
     /// SIGTERM: the node will be taken away.
     Notice,
     /// The boot tree has news.

@@ -2,8 +2,8 @@
 //! keeper, one of the agent; both only append, so a log can be emptied under them.
 
 use node_log::{BadLevels, Levels};
+use pcm_core::node::event::LogsAnswer;
 use pcm_core::node::outbox::LogsEffect;
-use pcm_core::node::requester::Requester;
 use pcm_proto::control::{DaemonToControl, LogOf, Refusal};
 use pcm_proto::ids::NodeName;
 use pcm_proto::refusal;
@@ -38,15 +38,6 @@ pub(super) struct NodeLogs {
     own: NodeName,
     daemon: Option<Levels>,
     agent: Option<Levels>,
-}
-
-/// What came of an order about logs.
-#[derive(Debug)]
-pub(super) struct LogsAnswer {
-    pub(super) from: Requester,
-    pub(super) answer: DaemonToControl,
-    /// The levels of a log that are in force from now on.
-    pub(super) levels: Option<(LogOf, String)>,
 }
 
 impl NodeLogs {

@@ -1,47 +1,23 @@
-//! The daemon proper: one loop over sockets, processes and timers that drives the state machines of `pcm-core`.
+//! The daemon proper: one loop over sockets, processes and timers that drives the node of `pcm-core`.
 
-mod abandoned;
 mod agent_process;
-mod agent_samples;
 mod boot;
-mod checkpoints;
-mod control;
 mod control_link;
 mod control_senders;
-mod coordinating;
-mod daemon;
-mod drain;
 mod event;
 mod event_log;
-mod fabric_events;
+mod hands;
 mod host;
-mod job_streams;
-mod job_views;
 mod journal;
 mod journal_head;
 mod keeper_orders;
-mod layout_changes;
-mod links;
 mod logs;
-mod members;
 mod memory;
 mod method_file;
 mod notice;
-mod oversubscription;
-mod part_streams;
-mod parts;
-mod peer_facts;
-mod questions;
-mod quorum;
-mod rank_facts;
-mod reached;
-mod reconfiguring;
-mod reports;
+mod peer_links;
 mod shell;
-mod shutdown;
 mod start;
-mod store_calls;
 mod timers;
-mod wills;
 
 pub use start::run;

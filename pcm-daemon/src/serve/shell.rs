@@ -1,10 +1,12 @@
-//! The daemon's loop: take an event, have it handled to its end, carry out what follows, take the next. Nothing in here
-//! waits for anything but the next event; what takes time is done by small tasks that come back with an event.
+//! The daemon's loop: take an event, have the node handle it to its end, carry out what follows, take the next. Nothing
+//! in here waits for anything but the next event; what takes time is done by small tasks that come back with an event.
 
-use super::daemon::Daemon;
 use super::event::Event;
+use super::hands::Hands;
 use super::journal::Journal;
 use super::timers::{Clock, Timers};
+use pcm_core::node::Node;
+use pcm_core::node::event;
 use pcm_core::node::outbox::Effect;
 use pcm_core::node::record::Record;
 use std::collections::VecDeque;
@@ -13,28 +15,33 @@ use tokio::sync::mpsc;
 /// Reports of effects that follow from one event: each rank's ceiling is written and read. More is a loop.
 const FACTS_MAX: usize = 100_000;
 
-/// A daemon with its clock, its timers and its memory of the past.
+/// A node with its clock, its timers, its memory of the past, and hands.
 pub(super) struct Shell {
-    daemon: Daemon,
+    node: Node,
+    hands: Hands,
     clock: Clock,
     timers: Timers,
     journal: Journal,
+    /// Whether the journal takes no more records.
+    is_broken: bool,
 }
 
 impl Shell {
-    pub(super) fn new(daemon: Daemon, clock: Clock, journal: Journal) -> Self {
+    pub(super) fn new(node: Node, hands: Hands, clock: Clock, journal: Journal) -> Self {
         Self {
-            daemon,
+            node,
+            hands,
             clock,
             timers: Timers::default(),
             journal,
+            is_broken: false,
         }
     }
 
-    /// Handles events until the daemon has to end.
-    pub(super) async fn run(&mut self, events: &mut mpsc::Receiver<Event>) {
-        self.carry_out();
-        while !self.daemon.is_over() {
+    /// Handles events until the daemon has to end; `effects` are those of its beginning.
+    pub(super) async fn run(&mut self, effects: Vec<Effect>, events: &mut mpsc::Receiver<Event>) {
+        self.carry_out(effects);
+        while !self.node.is_over() && !self.is_broken {
             let next = self.timers.next().map(|at| self.clock.instant(at));
             let sleep = async {
                 match next {
@@ -42,37 +49,39 @@ impl Shell {
                     None => std::future::pending().await,
                 }
             };
-            tokio::select! {
+            let event = tokio::select! {
                 event = events.recv() => match event {
-                    Some(event) => {
-                        self.daemon.handle(self.clock.now(), event);
-                        self.carry_out();
-                    }
+                    Some(event) => Some(event),
                     None => return,
                 },
-                event = self.daemon.peers.next_event() => {
-                    self.daemon.handle(self.clock.now(), Event::Peer(event));
-                    self.carry_out();
-                }
-                () = sleep => {}
-            }
+                event = self.hands.next_peer_event() => Some(Event::Peer(event)),
+                () = sleep => None,
+            };
+            let facts = event.map(|event| self.hands.take_in(event));
+            self.handle(facts.into_iter().flatten());
             let now = self.clock.now();
             while let Some(timer) = self.timers.take_due(now) {
-                self.daemon.handle_timer(now, timer);
-                self.carry_out();
+                self.handle([event::Event::Timer(timer)]);
             }
         }
     }
 
     pub(super) async fn farewell(&mut self, events: mpsc::Receiver<Event>) {
-        self.daemon.farewell(events).await;
+        self.hands.farewell(events).await;
     }
 
-    /// Carries out what the last event led to. What an effect has to report is handled before the next event.
-    fn carry_out(&mut self) {
+    fn handle(&mut self, events: impl IntoIterator<Item = event::Event>) {
+        for event in events {
+            let effects = self.node.handle(self.clock.now(), event);
+            self.carry_out(effects);
+        }
+    }
+
+    /// Carries out what an event led to. What an effect has to report is handled before the next event.
+    fn carry_out(&mut self, mut effects: Vec<Effect>) {
         let mut facts = VecDeque::new();
         for _ in 0..FACTS_MAX {
-            for effect in self.daemon.take_effects() {
+            for effect in effects {
                 match effect {
                     Effect::Record(record) => {
                         if !self.write(&record) {
@@ -80,11 +89,11 @@ impl Shell {
                         }
                     }
                     Effect::Arm { at, timer } => self.timers.arm(at, timer),
-                    effect => facts.extend(self.daemon.carry_out_effect(effect)),
+                    effect => facts.extend(self.hands.carry_out(effect, self.clock.now())),
                 }
             }
             let Some(fact) = facts.pop_front() else { return };
-            self.daemon.handle(self.clock.now(), fact);
+            effects = self.node.handle(self.clock.now(), fact);
         }
         tracing::error!(
             left = facts.len(),
@@ -97,11 +106,11 @@ impl Shell {
     fn write(&mut self, record: &Record) -> bool {
         if let Err(error) = self.journal.write(record) {
             tracing::error!(%error, "the daemon cannot remember what it does and ends");
-            self.daemon.quit();
+            self.is_broken = true;
             return false;
         }
         if self.journal.is_grown() {
-            let present = self.daemon.present();
+            let present = self.node.present();
             if let Err(error) = self.journal.rewrite(present.into_iter()) {
                 tracing::warn!(%error, "the journal was not rewritten and grows on");
             }

@@ -3,47 +3,49 @@
 
 use super::agent_process::{listen_to_agent, local_address};
 use super::control_link::listen_to_control;
-use super::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
-use super::daemon::{Beginnings, Daemon, EVENTS_MAX};
 use super::event::Event;
 use super::event_log::EventLog;
+use super::hands::{Disk, Hands, Links};
 use super::host::{Host, cpus_allowed};
 use super::journal::{Journal, JournalError};
 use super::journal_head::is_unwritten;
 use super::keeper_orders::KeeperOrders;
-use super::logs::node_dir;
-use super::members::{SETTLED_AFTER, since_1970};
-use super::memory::{Bulk, RdmaWish, lend, lending_name};
-use super::notice::hear_notice;
-use super::parts::Part;
-use super::reconfiguring::Reforming;
+use super::logs::{NodeLogs, node_dir};
+use super::memory::{Bulk, MemoryCarrier, RdmaWish, lend, lending_name};
+use super::method_file::MethodFile;
+use super::notice::{hear_notice, notice_time};
+use super::peer_links::PeerLinks;
 use super::shell::Shell;
 use super::timers::Clock;
 use crate::keeper_link::{KeeperLink, Welcome};
+use crate::output_files::OutputFiles;
+use crate::ranks::{RankTable, library_in_front};
 use anyhow::{Context, anyhow};
 use pcm_core::membership::{Details, LocalNode, Membership};
 use pcm_core::node::cluster::nodes::Nodes;
-use pcm_core::node::record::{Past, Record};
+use pcm_core::node::record::Past;
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::store::route::AllowedRoutes;
-use pcm_core::node::streams::job_output::JobOutput;
-use pcm_core::node::timer::Timer;
+use pcm_core::node::{Beginnings, Heritage, Node};
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_fabric::peers::{LocalDaemon, Peers};
 use pcm_fabric::{BindError, ClusterKey, Endpoint, Link, Listener, LocalEndpoint, LocalListener};
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::NodeState;
-use pcm_proto::event::EventKind;
 use pcm_proto::fabric::FabricReport;
 use pcm_proto::handshake::{Identity, Role};
-use pcm_proto::ids::Epoch;
 use pcm_proto::keeper::DAEMON_EXIT_FINAL;
+use pcm_proto::method::COSTS_FILE;
 use pcm_proto::peer::NodeReport;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// Events that wait to be handled; tasks that bring more wait, and so their peers.
+const EVENTS_MAX: usize = 1024;
 
 /// Names the best route that images may take, for measurements and tests; set it for `pcmctl up`.
 const COPIES_VARIABLE: &str = "PCM_COPIES";
@@ -144,7 +146,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         cluster_dir: &spec.cluster_dir,
     });
     let peers = peers.await?;
-    let links = Arc::new(AtomicU64::new(0));
+    let own_device = peers.own_rdma_address();
     let cpus = if spec.node.cpus.is_empty() {
         cpus_allowed()
     } else {
@@ -159,57 +161,85 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
             site: spec.node.site.clone(),
             cpus: cpus.clone(),
             host: host.number,
-            ud: peers.own_rdma_address(),
+            ud: own_device,
         },
         patience: spec.patience(),
     };
     let members = membership(itself, &spec, &past, clock);
-    let mut daemon = Daemon::new(Beginnings {
-        nodes: Nodes::new(
-            NodeReport {
-                fabric: peers.report(),
-                ..own_report(&spec, &address, &cpus, host, &past, boot)
-            },
-            members,
-        ),
-        now: clock.now(),
-        limits,
-        highest_job: past.highest_job,
+    let mut hands = Hands {
         address: address.clone(),
-        cpus,
         log: EventLog::open(&dir.join("events.jsonl"), node.clone(), is_first),
         keeper: KeeperOrders::start(link, events.clone()),
-        peers,
+        peers: PeerLinks::new(peers),
+        disk: Disk {
+            logs: NodeLogs::new(spec.cluster_dir.clone(), node.clone()),
+            methods: MethodFile::at(spec.cluster_dir.join(COSTS_FILE), dir),
+            output: OutputFiles::new(spec.cluster_dir.clone(), events.clone()),
+        },
+        links: Links::default(),
+        memory: MemoryCarrier::new(spec.cluster_id.clone(), events.clone()),
+        ranks: RankTable::new(node.clone(), events.clone()),
         events: events.clone(),
-        spec,
-    });
-    daemon.record(Record::Listens { address });
-    if past.keeper_since_us.is_none() {
-        daemon.record(Record::KeeperSince(daemon.nodes.own().keeper_since_us));
-    }
-    daemon.store.allow(allowed_routes()?);
-    if let Err(error) = lend(&lending_name(&daemon.spec.cluster_id, &daemon.own), events.clone()) {
+        spec: spec.clone(),
+    };
+    if let Err(error) = lend(&lending_name(&spec.cluster_id, node), events.clone()) {
         tracing::warn!(%error, "images come from nodes of this host over links");
     }
-    let rdma = RdmaWish::of(&daemon.spec);
-    let bulk = Bulk::open(daemon_ip, (key, bulk_identity), rdma, events.clone()).await;
-    match bulk {
-        Ok(bulk) => {
-            daemon.store.open(bulk.addresses().clone());
-            daemon.memory.use_bulk(bulk);
-        }
-        Err(error) => tracing::warn!(%error, "images come from and go to other hosts over links"),
+    let bulk = Bulk::open(daemon_ip, (key, bulk_identity), RdmaWish::of(&spec), events.clone()).await;
+    let bulk = bulk.inspect_err(|error| tracing::warn!(%error, "images come from and go to other hosts over links"));
+    let bulk = bulk.ok();
+    let own_report = NodeReport {
+        fabric: hands.peers.report(),
+        ..own_report(&spec, &address, &cpus, host, &past, boot)
+    };
+    let mut node = Node::new(Beginnings {
+        nodes: Nodes::new(own_report, members),
+        now: clock.now(),
+        limits,
+        notice: notice_time(),
+        library: library_in_front(),
+        highest_job: past.highest_job,
+        address,
+        cpus,
+        has_device: own_device.is_some(),
+        routes: allowed_routes()?,
+        bulk: bulk.as_ref().map(|bulk| bulk.addresses().clone()),
+        spec,
+    });
+    if let Some(bulk) = bulk {
+        hands.use_bulk(bulk);
     }
     hear_notice(events.clone())?;
+    let links = Arc::new(AtomicU64::new(0));
     let (of_controls, events_of_controls) = (Arc::clone(&links), events.clone());
     let others = move |link| serve_control(link, &of_controls, &events_of_controls);
-    daemon.peers.accept(listener, others);
+    hands.peers.accept(listener, others);
     tokio::spawn(accept_local(local, links, events));
-    daemon.begin(welcome, past);
-    let mut shell = Shell::new(daemon, clock, journal);
-    shell.run(&mut receiver).await;
+    let effects = node.begin(heritage(welcome, past, &mut hands));
+    let mut shell = Shell::new(node, hands, clock, journal);
+    shell.run(effects, &mut receiver).await;
     shell.farewell(receiver).await;
     Ok(())
+}
+
+/// What the keeper holds and the journal says, with all files taken over.
+fn heritage(welcome: Welcome, past: Past, hands: &mut Hands) -> Heritage {
+    let Welcome {
+        restarts,
+        held,
+        parked,
+        kept,
+        levels,
+        ..
+    } = welcome;
+    hands.disk.logs.take_over_levels(levels.as_deref());
+    Heritage {
+        restarts,
+        held: held.into_iter().map(|handed| hands.hold(handed)).collect(),
+        parked: parked.into_iter().map(|image| hands.hold_image(image)).collect(),
+        buffers: kept.into_iter().map(|buffer| hands.hold_buffer(buffer)).collect(),
+        past,
+    }
 }
 
 /// The limits of reconfigurations on this cluster.
@@ -299,7 +329,7 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
 fn membership(local: LocalNode, spec: &BootSpec, past: &Past, clock: Clock) -> Membership {
     let known = past.nodes.iter().map(|report| report.address.clone());
     let seeds = known.chain(spec.seeds.clone()).collect();
-    Membership::new(local, seeds, since_1970(clock.now()))
+    Membership::new(local, seeds, Duration::from_micros(clock.now().0))
 }
 
 /// The next number of a link of this daemon.
@@ -325,77 +355,5 @@ async fn accept_local(mut listener: LocalListener, links: Arc<AtomicU64>, events
         }
         let (id, events) = (next_link(&links), events.clone());
         tokio::spawn(async move { listen_to_agent(link, id, &events).await });
-    }
-}
-
-impl Daemon {
-    /// Takes up where an earlier daemon left off, or begins.
-    fn begin(&mut self, welcome: Welcome, past: Past) {
-        let Welcome {
-            restarts,
-            held,
-            parked,
-            kept,
-            levels,
-            ..
-        } = welcome;
-        self.logs.take_over_levels(levels.as_deref());
-        let processes = held.len() as u32;
-        for (ended_us, status) in past.ended {
-            self.close(status.job);
-            self.ended.remember(ended_us, status);
-        }
-        for report in &past.nodes {
-            self.peers.set_address(&report.node, &report.address);
-            self.quorum
-                .note_host(&report.node, report.host == self.nodes.own().host);
-        }
-        let mut written = past.written;
-        let own_host = self.nodes.own().host;
-        let spans_hosts = past.nodes.iter().any(|report| report.host != own_host);
-        for (job, state) in past.coordinators {
-            let (is_detached, is_inherited) = (state.spec().detached, state.reign() > 0);
-            let output = if is_detached {
-                let written = written.remove(&job).unwrap_or_default();
-                JobOutput::to_files(job, written, &mut self.out)
-            } else {
-                JobOutput::to_absent_control(job)
-            };
-            self.jobs
-                .insert(job, Coordinated::new(state, Audience::Detached, output));
-            if is_inherited && spans_hosts && !is_detached {
-                self.seek_audience(job, RETURN_AFTER_RESTART_WITHIN);
-            } else if !is_detached {
-                self.await_audience(job, RETURN_AFTER_RESTART_WITHIN);
-            }
-        }
-        for (job, state) in past.parts {
-            let reforming = Reforming::unknown(&self.own, state.coordinator(), self.limits.clone());
-            let mut part = Part::new(job, state, reforming);
-            for ((process, stream), bytes) in past.printed.get(&job).cloned().unwrap_or_default() {
-                part.output.go_on_at(process, stream, bytes);
-            }
-            self.parts.insert(job, part);
-        }
-        self.take_over(held);
-        self.take_over_memory(parked, kept, past.kept);
-        self.restore_reforms(past.reforms);
-        let own = self.own.clone();
-        self.on_jobs_linked(&own);
-        let chosen = self.peers.report();
-        if restarts > 0 {
-            self.note(None, Epoch(0), EventKind::DaemonRestarted { processes });
-        } else {
-            self.note(None, Epoch(0), EventKind::NodeUp { name: own });
-            self.boot_subtree();
-        }
-        self.note(None, Epoch(0), EventKind::FabricChosen(chosen));
-        self.agent.start(&mut self.out);
-        self.on_beat();
-        if past.is_draining {
-            self.set_draining(true);
-        }
-        self.on_membership_timer();
-        self.out.arm(SETTLED_AFTER, Timer::Settled);
     }
 }

@@ -122,7 +122,7 @@ impl MemoryCarrier {
         Ok(ImageMessage::Block {
             block,
             image_bytes,
-            checksum: image_sums::block_checksum(&bytes),
+            checksum: pcm_core::parked::block_checksum(&bytes),
             bytes,
         })
     }

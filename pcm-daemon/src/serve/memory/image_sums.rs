@@ -3,6 +3,7 @@
 
 use super::memory_file::Memory;
 use pcm_core::parked::Preamble;
+use pcm_core::parked::block_checksum;
 use pcm_proto::checkpoint::PartTally;
 use pcm_proto::ids::Bytes;
 use pcm_proto::parked::BLOCK_BYTES;
@@ -85,11 +86,6 @@ fn copy_verified(piece: &[u8], place: &mut [u8], sums: &[u64]) -> io::Result<()>
         }
     }
     Ok(())
-}
-
-/// The checksum that goes with a block.
-pub(in super::super) fn block_checksum(bytes: &[u8]) -> u64 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
 }
 
 fn unlike() -> io::Error {

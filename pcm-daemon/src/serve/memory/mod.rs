@@ -15,5 +15,4 @@ pub(super) use bulk::Bulk;
 pub(super) use bulk_ends::RdmaWish;
 pub(super) use carrier::MemoryCarrier;
 pub(super) use event::MemoryEvent;
-pub(super) use image_sums::block_checksum;
 pub(super) use lending::{lending_name, open as lend};

@@ -1,15 +1,15 @@
 //! The checkpoints of the jobs coordinated here: feeds [`Lead`] with what nodes say, carries out what it decides, and
 //! finds places and data when a job is to be started again. Never holds data: [`super::kept`] does, on each node.
 
-use super::coordinating::Audience;
-use super::daemon::Daemon;
-use pcm_core::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable, RolledBack};
-use pcm_core::job::coordinator::Input;
-use pcm_core::job::recovering::Restarted;
-use pcm_core::moment::Moment;
-use pcm_core::node::requester::Requester;
-use pcm_core::node::store::input::StoreInput;
-use pcm_core::node::timer::Timer;
+use crate::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable, RolledBack};
+use crate::job::coordinator::Input;
+use crate::job::recovering::Restarted;
+use crate::moment::Moment;
+use crate::node::jobs::coordinating::Audience;
+use crate::node::machine::Node;
+use crate::node::requester::Requester;
+use crate::node::store::input::StoreInput;
+use crate::node::timer::Timer;
 use pcm_proto::app::environment;
 use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles, Restores};
 use pcm_proto::control::{DaemonToControl, NodeState, Refusal};
@@ -33,7 +33,7 @@ const LEARNS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The checkpoints of one job, at its coordinator.
 #[derive(Debug)]
-pub(super) struct Leading {
+pub(in crate::node) struct Leading {
     lead: Lead,
     asking: Vec<Asking>,
     asked: u64,
@@ -97,7 +97,7 @@ impl Made {
 
 impl Leading {
     /// For a job of which this is the newest checkpoint.
-    pub(super) fn new(known: Option<Iteration>) -> Self {
+    pub(in crate::node) fn new(known: Option<Iteration>) -> Self {
         Self {
             lead: Lead::new(known),
             asking: Vec::new(),
@@ -109,7 +109,7 @@ impl Leading {
     }
 
     /// For a job that is taken over, with the checkpoints in files that its coordinator knew of.
-    pub(super) fn inherited(known: Option<Iteration>, filed: Vec<Filed>, now: Moment) -> Self {
+    pub(in crate::node) fn inherited(known: Option<Iteration>, filed: Vec<Filed>, now: Moment) -> Self {
         let mut leading = Self::new(known);
         for one in filed {
             leading.lead.on_filed(one);
@@ -119,12 +119,12 @@ impl Leading {
     }
 
     /// Whether somebody waits for a checkpoint.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(in crate::node) fn is_asked(&self) -> bool {
         !self.asking.is_empty()
     }
 
     /// Checkpoints in files, oldest first.
-    pub(super) fn filed(&self) -> Vec<Filed> {
+    pub(in crate::node) fn filed(&self) -> Vec<Filed> {
         let mut filed: Vec<Filed> = self.lead.filed().cloned().collect();
         filed.reverse();
         filed
@@ -156,7 +156,7 @@ impl Partners {
     }
 }
 
-impl Daemon {
+impl Node {
     fn partners(&self) -> Partners {
         let reports = self.nodes.others().chain([self.nodes.own().clone()]);
         let open = reports.filter(|report| report.state == NodeState::Up);
@@ -166,14 +166,14 @@ impl Daemon {
     }
 
     /// Nodes that would lead a job of this one, the first that lives: such as hold copies of its checkpoints.
-    pub(super) fn heirs(&self, count: usize) -> Vec<NodeName> {
+    pub(in crate::node) fn heirs(&self, count: usize) -> Vec<NodeName> {
         let mut ring = self.partners().ring(&self.own);
         ring.truncate(count);
         ring
     }
 
     /// A node says something about a checkpoint to the job's coordinator; or to a node that holds some.
-    pub(super) fn on_checkpoint_message(&mut self, job: JobId, node: &NodeName, message: CheckpointMessage) {
+    pub(in crate::node) fn on_checkpoint_message(&mut self, job: JobId, node: &NodeName, message: CheckpointMessage) {
         let now = self.out.now();
         let partners = self.partners();
         match message {
@@ -245,7 +245,7 @@ impl Daemon {
     }
 
     /// A node is gone: what it held is lost. Before the jobs hear of it.
-    pub(super) fn on_lead_node_gone(&mut self, node: &NodeName) {
+    pub(in crate::node) fn on_lead_node_gone(&mut self, node: &NodeName) {
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
             self.lead(job, |lead| lead.on_node_lost(node));
         }
@@ -355,7 +355,7 @@ impl Daemon {
     }
 
     /// The job is over: nobody needs its checkpoints in memory.
-    pub(super) fn drop_checkpoints_of_ended(&mut self, job: JobId) {
+    pub(in crate::node) fn drop_checkpoints_of_ended(&mut self, job: JobId) {
         self.say_to_holders(job, &CheckpointMessage::Forget { but: None });
     }
 
@@ -373,7 +373,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_checkpoint_timer(&mut self, job: JobId) {
+    pub(in crate::node) fn on_checkpoint_timer(&mut self, job: JobId) {
         let now = self.out.now();
         let partners = self.partners();
         if let Some(coordinated) = self.jobs.get_mut(&job) {
@@ -384,7 +384,7 @@ impl Daemon {
     }
 
     /// Somebody wants a checkpoint now.
-    pub(super) fn on_checkpoint_request(&mut self, from: Requester, job: JobId, into: Option<IntoFiles>) {
+    pub(in crate::node) fn on_checkpoint_request(&mut self, from: Requester, job: JobId, into: Option<IntoFiles>) {
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return self.refuse_unknown_job(from, job);
         };
@@ -407,7 +407,7 @@ impl Daemon {
         self.out.arm(within, Timer::CheckpointAsked(job, number));
     }
 
-    pub(super) fn on_checkpoint_asked_timer(&mut self, job: JobId, number: u64) {
+    pub(in crate::node) fn on_checkpoint_asked_timer(&mut self, job: JobId, number: u64) {
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -425,7 +425,7 @@ impl Daemon {
     }
 
     /// A job that crashed is to be started again: where, and from what.
-    pub(super) fn restart(&mut self, job: JobId, count: u32) {
+    pub(in crate::node) fn restart(&mut self, job: JobId, count: u32) {
         self.note_rejoined();
         let restarted = self.restarted(job, count);
         let from = restarted.as_ref().ok().map(|restarted| {
@@ -467,7 +467,7 @@ impl Daemon {
         let is_crowded = self.is_crowded(spec, &shares);
         let lead = &coordinated.leading.lead;
         if let Some(Restorable { stamp, sources, .. }) = lead.restorable() {
-            let nodes = |places: Vec<pcm_core::checkpoint::Place>| {
+            let nodes = |places: Vec<crate::checkpoint::Place>| {
                 let nodes = places.iter().filter_map(|place| place.node().cloned());
                 nodes.collect()
             };
@@ -494,7 +494,7 @@ impl Daemon {
     }
 
     /// A person who is attached reads what happened, and that output will be repeated.
-    pub(super) fn tell_of_crash(&mut self, job: JobId, kind: &EventKind) {
+    pub(in crate::node) fn tell_of_crash(&mut self, job: JobId, kind: &EventKind) {
         let text = match kind {
             EventKind::Crashed { reason, verdict, .. } => format!("{reason}; {verdict}"),
             EventKind::Recovered(recovered) => format!(

@@ -2,10 +2,11 @@
 //! deadline each job makes a checkpoint first, and one that has not left in time is started again elsewhere from that.
 //! For one that cannot leave, for want of time or of a place, the checkpoint is written into files, too.
 
-use super::daemon::Daemon;
-use pcm_core::node::queries::{Asker, DrainStep};
-use pcm_core::node::requester::Requester;
-use pcm_core::node::timer::Timer;
+use crate::moment::Moment;
+use crate::node::machine::Node;
+use crate::node::queries::{Asker, DrainStep};
+use crate::node::requester::Requester;
+use crate::node::timer::Timer;
 use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange, Refusal};
 use pcm_proto::ids::JobId;
@@ -13,7 +14,7 @@ use pcm_proto::layout::ModeWanted;
 use pcm_proto::peer::{NodeToCoordinator, Question};
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A node is empty within this time unless somebody says otherwise; each job needs a second or two.
 const DRAIN_WITHIN: Duration = Duration::from_secs(300);
@@ -29,9 +30,9 @@ const FORCED_WITHIN: Duration = Duration::from_secs(15);
 
 /// Somebody waits for the node to be empty.
 #[derive(Debug)]
-pub(super) struct Draining {
+pub(in crate::node) struct Draining {
     from: Requester,
-    until: Instant,
+    until: Moment,
     /// Whether the node is going to be taken away then.
     has_deadline: bool,
     /// Jobs that were asked for a checkpoint, and those that made one.
@@ -43,8 +44,8 @@ pub(super) struct Draining {
     is_forced: bool,
 }
 
-impl Daemon {
-    pub(super) fn on_drain(&mut self, from: Requester, deadline_ms: Option<u64>) {
+impl Node {
+    pub(in crate::node) fn on_drain(&mut self, from: Requester, deadline_ms: Option<u64>) {
         if self.drain.is_some() {
             let message = format!("node {} is being emptied already", self.own);
             return self.answer(
@@ -57,11 +58,11 @@ impl Daemon {
     }
 
     /// Begins to empty a node that takes no new ranks.
-    pub(super) fn empty(&mut self, from: Requester, deadline_ms: Option<u64>) {
+    pub(in crate::node) fn empty(&mut self, from: Requester, deadline_ms: Option<u64>) {
         let within = deadline_ms.map_or(DRAIN_WITHIN, Duration::from_millis);
         self.drain = Some(Draining {
             from,
-            until: Instant::now() + within,
+            until: self.out.now().plus(within),
             has_deadline: deadline_ms.is_some(),
             asked: BTreeSet::new(),
             safe: BTreeSet::new(),
@@ -72,7 +73,7 @@ impl Daemon {
     }
 
     /// Asks the next job to leave; without one the node is empty.
-    pub(super) fn drain_next(&mut self) {
+    pub(in crate::node) fn drain_next(&mut self) {
         if self.drain.is_some() {
             self.end_spares();
         }
@@ -87,7 +88,7 @@ impl Daemon {
             return;
         };
         let (is_forced, has_deadline) = (*is_forced, *has_deadline);
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.since(self.out.now());
         let busy = self.parts.iter().find(|(_, part)| part.state.alive().next().is_some());
         let Some((job, coordinator)) = busy.map(|(job, part)| (*job, part.state.coordinator().clone())) else {
             return self.end_drain(DaemonToControl::Done);
@@ -126,7 +127,7 @@ impl Daemon {
     }
 
     /// A job made a checkpoint before it leaves, or cannot.
-    pub(super) fn on_drain_checkpoint(&mut self, job: JobId, answer: Option<DaemonToControl>) {
+    pub(in crate::node) fn on_drain_checkpoint(&mut self, job: JobId, answer: Option<DaemonToControl>) {
         if let (Some(draining), Some(DaemonToControl::Checkpointed { .. })) = (&mut self.drain, answer) {
             draining.safe.insert(job);
         }
@@ -140,7 +141,7 @@ impl Daemon {
             return false;
         }
         draining.is_forced = true;
-        draining.until = Instant::now() + FORCED_WITHIN;
+        draining.until = self.out.now().plus(FORCED_WITHIN);
         for job in draining.safe.clone() {
             let coordinator = self.parts.get(&job).map(|part| part.state.coordinator().clone());
             if let Some(coordinator) = coordinator {
@@ -153,7 +154,7 @@ impl Daemon {
     }
 
     /// A job left the node, or says why not.
-    pub(super) fn on_drain_answer(&mut self, job: JobId, answer: Option<DaemonToControl>) {
+    pub(in crate::node) fn on_drain_answer(&mut self, job: JobId, answer: Option<DaemonToControl>) {
         match answer {
             Some(DaemonToControl::Reconfigured(_)) => self.drain_next(),
             // It ends, or changes its layout just now: look again.
@@ -172,7 +173,7 @@ impl Daemon {
     /// A job cannot leave in time, or has no place to go.
     fn drain_failed(&mut self, job: JobId, why: &str, code: &'static str) {
         if let Some(draining) = self.drain.as_mut().filter(|draining| draining.has_deadline) {
-            let left = draining.until.saturating_duration_since(Instant::now());
+            let left = draining.until.since(self.out.now());
             let is_new = !draining.is_forced && !draining.stuck.contains_key(&job);
             let coordinator = self.parts.get(&job).map(|part| part.state.coordinator().clone());
             if let Some(coordinator) = coordinator.filter(|_| is_new && !left.is_zero()) {
@@ -187,7 +188,7 @@ impl Daemon {
     }
 
     /// A job that cannot leave is in files, or cannot be.
-    pub(super) fn on_drain_files(&mut self, job: JobId, answer: Option<DaemonToControl>) {
+    pub(in crate::node) fn on_drain_files(&mut self, job: JobId, answer: Option<DaemonToControl>) {
         let Some(draining) = &mut self.drain else { return };
         match answer {
             Some(DaemonToControl::Checkpointed { .. }) => _ = draining.safe.insert(job),
@@ -205,7 +206,7 @@ impl Daemon {
         if (code == refusal::DEADLINE || is_taken_away) && self.force_out() {
             return;
         }
-        if self.notice.is_some() {
+        if self.preemption.is_some() {
             tracing::warn!(%job, why, "ranks are left on a node that is taken away");
             return self.end_drain(DaemonToControl::Done);
         }
@@ -219,7 +220,7 @@ impl Daemon {
     }
 
     /// Somebody else needs the node empty now.
-    pub(super) fn drain_cancelled(&mut self) {
+    pub(in crate::node) fn drain_cancelled(&mut self) {
         if let Some(Draining { from, .. }) = self.drain.take() {
             let message = format!("node {} is taken away: it ends as soon as it is empty", self.own);
             self.answer(
@@ -233,7 +234,7 @@ impl Daemon {
         if let Some(Draining { from, .. }) = self.drain.take() {
             self.answer(from, answer);
         }
-        if self.notice.is_some() {
+        if self.preemption.is_some() {
             self.hand_over();
         }
     }

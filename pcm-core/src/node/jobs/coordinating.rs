@@ -1,21 +1,21 @@
 //! The jobs this daemon coordinates: feeds their state machines, carries out what they decide, and keeps what a
 //! restart would need.
 
-use super::checkpoints::Leading;
-use super::daemon::Daemon;
-use super::wills::Willed;
-use pcm_core::job::coordinator::{Coordinator, Effect, Input};
-use pcm_core::job::placement::Share;
-use pcm_core::job::worlds::WORLDS_MAX;
-use pcm_core::node::agent::samples::is_known_policy;
-use pcm_core::node::methods::Chosen;
-use pcm_core::node::record::Record;
-use pcm_core::node::requester::{LinkId, Requester};
-use pcm_core::node::store::image_key::ImageKey;
-use pcm_core::node::store::input::StoreInput;
-use pcm_core::node::streams::job_output::JobOutput;
-use pcm_core::node::streams::job_stdin::JobStdin;
-use pcm_core::node::timer::Timer;
+use crate::job::coordinator::{Coordinator, Effect, Input};
+use crate::job::placement::Share;
+use crate::job::worlds::WORLDS_MAX;
+use crate::node::agent::samples::is_known_policy;
+use crate::node::jobs::checkpoints::Leading;
+use crate::node::jobs::succession::Willed;
+use crate::node::machine::Node;
+use crate::node::methods::Chosen;
+use crate::node::record::Record;
+use crate::node::requester::{LinkId, Requester};
+use crate::node::store::image_key::ImageKey;
+use crate::node::store::input::StoreInput;
+use crate::node::streams::job_output::JobOutput;
+use crate::node::streams::job_stdin::JobStdin;
+use crate::node::timer::Timer;
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::event::EventKind;
@@ -31,14 +31,14 @@ use std::time::Duration;
 const RETURN_WITHIN: Duration = Duration::from_secs(2);
 
 /// The same after this daemon was started again: `pcmctl` gives it ten seconds to be back.
-pub(super) const RETURN_AFTER_RESTART_WITHIN: Duration = Duration::from_secs(8);
+pub(in crate::node) const RETURN_AFTER_RESTART_WITHIN: Duration = Duration::from_secs(8);
 
 /// Most jobs at a time on one coordinator; each costs kilobytes, and the limit only stops a runaway script.
 const JOBS_MAX: usize = 1000;
 
 /// Who sees the job's output and whose end is its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Audience {
+pub(in crate::node) enum Audience {
     /// Nobody: it goes on by itself.
     Detached,
     Attached(LinkId),
@@ -53,24 +53,24 @@ pub(super) enum Audience {
 }
 
 /// A job this daemon coordinates.
-pub(super) struct Coordinated {
-    pub(super) state: Coordinator,
-    pub(super) audience: Audience,
-    pub(super) output: JobOutput,
-    pub(super) stdin: JobStdin,
-    pub(super) leading: Leading,
-    pub(super) willed: Willed,
+pub(in crate::node) struct Coordinated {
+    pub(in crate::node) state: Coordinator,
+    pub(in crate::node) audience: Audience,
+    pub(in crate::node) output: JobOutput,
+    pub(in crate::node) stdin: JobStdin,
+    pub(in crate::node) leading: Leading,
+    pub(in crate::node) willed: Willed,
     /// What an awaited reader will want to know.
-    pub(super) untold: Vec<String>,
+    pub(in crate::node) untold: Vec<String>,
     /// The start order of which it was last said how it travels.
-    pub(super) order_noted: Option<u32>,
+    pub(in crate::node) order_noted: Option<u32>,
     /// The method of the change that was asked for last.
-    pub(super) chosen: Option<Chosen>,
+    pub(in crate::node) chosen: Option<Chosen>,
     armed_us: Option<u64>,
 }
 
 impl Coordinated {
-    pub(super) fn new(state: Coordinator, audience: Audience, output: JobOutput) -> Self {
+    pub(in crate::node) fn new(state: Coordinator, audience: Audience, output: JobOutput) -> Self {
         let (job, leading) = (state.job(), Leading::new(state.checkpoint()));
         Self {
             state,
@@ -87,9 +87,9 @@ impl Coordinated {
     }
 }
 
-impl Daemon {
+impl Node {
     /// A new job is asked for.
-    pub(super) fn on_run(&mut self, from: Requester, spec: JobSpec) {
+    pub(in crate::node) fn on_run(&mut self, from: Requester, spec: JobSpec) {
         if let Err(refusal) = self.check_run(&spec) {
             return self.answer(from, DaemonToControl::Refused(refusal));
         }
@@ -139,7 +139,7 @@ impl Daemon {
     }
 
     /// Accepts a job under a number that nobody else has.
-    pub(super) fn accept(&mut self, from: Requester, spec: JobSpec, job: JobId) {
+    pub(in crate::node) fn accept(&mut self, from: Requester, spec: JobSpec, job: JobId) {
         let shares = match self.place(&spec.nodes, spec.size) {
             Ok(shares) => shares,
             Err(refusal) => return self.answer(from, DaemonToControl::Refused(refusal)),
@@ -180,7 +180,7 @@ impl Daemon {
         self.leave_will(job);
     }
 
-    pub(super) fn is_crowded(&self, spec: &JobSpec, shares: &[Share]) -> bool {
+    pub(in crate::node) fn is_crowded(&self, spec: &JobSpec, shares: &[Share]) -> bool {
         let mut ranks: BTreeMap<u64, usize> = BTreeMap::new();
         for share in shares {
             *ranks.entry(share.host).or_default() += share.count as usize;
@@ -194,7 +194,7 @@ impl Daemon {
     }
 
     /// Gives an input to a job's coordinator and carries out what it decides.
-    pub(super) fn coordinate(&mut self, job: JobId, input: Input) {
+    pub(in crate::node) fn coordinate(&mut self, job: JobId, input: Input) {
         let now_us = self.out.now().0;
         if !self.jobs.contains_key(&job) {
             return;
@@ -216,7 +216,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn carry_out(&mut self, job: JobId, effects: Vec<Effect>) {
+    pub(in crate::node) fn carry_out(&mut self, job: JobId, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Send { node, message } => {
@@ -276,7 +276,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_coordinator_timer(&mut self, job: JobId) {
+    pub(in crate::node) fn on_coordinator_timer(&mut self, job: JobId) {
         let now_us = self.out.now().0;
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return;
@@ -332,12 +332,12 @@ impl Daemon {
         self.on_something_ended();
     }
 
-    pub(super) fn send_job(&mut self, node: &NodeName, job: JobId, message: impl Into<JobMessage>) {
+    pub(in crate::node) fn send_job(&mut self, node: &NodeName, job: JobId, message: impl Into<JobMessage>) {
         self.out.send_job(node, job, message);
     }
 
     /// A message about a job, for its coordinator or for this node's part of it.
-    pub(super) fn on_job_message(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
+    pub(in crate::node) fn on_job_message(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
         match message {
             JobMessage::ToNode(order) => self.on_order(job, node, order),
             JobMessage::ToCoordinator(message) => self.on_report_of_job(job, node, message),
@@ -367,7 +367,7 @@ impl Daemon {
     }
 
     /// A node is linked (again): says what it may have missed of the jobs coordinated here and of those it coordinates.
-    pub(super) fn on_jobs_linked(&mut self, node: &NodeName) {
+    pub(in crate::node) fn on_jobs_linked(&mut self, node: &NodeName) {
         self.on_wills_linked(node);
         for job in self.jobs.keys().copied().collect::<Vec<_>>() {
             let Some(coordinated) = self.jobs.get(&job) else {
@@ -384,12 +384,12 @@ impl Daemon {
     }
 
     /// No link to a node is left.
-    pub(super) fn on_jobs_unlinked(&mut self, node: &NodeName) {
+    pub(in crate::node) fn on_jobs_unlinked(&mut self, node: &NodeName) {
         self.on_parts_unlinked(node);
     }
 
     /// A `pcmctl` comes back to its job.
-    pub(super) fn on_attach(&mut self, from: Requester, job: JobId, received: Vec<(ProcessId, Stream, u64)>) {
+    pub(in crate::node) fn on_attach(&mut self, from: Requester, job: JobId, received: Vec<(ProcessId, Stream, u64)>) {
         let Requester::Control(link) = from else { return };
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return self.refuse_unknown_job(from, job);
@@ -423,7 +423,7 @@ impl Daemon {
         self.pump_output(job);
     }
 
-    pub(super) fn refuse_unknown_job(&mut self, from: Requester, job: JobId) {
+    pub(in crate::node) fn refuse_unknown_job(&mut self, from: Requester, job: JobId) {
         let refusal = match self.ended.find(job) {
             Some(_) => Refusal::new(
                 refusal::JOB_ENDED,
@@ -438,7 +438,7 @@ impl Daemon {
     }
 
     /// The link of the `pcmctl` attached to a job ended.
-    pub(super) fn on_audience_lost(&mut self, job: JobId, link: LinkId, in_order: bool) {
+    pub(in crate::node) fn on_audience_lost(&mut self, job: JobId, link: LinkId, in_order: bool) {
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -453,7 +453,7 @@ impl Daemon {
     }
 
     /// Gives a `pcmctl` time to come back before its job is ended.
-    pub(super) fn await_audience(&mut self, job: JobId, within: Duration) {
+    pub(in crate::node) fn await_audience(&mut self, job: JobId, within: Duration) {
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -462,14 +462,14 @@ impl Daemon {
     }
 
     /// The same for one that may be cut off: then its job goes on alone.
-    pub(super) fn seek_audience(&mut self, job: JobId, within: Duration) {
+    pub(in crate::node) fn seek_audience(&mut self, job: JobId, within: Duration) {
         self.await_audience(job, within);
         if let Some(coordinated) = self.jobs.get_mut(&job) {
             coordinated.audience = Audience::Sought;
         }
     }
 
-    pub(super) fn on_unattended_timer(&mut self, job: JobId) {
+    pub(in crate::node) fn on_unattended_timer(&mut self, job: JobId) {
         let audience = self.jobs.get(&job).map(|job| job.audience);
         if !matches!(audience, Some(Audience::Awaited | Audience::Sought)) {
             return;

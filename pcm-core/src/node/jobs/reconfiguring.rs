@@ -1,18 +1,17 @@
-//! Drives this daemon's part in the reconfigurations of each job: what the machine of [`pcm_core::reconfiguration`]
+//! Drives this daemon's part in the reconfigurations of each job: what the machine of [`crate::reconfiguration`]
 //! decides is carried out here in its order, the record first.
 
-use super::daemon::Daemon;
-use node_log::Shortened;
-use pcm_core::job::{coordinator, participant, worlds};
-use pcm_core::node::ranks::effect::RankEffect;
-use pcm_core::node::record::Record;
-use pcm_core::node::requester::Requester;
-use pcm_core::node::store::input::StoreInput;
-use pcm_core::node::timer::Timer;
-use pcm_core::reconfiguration::effects::{Effect, EndCause, Input, Report};
-use pcm_core::reconfiguration::limits::Limits;
-use pcm_core::reconfiguration::reconfigurer::Reconfigurer;
-use pcm_core::reconfiguration::record::JobRecord;
+use crate::job::{coordinator, participant, worlds};
+use crate::node::machine::Node;
+use crate::node::ranks::effect::RankEffect;
+use crate::node::record::Record;
+use crate::node::requester::Requester;
+use crate::node::store::input::StoreInput;
+use crate::node::timer::Timer;
+use crate::reconfiguration::effects::{Effect, EndCause, Input, Report};
+use crate::reconfiguration::limits::Limits;
+use crate::reconfiguration::reconfigurer::Reconfigurer;
+use crate::reconfiguration::record::JobRecord;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::event::EventKind;
@@ -23,13 +22,14 @@ use pcm_proto::parked::ParkKey;
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, MpiStage, NodeToCoordinator, StartOrder};
 use pcm_proto::reconfiguration::{Attempt, Order, ReconfigurationMessage};
 use pcm_proto::refusal;
+use pcm_proto::shortened::Shortened;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Time between SIGTERM and SIGKILL for the processes of a lost job.
 const LOST_GRACE_MS: u32 = 500;
 
 /// A job's reconfigurations on this daemon.
-pub(super) struct Reforming {
+pub(in crate::node) struct Reforming {
     machine: Reconfigurer,
     /// Processes of the last layout known.
     members: BTreeSet<ProcessId>,
@@ -51,7 +51,7 @@ impl Reforming {
     }
 
     /// For a node that a first order tells of a job. The effects are for [`Daemon::carry_out_reform`].
-    pub(super) fn at_start(own: &NodeName, order: &StartOrder, limits: Limits) -> (Self, Vec<Effect>) {
+    pub(in crate::node) fn at_start(own: &NodeName, order: &StartOrder, limits: Limits) -> (Self, Vec<Effect>) {
         let (machine, effects) = if order.layout.is_empty() {
             let machine = Reconfigurer::at_first_message(own.clone(), order.coordinator.clone(), limits);
             (machine, Vec::new())
@@ -67,21 +67,21 @@ impl Reforming {
     }
 
     /// Until the record of a part from the journal is taken up.
-    pub(super) fn unknown(own: &NodeName, coordinator: &NodeName, limits: Limits) -> Self {
+    pub(in crate::node) fn unknown(own: &NodeName, coordinator: &NodeName, limits: Limits) -> Self {
         Self::new(Reconfigurer::at_first_message(own.clone(), coordinator.clone(), limits))
     }
 
-    pub(super) fn record(&self) -> &JobRecord {
+    pub(in crate::node) fn record(&self) -> &JobRecord {
         self.machine.record()
     }
 
     /// Whether a reconfiguration is under way, as its coordinator knows.
-    pub(super) fn is_under_way(&self) -> bool {
+    pub(in crate::node) fn is_under_way(&self) -> bool {
         self.machine.under_way().is_some()
     }
 
     /// The layout that counts, as far as it is known here.
-    pub(super) fn layout(&self) -> Option<&Layout> {
+    pub(in crate::node) fn layout(&self) -> Option<&Layout> {
         self.machine.layout()
     }
 }
@@ -90,9 +90,9 @@ fn members_of(layout: &Layout) -> BTreeSet<ProcessId> {
     layout.members.iter().map(|member| member.process).collect()
 }
 
-impl Daemon {
+impl Node {
     /// Gives an input to the job's machine and carries out what follows.
-    pub(super) fn reform(&mut self, job: JobId, input: Input) {
+    pub(in crate::node) fn reform(&mut self, job: JobId, input: Input) {
         let now = self.out.now();
         let Some(part) = self.parts.get_mut(&job) else { return };
         // A job that is being ended is not reconfigured any more; the machine's own timers lead here, too.
@@ -105,7 +105,7 @@ impl Daemon {
     }
 
     /// Carries out what a machine wants.
-    pub(super) fn carry_out_reform(&mut self, job: JobId, effects: Vec<Effect>) {
+    pub(in crate::node) fn carry_out_reform(&mut self, job: JobId, effects: Vec<Effect>) {
         for effect in effects {
             tracing::debug!(%job, effect = %Shortened(&effect));
             match effect {
@@ -222,7 +222,7 @@ impl Daemon {
     }
 
     /// A process on this node ended.
-    pub(super) fn reform_exited(&mut self, job: JobId, process: ProcessId, status: ExitStatus) {
+    pub(in crate::node) fn reform_exited(&mut self, job: JobId, process: ProcessId, status: ExitStatus) {
         let Some(part) = self.parts.get(&job) else { return };
         if !part.reforming.machine.processes().contains(&process) {
             return;
@@ -240,7 +240,7 @@ impl Daemon {
     }
 
     /// A newcomer could not be started.
-    pub(super) fn reform_start_failed(&mut self, job: JobId, process: ProcessId, reason: String) {
+    pub(in crate::node) fn reform_start_failed(&mut self, job: JobId, process: ProcessId, reason: String) {
         let local = self
             .parts
             .get(&job)
@@ -251,7 +251,7 @@ impl Daemon {
     }
 
     /// Something about a node concerns every job that has ranks there, or might.
-    pub(super) fn reform_node(&mut self, input: &Input) {
+    pub(in crate::node) fn reform_node(&mut self, input: &Input) {
         for job in self.parts.keys().copied().collect::<Vec<_>>() {
             self.reform(job, input.clone());
         }
@@ -325,7 +325,7 @@ impl Daemon {
     }
 
     /// The job ends under a reconfiguration: whoever asked for it is told.
-    pub(super) fn reform_given_up(&mut self, job: JobId) {
+    pub(in crate::node) fn reform_given_up(&mut self, job: JobId) {
         let asked = self
             .parts
             .get_mut(&job)
@@ -357,7 +357,7 @@ impl Daemon {
     }
 
     /// Somebody wants another layout; this daemon answers when it is there or was given up.
-    pub(super) fn ask_reform(&mut self, from: Requester, job: JobId, input: Input) {
+    pub(in crate::node) fn ask_reform(&mut self, from: Requester, job: JobId, input: Input) {
         let Some(part) = self.parts.get_mut(&job) else {
             return self.refuse_unknown_job(from, job);
         };
@@ -374,7 +374,7 @@ impl Daemon {
     }
 
     /// The daemon started again: the machines go on from their records.
-    pub(super) fn restore_reforms(&mut self, mut records: BTreeMap<JobId, JobRecord>) {
+    pub(in crate::node) fn restore_reforms(&mut self, mut records: BTreeMap<JobId, JobRecord>) {
         for job in self.parts.keys().copied().collect::<Vec<_>>() {
             let Some(record) = records.remove(&job) else { continue };
             let now = self.out.now();

@@ -1,11 +1,11 @@
 //! What ranks and the effects on them report, for the part of the daemon it concerns; and what ranks are told.
 
-use super::daemon::Daemon;
-use crate::ranks::RankNews;
-use pcm_core::job::participant::Input;
-use pcm_core::node::ranks::effect::{RankEffect, RankFact};
-use pcm_core::node::ranks::pages::{PageQuestion, Pages, Reader};
-use pcm_core::reconfiguration::effects as reform;
+use crate::job::participant::Input;
+use crate::node::event::RankNews;
+use crate::node::machine::Node;
+use crate::node::ranks::effect::{RankEffect, RankFact};
+use crate::node::ranks::pages::{PageQuestion, Pages, Reader};
+use crate::reconfiguration::effects as reform;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::checkpoint::CheckpointMessage;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
@@ -13,16 +13,24 @@ use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::peer::{Answer, DaemonToDaemon};
 use pcm_proto::refusal;
 
-impl Daemon {
-    pub(super) fn on_rank_news(&mut self, news: RankNews) {
+impl Node {
+    pub(in crate::node) fn on_rank_news(&mut self, news: RankNews) {
         match news {
-            RankNews::Said(event) => self.on_rank(event),
-            RankNews::Printed(output) => self.on_printed(output),
+            RankNews::Pmi { key, request } => self.on_pmi(key, request),
+            RankNews::Said { key, message, memory } => self.on_app(key, message, memory),
+            RankNews::Silent { key, nonsense } => {
+                if let Some(reason) = nonsense {
+                    tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
+                }
+                self.on_last_words(key);
+            }
+            RankNews::Printed { key, stream, bytes } => self.on_printed(key, stream, bytes),
+            RankNews::OutputEnded { key, stream } => self.on_printed_all(key, stream),
             RankNews::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
         }
     }
 
-    pub(super) fn on_rank_fact(&mut self, fact: RankFact) {
+    pub(in crate::node) fn on_rank_fact(&mut self, fact: RankFact) {
         match fact {
             RankFact::LaunchFailed { key, code, reason } => self.on_not_started(key, code, reason),
             RankFact::PmiAnswered { key } => self.on_pmi_answered(key),
@@ -52,7 +60,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn launch(&mut self, job: JobId, process: ProcessId) {
+    pub(in crate::node) fn launch(&mut self, job: JobId, process: ProcessId) {
         let key = ProcessKey { job, process };
         let host = self.nodes.own().host;
         let part = self.parts.get(&job);
@@ -66,7 +74,7 @@ impl Daemon {
     }
 
     /// A process could not be started; nothing of it is left.
-    pub(super) fn on_not_started(&mut self, key: ProcessKey, code: String, reason: String) {
+    pub(in crate::node) fn on_not_started(&mut self, key: ProcessKey, code: String, reason: String) {
         let ProcessKey { job, process } = key;
         let refused = Input::Refused {
             process,
@@ -77,7 +85,7 @@ impl Daemon {
         self.reform_start_failed(job, process, reason);
     }
 
-    pub(super) fn tell_app(&mut self, job: JobId, process: ProcessId, message: DaemonToApp) {
+    pub(in crate::node) fn tell_app(&mut self, job: JobId, process: ProcessId, message: DaemonToApp) {
         self.out.rank(RankEffect::Tell {
             key: ProcessKey { job, process },
             message: Box::new(message),
@@ -86,7 +94,7 @@ impl Daemon {
     }
 
     /// Another daemon, or this one, wants to know what the pages show.
-    pub(super) fn read_pages(&mut self, node: &NodeName, ask: u64, question: PageQuestion) {
+    pub(in crate::node) fn read_pages(&mut self, node: &NodeName, ask: u64, question: PageQuestion) {
         let node = node.clone();
         let reader = Reader::Node { node, ask };
         self.page_questions.ask(reader, question, &mut self.out);

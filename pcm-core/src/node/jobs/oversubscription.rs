@@ -1,21 +1,21 @@
-//! When the ranks here are told of the node they wait on ([`pcm_core::node::ranks::oversubscription`]).
+//! When the ranks here are told of the node they wait on ([`crate::node::ranks::oversubscription`]).
 
-use super::daemon::Daemon;
-use super::parts::Part;
-use pcm_core::moment::Moment;
-use pcm_core::node::ranks::oversubscription;
+use crate::moment::Moment;
+use crate::node::jobs::parts::Part;
+use crate::node::machine::Node;
+use crate::node::ranks::oversubscription;
 use pcm_proto::keeper::ProcessKey;
 
-impl Daemon {
+impl Node {
     /// Tells all ranks here, after a process came, went, or has initialised MPI.
-    pub(super) fn tell_ranks_of_oversubscription(&mut self) {
+    pub(in crate::node) fn tell_ranks_of_oversubscription(&mut self) {
         let processes = self.ranks_here();
         let starting = self.parts.values().flat_map(Part::starting_since);
         oversubscription::tell_ranks(processes, self.cpus.len(), starting, &mut self.out);
     }
 
     /// A process has initialised MPI.
-    pub(super) fn on_initialized(&mut self, key: ProcessKey) {
+    pub(in crate::node) fn on_initialized(&mut self, key: ProcessKey) {
         if let Some(part) = self.parts.get_mut(&key.job) {
             part.ranks.on_initialized(key.process);
         }

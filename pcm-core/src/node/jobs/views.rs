@@ -1,9 +1,9 @@
 //! Views of a job that are gathered from its nodes: ranks, looks, recorded calls, series. Only the job's coordinator
 //! gathers them; the pages are read where the ranks are.
 
-use super::daemon::Daemon;
-use pcm_core::node::queries::{Wanted, rank_rows};
-use pcm_core::node::requester::Requester;
+use crate::node::machine::Node;
+use crate::node::queries::{Wanted, rank_rows};
+use crate::node::requester::Requester;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};
@@ -26,8 +26,8 @@ const TRACE_ENTRIES_MAX: u32 = 80_000;
 /// A node that answers later is not part of the sample.
 const SAMPLE_WITHIN: Duration = Duration::from_millis(800);
 
-impl Daemon {
-    pub(super) fn gather_ps(&mut self, from: Requester, job: JobId) {
+impl Node {
+    pub(in crate::node) fn gather_ps(&mut self, from: Requester, job: JobId) {
         let Some((status, nodes)) = self.status_and_nodes(job) else {
             return self.refuse_unknown_job(from, job);
         };
@@ -45,7 +45,7 @@ impl Daemon {
         Some((Box::new(self.job_status(job)?), nodes))
     }
 
-    pub(super) fn answer_ps(&mut self, from: Requester, status: JobStatus, seen: Vec<RankStatus>) {
+    pub(in crate::node) fn answer_ps(&mut self, from: Requester, status: JobStatus, seen: Vec<RankStatus>) {
         let Some(coordinated) = self.jobs.get(&status.job) else {
             return self.refuse_unknown_job(from, status.job);
         };
@@ -53,7 +53,7 @@ impl Daemon {
         self.out.answer(from, DaemonToControl::Ps { status, ranks });
     }
 
-    pub(super) fn gather_looks(&mut self, from: Requester, job: JobId) {
+    pub(in crate::node) fn gather_looks(&mut self, from: Requester, job: JobId) {
         let (Some(coordinated), Some(status)) = (self.jobs.get(&job), self.job_status(job)) else {
             return self.refuse_unknown_job(from, job);
         };
@@ -67,7 +67,7 @@ impl Daemon {
             .gather(from, wanted, &question, &nodes, LOOK_WITHIN, &mut self.out);
     }
 
-    pub(super) fn answer_looks(&mut self, from: Requester, status: JobStatus, seen: Vec<RankLook>) {
+    pub(in crate::node) fn answer_looks(&mut self, from: Requester, status: JobStatus, seen: Vec<RankLook>) {
         let Some(coordinated) = self.jobs.get(&status.job) else {
             return self.refuse_unknown_job(from, status.job);
         };
@@ -75,7 +75,13 @@ impl Daemon {
         self.out.answer(from, DaemonToControl::Look { status, ranks });
     }
 
-    pub(super) fn gather_traces(&mut self, from: Requester, job: JobId, after: Vec<(ProcessId, u64)>, is_last: bool) {
+    pub(in crate::node) fn gather_traces(
+        &mut self,
+        from: Requester,
+        job: JobId,
+        after: Vec<(ProcessId, u64)>,
+        is_last: bool,
+    ) {
         let Some((_, nodes)) = self.status_and_nodes(job) else {
             return self.refuse_unknown_job(from, job);
         };
@@ -91,7 +97,7 @@ impl Daemon {
     }
 
     /// Asks the ranks of every job here for their progress.
-    pub(super) fn sample_jobs(&mut self) {
+    pub(in crate::node) fn sample_jobs(&mut self) {
         let running = self.jobs.iter();
         let running = running.filter(|(_, coordinated)| coordinated.state.status().state == JobState::Running);
         let asked: Vec<(JobId, Vec<NodeName>)> = running
@@ -112,13 +118,13 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_sampled(&mut self, job: JobId, ranks: &[RankStatus]) {
+    pub(in crate::node) fn on_sampled(&mut self, job: JobId, ranks: &[RankStatus]) {
         let statuses = self.nodes.statuses().into_iter();
         let loads = statuses.map(|node| (node.name, node.load_by_others)).collect();
         self.series.add_sample(self.out.now(), job, ranks, loads);
     }
 
-    pub(super) fn answer_series(&mut self, from: Requester, job: JobId) {
+    pub(in crate::node) fn answer_series(&mut self, from: Requester, job: JobId) {
         let status = self.job_status(job).or_else(|| self.ended.find(job).cloned());
         let Some(status) = status else {
             return self.refuse_unknown_job(from, job);

@@ -1,34 +1,34 @@
 //! Drives the failure detector: gives it time, packets and broken links, sends what it wants sent, and tells the jobs
 //! what it finds.
 
-use super::daemon::Daemon;
-use pcm_core::job::coordinator;
-use pcm_core::membership::{Change, Details, Effect, Health, Target};
-use pcm_core::moment::Moment;
-use pcm_core::node::outbox;
-use pcm_core::node::record::Record;
-use pcm_core::node::store::input::StoreInput;
-use pcm_core::node::timer::Timer;
-use pcm_core::reconfiguration::effects as reform;
+use crate::job::coordinator;
+use crate::membership::{Change, Details, Effect, Health, Target};
+use crate::moment::Moment;
+use crate::node::machine::Node;
+use crate::node::outbox::{self, PeersEffect};
+use crate::node::record::Record;
+use crate::node::store::input::StoreInput;
+use crate::node::timer::Timer;
+use crate::reconfiguration::effects as reform;
 use pcm_proto::control::NodeState;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, NodeName};
 use pcm_proto::peer::DaemonToDaemon;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Pause between two attempts to reach a node that has part in a job of ours.
 const REDIAL: Duration = Duration::from_millis(200);
 
 /// A daemon that was started again knows its cluster after this time; nodes of its jobs that are not there are gone.
-pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(5);
+pub(in crate::node) const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Time as the failure detector counts it.
-pub(super) fn since_1970(now: Moment) -> Duration {
+pub(in crate::node) fn since_1970(now: Moment) -> Duration {
     Duration::from_micros(now.0)
 }
 
-impl Daemon {
-    pub(super) fn on_membership_timer(&mut self) {
+impl Node {
+    pub(in crate::node) fn on_membership_timer(&mut self) {
         let now = since_1970(self.out.now());
         let mut effects = Vec::new();
         self.nodes.members.on_tick(now, &mut effects);
@@ -65,7 +65,7 @@ impl Daemon {
                     bytes,
                 } => {
                     let message = DaemonToDaemon::Membership(bytes);
-                    self.peers.send_to_address(address, message, Instant::now());
+                    self.peers(PeersEffect::SendToAddress { address, message });
                 }
                 Effect::Report { node, change } => self.on_member_changed(&node, change),
                 Effect::Superseded { boot } => {
@@ -81,8 +81,9 @@ impl Daemon {
     fn update_addresses(&mut self, node: &NodeName) {
         if let Some(member) = self.nodes.members.member(node) {
             let Details { address, ud, .. } = &member.details;
-            self.peers.set_address(node, address);
-            self.peers.set_rdma_address(node, *ud);
+            let (address, ud) = (address.clone(), *ud);
+            self.set_address(node, &address);
+            self.set_rdma_address(node, ud);
         }
     }
 
@@ -153,7 +154,7 @@ impl Daemon {
     }
 
     /// Some time after a restart: nodes of our jobs that nobody has seen since are gone.
-    pub(super) fn on_settled(&mut self) {
+    pub(in crate::node) fn on_settled(&mut self) {
         let nodes = self
             .jobs
             .values()
@@ -171,22 +172,22 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_peer_linked(&mut self, node: &NodeName) {
+    pub(in crate::node) fn on_peer_linked(&mut self, node: &NodeName) {
         self.on_jobs_linked(node);
         self.store_input(StoreInput::NodeLinked { node: node.clone() });
     }
 
-    pub(super) fn on_peer_unlinked(&mut self, node: &NodeName) {
+    pub(in crate::node) fn on_peer_unlinked(&mut self, node: &NodeName) {
         tracing::debug!(%node, "no link to this node any more");
         self.on_unreachable(node);
         self.queries.on_node_gone(node, &mut self.out);
         self.on_jobs_unlinked(node);
         if self.has_job_with(node) {
-            self.peers.dial(node);
+            self.dial(node);
         }
     }
 
-    pub(super) fn on_peer_unreachable(&mut self, node: &NodeName, reason: &str) {
+    pub(in crate::node) fn on_peer_unreachable(&mut self, node: &NodeName, reason: &str) {
         tracing::debug!(%node, reason, "a node was not reached");
         self.on_unreachable(node);
         self.queries.on_node_gone(node, &mut self.out);
@@ -199,9 +200,9 @@ impl Daemon {
         self.nodes.members.on_unreachable(node);
     }
 
-    pub(super) fn on_redial(&mut self, node: &NodeName) {
+    pub(in crate::node) fn on_redial(&mut self, node: &NodeName) {
         if self.has_job_with(node) {
-            self.peers.dial(node);
+            self.dial(node);
         }
     }
 
@@ -218,7 +219,7 @@ impl Daemon {
     }
 
     /// Whether the node takes new ranks from now on.
-    pub(super) fn set_draining(&mut self, is_draining: bool) {
+    pub(in crate::node) fn set_draining(&mut self, is_draining: bool) {
         self.nodes.own_mut().state = if is_draining {
             NodeState::Draining
         } else {
@@ -232,14 +233,14 @@ impl Daemon {
     }
 
     /// The node leaves a cluster that goes on; the daemon ends when it has told.
-    pub(super) fn leave(&mut self) {
+    pub(in crate::node) fn leave(&mut self) {
         let now = since_1970(self.out.now());
         let mut effects = Vec::new();
         self.nodes.members.leave(now, &mut effects);
         self.carry_out_membership(effects);
     }
 
-    pub(super) fn on_peer_said(&mut self, node: &NodeName, message: DaemonToDaemon) {
+    pub(in crate::node) fn on_peer_said(&mut self, node: &NodeName, message: DaemonToDaemon) {
         match message {
             DaemonToDaemon::Membership(bytes) => self.on_membership(node, &bytes),
             DaemonToDaemon::Report(report) => self.on_report(*report),
@@ -251,7 +252,7 @@ impl Daemon {
     }
 
     /// Whether this node still announces itself as a member.
-    pub(super) fn is_leaving(&self) -> bool {
+    pub(in crate::node) fn is_leaving(&self) -> bool {
         self.nodes.members.own_health() == Health::Left
     }
 }

@@ -1,20 +1,16 @@
 //! How daemons end: all together (`down`), one of an empty node (`remove`), or because the keeper died. Jobs first,
 //! then the daemons, the one that was asked last.
 
-use super::daemon::Daemon;
-use super::event::Event;
-use crate::keeper;
-use pcm_core::job::coordinator::Input;
-use pcm_core::node::queries::Wanted;
-use pcm_core::node::requester::Requester;
-use pcm_fabric::Sender;
+use crate::job::coordinator::Input;
+use crate::node::machine::Node;
+use crate::node::outbox::Effect;
+use crate::node::queries::Wanted;
+use crate::node::requester::Requester;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
-use pcm_proto::keeper::DaemonToKeeper;
 use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon, Question};
 use pcm_proto::refusal;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// Ending all jobs takes at most this long, SIGTERM, SIGKILL and silent nodes included.
 const END_JOBS_WITHIN: Duration = Duration::from_secs(15);
@@ -22,15 +18,9 @@ const END_JOBS_WITHIN: Duration = Duration::from_secs(15);
 /// Time for the other daemons to say that they end.
 const QUIT_WITHIN: Duration = Duration::from_secs(3);
 
-/// Time for last words to reach their readers.
-const FAREWELL: Duration = Duration::from_millis(500);
-
-/// The keeper kills what is left, looks again and waits for processes that hang in the kernel.
-const KEEPER_CLEARS_WITHIN: Duration = Duration::from_secs(10);
-
 /// How long the daemon goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(in crate::node) enum Stage {
     #[default]
     Serving,
     /// It takes no new jobs, ends those it has, and then answers these questions.
@@ -39,13 +29,13 @@ pub(super) enum Stage {
     Over,
 }
 
-impl Daemon {
-    pub(super) fn is_going_down(&self) -> bool {
+impl Node {
+    pub(in crate::node) fn is_going_down(&self) -> bool {
         self.stage != Stage::Serving
     }
 
     /// All jobs and daemons are to end.
-    pub(super) fn on_down(&mut self, from: Requester) {
+    pub(in crate::node) fn on_down(&mut self, from: Requester) {
         if self.is_going_down() {
             let message = "the cluster is going down already: wait for it";
             return self.answer(
@@ -65,7 +55,7 @@ impl Daemon {
     }
 
     /// This daemon's jobs are to end.
-    pub(super) fn on_end_jobs(&mut self, from: Requester) {
+    pub(in crate::node) fn on_end_jobs(&mut self, from: Requester) {
         let Requester::Peer { node, ask } = from else { return };
         match &mut self.stage {
             Stage::EndingJobs { asked_by } => asked_by.push((node, ask)),
@@ -84,7 +74,7 @@ impl Daemon {
     }
 
     /// A job or a part of one is over; maybe it was the last.
-    pub(super) fn on_something_ended(&mut self) {
+    pub(in crate::node) fn on_something_ended(&mut self) {
         if !self.jobs.is_empty() || !self.parts.is_empty() {
             return;
         }
@@ -101,7 +91,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_jobs_ended_everywhere(&mut self, from: Requester) {
+    pub(in crate::node) fn on_jobs_ended_everywhere(&mut self, from: Requester) {
         let nodes = self.nodes.reachable();
         self.queries.gather(
             from,
@@ -113,17 +103,17 @@ impl Daemon {
         );
     }
 
-    pub(super) fn on_others_quit(&mut self, from: Requester) {
+    pub(in crate::node) fn on_others_quit(&mut self, from: Requester) {
         self.answer(from, DaemonToControl::Done);
         self.quit();
     }
 
-    pub(super) fn quit(&mut self) {
+    pub(in crate::node) fn quit(&mut self) {
         self.stage = Stage::Over;
     }
 
     /// Without its keeper this node has no ranks any more.
-    pub(super) fn on_keeper_lost(&mut self, reason: &str) {
+    pub(in crate::node) fn on_keeper_lost(&mut self, reason: &str) {
         tracing::error!(
             reason,
             "the keeper is lost, and with it all ranks of this node: the daemon ends"
@@ -140,44 +130,9 @@ impl Daemon {
                 self.send_job(&node, job, CoordinatorToNode::End { grace_ms: 500 });
             }
         }
-        let worlds = self.parts.values().flat_map(|part| part.state.segment_prefixes());
-        let swept = keeper::sweep(&self.spec.cluster_id, &self.own, &worlds.collect::<Vec<_>>());
-        tracing::info!(
-            killed = swept.killed,
-            segments = swept.segments,
-            "what the ranks left was cleared"
-        );
+        let prefixes = self.parts.values().flat_map(|part| part.state.segment_prefixes());
+        let prefixes = prefixes.collect();
+        self.out.push(Effect::Sweep { prefixes });
         self.quit();
-    }
-
-    /// After the loop: last words, then the keeper is told to end. It clears up, closes its socket when it has, and
-    /// is the last to go.
-    pub(super) async fn farewell(&mut self, mut events: mpsc::Receiver<Event>) {
-        self.agent_process.stop();
-        let senders: Vec<Sender> = self
-            .peers
-            .take_senders()
-            .into_iter()
-            .chain(self.control_senders.take())
-            .collect();
-        let closing = senders.into_iter().map(|sender| tokio::spawn(sender.close()));
-        let closing: Vec<_> = closing.collect();
-        let all = async {
-            for one in closing {
-                let _ = one.await;
-            }
-        };
-        let _ = tokio::time::timeout(FAREWELL, all).await;
-        self.keeper.order(DaemonToKeeper::Quit);
-        let closed = async {
-            while let Some(event) = events.recv().await {
-                if matches!(event, Event::KeeperLost { .. }) {
-                    return;
-                }
-            }
-        };
-        if tokio::time::timeout(KEEPER_CLEARS_WITHIN, closed).await.is_err() {
-            tracing::warn!("the keeper did not say that it has cleared up");
-        }
     }
 }

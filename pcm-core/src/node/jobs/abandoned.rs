@@ -1,10 +1,10 @@
 //! Parts of jobs whose coordinator's daemon is out of reach: ranks do not compute for ever where nobody leads them, and
 //! what an heir may need is kept until none comes any more. Never decides who leads a job: [`super::wills`] does.
 
-use super::daemon::Daemon;
-use pcm_core::job::participant::Input;
-use pcm_core::node::store::checkpoint_store::ABANDONED_AFTER;
-use pcm_core::node::timer::Timer;
+use crate::job::participant::Input;
+use crate::node::machine::Node;
+use crate::node::store::checkpoint_store::ABANDONED_AFTER;
+use crate::node::timer::Timer;
 use pcm_proto::ids::{JobId, NodeName};
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use std::time::Duration;
 /// of a second, and a cut-off node must not compute for ever.
 const COORDINATOR_LOST_AFTER: Duration = Duration::from_secs(10);
 
-impl Daemon {
-    pub(super) fn on_parts_unlinked(&mut self, node: &NodeName) {
+impl Node {
+    pub(in crate::node) fn on_parts_unlinked(&mut self, node: &NodeName) {
         let of_node = self.parts.iter().filter(|(_, part)| part.state.coordinator() == node);
         let after = self.coordinator_lost_after();
         for job in of_node.map(|(job, _)| *job).collect::<Vec<_>>() {
@@ -28,10 +28,10 @@ impl Daemon {
 
     /// Whether a job's coordinator is elsewhere and cannot be asked.
     fn is_coordinator_away(&self, coordinator: &NodeName) -> bool {
-        *coordinator != self.own && !self.peers.is_linked(coordinator)
+        *coordinator != self.own && !self.transports.is_linked(coordinator)
     }
 
-    pub(super) fn on_coordinator_lost_timer(&mut self, job: JobId) {
+    pub(in crate::node) fn on_coordinator_lost_timer(&mut self, job: JobId) {
         let Some(part) = self.parts.get(&job) else { return };
         let coordinator = part.state.coordinator().clone();
         if !self.is_coordinator_away(&coordinator) {
@@ -46,7 +46,7 @@ impl Daemon {
         self.out.arm(self.coordinator_lost_after(), Timer::CoordinatorLost(job));
     }
 
-    pub(super) fn on_abandoned_timer(&mut self, job: JobId) {
+    pub(in crate::node) fn on_abandoned_timer(&mut self, job: JobId) {
         let Some(part) = self.parts.get(&job) else { return };
         if part.state.is_emptied() && self.is_coordinator_away(part.state.coordinator()) {
             self.on_part_over(job);

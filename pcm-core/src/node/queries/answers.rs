@@ -1,12 +1,14 @@
-//! Questions of this daemon to others, and of others to it: hands them to [`pcm_core::node::queries`], and what comes
+//! Questions of this daemon to others, and of others to it: hands them to [`crate::node::queries`], and what comes
 //! of them to the part that asked.
 
-use super::daemon::Daemon;
-use pcm_core::node::program_requests;
-use pcm_core::node::queries::{ANSWER_WITHIN, Asker, DrainStep, Outcome, Wanted};
-use pcm_core::node::ranks::pages::PageQuestion;
-use pcm_core::node::requester::Requester;
+use crate::node::machine::Node;
+use crate::node::outbox::Effect;
+use crate::node::program_requests;
+use crate::node::queries::{ANSWER_WITHIN, Asker, DrainStep, Outcome, Wanted};
+use crate::node::ranks::pages::PageQuestion;
+use crate::node::requester::Requester;
 use pcm_proto::control::{DaemonToControl, Refusal};
+use pcm_proto::event::Event;
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::ProcessKey;
@@ -14,12 +16,12 @@ use pcm_proto::peer::{Answer, DaemonToDaemon, Question};
 use pcm_proto::refusal;
 use std::time::Duration;
 
-impl Daemon {
-    pub(super) fn ask(&mut self, node: &NodeName, question: Question, asker: Asker, within: Duration) {
+impl Node {
+    pub(in crate::node) fn ask(&mut self, node: &NodeName, question: Question, asker: Asker, within: Duration) {
         self.queries.ask(node, question, asker, within, &mut self.out);
     }
 
-    pub(super) fn ask_for_run(&mut self, numbering: &NodeName, from: Requester, spec: JobSpec) {
+    pub(in crate::node) fn ask_for_run(&mut self, numbering: &NodeName, from: Requester, spec: JobSpec) {
         let spec = Box::new(spec);
         self.ask(
             numbering,
@@ -30,13 +32,13 @@ impl Daemon {
     }
 
     /// The node itself and all others that are there.
-    pub(super) fn all_nodes(&self) -> Vec<NodeName> {
+    pub(in crate::node) fn all_nodes(&self) -> Vec<NodeName> {
         let mut nodes = self.nodes.reachable();
         nodes.push(self.own.clone());
         nodes
     }
 
-    pub(super) fn on_question(&mut self, node: &NodeName, ask: u64, question: Question) {
+    pub(in crate::node) fn on_question(&mut self, node: &NodeName, ask: u64, question: Question) {
         let from = Requester::Peer {
             node: node.clone(),
             ask,
@@ -57,7 +59,15 @@ impl Daemon {
                 jobs.retain(|job| job.name == name);
                 Answer::Jobs(jobs)
             }
-            Question::Events { job, since_us } => Answer::Events(self.log.after(since_us, job)),
+            Question::Events { job, since_us } => {
+                let node = node.clone();
+                return self.out.push(Effect::ReadEvents {
+                    node,
+                    ask,
+                    job,
+                    since_us,
+                });
+            }
             Question::Control(request) => return self.on_local_request(from, *request),
             Question::EndJobs => return self.on_end_jobs(from),
             Question::Quit => {
@@ -86,13 +96,17 @@ impl Daemon {
         self.send_answer(node, ask, answer);
     }
 
+    pub(in crate::node) fn on_events_read(&mut self, node: &NodeName, ask: u64, events: Vec<Event>) {
+        self.send_answer(node, ask, Answer::Events(events));
+    }
+
     fn send_answer(&mut self, node: &NodeName, ask: u64, answer: Answer) {
         let answer = Box::new(answer);
         self.send(node, DaemonToDaemon::Answer { ask, answer });
     }
 
     /// What came of a question.
-    pub(super) fn on_outcome(&mut self, outcome: Outcome) {
+    pub(in crate::node) fn on_outcome(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Report(report) => self.on_report(*report),
             Outcome::Gathered { from, wanted } => self.on_gathered(from, wanted),
@@ -163,7 +177,7 @@ impl Daemon {
     }
 
     /// A rank requests another number of ranks for its job.
-    pub(super) fn on_program_request(&mut self, key: ProcessKey, ranks: u32) {
+    pub(in crate::node) fn on_program_request(&mut self, key: ProcessKey, ranks: u32) {
         let job = key.job;
         let Some(part) = self.parts.get(&job) else { return };
         let size = part.reforming.layout().map_or(0, |layout| layout.size() as u32);

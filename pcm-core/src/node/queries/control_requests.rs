@@ -1,22 +1,21 @@
 //! Requests of `pcmctl`: each is answered by this daemon, by the node that it names, by the coordinator of its job,
 //! or by all daemons together.
 
-use super::daemon::Daemon;
-use super::logs::LogsAnswer;
-use node_log::Shortened;
-use pcm_core::job::coordinator::Input;
-use pcm_core::node::layout_request::LayoutAsked;
-use pcm_core::node::outbox::{Effect, LogsEffect};
-use pcm_core::node::queries::addressee::{Addressee, addressee, coordinator_answers_within};
-use pcm_core::node::queries::{ANSWER_WITHIN, Wanted};
-use pcm_core::node::requester::{LinkId, Requester};
-use pcm_fabric::Sender;
+use crate::job::coordinator::Input;
+use crate::node::event::LogsAnswer;
+use crate::node::layout_request::LayoutAsked;
+use crate::node::machine::Node;
+use crate::node::outbox::{Effect, LogsEffect};
+use crate::node::queries::addressee::{Addressee, addressee, coordinator_answers_within};
+use crate::node::queries::{ANSWER_WITHIN, Wanted};
+use crate::node::requester::{LinkId, Requester};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::{JobState, JobStatus};
 use pcm_proto::keeper::DaemonToKeeper;
 use pcm_proto::peer::{CoordinatorToNode, Question};
 use pcm_proto::refusal;
+use pcm_proto::shortened::Shortened;
 use std::time::Duration;
 
 /// A node that does not report within this time is listed with its last report.
@@ -25,20 +24,14 @@ const NODES_WITHIN: Duration = Duration::from_millis(500);
 /// Highest signal number Linux has.
 const SIGNAL_MAX: i32 = 64;
 
-impl Daemon {
-    pub(super) fn on_control_linked(&mut self, link: LinkId, sender: Sender) {
-        self.control_senders.insert(link, sender);
-        self.controls.on_linked(link);
-    }
-
-    pub(super) fn on_control_lost(&mut self, link: LinkId, in_order: bool) {
-        self.control_senders.remove(link);
+impl Node {
+    pub(in crate::node) fn on_control_lost(&mut self, link: LinkId, in_order: bool) {
         if let Some(job) = self.controls.on_lost(link) {
             self.on_audience_lost(job, link, in_order);
         }
     }
 
-    pub(super) fn answer(&mut self, to: Requester, answer: DaemonToControl) {
+    pub(in crate::node) fn answer(&mut self, to: Requester, answer: DaemonToControl) {
         self.out.answer(to, answer);
     }
 
@@ -46,7 +39,7 @@ impl Daemon {
         self.answer(to, DaemonToControl::Refused(Refusal::new(code, message)));
     }
 
-    pub(super) fn on_control_said(&mut self, link: LinkId, request: ControlToDaemon) {
+    pub(in crate::node) fn on_control_said(&mut self, link: LinkId, request: ControlToDaemon) {
         let from = Requester::Control(link);
         tracing::debug!(?link, request = %Shortened(&request));
         match request {
@@ -101,7 +94,7 @@ impl Daemon {
             .gather(from, wanted, &question, &nodes, ANSWER_WITHIN, &mut self.out);
     }
 
-    pub(super) fn on_follow_timer(&mut self, link: LinkId) {
+    pub(in crate::node) fn on_follow_timer(&mut self, link: LinkId) {
         if let Some((job, since_us)) = self.controls.following(link) {
             self.gather_events(Requester::Control(link), job, since_us, Some(link));
         }
@@ -136,7 +129,7 @@ impl Daemon {
     }
 
     /// Requests this daemon is the right one for.
-    pub(super) fn on_local_request(&mut self, from: Requester, request: ControlToDaemon) {
+    pub(in crate::node) fn on_local_request(&mut self, from: Requester, request: ControlToDaemon) {
         tracing::debug!(?from, request = %Shortened(&request), "answered here");
         match request {
             ControlToDaemon::Signal { job, signal } => self.on_signal_request(from, job, signal),
@@ -201,7 +194,7 @@ impl Daemon {
     }
 
     /// The logs were read, or their levels changed.
-    pub(super) fn on_logs_answer(&mut self, done: LogsAnswer) {
+    pub(in crate::node) fn on_logs_answer(&mut self, done: LogsAnswer) {
         match done.levels {
             Some((LogOf::Daemon, levels)) => self.out.keeper(DaemonToKeeper::Levels(levels)),
             Some((LogOf::Agent, levels)) => self.agent.set_levels(levels, &mut self.out),
@@ -244,14 +237,14 @@ impl Daemon {
     }
 
     /// Jobs this daemon coordinates or remembers.
-    pub(super) fn own_jobs(&mut self) -> Vec<JobStatus> {
+    pub(in crate::node) fn own_jobs(&mut self) -> Vec<JobStatus> {
         let now_us = self.out.now().0;
         let ended: Vec<JobStatus> = self.ended.list(now_us).cloned().collect();
         self.jobs.values().map(|job| job.state.status()).chain(ended).collect()
     }
 
     /// How a job coordinated here stands.
-    pub(super) fn job_status(&self, job: JobId) -> Option<JobStatus> {
+    pub(in crate::node) fn job_status(&self, job: JobId) -> Option<JobStatus> {
         let mut status = self.jobs.get(&job)?.state.status();
         let is_reforming = self.parts.get(&job).is_some_and(|part| part.reforming.is_under_way());
         if status.state == JobState::Running && is_reforming {

@@ -1,11 +1,11 @@
 //! Output and standard input of the ranks here, between the coordinator of their job and their pipes.
 
-use super::daemon::Daemon;
-use crate::rank::Output;
-use pcm_core::job::participant::Input;
-use pcm_core::node::timer::Timer;
+use crate::job::participant::Input;
+use crate::node::machine::Node;
+use crate::node::timer::Timer;
 use pcm_proto::control::Stream;
 use pcm_proto::ids::{JobId, ProcessId};
+use pcm_proto::keeper::ProcessKey;
 use pcm_proto::peer::StreamToCoordinator;
 use std::time::Duration;
 
@@ -13,30 +13,26 @@ use std::time::Duration;
 /// that is not of the job any more.
 const PIPES_CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-impl Daemon {
-    /// A rank printed something, or one of its streams ended.
-    pub(super) fn on_printed(&mut self, output: Output) {
-        match output {
-            Output::Lines { key, stream, bytes } => {
-                let Some(part) = self.parts.get_mut(&key.job) else {
-                    return;
-                };
-                let coordinator = part.state.coordinator();
-                part.output
-                    .on_lines((key.process, stream), bytes, coordinator, &mut self.out);
-            }
-            Output::End { key, stream } => {
-                let Some(part) = self.parts.get_mut(&key.job) else {
-                    return;
-                };
-                part.output.on_end(key.process, stream);
-                self.forget_if_done(key.job, key.process);
-                self.clear_if_done(key.job);
-            }
+impl Node {
+    /// A rank printed something.
+    pub(in crate::node) fn on_printed(&mut self, key: ProcessKey, stream: Stream, bytes: Vec<u8>) {
+        if let Some(part) = self.parts.get_mut(&key.job) {
+            let coordinator = part.state.coordinator();
+            part.output
+                .on_lines((key.process, stream), bytes, coordinator, &mut self.out);
         }
     }
 
-    pub(super) fn on_part_output_taken(&mut self, job: JobId, process: ProcessId, stream: Stream, bytes: u64) {
+    /// One of the streams of a rank ended.
+    pub(in crate::node) fn on_printed_all(&mut self, key: ProcessKey, stream: Stream) {
+        if let Some(part) = self.parts.get_mut(&key.job) {
+            part.output.on_end(key.process, stream);
+            self.forget_if_done(key.job, key.process);
+            self.clear_if_done(key.job);
+        }
+    }
+
+    pub(in crate::node) fn on_part_output_taken(&mut self, job: JobId, process: ProcessId, stream: Stream, bytes: u64) {
         if let Some(part) = self.parts.get_mut(&job) {
             part.output.on_taken(process, stream, bytes, &mut self.out);
             self.clear_if_done(job);
@@ -44,7 +40,7 @@ impl Daemon {
     }
 
     /// The coordinator wants what was not taken once more.
-    pub(super) fn on_output_from(&mut self, job: JobId, from: &[(ProcessId, Stream, u64)]) {
+    pub(in crate::node) fn on_output_from(&mut self, job: JobId, from: &[(ProcessId, Stream, u64)]) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         let coordinator = part.state.coordinator();
         part.output.on_asked_from(from, coordinator, &mut self.out);
@@ -52,12 +48,12 @@ impl Daemon {
     }
 
     /// No process is left; output may be.
-    pub(super) fn on_part_emptied(&mut self, job: JobId) {
+    pub(in crate::node) fn on_part_emptied(&mut self, job: JobId) {
         self.out.arm(PIPES_CLOSE_WITHIN, Timer::OutputEnd(job));
         self.clear_if_done(job);
     }
 
-    pub(super) fn on_output_end_timer(&mut self, job: JobId) {
+    pub(in crate::node) fn on_output_end_timer(&mut self, job: JobId) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         part.output.end_all();
         for process in part.ranks.processes().collect::<Vec<_>>() {
@@ -74,13 +70,13 @@ impl Daemon {
     }
 
     /// The coordinator sends standard input.
-    pub(super) fn on_part_stdin(&mut self, job: JobId, offset: u64, bytes: Vec<u8>) {
+    pub(in crate::node) fn on_part_stdin(&mut self, job: JobId, offset: u64, bytes: Vec<u8>) {
         if let Some(part) = self.parts.get_mut(&job) {
             part.stdin.on_piece(offset, bytes, &mut self.out);
         }
     }
 
-    pub(super) fn on_stdin_taken(&mut self, job: JobId, bytes: u64) {
+    pub(in crate::node) fn on_stdin_taken(&mut self, job: JobId, bytes: u64) {
         let Some(part) = self.parts.get(&job) else { return };
         let coordinator = part.state.coordinator().clone();
         self.send_job(&coordinator, job, StreamToCoordinator::StdinTaken { bytes });

@@ -1,11 +1,11 @@
 //! Tells the jobs that this node leads when it may be cut off from the cluster, and whoever is attached to them to look
-//! elsewhere. [`pcm_core::node::cluster::quorum`] says whether it is.
+//! elsewhere. [`crate::node::cluster::quorum`] says whether it is.
 
-use super::daemon::Daemon;
-use pcm_core::job::coordinator::Input;
-use pcm_core::moment::Moment;
-use pcm_core::node::requester::Requester;
-use pcm_core::node::timer::Timer;
+use crate::job::coordinator::Input;
+use crate::moment::Moment;
+use crate::node::machine::Node;
+use crate::node::requester::Requester;
+use crate::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{JobId, NodeName};
 use std::time::Duration;
@@ -18,37 +18,37 @@ const TELL_AGAIN: Duration = Duration::from_secs(2);
 
 /// What the jobs and their readers were told last.
 #[derive(Debug, Default)]
-pub(super) struct DoubtTold {
+pub(in crate::node) struct DoubtTold {
     is_in_doubt: bool,
     is_looking: bool,
     told: Option<Moment>,
 }
 
-impl Daemon {
+impl Node {
     /// Whether a node was lost so lately that others may be about to be.
-    pub(super) fn is_just_lost(&self, node: &NodeName) -> bool {
+    pub(in crate::node) fn is_just_lost(&self, node: &NodeName) -> bool {
         self.quorum.is_just_lost(self.out.now(), node)
     }
 
     /// A node is gone that did not say so. Before the jobs hear of it.
-    pub(super) fn note_loss(&mut self, node: &NodeName) {
+    pub(in crate::node) fn note_loss(&mut self, node: &NodeName) {
         self.quorum.note_loss(self.out.now(), node, &self.nodes);
         self.look_around();
     }
 
-    pub(super) fn is_cut_off(&self) -> bool {
+    pub(in crate::node) fn is_cut_off(&self) -> bool {
         self.quorum.is_cut_off(self.out.now(), &self.nodes)
     }
 
-    pub(super) fn is_in_doubt(&self) -> bool {
+    pub(in crate::node) fn is_in_doubt(&self) -> bool {
         self.quorum.is_in_doubt(self.out.now(), &self.nodes)
     }
 
-    pub(super) fn note_rejoined(&mut self) {
+    pub(in crate::node) fn note_rejoined(&mut self) {
         self.quorum.note_rejoined(self.out.now(), &self.nodes);
     }
 
-    pub(super) fn on_quorum_timer(&mut self) {
+    pub(in crate::node) fn on_quorum_timer(&mut self) {
         self.doubt.is_looking = false;
         self.look_around();
     }
@@ -69,7 +69,7 @@ impl Daemon {
     }
 
     /// Tells the jobs coordinated here whether there is doubt.
-    pub(super) fn tell_doubt(&mut self) {
+    pub(in crate::node) fn tell_doubt(&mut self) {
         let is_in_doubt = self.is_in_doubt();
         self.doubt.is_in_doubt = is_in_doubt;
         for job in self.jobs.keys().copied().collect::<Vec<JobId>>() {

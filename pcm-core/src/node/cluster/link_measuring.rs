@@ -1,18 +1,19 @@
 //! Links to other nodes, as this node measures them: which measurements count, and which nodes are asked. The numbers
-//! are in [`pcm_core::node::links`].
+//! are in [`crate::node::links`].
 
-use super::daemon::Daemon;
-use pcm_core::moment::Moment;
-use pcm_core::node::links::{CopyGoes, Transfer};
-use pcm_core::node::queries::{ANSWER_WITHIN, Asker};
-use pcm_fabric::peers::{RdmaReach, Transport};
+use crate::moment::Moment;
+use crate::node::event::Transport;
+use crate::node::links::{CopyGoes, Transfer};
+use crate::node::machine::Node;
+use crate::node::queries::{ANSWER_WITHIN, Asker};
+use crate::node::store::step::RdmaReach;
 use pcm_proto::control::NodeStatus;
 use pcm_proto::ids::NodeName;
 use pcm_proto::link::{LINKS_OF_JOB_MAX, LINKS_TOLD_MAX, LinkMeasured};
 use pcm_proto::peer::Question;
 use std::time::Duration;
 
-impl Daemon {
+impl Node {
     fn moment(&self) -> Moment {
         self.out.now()
     }
@@ -26,7 +27,7 @@ impl Daemon {
     }
 
     /// A datagram was confirmed. What InfiniBand or RoCE carries does not count: MPI goes over TCP.
-    pub(super) fn measure_datagram(&mut self, node: &NodeName, transport: Transport, took: Duration) {
+    pub(in crate::node) fn measure_datagram(&mut self, node: &NodeName, transport: Transport, took: Duration) {
         let is_measured = transport == Transport::Udp;
         if let Some(host) = self.link_to(node).filter(|_| is_measured) {
             self.links.note_trip(self.moment(), (node, host), took);
@@ -34,15 +35,15 @@ impl Daemon {
     }
 
     /// A node answered; where it confirms datagrams, these are measured more closely.
-    pub(super) fn measure_answer(&mut self, node: &NodeName, took: Duration) {
-        let is_measured = !self.peers.confirms_datagrams(node);
+    pub(in crate::node) fn measure_answer(&mut self, node: &NodeName, took: Duration) {
+        let is_measured = !self.transports.confirms_datagrams(node);
         if let Some(host) = self.link_to(node).filter(|_| is_measured) {
             self.links.note_trip(self.moment(), (node, host), took);
         }
     }
 
     /// A copy came from or went to another node over TCP.
-    pub(super) fn measure_copy(&mut self, node: &NodeName, goes: CopyGoes, began: Moment, bytes: u64) {
+    pub(in crate::node) fn measure_copy(&mut self, node: &NodeName, goes: CopyGoes, began: Moment, bytes: u64) {
         if let Some(host) = self.link_to(node) {
             let ended = self.moment();
             let of = (node, host);
@@ -51,12 +52,12 @@ impl Daemon {
     }
 
     /// Asks nodes whose links the agent wants to know and that have confirmed nothing for a while.
-    pub(super) fn ask_silent_links(&mut self) {
+    pub(in crate::node) fn ask_silent_links(&mut self) {
         let now = self.moment();
         let mut links = std::mem::take(&mut self.links);
         // Of what is confirmed over a device nothing is measured, however often it is asked.
         let is_measurable =
-            |node: &NodeName| self.link_to(node).is_some() && self.peers.rdma_reach(node) != RdmaReach::Reachable;
+            |node: &NodeName| self.link_to(node).is_some() && self.transports.rdma_reach(node) != RdmaReach::There;
         let silent = links.take_silent(now, is_measurable);
         self.links = links;
         for node in silent {
@@ -66,7 +67,7 @@ impl Daemon {
 
     /// The links the agent may care about: to the nodes of its jobs, as far as it reports them, and to those it asks
     /// about.
-    pub(super) fn links_for_agent(&mut self, about: &[NodeName]) -> Vec<LinkMeasured> {
+    pub(in crate::node) fn links_for_agent(&mut self, about: &[NodeName]) -> Vec<LinkMeasured> {
         let mut nodes: Vec<NodeName> = Vec::new();
         let of_jobs = self.nodes_of_jobs();
         for node in of_jobs.iter().chain(about).take(4 * LINKS_TOLD_MAX) {
@@ -99,7 +100,7 @@ impl Daemon {
     }
 
     /// The lines of `nodes`.
-    pub(super) fn node_statuses(&self) -> Vec<NodeStatus> {
+    pub(in crate::node) fn node_statuses(&self) -> Vec<NodeStatus> {
         let mut statuses = self.nodes.statuses();
         let now = self.moment();
         for status in &mut statuses {

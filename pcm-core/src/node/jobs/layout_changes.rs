@@ -1,23 +1,23 @@
 //! Changes of a job's layout that are asked for: looks at the costs of methods, asks the job's nodes whether their
-//! ranks iterate, plans with [`pcm_core::node::layout_request`], and hands the plan to the job's reconfigurations.
+//! ranks iterate, plans with [`crate::node::layout_request`], and hands the plan to the job's reconfigurations.
 
-use super::daemon::Daemon;
-use pcm_core::job::placement::Share;
-use pcm_core::node::layout_request::{self, ClusterView, JobView, LayoutAsked};
-use pcm_core::node::methods::{FileCosts, MethodBook};
-use pcm_core::node::queries::{ANSWER_WITHIN, Wanted};
-use pcm_core::node::requester::Requester;
-use pcm_core::reconfiguration::effects::Input;
-use pcm_core::reconfiguration::refusal::Refused;
+use crate::job::placement::Share;
+use crate::node::layout_request::{self, ClusterView, JobView, LayoutAsked};
+use crate::node::machine::Node;
+use crate::node::methods::{FileCosts, MethodBook};
+use crate::node::queries::{ANSWER_WITHIN, Wanted};
+use crate::node::requester::Requester;
+use crate::reconfiguration::effects::Input;
+use crate::reconfiguration::refusal::Refused;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::peer::{Question, RanksBegun};
 use pcm_proto::refusal;
 
-impl Daemon {
+impl Node {
     /// A layout is asked for; the answer comes when it is there or was given up.
-    pub(super) fn on_reconfigure(&mut self, from: Requester, asked: LayoutAsked) {
+    pub(in crate::node) fn on_reconfigure(&mut self, from: Requester, asked: LayoutAsked) {
         let job = asked.job;
         let Some(coordinated) = self.jobs.get(&job) else {
             return self.refuse_unknown_job(from, job);
@@ -31,7 +31,7 @@ impl Daemon {
     }
 
     /// The file of costs was looked at.
-    pub(super) fn on_costs_read(&mut self, found: Option<FileCosts>) {
+    pub(in crate::node) fn on_costs_read(&mut self, found: Option<FileCosts>) {
         for (from, asked) in self.methods.on_read(found) {
             self.gather_begun(from, asked);
         }
@@ -53,7 +53,7 @@ impl Daemon {
             .gather(from, wanted, &question, &nodes, ANSWER_WITHIN, &mut self.out);
     }
 
-    pub(super) fn on_begun_known(&mut self, from: Requester, asked: &LayoutAsked, begun: &RanksBegun) {
+    pub(in crate::node) fn on_begun_known(&mut self, from: Requester, asked: &LayoutAsked, begun: &RanksBegun) {
         match self.planned(asked, begun) {
             None => self.refuse_unknown_job(from, asked.job),
             Some(Err(refusal)) => self.answer(from, DaemonToControl::Refused(refusal)),
@@ -106,18 +106,18 @@ impl Daemon {
     }
 
     /// Finds places for so many ranks on these nodes, or on all nodes when none is named.
-    pub(super) fn place(&self, allowed: &[NodeName], count: u32) -> Result<Vec<Share>, Refusal> {
+    pub(in crate::node) fn place(&self, allowed: &[NodeName], count: u32) -> Result<Vec<Share>, Refusal> {
         self.with_cluster(|cluster| cluster.place(allowed, count))
     }
 
     /// A change was made here: the event says why by that method, and its cost is learned.
-    pub(super) fn on_changed_by_method(&mut self, job: JobId, done: &mut Reconfigured) {
+    pub(in crate::node) fn on_changed_by_method(&mut self, job: JobId, done: &mut Reconfigured) {
         let coordinated = self.jobs.get_mut(&job);
         let chosen = coordinated.and_then(|coordinated| coordinated.chosen.take());
         MethodBook::on_changed(chosen, done, &mut self.out);
     }
 
-    pub(super) fn refuse_layout(&mut self, from: Requester, refused: &Refused) {
+    pub(in crate::node) fn refuse_layout(&mut self, from: Requester, refused: &Refused) {
         let refusal = Refusal::new(refused.code(), refused.to_string());
         self.answer(from, DaemonToControl::Refused(refusal));
     }

@@ -3,18 +3,18 @@
 //! job and reports what it holds. Where two lead one job, the later one is right and the other lets go. Decides nothing
 //! about the job itself: `pcm-core/src/job/inheriting.rs` does.
 
-use super::checkpoints::Leading;
-use super::coordinating::{Audience, Coordinated};
-use super::daemon::Daemon;
-use pcm_core::checkpoint::Filed;
-use pcm_core::job::coordinator::Coordinator;
-use pcm_core::job::participant;
-use pcm_core::moment::Moment;
-use pcm_core::node::record::Record;
-use pcm_core::node::requester::Requester;
-use pcm_core::node::store::input::StoreInput;
-use pcm_core::node::streams::job_output::JobOutput;
-use pcm_core::node::timer::Timer;
+use crate::checkpoint::Filed;
+use crate::job::coordinator::Coordinator;
+use crate::job::participant;
+use crate::moment::Moment;
+use crate::node::jobs::checkpoints::Leading;
+use crate::node::jobs::coordinating::{Audience, Coordinated};
+use crate::node::machine::Node;
+use crate::node::record::Record;
+use crate::node::requester::Requester;
+use crate::node::store::input::StoreInput;
+use crate::node::streams::job_output::JobOutput;
+use crate::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::{Iteration, JobId, NodeName};
@@ -33,7 +33,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// What the coordinator told its heirs last.
 #[derive(Debug, Default)]
-pub(super) struct Willed {
+pub(in crate::node) struct Willed {
     heirs: Vec<NodeName>,
 }
 
@@ -46,7 +46,7 @@ struct Will {
 
 /// Wills that other nodes left here.
 #[derive(Debug, Default)]
-pub(super) struct Wills {
+pub(in crate::node) struct Wills {
     held: BTreeMap<JobId, Will>,
 }
 
@@ -56,9 +56,9 @@ fn content(bytes: &[u8]) -> Option<Content> {
     frame::decode(bytes.get(HEADER_LENGTH..)?).ok()
 }
 
-impl Daemon {
+impl Node {
     /// Tells a job's heirs what they need to know.
-    pub(super) fn leave_will(&mut self, job: JobId) {
+    pub(in crate::node) fn leave_will(&mut self, job: JobId) {
         let heirs = self.heirs(HEIRS);
         let Some(coordinated) = self.jobs.get_mut(&job) else {
             return;
@@ -73,7 +73,7 @@ impl Daemon {
     }
 
     /// The cluster has changed, and who inherits with it.
-    pub(super) fn leave_wills(&mut self) {
+    pub(in crate::node) fn leave_wills(&mut self) {
         let heirs = self.heirs(HEIRS);
         let others = self.jobs.iter().filter(|(_, job)| job.willed.heirs != heirs);
         for job in others.map(|(job, _)| *job).collect::<Vec<_>>() {
@@ -96,7 +96,7 @@ impl Daemon {
     }
 
     /// The job is over: nobody inherits it.
-    pub(super) fn void_will(&mut self, job: JobId) {
+    pub(in crate::node) fn void_will(&mut self, job: JobId) {
         let heirs = self.jobs.get_mut(&job).map(|job| std::mem::take(&mut job.willed.heirs));
         for node in heirs.into_iter().flatten() {
             self.send_job(&node, job, SuccessionMessage::WillVoid);
@@ -104,7 +104,7 @@ impl Daemon {
     }
 
     /// A coordinator or an heir says something.
-    pub(super) fn on_succession(&mut self, job: JobId, node: &NodeName, message: SuccessionMessage) {
+    pub(in crate::node) fn on_succession(&mut self, job: JobId, node: &NodeName, message: SuccessionMessage) {
         match message {
             SuccessionMessage::Will { heirs, bytes } => self.on_will(job, node, heirs, bytes),
             SuccessionMessage::WillVoid => self.on_will_void(job, node),
@@ -137,7 +137,7 @@ impl Daemon {
     }
 
     /// A node is linked (again): wills between it and this node are renewed, and it hears who leads what.
-    pub(super) fn on_wills_linked(&mut self, node: &NodeName) {
+    pub(in crate::node) fn on_wills_linked(&mut self, node: &NodeName) {
         self.note_rejoined();
         let held = self.wills.held.iter().filter(|(_, will)| will.from == *node);
         for job in held.map(|(job, _)| *job).collect::<Vec<_>>() {
@@ -162,13 +162,13 @@ impl Daemon {
     }
 
     /// A node is gone: its jobs may be ours now, and jobs here may need other heirs.
-    pub(super) fn on_wills_node_gone(&mut self) {
+    pub(in crate::node) fn on_wills_node_gone(&mut self) {
         self.leave_wills();
         self.open_wills();
     }
 
     /// Takes over the jobs whose coordinator's node is gone, and every heir before this one with it.
-    pub(super) fn open_wills(&mut self) {
+    pub(in crate::node) fn open_wills(&mut self) {
         self.note_rejoined();
         let mine = self.wills.held.iter().filter(|(_, will)| {
             let mut before = will.heirs.iter().take_while(|heir| **heir != self.own);

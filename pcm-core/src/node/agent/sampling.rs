@@ -1,24 +1,24 @@
 //! What the agent's side needs of the rest of the daemon: the counters on the pages of the ranks here, the node's
-//! profile, the jobs that it proposes to change. The agent itself is [`pcm_core::node::agent`].
+//! profile, the jobs that it proposes to change. The agent itself is [`crate::node::agent`].
 
-use super::daemon::Daemon;
-use pcm_core::node::agent::samples::job_sample;
-use pcm_core::node::agent::{AgentFact, AgentView};
-use pcm_core::node::ranks::pages::{PageQuestion, Reader};
-use pcm_core::node::requester::LinkId;
+use crate::node::agent::samples::job_sample;
+use crate::node::agent::{AgentFact, AgentView};
+use crate::node::machine::Node;
+use crate::node::ranks::pages::{PageQuestion, Reader};
+use crate::node::requester::LinkId;
 use pcm_proto::agent::{AgentToDaemon, JobSample, RankCounters};
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::layout::Layout;
 use std::collections::BTreeMap;
 
-impl Daemon {
-    pub(super) fn on_agent_linked(&mut self, link: LinkId) {
+impl Node {
+    pub(in crate::node) fn on_agent_linked(&mut self, link: LinkId) {
         self.agent.on_linked(link, &mut self.out);
         self.tell_agent_ranks();
     }
 
-    pub(super) fn on_agent_said(&mut self, link: LinkId, message: AgentToDaemon) {
+    pub(in crate::node) fn on_agent_said(&mut self, link: LinkId, message: AgentToDaemon) {
         let view = AgentView {
             epoch: &|job| self.jobs.get(&job).map(|coordinated| coordinated.state.epoch()),
             is_live: &|node| self.nodes.is_live(node),
@@ -26,7 +26,7 @@ impl Daemon {
         self.agent.on_said(link, message, &view, &mut self.out);
     }
 
-    pub(super) fn on_agent_fact(&mut self, fact: AgentFact) {
+    pub(in crate::node) fn on_agent_fact(&mut self, fact: AgentFact) {
         match fact {
             AgentFact::Profile(profile) => {
                 let own = self.nodes.own_mut();
@@ -52,7 +52,7 @@ impl Daemon {
     }
 
     /// What the pages show is for the agent.
-    pub(super) fn on_agent_counters(
+    pub(in crate::node) fn on_agent_counters(
         &mut self,
         about: &[NodeName],
         at_ns: u64,
@@ -74,7 +74,7 @@ impl Daemon {
     }
 
     /// Tells the agent which processes are ours.
-    pub(super) fn tell_agent_ranks(&mut self) {
+    pub(in crate::node) fn tell_agent_ranks(&mut self) {
         let ranks = self.parts.iter().flat_map(|(job, part)| {
             let key = |process| ProcessKey { job: *job, process };
             let alive = part.state.alive();

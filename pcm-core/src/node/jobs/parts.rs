@@ -1,41 +1,40 @@
 //! This node's part of each job: feeds its state machine with what the keeper, the ranks and the other nodes say, and
 //! carries out what it decides.
 
-use super::daemon::Daemon;
-use super::reconfiguring::Reforming;
-use crate::keeper_link::{FromKeeper, Handed};
-use crate::rank::RankEvent;
-use pcm_core::job::participant::{Effect, Input, Participant};
-use pcm_core::node::ranks::effect::RankEffect;
-use pcm_core::node::ranks::local::LocalRanks;
-use pcm_core::node::record::Record;
-use pcm_core::node::store::input::StoreInput;
-use pcm_core::node::streams::part_output::PartOutput;
-use pcm_core::node::streams::part_stdin::PartStdin;
-use pcm_core::node::timer::Timer;
-use pcm_core::reconfiguration::effects as reform;
+use crate::job::participant::{Effect, Input, Participant};
+use crate::node::event::{Held, KeeperFact};
+use crate::node::jobs::reconfiguring::Reforming;
+use crate::node::machine::Node;
+use crate::node::memory::MemoryFile;
+use crate::node::ranks::effect::RankEffect;
+use crate::node::ranks::local::LocalRanks;
+use crate::node::record::Record;
+use crate::node::store::input::StoreInput;
+use crate::node::streams::part_output::PartOutput;
+use crate::node::streams::part_stdin::PartStdin;
+use crate::node::timer::Timer;
+use crate::pmi::wire::Request;
+use crate::reconfiguration::effects as reform;
 use pcm_proto::app::AppToDaemon;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StartOrder, StreamToNode, WorldMessage};
 use pcm_proto::reconfiguration::ReconfigurationMessage;
-use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// This node's part of a job.
-pub(super) struct Part {
-    pub(super) state: Participant,
-    pub(super) ranks: LocalRanks,
-    pub(super) reforming: Reforming,
-    pub(super) output: PartOutput,
-    pub(super) stdin: PartStdin,
+pub(in crate::node) struct Part {
+    pub(in crate::node) state: Participant,
+    pub(in crate::node) ranks: LocalRanks,
+    pub(in crate::node) reforming: Reforming,
+    pub(in crate::node) output: PartOutput,
+    pub(in crate::node) stdin: PartStdin,
     armed_us: Option<u64>,
 }
 
 impl Part {
-    pub(super) fn new(job: JobId, state: Participant, reforming: Reforming) -> Self {
+    pub(in crate::node) fn new(job: JobId, state: Participant, reforming: Reforming) -> Self {
         Self {
             state,
             ranks: LocalRanks::new(job),
@@ -47,13 +46,9 @@ impl Part {
     }
 }
 
-fn warn_of_nonsense(key: ProcessKey, reason: &str) {
-    tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
-}
-
-impl Daemon {
+impl Node {
     /// Gives an input to this node's part of a job and carries out what it decides.
-    pub(super) fn participate(&mut self, job: JobId, input: Input) {
+    pub(in crate::node) fn participate(&mut self, job: JobId, input: Input) {
         let now_us = self.out.now().0;
         if !self.parts.contains_key(&job) {
             return;
@@ -70,7 +65,7 @@ impl Daemon {
         self.carry_out_part(job, effects);
     }
 
-    pub(super) fn carry_out_part(&mut self, job: JobId, effects: Vec<Effect>) {
+    pub(in crate::node) fn carry_out_part(&mut self, job: JobId, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Send { node, message } => self.send_job(&node, job, message),
@@ -108,7 +103,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_part_timer(&mut self, job: JobId) {
+    pub(in crate::node) fn on_part_timer(&mut self, job: JobId) {
         let now_us = self.out.now().0;
         let Some(part) = self.parts.get_mut(&job) else { return };
         part.armed_us = None;
@@ -119,7 +114,7 @@ impl Daemon {
     }
 
     /// The coordinator gives this node an order.
-    pub(super) fn on_order(&mut self, job: JobId, node: &NodeName, order: CoordinatorToNode) {
+    pub(in crate::node) fn on_order(&mut self, job: JobId, node: &NodeName, order: CoordinatorToNode) {
         match order {
             CoordinatorToNode::Hosts(hosts) => self.nodes.note_hosts(hosts),
             CoordinatorToNode::Start(start) => {
@@ -182,7 +177,7 @@ impl Daemon {
     }
 
     /// A neighbour in a world's tree says something.
-    pub(super) fn on_world_message(&mut self, job: JobId, node: &NodeName, message: WorldMessage) {
+    pub(in crate::node) fn on_world_message(&mut self, job: JobId, node: &NodeName, message: WorldMessage) {
         if !self.parts.contains_key(&job) {
             return self.keep_early(job, node, message.into());
         }
@@ -191,7 +186,12 @@ impl Daemon {
     }
 
     /// Another node of the job says something about its reconfiguration.
-    pub(super) fn on_reconfiguration_message(&mut self, job: JobId, node: &NodeName, message: ReconfigurationMessage) {
+    pub(in crate::node) fn on_reconfiguration_message(
+        &mut self,
+        job: JobId,
+        node: &NodeName,
+        message: ReconfigurationMessage,
+    ) {
         if !self.parts.contains_key(&job) {
             return self.keep_early(job, node, JobMessage::Reconfiguration(Box::new(message)));
         }
@@ -200,7 +200,7 @@ impl Daemon {
     }
 
     /// The reader of the job's output says something.
-    pub(super) fn on_reader_said(&mut self, job: JobId, node: &NodeName, message: StreamToNode) {
+    pub(in crate::node) fn on_reader_said(&mut self, job: JobId, node: &NodeName, message: StreamToNode) {
         if !self.parts.contains_key(&job) {
             return self.keep_early(job, node, message.into());
         }
@@ -237,11 +237,11 @@ impl Daemon {
         true
     }
 
-    pub(super) fn on_keeper(&mut self, fact: FromKeeper) {
+    pub(in crate::node) fn on_keeper(&mut self, fact: KeeperFact) {
         match fact {
-            FromKeeper::Started(handed) => {
-                let (key, pid) = (handed.key, handed.pid);
-                self.attach_rank(handed);
+            KeeperFact::Started(held) => {
+                let Held { key, pid, .. } = held;
+                self.attach_rank(held);
                 self.participate(
                     key.job,
                     Input::Started {
@@ -252,13 +252,11 @@ impl Daemon {
                 self.tell_agent_ranks();
                 self.tell_ranks_of_oversubscription();
             }
-            FromKeeper::StartRefused { key, errno, reason } => {
-                self.on_not_started(key, refusal_code(errno).to_owned(), reason);
-            }
-            FromKeeper::Exited { key, status } => self.on_exited(key, status),
-            FromKeeper::Parked(image) => self.on_parked_image(image),
-            FromKeeper::NotParked { key, reason } => self.store_input(StoreInput::NotParked { key, reason }),
-            FromKeeper::JobCleared {
+            KeeperFact::StartRefused { key, code, reason } => self.on_not_started(key, code, reason),
+            KeeperFact::Exited { key, status } => self.on_exited(key, status),
+            KeeperFact::Parked { key, memory } => self.store_input(StoreInput::Parked { key, memory }),
+            KeeperFact::NotParked { key, reason } => self.store_input(StoreInput::NotParked { key, reason }),
+            KeeperFact::JobCleared {
                 job,
                 killed,
                 segments,
@@ -284,7 +282,7 @@ impl Daemon {
     }
 
     /// What a process that ended had to say was heard, or does not come.
-    pub(super) fn on_last_words(&mut self, key: ProcessKey) {
+    pub(in crate::node) fn on_last_words(&mut self, key: ProcessKey) {
         let part = self.parts.get_mut(&key.job);
         if let Some(status) = part.and_then(|part| part.ranks.on_silent(key.process)) {
             self.end_process(key, status);
@@ -309,17 +307,18 @@ impl Daemon {
         self.tell_ranks_of_oversubscription();
     }
 
-    /// Takes over the descriptors of a process.
-    pub(super) fn attach_rank(&mut self, handed: Handed) {
-        let key = handed.key;
+    /// Serves a process that the keeper holds.
+    fn attach_rank(&mut self, held: Held) {
+        let key = held.key;
         let Some(part) = self.parts.get_mut(&key.job) else {
+            self.out.rank(RankEffect::Forget { key });
             self.out.keeper(DaemonToKeeper::EndJob { job: key.job });
             return;
         };
         if part.ranks.contains(key.process) {
             return;
         }
-        match self.rank_table.attach(handed) {
+        match held.attached {
             Ok(attached) => {
                 part.ranks.on_attached(attached, self.out.now());
                 if attached.has_stdin {
@@ -328,7 +327,7 @@ impl Daemon {
                 self.read_output_of(key.job, key.process);
             }
             Err(error) => {
-                tracing::error!(job = %key.job, process = %key.process, %error, "a process cannot be served");
+                tracing::error!(job = %key.job, process = %key.process, error, "a process cannot be served");
                 self.participate(
                     key.job,
                     Input::Aborting {
@@ -349,7 +348,7 @@ impl Daemon {
     }
 
     /// Ends the spares of all jobs here; their coordinators have others started elsewhere.
-    pub(super) fn end_spares(&mut self) {
+    pub(in crate::node) fn end_spares(&mut self) {
         for (job, part) in &self.parts {
             for process in part.state.spares() {
                 let key = ProcessKey { job: *job, process };
@@ -358,49 +357,34 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_rank(&mut self, event: RankEvent) {
-        match event {
-            RankEvent::Pmi { key, request } => {
-                if let Some(part) = self.parts.get_mut(&key.job) {
-                    part.ranks.on_request(key.process, &request);
-                }
-                self.participate(
-                    key.job,
-                    Input::Pmi {
-                        process: key.process,
-                        request,
-                    },
-                );
-            }
-            RankEvent::App {
-                key,
-                message,
-                descriptors,
-            } => self.on_app(key, message, descriptors),
-            RankEvent::PmiBroken { key, reason } => warn_of_nonsense(key, &reason),
-            RankEvent::AppBroken { key, reason } => {
-                warn_of_nonsense(key, &reason);
-                self.on_last_words(key);
-            }
-            RankEvent::PmiClosed { .. } => {}
-            RankEvent::AppClosed { key } => self.on_last_words(key),
+    /// A rank asks its process manager.
+    pub(in crate::node) fn on_pmi(&mut self, key: ProcessKey, request: Request) {
+        if let Some(part) = self.parts.get_mut(&key.job) {
+            part.ranks.on_request(key.process, &request);
         }
+        self.participate(
+            key.job,
+            Input::Pmi {
+                process: key.process,
+                request,
+            },
+        );
     }
 
     /// The library in a rank says something.
-    fn on_app(&mut self, key: ProcessKey, message: AppToDaemon, descriptors: Vec<OwnedFd>) {
+    pub(in crate::node) fn on_app(&mut self, key: ProcessKey, message: AppToDaemon, memory: Option<MemoryFile>) {
         let ProcessKey { job, process } = key;
         match message {
             AppToDaemon::Initialized { .. } => self.on_initialized(key),
             AppToDaemon::Aborting { code } => self.participate(job, Input::Aborting { process, code }),
             AppToDaemon::Resize { ranks } => self.on_program_request(key, ranks),
             AppToDaemon::Finalizing => self.reform(job, reform::Input::Finalizing { process }),
-            about_data => self.on_rank_data(key, about_data, descriptors),
+            about_data => self.on_rank_data(key, about_data, memory),
         }
     }
 
     /// A process has the answer to its PMI request.
-    pub(super) fn on_pmi_answered(&mut self, key: ProcessKey) {
+    pub(in crate::node) fn on_pmi_answered(&mut self, key: ProcessKey) {
         let ProcessKey { job, process } = key;
         let now_us = self.out.now().0;
         let Some(part) = self.parts.get_mut(&job) else { return };
@@ -416,7 +400,7 @@ impl Daemon {
     }
 
     /// The keeper may let go of a process that ended once its output was read to the end.
-    pub(super) fn forget_if_done(&mut self, job: JobId, process: ProcessId) {
+    pub(in crate::node) fn forget_if_done(&mut self, job: JobId, process: ProcessId) {
         let Some(part) = self.parts.get_mut(&job) else { return };
         let has_ended = part
             .state
@@ -428,7 +412,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn on_part_over(&mut self, job: JobId) {
+    pub(in crate::node) fn on_part_over(&mut self, job: JobId) {
         self.reform_given_up(job);
         let Some(part) = self.parts.remove(&job) else { return };
         part.ranks.forget_all(&mut self.out);
@@ -438,7 +422,7 @@ impl Daemon {
         self.on_something_ended();
     }
 
-    pub(super) fn on_parts_linked(&mut self, node: &NodeName) {
+    pub(in crate::node) fn on_parts_linked(&mut self, node: &NodeName) {
         for job in self.parts.keys().copied().collect::<Vec<_>>() {
             let Some(part) = self.parts.get(&job) else { continue };
             let effects = part.state.on_linked(node);
@@ -447,7 +431,7 @@ impl Daemon {
     }
 
     /// The daemon started again: takes over what the keeper holds.
-    pub(super) fn take_over(&mut self, held: Vec<Handed>) {
+    pub(in crate::node) fn take_over(&mut self, held: Vec<Held>) {
         let mut known: BTreeMap<JobId, BTreeMap<ProcessId, (u32, Option<ExitStatus>)>> = BTreeMap::new();
         let mut orphans = BTreeSet::new();
         for handed in held {
@@ -477,15 +461,5 @@ impl Daemon {
             self.carry_out_part(job, effects);
         }
         self.tell_ranks_of_oversubscription();
-    }
-}
-
-fn refusal_code(errno: i32) -> &'static str {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::NOENT | Errno::NOTDIR => refusal::UNKNOWN_PROGRAM,
-        Errno::ACCESS | Errno::NOEXEC => refusal::NOT_EXECUTABLE,
-        Errno::TOOBIG => refusal::ENVIRONMENT_TOO_LARGE,
-        _ => refusal::START_FAILED,
     }
 }

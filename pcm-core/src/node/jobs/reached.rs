@@ -1,12 +1,12 @@
 //! How far the ranks of a job had come before they are ended here, for the job's coordinator. Only asks for it.
 
-use super::daemon::Daemon;
-use pcm_core::node::ranks::pages::{PageQuestion, Reader};
+use crate::node::machine::Node;
+use crate::node::ranks::pages::{PageQuestion, Reader};
 use pcm_proto::ids::JobId;
 
-impl Daemon {
+impl Node {
     /// The ranks of a job are about to be ended: how far they had come.
-    pub(super) fn say_reached(&mut self, job: JobId) {
+    pub(in crate::node) fn say_reached(&mut self, job: JobId) {
         let Some(part) = self.parts.get(&job) else { return };
         let node = part.state.coordinator().clone();
         let reader = Reader::Coordinator { job, node };
