@@ -5,16 +5,18 @@ use crate::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable, RolledBack};
 use crate::job::coordinator::Input;
 use crate::job::recovering::Restarted;
 use crate::moment::Moment;
-use crate::node::jobs::coordinating::Audience;
-use crate::node::machine::Node;
+use crate::node::context::Context;
+use crate::node::jobs::coordinating::{Audience, is_crowded};
+use crate::node::jobs::machine::Jobs;
 use crate::node::requester::Requester;
 use crate::node::store::input::StoreInput;
 use crate::node::timer::Timer;
 use pcm_proto::app::environment;
 use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles, Restores};
-use pcm_proto::control::{DaemonToControl, NodeState, Refusal};
+use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Bytes, Iteration, JobId, NodeName};
+use pcm_proto::peer::JobMessage;
 use pcm_proto::refusal;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -131,51 +133,17 @@ impl Leading {
     }
 }
 
-/// What names the partner of a node.
-#[derive(Debug)]
-struct Partners {
-    /// Nodes that may hold copies, in order, each with its site and host.
-    nodes: Vec<(NodeName, String, u64)>,
-}
-
-impl Partners {
-    /// The next node after this one: of another site if there is one, else of another host, else any other.
-    fn of(&self, node: &NodeName) -> Option<NodeName> {
-        self.ring(node).into_iter().next()
-    }
-
-    /// All others, those of other sites first, then those of other hosts.
-    fn ring(&self, node: &NodeName) -> Vec<NodeName> {
-        let own = self.nodes.iter().position(|(name, ..)| name == node);
-        let (site, host) = own.map_or(("", 0), |own| (self.nodes[own].1.as_str(), self.nodes[own].2));
-        let after = own.map_or(0, |own| own + 1);
-        let others = self.nodes[after..].iter().chain(&self.nodes[..after]);
-        let mut others: Vec<_> = others.filter(|(name, ..)| name != node).collect();
-        others.sort_by_key(|(_, other, number)| (other == site, *number == host));
-        others.into_iter().map(|(name, ..)| name.clone()).collect()
-    }
-}
-
-impl Node {
-    fn partners(&self) -> Partners {
-        let reports = self.nodes.others().chain([self.nodes.own().clone()]);
-        let open = reports.filter(|report| report.state == NodeState::Up);
-        let mut nodes: Vec<_> = open.map(|report| (report.node, report.site, report.host)).collect();
-        nodes.sort();
-        Partners { nodes }
-    }
-
-    /// Nodes that would lead a job of this one, the first that lives: such as hold copies of its checkpoints.
-    pub(in crate::node) fn heirs(&self, count: usize) -> Vec<NodeName> {
-        let mut ring = self.partners().ring(&self.own);
-        ring.truncate(count);
-        ring
-    }
-
+impl Jobs {
     /// A node says something about a checkpoint to the job's coordinator; or to a node that holds some.
-    pub(in crate::node) fn on_checkpoint_message(&mut self, job: JobId, node: &NodeName, message: CheckpointMessage) {
-        let now = self.out.now();
-        let partners = self.partners();
+    pub(in crate::node) fn on_checkpoint_message(
+        &mut self,
+        job: JobId,
+        node: &NodeName,
+        message: CheckpointMessage,
+        cx: &mut Context<'_>,
+    ) {
+        let now = cx.now();
+        let partners = cx.cluster.partners();
         match message {
             CheckpointMessage::Stored {
                 stamp,
@@ -193,85 +161,77 @@ impl Node {
                     tally,
                     held_us,
                 };
-                let Some(led) = self.jobs.led_mut(job) else {
+                let Some(led) = self.table.led_mut(job) else {
                     // The job is over.
-                    return self.say_checkpoint(node, job, CheckpointMessage::Forget { but: None });
+                    return say_checkpoint(cx, node, job, CheckpointMessage::Forget { but: None });
                 };
                 led.leading.holders.insert(node.clone());
                 let stored = led.leading.lead.on_stored(now, node, part, |node| partners.of(node));
                 match stored {
-                    Ok(effects) => self.carry_out_checkpoints(job, effects),
+                    Ok(effects) => self.carry_out_checkpoints(job, effects, cx),
                     Err(error) => tracing::info!(%job, %node, %error, "a part of a checkpoint is not taken"),
                 }
             }
             CheckpointMessage::NotStored { id, reason } => {
                 tracing::warn!(%job, %node, checkpoint = %id, reason, "a checkpoint is given up");
-                self.lead(job, |lead| lead.on_not_stored(id));
+                self.lead(job, |lead| lead.on_not_stored(id), cx);
             }
             CheckpointMessage::Overwritten { id, rank, is_copy } => {
-                self.lead(job, |lead| lead.on_overwritten(node, id, rank, is_copy));
+                self.lead(job, |lead| lead.on_overwritten(node, id, rank, is_copy), cx);
             }
             CheckpointMessage::NotFiled { reason } => {
                 tracing::warn!(%job, reason, "a checkpoint did not get into files");
-                self.answer_not_filed(job, &reason);
+                self.answer_not_filed(job, &reason, cx);
             }
             CheckpointMessage::Filed { iteration, directory } => {
-                self.answer_filed(job, iteration, &directory);
-                self.lead(job, |lead| lead.on_filed(Filed { iteration, directory }));
-                self.leave_will(job);
+                self.answer_filed(job, iteration, &directory, cx);
+                self.lead(job, |lead| lead.on_filed(Filed { iteration, directory }), cx);
+                self.leave_will(job, cx);
             }
             CheckpointMessage::NotRestored { id, .. } => {
-                self.lead(job, |lead| lead.on_not_restored(id));
-                self.coordinate(job, Input::CheckpointSaid(message));
+                self.lead(job, |lead| lead.on_not_restored(id), cx);
+                self.coordinate(job, Input::CheckpointSaid(message), cx);
             }
             CheckpointMessage::Reached { .. } | CheckpointMessage::Restored { .. } => {
-                self.coordinate(job, Input::CheckpointSaid(message));
+                self.coordinate(job, Input::CheckpointSaid(message), cx);
             }
             message => {
                 let node = node.clone();
-                self.store_input(StoreInput::Checkpoint { job, node, message });
+                cx.store(StoreInput::Checkpoint { job, node, message });
             }
         }
     }
 
-    fn lead(&mut self, job: JobId, act: impl FnOnce(&mut Lead) -> Vec<LeadEffect>) {
-        if let Some(led) = self.jobs.led_mut(job) {
+    pub(super) fn lead(&mut self, job: JobId, act: impl FnOnce(&mut Lead) -> Vec<LeadEffect>, cx: &mut Context<'_>) {
+        if let Some(led) = self.table.led_mut(job) {
             let effects = act(&mut led.leading.lead);
-            self.carry_out_checkpoints(job, effects);
+            self.carry_out_checkpoints(job, effects, cx);
         }
     }
 
-    /// A node is gone: what it held is lost. Before the jobs hear of it.
-    pub(in crate::node) fn on_lead_node_gone(&mut self, node: &NodeName) {
-        for job in self.jobs.led_ids() {
-            self.lead(job, |lead| lead.on_node_lost(node));
-        }
-        self.store_input(StoreInput::NodeGone { node: node.clone() });
-    }
-
-    fn carry_out_checkpoints(&mut self, job: JobId, effects: Vec<LeadEffect>) {
+    fn carry_out_checkpoints(&mut self, job: JobId, effects: Vec<LeadEffect>, cx: &mut Context<'_>) {
         for effect in effects {
             match effect {
                 LeadEffect::Complete { stamp, bytes, held_us } => {
                     let held_ms = held_us as f64 / 1000.0;
                     let (iteration, ranks) = (stamp.iteration, stamp.ranks);
-                    let epoch = self.jobs.epoch(job);
+                    let epoch = self.table.epoch(job);
                     let complete = EventKind::CheckpointComplete {
                         iteration,
                         ranks,
                         bytes,
                         held_ms,
                     };
-                    self.note(Some(job), epoch, complete);
+                    cx.note(Some(job), epoch, complete);
                     let made = Made {
                         iteration,
                         ranks,
                         bytes,
                         held_ms,
                     };
-                    self.answer_made(job, made);
+                    self.answer_made(job, made, cx);
                 }
-                LeadEffect::Newest(iteration) => self.coordinate(job, Input::Checkpoint { iteration }),
+                LeadEffect::Newest(iteration) => self.coordinate(job, Input::Checkpoint { iteration }, cx),
                 LeadEffect::Copy {
                     to,
                     stamp,
@@ -279,7 +239,7 @@ impl Node {
                     process,
                     from,
                 } => {
-                    if let Some(led) = self.jobs.led_mut(job) {
+                    if let Some(led) = self.table.led_mut(job) {
                         led.leading.holders.insert(to.clone());
                     }
                     let copy = CheckpointMessage::Copy {
@@ -288,30 +248,30 @@ impl Node {
                         process,
                         from,
                     };
-                    self.say_checkpoint(&to, job, copy);
+                    say_checkpoint(cx, &to, job, copy);
                 }
-                LeadEffect::Settled(id) => self.say_to_holders(job, &CheckpointMessage::Settled { id }),
-                LeadEffect::GivenUp(id) => self.say_to_holders(job, &CheckpointMessage::GivenUp { id }),
+                LeadEffect::Settled(id) => self.say_to_holders(job, &CheckpointMessage::Settled { id }, cx),
+                LeadEffect::GivenUp(id) => self.say_to_holders(job, &CheckpointMessage::GivenUp { id }, cx),
                 LeadEffect::Drop { node, id, rank } => {
-                    self.say_checkpoint(&node, job, CheckpointMessage::Drop { id, rank });
+                    say_checkpoint(cx, &node, job, CheckpointMessage::Drop { id, rank });
                 }
             }
         }
-        self.arm_lead(job);
+        self.arm_lead(job, cx);
     }
 
     /// A checkpoint is complete: whoever waits for it is told, or still waits for its files.
-    fn answer_made(&mut self, job: JobId, made: Made) {
-        self.answer_asking(job, |one| _ = one.made.get_or_insert(made));
+    fn answer_made(&mut self, job: JobId, made: Made, cx: &mut Context<'_>) {
+        self.answer_asking(job, |one| _ = one.made.get_or_insert(made), cx);
     }
 
     /// A checkpoint got into files, perhaps before its parts in memory were all told.
-    fn answer_filed(&mut self, job: JobId, iteration: Iteration, directory: &[u8]) {
-        self.answer_asking(job, |one| one.filed = Some((iteration, directory.to_vec())));
+    fn answer_filed(&mut self, job: JobId, iteration: Iteration, directory: &[u8], cx: &mut Context<'_>) {
+        self.answer_asking(job, |one| one.filed = Some((iteration, directory.to_vec())), cx);
     }
 
-    fn answer_asking(&mut self, job: JobId, note: impl Fn(&mut Asking)) {
-        let Some(led) = self.jobs.led_mut(job) else {
+    fn answer_asking(&mut self, job: JobId, note: impl Fn(&mut Asking), cx: &mut Context<'_>) {
+        let Some(led) = self.table.led_mut(job) else {
             return;
         };
         let asking = &mut led.leading.asking;
@@ -322,70 +282,76 @@ impl Node {
             .collect();
         asking.retain(|one| one.answer().is_none());
         for (from, answer) in told {
-            self.answer(from, answer);
+            cx.answer(from, answer);
         }
     }
 
     /// A checkpoint did not get into files.
-    fn answer_not_filed(&mut self, job: JobId, reason: &str) {
-        let Some(led) = self.jobs.led_mut(job) else {
+    fn answer_not_filed(&mut self, job: JobId, reason: &str, cx: &mut Context<'_>) {
+        let Some(led) = self.table.led_mut(job) else {
             return;
         };
         let asking = &mut led.leading.asking;
         let told: Vec<Asking> = asking.extract_if(.., |one| one.in_files).collect();
         for Asking { from, .. } in told {
             let message = format!("the checkpoint of job {job} is in memory only: {reason}");
-            self.answer(
+            cx.answer(
                 from,
                 DaemonToControl::Refused(Refusal::new(refusal::NOT_FILED, message)),
             );
         }
     }
 
-    fn say_to_holders(&mut self, job: JobId, message: &CheckpointMessage) {
-        let Some((coordinator, led)) = self.jobs.led_with(job) else {
+    fn say_to_holders(&mut self, job: JobId, message: &CheckpointMessage, cx: &mut Context<'_>) {
+        let Some((coordinator, led)) = self.table.led_with(job) else {
             return;
         };
         let active = coordinator.active_nodes().cloned();
         let nodes: BTreeSet<NodeName> = active.chain(led.leading.holders.iter().cloned()).collect();
         for node in nodes {
-            self.say_checkpoint(&node, job, message.clone());
+            say_checkpoint(cx, &node, job, message.clone());
         }
     }
 
     /// The job is over: nobody needs its checkpoints in memory.
-    pub(in crate::node) fn drop_checkpoints_of_ended(&mut self, job: JobId) {
-        self.say_to_holders(job, &CheckpointMessage::Forget { but: None });
+    pub(in crate::node) fn drop_checkpoints_of_ended(&mut self, job: JobId, cx: &mut Context<'_>) {
+        self.say_to_holders(job, &CheckpointMessage::Forget { but: None }, cx);
     }
 
-    fn arm_lead(&mut self, job: JobId) {
-        let now = self.out.now();
-        let Some(led) = self.jobs.led_mut(job) else {
+    fn arm_lead(&mut self, job: JobId, cx: &mut Context<'_>) {
+        let now = cx.now();
+        let Some(led) = self.table.led_mut(job) else {
             return;
         };
         let deadline = led.leading.lead.deadline();
         if deadline != led.leading.armed {
             led.leading.armed = deadline;
             if let Some(deadline) = deadline {
-                self.out.arm(deadline.since(now), Timer::Checkpoint(job));
+                cx.out.arm(deadline.since(now), Timer::Checkpoint(job));
             }
         }
     }
 
-    pub(in crate::node) fn on_checkpoint_timer(&mut self, job: JobId) {
-        let now = self.out.now();
-        let partners = self.partners();
-        if let Some(led) = self.jobs.led_mut(job) {
+    pub(in crate::node) fn on_checkpoint_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        let now = cx.now();
+        let partners = cx.cluster.partners();
+        if let Some(led) = self.table.led_mut(job) {
             led.leading.armed = None;
         }
-        self.lead(job, |lead| lead.on_tick(now, |node| partners.of(node)));
-        self.arm_lead(job);
+        self.lead(job, |lead| lead.on_tick(now, |node| partners.of(node)), cx);
+        self.arm_lead(job, cx);
     }
 
     /// Somebody wants a checkpoint now.
-    pub(in crate::node) fn on_checkpoint_request(&mut self, from: Requester, job: JobId, into: Option<IntoFiles>) {
-        let Some((coordinator, led)) = self.jobs.led_with(job) else {
-            return self.refuse_unknown_job(from, job);
+    pub(in crate::node) fn on_checkpoint_request(
+        &mut self,
+        from: Requester,
+        job: JobId,
+        into: Option<IntoFiles>,
+        cx: &mut Context<'_>,
+    ) {
+        let Some((coordinator, led)) = self.table.led_with(job) else {
+            return self.refuse_unknown(from, job, cx);
         };
         let leading = &mut led.leading;
         leading.asked += 1;
@@ -400,14 +366,14 @@ impl Node {
         let number = leading.asked;
         let first = coordinator.rank_rows().next().map(|(_, _, node, _)| node);
         if let Some(node) = first {
-            self.say_checkpoint(&node, job, CheckpointMessage::Make { into });
+            say_checkpoint(cx, &node, job, CheckpointMessage::Make { into });
         }
         let within = if in_files { FILED_WITHIN } else { ASKED_WITHIN };
-        self.out.arm(within, Timer::CheckpointAsked(job, number));
+        cx.out.arm(within, Timer::CheckpointAsked(job, number));
     }
 
-    pub(in crate::node) fn on_checkpoint_asked_timer(&mut self, job: JobId, number: u64) {
-        let Some(led) = self.jobs.led_mut(job) else {
+    pub(in crate::node) fn on_checkpoint_asked_timer(&mut self, job: JobId, number: u64, cx: &mut Context<'_>) {
+        let Some(led) = self.table.led_mut(job) else {
             return;
         };
         let asking = &mut led.leading.asking;
@@ -419,44 +385,44 @@ impl Node {
                  pcm_iterate? See `pcmctl events {job}`",
                 within.as_secs()
             );
-            self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::DEADLINE, message)));
+            cx.answer(from, DaemonToControl::Refused(Refusal::new(refusal::DEADLINE, message)));
         }
     }
 
     /// A job that crashed is to be started again: where, and from what.
-    pub(in crate::node) fn restart(&mut self, job: JobId, count: u32) {
-        self.note_rejoined();
-        let restarted = self.restarted(job, count);
+    pub(super) fn restart_from_checkpoint(&mut self, job: JobId, count: u32, cx: &mut Context<'_>) {
+        cx.note_rejoined();
+        let restarted = self.restarted(job, count, cx);
         let from = restarted.as_ref().ok().map(|restarted| {
             let restores = restarted.restores.as_ref();
             restores.map(|restores| restores.stamp.id)
         });
-        if let (Some(from), Some(led)) = (from, self.jobs.led_mut(job)) {
+        if let (Some(from), Some(led)) = (from, self.table.led_mut(job)) {
             let said = match led.leading.lead.on_restart(from) {
                 RolledBack::ToFiles => CheckpointMessage::Forget { but: None },
                 RolledBack::ToSettled(id) => CheckpointMessage::Forget { but: Some(id) },
                 RolledBack::ToUncopied(to) => CheckpointMessage::RolledBack { to },
             };
-            self.say_to_holders(job, &said);
-            self.arm_lead(job);
+            self.say_to_holders(job, &said, cx);
+            self.arm_lead(job, cx);
         }
-        self.coordinate(job, Input::Restarted(restarted));
+        self.coordinate(job, Input::Restarted(restarted), cx);
     }
 
-    fn restarted(&self, job: JobId, count: u32) -> Result<Restarted, String> {
-        let led = self.jobs.led(job).ok_or("the job is over")?;
-        let coordinator = self.jobs.coordinator(job).ok_or("the job is over")?;
-        if self.is_cut_off() {
+    fn restarted(&self, job: JobId, count: u32, cx: &mut Context<'_>) -> Result<Restarted, String> {
+        let led = self.table.led(job).ok_or("the job is over")?;
+        let coordinator = self.table.coordinator(job).ok_or("the job is over")?;
+        if cx.is_cut_off() {
             return Err("most nodes of the cluster cannot be reached from its coordinator's".to_owned());
         }
         let known = coordinator.checkpoint();
         let held = led.leading.lead.restorable().map(|known| known.stamp.iteration);
-        let is_learning = |until: Moment| self.out.now() < until && held < known;
+        let is_learning = |until: Moment| cx.now() < until && held < known;
         if led.leading.learns_until.is_some_and(is_learning) {
             return Err("its nodes have not all said which checkpoints they hold".to_owned());
         }
         let spec = coordinator.spec();
-        let shares = self.place(&spec.nodes, count).map_err(|refusal| {
+        let shares = self.place(&spec.nodes, count, cx).map_err(|refusal| {
             let filed = led.leading.lead.filed().next();
             let hint = filed.map(|filed| {
                 let directory = String::from_utf8_lossy(&filed.directory);
@@ -464,7 +430,7 @@ impl Node {
             });
             refusal.message + &hint.unwrap_or_default()
         })?;
-        let is_crowded = self.is_crowded(spec, &shares);
+        let is_crowded = is_crowded(spec, &shares, cx);
         let lead = &led.leading.lead;
         if let Some(Restorable { stamp, sources, .. }) = lead.restorable() {
             let nodes = |places: Vec<crate::checkpoint::Place>| {
@@ -494,7 +460,7 @@ impl Node {
     }
 
     /// A person who is attached reads what happened, and that output will be repeated.
-    pub(in crate::node) fn tell_of_crash(&mut self, job: JobId, kind: &EventKind) {
+    pub(in crate::node) fn tell_of_crash(&mut self, job: JobId, kind: &EventKind, cx: &mut Context<'_>) {
         let text = match kind {
             EventKind::Crashed { reason, verdict, .. } => format!("{reason}; {verdict}"),
             EventKind::Recovered(recovered) => format!(
@@ -505,9 +471,9 @@ impl Node {
             ),
             _ => return,
         };
-        if let Some(link) = self.controls.attached_to(job) {
-            self.answer(Requester::Control(link), DaemonToControl::Notice { job, text });
-        } else if let Some(led) = self.jobs.led_mut(job)
+        if let Some(link) = self.table.led(job).and_then(|led| led.link) {
+            cx.answer(Requester::Control(link), DaemonToControl::Notice { job, text });
+        } else if let Some(led) = self.table.led_mut(job)
             && matches!(
                 led.audience,
                 Audience::Awaited | Audience::Sought | Audience::OutOfReach
@@ -519,33 +485,6 @@ impl Node {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn partners(nodes: &[(&str, &str, u64)]) -> Partners {
-        let node = |(name, site, host): &(&str, &str, u64)| (NodeName::new(*name).unwrap(), (*site).to_owned(), *host);
-        Partners {
-            nodes: nodes.iter().map(node).collect(),
-        }
-    }
-
-    fn of(partners: &Partners, node: &str) -> Option<String> {
-        let partner = partners.of(&NodeName::new(node).unwrap());
-        partner.map(|node| node.as_str().to_owned())
-    }
-
-    #[test]
-    fn a_partner_is_as_far_away_as_there_is_one() {
-        let sites = partners(&[("a", "x", 1), ("b", "x", 2), ("c", "y", 3)]);
-        assert_eq!(of(&sites, "a").as_deref(), Some("c"));
-        assert_eq!(of(&sites, "c").as_deref(), Some("a"));
-        let hosts = partners(&[("a", "", 1), ("b", "", 1), ("c", "", 2)]);
-        assert_eq!(of(&hosts, "a").as_deref(), Some("c"));
-        let alike = partners(&[("a", "", 1), ("b", "", 1), ("c", "", 1)]);
-        assert_eq!(of(&alike, "a").as_deref(), Some("b"));
-        assert_eq!(of(&alike, "c").as_deref(), Some("a"));
-        assert_eq!(of(&partners(&[("a", "", 1)]), "a"), None);
-        assert_eq!(of(&alike, "unknown").as_deref(), Some("a"));
-    }
+fn say_checkpoint(cx: &mut Context<'_>, node: &NodeName, job: JobId, message: CheckpointMessage) {
+    cx.send_job(node, job, JobMessage::Checkpoint(Box::new(message)));
 }

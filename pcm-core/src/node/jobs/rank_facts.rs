@@ -1,39 +1,42 @@
 //! What ranks and the effects on them report, for the part of the daemon it concerns; and what ranks are told.
 
 use crate::job::participant::Input;
+use crate::node::context::Context;
 use crate::node::event::RankNews;
-use crate::node::machine::Node;
+use crate::node::jobs::machine::Jobs;
 use crate::node::ranks::effect::{RankEffect, RankFact};
-use crate::node::ranks::pages::{PageQuestion, Pages, Reader};
+use crate::node::store::ahead::{Ahead, ahead};
+use crate::node::store::input::StoreInput;
+use crate::node::timer::Timer;
 use crate::reconfiguration::effects as reform;
 use pcm_proto::app::DaemonToApp;
-use pcm_proto::checkpoint::CheckpointMessage;
-use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::ids::{Bytes, JobId, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
-use pcm_proto::peer::{Answer, DaemonToDaemon};
+use pcm_proto::parked::ParkKey;
+use pcm_proto::reconfiguration::ReconfigurationReport;
 use pcm_proto::refusal;
 
-impl Node {
-    pub(in crate::node) fn on_rank_news(&mut self, news: RankNews) {
+impl Jobs {
+    pub(in crate::node) fn on_rank_news(&mut self, news: RankNews, cx: &mut Context<'_>) {
         match news {
-            RankNews::Pmi { key, request } => self.on_pmi(key, request),
-            RankNews::Said { key, message, memory } => self.on_app(key, message, memory),
+            RankNews::Pmi { key, request } => self.on_pmi(key, request, cx),
+            RankNews::Said { key, message, memory } => self.on_app(key, message, memory, cx),
             RankNews::Silent { key, nonsense } => {
                 if let Some(reason) = nonsense {
                     tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
                 }
-                self.on_last_words(key);
+                self.on_last_words(key, cx);
             }
-            RankNews::Printed { key, stream, bytes } => self.on_printed(key, stream, bytes),
-            RankNews::OutputEnded { key, stream } => self.on_printed_all(key, stream),
-            RankNews::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes),
+            RankNews::Printed { key, stream, bytes } => self.on_printed(key, stream, bytes, cx),
+            RankNews::OutputEnded { key, stream } => self.on_printed_all(key, stream, cx),
+            RankNews::StdinTaken { job, bytes } => self.on_stdin_taken(job, bytes, cx),
         }
     }
 
-    pub(in crate::node) fn on_rank_fact(&mut self, fact: RankFact) {
+    pub(in crate::node) fn on_rank_fact(&mut self, fact: RankFact, cx: &mut Context<'_>) {
         match fact {
-            RankFact::LaunchFailed { key, code, reason } => self.on_not_started(key, code, reason),
-            RankFact::PmiAnswered { key } => self.on_pmi_answered(key),
+            RankFact::LaunchFailed { key, code, reason } => self.on_not_started(key, code, reason, cx),
+            RankFact::PmiAnswered { key } => self.on_pmi_answered(key, cx),
             RankFact::CeilingWritten {
                 key: ProcessKey { job, process },
                 ceiling,
@@ -47,75 +50,79 @@ impl Node {
                     started,
                     ends,
                 },
+                cx,
             ),
             RankFact::DataWeighed {
                 key,
                 constant,
                 registered,
-            } => self.on_data_weighed(key, constant, registered),
+            } => self.on_data_weighed(key, constant, registered, cx),
             RankFact::DataFound { key, table, stretches } => {
-                self.out.keeper(DaemonToKeeper::Salvage { key, table, stretches });
+                cx.out.keeper(DaemonToKeeper::Salvage { key, table, stretches });
             }
-            RankFact::PagesRead { number, pages } => self.on_pages_read(number, pages),
+            // Answered where questions about pages are kept.
+            RankFact::PagesRead { .. } => {}
         }
     }
 
-    pub(in crate::node) fn launch(&mut self, job: JobId, process: ProcessId) {
+    pub(in crate::node) fn launch(&mut self, job: JobId, process: ProcessId, cx: &mut Context<'_>) {
         let key = ProcessKey { job, process };
-        let host = self.nodes.own().host;
-        let part = self.jobs.part(job);
+        let host = cx.cluster.nodes().own().host;
+        let part = self.table.part(job);
         match part.and_then(|part| self.launcher.launch(key, part, host)) {
-            Some(launch) => self.out.rank(RankEffect::Launch(Box::new(launch))),
+            Some(launch) => cx.out.rank(RankEffect::Launch(Box::new(launch))),
             None => {
                 let reason = format!("process {process} of job {job} was not ordered");
-                self.on_not_started(key, refusal::START_FAILED.to_owned(), reason);
+                self.on_not_started(key, refusal::START_FAILED.to_owned(), reason, cx);
             }
         }
     }
 
     /// A process could not be started; nothing of it is left.
-    pub(in crate::node) fn on_not_started(&mut self, key: ProcessKey, code: String, reason: String) {
+    pub(in crate::node) fn on_not_started(
+        &mut self,
+        key: ProcessKey,
+        code: String,
+        reason: String,
+        cx: &mut Context<'_>,
+    ) {
         let ProcessKey { job, process } = key;
         let refused = Input::Refused { process, code, reason };
-        self.participate(job, refused);
+        self.participate(job, refused, cx);
     }
 
-    pub(in crate::node) fn tell_app(&mut self, job: JobId, process: ProcessId, message: DaemonToApp) {
-        self.out.rank(RankEffect::Tell {
+    pub(in crate::node) fn tell_app(
+        &mut self,
+        job: JobId,
+        process: ProcessId,
+        message: DaemonToApp,
+        cx: &mut Context<'_>,
+    ) {
+        cx.out.rank(RankEffect::Tell {
             key: ProcessKey { job, process },
             message: Box::new(message),
             memory: None,
         });
     }
 
-    /// Another daemon, or this one, wants to know what the pages show.
-    pub(in crate::node) fn read_pages(&mut self, node: &NodeName, ask: u64, question: PageQuestion) {
-        let node = node.clone();
-        let reader = Reader::Node { node, ask };
-        self.page_questions.ask(reader, question, &mut self.out);
-    }
-
-    fn on_pages_read(&mut self, number: u64, pages: Pages) {
-        let Some(reader) = self.page_questions.on_read(number) else {
-            return;
-        };
-        let (node, ask, answer) = match (reader, pages) {
-            (Reader::Node { node, ask }, Pages::Ranks(rows)) => (node, ask, Answer::Ranks(rows)),
-            (Reader::Node { node, ask }, Pages::Begun(begun)) => (node, ask, Answer::Begun(begun)),
-            (Reader::Node { node, ask }, Pages::Looks(looks)) => (node, ask, Answer::Look(looks)),
-            (Reader::Node { node, ask }, Pages::Traces(chunks)) => (node, ask, Answer::Trace(chunks)),
-            (Reader::Agent { about }, Pages::Counters { at_ns, jobs }) => {
-                return self.on_agent_counters(&about, at_ns, jobs);
+    /// It is known how much data a process has that may do something ahead of its meeting.
+    pub(in crate::node) fn on_data_weighed(
+        &mut self,
+        key: ParkKey,
+        constant: Bytes,
+        registered: Bytes,
+        cx: &mut Context<'_>,
+    ) {
+        let ParkKey { job, attempt, process } = key;
+        let engaged = self.table.get(job).and_then(|known| known.machine.engaged());
+        match engaged.map_or(Ahead::Nothing, |(_, plan)| ahead(plan, process, constant, registered)) {
+            Ahead::Nothing => {
+                let report = ReconfigurationReport::Ahead { attempt };
+                return self.reform(job, reform::Input::Report { process, report }, cx);
             }
-            (Reader::Coordinator { job, node }, Pages::Reached { iteration }) => {
-                if let Some(iteration) = iteration {
-                    self.say_checkpoint(&node, job, CheckpointMessage::Reached { iteration });
-                }
-                return;
-            }
-            (reader, _) => return tracing::error!(?reader, "pages were read that were not asked for"),
-        };
-        let answer = Box::new(answer);
-        self.send(&node, DaemonToDaemon::Answer { ask, answer });
+            Ahead::Data => {}
+            Ahead::Memory { within } => cx.arm(within, Timer::Ahead(key)),
+        }
+        cx.store(StoreInput::TellPlanAhead { job, process });
     }
 }

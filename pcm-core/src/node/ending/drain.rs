@@ -2,8 +2,10 @@
 //! deadline each job makes a checkpoint first, and one that has not left in time is started again elsewhere from that.
 //! For one that cannot leave, for want of time or of a place, the checkpoint is written into files, too.
 
+use super::Ending;
 use crate::moment::Moment;
-use crate::node::machine::Node;
+use crate::node::context::Context;
+use crate::node::jobs::machine::Jobs;
 use crate::node::queries::{Asker, DrainStep};
 use crate::node::requester::Requester;
 use crate::node::timer::Timer;
@@ -44,38 +46,50 @@ pub(in crate::node) struct Draining {
     is_forced: bool,
 }
 
-impl Node {
-    pub(in crate::node) fn on_drain(&mut self, from: Requester, deadline_ms: Option<u64>) {
+impl Ending {
+    pub(in crate::node) fn on_drain(
+        &mut self,
+        from: Requester,
+        deadline_ms: Option<u64>,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
         if self.drain.is_some() {
-            let message = format!("node {} is being emptied already", self.own);
-            return self.answer(
+            let message = format!("node {} is being emptied already", cx.settings.own);
+            return cx.answer(
                 from,
                 DaemonToControl::Refused(Refusal::new(refusal::NODE_BUSY, message)),
             );
         }
-        self.set_draining(true);
-        self.empty(from, deadline_ms);
+        cx.set_draining(true);
+        self.empty(from, deadline_ms, jobs, cx);
     }
 
     /// Begins to empty a node that takes no new ranks.
-    pub(in crate::node) fn empty(&mut self, from: Requester, deadline_ms: Option<u64>) {
+    pub(in crate::node) fn empty(
+        &mut self,
+        from: Requester,
+        deadline_ms: Option<u64>,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
         let within = deadline_ms.map_or(DRAIN_WITHIN, Duration::from_millis);
         self.drain = Some(Draining {
             from,
-            until: self.out.now().plus(within),
+            until: cx.now().plus(within),
             has_deadline: deadline_ms.is_some(),
             asked: BTreeSet::new(),
             safe: BTreeSet::new(),
             stuck: BTreeMap::new(),
             is_forced: false,
         });
-        self.drain_next();
+        self.drain_next(jobs, cx);
     }
 
     /// Asks the next job to leave; without one the node is empty.
-    pub(in crate::node) fn drain_next(&mut self) {
+    pub(in crate::node) fn drain_next(&mut self, jobs: &mut Jobs, cx: &mut Context<'_>) {
         if self.drain.is_some() {
-            self.end_spares();
+            jobs.end_spares(cx);
         }
         let Some(Draining {
             until,
@@ -88,30 +102,30 @@ impl Node {
             return;
         };
         let (is_forced, has_deadline) = (*is_forced, *has_deadline);
-        let left = until.since(self.out.now());
-        let busy = self.jobs.parts().find(|(_, part)| part.alive().next().is_some());
+        let left = until.since(cx.now());
+        let busy = jobs.table.parts().find(|(_, part)| part.alive().next().is_some());
         let Some((job, coordinator)) = busy.map(|(job, part)| (job, part.coordinator().clone())) else {
-            return self.end_drain(DaemonToControl::Done);
+            return self.end_drain(DaemonToControl::Done, jobs, cx);
         };
         if left.is_zero() {
-            return self.drain_failed(job, "there was no time left for it", refusal::DEADLINE);
+            return self.drain_failed(job, "there was no time left for it", refusal::DEADLINE, jobs, cx);
         }
         if is_forced {
-            return self.out.arm(ASK_AGAIN, Timer::Drain);
+            return cx.arm(ASK_AGAIN, Timer::Drain);
         }
         if has_deadline && asked.insert(job) {
             let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into: None }));
             let step = DrainStep::Checkpoint;
-            return self.ask(&coordinator, question, Asker::Drain { job, step }, left / 2);
+            return cx.ask(&coordinator, question, Asker::Drain { job, step }, left / 2);
         }
         let request = ControlToDaemon::Reconfigure {
             job,
-            change: LayoutChange::Evacuate { node: self.own.clone() },
+            change: LayoutChange::Evacuate { node: cx.own() },
             mode: ModeWanted::Auto,
-            cause: format!("drain of {}", self.own),
+            cause: format!("drain of {}", cx.settings.own),
             method: None,
         };
-        self.ask(
+        cx.ask(
             &coordinator,
             Question::Control(Box::new(request)),
             Asker::Drain {
@@ -127,68 +141,95 @@ impl Node {
     }
 
     /// A job made a checkpoint before it leaves, or cannot.
-    pub(in crate::node) fn on_drain_checkpoint(&mut self, job: JobId, answer: Option<DaemonToControl>) {
+    pub(in crate::node) fn on_drain_checkpoint(
+        &mut self,
+        job: JobId,
+        answer: Option<DaemonToControl>,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
         if let (Some(draining), Some(DaemonToControl::Checkpointed { .. })) = (&mut self.drain, answer) {
             draining.safe.insert(job);
         }
-        self.drain_next();
+        self.drain_next(jobs, cx);
     }
 
     /// Jobs that have a checkpoint go on elsewhere from there; whether there are any.
-    fn force_out(&mut self) -> bool {
+    fn force_out(&mut self, jobs: &mut Jobs, cx: &mut Context<'_>) -> bool {
         let Some(draining) = &mut self.drain else { return false };
         if draining.is_forced || draining.safe.is_empty() {
             return false;
         }
         draining.is_forced = true;
-        draining.until = self.out.now().plus(FORCED_WITHIN);
+        draining.until = cx.now().plus(FORCED_WITHIN);
         for job in draining.safe.clone() {
-            let coordinator = self.jobs.part(job).map(|part| part.coordinator().clone());
+            let coordinator = jobs.table.part(job).map(|part| part.coordinator().clone());
             if let Some(coordinator) = coordinator {
-                let reason = format!("node {} is taken away, and its ranks did not move in time", self.own);
-                self.send_job(&coordinator, job, NodeToCoordinator::Lost { reason });
+                let reason = format!(
+                    "node {} is taken away, and its ranks did not move in time",
+                    cx.settings.own
+                );
+                cx.send_job(&coordinator, job, NodeToCoordinator::Lost { reason });
             }
         }
-        self.out.arm(ASK_AGAIN, Timer::Drain);
+        cx.arm(ASK_AGAIN, Timer::Drain);
         true
     }
 
     /// A job left the node, or says why not.
-    pub(in crate::node) fn on_drain_answer(&mut self, job: JobId, answer: Option<DaemonToControl>) {
+    pub(in crate::node) fn on_drain_answer(
+        &mut self,
+        job: JobId,
+        answer: Option<DaemonToControl>,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
         match answer {
-            Some(DaemonToControl::Reconfigured(_)) => self.drain_next(),
+            Some(DaemonToControl::Reconfigured(_)) => self.drain_next(jobs, cx),
             // It ends, or changes its layout just now: look again.
             Some(DaemonToControl::Refused(Refusal { code, .. }))
                 if [refusal::RECONFIGURING, refusal::JOB_ENDED, refusal::UNKNOWN_JOB].contains(&code.as_str()) =>
             {
-                self.out.arm(ASK_AGAIN, Timer::Drain);
+                cx.arm(ASK_AGAIN, Timer::Drain);
             }
             Some(DaemonToControl::Refused(Refusal { message, .. })) => {
-                self.drain_failed(job, &message, refusal::NODE_BUSY);
+                self.drain_failed(job, &message, refusal::NODE_BUSY, jobs, cx);
             }
-            _ => self.drain_failed(job, "its coordinator did not answer in time", refusal::DEADLINE),
+            _ => self.drain_failed(
+                job,
+                "its coordinator did not answer in time",
+                refusal::DEADLINE,
+                jobs,
+                cx,
+            ),
         }
     }
 
     /// A job cannot leave in time, or has no place to go.
-    fn drain_failed(&mut self, job: JobId, why: &str, code: &'static str) {
+    fn drain_failed(&mut self, job: JobId, why: &str, code: &'static str, jobs: &mut Jobs, cx: &mut Context<'_>) {
         if let Some(draining) = self.drain.as_mut().filter(|draining| draining.has_deadline) {
-            let left = draining.until.since(self.out.now());
+            let left = draining.until.since(cx.now());
             let is_new = !draining.is_forced && !draining.stuck.contains_key(&job);
-            let coordinator = self.jobs.part(job).map(|part| part.coordinator().clone());
+            let coordinator = jobs.table.part(job).map(|part| part.coordinator().clone());
             if let Some(coordinator) = coordinator.filter(|_| is_new && !left.is_zero()) {
                 draining.stuck.insert(job, (why.to_owned(), code));
                 let into = Some(IntoFiles::Usual);
                 let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into }));
                 let step = DrainStep::Files;
-                return self.ask(&coordinator, question, Asker::Drain { job, step }, left);
+                return cx.ask(&coordinator, question, Asker::Drain { job, step }, left);
             }
         }
-        self.give_up_draining(job, why, code);
+        self.give_up_draining(job, why, code, jobs, cx);
     }
 
     /// A job that cannot leave is in files, or cannot be.
-    pub(in crate::node) fn on_drain_files(&mut self, job: JobId, answer: Option<DaemonToControl>) {
+    pub(in crate::node) fn on_drain_files(
+        &mut self,
+        job: JobId,
+        answer: Option<DaemonToControl>,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
         let Some(draining) = &mut self.drain else { return };
         match answer {
             Some(DaemonToControl::Checkpointed { .. }) => _ = draining.safe.insert(job),
@@ -198,44 +239,44 @@ impl Node {
             _ => tracing::warn!(%job, "no files of a job that cannot leave: there was no time for them"),
         }
         let (why, code) = draining.stuck.get(&job).cloned().unwrap_or_default();
-        self.give_up_draining(job, &why, code);
+        self.give_up_draining(job, &why, code, jobs, cx);
     }
 
-    fn give_up_draining(&mut self, job: JobId, why: &str, code: &str) {
+    fn give_up_draining(&mut self, job: JobId, why: &str, code: &str, jobs: &mut Jobs, cx: &mut Context<'_>) {
         let is_taken_away = self.drain.as_ref().is_some_and(|draining| draining.has_deadline);
-        if (code == refusal::DEADLINE || is_taken_away) && self.force_out() {
+        if (code == refusal::DEADLINE || is_taken_away) && self.force_out(jobs, cx) {
             return;
         }
         if self.preemption.is_some() {
             tracing::warn!(%job, why, "ranks are left on a node that is taken away");
-            return self.end_drain(DaemonToControl::Done);
+            return self.end_drain(DaemonToControl::Done, jobs, cx);
         }
-        let ranks = self.report().ranks;
-        self.set_draining(false);
+        let ranks = jobs.ranks_here();
+        cx.set_draining(false);
         let message = format!(
             "node {} runs {ranks} ranks; job {job} does not leave it: {why}",
-            self.own
+            cx.settings.own
         );
-        self.end_drain(DaemonToControl::Refused(Refusal::new(code, message)));
+        self.end_drain(DaemonToControl::Refused(Refusal::new(code, message)), jobs, cx);
     }
 
     /// Somebody else needs the node empty now.
-    pub(in crate::node) fn drain_cancelled(&mut self) {
+    pub(in crate::node) fn drain_cancelled(&mut self, cx: &mut Context<'_>) {
         if let Some(Draining { from, .. }) = self.drain.take() {
-            let message = format!("node {} is taken away: it ends as soon as it is empty", self.own);
-            self.answer(
+            let message = format!("node {} is taken away: it ends as soon as it is empty", cx.settings.own);
+            cx.answer(
                 from,
                 DaemonToControl::Refused(Refusal::new(refusal::NODE_BUSY, message)),
             );
         }
     }
 
-    fn end_drain(&mut self, answer: DaemonToControl) {
+    fn end_drain(&mut self, answer: DaemonToControl, jobs: &mut Jobs, cx: &mut Context<'_>) {
         if let Some(Draining { from, .. }) = self.drain.take() {
-            self.answer(from, answer);
+            cx.answer(from, answer);
         }
         if self.preemption.is_some() {
-            self.hand_over();
+            self.hand_over(jobs, cx);
         }
     }
 }
