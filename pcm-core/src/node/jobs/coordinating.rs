@@ -199,7 +199,7 @@ impl Jobs {
         step
     }
 
-    /// Carries out what a job's coordinator wants; whether the job is over.
+    /// Carries out what a job's coordinator wants.
     pub(in crate::node) fn carry_out_lead(&mut self, job: JobId, effect: Effect, cx: &mut Context<'_>) {
         match effect {
             Effect::Send { node, message } => {
@@ -360,10 +360,10 @@ impl Jobs {
     /// A link of `pcmctl` ended.
     pub(in crate::node) fn on_link_lost(&mut self, link: LinkId, in_order: bool, cx: &mut Context<'_>) {
         if let Some(job) = self.attached(link) {
-            self.on_audience_lost(job, link, in_order, cx);
             if let Some(led) = self.table.led_mut(job) {
                 led.link = None;
             }
+            self.on_audience_lost(job, link, in_order, cx);
         }
     }
 
