@@ -1,99 +1,39 @@
 //! The jobs this daemon coordinates: feeds their state machines, carries out what they decide, and keeps what a
 //! restart would need.
 
+use super::leading::say_checkpoint;
+use super::led::{Audience, Led};
+use super::machine::Jobs;
 use crate::job::at_node::{JobAtNode, Step};
 use crate::job::coordinator::{Coordinator, Effect, Input};
 use crate::job::placement::Share;
+use crate::job::recovering::Restarted;
 use crate::job::worlds::WORLDS_MAX;
 use crate::node::agent::samples::is_known_policy;
 use crate::node::context::Context;
-use crate::node::jobs::checkpoints::Leading;
-use crate::node::jobs::machine::Jobs;
-use crate::node::jobs::succession::Willed;
-use crate::node::methods::Chosen;
-use crate::node::outbox::{self, Inward, PeersEffect};
+use crate::node::outbox::Inward;
 use crate::node::queries::{ANSWER_WITHIN, Asker};
 use crate::node::record::Record;
 use crate::node::requester::{LinkId, Requester};
+use crate::node::store::input::StoreInput;
+use crate::node::streams::effect::Filed;
 use crate::node::streams::job_output::JobOutput;
-use crate::node::streams::job_stdin::JobStdin;
-use crate::node::timer::Timer;
 use pcm_proto::agent::POLICY_NAMES;
+use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles};
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
-use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
-use pcm_proto::peer::{CoordinatorToNode, DaemonToDaemon, Question};
+use pcm_proto::peer::{CoordinatorToNode, OutputPiece, Question, StreamToNode};
 use pcm_proto::refusal;
-use pcm_proto::tree;
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// An attached `pcmctl` whose link broke while this daemon lived has so long to come back; it tries at once, so one
-/// that does not was killed.
-const RETURN_WITHIN: Duration = Duration::from_secs(2);
-
-/// The same after this daemon was started again: `pcmctl` gives it ten seconds to be back.
-pub(in crate::node) const RETURN_AFTER_RESTART_WITHIN: Duration = Duration::from_secs(8);
 
 /// Most jobs at a time on one coordinator; each costs kilobytes, and the limit only stops a runaway script.
 const JOBS_MAX: usize = 1000;
 
-/// Who sees the job's output and whose end is its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::node) enum Audience {
-    /// Nobody: it goes on by itself.
-    Detached,
-    Attached(LinkId),
-    /// A `pcmctl` that is expected back.
-    Awaited,
-    /// A `pcmctl` that stood before the coordinator whose node was lost, and may be cut off with it.
-    Sought,
-    /// One of these that did not come in time: whether it ended nobody knows, so the job goes on alone until it comes.
-    OutOfReach,
-    /// A `pcmctl` that did not come back.
-    Left,
-}
-
-/// What belongs to the leader of a job, beside its machine.
-#[derive(Debug)]
-pub(in crate::node) struct Led {
-    pub(in crate::node) audience: Audience,
-    /// The link of its `pcmctl`, also of one that only waits for the start of a detached job.
-    pub(in crate::node) link: Option<LinkId>,
-    pub(in crate::node) output: JobOutput,
-    pub(in crate::node) stdin: JobStdin,
-    pub(in crate::node) leading: Leading,
-    pub(in crate::node) willed: Willed,
-    /// What an awaited reader will want to know.
-    pub(in crate::node) untold: Vec<String>,
-    /// The start order of which it was last said how it travels.
-    pub(in crate::node) order_noted: Option<u32>,
-    /// The method of the change that was asked for last.
-    pub(in crate::node) chosen: Option<Chosen>,
-}
-
-impl Led {
-    pub(in crate::node) fn new(state: &Coordinator, audience: Audience, output: JobOutput) -> Self {
-        let (job, leading) = (state.job(), Leading::new(state.checkpoint()));
-        Self {
-            audience,
-            link: None,
-            output,
-            stdin: JobStdin::new(job),
-            leading,
-            willed: Willed::default(),
-            untold: Vec::new(),
-            order_noted: None,
-            chosen: None,
-        }
-    }
-}
-
 impl Jobs {
     /// A new job is asked for.
     pub(in crate::node) fn on_run(&mut self, from: Requester, spec: JobSpec, cx: &mut Context<'_>) {
-        if let Err(refusal) = self.check_run(&spec) {
+        if let Err(refusal) = check(&spec, self.table.coordinators().count()) {
             return cx.answer(from, DaemonToControl::Refused(refusal));
         }
         let numbering = cx.cluster.nodes().numbering().clone();
@@ -109,35 +49,6 @@ impl Jobs {
                 ANSWER_WITHIN,
             );
         }
-    }
-
-    fn check_run(&self, spec: &JobSpec) -> Result<(), Refusal> {
-        if spec.size == 0 || spec.size > RANKS_MAX || spec.size > spec.max || spec.size < spec.min {
-            let message = format!(
-                "{} ranks are asked for, the job allows {} to {} and the system 1 to {RANKS_MAX}",
-                spec.size, spec.min, spec.max
-            );
-            return Err(Refusal::new(refusal::BAD_SIZE, message));
-        }
-        if spec.spares > SPARES_MAX {
-            let message = format!(
-                "{} spares are asked for, at most {SPARES_MAX} are kept of a program",
-                spec.spares
-            );
-            return Err(Refusal::new(refusal::BAD_SIZE, message));
-        }
-        if let Some(policy) = spec.policy.as_deref().filter(|policy| !is_known_policy(policy)) {
-            let message = format!(
-                "there is no policy {policy:?}: choose one of {}",
-                POLICY_NAMES.join(", ")
-            );
-            return Err(Refusal::new(refusal::UNKNOWN_POLICY, message));
-        }
-        if self.table.coordinators().count() >= JOBS_MAX {
-            let message = format!("{JOBS_MAX} jobs run already: wait for some to end, see `pcmctl jobs`");
-            return Err(Refusal::new(refusal::LIMIT_REACHED, message));
-        }
-        Ok(())
     }
 
     /// Accepts a job under a number that nobody else has.
@@ -203,10 +114,16 @@ impl Jobs {
     pub(in crate::node) fn carry_out_lead(&mut self, job: JobId, effect: Effect, cx: &mut Context<'_>) {
         match effect {
             Effect::Send { node, message } => {
-                self.note_group(job, &node, &message, cx);
+                if let Some(led) = self.table.led_mut(job) {
+                    led.note_group(job, &node, &message, cx);
+                }
                 cx.send_job(&node, job, message);
             }
-            Effect::Note(kind) => self.on_job_note(job, kind, cx),
+            Effect::Note(kind) => {
+                if let Some((coordinator, led)) = self.table.led_with(job) {
+                    led.on_note(kind, coordinator, cx);
+                }
+            }
             Effect::Place {
                 process,
                 number,
@@ -229,32 +146,6 @@ impl Jobs {
         }
     }
 
-    /// Notes how a start order reaches the nodes it goes to from here; once, with the first of them.
-    fn note_group(&mut self, job: JobId, node: &NodeName, message: &CoordinatorToNode, cx: &mut Context<'_>) {
-        let CoordinatorToNode::Start(order) = message else {
-            return;
-        };
-        let children = &order.tree[tree::children(0, order.tree.len())];
-        if order.worlds.is_empty() || children.first() != Some(node) {
-            return;
-        }
-        // It is sent again to single nodes, on new links and when it is not confirmed.
-        match self.table.led_mut(job).map(|led| &mut led.order_noted) {
-            Some(noted) if noted.is_none_or(|before| before < order.number) => *noted = Some(order.number),
-            _ => return,
-        }
-        let message = DaemonToDaemon::Job {
-            job,
-            message: Box::new(message.clone().into()),
-        };
-        cx.out.push(outbox::Effect::Peers(PeersEffect::NoteRoute {
-            job,
-            epoch: order.epoch,
-            nodes: children.to_vec(),
-            message,
-        }));
-    }
-
     fn place_spawn(
         &self,
         job: JobId,
@@ -275,28 +166,12 @@ impl Jobs {
         self.place(&allowed, count, cx).map_err(|refusal| refusal.message)
     }
 
-    fn on_job_note(&mut self, job: JobId, kind: EventKind, cx: &mut Context<'_>) {
-        let Some(led) = self.table.led(job) else { return };
-        let epoch = self.table.epoch(job);
-        if matches!(kind, EventKind::JobStarted { .. }) {
-            let link = match led.audience {
-                Audience::Attached(link) => Some(link),
-                Audience::Detached => led.link,
-                _ => None,
-            };
-            if let Some(link) = link {
-                cx.answer(Requester::Control(link), DaemonToControl::JobStarted { job });
-            }
-            self.with_led(job, |led, view| led.stdin.pass(view, cx.out));
-        }
-        self.tell_of_crash(job, &kind, cx);
-        cx.note(Some(job), epoch, kind);
-    }
-
     fn on_job_ended(&mut self, job: JobId, end: &JobEnd, nodes: &[NodeName], cx: &mut Context<'_>) {
-        self.with_led(job, |led, view| led.output.finish(view, cx.out));
-        self.drop_checkpoints_of_ended(job, cx);
-        self.void_will(job, cx);
+        if let Some((coordinator, led)) = self.table.led_with(job) {
+            led.output(coordinator, |output, view| output.finish(view, cx.out));
+            led.leading.on_ended(coordinator, cx);
+            led.willed.void(job, cx);
+        }
         let Some((coordinator, led)) = self.table.stop_leading(job) else {
             return;
         };
@@ -316,6 +191,87 @@ impl Jobs {
         cx.out.inward(Inward::JobEnded);
     }
 
+    /// A job that crashed is to be started again: where, and from what.
+    fn restart_from_checkpoint(&mut self, job: JobId, count: u32, cx: &mut Context<'_>) {
+        cx.note_rejoined();
+        let restarted = self.restarted(job, count, cx);
+        if let (Ok(restarted), Some((coordinator, led))) = (&restarted, self.table.led_with(job)) {
+            led.leading.on_restart(restarted, coordinator, cx);
+        }
+        self.coordinate(job, Input::Restarted(restarted), cx);
+    }
+
+    fn restarted(&self, job: JobId, count: u32, cx: &Context<'_>) -> Result<Restarted, String> {
+        let led = self.table.led(job).ok_or("the job is over")?;
+        let coordinator = self.table.coordinator(job).ok_or("the job is over")?;
+        if cx.is_cut_off() {
+            return Err("most nodes of the cluster cannot be reached from its coordinator's".to_owned());
+        }
+        if led.leading.is_learning(cx.now(), coordinator.checkpoint()) {
+            return Err("its nodes have not all said which checkpoints they hold".to_owned());
+        }
+        let spec = coordinator.spec();
+        let shares = self.place(&spec.nodes, count, cx);
+        let shares = shares.map_err(|refusal| refusal.message + &led.leading.hint())?;
+        let is_crowded = is_crowded(spec, &shares, cx);
+        led.leading.restarted(shares, is_crowded)
+    }
+
+    /// A node says something about a checkpoint to the job's leader; or to a node that holds some.
+    pub(super) fn on_checkpoint_message(
+        &mut self,
+        job: JobId,
+        node: &NodeName,
+        message: CheckpointMessage,
+        cx: &mut Context<'_>,
+    ) {
+        let is_filed = matches!(message, CheckpointMessage::Filed { .. });
+        let is_over = matches!(message, CheckpointMessage::Stored { .. });
+        let inputs = match self.table.led_with(job) {
+            Some((coordinator, led)) => led.leading.on_message(node, message, coordinator, cx),
+            // The job is over.
+            None if is_over => return say_checkpoint(cx, node, job, CheckpointMessage::Forget { but: None }),
+            None => Err(message),
+        };
+        match inputs {
+            Ok(inputs) => self.coordinate_all(job, inputs, cx),
+            Err(message) => {
+                let node = node.clone();
+                cx.store(StoreInput::Checkpoint { job, node, message });
+            }
+        }
+        if is_filed {
+            self.leave_will(job, cx);
+        }
+    }
+
+    pub(in crate::node) fn on_checkpoint_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        if let Some((coordinator, led)) = self.table.led_with(job) {
+            let inputs = led.leading.on_timer(coordinator, cx);
+            self.coordinate_all(job, inputs, cx);
+        }
+    }
+
+    /// A checkpoint is wanted now.
+    pub(in crate::node) fn on_checkpoint_request(
+        &mut self,
+        from: Requester,
+        job: JobId,
+        into: Option<IntoFiles>,
+        cx: &mut Context<'_>,
+    ) {
+        match self.table.led_with(job) {
+            Some((coordinator, led)) => led.leading.on_request(from, into, coordinator, cx),
+            None => self.refuse_unknown(from, job, cx),
+        }
+    }
+
+    pub(in crate::node) fn on_checkpoint_asked_timer(&mut self, job: JobId, number: u64, cx: &mut Context<'_>) {
+        if let Some(led) = self.table.led_mut(job) {
+            led.leading.on_asked_timer(job, number, cx);
+        }
+    }
+
     /// A `pcmctl` comes back to its job.
     pub(in crate::node) fn on_attach(
         &mut self,
@@ -325,56 +281,34 @@ impl Jobs {
         cx: &mut Context<'_>,
     ) {
         let Requester::Control(link) = from else { return };
-        let Some(led) = self.table.led_mut(job) else {
-            return self.refuse_unknown(from, job, cx);
-        };
-        match led.audience {
-            Audience::Awaited | Audience::Sought => {}
-            Audience::OutOfReach => led.untold.push(format!(
-                "it went on without this terminal; what its ranks wrote meanwhile is in jobs/{job} of the cluster's directory on node {}",
-                cx.settings.own
-            )),
-            // The old link may not have been noticed dead yet.
-            Audience::Attached(_) => {}
-            Audience::Detached | Audience::Left => {
-                let message =
-                    format!("job {job} runs without a `pcmctl`: see `pcmctl jobs`, its output is in jobs/{job}");
-                return cx.answer(
-                    from,
-                    DaemonToControl::Refused(Refusal::new(refusal::NOT_SUPPORTED, message)),
-                );
-            }
+        match self.table.led_with(job) {
+            Some((coordinator, led)) => led.on_attach(link, received, coordinator, cx),
+            None => self.refuse_unknown(from, job, cx),
         }
-        led.audience = Audience::Attached(link);
-        led.output.attach(received, cx.out);
-        led.link = Some(link);
-        let untold = std::mem::take(&mut led.untold);
-        cx.answer(from.clone(), DaemonToControl::JobAccepted { job });
-        for text in untold {
-            cx.answer(from.clone(), DaemonToControl::Notice { job, text });
-        }
-        self.with_led(job, |led, view| led.output.ask(None, view, cx.out));
-        self.with_led(job, |led, view| led.output.pump(view, cx.out));
     }
 
     /// A link of `pcmctl` ended.
     pub(in crate::node) fn on_link_lost(&mut self, link: LinkId, in_order: bool, cx: &mut Context<'_>) {
-        if let Some(job) = self.attached(link) {
-            if let Some(led) = self.table.led_mut(job) {
-                led.link = None;
-            }
-            self.on_audience_lost(job, link, in_order, cx);
-        }
+        let Some(job) = self.attached(link) else { return };
+        let led = self.table.led_with(job);
+        let end = led.and_then(|(coordinator, led)| led.on_link_lost(link, in_order, coordinator, cx));
+        self.coordinate_all(job, end, cx);
+    }
+
+    pub(in crate::node) fn on_unattended_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        let led = self.table.led_with(job);
+        let end = led.and_then(|(coordinator, led)| led.on_unattended(coordinator, cx));
+        self.coordinate_all(job, end, cx);
     }
 
     /// A job is to be ended at once.
     pub(in crate::node) fn on_kill(&mut self, from: Requester, job: JobId, cx: &mut Context<'_>) {
-        let Some(led) = self.table.led(job) else {
+        let Some((coordinator, led)) = self.table.led_with(job) else {
             return self.refuse_unknown(from, job, cx);
         };
         if matches!(from, Requester::Control(link) if led.link == Some(link)) {
             // A requester that ends its own job does not wait for the output that it has stopped to take.
-            self.with_led(job, |led, view| led.output.discard(view, cx.out));
+            led.output(coordinator, |output, view| output.discard(view, cx.out));
         }
         let reason = "it was ended by `pcmctl kill`".to_owned();
         self.coordinate(job, Input::End { code: 137, reason }, cx);
@@ -392,74 +326,78 @@ impl Jobs {
         cx.answer(from, DaemonToControl::Done);
     }
 
-    fn on_audience_lost(&mut self, job: JobId, link: LinkId, in_order: bool, cx: &mut Context<'_>) {
-        let Some(led) = self.table.led_mut(job) else {
-            return;
+    /// A node sends output; that of a job that is over has no reader.
+    pub(super) fn on_output_piece(&mut self, job: JobId, node: &NodeName, piece: OutputPiece, cx: &mut Context<'_>) {
+        if let Some((coordinator, led)) = self.table.led_with(job) {
+            return led.output(coordinator, |output, view| output.on_piece(node, piece, view, cx.out));
+        }
+        let taken = StreamToNode::OutputTaken {
+            process: piece.process,
+            stream: piece.stream,
+            bytes: piece.offset + piece.bytes.len() as u64,
         };
-        if led.audience != Audience::Attached(link) {
-            return;
-        }
-        if in_order && !cx.is_in_doubt() {
-            self.on_audience_left(job, cx);
-        } else {
-            self.await_audience(job, RETURN_WITHIN, cx);
+        cx.send_job(node, job, taken);
+    }
+
+    /// The reader took output.
+    pub(in crate::node) fn on_output_taken(
+        &mut self,
+        link: LinkId,
+        (process, stream, bytes): (ProcessId, Stream, u64),
+        cx: &mut Context<'_>,
+    ) {
+        let job = self.attached(link);
+        if let Some((coordinator, led)) = job.and_then(|job| self.table.led_with(job)) {
+            led.output(coordinator, |output, view| {
+                output.on_taken(process, stream, bytes, view, cx.out);
+            });
         }
     }
 
-    /// Gives a `pcmctl` time to come back before its job is ended.
-    pub(in crate::node) fn await_audience(&mut self, job: JobId, within: Duration, cx: &mut Context<'_>) {
-        let Some(led) = self.table.led_mut(job) else {
-            return;
-        };
-        led.audience = Audience::Awaited;
-        cx.out.arm(within, Timer::Unattended(job));
-    }
-
-    /// The same for one that may be cut off: then its job goes on alone.
-    pub(in crate::node) fn seek_audience(&mut self, job: JobId, within: Duration, cx: &mut Context<'_>) {
-        self.await_audience(job, within, cx);
-        if let Some(led) = self.table.led_mut(job) {
-            led.audience = Audience::Sought;
+    /// Output was written to files.
+    pub(in crate::node) fn on_filed(&mut self, job: JobId, pieces: &[Filed], cx: &mut Context<'_>) {
+        if let Some((coordinator, led)) = self.table.led_with(job) {
+            led.output(coordinator, |output, view| output.on_filed(pieces, view, cx.out));
         }
     }
 
-    pub(in crate::node) fn on_unattended_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
-        let audience = self.table.led(job).map(|led| led.audience);
-        if !matches!(audience, Some(Audience::Awaited | Audience::Sought)) {
-            return;
-        }
-        if cx.is_in_doubt() {
-            // It may be attached to whoever leads the job by now.
-            return cx.out.arm(RETURN_WITHIN, Timer::Unattended(job));
-        }
-        if audience == Some(Audience::Sought) {
-            self.go_on_alone(job, cx);
-        } else {
-            self.on_audience_left(job, cx);
+    /// An attached `pcmctl` sends standard input.
+    pub(in crate::node) fn on_stdin(&mut self, link: LinkId, bytes: Vec<u8>, cx: &mut Context<'_>) {
+        let job = self.attached(link);
+        if let Some((coordinator, led)) = job.and_then(|job| self.table.led_with(job)) {
+            led.stdin(coordinator, |stdin, view| stdin.on_piece(bytes, view, cx.out));
         }
     }
+}
 
-    /// Nobody holds the ranks back by not reading: their output goes where that of a detached job goes.
-    fn go_on_alone(&mut self, job: JobId, cx: &mut Context<'_>) {
-        let Some(led) = self.table.led_mut(job) else {
-            return;
-        };
-        tracing::warn!(%job, "the `pcmctl run` it was attached to is out of reach: the job goes on without it");
-        led.audience = Audience::OutOfReach;
-        led.output = JobOutput::to_files(job, BTreeMap::new(), cx.out);
-        self.with_led(job, |led, view| led.output.ask(None, view, cx.out));
-        self.with_led(job, |led, view| led.output.pump(view, cx.out));
+/// Whether a job can be accepted beside so many others.
+fn check(spec: &JobSpec, led: usize) -> Result<(), Refusal> {
+    if spec.size == 0 || spec.size > RANKS_MAX || spec.size > spec.max || spec.size < spec.min {
+        let message = format!(
+            "{} ranks are asked for, the job allows {} to {} and the system 1 to {RANKS_MAX}",
+            spec.size, spec.min, spec.max
+        );
+        return Err(Refusal::new(refusal::BAD_SIZE, message));
     }
-
-    fn on_audience_left(&mut self, job: JobId, cx: &mut Context<'_>) {
-        let Some(led) = self.table.led_mut(job) else {
-            return;
-        };
-        led.audience = Audience::Left;
-        self.with_led(job, |led, view| led.output.discard(view, cx.out));
-        let reason = "the `pcmctl run` it was attached to is gone; `--detach` lets a job go on alone".to_owned();
-        self.coordinate(job, Input::End { code: 129, reason }, cx);
+    if spec.spares > SPARES_MAX {
+        let message = format!(
+            "{} spares are asked for, at most {SPARES_MAX} are kept of a program",
+            spec.spares
+        );
+        return Err(Refusal::new(refusal::BAD_SIZE, message));
     }
+    if let Some(policy) = spec.policy.as_deref().filter(|policy| !is_known_policy(policy)) {
+        let message = format!(
+            "there is no policy {policy:?}: choose one of {}",
+            POLICY_NAMES.join(", ")
+        );
+        return Err(Refusal::new(refusal::UNKNOWN_POLICY, message));
+    }
+    if led >= JOBS_MAX {
+        let message = format!("{JOBS_MAX} jobs run already: wait for some to end, see `pcmctl jobs`");
+        return Err(Refusal::new(refusal::LIMIT_REACHED, message));
+    }
+    Ok(())
 }
 
 /// Whether ranks of a job outnumber the CPUs of a host, or are going to.

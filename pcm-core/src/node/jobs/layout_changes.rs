@@ -1,17 +1,17 @@
 //! Changes of a job's layout that are asked for: looks at the costs of methods, asks the job's nodes whether their
 //! ranks iterate, plans with [`crate::node::layout_request`], and hands the plan to the job's reconfigurations.
 
+use crate::job::at_node;
 use crate::job::placement::Share;
 use crate::node::context::Context;
 use crate::node::jobs::machine::Jobs;
 use crate::node::layout_request::{self, ClusterView, JobView, LayoutAsked};
-use crate::node::methods::{FileCosts, MethodBook};
+use crate::node::methods::FileCosts;
 use crate::node::queries::{ANSWER_WITHIN, Wanted};
 use crate::node::requester::Requester;
-use crate::reconfiguration::effects::Input;
+use crate::reconfiguration::effects::{Effect, Input, Report};
 use crate::reconfiguration::refusal::Refused;
 use pcm_proto::control::{DaemonToControl, Refusal};
-use pcm_proto::event::Reconfigured;
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::peer::{Question, RanksBegun};
 use pcm_proto::refusal;
@@ -121,14 +121,38 @@ impl Jobs {
         self.with_cluster(|cluster| cluster.place(allowed, count), cx)
     }
 
-    /// A change was made here: the event says why by that method, and its cost is learned.
-    pub(in crate::node) fn on_changed_by_method(&mut self, job: JobId, done: &mut Reconfigured, cx: &mut Context<'_>) {
-        let chosen = self.table.led_mut(job).and_then(|led| led.chosen.take());
-        MethodBook::on_changed(chosen, done, cx.out);
-    }
-
     pub(in crate::node) fn refuse_layout(&mut self, from: Requester, refused: &Refused, cx: &mut Context<'_>) {
         let refusal = Refusal::new(refused.code(), refused.to_string());
         cx.answer(from, DaemonToControl::Refused(refusal));
+    }
+
+    /// A requester wants another layout; this node answers when the layout is there or was given up.
+    pub(in crate::node) fn ask_reform(&mut self, from: Requester, job: JobId, input: Input, cx: &mut Context<'_>) {
+        let now = cx.now();
+        let Some(known) = self.table.get_mut(job).filter(|known| known.local.is_some()) else {
+            return self.refuse_unknown(from, job, cx);
+        };
+        let step = known
+            .machine
+            .handle(now, at_node::Input::Change(input), cx.cluster.nodes());
+        let verdict = step.effects.iter().find_map(|effect| match effect {
+            at_node::Effect::Change(Effect::Report(Report::Accepted { attempt })) => Some(Ok(*attempt)),
+            at_node::Effect::Change(Effect::Report(Report::Refused(refused))) => Some(Err(refused.clone())),
+            _ => None,
+        });
+        match verdict {
+            Some(Ok(attempt)) => {
+                if let Some(local) = &mut known.local {
+                    local.requesters.insert(attempt, from);
+                }
+            }
+            Some(Err(refused)) => self.refuse_layout(from, &refused, cx),
+            None => {
+                let message = format!("job {job} is ending");
+                let refusal = Refusal::new(refusal::JOB_ENDED, message);
+                cx.answer(from, DaemonToControl::Refused(refusal));
+            }
+        }
+        self.finish(job, step, cx);
     }
 }

@@ -129,6 +129,17 @@ impl Jobs {
         self.step(job, Input::Lead(input), cx);
     }
 
+    pub(super) fn coordinate_all(
+        &mut self,
+        job: JobId,
+        inputs: impl IntoIterator<Item = coordinator::Input>,
+        cx: &mut Context<'_>,
+    ) {
+        for input in inputs {
+            self.coordinate(job, input, cx);
+        }
+    }
+
     /// Gives an input to this node's part of a job.
     pub(in crate::node) fn participate(
         &mut self,
@@ -152,7 +163,7 @@ impl Jobs {
         }
     }
 
-    fn step(&mut self, job: JobId, input: Input, cx: &mut Context<'_>) {
+    pub(super) fn step(&mut self, job: JobId, input: Input, cx: &mut Context<'_>) {
         let now = cx.now();
         let Some(known) = self.table.get_mut(job) else { return };
         let before = known.machine.coordinator().map(Coordinator::gist);
@@ -188,14 +199,22 @@ impl Jobs {
             match effect {
                 Effect::Lead(effect) => self.carry_out_lead(job, effect, cx),
                 Effect::Run(effect) => self.carry_out_run(job, effect, cx),
-                Effect::Change(effect) => self.carry_out_change(job, effect, cx),
+                Effect::Change(effect) => {
+                    if let Some(known) = self.table.get_mut(job) {
+                        known.carry_out_change(effect, cx);
+                    }
+                }
                 Effect::SendHosts { to, nodes } => {
                     let known = cx.cluster.nodes();
                     let hosts = nodes.into_iter().map(|node| (node.clone(), known.host(&node)));
                     let hosts = CoordinatorToNode::Hosts(hosts.collect());
                     cx.send_job(&to, job, hosts);
                 }
-                Effect::ChangesGivenUp => self.reform_given_up(job, cx),
+                Effect::ChangesGivenUp => {
+                    if let Some(known) = self.table.get_mut(job) {
+                        known.give_up_changes(cx);
+                    }
+                }
             }
         }
         self.arm(job, cx);
@@ -231,7 +250,9 @@ impl Jobs {
                 self.on_output_piece(job, node, piece, cx);
             }
             JobMessage::StreamToCoordinator(StreamToCoordinator::StdinTaken { bytes }) => {
-                self.with_led(job, |led, view| led.stdin.on_taken(bytes, view, cx.out));
+                if let Some((coordinator, led)) = self.table.led_with(job) {
+                    led.stdin(coordinator, |stdin, view| stdin.on_taken(bytes, view, cx.out));
+                }
             }
             JobMessage::Succession(message) => self.on_succession(job, node, message, cx),
             JobMessage::Reconfiguration(message) => self.on_reconfiguration_message(job, node, *message, cx),
@@ -258,8 +279,10 @@ impl Jobs {
             let effects = self.table.get(job).map(|known| known.machine.on_linked(node));
             let effects = effects.unwrap_or_default();
             self.finish(job, Step { entry: None, effects }, cx);
-            if self.table.coordinator(job).is_some_and(|job| job.has_node(node)) {
-                self.with_led(job, |led, view| led.output.ask(Some(node), view, cx.out));
+            if let Some((coordinator, led)) = self.table.led_with(job)
+                && coordinator.has_node(node)
+            {
+                led.output(coordinator, |output, view| output.ask(Some(node), view, cx.out));
             }
         }
         cx.store(StoreInput::CoordinatorLinked { node: node.clone() });
@@ -275,7 +298,10 @@ impl Jobs {
     /// A node is gone: the jobs with processes there hear of it.
     pub(in crate::node) fn on_node_gone(&mut self, node: &NodeName, cx: &mut Context<'_>) {
         for job in self.table.led_ids() {
-            self.lead(job, |lead| lead.on_node_lost(node), cx);
+            if let Some((coordinator, led)) = self.table.led_with(job) {
+                let inputs = led.leading.on_node_lost(node, coordinator, cx);
+                self.coordinate_all(job, inputs, cx);
+            }
         }
         cx.store(StoreInput::NodeGone { node: node.clone() });
         let with_node = self.table.coordinators();

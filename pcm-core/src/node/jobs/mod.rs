@@ -1,15 +1,14 @@
 //! The jobs of this node: those it coordinates, and its part of each. Their machines are in [`crate::job`].
 
-mod abandoned;
-pub(in crate::node) mod checkpoints;
 pub(in crate::node) mod coordinating;
 mod data;
-mod job_streams;
 mod layout_changes;
+pub(in crate::node) mod leading;
+pub(in crate::node) mod led;
+pub(in crate::node) mod local;
 pub(in crate::node) mod machine;
-mod part_streams;
 pub(in crate::node) mod parts;
-mod rank_facts;
+mod ranks;
 pub(in crate::node) mod reconfiguring;
 mod restoring;
 pub(in crate::node) mod succession;

@@ -1,55 +1,32 @@
 //! This node's part of each job: feeds its state machine with what the keeper, the ranks and the other nodes say, and
 //! carries out what it decides.
 
-use super::data;
-use crate::job::at_node::JobAtNode;
+use super::local::Local;
+use super::machine::Jobs;
+use super::table::Job;
+use crate::job::at_node::{self, JobAtNode};
 use crate::job::participant::{Effect, Input, Participant};
 use crate::node::context::Context;
-use crate::node::event::{Held, KeeperFact};
-use crate::node::jobs::machine::Jobs;
-use crate::node::memory::MemoryFile;
+use crate::node::event::{Held, KeeperFact, RankNews};
 use crate::node::outbox::Inward;
-use crate::node::program_requests;
-use crate::node::queries::Asker;
-use crate::node::ranks::effect::RankEffect;
-use crate::node::ranks::local::LocalRanks;
+use crate::node::ranks::effect::{RankEffect, RankFact};
 use crate::node::ranks::pages::{PageQuestion, Reader};
 use crate::node::record::Record;
-use crate::node::requester::Requester;
+use crate::node::store::checkpoint_store::ABANDONED_AFTER;
 use crate::node::store::input::StoreInput;
-use crate::node::streams::part_output::PartOutput;
-use crate::node::streams::part_stdin::PartStdin;
-use crate::pmi::wire::Request;
+use crate::node::timer::Timer;
 use crate::reconfiguration::effects as reform;
-use pcm_proto::app::AppToDaemon;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
-use pcm_proto::peer::{
-    CoordinatorToNode, JobMessage, NodeToCoordinator, Question, StartOrder, StreamToNode, WorldMessage,
-};
-use pcm_proto::reconfiguration::{Attempt, ReconfigurationMessage};
+use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StartOrder, StreamToNode, WorldMessage};
+use pcm_proto::reconfiguration::ReconfigurationMessage;
+use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-/// What belongs to the processes of a job here, beside its machine.
-#[derive(Debug)]
-pub(in crate::node) struct Local {
-    pub(in crate::node) ranks: LocalRanks,
-    pub(in crate::node) output: PartOutput,
-    pub(in crate::node) stdin: PartStdin,
-    /// Requesters of reconfigurations that are under way.
-    pub(in crate::node) requesters: BTreeMap<Attempt, Requester>,
-}
-
-impl Local {
-    pub(in crate::node) fn new(job: JobId) -> Self {
-        Self {
-            ranks: LocalRanks::new(job),
-            output: PartOutput::new(job),
-            stdin: PartStdin::new(job),
-            requesters: BTreeMap::new(),
-        }
-    }
-}
+/// Ranks whose coordinator's daemon is out of reach go on for so long: the keeper there starts it again in a fraction
+/// of a second, and a cut-off node must not compute for ever.
+const COORDINATOR_LOST_AFTER: Duration = Duration::from_secs(10);
 
 impl Jobs {
     /// Carries out what this node's part of a job wants.
@@ -70,12 +47,16 @@ impl Jobs {
                 }
                 cx.out.keeper(DaemonToKeeper::EndJob { job });
             }
-            Effect::Adopted { process } => self.read_output_of(job, process, cx),
+            Effect::Adopted { process } => {
+                if let Some(known) = self.table.get_mut(job) {
+                    known.read_output(process, cx);
+                }
+            }
             Effect::Answer { process, line } => {
                 let key = ProcessKey { job, process };
                 cx.out.rank(RankEffect::AnswerPmi { key, line });
             }
-            Effect::Emptied => self.on_part_emptied(job, cx),
+            Effect::Emptied => self.with_job(job, |known, cx| known.on_emptied(cx), cx),
             Effect::Over => self.on_part_over(job, cx),
         }
     }
@@ -182,13 +163,7 @@ impl Jobs {
         if !self.table.runs(job) {
             return self.keep_early(job, node, message.into());
         }
-        match message {
-            StreamToNode::OutputTaken { process, stream, bytes } => {
-                self.on_part_output_taken(job, process, stream, bytes, cx);
-            }
-            StreamToNode::OutputFrom(from) => self.on_output_from(job, &from, cx),
-            StreamToNode::Stdin { offset, bytes } => self.on_part_stdin(job, offset, bytes, cx),
-        }
+        self.with_job(job, |known, cx| known.on_reader_said(message, cx), cx);
     }
 
     /// A job that is started again replaces what it was here before, once that has ended. Whether the order can be
@@ -206,7 +181,7 @@ impl Jobs {
             self.participate(job, Input::Ordered { node, order }, cx);
             return false;
         }
-        self.reform_given_up(job, cx);
+        self.give_up_changes(job, cx);
         if let Some(local) = self.table.stop_running(job) {
             local.ranks.forget_all(cx.out);
         }
@@ -219,7 +194,7 @@ impl Jobs {
         match fact {
             KeeperFact::Started(held) => {
                 let Held { key, pid, .. } = held;
-                self.attach_rank(held, cx);
+                self.attach(held, cx);
                 self.participate(
                     key.job,
                     Input::Started {
@@ -230,7 +205,10 @@ impl Jobs {
                 );
                 cx.ranks_changed();
             }
-            KeeperFact::StartRefused { key, code, reason } => self.on_not_started(key, code, reason, cx),
+            KeeperFact::StartRefused { key, code, reason } => {
+                let process = key.process;
+                self.participate(key.job, Input::Refused { process, code, reason }, cx);
+            }
             KeeperFact::Exited { key, status } => self.on_exited(key, status, cx),
             KeeperFact::Parked { key, memory } => cx.store(StoreInput::Parked { key, memory }),
             KeeperFact::NotParked { key, reason } => cx.store(StoreInput::NotParked { key, reason }),
@@ -277,54 +255,46 @@ impl Jobs {
                 },
                 cx,
             );
-            self.forget_if_done(key.job, key.process, cx);
+            if let Some(known) = self.table.get_mut(key.job) {
+                known.forget_if_done(key.process, cx);
+            }
         } else {
             cx.out.keeper(DaemonToKeeper::Forget { key });
         }
         cx.ranks_changed();
     }
 
-    /// Serves a process that the keeper holds.
-    fn attach_rank(&mut self, held: Held, cx: &mut Context<'_>) {
-        let key = held.key;
-        let Some(part) = self.table.local_mut(key.job) else {
-            cx.out.rank(RankEffect::Forget { key });
-            cx.out.keeper(DaemonToKeeper::EndJob { job: key.job });
-            return;
-        };
-        if part.ranks.contains(key.process) {
-            return;
-        }
-        match held.attached {
-            Ok(attached) => {
-                part.ranks.on_attached(attached, cx.now());
-                if attached.has_stdin {
-                    part.stdin.on_attached(key.process, cx.out);
-                }
-                self.read_output_of(key.job, key.process, cx);
-            }
-            Err(error) => {
-                tracing::error!(job = %key.job, process = %key.process, error, "a process cannot be served");
-                self.participate(
-                    key.job,
-                    Input::Aborting {
-                        process: key.process,
-                        code: 1,
-                    },
-                    cx,
-                );
-            }
+    /// Does something with a job, and gives the job what follows.
+    fn with_job<I: Into<at_node::Input>>(
+        &mut self,
+        job: JobId,
+        act: impl FnOnce(&mut Job, &mut Context<'_>) -> Option<I>,
+        cx: &mut Context<'_>,
+    ) {
+        let follows = self.table.get_mut(job).and_then(|known| act(known, cx));
+        if let Some(input) = follows {
+            self.step(job, input.into(), cx);
         }
     }
 
-    /// What a process prints is output of the job, unless it is a spare: nobody may ever take that.
-    fn read_output_of(&mut self, job: JobId, process: ProcessId, cx: &mut Context<'_>) {
-        let Some((part, local)) = self.table.local_with(job) else {
-            return;
-        };
-        if !part.is_spare(process) && local.ranks.contains(process) {
-            local.output.read(process, cx.out);
+    /// Serves a process that the keeper holds; one of an unknown job is ended.
+    fn attach(&mut self, held: Held, cx: &mut Context<'_>) {
+        let key = held.key;
+        if self.table.local_mut(key.job).is_none() {
+            cx.out.rank(RankEffect::Forget { key });
+            return cx.out.keeper(DaemonToKeeper::EndJob { job: key.job });
         }
+        self.with_job(key.job, |known, cx| known.attach(held, cx), cx);
+    }
+
+    fn give_up_changes(&mut self, job: JobId, cx: &mut Context<'_>) {
+        if let Some(known) = self.table.get_mut(job) {
+            known.give_up_changes(cx);
+        }
+    }
+
+    pub(in crate::node) fn on_output_end_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        self.with_job(job, Job::on_output_end_timer, cx);
     }
 
     /// Ends the spares of all jobs here; their coordinators have others started elsewhere.
@@ -334,60 +304,6 @@ impl Jobs {
                 let key = ProcessKey { job, process };
                 cx.out.keeper(DaemonToKeeper::Signal { key, signal: 9 });
             }
-        }
-    }
-
-    /// A rank asks its process manager.
-    pub(in crate::node) fn on_pmi(&mut self, key: ProcessKey, request: Request, cx: &mut Context<'_>) {
-        if let Some(local) = self.table.local_mut(key.job) {
-            local.ranks.on_request(key.process, &request);
-        }
-        self.participate(
-            key.job,
-            Input::Pmi {
-                process: key.process,
-                request,
-            },
-            cx,
-        );
-    }
-
-    /// The library in a rank says something.
-    pub(in crate::node) fn on_app(
-        &mut self,
-        key: ProcessKey,
-        message: AppToDaemon,
-        memory: Option<MemoryFile>,
-        cx: &mut Context<'_>,
-    ) {
-        let ProcessKey { job, process } = key;
-        match message {
-            AppToDaemon::Initialized { .. } => {
-                if let Some(local) = self.table.local_mut(job) {
-                    local.ranks.on_initialized(process);
-                }
-                cx.ranks_changed();
-            }
-            AppToDaemon::Aborting { code } => self.participate(job, Input::Aborting { process, code }, cx),
-            AppToDaemon::Resize { ranks } => self.on_program_request(job, ranks, cx),
-            AppToDaemon::Finalizing => self.reform(job, reform::Input::Finalizing { process }, cx),
-            about_data => {
-                if let Some(input) = data::of_rank(key, about_data, memory) {
-                    cx.store(input);
-                }
-            }
-        }
-    }
-
-    /// A rank requests another number of ranks for its job.
-    fn on_program_request(&mut self, job: JobId, ranks: u32, cx: &mut Context<'_>) {
-        let Some(known) = self.table.get(job) else { return };
-        let Some(part) = known.machine.part() else { return };
-        let size = known.machine.layout().map_or(0, |layout| layout.size() as u32);
-        if let Some(request) = program_requests::request(job, ranks, size) {
-            let question = Question::Control(Box::new(request));
-            let within = program_requests::REQUEST_WITHIN;
-            cx.ask(part.coordinator(), question, Asker::Program { job }, within);
         }
     }
 
@@ -404,22 +320,8 @@ impl Jobs {
         self.finish(job, step, cx);
     }
 
-    /// The keeper may let go of a process that ended once its output was read to the end.
-    pub(in crate::node) fn forget_if_done(&mut self, job: JobId, process: ProcessId, cx: &mut Context<'_>) {
-        let Some((part, local)) = self.table.local_with(job) else {
-            return;
-        };
-        let has_ended = part
-            .processes()
-            .get(&process)
-            .is_some_and(|process| !process.is_alive());
-        if has_ended && local.output.has_ended(process) {
-            local.ranks.forget(process, cx.out);
-        }
-    }
-
     pub(in crate::node) fn on_part_over(&mut self, job: JobId, cx: &mut Context<'_>) {
-        self.reform_given_up(job, cx);
+        self.give_up_changes(job, cx);
         let Some(local) = self.table.stop_running(job) else {
             return;
         };
@@ -428,6 +330,72 @@ impl Jobs {
         cx.record(Record::PartOver { job });
         self.close(job);
         cx.out.inward(Inward::JobEnded);
+    }
+
+    pub(in crate::node) fn on_rank_news(&mut self, news: RankNews, cx: &mut Context<'_>) {
+        if let RankNews::Silent { key, nonsense } = news {
+            if let Some(reason) = nonsense {
+                tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
+            }
+            return self.on_last_words(key, cx);
+        }
+        self.with_job(news.job(), |known, cx| known.on_news(news, cx), cx);
+    }
+
+    pub(in crate::node) fn on_rank_fact(&mut self, fact: RankFact, cx: &mut Context<'_>) {
+        match fact {
+            RankFact::PmiAnswered { key } => self.on_pmi_answered(key, cx),
+            fact => {
+                if let Some(job) = fact.job() {
+                    self.with_job(job, |known, cx| known.on_fact(fact, cx), cx);
+                }
+            }
+        }
+    }
+
+    fn launch(&mut self, job: JobId, process: ProcessId, cx: &mut Context<'_>) {
+        let key = ProcessKey { job, process };
+        let host = cx.cluster.nodes().own().host;
+        let part = self.table.part(job);
+        if let Some(launch) = part.and_then(|part| self.launcher.launch(key, part, host)) {
+            return cx.out.rank(RankEffect::Launch(Box::new(launch)));
+        }
+        let reason = format!("process {process} of job {job} was not ordered");
+        let code = refusal::START_FAILED.to_owned();
+        self.participate(job, Input::Refused { process, code, reason }, cx);
+    }
+
+    // Out of reach.
+
+    pub(in crate::node) fn on_unlinked(&mut self, node: &NodeName, cx: &mut Context<'_>) {
+        let of_node = self.table.parts().filter(|(_, part)| part.coordinator() == node);
+        let after = coordinator_lost_after(cx);
+        for job in of_node.map(|(job, _)| job).collect::<Vec<_>>() {
+            cx.out.arm(after, Timer::CoordinatorLost(job));
+        }
+    }
+
+    pub(in crate::node) fn on_coordinator_lost_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        let Some(part) = self.table.part(job) else { return };
+        let coordinator = part.coordinator().clone();
+        if !is_away(&coordinator, cx) {
+            return;
+        }
+        if part.is_emptied() {
+            // Nothing runs here, but an heir may need the checkpoints that are held here.
+            return cx.out.arm(ABANDONED_AFTER, Timer::Abandoned(job));
+        }
+        tracing::warn!(%job, node = %coordinator, "the job's coordinator is out of reach: its ranks here are ended");
+        self.participate(job, Input::CoordinatorLost, cx);
+        let after = coordinator_lost_after(cx);
+        cx.arm(after, Timer::CoordinatorLost(job));
+    }
+
+    pub(in crate::node) fn on_abandoned_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        let Some(part) = self.table.part(job) else { return };
+        if part.is_emptied() && is_away(part.coordinator(), cx) {
+            self.on_part_over(job, cx);
+        }
     }
 
     /// The daemon started again: takes over the processes that the keeper holds, before the jobs hear of them.
@@ -441,7 +409,7 @@ impl Jobs {
             }
             let ended = (held.pid, held.ended);
             known.entry(key.job).or_default().insert(key.process, ended);
-            self.attach_rank(held, cx);
+            self.attach(held, cx);
         }
         for job in orphans {
             tracing::warn!(%job, "nothing is known of a job that has processes here: they are ended");
@@ -466,3 +434,13 @@ impl Jobs {
 
 /// Processes that the keeper holds, with how they ended.
 type Known = BTreeMap<JobId, BTreeMap<ProcessId, (u32, Option<ExitStatus>)>>;
+
+/// Not before the cluster takes a silent node for dead.
+fn coordinator_lost_after(cx: &Context<'_>) -> Duration {
+    COORDINATOR_LOST_AFTER.max(cx.settings.spec.patience() * 2)
+}
+
+/// Whether a job's coordinator is elsewhere and cannot be asked.
+fn is_away(coordinator: &NodeName, cx: &Context<'_>) -> bool {
+    *coordinator != cx.settings.own && !cx.cluster.transports().is_linked(coordinator)
+}

@@ -1,18 +1,18 @@
 //! Drives this daemon's part in the reconfigurations of each job: what the machine of [`crate::reconfiguration`]
 //! decides is carried out here in its order, the record first.
 
-use crate::job::at_node;
+use super::table::Job;
+use crate::job::coordinator::Coordinator;
 use crate::node::context::Context;
-use crate::node::jobs::machine::Jobs;
+use crate::node::methods::MethodBook;
 use crate::node::ranks::effect::RankEffect;
 use crate::node::requester::Requester;
 use crate::node::store::input::StoreInput;
 use crate::node::timer::Timer;
-use crate::reconfiguration::effects::{Effect, EndCause, Input, Report};
+use crate::reconfiguration::effects::{Effect, EndCause, Report};
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::{JobId, ProcessId};
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::parked::ParkKey;
 use pcm_proto::peer::{JobMessage, NodeToCoordinator};
@@ -20,9 +20,10 @@ use pcm_proto::reconfiguration::Attempt;
 use pcm_proto::refusal;
 use pcm_proto::shortened::Shortened;
 
-impl Jobs {
+impl Job {
     /// Carries out what a reconfiguration wants.
-    pub(super) fn carry_out_change(&mut self, job: JobId, effect: Effect, cx: &mut Context<'_>) {
+    pub(super) fn carry_out_change(&mut self, effect: Effect, cx: &mut Context<'_>) {
+        let job = self.id;
         tracing::debug!(%job, effect = %Shortened(&effect));
         match effect {
             Effect::Send { to, message } => {
@@ -37,7 +38,11 @@ impl Jobs {
                 cx.out.rank(RankEffect::LiftCeiling { key });
             }
             Effect::TellApp { process, order } => {
-                self.tell_app(job, process, DaemonToApp::Reconfiguration(order), cx);
+                cx.out.rank(RankEffect::Tell {
+                    key: ProcessKey { job, process },
+                    message: Box::new(DaemonToApp::Reconfiguration(order)),
+                    memory: None,
+                });
             }
             Effect::Salvage { process, attempt } => {
                 let key = ParkKey { job, attempt, process };
@@ -48,23 +53,19 @@ impl Jobs {
                 cx.out.rank(RankEffect::WeighData { key });
             }
             Effect::DropParked { attempt } => cx.store(StoreInput::DropParked { job, attempt }),
-            Effect::EndProcess { process, cause } => self.log_hang(job, process, cause, cx),
+            Effect::EndProcess { process, cause } => log_hang(ProcessKey { job, process }, cause, cx),
             Effect::ArmTimer { timer, after } => cx.out.arm(after, Timer::Reform(job, Box::new(timer))),
-            Effect::Report(report) => self.on_reform_report(job, report, cx),
+            Effect::Report(report) => self.on_report(report, cx),
             // Settled within the job.
             Effect::Persist(_) | Effect::StartWorld { .. } => {}
         }
     }
 
-    /// A newcomer that is ended may be the one for which a meeting failed.
-    fn log_hang(&mut self, job: JobId, process: ProcessId, cause: EndCause, cx: &mut Context<'_>) {
-        if matches!(cause, EndCause::Aborted | EndCause::LeftLate) {
-            let (key, cause) = (ProcessKey { job, process }, format!("{cause:?}"));
-            cx.out.rank(RankEffect::LogHang { key, cause });
-        }
-    }
-
-    fn on_reform_report(&mut self, job: JobId, report: Report, cx: &mut Context<'_>) {
+    fn on_report(&mut self, report: Report, cx: &mut Context<'_>) {
+        let (job, epoch) = (
+            self.id,
+            self.machine.coordinator().map(Coordinator::epoch).unwrap_or_default(),
+        );
         match report {
             // Answered by `ask_reform`.
             Report::Accepted { .. } | Report::Refused(_) => {}
@@ -72,10 +73,10 @@ impl Jobs {
                 tracing::info!(%job, %attempt, phase = phase.as_str(), "reconfiguration");
             }
             Report::Reconfigured { attempt, mut event } => {
-                self.on_changed_by_method(job, &mut event, cx);
-                let epoch = self.table.epoch(job);
+                let chosen = self.led.as_mut().and_then(|led| led.chosen.take());
+                MethodBook::on_changed(chosen, &mut event, cx.out);
                 cx.note(Some(job), epoch, EventKind::Reconfigured(event.clone()));
-                if let Some(from) = self.take_requester(job, attempt) {
+                if let Some(from) = self.take_requester(attempt) {
                     cx.answer(from, DaemonToControl::Reconfigured(event));
                 }
             }
@@ -86,17 +87,16 @@ impl Jobs {
                 followed_by,
             } => {
                 tracing::warn!(%job, %attempt, phase = phase.as_str(), ?reason, ?followed_by, "reconfiguration aborted");
-                let epoch = self.table.epoch(job);
                 let given_up = EventKind::GivenUp {
                     phase: phase.as_str().to_owned(),
                     reason: reason.to_string(),
                     again: followed_by.is_some(),
                 };
                 cx.note(Some(job), epoch, given_up);
-                let Some(from) = self.take_requester(job, attempt) else {
+                let Some(from) = self.take_requester(attempt) else {
                     return;
                 };
-                if let (Some(next), Some(local)) = (followed_by, self.table.local_mut(job)) {
+                if let (Some(next), Some(local)) = (followed_by, &mut self.local) {
                     local.requesters.insert(next, from);
                     return;
                 }
@@ -109,7 +109,7 @@ impl Jobs {
             // Settled within the job.
             Report::LayoutChanged { .. } => {}
             Report::JobLost { loss } => {
-                let Some(part) = self.table.part(job) else { return };
+                let Some(part) = self.machine.part() else { return };
                 let coordinator = part.coordinator().clone();
                 let reason = format!("the job lost what it cannot go on without: {loss}; see `pcmctl events {job}`");
                 cx.send_job(&coordinator, job, NodeToCoordinator::Lost { reason });
@@ -122,11 +122,9 @@ impl Jobs {
     }
 
     /// The job ends under a reconfiguration: whoever asked for it is told.
-    pub(super) fn reform_given_up(&mut self, job: JobId, cx: &mut Context<'_>) {
-        let asked = self
-            .table
-            .local_mut(job)
-            .map(|local| std::mem::take(&mut local.requesters));
+    pub(super) fn give_up_changes(&mut self, cx: &mut Context<'_>) {
+        let job = self.id;
+        let asked = self.local.as_mut().map(|local| std::mem::take(&mut local.requesters));
         for from in asked.into_iter().flatten().map(|(_, from)| from) {
             let message = format!("job {job} ended before the reconfiguration was done: see `pcmctl events {job}`");
             cx.answer(
@@ -136,37 +134,15 @@ impl Jobs {
         }
     }
 
-    fn take_requester(&mut self, job: JobId, attempt: Attempt) -> Option<Requester> {
-        self.table.local_mut(job)?.requesters.remove(&attempt)
+    fn take_requester(&mut self, attempt: Attempt) -> Option<Requester> {
+        self.local.as_mut()?.requesters.remove(&attempt)
     }
+}
 
-    /// A requester wants another layout; this node answers when the layout is there or was given up.
-    pub(in crate::node) fn ask_reform(&mut self, from: Requester, job: JobId, input: Input, cx: &mut Context<'_>) {
-        let now = cx.now();
-        let Some(known) = self.table.get_mut(job).filter(|known| known.local.is_some()) else {
-            return self.refuse_unknown(from, job, cx);
-        };
-        let step = known
-            .machine
-            .handle(now, at_node::Input::Change(input), cx.cluster.nodes());
-        let verdict = step.effects.iter().find_map(|effect| match effect {
-            at_node::Effect::Change(Effect::Report(Report::Accepted { attempt })) => Some(Ok(*attempt)),
-            at_node::Effect::Change(Effect::Report(Report::Refused(refused))) => Some(Err(refused.clone())),
-            _ => None,
-        });
-        match verdict {
-            Some(Ok(attempt)) => {
-                if let Some(local) = &mut known.local {
-                    local.requesters.insert(attempt, from);
-                }
-            }
-            Some(Err(refused)) => self.refuse_layout(from, &refused, cx),
-            None => {
-                let message = format!("job {job} is ending");
-                let refusal = Refusal::new(refusal::JOB_ENDED, message);
-                cx.answer(from, DaemonToControl::Refused(refusal));
-            }
-        }
-        self.finish(job, step, cx);
+/// A newcomer that is ended may be the one for which a meeting failed.
+fn log_hang(key: ProcessKey, cause: EndCause, cx: &mut Context<'_>) {
+    if matches!(cause, EndCause::Aborted | EndCause::LeftLate) {
+        let cause = format!("{cause:?}");
+        cx.out.rank(RankEffect::LogHang { key, cause });
     }
 }

@@ -1,8 +1,8 @@
 //! The jobs that an earlier daemon of this node knew.
 
-use super::coordinating::{Audience, Led, RETURN_AFTER_RESTART_WITHIN};
+use super::led::{Audience, Led, RETURN_AFTER_RESTART_WITHIN};
+use super::local::Local;
 use super::machine::Jobs;
-use super::parts::Local;
 use crate::job::at_node::JobAtNode;
 use crate::node::context::Context;
 use crate::node::streams::job_output::JobOutput;
@@ -40,12 +40,13 @@ impl Jobs {
             } else {
                 JobOutput::to_absent_control(job)
             };
-            known.led = Some(Led::new(&coordinator, Audience::Detached, output));
+            let mut led = Led::new(&coordinator, Audience::Detached, output);
             if is_inherited && spans_hosts && !is_detached {
-                self.seek_audience(job, RETURN_AFTER_RESTART_WITHIN, cx);
+                led.seek(job, RETURN_AFTER_RESTART_WITHIN, cx);
             } else if !is_detached {
-                self.await_audience(job, RETURN_AFTER_RESTART_WITHIN, cx);
+                led.await_return(job, RETURN_AFTER_RESTART_WITHIN, cx);
             }
+            known.led = Some(led);
         }
     }
 }

@@ -3,13 +3,13 @@
 //! job and reports what it holds. Where two lead one job, the later one is right and the other lets go. Decides nothing
 //! about the job itself: `pcm-core/src/job/inheriting.rs` does.
 
+use super::leading::Leading;
+use super::led::{Audience, Led};
 use crate::checkpoint::Filed;
 use crate::job::coordinator::Coordinator;
 use crate::job::participant;
 use crate::moment::Moment;
 use crate::node::context::Context;
-use crate::node::jobs::checkpoints::Leading;
-use crate::node::jobs::coordinating::{Audience, Led};
 use crate::node::jobs::machine::Jobs;
 use crate::node::record::Record;
 use crate::node::requester::Requester;
@@ -51,6 +51,40 @@ pub(in crate::node) struct Wills {
     held: BTreeMap<JobId, Will>,
 }
 
+impl Willed {
+    /// Tells the heirs what they need to know.
+    fn leave(&mut self, coordinator: &Coordinator, filed: Vec<Filed>, cx: &mut Context<'_>) {
+        let heirs = cx.cluster.heirs(HEIRS);
+        let before = std::mem::replace(&mut self.heirs, heirs);
+        for node in before.iter().filter(|node| !self.heirs.contains(node)) {
+            cx.send_job(node, coordinator.job(), SuccessionMessage::WillVoid);
+        }
+        for node in &self.heirs {
+            self.send(node, coordinator, filed.clone(), cx);
+        }
+    }
+
+    fn send(&self, node: &NodeName, coordinator: &Coordinator, filed: Vec<Filed>, cx: &mut Context<'_>) {
+        let job = coordinator.job();
+        let filed = filed.into_iter().map(|one| (one.iteration, one.directory));
+        let filed: Vec<(Iteration, Vec<u8>)> = filed.collect();
+        let mut bytes = Vec::new();
+        let content = (coordinator, filed);
+        if let Err(error) = frame::encode(FrameKind::Message, &content, PAYLOAD_LENGTH_MAX / 2, &mut bytes) {
+            return tracing::warn!(%job, %error, "the job would not outlive this node");
+        }
+        let heirs = self.heirs.clone();
+        cx.send_job(node, job, SuccessionMessage::Will { heirs, bytes });
+    }
+
+    /// The job is over: it has no heirs.
+    pub(super) fn void(&mut self, job: JobId, cx: &mut Context<'_>) {
+        for node in std::mem::take(&mut self.heirs) {
+            cx.send_job(&node, job, SuccessionMessage::WillVoid);
+        }
+    }
+}
+
 type Content = (Coordinator, Vec<(Iteration, Vec<u8>)>);
 
 fn content(bytes: &[u8]) -> Option<Content> {
@@ -59,51 +93,19 @@ fn content(bytes: &[u8]) -> Option<Content> {
 
 impl Jobs {
     /// Tells a job's heirs what they need to know.
-    pub(in crate::node) fn leave_will(&mut self, job: JobId, cx: &mut Context<'_>) {
-        let heirs = cx.cluster.heirs(HEIRS);
-        let Some(led) = self.table.led_mut(job) else {
-            return;
-        };
-        let before = std::mem::replace(&mut led.willed.heirs, heirs.clone());
-        for node in before.iter().filter(|node| !heirs.contains(node)) {
-            cx.send_job(node, job, SuccessionMessage::WillVoid);
-        }
-        for node in heirs {
-            self.send_will(job, &node, cx);
+    pub(super) fn leave_will(&mut self, job: JobId, cx: &mut Context<'_>) {
+        if let Some((coordinator, led)) = self.table.led_with(job) {
+            led.willed.leave(coordinator, led.leading.filed(), cx);
         }
     }
 
     /// The cluster has changed, and who inherits with it.
     pub(in crate::node) fn leave_wills(&mut self, cx: &mut Context<'_>) {
         let heirs = cx.cluster.heirs(HEIRS);
-        let is_other = |job: &JobId| self.table.led(*job).is_some_and(|led| led.willed.heirs != heirs);
-        let others = self.table.led_ids().into_iter().filter(is_other);
-        for job in others.collect::<Vec<_>>() {
-            self.leave_will(job, cx);
-        }
-    }
-
-    fn send_will(&mut self, job: JobId, node: &NodeName, cx: &mut Context<'_>) {
-        let Some((coordinator, led)) = self.table.led_with(job) else {
-            return;
-        };
-        let filed = led.leading.filed().into_iter();
-        let filed: Vec<(Iteration, Vec<u8>)> = filed.map(|one| (one.iteration, one.directory)).collect();
-        let heirs = led.willed.heirs.clone();
-        let mut bytes = Vec::new();
-        let content = (coordinator, filed);
-        if let Err(error) = frame::encode(FrameKind::Message, &content, PAYLOAD_LENGTH_MAX / 2, &mut bytes) {
-            tracing::warn!(%job, %error, "the job would not outlive this node");
-            return;
-        }
-        cx.send_job(node, job, SuccessionMessage::Will { heirs, bytes });
-    }
-
-    /// The job is over: nobody inherits it.
-    pub(in crate::node) fn void_will(&mut self, job: JobId, cx: &mut Context<'_>) {
-        let heirs = self.table.led_mut(job).map(|led| std::mem::take(&mut led.willed.heirs));
-        for node in heirs.into_iter().flatten() {
-            cx.send_job(&node, job, SuccessionMessage::WillVoid);
+        for job in self.table.led_ids() {
+            if self.table.led(job).is_some_and(|led| led.willed.heirs != heirs) {
+                self.leave_will(job, cx);
+            }
         }
     }
 
@@ -164,7 +166,7 @@ impl Jobs {
                 cx.send_job(node, job, claim);
             }
             if is_heir {
-                self.send_will(job, node, cx);
+                led.willed.send(node, coordinator, led.leading.filed(), cx);
             }
         }
         for (job, reign) in self.ended.inherited() {
@@ -221,13 +223,13 @@ impl Jobs {
         };
         let mut led = Led::new(&state, Audience::Detached, output);
         led.leading = leading;
-        let step = self.lead_from_now_on(job, state, led, effects, cx);
         match cx.cluster.nodes().host(&will.from) == cx.cluster.nodes().own().host {
             _ if is_detached => {}
             // Of a host that is this one nobody is cut off: a `pcmctl` that does not come has ended.
-            true => self.await_audience(job, RETURN_AFTER_LOSS_WITHIN, cx),
-            false => self.seek_audience(job, RETURN_AFTER_LOSS_WITHIN, cx),
+            true => led.await_return(job, RETURN_AFTER_LOSS_WITHIN, cx),
+            false => led.seek(job, RETURN_AFTER_LOSS_WITHIN, cx),
         }
+        let step = self.lead_from_now_on(job, state, led, effects, cx);
         let nodes: Vec<NodeName> = cx.cluster.nodes().others().map(|report| report.node).collect();
         for node in nodes.into_iter().chain([cx.own()]) {
             cx.send_job(&node, job, claim.clone());
@@ -267,6 +269,7 @@ impl Jobs {
         cx.record(Record::Abdicated { job });
         let Some((_, mut led)) = stopped else { return };
         led.output.close(cx.out);
+        led.leading.on_abdicated(job, to, cx);
         if let Some(link) = led.link {
             let node = to.clone();
             cx.answer(Requester::Control(link), DaemonToControl::LedBy { node });

@@ -1,13 +1,13 @@
 //! The jobs that this node leads or runs processes of. Each has one machine, and beside that machine what belongs to the
 //! leader and what belongs to the processes here.
 
-use super::coordinating::Led;
-use super::parts::Local;
+use super::led::Led;
+use super::local::Local;
 use crate::job::at_node::JobAtNode;
 use crate::job::coordinator::Coordinator;
 use crate::job::participant::Participant;
 use crate::moment::Moment;
-use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank};
+use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::link::LINKS_OF_JOB_MAX;
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 /// A job at this node.
 #[derive(Debug)]
 pub(in crate::node) struct Job {
+    pub(in crate::node) id: JobId,
     pub(in crate::node) machine: JobAtNode,
     /// Where this node leads the job.
     pub(in crate::node) led: Option<Led>,
@@ -31,6 +32,7 @@ pub(in crate::node) struct Table(BTreeMap<JobId, Job>);
 impl Table {
     pub(in crate::node) fn insert(&mut self, job: JobId, machine: JobAtNode) -> &mut Job {
         self.0.entry(job).or_insert(Job {
+            id: job,
             machine,
             led: None,
             local: None,
@@ -107,16 +109,6 @@ impl Table {
 
     pub(in crate::node) fn local_mut(&mut self, job: JobId) -> Option<&mut Local> {
         self.get_mut(job)?.local.as_mut()
-    }
-
-    pub(in crate::node) fn local_with(&mut self, job: JobId) -> Option<(&Participant, &mut Local)> {
-        let known = self.get_mut(job)?;
-        Some((known.machine.part()?, known.local.as_mut()?))
-    }
-
-    /// The epoch of a job that this node leads.
-    pub(in crate::node) fn epoch(&self, job: JobId) -> Epoch {
-        self.coordinator(job).map(Coordinator::epoch).unwrap_or_default()
     }
 
     /// This node leads a job no more.
