@@ -78,7 +78,11 @@ fn a_page_of_another_version_or_another_process_is_refused() {
     rank.page().head.progress.pid.store(1, Relaxed);
     assert_plain_because(&status(&program, page_fd, channel_fd), 11, "belongs to process 1");
     changed(&page, 8, 4711);
-    assert_plain_because(&status(&program, page_fd, channel_fd), 13, "has protocol version 4711, this library version");
+    assert_plain_because(
+        &status(&program, page_fd, channel_fd),
+        13,
+        "has protocol version 4711, this library version",
+    );
     changed(&page, 0, 0);
     assert_plain_because(&status(&program, page_fd, channel_fd), 11, "does not hold a page");
     assert!(rank.messages().is_empty(), "a rank that is none says nothing");
