@@ -1,5 +1,5 @@
-//! `cargo xtask build`: the release build of the workspace and the C parts, and care that no binding of another MPI
-//! is reused. Must never run what it built.
+//! `cargo xtask build`: the release build of the workspace and the C parts, or of what the demo runs, and care that no
+//! binding of another MPI is reused. Must never run what it built.
 
 use crate::{
     c_parts,
@@ -9,15 +9,33 @@ use crate::{
 };
 use std::{fs, path::Path};
 
+const RUN_BY_DEMO: [&str; 4] = ["pcm-demo", "pcmctl", "pcm-daemon", "ios-agent"];
+
 /// Leaves every program in target/release.
 pub(crate) fn release(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+    build(repository, environment, &[])?;
+    c_parts::build(repository, environment, |_| true)
+}
+
+/// Leaves there what the demo runs.
+pub(crate) fn demo(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+    let programs = RUN_BY_DEMO.iter().flat_map(|name| ["--bin", name]);
+    // libpcm.so is a library; cargo cannot choose it alone without leaving the other packages out of the features.
+    let chosen: Vec<&str> = ["--lib"].into_iter().chain(programs).collect();
+    build(repository, environment, &chosen)?;
+    c_parts::build(repository, environment, |name| name.starts_with("heat2d-"))
+}
+
+/// Always the same packages, so that all dependencies have the same features: a demo compiles nothing a second time
+/// that `release` has compiled, and the other way round.
+fn build(repository: &Repository, environment: &Environment, chosen: &[&str]) -> Result<(), Failure> {
     forget_other_mpi(repository, environment)?;
     let mut cargo = environment.cargo();
     cargo
         .current_dir(&repository.root)
-        .args(["build", "--release", "--workspace", "--exclude", "xtask"]);
-    must(cargo, "the compiler's messages are above")?;
-    c_parts::build(repository, environment)
+        .args(["build", "--release", "--workspace", "--exclude", "xtask"])
+        .args(chosen);
+    must(cargo, "the compiler's messages are above")
 }
 
 /// mpi-sys does not notice that MPICC changed: its bindings are dropped when the MPI is not that of the last build.
