@@ -31,4 +31,5 @@ pub mod refusal;
 pub mod series;
 pub mod trace;
 pub mod tree;
+pub mod unpack;
 pub mod waiting;
