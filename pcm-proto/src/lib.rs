@@ -32,4 +32,5 @@ pub mod series;
 pub mod shortened;
 pub mod trace;
 pub mod tree;
+pub mod unpack;
 pub mod waiting;

@@ -100,9 +100,13 @@ const PROGRAMS: &[Program] = &[
 /// No contraction to fused operations: C and Rust must compute the same bits.
 const FLAGS: [&str; 5] = ["-std=c11", "-O3", "-Wall", "-Wextra", "-ffp-contract=off"];
 
-/// Builds each C program beside the Rust ones.
-pub(crate) fn build(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
-    for program in PROGRAMS {
+/// Builds the C programs that are wanted by name beside the Rust ones.
+pub(crate) fn build(
+    repository: &Repository,
+    environment: &Environment,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<(), Failure> {
+    for program in PROGRAMS.iter().filter(|program| is_wanted(program.name)) {
         let finished = environment.release.join(program.name);
         // A running job keeps its program: the new one takes the name when it is complete.
         let fresh = environment.release.join(format!(".{}-{}", program.name, process::id()));

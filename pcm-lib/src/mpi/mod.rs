@@ -1,4 +1,4 @@
-//! The checked layer over mpi-sys: every return code becomes a `Result`, handles are types of their own. It calls
+//! The checked layer over mpi-abi: every return code becomes a `Result`, handles are types of their own. It calls
 //! PMPI, so the library's own traffic is not counted as the application's.
 
 mod all_to_all;
