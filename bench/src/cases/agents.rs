@@ -1,12 +1,8 @@
 //! Bench `agents`: simulated clusters of 10 to 10,000 nodes that run the real agents: messages, time to settle, and how
 //! good the places are that they find.
 
-use super::registry::{Bench, Context, Report};
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Samples},
-    trial,
-};
+use super::bench::{Bench, Context};
+use pcm_bench::{Failure, Ratio, Report, Samples, trial};
 use pcm_view::lines::Plot;
 use std::time::Duration;
 

@@ -2,15 +2,10 @@
 //! same processes in the same run; and what files cost, against writing the same array by hand with MPI-IO.
 
 use super::{
+    bench::{Bench, Context},
     checkpoint_files, events,
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-    trial,
-};
+use pcm_bench::{Failure, OnPath, OwnCluster, Ratio, Report, Samples, trial};
 use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {

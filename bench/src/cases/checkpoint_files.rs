@@ -3,15 +3,10 @@
 //! heat2d.
 
 use super::{
+    bench::{Bench, Context},
     events,
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-    trial,
-};
+use pcm_bench::{Failure, OnPath, OwnCluster, Ratio, Report, Samples, trial};
 use std::{
     fs,
     path::{Path, PathBuf},

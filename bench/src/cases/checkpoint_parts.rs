@@ -2,11 +2,8 @@
 //! writing and syncing the same bytes (what `dd conv=fsync` does), restoring on another number of ranks against reading
 //! the same files.
 
-use super::registry::{Bench, Context, Report};
-use pcm_bench::{
-    failure::{Failure, OnPath},
-    samples::{Ratio, Samples},
-};
+use super::bench::{Bench, Context};
+use pcm_bench::{Failure, OnPath, Ratio, Report, Samples};
 use pcm_checkpoint::{
     Application, ArrayRecord, BLOCK_BYTES, Checkpoint, Compression, Content, Contents, Draft, FORMAT, Manifest,
     RegionRecord, VERSION, array_fill, part_file, write_part,

@@ -1,10 +1,10 @@
 //! Bench `iteration`: time per iteration of heat2d, C against Rust, under the same mpiexec.
 
 use super::{
+    bench::{Bench, Context},
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{failure::Failure, samples::Ratio, trial};
+use pcm_bench::{Failure, Ratio, Report, trial};
 use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {

@@ -1,10 +1,10 @@
 //! Bench `launch`: from typing the command to the end of MPI_Init on the last rank, `pcmctl run` against `mpiexec`.
 
 use super::{
+    bench::{Bench, Context},
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster, samples::Ratio, trial};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, trial};
 use rustix::time::{ClockId, clock_gettime};
 use std::{process::Command, time::Duration};
 

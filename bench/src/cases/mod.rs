@@ -4,6 +4,7 @@
 
 mod adapt;
 mod agents;
+mod bench;
 mod checkpoint;
 mod checkpoint_files;
 mod checkpoint_parts;

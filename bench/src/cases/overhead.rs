@@ -3,10 +3,10 @@
 //! against past it, in the same processes.
 
 use super::{
+    bench::{Bench, Context},
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster, samples::Ratio, trial};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, trial};
 use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {

@@ -2,15 +2,10 @@
 //! the same ranks and against messages one way, all in one run of one job.
 
 use super::{
-    registry::{Bench, Context, Report},
+    bench::{Bench, Context},
     watched::{Change, Wanted, Watched},
 };
-use pcm_bench::{
-    failure::Failure,
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-    trial,
-};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, Samples, trial};
 
 pub(super) const BENCH: Bench = Bench {
     name: "redistribute-plain",

@@ -1,14 +1,10 @@
 //! Bench `reconfigure`: what a migration, a growth and the start of newcomers cost a running job.
 
 use super::{
-    registry::{Bench, Context, Report},
+    bench::{Bench, Context},
     watched::{Change, Wanted, Watched},
 };
-use pcm_bench::{
-    failure::Failure,
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, Samples};
 use std::collections::BTreeMap;
 
 pub(super) const BENCH: Bench = Bench {

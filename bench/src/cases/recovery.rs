@@ -1,15 +1,10 @@
 //! Bench `recovery`: from the kill -9 of one rank of four until all iterate again, by phases.
 
 use super::{
+    bench::{Bench, Context},
     events,
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{
-    failure::Failure,
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-    trial::must,
-};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, Samples, trial::must};
 use pcm_view::time::now_us;
 use std::{
     process::Stdio,

@@ -1,13 +1,8 @@
 //! Bench `redistribute` and its parts: `pcmctl bench redistribute` on a cluster of its own. What it measures, and how
 //! it judges, is in `redistribution`.
 
-use super::registry::{Bench, Context, Report};
-use pcm_bench::{
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    samples::Ratio,
-    trial,
-};
+use super::bench::{Bench, Context};
+use pcm_bench::{Failure, OnPath, OwnCluster, Ratio, Report, trial};
 use serde::Deserialize;
 use std::{fs, path::Path, time::Duration};
 

@@ -1,15 +1,10 @@
 //! Bench `spawn`: MPI_Comm_spawn by an application, under our daemons against hydra.
 
 use super::{
+    bench::{Bench, Context},
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{
-    failure::Failure,
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-    trial,
-};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, Samples, trial};
 use std::{process::Command, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {

@@ -1,6 +1,6 @@
 //! The table a person reads. Pure: must never measure.
 
-use pcm_bench::samples::Report;
+use pcm_bench::Report;
 use std::fmt::Write;
 
 /// Series with their spread, then the ratios, then the remarks.
@@ -54,7 +54,7 @@ fn figure(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_bench::samples::{Ratio, Samples};
+    use pcm_bench::{Ratio, Samples};
 
     #[test]
     fn figures_keep_four_digits() {

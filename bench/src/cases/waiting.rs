@@ -2,11 +2,11 @@
 //! and, as root, on nodes with a fifth of a CPU.
 
 use super::{
+    bench::{Bench, Context},
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
 };
 use limited_nodes::{LimitedNodes, Share};
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster, samples::Ratio, trial};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, trial};
 use pcm_proto::waiting::Waiting;
 use std::{ffi::OsString, process::Command, time::Duration};
 

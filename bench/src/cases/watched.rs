@@ -1,7 +1,7 @@
 //! A running `pcm-moving` whose ranks a bench moves, and what each change did. Must never outlive the bench.
 
 use super::events;
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster, running::Running, trial};
+use pcm_bench::{Failure, OwnCluster, running::Running, trial};
 use pcm_view::time::now_us;
 use serde_json::Value;
 use std::{

@@ -3,16 +3,11 @@
 //! call traced. The watchers run on the CPUs of the job, which is the worst place for them.
 
 use super::{
+    bench::{Bench, Context, run_all},
     cpu_taken, events,
     interleave::{self, Variant},
-    registry::{Bench, Context, Report, run_all},
 };
-use pcm_bench::{
-    failure::Failure,
-    own_cluster::OwnCluster,
-    running::Running,
-    samples::{Ratio, Samples},
-};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, Samples, running::Running};
 use serde_json::Value;
 use std::{
     cell::RefCell,

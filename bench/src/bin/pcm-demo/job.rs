@@ -7,13 +7,7 @@ use crate::{
     pace::{Pace, Part},
     show::heading,
 };
-use pcm_bench::{
-    environment::Environment,
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    progress::Progress,
-    running::Running,
-};
+use pcm_bench::{Failure, OnPath, OwnCluster, environment::Environment, progress::Progress, running::Running};
 use std::{
     io::{BufRead, BufReader, Read},
     os::unix::process::CommandExt,

@@ -7,12 +7,7 @@ use crate::{
     show::{heading, show, throughput},
 };
 use clap::Parser;
-use pcm_bench::{
-    environment::Environment,
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    trial,
-};
+use pcm_bench::{Failure, OnPath, OwnCluster, environment::Environment, trial};
 use std::{
     fs,
     path::{Path, PathBuf},

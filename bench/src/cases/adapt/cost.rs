@@ -3,17 +3,12 @@
 
 use super::{
     super::{
+        bench::{Bench, Context},
         cpu_taken,
-        registry::{Bench, Context, Report},
     },
     field::ONLY,
 };
-use pcm_bench::{
-    failure::Failure,
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-    trial,
-};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, Samples, trial};
 use std::{thread, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {

@@ -1,8 +1,8 @@
 //! Where the races are run: a cluster of virtual nodes with a share of a CPU each. Needs root.
 
-use super::{super::registry::Context, race::Shares};
+use super::{super::bench::Context, race::Shares};
 use limited_nodes::{LimitedNodes, Load, Place, Share};
-use pcm_bench::{environment::Environment, failure::Failure, own_cluster::OwnCluster, trial};
+use pcm_bench::{Failure, OwnCluster, environment::Environment, trial};
 use std::{process::Command, thread, time::Duration};
 
 /// CPU time of a node of speed 1, in thousandths of a CPU; six such nodes leave half a CPU of two.

@@ -3,7 +3,7 @@
 
 use super::field::Field;
 use limited_nodes::Load;
-use pcm_bench::{failure::Failure, running::Running, trial::describe};
+use pcm_bench::{Failure, running::Running, trial::describe};
 use std::{
     io::{BufRead, BufReader},
     process::{ChildStderr, Command, Stdio},

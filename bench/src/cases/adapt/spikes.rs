@@ -2,16 +2,12 @@
 
 use super::{
     super::{
+        bench::{Bench, Context},
         events,
-        registry::{Bench, Context, Report},
     },
     field::Field,
 };
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Samples},
-    trial,
-};
+use pcm_bench::{Failure, Ratio, Report, Samples, trial};
 use pcm_view::time::now_us;
 use std::{
     thread,

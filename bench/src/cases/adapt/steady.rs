@@ -2,16 +2,13 @@
 
 use super::{
     super::{
+        bench::{Bench, Context},
         events,
-        registry::{Bench, Context, Report},
     },
     field::{ENDLESS, Field, plate},
     race::{Act, Race, Runner, Script},
 };
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Samples},
-};
+use pcm_bench::{Failure, Ratio, Report, Samples};
 use pcm_view::lines::Plot;
 use std::time::Duration;
 

@@ -1,15 +1,10 @@
 //! The launchers that are here, each with the programs compiled for its MPI. Must never install anything.
 
-use super::super::registry::Context;
+use super::super::bench::Context;
 use super::attempt;
 use super::cases::Case;
 use super::lam::Lam;
-use pcm_bench::{
-    environment::Environment,
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    trial::must,
-};
+use pcm_bench::{Failure, OnPath, OwnCluster, environment::Environment, trial::must};
 use std::{
     env, fs,
     os::unix::fs::PermissionsExt,

@@ -1,15 +1,10 @@
 //! All cases under all launchers, interleaved, and what became of them: samples, and who hung. Must never drop a
 //! sample.
 
-use super::super::registry::Report;
 use super::attempt::{self, Outcome};
 use super::cases::{self, Case, Figure};
 use super::launchers::{HYDRA, LAM, Launcher, Launchers, OURS, OURS_WITH_SPARES};
-use pcm_bench::{
-    failure::Failure,
-    progress::Progress,
-    samples::{Ratio, Samples},
-};
+use pcm_bench::{Failure, Ratio, Report, Samples, progress::Progress};
 use std::{fmt::Write as _, time::Duration};
 
 /// Far above what any case takes here when it does not hang.

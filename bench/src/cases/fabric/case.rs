@@ -7,11 +7,8 @@ use super::{
     loss,
     setting::{self, Effort, Problem, in_runtime},
 };
-use crate::cases::registry::{Bench, Context};
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Report, Samples},
-};
+use crate::cases::bench::{Bench, Context};
+use pcm_bench::{Failure, Ratio, Report, Samples};
 use pcm_view::lines::Plot;
 
 pub(in crate::cases) const BENCH: Bench = Bench {

@@ -2,11 +2,8 @@
 //! come from here.
 
 use super::setting::{self, DEADLINE, Problem, in_runtime, key, loopback, micros, processor_time};
-use crate::cases::registry::{Bench, Context};
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Report, Samples},
-};
+use crate::cases::bench::{Bench, Context};
+use pcm_bench::{Failure, Ratio, Report, Samples};
 use pcm_fabric::{Endpoint, Link, LocalAddress, LocalEndpoint};
 use pcm_proto::handshake::{Identity, Role};
 use serde_bytes::ByteBuf;
