@@ -7,7 +7,6 @@ mod agents;
 mod bench;
 mod checkpoint;
 mod checkpoint_files;
-mod checkpoint_parts;
 mod cpu_taken;
 mod dynamic;
 mod events;

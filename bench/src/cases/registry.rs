@@ -3,8 +3,8 @@
 use super::{
     adapt, agents,
     bench::{Bench, Context},
-    checkpoint, checkpoint_files, checkpoint_parts, dynamic, fabric, fabric_rdma, interrupted, iteration, launch,
-    overhead, plain_exchange, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
+    checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, overhead,
+    plain_exchange, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
 };
 use clap::Parser;
 use pcm_bench::{
@@ -27,7 +27,7 @@ const BENCHES: &[&[Bench]] = &[
         checkpoint_files::OVERHEAD,
         checkpoint_files::FILES,
     ],
-    &[checkpoint_parts::BENCH, dynamic::BENCH],
+    &[dynamic::BENCH],
     &dynamic::PARTS,
     &[
         fabric::BENCH,
