@@ -4,7 +4,9 @@
 
 pub mod environment;
 mod failure;
+pub mod heat2d;
 pub mod own_cluster;
+pub mod pace;
 pub mod progress;
 pub mod record;
 pub mod redistribution;
@@ -15,4 +17,4 @@ pub mod trial;
 
 pub use failure::{Failure, OnPath};
 pub use own_cluster::OwnCluster;
-pub use samples::{Ratio, Report, Samples};
+pub use samples::{Ratio, Report, Samples, push_each};

@@ -83,7 +83,7 @@ fn ratios(series: &[Samples]) -> Vec<Ratio> {
         let compared = ["UD, cold", "UD, warm"].into_iter().filter_map(move |way| {
             let value = of(way)?.median() / rc.median();
             let name = format!("{case}{way} / RC");
-            Some(Ratio::new(name, value))
+            Some(Ratio::new(name, value, None))
         });
         Some(compared.collect::<Vec<_>>())
     };

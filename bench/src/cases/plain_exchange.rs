@@ -5,7 +5,7 @@ use super::{
     bench::{Bench, Context},
     watched::{Change, Wanted, Watched},
 };
-use pcm_bench::{Failure, OwnCluster, Ratio, Report, Samples, trial};
+use pcm_bench::{Failure, OwnCluster, Report, Samples, trial};
 
 pub(super) const BENCH: Bench = Bench {
     name: "redistribute-plain",
@@ -117,12 +117,16 @@ impl Speeds {
     fn conclude(self, report: &mut Report) {
         for (nth, ours) in self.ours.iter().enumerate() {
             for (plain, (name, _)) in self.alltoallv.iter().zip(MANNERS) {
-                report.ratios.push(
-                    Ratio::new(format!("{} / {name}", ours.name), ours.paired_ratio(&plain[nth])).held_to(">= 1.3"),
+                report.ratio(
+                    format!("{} / {name}", ours.name),
+                    ours.paired_ratio(&plain[nth]),
+                    ">= 1.3",
                 );
             }
-            report.ratios.push(
-                Ratio::new(format!("{} / one way", ours.name), ours.paired_ratio(&self.one_way)).held_to(">= 0.8"),
+            report.ratio(
+                format!("{} / one way", ours.name),
+                ours.paired_ratio(&self.one_way),
+                ">= 0.8",
             );
         }
         report.series.extend(self.ours);

@@ -4,7 +4,7 @@ use super::{
     bench::{Bench, Context},
     watched::{Change, Wanted, Watched},
 };
-use pcm_bench::{Failure, OwnCluster, Ratio, Report, Samples};
+use pcm_bench::{Failure, OwnCluster, Report, Samples};
 use std::collections::BTreeMap;
 
 pub(super) const BENCH: Bench = Bench {
@@ -93,14 +93,10 @@ fn migrations(
         speeds.push(change.bytes_per_second / 1e9);
         phases.push(&change);
     }
-    report.ratios.push(
-        Ratio::new(
-            format!(
-                "migrate, {mib_per_rank} MiB a rank: pause / ({BANDWIDTH_SHARE} x bytes / bandwidth + {FIXED_MS} ms)"
-            ),
-            shares.median(),
-        )
-        .held_to("<= 1.0"),
+    report.ratio(
+        format!("migrate, {mib_per_rank} MiB a rank: pause / ({BANDWIDTH_SHARE} x bytes / bandwidth + {FIXED_MS} ms)"),
+        shares.median(),
+        "<= 1.0",
     );
     report.series.extend([pauses, totals]);
     if mib_per_rank > 0 {
@@ -132,12 +128,10 @@ fn growth(context: &Context, cluster: &OwnCluster<'_>, report: &mut Report) -> R
         shares.push(change.number("bytes_moved")? / (mib * 1024 * 1024) as f64);
         job.change("shrink", &["--to", "2"])?;
     }
-    report.ratios.push(
-        Ratio::new(
-            format!("grow 2 to 4, {mib} MiB: bytes moved / all bytes"),
-            shares.median(),
-        )
-        .held_to("0.5"),
+    report.ratio(
+        format!("grow 2 to 4, {mib} MiB: bytes moved / all bytes"),
+        shares.median(),
+        "0.5",
     );
     report.series.extend([pauses, shares]);
     Ok(())
@@ -173,9 +167,7 @@ fn newcomers(context: &Context, report: &mut Report) -> Result<(), Failure> {
     }
     drop(job);
     cluster.down()?;
-    report
-        .ratios
-        .push(Ratio::new(slower.name.clone(), slower.median()).held_to("<= 1.05"));
+    report.ratio(slower.name.clone(), slower.median(), "<= 1.05");
     report.series.push(slower);
     Ok(())
 }

@@ -110,7 +110,7 @@ mod tests {
             {"name": "a", "value": 0.5, "target": ">= 0.9"}, {"name": "b", "value": 2, "target": null}],
                            "remarks": ["x"]}"#;
         let figures_of = figures(document).unwrap();
-        let expected = [Ratio::new("a", 0.5).held_to(">= 0.9"), Ratio::new("b", 2.0)];
+        let expected = [Ratio::new("a", 0.5, ">= 0.9"), Ratio::new("b", 2.0, None)];
         assert_eq!(
             (figures_of.ratios.as_slice(), figures_of.remarks.as_slice()),
             (&expected[..], &["x".to_owned()][..])

@@ -1,6 +1,6 @@
 //! Prints what the demo shows.
 
-use crate::pace::Part;
+use crate::parts::Part;
 use pcm_bench::{Failure, trial};
 use std::{process::Command, time::Duration};
 

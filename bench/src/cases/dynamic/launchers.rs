@@ -124,13 +124,7 @@ impl<'a> Launchers<'a> {
                 let spares = case.spares.to_string();
                 (cluster.pcmctl(&["run", "-n", &count, "--spares", &spares, "--"]), own)
             }
-            Way::Hydra => {
-                let mut command = self.environment.command(&self.environment.mpiexec);
-                command
-                    .args(["-n", &count])
-                    .envs([("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")]);
-                (command, own)
-            }
+            Way::Hydra => (self.environment.hydra(&count), own),
             Way::OpenMpi => {
                 let mut command = Command::new("mpirun.openmpi");
                 command.args(["--oversubscribe", "--bind-to", "none", "-np", &count]);

@@ -92,8 +92,7 @@ fn ratios(report: &Report) -> Vec<Ratio> {
     ];
     let ratio = |(name, above, below, target): (&str, String, String, Option<&str>)| {
         let median = |name: &str| report.series_named(name).map(Samples::median);
-        let ratio = Ratio::new(name, median(&above)? / median(&below)?);
-        Some(ratio.held_to(target))
+        Some(Ratio::new(name, median(&above)? / median(&below)?, target))
     };
     wanted.into_iter().filter_map(ratio).collect()
 }
