@@ -65,11 +65,10 @@ fn measure(
     let mib = if context.quick { 16 } else { MIB };
     let wanted = Wanted {
         ranks: few,
-        nodes: "",
         mib,
         sleep_us: 2000,
-        work: 0,
         more: &["rows", "plain"],
+        ..Wanted::default()
     };
     let job = Watched::start(BENCH.name, cluster, &context.program("pcm-moving"), &wanted)?;
     let named = |what: &str, from: u32, to: u32| Samples::new(format!("{what}, {from} to {to}, {mib} MiB"), "GB/s");

@@ -4,7 +4,7 @@ use super::{
     bench::{Bench, Context},
     watched::{Change, Wanted, Watched},
 };
-use pcm_bench::{Failure, OwnCluster, Report, Samples};
+use pcm_bench::{Failure, OwnCluster, Report, Samples, statistics::median};
 use std::collections::BTreeMap;
 
 pub(super) const BENCH: Bench = Bench {
@@ -32,13 +32,9 @@ const WORK_OF_A_MILLISECOND: u64 = 500_000;
 fn run(context: &Context) -> Result<Report, Failure> {
     let mut report = Report::default();
     let cluster = OwnCluster::up(&context.environment, 4)?;
-    migrations(context, &cluster, 0, &mut report)?;
-    migrations(
-        context,
-        &cluster,
-        if context.quick { 16 } else { LARGE_MIB },
-        &mut report,
-    )?;
+    for mib_per_rank in [0, if context.quick { 16 } else { LARGE_MIB }] {
+        migrations(context, &cluster, mib_per_rank, &mut report)?;
+    }
     growth(context, &cluster, &mut report)?;
     cluster.down()?;
     newcomers(context, &mut report)?;
@@ -62,17 +58,15 @@ fn migrations(
 ) -> Result<(), Failure> {
     let wanted = Wanted {
         ranks: 4,
-        nodes: "",
         mib: 4 * mib_per_rank,
         sleep_us: 2000,
-        work: 0,
-        more: &[],
+        ..Wanted::default()
     };
     let job = start(context, cluster, &wanted)?;
-    let mut pauses = Samples::new(format!("migrate, {mib_per_rank} MiB a rank: pause"), "ms");
-    let mut totals = Samples::new(format!("migrate, {mib_per_rank} MiB a rank: in all"), "ms");
-    let mut speeds = Samples::new(format!("migrate, {mib_per_rank} MiB a rank: bandwidth"), "GB/s");
-    let mut shares = Samples::new(format!("migrate, {mib_per_rank} MiB a rank: of what is allowed"), "");
+    let case = format!("migrate, {mib_per_rank} MiB a rank");
+    let [mut pauses, mut totals] = ["pause", "in all"].map(|what| Samples::new(format!("{case}: {what}"), "ms"));
+    let mut speeds = Samples::new(format!("{case}: bandwidth"), "GB/s");
+    let mut shares = Vec::new();
     let mut phases = Phases::default();
     for round in 0..=context.rounds() {
         let to = format!("n{}", round % 3);
@@ -94,17 +88,15 @@ fn migrations(
         phases.push(&change);
     }
     report.ratio(
-        format!("migrate, {mib_per_rank} MiB a rank: pause / ({BANDWIDTH_SHARE} x bytes / bandwidth + {FIXED_MS} ms)"),
-        shares.median(),
+        format!("{case}: pause / ({BANDWIDTH_SHARE} x bytes / bandwidth + {FIXED_MS} ms)"),
+        median(&shares),
         "<= 1.0",
     );
     report.series.extend([pauses, totals]);
     if mib_per_rank > 0 {
         report.series.push(speeds);
     }
-    report
-        .series
-        .extend(phases.series(&format!("migrate, {mib_per_rank} MiB a rank")));
+    report.series.extend(phases.series(&case));
     Ok(())
 }
 
@@ -113,11 +105,9 @@ fn growth(context: &Context, cluster: &OwnCluster<'_>, report: &mut Report) -> R
     let mib = if context.quick { 16 } else { LARGE_MIB };
     let wanted = Wanted {
         ranks: 2,
-        nodes: "",
         mib,
         sleep_us: 2000,
-        work: 0,
-        more: &[],
+        ..Wanted::default()
     };
     let job = start(context, cluster, &wanted)?;
     let mut pauses = Samples::new(format!("grow 2 to 4, {mib} MiB: pause"), "ms");
@@ -143,10 +133,8 @@ fn newcomers(context: &Context, report: &mut Report) -> Result<(), Failure> {
     let wanted = Wanted {
         ranks: 1,
         nodes: "n0",
-        mib: 0,
-        sleep_us: 0,
         work: WORK_OF_A_MILLISECOND,
-        more: &[],
+        ..Wanted::default()
     };
     let job = start(context, &cluster, &wanted)?;
     let mut slower = Samples::new("iteration while a newcomer starts / before", "");

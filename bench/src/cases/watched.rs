@@ -34,6 +34,7 @@ pub(super) struct Watched<'a> {
 }
 
 /// What the job is to be.
+#[derive(Default)]
 pub(super) struct Wanted<'a> {
     pub(super) ranks: u32,
     /// Nodes it may use at first; empty for all.

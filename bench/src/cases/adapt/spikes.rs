@@ -5,7 +5,7 @@ use super::{
         bench::{Bench, Context},
         events,
     },
-    field::{Field, plate},
+    field::Field,
 };
 use pcm_bench::{Failure, Ratio, Report, Samples, heat2d, trial};
 use pcm_view::time::now_us;
@@ -85,7 +85,8 @@ fn start(context: &Context, field: &Field<'_>, job: usize) -> Result<(), Failure
     let nodes = format!("n{},n{}", 2 * job, 2 * job + 1);
     let (name, policy) = (["--name", &name(job)], ["--policy", "cost", "--detach"]);
     let options = [&["-n", "1", "--nodes", &nodes][..], &name, &policy].concat();
-    let command = field.ours(&options, &plate(context, (1500, 1500), heat2d::ENDLESS));
+    let mut command = field.ours(&options, &[context.program("heat2d-c").display().to_string()]);
+    command.args(heat2d::plate(1500, 1500, heat2d::ENDLESS));
     trial::run(BENCH.name, command, ANSWER_MAX).map(|_| ())
 }
 

@@ -9,7 +9,7 @@ use super::{
     field::{Field, ONLY, plate},
     race::{Act, Runner, Script, Shares},
 };
-use pcm_bench::{Failure, Ratio, Report, Samples, heat2d, pace::Pace, push_each};
+use pcm_bench::{Failure, Ratio, Report, Samples, heat2d, pace::Pace, push_each, statistics::median};
 use pcm_view::lines::Plot;
 use std::time::Duration;
 
@@ -101,12 +101,11 @@ fn round(context: &Context) -> Result<Round, Failure> {
     let trials = race(context, &mut field, "none", &script, script.len() as f64 * TRIAL_S)?;
     field.down()?;
     let time_ms = |at: usize| {
-        let mut times = Samples::new("", "ms");
-        for trial in 0..TRIALS {
+        let times = (0..TRIALS).map(|trial| {
             let from = (trial * all.len() + at) as f64 * TRIAL_S;
-            times.push(1e3 / trials.rate(from + SETTLING_S, from + TRIAL_S));
-        }
-        times.median()
+            1e3 / trials.rate(from + SETTLING_S, from + TRIAL_S)
+        });
+        median(&times.collect::<Vec<f64>>())
     };
     let tried = (0..all.len()).map(|at| (all[at], time_ms(at)));
     let best = tried.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((chosen, f64::NAN));
