@@ -54,8 +54,5 @@ fn program(environment: &Environment, name: &str) -> Command {
 /// Comes back only where there is no such program.
 fn become_program(mut command: Command) -> Result<(), Failure> {
     let source = command.exec();
-    Err(Failure::Start {
-        program: command.get_program().to_string_lossy().into_owned(),
-        source,
-    })
+    Err(Failure::start(command.get_program().to_string_lossy())(source))
 }

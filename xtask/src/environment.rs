@@ -100,10 +100,7 @@ impl Environment {
 /// Runs a command that must succeed; `advice` says what to do when it does not.
 pub(crate) fn must(mut command: Command, advice: &str) -> Result<(), Failure> {
     let program = describe(&command);
-    let status = command.status().map_err(|source| Failure::Start {
-        program: program.clone(),
-        source,
-    })?;
+    let status = command.status().map_err(Failure::start(program.as_str()))?;
     if status.success() {
         Ok(())
     } else {

@@ -129,10 +129,7 @@ fn prove_once(mpi: &Mpi, prefix: &Path) -> Result<(), Failure> {
         .arg("-L")
         .arg(&mpi.library)
         .arg("-lmpi");
-    let output = cc.output().map_err(|source| Failure::Start {
-        program: "cc".into(),
-        source,
-    })?;
+    let output = cc.output().map_err(Failure::start("cc"))?;
     if !output.status.success() {
         let output = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(Failure::BrokenMpi {

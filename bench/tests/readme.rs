@@ -1,6 +1,7 @@
 //! The README's figures are those of `bench/results`, and its diff is that of the two C sources of heat2d.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use pcm_bench::statistics;
 use serde_json::Value;
 use std::{fs, path::Path};
 
@@ -18,27 +19,17 @@ fn samples(file: &str, series: &str) -> Vec<f64> {
     samples.unwrap().iter().map(|sample| sample.as_f64().unwrap()).collect()
 }
 
-/// Linear between neighbours.
-fn quantile(mut samples: Vec<f64>, part: f64) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    let place = part * (samples.len() - 1) as f64;
-    let (below, above) = (samples[place.floor() as usize], samples[place.ceil() as usize]);
-    below + (above - below) * place.fract()
-}
-
 fn median(file: &str, series: &str) -> f64 {
-    quantile(samples(file, series), 0.5)
+    statistics::median(&samples(file, series))
 }
 
-/// Median of the ratios of runs that were made side by side.
 fn paired_ratio(file: &str, series: &str, base: &str) -> f64 {
-    let pairs = samples(file, series).into_iter().zip(samples(file, base));
-    quantile(pairs.map(|(value, base)| value / base).collect(), 0.5)
+    statistics::paired_ratio(&samples(file, series), &samples(file, base))
 }
 
 /// The last column of the README's table, computed from the raw samples.
 fn measured() -> [String; 4] {
-    let spikes = || samples("adapt-spikes.json", "adapt-spikes: load to computing elsewhere");
+    let spikes = samples("adapt-spikes.json", "adapt-spikes: load to computing elsewhere");
     [
         format!(
             "Moving one of four ranks with its 256 MiB stops the program for {:.0} ms (`reconfigure.json`).",
@@ -51,8 +42,8 @@ fn measured() -> [String; 4] {
         format!(
             "A rank computes elsewhere {:.1} s after other processes load its node, 95th percentile {:.1} s \
              (`adapt-spikes.json`).",
-            quantile(spikes(), 0.5),
-            quantile(spikes(), 0.95),
+            statistics::median(&spikes),
+            statistics::quantile(&spikes, 0.95),
         ),
         format!(
             "Tracking costs {:.0} ns per MPI call; heat2d with the library preloaded takes {:.3} times as long \
