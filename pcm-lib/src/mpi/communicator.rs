@@ -2,7 +2,7 @@
 //! dropped stays with MPI until `MPI_Finalize`.
 #![allow(unsafe_code, reason = "calls MPI")]
 
-use super::{Info, MpiError, Port, error::check};
+use super::{ErrorsReturned, Info, MpiError, Port, error::check};
 use mpi_sys::MPI_Comm;
 use std::{ffi::CStr, os::raw::c_int, time::Duration};
 
@@ -25,6 +25,11 @@ impl Communicator {
     pub fn own() -> Self {
         // SAFETY: a constant of the MPI library.
         Self(unsafe { mpi_sys::RSMPI_COMM_SELF })
+    }
+
+    /// While the answer lives, errors on this communicator and errors of no communicator come back as codes.
+    pub fn errors_returned(&self) -> ErrorsReturned {
+        ErrorsReturned::begin_on(self.handle())
     }
 
     /// A communicator that MPI made and nobody has ended.
