@@ -6,6 +6,7 @@ pub mod boot;
 pub mod byte_lists;
 pub mod checkpoint;
 pub mod control;
+pub mod envelope;
 pub mod event;
 pub mod fabric;
 pub mod fnv;
