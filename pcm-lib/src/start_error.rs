@@ -1,4 +1,5 @@
-//! Why a process that a daemon started is plain MPI all the same, and the first such reason, which is kept. Never prints.
+//! Why a process that a daemon started is plain MPI all the same, and the first such reason, which is kept. Never
+//! prints.
 
 use crate::{channel::ChannelError, mpi::MpiError};
 use pcm_proto::page::PageError;

@@ -167,9 +167,10 @@ mod tests {
             },
         };
         assert_eq!(decode_datagram(&bytes).unwrap(), body);
-        assert!(
-            matches!(decode_datagram(&encode_measuring(200).unwrap()), Ok(DatagramBody::Measured(bytes)) if bytes.len() == 200)
-        );
+        assert!(matches!(
+            decode_datagram(&encode_measuring(200).unwrap()),
+            Ok(DatagramBody::Measured(bytes)) if bytes.len() == 200
+        ));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What carries the messages of a daemon: what its owner wished for, what is in use, and where it is reached. Never does
-//! I/O, and chooses nothing.
+//! What carries the messages of a daemon: what its owner wished for, what is in use, and where it is reached. Never
+//! does I/O, and chooses nothing.
 
 use serde::{Deserialize, Serialize};
 
