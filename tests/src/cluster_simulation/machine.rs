@@ -26,6 +26,8 @@ pub(super) struct Machine {
     pub(super) disk: Disk,
     /// How far its wall clock is off, in microseconds.
     pub(super) clock_off: i64,
+    /// Daemons that it was told of when it was booted.
+    pub(super) seeds: Vec<String>,
     /// It left on purpose.
     pub(super) has_left: bool,
 }
@@ -41,6 +43,7 @@ impl Machine {
             daemon: None,
             disk: Disk::default(),
             clock_off: 0,
+            seeds: Vec::new(),
             has_left: false,
         }
     }

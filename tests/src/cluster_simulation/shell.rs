@@ -6,9 +6,11 @@ use super::scenario::Plant;
 use super::seen::Seen;
 use super::simulation::Simulation;
 use super::story::short;
-use pcm_core::node::event::Event;
+use pcm_core::node::event::{Event, PeerFact};
 use pcm_core::node::outbox::Effect;
 use pcm_core::node::record::Record;
+use pcm_core::node::timer::Timer;
+use pcm_proto::peer::DaemonToDaemon;
 use std::collections::VecDeque;
 
 /// Reports that follow from one event; more is a loop.
@@ -48,7 +50,7 @@ impl Simulation {
 
     fn handle(&mut self, machine: usize, event: Event) {
         let now = self.queue.now();
-        if !matches!(event, Event::Timer(pcm_core::node::timer::Timer::Membership)) {
+        if !is_chatter(&event) {
             self.tell(|| format!("n{machine} <= {}", short(&event)));
         }
         let Some(daemon) = &mut self.machines[machine].daemon else {
@@ -142,4 +144,16 @@ impl Simulation {
             self.end_machine(of.machine, true);
         }
     }
+}
+
+/// The failure detector's own talk, and what comes every second; no replay shows it.
+fn is_chatter(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Timer(Timer::Membership | Timer::Beat)
+            | Event::Peer(PeerFact::Said {
+                message: DaemonToDaemon::Membership(_) | DaemonToDaemon::Report(_),
+                ..
+            })
+    )
 }

@@ -245,7 +245,11 @@ impl Simulation {
             return;
         }
         let now = self.queue.now();
+        // Whoever boots it tells it of one that is there.
+        let is_there = |other: &usize| *other != machine && self.machines[*other].daemon.is_some();
+        let seeds = (0..self.machines.len()).filter(is_there).map(address).take(1).collect();
         let own = &mut self.machines[machine];
+        own.seeds = seeds;
         own.boot += 1;
         own.since = now;
         own.has_left = false;
@@ -291,9 +295,6 @@ impl Simulation {
         let own = &self.machines[machine];
         let now = Moment(own.wall(self.queue.now()));
         let (name, cpus) = (own.name.clone(), vec![0, 1, 2, 3]);
-        // One that begins anew is told of those that are there.
-        let is_there = |other: &usize| *other != machine && self.machines[*other].is_up();
-        let seeds: Vec<String> = (0..self.machines.len()).filter(is_there).map(address).take(2).collect();
         let spec = BootSpec {
             version: PROTOCOL_VERSION,
             cluster_id: "c0ffee".to_owned(),
@@ -307,7 +308,7 @@ impl Simulation {
                 reach: Reach::Local,
             },
             subtree: Vec::new(),
-            seeds,
+            seeds: own.seeds.clone(),
             fabric: FabricWish::default(),
             is_rdma_sealed: false,
             patience_ms: self.scenario.patience_ms,
