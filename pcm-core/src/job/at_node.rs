@@ -196,6 +196,16 @@ impl JobAtNode {
         draft.finish(now)
     }
 
+    /// A process here has the answer to its PMI request; `is_recorded` says whether the request is in the journal.
+    pub fn on_answered(&mut self, now: Moment, process: ProcessId, is_recorded: bool) -> Step {
+        let mut draft = Draft::default();
+        self.on_run(now, participant::Input::Answered { process }, &mut draft);
+        if !is_recorded {
+            draft.inputs.clear();
+        }
+        draft.finish(now)
+    }
+
     fn on_lead(&mut self, now: Moment, input: coordinator::Input, draft: &mut Draft) {
         let Some(coordinator) = &mut self.leads else { return };
         draft.inputs.push(Decided::Lead(input.clone()));

@@ -7,9 +7,8 @@ use super::record::{Past, Record};
 use super::store::checkpoint_store::HeldBuffer;
 use super::timer::Timer;
 use crate::node::cluster::members::SETTLED_AFTER;
-use crate::node::jobs::coordinating::{Audience, Coordinated, RETURN_AFTER_RESTART_WITHIN};
-use crate::node::jobs::parts::Part;
-use crate::node::jobs::reconfiguring::Reforming;
+use crate::node::jobs::coordinating::{Audience, Led, RETURN_AFTER_RESTART_WITHIN};
+use crate::node::jobs::parts::Local;
 use crate::node::outbox::Effect;
 use crate::node::streams::job_output::JobOutput;
 use pcm_proto::event::EventKind;
@@ -17,7 +16,7 @@ use pcm_proto::ids::Epoch;
 use pcm_proto::parked::ParkKey;
 
 /// What an earlier daemon of the node left; empty for the first one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Heritage {
     /// How many daemons there were before.
     pub restarts: u32,
@@ -59,33 +58,35 @@ impl Node {
         }
         let mut written = past.written;
         let spans_hosts = past.nodes.iter().any(|report| report.host != own_host);
-        for (job, state) in past.coordinators {
-            let (is_detached, is_inherited) = (state.spec().detached, state.reign() > 0);
+        for (job, machine) in past.jobs {
+            let is_local = machine.part().is_some();
+            let coordinator = machine.coordinator().cloned();
+            let known = self.jobs.insert(job, machine);
+            if is_local {
+                let mut local = Local::new(job);
+                for ((process, stream), bytes) in past.printed.get(&job).cloned().unwrap_or_default() {
+                    local.output.go_on_at(process, stream, bytes);
+                }
+                known.local = Some(local);
+            }
+            let Some(coordinator) = coordinator else { continue };
+            let (is_detached, is_inherited) = (coordinator.spec().detached, coordinator.reign() > 0);
             let output = if is_detached {
                 let written = written.remove(&job).unwrap_or_default();
                 JobOutput::to_files(job, written, &mut self.out)
             } else {
                 JobOutput::to_absent_control(job)
             };
-            self.jobs
-                .insert(job, Coordinated::new(state, Audience::Detached, output));
+            known.led = Some(Led::new(&coordinator, Audience::Detached, output));
             if is_inherited && spans_hosts && !is_detached {
                 self.seek_audience(job, RETURN_AFTER_RESTART_WITHIN);
             } else if !is_detached {
                 self.await_audience(job, RETURN_AFTER_RESTART_WITHIN);
             }
         }
-        for (job, state) in past.parts {
-            let reforming = Reforming::unknown(&self.own, state.coordinator(), self.limits.clone());
-            let mut part = Part::new(job, state, reforming);
-            for ((process, stream), bytes) in past.printed.get(&job).cloned().unwrap_or_default() {
-                part.output.go_on_at(process, stream, bytes);
-            }
-            self.parts.insert(job, part);
-        }
-        self.take_over(held);
+        let held = self.take_over(held);
         self.take_over_memory(parked, buffers, past.kept);
-        self.restore_reforms(past.reforms);
+        self.restart_jobs(held);
         let own = self.own.clone();
         self.on_jobs_linked(&own);
         if restarts > 0 {

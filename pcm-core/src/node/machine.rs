@@ -12,9 +12,8 @@ use crate::node::cluster::preemption::Preemption;
 use crate::node::cluster::quorum::Quorum;
 use crate::node::cluster::shutdown::Stage;
 use crate::node::cluster::transports::Transports;
-use crate::node::jobs::coordinating::Coordinated;
-use crate::node::jobs::parts::Part;
 use crate::node::jobs::succession::Wills;
+use crate::node::jobs::table::Jobs;
 use crate::node::links::Links;
 use crate::node::methods::MethodBook;
 use crate::node::outbox::{Effect, Outbox};
@@ -35,7 +34,7 @@ use pcm_proto::boot::BootSpec;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::peer::DaemonToDaemon;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -63,8 +62,7 @@ pub struct Node {
     pub(in crate::node) agent: AgentLink,
     pub(in crate::node) drain: Option<Draining>,
     pub(in crate::node) preemption: Option<Preemption>,
-    pub(in crate::node) jobs: BTreeMap<JobId, Coordinated>,
-    pub(in crate::node) parts: BTreeMap<JobId, Part>,
+    pub(in crate::node) jobs: Jobs,
     pub(in crate::node) store: Store,
     pub(in crate::node) wills: Wills,
     pub(in crate::node) quorum: Quorum,
@@ -146,8 +144,7 @@ impl Node {
             boot: Boot::default(),
             drain: None,
             preemption: None,
-            jobs: BTreeMap::new(),
-            parts: BTreeMap::new(),
+            jobs: Jobs::default(),
             store,
             wills: Wills::default(),
             quorum,
@@ -209,8 +206,7 @@ impl Node {
 
     fn on_timer(&mut self, timer: Timer) {
         match timer {
-            Timer::Coordinator(job) => self.on_coordinator_timer(job),
-            Timer::Part(job) => self.on_part_timer(job),
+            Timer::Job(job) => self.on_job_timer(job),
             Timer::CoordinatorLost(job) => self.on_coordinator_lost_timer(job),
             Timer::Abandoned(job) => self.on_abandoned_timer(job),
             Timer::Unattended(job) => self.on_unattended_timer(job),
@@ -284,21 +280,15 @@ impl Node {
             now_us,
             status: Box::new(status.clone()),
         }));
-        for (job, coordinated) in &self.jobs {
-            records.push(Record::Coordinator {
-                job: *job,
-                state: Box::new(coordinated.state.clone()),
+        for (job, known) in self.jobs.all() {
+            records.push(Record::Job {
+                job,
+                entry: Box::new(known.machine.state()),
             });
-            records.extend(coordinated.output.written_records());
-        }
-        for (job, part) in &self.parts {
-            records.push(Record::Part {
-                job: *job,
-                state: Box::new(part.state.clone()),
-            });
-            let record = Box::new(part.reforming.record().clone());
-            records.push(Record::Reform { job: *job, record });
-            records.extend(part.output.printed_records());
+            let output = known.led.iter().flat_map(|led| led.output.written_records());
+            records.extend(output);
+            let output = known.local.iter().flat_map(|local| local.output.printed_records());
+            records.extend(output);
         }
         records.extend(self.store.records());
         records

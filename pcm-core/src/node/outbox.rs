@@ -258,7 +258,11 @@ impl Outbox {
 
     /// Wants a timer back after this time.
     pub fn arm(&mut self, after: Duration, timer: Timer) {
-        let at = self.now.plus(after);
+        self.arm_at(self.now.plus(after), timer);
+    }
+
+    /// Wants a timer back at this moment.
+    pub fn arm_at(&mut self, at: Moment, timer: Timer) {
         self.push(Effect::Arm { at, timer });
     }
 

@@ -1,9 +1,8 @@
 //! What a daemon must not forget when it is killed: the records of its journal, and what they say together about the
 //! past.
 
-use crate::job::coordinator::{self, Coordinator};
-use crate::job::participant::{self, Participant};
-use crate::reconfiguration::record::JobRecord;
+use crate::job::at_node::{Entry, JobAtNode};
+use crate::reconfiguration::limits::Limits;
 use pcm_proto::checkpoint::{BufferKey, PartTally, Stamp};
 use pcm_proto::control::Stream;
 use pcm_proto::ids::{CheckpointId, JobId, NodeName, ProcessId, Rank};
@@ -43,32 +42,10 @@ pub enum Record {
     /// The highest job number heard of.
     HighestJob(JobId),
     Node(Box<NodeReport>),
-    /// The state of a coordinator.
-    Coordinator {
+    /// What a job decided in one step, or all of the job.
+    Job {
         job: JobId,
-        state: Box<Coordinator>,
-    },
-    /// An input to a coordinator.
-    CoordinatorInput {
-        job: JobId,
-        now_us: u64,
-        input: coordinator::Input,
-    },
-    /// The state of this node's part of a job.
-    Part {
-        job: JobId,
-        state: Box<Participant>,
-    },
-    /// An input to this node's part of a job.
-    PartInput {
-        job: JobId,
-        now_us: u64,
-        input: participant::Input,
-    },
-    /// What is remembered of a job's reconfigurations.
-    Reform {
-        job: JobId,
-        record: Box<JobRecord>,
+        entry: Box<Entry>,
     },
     /// This node's part of a job is over.
     PartOver {
@@ -109,16 +86,16 @@ pub enum Record {
 }
 
 /// What a journal says about the past.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Past {
+    own: NodeName,
+    limits: Limits,
     pub address: Option<String>,
     pub is_draining: bool,
     pub keeper_since_us: Option<u64>,
     pub highest_job: JobId,
     pub nodes: Vec<NodeReport>,
-    pub coordinators: BTreeMap<JobId, Coordinator>,
-    pub parts: BTreeMap<JobId, Participant>,
-    pub reforms: BTreeMap<JobId, JobRecord>,
+    pub jobs: BTreeMap<JobId, JobAtNode>,
     pub kept: BTreeMap<BufferKey, Holding>,
     pub ended: Vec<(u64, JobStatus)>,
     pub printed: BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>,
@@ -126,6 +103,32 @@ pub struct Past {
 }
 
 impl Past {
+    /// Before the first record of a node.
+    pub fn new(own: NodeName, limits: Limits) -> Self {
+        Self {
+            own,
+            limits,
+            address: None,
+            is_draining: false,
+            keeper_since_us: None,
+            highest_job: JobId::default(),
+            nodes: Vec::new(),
+            jobs: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            ended: Vec::new(),
+            printed: BTreeMap::new(),
+            written: BTreeMap::new(),
+        }
+    }
+
+    fn change(&mut self, job: JobId, change: impl FnOnce(&mut JobAtNode)) {
+        let Some(known) = self.jobs.get_mut(&job) else { return };
+        change(known);
+        if known.coordinator().is_none() && known.part().is_none() {
+            self.jobs.remove(&job);
+        }
+    }
+
     /// Takes in the next record.
     pub fn take(&mut self, record: Record) {
         match record {
@@ -137,24 +140,9 @@ impl Past {
                 self.nodes.retain(|known| known.node != report.node);
                 self.nodes.push(*report);
             }
-            Record::Coordinator { job, state } => {
-                self.coordinators.insert(job, *state);
-            }
-            Record::CoordinatorInput { job, now_us, input } => {
-                if let Some(coordinator) = self.coordinators.get_mut(&job) {
-                    coordinator.handle(now_us, input);
-                }
-            }
-            Record::Part { job, state } => {
-                self.parts.insert(job, *state);
-            }
-            Record::PartInput { job, now_us, input } => {
-                if let Some(part) = self.parts.get_mut(&job) {
-                    part.handle(now_us, input);
-                }
-            }
-            Record::Reform { job, record } => {
-                self.reforms.insert(job, *record);
+            Record::Job { job, entry } => {
+                let machine = JobAtNode::new(job, self.own.clone(), self.limits.clone());
+                self.jobs.entry(job).or_insert(machine).take(*entry);
             }
             Record::Kept { key, holds } => {
                 self.kept.insert(key, *holds);
@@ -163,16 +151,15 @@ impl Past {
                 self.kept.remove(&key);
             }
             Record::PartOver { job } => {
-                self.reforms.remove(&job);
-                self.parts.remove(&job);
+                self.change(job, JobAtNode::stop_running);
                 self.printed.remove(&job);
             }
             Record::Abdicated { job } => {
-                self.coordinators.remove(&job);
+                self.change(job, |known| _ = known.stop_leading());
                 self.written.remove(&job);
             }
             Record::Ended { now_us, status } => {
-                self.coordinators.remove(&status.job);
+                self.change(status.job, |known| _ = known.stop_leading());
                 self.written.remove(&status.job);
                 self.ended.push((now_us, *status));
             }

@@ -8,10 +8,8 @@ use pcm_proto::parked::ParkKey;
 /// What to look at again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Timer {
-    /// The coordinator of a job has a deadline.
-    Coordinator(JobId),
-    /// This node's part of a job has a deadline.
-    Part(JobId),
+    /// A job has a deadline.
+    Job(JobId),
     /// The coordinator of a job may have been out of reach for too long.
     CoordinatorLost(JobId),
     /// Nobody may need any more what this node holds of a job.

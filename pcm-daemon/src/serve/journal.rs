@@ -3,7 +3,7 @@
 //! written anew with the present state and renamed into place.
 
 use super::journal_head::{HeadError, head, head_length};
-use pcm_core::node::record::{Past, Record};
+use pcm_core::node::record::Record;
 use pcm_proto::frame::{self, Decoder, FrameKind, PAYLOAD_LENGTH_MAX};
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -56,7 +56,7 @@ pub(super) struct Journal {
 impl Journal {
     /// Opens the journal and reads what it says. `is_new` starts an empty one. A record that was cut by the daemon's
     /// death was told to nobody and is dropped.
-    pub(super) fn open(path: &Path, is_new: bool) -> Result<(Self, Past), JournalError> {
+    pub(super) fn open(path: &Path, is_new: bool, take: impl FnMut(Record)) -> Result<Self, JournalError> {
         let failed = |doing| {
             move |error| JournalError::File {
                 path: path.to_owned(),
@@ -82,22 +82,20 @@ impl Journal {
             error,
         };
         let begin = head_length(&content).map_err(refused)?;
-        let mut past = Past::default();
-        let whole = begin + read_records(&content[begin..], |record| past.take(record));
+        let whole = begin + read_records(&content[begin..], take);
         if whole < content.len() {
             tracing::warn!(path = %path.display(), bytes = content.len() - whole, "the end of the journal is cut off");
             file.set_len(whole as u64).map_err(failed("cutting"))?;
         }
         io::Seek::seek(&mut file, io::SeekFrom::Start(whole as u64)).map_err(failed("reading"))?;
         let bytes = whole as u64;
-        let journal = Self {
+        Ok(Self {
             path: path.to_owned(),
             file,
             bytes,
             bytes_after_rewrite: bytes,
             buffer: Vec::new(),
-        };
-        Ok((journal, past))
+        })
     }
 
     /// Appends a record; on return it survives the daemon.
@@ -123,7 +121,7 @@ impl Journal {
     /// Replaces the journal by these records.
     pub(super) fn rewrite(&mut self, records: impl Iterator<Item = Record>) -> Result<(), JournalError> {
         let path = self.path.with_extension("new");
-        let (mut fresh, _) = Self::open(&path, true)?;
+        let mut fresh = Self::open(&path, true, |_| {})?;
         for record in records {
             fresh.write(&record)?;
         }
@@ -158,7 +156,9 @@ fn read_records(content: &[u8], mut take: impl FnMut(Record)) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_proto::ids::JobId;
+    use pcm_core::node::record::Past;
+    use pcm_core::reconfiguration::limits::Limits;
+    use pcm_proto::ids::{JobId, NodeName};
 
     fn listens(address: &str) -> Record {
         Record::Listens {
@@ -166,11 +166,17 @@ mod tests {
         }
     }
 
+    fn open(path: &Path, is_new: bool) -> Result<(Journal, Past), JournalError> {
+        let mut past = Past::new(NodeName::new("n0").unwrap(), Limits::default());
+        let journal = Journal::open(path, is_new, |record| past.take(record))?;
+        Ok((journal, past))
+    }
+
     #[test]
     fn a_record_cut_by_death_is_dropped_and_the_rest_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
-        let (mut journal, _) = Journal::open(&path, true).unwrap();
+        let (mut journal, _) = open(&path, true).unwrap();
         journal.write(&listens("a:1")).unwrap();
         journal.write(&Record::HighestJob(JobId(7))).unwrap();
         journal.write(&listens("b:2")).unwrap();
@@ -178,11 +184,11 @@ mod tests {
         let length = std::fs::metadata(&path).unwrap().len();
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(length - 1).unwrap();
-        let (mut journal, past) = Journal::open(&path, false).unwrap();
+        let (mut journal, past) = open(&path, false).unwrap();
         assert_eq!((past.address.as_deref(), past.highest_job), (Some("a:1"), JobId(7)));
         journal.write(&listens("c:3")).unwrap();
         drop(journal);
-        let (_, past) = Journal::open(&path, false).unwrap();
+        let (_, past) = open(&path, false).unwrap();
         assert_eq!(past.address.as_deref(), Some("c:3"));
     }
 
@@ -196,7 +202,7 @@ mod tests {
             ("", HeadError::Missing),
         ] {
             std::fs::write(&path, content).unwrap();
-            let error = Journal::open(&path, false).unwrap_err();
+            let error = open(&path, false).unwrap_err();
             assert!(
                 matches!(error, JournalError::Head { error, .. } if error == refused),
                 "{error}"
@@ -209,7 +215,7 @@ mod tests {
     fn a_rewritten_journal_says_what_it_was_given_and_goes_on() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
-        let (mut journal, _) = Journal::open(&path, true).unwrap();
+        let (mut journal, _) = open(&path, true).unwrap();
         for job in 0..100 {
             journal.write(&Record::HighestJob(JobId(job))).unwrap();
         }
@@ -217,7 +223,7 @@ mod tests {
         journal.rewrite([Record::HighestJob(JobId(99))].into_iter()).unwrap();
         assert!(journal.bytes < before);
         journal.write(&listens("a:1")).unwrap();
-        let (_, past) = Journal::open(&path, false).unwrap();
+        let (_, past) = open(&path, false).unwrap();
         assert_eq!((past.address.as_deref(), past.highest_job), (Some("a:1"), JobId(99)));
     }
 }

@@ -120,7 +120,8 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     std::fs::create_dir_all(&dir).with_context(|| format!("{} cannot be made", dir.display()))?;
     let path = dir.join("journal");
     let is_new = is_first || (welcome.holds_nothing() && is_unwritten(&path));
-    let (journal, past) = Journal::open(&path, is_new)?;
+    let mut past = Past::new(node.clone(), limits.clone());
+    let journal = Journal::open(&path, is_new, |record| past.take(record))?;
     let key = ClusterKey::from_hex(&spec.cluster_id, &spec.key)?;
     let identity = Identity::new(Role::Daemon { node: node.clone() });
     let endpoint = Endpoint::new(key.clone(), identity.clone());

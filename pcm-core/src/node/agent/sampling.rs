@@ -1,6 +1,8 @@
 //! What the agent's side needs of the rest of the daemon: the counters on the pages of the ranks here, the node's
 //! profile, the jobs that it proposes to change. The agent itself is [`crate::node::agent`].
 
+use crate::job::coordinator::Coordinator;
+use crate::job::participant::Participant;
 use crate::node::agent::samples::job_sample;
 use crate::node::agent::{AgentFact, AgentView};
 use crate::node::machine::Node;
@@ -20,7 +22,7 @@ impl Node {
 
     pub(in crate::node) fn on_agent_said(&mut self, link: LinkId, message: AgentToDaemon) {
         let view = AgentView {
-            epoch: &|job| self.jobs.get(&job).map(|coordinated| coordinated.state.epoch()),
+            epoch: &|job| self.jobs.coordinator(job).map(Coordinator::epoch),
             is_live: &|node| self.nodes.is_live(node),
         };
         self.agent.on_said(link, message, &view, &mut self.out);
@@ -43,8 +45,11 @@ impl Node {
 
     /// The agent asks what the pages show, and what the links to its jobs' nodes and these are like.
     fn on_agent_samples(&mut self, about: Vec<NodeName>) {
-        let jobs = self.parts.iter().filter(|(_, part)| !part.state.is_ending());
-        let jobs = jobs.filter_map(|(job, part)| Some((*job, ranks_of(part.reforming.layout()?))));
+        let jobs = self.jobs.all().filter_map(|(job, known)| {
+            let is_ending = known.machine.part()?.is_ending();
+            let ranks = ranks_of(known.machine.layout()?);
+            (!is_ending).then_some((job, ranks))
+        });
         let jobs = jobs.collect();
         let reader = Reader::Agent { about };
         self.page_questions
@@ -68,17 +73,18 @@ impl Node {
     }
 
     fn sample(&self, job: JobId, counters: Vec<RankCounters>) -> Option<JobSample> {
-        let part = self.parts.get(&job).filter(|part| !part.state.is_ending())?;
-        let of_job = (part.state.spec(), part.reforming.layout()?);
-        Some(job_sample(job, part.state.coordinator(), of_job, counters))
+        let machine = &self.jobs.get(job)?.machine;
+        let part = machine.part().filter(|part| !part.is_ending())?;
+        let of_job = (part.spec(), machine.layout()?);
+        Some(job_sample(job, part.coordinator(), of_job, counters))
     }
 
     /// Tells the agent which processes are ours.
     pub(in crate::node) fn tell_agent_ranks(&mut self) {
-        let ranks = self.parts.iter().flat_map(|(job, part)| {
-            let key = |process| ProcessKey { job: *job, process };
-            let alive = part.state.alive();
-            alive.filter_map(move |process| Some((key(process), part.ranks.pid(process)?)))
+        let ranks = self.jobs.all().flat_map(|(job, known)| {
+            let key = move |process| ProcessKey { job, process };
+            let alive = known.machine.part().into_iter().flat_map(Participant::alive);
+            alive.filter_map(move |process| Some((key(process), known.local.as_ref()?.ranks.pid(process)?)))
         });
         self.agent.tell_ranks(ranks.collect(), &mut self.out);
     }

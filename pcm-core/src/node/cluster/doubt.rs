@@ -7,7 +7,7 @@ use crate::node::machine::Node;
 use crate::node::requester::Requester;
 use crate::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
-use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::ids::NodeName;
 use std::time::Duration;
 
 /// A node in doubt looks again.
@@ -72,7 +72,7 @@ impl Node {
     pub(in crate::node) fn tell_doubt(&mut self) {
         let is_in_doubt = self.is_in_doubt();
         self.doubt.is_in_doubt = is_in_doubt;
-        for job in self.jobs.keys().copied().collect::<Vec<JobId>>() {
+        for job in self.jobs.led_ids() {
             self.coordinate(job, Input::Doubt { is_in_doubt });
         }
     }
@@ -83,8 +83,8 @@ impl Node {
             return;
         }
         self.doubt.told = Some(now);
-        let jobs = self.jobs.keys();
-        let links: Vec<_> = jobs.filter_map(|job| self.controls.attached_to(*job)).collect();
+        let jobs = self.jobs.led_ids().into_iter();
+        let links: Vec<_> = jobs.filter_map(|job| self.controls.attached_to(job)).collect();
         for link in links {
             self.answer(Requester::Control(link), DaemonToControl::CutOff);
         }

@@ -89,8 +89,8 @@ impl Node {
         };
         let (is_forced, has_deadline) = (*is_forced, *has_deadline);
         let left = until.since(self.out.now());
-        let busy = self.parts.iter().find(|(_, part)| part.state.alive().next().is_some());
-        let Some((job, coordinator)) = busy.map(|(job, part)| (*job, part.state.coordinator().clone())) else {
+        let busy = self.jobs.parts().find(|(_, part)| part.alive().next().is_some());
+        let Some((job, coordinator)) = busy.map(|(job, part)| (job, part.coordinator().clone())) else {
             return self.end_drain(DaemonToControl::Done);
         };
         if left.is_zero() {
@@ -143,7 +143,7 @@ impl Node {
         draining.is_forced = true;
         draining.until = self.out.now().plus(FORCED_WITHIN);
         for job in draining.safe.clone() {
-            let coordinator = self.parts.get(&job).map(|part| part.state.coordinator().clone());
+            let coordinator = self.jobs.part(job).map(|part| part.coordinator().clone());
             if let Some(coordinator) = coordinator {
                 let reason = format!("node {} is taken away, and its ranks did not move in time", self.own);
                 self.send_job(&coordinator, job, NodeToCoordinator::Lost { reason });
@@ -175,7 +175,7 @@ impl Node {
         if let Some(draining) = self.drain.as_mut().filter(|draining| draining.has_deadline) {
             let left = draining.until.since(self.out.now());
             let is_new = !draining.is_forced && !draining.stuck.contains_key(&job);
-            let coordinator = self.parts.get(&job).map(|part| part.state.coordinator().clone());
+            let coordinator = self.jobs.part(job).map(|part| part.coordinator().clone());
             if let Some(coordinator) = coordinator.filter(|_| is_new && !left.is_zero()) {
                 draining.stuck.insert(job, (why.to_owned(), code));
                 let into = Some(IntoFiles::Usual);

@@ -86,15 +86,18 @@ impl Node {
     /// Of each job the coordinator, then the nodes whose ranks come after those here.
     fn nodes_of_jobs(&self) -> Vec<NodeName> {
         let mut found = Vec::new();
-        for part in self.parts.values().filter(|part| !part.state.is_ending()) {
-            let Some(layout) = part.reforming.layout() else {
+        for (_, known) in self.jobs.all() {
+            let (Some(part), Some(layout)) = (known.machine.part(), known.machine.layout()) else {
                 continue;
             };
+            if part.is_ending() {
+                continue;
+            }
             let mut nodes = layout.nodes();
             let own = nodes.iter().position(|node| *node == self.own);
             nodes.rotate_left(own.map_or(0, |own| own + 1));
             let next = nodes.into_iter().take(LINKS_OF_JOB_MAX - 1);
-            found.extend([part.state.coordinator().clone()].into_iter().chain(next));
+            found.extend([part.coordinator().clone()].into_iter().chain(next));
         }
         found
     }

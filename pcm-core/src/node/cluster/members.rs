@@ -146,9 +146,9 @@ impl Node {
     fn end_on_node(&mut self, node: &NodeName) {
         let with_node = self
             .jobs
-            .iter()
-            .filter(|(_, coordinated)| coordinated.state.has_node(node));
-        for job in with_node.map(|(job, _)| *job).collect::<Vec<_>>() {
+            .coordinators()
+            .filter(|(_, coordinator)| coordinator.has_node(node));
+        for job in with_node.map(|(job, _)| job).collect::<Vec<_>>() {
             self.coordinate(job, coordinator::Input::NodeGone { node: node.clone() });
         }
     }
@@ -157,8 +157,8 @@ impl Node {
     pub(in crate::node) fn on_settled(&mut self) {
         let nodes = self
             .jobs
-            .values()
-            .flat_map(|coordinated| coordinated.state.active_nodes().cloned());
+            .coordinators()
+            .flat_map(|(_, coordinator)| coordinator.active_nodes().cloned());
         let mut missing: Vec<NodeName> = nodes.filter(|node| !self.nodes.is_live(node)).collect();
         missing.sort();
         missing.dedup();
@@ -213,8 +213,12 @@ impl Node {
             .members
             .member(node)
             .is_some_and(|member| !member.health.is_live());
-        let coordinates = || self.jobs.values().any(|coordinated| coordinated.state.has_node(node));
-        let takes_part = || self.parts.values().any(|part| part.state.has_part_with(node));
+        let coordinates = || {
+            self.jobs
+                .coordinators()
+                .any(|(_, coordinator)| coordinator.has_node(node))
+        };
+        let takes_part = || self.jobs.parts().any(|(_, part)| part.has_part_with(node));
         !is_gone && (coordinates() || takes_part())
     }
 

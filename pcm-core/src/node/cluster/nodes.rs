@@ -1,6 +1,7 @@
 //! What this daemon knows of the nodes of its cluster: who is a member, by the failure detector, and how each said it
 //! is, which may be a moment old.
 
+use crate::job::at_node::Hosts;
 use crate::job::placement::NodeView;
 use crate::membership::{Health, Member, Membership};
 use pcm_proto::control::{NodeState, NodeStatus};
@@ -20,6 +21,12 @@ pub struct Nodes {
     /// Hosts of nodes by the account of a job's coordinator.
     hosts: BTreeMap<NodeName, u64>,
     turn: usize,
+}
+
+impl Hosts for Nodes {
+    fn host(&self, node: &NodeName) -> u64 {
+        Self::host(self, node)
+    }
 }
 
 impl Nodes {

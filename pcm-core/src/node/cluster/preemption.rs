@@ -7,7 +7,6 @@ use crate::node::machine::Node;
 use crate::node::requester::Requester;
 use crate::node::timer::Timer;
 use pcm_proto::checkpoint::IntoFiles;
-use pcm_proto::ids::JobId;
 use std::time::Duration;
 
 /// Of that time, what is left for the last checkpoints of jobs coordinated here.
@@ -52,7 +51,7 @@ impl Node {
         if std::mem::replace(&mut notice.is_handing_over, true) {
             return;
         }
-        for job in self.jobs.keys().copied().collect::<Vec<JobId>>() {
+        for job in self.jobs.led_ids() {
             // Without an heir only files go on.
             let into = self.heirs(1).is_empty().then_some(IntoFiles::Usual);
             self.on_checkpoint_request(Requester::Nobody, job, into);
@@ -63,7 +62,10 @@ impl Node {
     /// Leaves when those checkpoints are complete, or there is no time left.
     pub(in crate::node) fn leave_when_safe(&mut self) {
         let Some(notice) = &self.preemption else { return };
-        let is_waiting = self.jobs.values().any(|job| job.leading.is_asked());
+        let jobs = self.jobs.led_ids().into_iter();
+        let is_waiting = jobs
+            .filter_map(|job| self.jobs.led(job))
+            .any(|led| led.leading.is_asked());
         if is_waiting && self.out.now() < notice.until {
             return self.out.arm(LOOK_AGAIN, Timer::Leave);
         }

@@ -14,8 +14,7 @@ const BEAT: Duration = Duration::from_secs(1);
 impl Node {
     /// The ranks of all jobs on this node; spares are none.
     pub(in crate::node) fn ranks_here(&self) -> usize {
-        let alive = |part: &crate::node::jobs::parts::Part| part.state.alive().count();
-        self.parts.values().map(alive).sum()
+        self.jobs.parts().map(|(_, part)| part.alive().count()).sum()
     }
 
     /// How this node is now.

@@ -7,7 +7,7 @@ use crate::node::outbox::Effect;
 use crate::node::queries::Wanted;
 use crate::node::requester::Requester;
 use pcm_proto::control::{DaemonToControl, Refusal};
-use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::ids::NodeName;
 use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon, Question};
 use pcm_proto::refusal;
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Node {
                 }
             }
         }
-        for job in self.jobs.keys().copied().collect::<Vec<JobId>>() {
+        for job in self.jobs.led_ids() {
             let reason = "the cluster goes down".to_owned();
             self.coordinate(job, Input::End { code: 143, reason });
         }
@@ -75,7 +75,7 @@ impl Node {
 
     /// A job or a part of one is over; maybe it was the last.
     pub(in crate::node) fn on_something_ended(&mut self) {
-        if !self.jobs.is_empty() || !self.parts.is_empty() {
+        if !self.jobs.is_empty() {
             return;
         }
         if let Stage::EndingJobs { asked_by } = &mut self.stage {
@@ -118,19 +118,14 @@ impl Node {
             reason,
             "the keeper is lost, and with it all ranks of this node: the daemon ends"
         );
-        let coordinated = self.jobs.iter().flat_map(|(job, coordinated)| {
-            coordinated
-                .state
-                .active_nodes()
-                .map(|node| (*job, node.clone()))
-                .collect::<Vec<_>>()
-        });
-        for (job, node) in coordinated.collect::<Vec<_>>() {
+        let led = self.jobs.coordinators();
+        let led = led.flat_map(|(job, coordinator)| coordinator.active_nodes().map(move |node| (job, node.clone())));
+        for (job, node) in led.collect::<Vec<_>>() {
             if node != self.own {
                 self.send_job(&node, job, CoordinatorToNode::End { grace_ms: 500 });
             }
         }
-        let prefixes = self.parts.values().flat_map(|part| part.state.segment_prefixes());
+        let prefixes = self.jobs.parts().flat_map(|(_, part)| part.segment_prefixes());
         let prefixes = prefixes.collect();
         self.out.push(Effect::Sweep { prefixes });
         self.quit();

@@ -120,7 +120,7 @@ impl Node {
             return;
         }
         // It is sent again to single nodes, on new links and when it is not confirmed.
-        match self.jobs.get_mut(&job).map(|job| &mut job.order_noted) {
+        match self.jobs.led_mut(job).map(|led| &mut led.order_noted) {
             Some(noted) if noted.is_none_or(|before| before < order.number) => *noted = Some(order.number),
             _ => return,
         }

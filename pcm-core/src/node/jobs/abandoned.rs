@@ -14,9 +14,9 @@ const COORDINATOR_LOST_AFTER: Duration = Duration::from_secs(10);
 
 impl Node {
     pub(in crate::node) fn on_parts_unlinked(&mut self, node: &NodeName) {
-        let of_node = self.parts.iter().filter(|(_, part)| part.state.coordinator() == node);
+        let of_node = self.jobs.parts().filter(|(_, part)| part.coordinator() == node);
         let after = self.coordinator_lost_after();
-        for job in of_node.map(|(job, _)| *job).collect::<Vec<_>>() {
+        for job in of_node.map(|(job, _)| job).collect::<Vec<_>>() {
             self.out.arm(after, Timer::CoordinatorLost(job));
         }
     }
@@ -32,12 +32,12 @@ impl Node {
     }
 
     pub(in crate::node) fn on_coordinator_lost_timer(&mut self, job: JobId) {
-        let Some(part) = self.parts.get(&job) else { return };
-        let coordinator = part.state.coordinator().clone();
+        let Some(part) = self.jobs.part(job) else { return };
+        let coordinator = part.coordinator().clone();
         if !self.is_coordinator_away(&coordinator) {
             return;
         }
-        if part.state.is_emptied() {
+        if part.is_emptied() {
             // Nothing runs here, but an heir may need the checkpoints that are held here.
             return self.out.arm(ABANDONED_AFTER, Timer::Abandoned(job));
         }
@@ -47,8 +47,8 @@ impl Node {
     }
 
     pub(in crate::node) fn on_abandoned_timer(&mut self, job: JobId) {
-        let Some(part) = self.parts.get(&job) else { return };
-        if part.state.is_emptied() && self.is_coordinator_away(part.state.coordinator()) {
+        let Some(part) = self.jobs.part(job) else { return };
+        if part.is_emptied() && self.is_coordinator_away(part.coordinator()) {
             self.on_part_over(job);
         }
     }

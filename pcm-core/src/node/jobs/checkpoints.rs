@@ -1,4 +1,4 @@
-//! The checkpoints of the jobs coordinated here: feeds [`Lead`] with what nodes say, carries out what it decides, and
+//! The checkpoints of the jobs led here: feeds [`Lead`] with what nodes say, carries out what it decides, and
 //! finds places and data when a job is to be started again. Never holds data: [`super::kept`] does, on each node.
 
 use crate::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable, RolledBack};
@@ -193,17 +193,14 @@ impl Node {
                     tally,
                     held_us,
                 };
-                let Some(coordinated) = self.jobs.get_mut(&job) else {
+                let Some(led) = self.jobs.led_mut(job) else {
                     // The job is over.
                     return self.say_checkpoint(node, job, CheckpointMessage::Forget { but: None });
                 };
-                coordinated.leading.holders.insert(node.clone());
-                let stored = coordinated
-                    .leading
-                    .lead
-                    .on_stored(now, node, part, |node| partners.of(node));
+                led.leading.holders.insert(node.clone());
+                let stored = led.leading.lead.on_stored(now, node, part, |node| partners.of(node));
                 match stored {
-                    Ok(effects) => self.carry_out_lead(job, effects),
+                    Ok(effects) => self.carry_out_checkpoints(job, effects),
                     Err(error) => tracing::info!(%job, %node, %error, "a part of a checkpoint is not taken"),
                 }
             }
@@ -238,27 +235,27 @@ impl Node {
     }
 
     fn lead(&mut self, job: JobId, act: impl FnOnce(&mut Lead) -> Vec<LeadEffect>) {
-        if let Some(coordinated) = self.jobs.get_mut(&job) {
-            let effects = act(&mut coordinated.leading.lead);
-            self.carry_out_lead(job, effects);
+        if let Some(led) = self.jobs.led_mut(job) {
+            let effects = act(&mut led.leading.lead);
+            self.carry_out_checkpoints(job, effects);
         }
     }
 
     /// A node is gone: what it held is lost. Before the jobs hear of it.
     pub(in crate::node) fn on_lead_node_gone(&mut self, node: &NodeName) {
-        for job in self.jobs.keys().copied().collect::<Vec<_>>() {
+        for job in self.jobs.led_ids() {
             self.lead(job, |lead| lead.on_node_lost(node));
         }
         self.store_input(StoreInput::NodeGone { node: node.clone() });
     }
 
-    fn carry_out_lead(&mut self, job: JobId, effects: Vec<LeadEffect>) {
+    fn carry_out_checkpoints(&mut self, job: JobId, effects: Vec<LeadEffect>) {
         for effect in effects {
             match effect {
                 LeadEffect::Complete { stamp, bytes, held_us } => {
                     let held_ms = held_us as f64 / 1000.0;
                     let (iteration, ranks) = (stamp.iteration, stamp.ranks);
-                    let epoch = self.jobs.get(&job).map(|job| job.state.epoch()).unwrap_or_default();
+                    let epoch = self.jobs.epoch(job);
                     let complete = EventKind::CheckpointComplete {
                         iteration,
                         ranks,
@@ -282,8 +279,8 @@ impl Node {
                     process,
                     from,
                 } => {
-                    if let Some(coordinated) = self.jobs.get_mut(&job) {
-                        coordinated.leading.holders.insert(to.clone());
+                    if let Some(led) = self.jobs.led_mut(job) {
+                        led.leading.holders.insert(to.clone());
                     }
                     let copy = CheckpointMessage::Copy {
                         stamp,
@@ -314,10 +311,10 @@ impl Node {
     }
 
     fn answer_asking(&mut self, job: JobId, note: impl Fn(&mut Asking)) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some(led) = self.jobs.led_mut(job) else {
             return;
         };
-        let asking = &mut coordinated.leading.asking;
+        let asking = &mut led.leading.asking;
         asking.iter_mut().for_each(note);
         let told: Vec<(Requester, DaemonToControl)> = asking
             .iter()
@@ -331,10 +328,10 @@ impl Node {
 
     /// A checkpoint did not get into files.
     fn answer_not_filed(&mut self, job: JobId, reason: &str) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some(led) = self.jobs.led_mut(job) else {
             return;
         };
-        let asking = &mut coordinated.leading.asking;
+        let asking = &mut led.leading.asking;
         let told: Vec<Asking> = asking.extract_if(.., |one| one.in_files).collect();
         for Asking { from, .. } in told {
             let message = format!("the checkpoint of job {job} is in memory only: {reason}");
@@ -346,9 +343,11 @@ impl Node {
     }
 
     fn say_to_holders(&mut self, job: JobId, message: &CheckpointMessage) {
-        let Some(coordinated) = self.jobs.get(&job) else { return };
-        let active = coordinated.state.active_nodes().cloned();
-        let nodes: BTreeSet<NodeName> = active.chain(coordinated.leading.holders.iter().cloned()).collect();
+        let Some((coordinator, led)) = self.jobs.led_with(job) else {
+            return;
+        };
+        let active = coordinator.active_nodes().cloned();
+        let nodes: BTreeSet<NodeName> = active.chain(led.leading.holders.iter().cloned()).collect();
         for node in nodes {
             self.say_checkpoint(&node, job, message.clone());
         }
@@ -361,12 +360,12 @@ impl Node {
 
     fn arm_lead(&mut self, job: JobId) {
         let now = self.out.now();
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some(led) = self.jobs.led_mut(job) else {
             return;
         };
-        let deadline = coordinated.leading.lead.deadline();
-        if deadline != coordinated.leading.armed {
-            coordinated.leading.armed = deadline;
+        let deadline = led.leading.lead.deadline();
+        if deadline != led.leading.armed {
+            led.leading.armed = deadline;
             if let Some(deadline) = deadline {
                 self.out.arm(deadline.since(now), Timer::Checkpoint(job));
             }
@@ -376,8 +375,8 @@ impl Node {
     pub(in crate::node) fn on_checkpoint_timer(&mut self, job: JobId) {
         let now = self.out.now();
         let partners = self.partners();
-        if let Some(coordinated) = self.jobs.get_mut(&job) {
-            coordinated.leading.armed = None;
+        if let Some(led) = self.jobs.led_mut(job) {
+            led.leading.armed = None;
         }
         self.lead(job, |lead| lead.on_tick(now, |node| partners.of(node)));
         self.arm_lead(job);
@@ -385,10 +384,10 @@ impl Node {
 
     /// Somebody wants a checkpoint now.
     pub(in crate::node) fn on_checkpoint_request(&mut self, from: Requester, job: JobId, into: Option<IntoFiles>) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some((coordinator, led)) = self.jobs.led_with(job) else {
             return self.refuse_unknown_job(from, job);
         };
-        let leading = &mut coordinated.leading;
+        let leading = &mut led.leading;
         leading.asked += 1;
         let in_files = into.is_some();
         leading.asking.push(Asking {
@@ -399,7 +398,7 @@ impl Node {
             filed: None,
         });
         let number = leading.asked;
-        let first = coordinated.state.rank_rows().next().map(|(_, _, node, _)| node);
+        let first = coordinator.rank_rows().next().map(|(_, _, node, _)| node);
         if let Some(node) = first {
             self.say_checkpoint(&node, job, CheckpointMessage::Make { into });
         }
@@ -408,10 +407,10 @@ impl Node {
     }
 
     pub(in crate::node) fn on_checkpoint_asked_timer(&mut self, job: JobId, number: u64) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some(led) = self.jobs.led_mut(job) else {
             return;
         };
-        let asking = &mut coordinated.leading.asking;
+        let asking = &mut led.leading.asking;
         let late: Vec<Asking> = asking.extract_if(.., |one| one.number == number).collect();
         for Asking { from, in_files, .. } in late {
             let within = if in_files { FILED_WITHIN } else { ASKED_WITHIN };
@@ -432,8 +431,8 @@ impl Node {
             let restores = restarted.restores.as_ref();
             restores.map(|restores| restores.stamp.id)
         });
-        if let (Some(from), Some(coordinated)) = (from, self.jobs.get_mut(&job)) {
-            let said = match coordinated.leading.lead.on_restart(from) {
+        if let (Some(from), Some(led)) = (from, self.jobs.led_mut(job)) {
+            let said = match led.leading.lead.on_restart(from) {
                 RolledBack::ToFiles => CheckpointMessage::Forget { but: None },
                 RolledBack::ToSettled(id) => CheckpointMessage::Forget { but: Some(id) },
                 RolledBack::ToUncopied(to) => CheckpointMessage::RolledBack { to },
@@ -445,19 +444,20 @@ impl Node {
     }
 
     fn restarted(&self, job: JobId, count: u32) -> Result<Restarted, String> {
-        let coordinated = self.jobs.get(&job).ok_or("the job is over")?;
+        let led = self.jobs.led(job).ok_or("the job is over")?;
+        let coordinator = self.jobs.coordinator(job).ok_or("the job is over")?;
         if self.is_cut_off() {
             return Err("most nodes of the cluster cannot be reached from its coordinator's".to_owned());
         }
-        let known = coordinated.state.checkpoint();
-        let held = coordinated.leading.lead.restorable().map(|known| known.stamp.iteration);
+        let known = coordinator.checkpoint();
+        let held = led.leading.lead.restorable().map(|known| known.stamp.iteration);
         let is_learning = |until: Moment| self.out.now() < until && held < known;
-        if coordinated.leading.learns_until.is_some_and(is_learning) {
+        if led.leading.learns_until.is_some_and(is_learning) {
             return Err("its nodes have not all said which checkpoints they hold".to_owned());
         }
-        let spec = coordinated.state.spec();
+        let spec = coordinator.spec();
         let shares = self.place(&spec.nodes, count).map_err(|refusal| {
-            let filed = coordinated.leading.lead.filed().next();
+            let filed = led.leading.lead.filed().next();
             let hint = filed.map(|filed| {
                 let directory = String::from_utf8_lossy(&filed.directory);
                 format!("; `pcmctl restart {directory}` goes on from its files")
@@ -465,7 +465,7 @@ impl Node {
             refusal.message + &hint.unwrap_or_default()
         })?;
         let is_crowded = self.is_crowded(spec, &shares);
-        let lead = &coordinated.leading.lead;
+        let lead = &led.leading.lead;
         if let Some(Restorable { stamp, sources, .. }) = lead.restorable() {
             let nodes = |places: Vec<crate::checkpoint::Place>| {
                 let nodes = places.iter().filter_map(|place| place.node().cloned());
@@ -507,14 +507,14 @@ impl Node {
         };
         if let Some(link) = self.controls.attached_to(job) {
             self.answer(Requester::Control(link), DaemonToControl::Notice { job, text });
-        } else if let Some(coordinated) = self.jobs.get_mut(&job)
+        } else if let Some(led) = self.jobs.led_mut(job)
             && matches!(
-                coordinated.audience,
+                led.audience,
                 Audience::Awaited | Audience::Sought | Audience::OutOfReach
             )
-            && coordinated.untold.len() < UNTOLD_MAX
+            && led.untold.len() < UNTOLD_MAX
         {
-            coordinated.untold.push(text);
+            led.untold.push(text);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The jobs this daemon coordinates: feeds their state machines, carries out what they decide, and keeps what a
 //! restart would need.
 
+use crate::job::at_node::{self, JobAtNode, Step};
 use crate::job::coordinator::{Coordinator, Effect, Input};
 use crate::job::placement::Share;
 use crate::job::worlds::WORLDS_MAX;
@@ -52,9 +53,9 @@ pub(in crate::node) enum Audience {
     Left,
 }
 
-/// A job this daemon coordinates.
-pub(in crate::node) struct Coordinated {
-    pub(in crate::node) state: Coordinator,
+/// What belongs to the leader of a job, beside its machine.
+#[derive(Debug)]
+pub(in crate::node) struct Led {
     pub(in crate::node) audience: Audience,
     pub(in crate::node) output: JobOutput,
     pub(in crate::node) stdin: JobStdin,
@@ -66,14 +67,12 @@ pub(in crate::node) struct Coordinated {
     pub(in crate::node) order_noted: Option<u32>,
     /// The method of the change that was asked for last.
     pub(in crate::node) chosen: Option<Chosen>,
-    armed_us: Option<u64>,
 }
 
-impl Coordinated {
-    pub(in crate::node) fn new(state: Coordinator, audience: Audience, output: JobOutput) -> Self {
+impl Led {
+    pub(in crate::node) fn new(state: &Coordinator, audience: Audience, output: JobOutput) -> Self {
         let (job, leading) = (state.job(), Leading::new(state.checkpoint()));
         Self {
-            state,
             audience,
             output,
             stdin: JobStdin::new(job),
@@ -82,7 +81,6 @@ impl Coordinated {
             untold: Vec::new(),
             order_noted: None,
             chosen: None,
-            armed_us: None,
         }
     }
 }
@@ -131,7 +129,7 @@ impl Node {
             );
             return Err(Refusal::new(refusal::UNKNOWN_POLICY, message));
         }
-        if self.jobs.len() >= JOBS_MAX {
+        if self.jobs.coordinators().count() >= JOBS_MAX {
             let message = format!("{JOBS_MAX} jobs run already: wait for some to end, see `pcmctl jobs`");
             return Err(Refusal::new(refusal::LIMIT_REACHED, message));
         }
@@ -167,17 +165,30 @@ impl Node {
         };
         let now_us = self.out.now().0;
         let (state, effects) = Coordinator::accept(job, self.own.clone(), spec, &shares, is_crowded, now_us);
-        self.record(Record::Coordinator {
-            job,
-            state: Box::new(state.clone()),
-        });
-        self.jobs.insert(job, Coordinated::new(state, audience, output));
         if let Requester::Control(link) = from {
             self.controls.attach(link, job);
         }
+        let led = Led::new(&state, audience, output);
+        let step = self.lead_from_now_on(job, state, led, effects);
         self.answer(from, DaemonToControl::JobAccepted { job });
-        self.carry_out(job, effects);
+        self.finish(job, step);
         self.leave_will(job);
+    }
+
+    /// This node leads a job from now on.
+    pub(in crate::node) fn lead_from_now_on(
+        &mut self,
+        job: JobId,
+        state: Coordinator,
+        led: Led,
+        effects: Vec<Effect>,
+    ) -> Step {
+        let machine = JobAtNode::new(job, self.own.clone(), self.limits.clone());
+        let known = self.jobs.insert(job, machine);
+        known.led = Some(led);
+        let mut step = known.machine.lead(state, effects);
+        self.record_entry(job, &mut step);
+        step
     }
 
     pub(in crate::node) fn is_crowded(&self, spec: &JobSpec, shares: &[Share]) -> bool {
@@ -193,58 +204,38 @@ impl Node {
         })
     }
 
-    /// Gives an input to a job's coordinator and carries out what it decides.
+    /// Gives an input to a job's coordinator and carries out what the job decides.
     pub(in crate::node) fn coordinate(&mut self, job: JobId, input: Input) {
-        let now_us = self.out.now().0;
-        if !self.jobs.contains_key(&job) {
-            return;
-        }
-        self.record(Record::CoordinatorInput {
-            job,
-            now_us,
-            input: input.clone(),
-        });
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
-            return;
-        };
-        let before = coordinated.state.gist();
-        let effects = coordinated.state.handle(now_us, input);
-        let is_other = coordinated.state.gist() != before;
-        self.carry_out(job, effects);
-        if is_other {
-            self.leave_will(job);
-        }
+        self.step(job, at_node::Input::Lead(input));
     }
 
-    pub(in crate::node) fn carry_out(&mut self, job: JobId, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Send { node, message } => {
-                    self.note_group(job, &node, &message);
-                    self.send_job(&node, job, message);
-                }
-                Effect::Note(kind) => self.on_job_note(job, kind),
-                Effect::Place {
-                    process,
-                    number,
-                    count,
-                    hosts,
-                } => {
-                    let shares = self.place_spawn(job, count, &hosts);
-                    self.coordinate(
-                        job,
-                        Input::SpawnPlaced {
-                            process,
-                            number,
-                            shares,
-                        },
-                    );
-                }
-                Effect::Restart { count } => self.restart(job, count),
-                Effect::Ended { end, nodes } => return self.on_job_ended(job, &end, &nodes),
+    /// Carries out what a job's coordinator wants; whether the job is over.
+    pub(in crate::node) fn carry_out_lead(&mut self, job: JobId, effect: Effect) {
+        match effect {
+            Effect::Send { node, message } => {
+                self.note_group(job, &node, &message);
+                self.send_job(&node, job, message);
             }
+            Effect::Note(kind) => self.on_job_note(job, kind),
+            Effect::Place {
+                process,
+                number,
+                count,
+                hosts,
+            } => {
+                let shares = self.place_spawn(job, count, &hosts);
+                self.coordinate(
+                    job,
+                    Input::SpawnPlaced {
+                        process,
+                        number,
+                        shares,
+                    },
+                );
+            }
+            Effect::Restart { count } => self.restart(job, count),
+            Effect::Ended { end, nodes } => self.on_job_ended(job, &end, &nodes),
         }
-        self.arm_coordinator(job);
     }
 
     fn place_spawn(&self, job: JobId, count: u32, hosts: &[String]) -> Result<Vec<Share>, String> {
@@ -254,47 +245,18 @@ impl Node {
         if allowed.is_empty() {
             allowed = self
                 .jobs
-                .get(&job)
-                .map(|job| job.state.spec().nodes.clone())
+                .coordinator(job)
+                .map(|coordinator| coordinator.spec().nodes.clone())
                 .unwrap_or_default();
         }
         self.place(&allowed, count).map_err(|refusal| refusal.message)
     }
 
-    fn arm_coordinator(&mut self, job: JobId) {
-        let now_us = self.out.now().0;
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
-            return;
-        };
-        let deadline = coordinated.state.deadline();
-        if deadline != coordinated.armed_us {
-            coordinated.armed_us = deadline;
-            if let Some(deadline_us) = deadline {
-                let after = Duration::from_micros(deadline_us.saturating_sub(now_us));
-                self.out.arm(after, Timer::Coordinator(job));
-            }
-        }
-    }
-
-    pub(in crate::node) fn on_coordinator_timer(&mut self, job: JobId) {
-        let now_us = self.out.now().0;
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
-            return;
-        };
-        coordinated.armed_us = None;
-        match coordinated.state.deadline() {
-            Some(deadline_us) if deadline_us <= now_us => self.coordinate(job, Input::Tick),
-            _ => self.arm_coordinator(job),
-        }
-    }
-
     fn on_job_note(&mut self, job: JobId, kind: EventKind) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
-            return;
-        };
-        let epoch = coordinated.state.epoch();
+        let Some(led) = self.jobs.led(job) else { return };
+        let epoch = self.jobs.epoch(job);
         if matches!(kind, EventKind::JobStarted { .. }) {
-            let link = match coordinated.audience {
+            let link = match led.audience {
                 Audience::Attached(link) => Some(link),
                 Audience::Detached => self.controls.attached_to(job),
                 _ => None,
@@ -312,10 +274,10 @@ impl Node {
         self.finish_output(job);
         self.drop_checkpoints_of_ended(job);
         self.void_will(job);
-        let Some(coordinated) = self.jobs.remove(&job) else {
+        let Some((coordinator, _)) = self.jobs.stop_leading(job) else {
             return;
         };
-        let status = coordinated.state.status();
+        let status = coordinator.status();
         let now_us = self.out.now().0;
         self.record(Record::Ended {
             now_us,
@@ -357,7 +319,7 @@ impl Node {
     }
 
     fn on_report_of_job(&mut self, job: JobId, node: &NodeName, message: NodeToCoordinator) {
-        if self.jobs.contains_key(&job) {
+        if self.jobs.leads(job) {
             let node = node.clone();
             self.coordinate(job, Input::Said { node, message });
         } else {
@@ -366,20 +328,17 @@ impl Node {
         }
     }
 
-    /// A node is linked (again): says what it may have missed of the jobs coordinated here and of those it coordinates.
+    /// A node is linked (again): says what it may have missed of the jobs led here and of those it coordinates.
     pub(in crate::node) fn on_jobs_linked(&mut self, node: &NodeName) {
         self.on_wills_linked(node);
-        for job in self.jobs.keys().copied().collect::<Vec<_>>() {
-            let Some(coordinated) = self.jobs.get(&job) else {
-                continue;
-            };
-            if coordinated.state.has_node(node) {
-                let effects = coordinated.state.on_linked(node);
-                self.carry_out(job, effects);
+        let known: Vec<JobId> = self.jobs.all().map(|(job, _)| job).collect();
+        for job in known {
+            let effects = self.jobs.get(job).map(|known| known.machine.on_linked(node));
+            self.carry_out(job, effects.unwrap_or_default());
+            if self.jobs.coordinator(job).is_some_and(|job| job.has_node(node)) {
                 self.ask_output(job, Some(node));
             }
         }
-        self.on_parts_linked(node);
         self.store_input(StoreInput::CoordinatorLinked { node: node.clone() });
     }
 
@@ -391,12 +350,12 @@ impl Node {
     /// A `pcmctl` comes back to its job.
     pub(in crate::node) fn on_attach(&mut self, from: Requester, job: JobId, received: Vec<(ProcessId, Stream, u64)>) {
         let Requester::Control(link) = from else { return };
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some(led) = self.jobs.led_mut(job) else {
             return self.refuse_unknown_job(from, job);
         };
-        match coordinated.audience {
+        match led.audience {
             Audience::Awaited | Audience::Sought => {}
-            Audience::OutOfReach => coordinated.untold.push(format!(
+            Audience::OutOfReach => led.untold.push(format!(
                 "it went on without this terminal; what its ranks wrote meanwhile is in jobs/{job} of the cluster's directory on node {}",
                 self.own
             )),
@@ -411,10 +370,10 @@ impl Node {
                 );
             }
         }
-        coordinated.audience = Audience::Attached(link);
-        coordinated.output.attach(received, &mut self.out);
+        led.audience = Audience::Attached(link);
+        led.output.attach(received, &mut self.out);
         self.controls.attach(link, job);
-        let untold = std::mem::take(&mut coordinated.untold);
+        let untold = std::mem::take(&mut led.untold);
         self.answer(from.clone(), DaemonToControl::JobAccepted { job });
         for text in untold {
             self.answer(from.clone(), DaemonToControl::Notice { job, text });
@@ -439,10 +398,10 @@ impl Node {
 
     /// The link of the `pcmctl` attached to a job ended.
     pub(in crate::node) fn on_audience_lost(&mut self, job: JobId, link: LinkId, in_order: bool) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some(led) = self.jobs.led_mut(job) else {
             return;
         };
-        if coordinated.audience != Audience::Attached(link) {
+        if led.audience != Audience::Attached(link) {
             return;
         }
         if in_order && !self.is_in_doubt() {
@@ -454,23 +413,23 @@ impl Node {
 
     /// Gives a `pcmctl` time to come back before its job is ended.
     pub(in crate::node) fn await_audience(&mut self, job: JobId, within: Duration) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some(led) = self.jobs.led_mut(job) else {
             return;
         };
-        coordinated.audience = Audience::Awaited;
+        led.audience = Audience::Awaited;
         self.out.arm(within, Timer::Unattended(job));
     }
 
     /// The same for one that may be cut off: then its job goes on alone.
     pub(in crate::node) fn seek_audience(&mut self, job: JobId, within: Duration) {
         self.await_audience(job, within);
-        if let Some(coordinated) = self.jobs.get_mut(&job) {
-            coordinated.audience = Audience::Sought;
+        if let Some(led) = self.jobs.led_mut(job) {
+            led.audience = Audience::Sought;
         }
     }
 
     pub(in crate::node) fn on_unattended_timer(&mut self, job: JobId) {
-        let audience = self.jobs.get(&job).map(|job| job.audience);
+        let audience = self.jobs.led(job).map(|led| led.audience);
         if !matches!(audience, Some(Audience::Awaited | Audience::Sought)) {
             return;
         }
@@ -487,21 +446,21 @@ impl Node {
 
     /// Nobody holds the ranks back by not reading: their output goes where that of a detached job goes.
     fn go_on_alone(&mut self, job: JobId) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some(led) = self.jobs.led_mut(job) else {
             return;
         };
         tracing::warn!(%job, "the `pcmctl run` it was attached to is out of reach: the job goes on without it");
-        coordinated.audience = Audience::OutOfReach;
-        coordinated.output = JobOutput::to_files(job, BTreeMap::new(), &mut self.out);
+        led.audience = Audience::OutOfReach;
+        led.output = JobOutput::to_files(job, BTreeMap::new(), &mut self.out);
         self.ask_output(job, None);
         self.pump_output(job);
     }
 
     fn on_audience_left(&mut self, job: JobId) {
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some(led) = self.jobs.led_mut(job) else {
             return;
         };
-        coordinated.audience = Audience::Left;
+        led.audience = Audience::Left;
         self.discard_output(job);
         let reason = "the `pcmctl run` it was attached to is gone; `--detach` lets a job go on alone".to_owned();
         self.coordinate(job, Input::End { code: 129, reason });

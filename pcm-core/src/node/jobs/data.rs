@@ -3,7 +3,7 @@
 
 use crate::node::cluster::nodes::Nodes;
 use crate::node::cluster::transports::Transports;
-use crate::node::jobs::parts::Part;
+use crate::node::jobs::table::Jobs;
 use crate::node::machine::Node;
 use crate::node::memory::MemoryFile;
 use crate::node::outbox::Inward;
@@ -28,20 +28,20 @@ use std::collections::BTreeMap;
 
 /// What the store reads of the daemon's other parts.
 struct Around<'a> {
-    parts: &'a BTreeMap<JobId, Part>,
+    jobs: &'a Jobs,
     nodes: &'a Nodes,
     transports: &'a Transports,
 }
 
 impl Surroundings for Around<'_> {
     fn job(&self, job: JobId) -> Option<JobFacts<'_>> {
-        let Part { state, reforming, .. } = self.parts.get(&job)?;
-        let engaged = reforming.record().engaged.as_ref();
+        let machine = &self.jobs.get(job)?.machine;
+        let state = machine.part()?;
         Some(JobFacts {
             coordinator: state.coordinator(),
             is_ending: state.is_ending(),
-            engaged: engaged.map(|engaged| (engaged.attempt, &engaged.plan)),
-            layout: reforming.layout(),
+            engaged: machine.engaged(),
+            layout: machine.layout(),
             processes: state.processes(),
             restores: state.restores(),
         })
@@ -63,13 +63,13 @@ impl Surroundings for Around<'_> {
 impl Node {
     fn around(&self) -> Around<'_> {
         let Self {
-            parts,
+            jobs,
             nodes,
             transports,
             ..
         } = self;
         Around {
-            parts,
+            jobs,
             nodes,
             transports,
         }
@@ -79,7 +79,7 @@ impl Node {
     pub(in crate::node) fn store_input(&mut self, input: StoreInput) {
         let Self {
             store,
-            parts,
+            jobs,
             nodes,
             transports,
             out,
@@ -88,7 +88,7 @@ impl Node {
         store.handle(
             input,
             &Around {
-                parts,
+                jobs,
                 nodes,
                 transports,
             },
@@ -105,7 +105,7 @@ impl Node {
     ) {
         let Self {
             store,
-            parts,
+            jobs,
             nodes,
             transports,
             out,
@@ -115,7 +115,7 @@ impl Node {
             parked,
             (kept, known),
             &Around {
-                parts,
+                jobs,
                 nodes,
                 transports,
             },
@@ -200,11 +200,8 @@ impl Node {
     /// It is known how much data a process has that may do something ahead of its meeting.
     pub(in crate::node) fn on_data_weighed(&mut self, key: ParkKey, constant: Bytes, registered: Bytes) {
         let ParkKey { job, attempt, process } = key;
-        let part = self.parts.get(&job);
-        let engaged = part.and_then(|part| part.reforming.record().engaged.as_ref());
-        match engaged.map_or(Ahead::Nothing, |engaged| {
-            ahead(&engaged.plan, process, constant, registered)
-        }) {
+        let engaged = self.jobs.get(job).and_then(|known| known.machine.engaged());
+        match engaged.map_or(Ahead::Nothing, |(_, plan)| ahead(plan, process, constant, registered)) {
             Ahead::Nothing => {
                 let report = ReconfigurationReport::Ahead { attempt };
                 return self.reform(job, Input::Report { process, report });

@@ -1,6 +1,7 @@
 //! Output and standard input of the jobs coordinated here, between their nodes and their readers.
 
-use crate::node::jobs::coordinating::{Audience, Coordinated};
+use crate::job::coordinator::Coordinator;
+use crate::node::jobs::coordinating::Audience;
 use crate::node::machine::Node;
 use crate::node::outbox::Outbox;
 use crate::node::streams::JobView;
@@ -11,38 +12,33 @@ use pcm_proto::control::Stream;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::peer::{OutputPiece, StreamToNode};
 
-impl Coordinated {
-    /// The streams, and what they need to know of their job.
-    fn streams(&mut self) -> (&mut JobOutput, &mut JobStdin, JobView<'_>) {
-        let view = JobView {
-            coordinator: &self.state,
-            reader: match self.audience {
-                Audience::Attached(link) => Some(link),
-                _ => None,
-            },
-        };
-        (&mut self.output, &mut self.stdin, view)
+/// What the streams need to know of their job.
+fn view(coordinator: &Coordinator, audience: Audience) -> JobView<'_> {
+    JobView {
+        coordinator,
+        reader: match audience {
+            Audience::Attached(link) => Some(link),
+            _ => None,
+        },
     }
 }
 
 impl Node {
     fn with_output(&mut self, job: JobId, act: impl FnOnce(&mut JobOutput, JobView<'_>, &mut Outbox)) {
-        if let Some(coordinated) = self.jobs.get_mut(&job) {
-            let (output, _, view) = coordinated.streams();
-            act(output, view, &mut self.out);
+        if let Some((coordinator, led)) = self.jobs.led_with(job) {
+            act(&mut led.output, view(coordinator, led.audience), &mut self.out);
         }
     }
 
     fn with_stdin(&mut self, job: JobId, act: impl FnOnce(&mut JobStdin, JobView<'_>, &mut Outbox)) {
-        if let Some(coordinated) = self.jobs.get_mut(&job) {
-            let (_, stdin, view) = coordinated.streams();
-            act(stdin, view, &mut self.out);
+        if let Some((coordinator, led)) = self.jobs.led_with(job) {
+            act(&mut led.stdin, view(coordinator, led.audience), &mut self.out);
         }
     }
 
     /// A node sends output; that of a job that is over has no reader.
     pub(in crate::node) fn on_output_piece(&mut self, job: JobId, node: &NodeName, piece: OutputPiece) {
-        if self.jobs.contains_key(&job) {
+        if self.jobs.leads(job) {
             return self.with_output(job, |output, view, out| output.on_piece(node, piece, view, out));
         }
         let taken = StreamToNode::OutputTaken {

@@ -19,10 +19,10 @@ impl Node {
     /// A layout is asked for; the answer comes when it is there or was given up.
     pub(in crate::node) fn on_reconfigure(&mut self, from: Requester, asked: LayoutAsked) {
         let job = asked.job;
-        let Some(coordinated) = self.jobs.get(&job) else {
+        let Some(coordinator) = self.jobs.coordinator(job) else {
             return self.refuse_unknown_job(from, job);
         };
-        if !coordinated.state.is_running() {
+        if !coordinator.is_running() {
             let message = format!("job {job} is starting or ending: ask again when `pcmctl jobs` shows it running");
             let refusal = Refusal::new(refusal::RECONFIGURING, message);
             return self.answer(from, DaemonToControl::Refused(refusal));
@@ -40,10 +40,10 @@ impl Node {
     /// Asks all nodes of a job which of its ranks iterate.
     fn gather_begun(&mut self, from: Requester, asked: LayoutAsked) {
         let job = asked.job;
-        let Some(coordinated) = self.jobs.get(&job) else {
+        let Some(coordinator) = self.jobs.coordinator(job) else {
             return self.refuse_unknown_job(from, job);
         };
-        let nodes: Vec<NodeName> = coordinated.state.active_nodes().cloned().collect();
+        let nodes: Vec<NodeName> = coordinator.active_nodes().cloned().collect();
         let wanted = Wanted::Begun {
             asked: Box::new(asked),
             begun: RanksBegun::default(),
@@ -61,17 +61,17 @@ impl Node {
         }
     }
 
-    /// The input for the job's reconfigurations; `None` for a job that is not coordinated here.
+    /// The input for the job's reconfigurations; `None` for a job that is not coordinator here.
     fn planned(&mut self, asked: &LayoutAsked, begun: &RanksBegun) -> Option<Result<Input, Refusal>> {
         let job = asked.job;
-        let coordinated = self.jobs.get(&job)?;
-        let ranks = coordinated.state.rank_rows();
+        let coordinator = self.jobs.coordinator(job)?;
+        let ranks = coordinator.rank_rows();
         let ranks = ranks.map(|(rank, process, node, _)| (rank, process, node));
         let processes = begun.processes.iter().copied().collect();
-        let nodes = coordinated.state.rank_nodes();
-        let layout = self.parts.get(&job).and_then(|part| part.reforming.layout());
+        let nodes = coordinator.rank_nodes();
+        let layout = self.jobs.get(job).and_then(|known| known.machine.layout());
         let view = JobView {
-            spec: coordinated.state.spec(),
+            spec: coordinator.spec(),
             nodes: &nodes,
             weights: layout.map_or(&[], |layout| &layout.weights),
         };
@@ -84,19 +84,19 @@ impl Node {
         let sizes = (nodes.len() as u32, planned.size());
         let chosen = self.methods.choose(asked.method, view.spec, sizes, begun);
         let request = planned.into_request(asked, chosen.method(), &self.own, &nodes);
-        let coordinated = self.jobs.get_mut(&job)?;
-        coordinated.chosen = Some(chosen);
+        let (coordinator, led) = self.jobs.led_with(job)?;
+        led.chosen = Some(chosen);
         Some(Ok(Input::Request {
             request,
-            next_process: coordinated.state.process_next(),
-            next_world: coordinated.state.world_next(),
-            worlds_met: coordinated.state.worlds_met(),
+            next_process: coordinator.process_next(),
+            next_world: coordinator.world_next(),
+            worlds_met: coordinator.worlds_met(),
         }))
     }
 
     fn with_cluster<T>(&self, f: impl FnOnce(&ClusterView<'_>) -> T) -> T {
         let state = |node: &NodeName| self.nodes.state(node);
-        let placed = |node: &NodeName| self.jobs.values().map(|job| job.state.alive_on(node)).sum();
+        let placed = |node: &NodeName| self.jobs.coordinators().map(|(_, job)| job.alive_on(node)).sum();
         f(&ClusterView {
             own: &self.own,
             nodes: self.nodes.views(),
@@ -112,8 +112,7 @@ impl Node {
 
     /// A change was made here: the event says why by that method, and its cost is learned.
     pub(in crate::node) fn on_changed_by_method(&mut self, job: JobId, done: &mut Reconfigured) {
-        let coordinated = self.jobs.get_mut(&job);
-        let chosen = coordinated.and_then(|coordinated| coordinated.chosen.take());
+        let chosen = self.jobs.led_mut(job).and_then(|led| led.chosen.take());
         MethodBook::on_changed(chosen, done, &mut self.out);
     }
 

@@ -13,4 +13,5 @@ mod rank_facts;
 mod reached;
 pub(in crate::node) mod reconfiguring;
 pub(in crate::node) mod succession;
+pub(in crate::node) mod table;
 mod views;

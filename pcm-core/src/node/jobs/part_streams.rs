@@ -16,16 +16,15 @@ const PIPES_CLOSE_WITHIN: Duration = Duration::from_secs(2);
 impl Node {
     /// A rank printed something.
     pub(in crate::node) fn on_printed(&mut self, key: ProcessKey, stream: Stream, bytes: Vec<u8>) {
-        if let Some(part) = self.parts.get_mut(&key.job) {
-            let coordinator = part.state.coordinator();
-            part.output
-                .on_lines((key.process, stream), bytes, coordinator, &mut self.out);
+        if let Some((part, local)) = self.jobs.local_with(key.job) {
+            let (of, coordinator) = ((key.process, stream), part.coordinator());
+            local.output.on_lines(of, bytes, coordinator, &mut self.out);
         }
     }
 
     /// One of the streams of a rank ended.
     pub(in crate::node) fn on_printed_all(&mut self, key: ProcessKey, stream: Stream) {
-        if let Some(part) = self.parts.get_mut(&key.job) {
+        if let Some(part) = self.jobs.local_mut(key.job) {
             part.output.on_end(key.process, stream);
             self.forget_if_done(key.job, key.process);
             self.clear_if_done(key.job);
@@ -33,7 +32,7 @@ impl Node {
     }
 
     pub(in crate::node) fn on_part_output_taken(&mut self, job: JobId, process: ProcessId, stream: Stream, bytes: u64) {
-        if let Some(part) = self.parts.get_mut(&job) {
+        if let Some(part) = self.jobs.local_mut(job) {
             part.output.on_taken(process, stream, bytes, &mut self.out);
             self.clear_if_done(job);
         }
@@ -41,9 +40,11 @@ impl Node {
 
     /// The coordinator wants what was not taken once more.
     pub(in crate::node) fn on_output_from(&mut self, job: JobId, from: &[(ProcessId, Stream, u64)]) {
-        let Some(part) = self.parts.get_mut(&job) else { return };
-        let coordinator = part.state.coordinator();
-        part.output.on_asked_from(from, coordinator, &mut self.out);
+        let Some((part, local)) = self.jobs.local_with(job) else {
+            return;
+        };
+        let coordinator = part.coordinator();
+        local.output.on_asked_from(from, coordinator, &mut self.out);
         self.clear_if_done(job);
     }
 
@@ -54,7 +55,7 @@ impl Node {
     }
 
     pub(in crate::node) fn on_output_end_timer(&mut self, job: JobId) {
-        let Some(part) = self.parts.get_mut(&job) else { return };
+        let Some(part) = self.jobs.local_mut(job) else { return };
         part.output.end_all();
         for process in part.ranks.processes().collect::<Vec<_>>() {
             self.forget_if_done(job, process);
@@ -63,22 +64,24 @@ impl Node {
     }
 
     fn clear_if_done(&mut self, job: JobId) {
-        let Some(part) = self.parts.get_mut(&job) else { return };
-        if part.state.is_emptied() && part.output.is_done() {
+        let Some((part, local)) = self.jobs.local_with(job) else {
+            return;
+        };
+        if part.is_emptied() && local.output.is_done() {
             self.participate(job, Input::OutputTaken);
         }
     }
 
     /// The coordinator sends standard input.
     pub(in crate::node) fn on_part_stdin(&mut self, job: JobId, offset: u64, bytes: Vec<u8>) {
-        if let Some(part) = self.parts.get_mut(&job) {
+        if let Some(part) = self.jobs.local_mut(job) {
             part.stdin.on_piece(offset, bytes, &mut self.out);
         }
     }
 
     pub(in crate::node) fn on_stdin_taken(&mut self, job: JobId, bytes: u64) {
-        let Some(part) = self.parts.get(&job) else { return };
-        let coordinator = part.state.coordinator().clone();
+        let Some(part) = self.jobs.part(job) else { return };
+        let coordinator = part.coordinator().clone();
         self.send_job(&coordinator, job, StreamToCoordinator::StdinTaken { bytes });
     }
 }

@@ -1,115 +1,74 @@
 //! This node's part of each job: feeds its state machine with what the keeper, the ranks and the other nodes say, and
 //! carries out what it decides.
 
+use crate::job::at_node::{self, JobAtNode};
 use crate::job::participant::{Effect, Input, Participant};
 use crate::node::event::{Held, KeeperFact};
-use crate::node::jobs::reconfiguring::Reforming;
 use crate::node::machine::Node;
 use crate::node::memory::MemoryFile;
 use crate::node::ranks::effect::RankEffect;
 use crate::node::ranks::local::LocalRanks;
 use crate::node::record::Record;
+use crate::node::requester::Requester;
 use crate::node::store::input::StoreInput;
 use crate::node::streams::part_output::PartOutput;
 use crate::node::streams::part_stdin::PartStdin;
-use crate::node::timer::Timer;
 use crate::pmi::wire::Request;
 use crate::reconfiguration::effects as reform;
 use pcm_proto::app::AppToDaemon;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StartOrder, StreamToNode, WorldMessage};
-use pcm_proto::reconfiguration::ReconfigurationMessage;
+use pcm_proto::reconfiguration::{Attempt, ReconfigurationMessage};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-/// This node's part of a job.
-pub(in crate::node) struct Part {
-    pub(in crate::node) state: Participant,
+/// What belongs to the processes of a job here, beside its machine.
+#[derive(Debug)]
+pub(in crate::node) struct Local {
     pub(in crate::node) ranks: LocalRanks,
-    pub(in crate::node) reforming: Reforming,
     pub(in crate::node) output: PartOutput,
     pub(in crate::node) stdin: PartStdin,
-    armed_us: Option<u64>,
+    /// Requesters of reconfigurations that are under way.
+    pub(in crate::node) requesters: BTreeMap<Attempt, Requester>,
 }
 
-impl Part {
-    pub(in crate::node) fn new(job: JobId, state: Participant, reforming: Reforming) -> Self {
+impl Local {
+    pub(in crate::node) fn new(job: JobId) -> Self {
         Self {
-            state,
             ranks: LocalRanks::new(job),
-            reforming,
             output: PartOutput::new(job),
             stdin: PartStdin::new(job),
-            armed_us: None,
+            requesters: BTreeMap::new(),
         }
     }
 }
 
 impl Node {
-    /// Gives an input to this node's part of a job and carries out what it decides.
+    /// Gives an input to this node's part of a job and carries out what the job decides.
     pub(in crate::node) fn participate(&mut self, job: JobId, input: Input) {
-        let now_us = self.out.now().0;
-        if !self.parts.contains_key(&job) {
-            return;
-        }
-        if input.decides() {
-            self.record(Record::PartInput {
-                job,
-                now_us,
-                input: input.clone(),
-            });
-        }
-        let Some(part) = self.parts.get_mut(&job) else { return };
-        let effects = part.state.handle(now_us, input);
-        self.carry_out_part(job, effects);
+        self.step(job, at_node::Input::Run(input));
     }
 
-    pub(in crate::node) fn carry_out_part(&mut self, job: JobId, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Send { node, message } => self.send_job(&node, job, message),
-                Effect::Start { process } => self.launch(job, process),
-                Effect::Signal { process, signal } => {
-                    let key = ProcessKey { job, process };
-                    self.out.keeper(DaemonToKeeper::Signal { key, signal });
-                }
-                Effect::EndJob => {
-                    self.say_reached(job);
-                    self.out.keeper(DaemonToKeeper::EndJob { job });
-                }
-                Effect::Adopted { process } => self.read_output_of(job, process),
-                Effect::Answer { process, line } => {
-                    let key = ProcessKey { job, process };
-                    self.out.rank(RankEffect::AnswerPmi { key, line });
-                }
-                Effect::Emptied => self.on_part_emptied(job),
-                Effect::Over => return self.on_part_over(job),
+    /// Carries out what this node's part of a job wants.
+    pub(in crate::node) fn carry_out_run(&mut self, job: JobId, effect: Effect) {
+        match effect {
+            Effect::Send { node, message } => self.send_job(&node, job, message),
+            Effect::Start { process } => self.launch(job, process),
+            Effect::Signal { process, signal } => {
+                let key = ProcessKey { job, process };
+                self.out.keeper(DaemonToKeeper::Signal { key, signal });
             }
-        }
-        self.arm_part(job);
-    }
-
-    fn arm_part(&mut self, job: JobId) {
-        let now_us = self.out.now().0;
-        let Some(part) = self.parts.get_mut(&job) else { return };
-        let deadline = part.state.deadline();
-        if deadline != part.armed_us {
-            part.armed_us = deadline;
-            if let Some(deadline_us) = deadline {
-                let after = Duration::from_micros(deadline_us.saturating_sub(now_us));
-                self.out.arm(after, Timer::Part(job));
+            Effect::EndJob => {
+                self.say_reached(job);
+                self.out.keeper(DaemonToKeeper::EndJob { job });
             }
-        }
-    }
-
-    pub(in crate::node) fn on_part_timer(&mut self, job: JobId) {
-        let now_us = self.out.now().0;
-        let Some(part) = self.parts.get_mut(&job) else { return };
-        part.armed_us = None;
-        match part.state.deadline() {
-            Some(deadline_us) if deadline_us <= now_us => self.participate(job, Input::Tick),
-            _ => self.arm_part(job),
+            Effect::Adopted { process } => self.read_output_of(job, process),
+            Effect::Answer { process, line } => {
+                let key = ProcessKey { job, process };
+                self.out.rank(RankEffect::AnswerPmi { key, line });
+            }
+            Effect::Emptied => self.on_part_emptied(job),
+            Effect::Over => self.on_part_over(job),
         }
     }
 
@@ -121,13 +80,13 @@ impl Node {
                 if !self.makes_way(job, start.restarts) {
                     return;
                 }
-                if self.parts.contains_key(&job) {
+                if self.jobs.runs(job) {
                     self.participate_ordered(job, node, CoordinatorToNode::Start(start));
                 } else {
                     self.begin_part(job, node, start);
                 }
             }
-            order if self.parts.contains_key(&job) => self.participate_ordered(job, node, order),
+            order if self.jobs.runs(job) => self.participate_ordered(job, node, order),
             CoordinatorToNode::End { .. } => {
                 // The order to start may still be on its way down the tree; it must not start anything any more.
                 self.close(job);
@@ -150,20 +109,13 @@ impl Node {
             return self.send_job(node, job, NodeToCoordinator::Cleared);
         }
         let prefix = format!("pcm-{}", self.spec.cluster_id);
-        let mut state = Participant::new(job, self.own.clone(), &order, prefix);
-        let (reforming, reform_effects) = Reforming::at_start(&self.own, &order, self.limits.clone());
-        let ordered = Input::Ordered {
-            node: node.clone(),
-            order: CoordinatorToNode::Start(order),
-        };
-        let effects = state.handle(self.out.now().0, ordered);
-        self.record(Record::Part {
-            job,
-            state: Box::new(state.clone()),
-        });
-        self.parts.insert(job, Part::new(job, state, reforming));
-        self.carry_out_reform(job, reform_effects);
-        self.carry_out_part(job, effects);
+        let machine = JobAtNode::new(job, self.own.clone(), self.limits.clone());
+        let now = self.out.now();
+        let known = self.jobs.insert(job, machine);
+        known.local = Some(Local::new(job));
+        let mut step = known.machine.begin(now, node, order, prefix);
+        self.record_entry(job, &mut step);
+        self.finish(job, step);
         for (node, message) in self.early.take(job) {
             self.on_job_message(job, &node, message);
         }
@@ -178,7 +130,7 @@ impl Node {
 
     /// A neighbour in a world's tree says something.
     pub(in crate::node) fn on_world_message(&mut self, job: JobId, node: &NodeName, message: WorldMessage) {
-        if !self.parts.contains_key(&job) {
+        if !self.jobs.runs(job) {
             return self.keep_early(job, node, message.into());
         }
         let node = node.clone();
@@ -192,7 +144,7 @@ impl Node {
         node: &NodeName,
         message: ReconfigurationMessage,
     ) {
-        if !self.parts.contains_key(&job) {
+        if !self.jobs.runs(job) {
             return self.keep_early(job, node, JobMessage::Reconfiguration(Box::new(message)));
         }
         let from = node.clone();
@@ -201,7 +153,7 @@ impl Node {
 
     /// The reader of the job's output says something.
     pub(in crate::node) fn on_reader_said(&mut self, job: JobId, node: &NodeName, message: StreamToNode) {
-        if !self.parts.contains_key(&job) {
+        if !self.jobs.runs(job) {
             return self.keep_early(job, node, message.into());
         }
         match message {
@@ -216,21 +168,21 @@ impl Node {
     /// A job that is started again replaces what it was here before, once that has ended. Whether the order can be
     /// carried out now; the coordinator repeats it.
     fn makes_way(&mut self, job: JobId, restarts: u32) -> bool {
-        let known = self.parts.get(&job).map(|part| part.state.restarts());
+        let known = self.jobs.part(job).map(Participant::restarts);
         if restarts == 0 || known.is_some_and(|known| known >= restarts) {
             return true;
         }
         self.closed.retain(|closed| *closed != job);
-        let Some(part) = self.parts.get(&job) else { return true };
-        if !part.state.is_emptied() {
-            let node = part.state.coordinator().clone();
+        let Some(part) = self.jobs.part(job) else { return true };
+        if !part.is_emptied() {
+            let node = part.coordinator().clone();
             let order = CoordinatorToNode::End { grace_ms: 0 };
             self.participate(job, Input::Ordered { node, order });
             return false;
         }
         self.reform_given_up(job);
-        if let Some(part) = self.parts.remove(&job) {
-            part.ranks.forget_all(&mut self.out);
+        if let Some(local) = self.jobs.stop_running(job) {
+            local.ranks.forget_all(&mut self.out);
         }
         self.store_input(StoreInput::JobEmptied { job });
         self.record(Record::PartOver { job });
@@ -272,8 +224,8 @@ impl Node {
 
     /// A process ended.
     fn on_exited(&mut self, key: ProcessKey, status: ExitStatus) {
-        let told_now = match self.parts.get_mut(&key.job) {
-            Some(part) => part.ranks.on_exited(key.process, status, &mut self.out),
+        let told_now = match self.jobs.local_mut(key.job) {
+            Some(local) => local.ranks.on_exited(key.process, status, &mut self.out),
             None => Some(status),
         };
         if let Some(status) = told_now {
@@ -283,14 +235,14 @@ impl Node {
 
     /// What a process that ended had to say was heard, or does not come.
     pub(in crate::node) fn on_last_words(&mut self, key: ProcessKey) {
-        let part = self.parts.get_mut(&key.job);
-        if let Some(status) = part.and_then(|part| part.ranks.on_silent(key.process)) {
+        let local = self.jobs.local_mut(key.job);
+        if let Some(status) = local.and_then(|local| local.ranks.on_silent(key.process)) {
             self.end_process(key, status);
         }
     }
 
     fn end_process(&mut self, key: ProcessKey, status: ExitStatus) {
-        if self.parts.contains_key(&key.job) {
+        if self.jobs.runs(key.job) {
             self.participate(
                 key.job,
                 Input::Exited {
@@ -298,7 +250,6 @@ impl Node {
                     status,
                 },
             );
-            self.reform_exited(key.job, key.process, status);
             self.forget_if_done(key.job, key.process);
         } else {
             self.out.keeper(DaemonToKeeper::Forget { key });
@@ -310,7 +261,7 @@ impl Node {
     /// Serves a process that the keeper holds.
     fn attach_rank(&mut self, held: Held) {
         let key = held.key;
-        let Some(part) = self.parts.get_mut(&key.job) else {
+        let Some(part) = self.jobs.local_mut(key.job) else {
             self.out.rank(RankEffect::Forget { key });
             self.out.keeper(DaemonToKeeper::EndJob { job: key.job });
             return;
@@ -341,17 +292,19 @@ impl Node {
 
     /// What a process prints is output of the job, unless it is a spare: nobody may ever take that.
     fn read_output_of(&mut self, job: JobId, process: ProcessId) {
-        let Some(part) = self.parts.get_mut(&job) else { return };
-        if !part.state.is_spare(process) && part.ranks.contains(process) {
-            part.output.read(process, &mut self.out);
+        let Some((part, local)) = self.jobs.local_with(job) else {
+            return;
+        };
+        if !part.is_spare(process) && local.ranks.contains(process) {
+            local.output.read(process, &mut self.out);
         }
     }
 
     /// Ends the spares of all jobs here; their coordinators have others started elsewhere.
     pub(in crate::node) fn end_spares(&mut self) {
-        for (job, part) in &self.parts {
-            for process in part.state.spares() {
-                let key = ProcessKey { job: *job, process };
+        for (job, part) in self.jobs.parts() {
+            for process in part.spares() {
+                let key = ProcessKey { job, process };
                 self.out.keeper(DaemonToKeeper::Signal { key, signal: 9 });
             }
         }
@@ -359,8 +312,8 @@ impl Node {
 
     /// A rank asks its process manager.
     pub(in crate::node) fn on_pmi(&mut self, key: ProcessKey, request: Request) {
-        if let Some(part) = self.parts.get_mut(&key.job) {
-            part.ranks.on_request(key.process, &request);
+        if let Some(local) = self.jobs.local_mut(key.job) {
+            local.ranks.on_request(key.process, &request);
         }
         self.participate(
             key.job,
@@ -386,80 +339,77 @@ impl Node {
     /// A process has the answer to its PMI request.
     pub(in crate::node) fn on_pmi_answered(&mut self, key: ProcessKey) {
         let ProcessKey { job, process } = key;
-        let now_us = self.out.now().0;
-        let Some(part) = self.parts.get_mut(&job) else { return };
-        let input = Input::Answered { process };
-        if part.ranks.is_answer_recorded(process) {
-            self.out.record(Record::PartInput {
-                job,
-                now_us,
-                input: input.clone(),
-            });
-        }
-        part.state.handle(now_us, input);
+        let now = self.out.now();
+        let Some(known) = self.jobs.get_mut(job) else { return };
+        let is_recorded = known
+            .local
+            .as_mut()
+            .is_some_and(|local| local.ranks.is_answer_recorded(process));
+        let mut step = known.machine.on_answered(now, process, is_recorded);
+        self.record_entry(job, &mut step);
+        self.finish(job, step);
     }
 
     /// The keeper may let go of a process that ended once its output was read to the end.
     pub(in crate::node) fn forget_if_done(&mut self, job: JobId, process: ProcessId) {
-        let Some(part) = self.parts.get_mut(&job) else { return };
+        let Some((part, local)) = self.jobs.local_with(job) else {
+            return;
+        };
         let has_ended = part
-            .state
             .processes()
             .get(&process)
-            .is_some_and(|local| !local.is_alive());
-        if has_ended && part.output.has_ended(process) {
-            part.ranks.forget(process, &mut self.out);
+            .is_some_and(|process| !process.is_alive());
+        if has_ended && local.output.has_ended(process) {
+            local.ranks.forget(process, &mut self.out);
         }
     }
 
     pub(in crate::node) fn on_part_over(&mut self, job: JobId) {
         self.reform_given_up(job);
-        let Some(part) = self.parts.remove(&job) else { return };
-        part.ranks.forget_all(&mut self.out);
+        let Some(local) = self.jobs.stop_running(job) else {
+            return;
+        };
+        local.ranks.forget_all(&mut self.out);
         self.store_input(StoreInput::JobOver { job });
         self.record(Record::PartOver { job });
         self.close(job);
         self.on_something_ended();
     }
 
-    pub(in crate::node) fn on_parts_linked(&mut self, node: &NodeName) {
-        for job in self.parts.keys().copied().collect::<Vec<_>>() {
-            let Some(part) = self.parts.get(&job) else { continue };
-            let effects = part.state.on_linked(node);
-            self.carry_out_part(job, effects);
-        }
-    }
-
-    /// The daemon started again: takes over what the keeper holds.
-    pub(in crate::node) fn take_over(&mut self, held: Vec<Held>) {
-        let mut known: BTreeMap<JobId, BTreeMap<ProcessId, (u32, Option<ExitStatus>)>> = BTreeMap::new();
+    /// The daemon started again: takes over the processes that the keeper holds, before the jobs hear of them.
+    pub(in crate::node) fn take_over(&mut self, held: Vec<Held>) -> Known {
+        let mut known = Known::new();
         let mut orphans = BTreeSet::new();
-        for handed in held {
-            let key = handed.key;
-            if !self.parts.contains_key(&key.job) {
+        for held in held {
+            let key = held.key;
+            if !self.jobs.runs(key.job) {
                 orphans.insert(key.job);
-                continue;
             }
-            known
-                .entry(key.job)
-                .or_default()
-                .insert(key.process, (handed.pid, handed.ended));
-            self.attach_rank(handed);
+            let ended = (held.pid, held.ended);
+            known.entry(key.job).or_default().insert(key.process, ended);
+            self.attach_rank(held);
         }
         for job in orphans {
             tracing::warn!(%job, "nothing is known of a job that has processes here: they are ended");
-            self.out.keeper(DaemonToKeeper::EndJob { job });
         }
-        for job in self.parts.keys().copied().collect::<Vec<_>>() {
-            let Some(part) = self.parts.get_mut(&job) else { continue };
-            let asking = part.ranks.asking();
-            let held = known.remove(&job).unwrap_or_default();
-            let now_us = self.out.now().0;
-            let effects = part.state.on_restored(now_us, &asking, &held);
-            let state = Box::new(part.state.clone());
-            self.record(Record::Part { job, state });
-            self.carry_out_part(job, effects);
+        known
+    }
+
+    /// The jobs hear what the keeper holds.
+    pub(in crate::node) fn restart_jobs(&mut self, mut held: Known) {
+        let now = self.out.now();
+        for job in self.jobs.local_ids() {
+            let Some(known) = self.jobs.get_mut(job) else { continue };
+            let asking = known.local.as_ref().map(|local| local.ranks.asking());
+            let held = held.remove(&job).unwrap_or_default();
+            let asking = asking.unwrap_or_default();
+            let mut step = known.machine.on_restarted(now, &asking, &held, &self.nodes);
+            self.record_entry(job, &mut step);
+            self.finish(job, step);
         }
         self.tell_ranks_of_oversubscription();
     }
 }
+
+/// Processes that the keeper holds, with how they ended.
+type Known = BTreeMap<JobId, BTreeMap<ProcessId, (u32, Option<ExitStatus>)>>;

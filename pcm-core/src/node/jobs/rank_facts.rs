@@ -63,8 +63,8 @@ impl Node {
     pub(in crate::node) fn launch(&mut self, job: JobId, process: ProcessId) {
         let key = ProcessKey { job, process };
         let host = self.nodes.own().host;
-        let part = self.parts.get(&job);
-        match part.and_then(|part| self.launcher.launch(key, &part.state, host)) {
+        let part = self.jobs.part(job);
+        match part.and_then(|part| self.launcher.launch(key, part, host)) {
             Some(launch) => self.out.rank(RankEffect::Launch(Box::new(launch))),
             None => {
                 let reason = format!("process {process} of job {job} was not ordered");
@@ -76,13 +76,8 @@ impl Node {
     /// A process could not be started; nothing of it is left.
     pub(in crate::node) fn on_not_started(&mut self, key: ProcessKey, code: String, reason: String) {
         let ProcessKey { job, process } = key;
-        let refused = Input::Refused {
-            process,
-            code,
-            reason: reason.clone(),
-        };
+        let refused = Input::Refused { process, code, reason };
         self.participate(job, refused);
-        self.reform_start_failed(job, process, reason);
     }
 
     pub(in crate::node) fn tell_app(&mut self, job: JobId, process: ProcessId, message: DaemonToApp) {

@@ -7,8 +7,8 @@ use pcm_proto::ids::JobId;
 impl Node {
     /// The ranks of a job are about to be ended: how far they had come.
     pub(in crate::node) fn say_reached(&mut self, job: JobId) {
-        let Some(part) = self.parts.get(&job) else { return };
-        let node = part.state.coordinator().clone();
+        let Some(part) = self.jobs.part(job) else { return };
+        let node = part.coordinator().clone();
         let reader = Reader::Coordinator { job, node };
         self.page_questions
             .ask(reader, PageQuestion::Reached { job }, &mut self.out);

@@ -8,7 +8,7 @@ use crate::job::coordinator::Coordinator;
 use crate::job::participant;
 use crate::moment::Moment;
 use crate::node::jobs::checkpoints::Leading;
-use crate::node::jobs::coordinating::{Audience, Coordinated};
+use crate::node::jobs::coordinating::{Audience, Led};
 use crate::node::machine::Node;
 use crate::node::record::Record;
 use crate::node::requester::Requester;
@@ -60,10 +60,10 @@ impl Node {
     /// Tells a job's heirs what they need to know.
     pub(in crate::node) fn leave_will(&mut self, job: JobId) {
         let heirs = self.heirs(HEIRS);
-        let Some(coordinated) = self.jobs.get_mut(&job) else {
+        let Some(led) = self.jobs.led_mut(job) else {
             return;
         };
-        let before = std::mem::replace(&mut coordinated.willed.heirs, heirs.clone());
+        let before = std::mem::replace(&mut led.willed.heirs, heirs.clone());
         for node in before.iter().filter(|node| !heirs.contains(node)) {
             self.send_job(node, job, SuccessionMessage::WillVoid);
         }
@@ -75,19 +75,22 @@ impl Node {
     /// The cluster has changed, and who inherits with it.
     pub(in crate::node) fn leave_wills(&mut self) {
         let heirs = self.heirs(HEIRS);
-        let others = self.jobs.iter().filter(|(_, job)| job.willed.heirs != heirs);
-        for job in others.map(|(job, _)| *job).collect::<Vec<_>>() {
+        let is_other = |job: &JobId| self.jobs.led(*job).is_some_and(|led| led.willed.heirs != heirs);
+        let others = self.jobs.led_ids().into_iter().filter(is_other);
+        for job in others.collect::<Vec<_>>() {
             self.leave_will(job);
         }
     }
 
     fn send_will(&mut self, job: JobId, node: &NodeName) {
-        let Some(coordinated) = self.jobs.get(&job) else { return };
-        let filed = coordinated.leading.filed().into_iter();
+        let Some((coordinator, led)) = self.jobs.led_with(job) else {
+            return;
+        };
+        let filed = led.leading.filed().into_iter();
         let filed: Vec<(Iteration, Vec<u8>)> = filed.map(|one| (one.iteration, one.directory)).collect();
-        let heirs = coordinated.willed.heirs.clone();
+        let heirs = led.willed.heirs.clone();
         let mut bytes = Vec::new();
-        let content = (&coordinated.state, filed);
+        let content = (coordinator, filed);
         if let Err(error) = frame::encode(FrameKind::Message, &content, PAYLOAD_LENGTH_MAX / 2, &mut bytes) {
             tracing::warn!(%job, %error, "the job would not outlive this node");
             return;
@@ -97,7 +100,7 @@ impl Node {
 
     /// The job is over: nobody inherits it.
     pub(in crate::node) fn void_will(&mut self, job: JobId) {
-        let heirs = self.jobs.get_mut(&job).map(|job| std::mem::take(&mut job.willed.heirs));
+        let heirs = self.jobs.led_mut(job).map(|led| std::mem::take(&mut led.willed.heirs));
         for node in heirs.into_iter().flatten() {
             self.send_job(&node, job, SuccessionMessage::WillVoid);
         }
@@ -115,8 +118,8 @@ impl Node {
 
     fn on_will(&mut self, job: JobId, from: &NodeName, heirs: Vec<NodeName>, bytes: Vec<u8>) {
         self.heard_of(job);
-        if let Some(coordinated) = self.jobs.get(&job) {
-            let claim = coordinated.state.claim();
+        if let Some(coordinator) = self.jobs.coordinator(job) {
+            let claim = coordinator.claim();
             return self.send_job(from, job, claim);
         }
         let from = from.clone();
@@ -130,7 +133,8 @@ impl Node {
     }
 
     fn on_will_held(&mut self, job: JobId, heir: &NodeName) {
-        let is_heir = self.jobs.get(&job).is_some_and(|job| job.willed.heirs.contains(heir));
+        let led = self.jobs.led(job);
+        let is_heir = led.is_some_and(|led| led.willed.heirs.contains(heir));
         if !is_heir {
             self.send_job(heir, job, SuccessionMessage::WillVoid);
         }
@@ -143,13 +147,13 @@ impl Node {
         for job in held.map(|(job, _)| *job).collect::<Vec<_>>() {
             self.send_job(node, job, SuccessionMessage::WillHeld);
         }
-        for job in self.jobs.keys().copied().collect::<Vec<_>>() {
-            let Some(coordinated) = self.jobs.get(&job) else {
+        for job in self.jobs.led_ids() {
+            let Some((coordinator, led)) = self.jobs.led_with(job) else {
                 continue;
             };
-            let is_heir = coordinated.willed.heirs.contains(node);
-            if coordinated.state.reign() > 0 {
-                let claim = coordinated.state.claim();
+            let is_heir = led.willed.heirs.contains(node);
+            if coordinator.reign() > 0 {
+                let claim = coordinator.claim();
                 self.send_job(node, job, claim);
             }
             if is_heir {
@@ -200,10 +204,6 @@ impl Node {
         };
         let now_us = self.out.now().0;
         let (state, effects) = state.inherit(self.own.clone(), &will.from, now_us);
-        self.record(Record::Coordinator {
-            job,
-            state: Box::new(state.clone()),
-        });
         let filed = filed
             .into_iter()
             .map(|(iteration, directory)| Filed { iteration, directory });
@@ -214,9 +214,9 @@ impl Node {
         } else {
             JobOutput::to_absent_control(job)
         };
-        let mut coordinated = Coordinated::new(state, Audience::Detached, output);
-        coordinated.leading = leading;
-        self.jobs.insert(job, coordinated);
+        let mut led = Led::new(&state, Audience::Detached, output);
+        led.leading = leading;
+        let step = self.lead_from_now_on(job, state, led, effects);
         match self.nodes.host(&will.from) == self.nodes.own().host {
             _ if is_detached => {}
             // Of a host that is this one nobody is cut off: a `pcmctl` that does not come has ended.
@@ -227,16 +227,16 @@ impl Node {
         for node in nodes.into_iter().chain([self.own.clone()]) {
             self.send_job(&node, job, claim.clone());
         }
-        self.carry_out(job, effects);
+        self.finish(job, step);
         self.leave_will(job);
     }
 
     /// Another daemon leads this job in place of one that it takes for lost.
     fn on_led(&mut self, job: JobId, node: &NodeName, reign: u32) {
-        if let Some(coordinated) = self.jobs.get(&job) {
-            let own = (coordinated.state.reign(), std::cmp::Reverse(&self.own));
+        if let Some(coordinator) = self.jobs.coordinator(job) {
+            let own = (coordinator.reign(), std::cmp::Reverse(&self.own));
             if own > (reign, std::cmp::Reverse(node)) {
-                let claim = coordinated.state.claim();
+                let claim = coordinator.claim();
                 return self.send_job(node, job, claim);
             }
             if *node != self.own {
@@ -249,7 +249,7 @@ impl Node {
         self.wills.held.remove(&job);
         let by = node.clone();
         self.store_input(StoreInput::Led { job, by });
-        if self.parts.contains_key(&job) {
+        if self.jobs.runs(job) {
             let node = node.clone();
             self.participate(job, participant::Input::Led { node, reign });
         }
@@ -258,8 +258,8 @@ impl Node {
     /// This node was taken for lost, and another leads its job.
     fn abdicate(&mut self, job: JobId, to: &NodeName) {
         tracing::warn!(%job, node = %to, "another node leads the job: this one was taken for lost");
-        if let Some(mut coordinated) = self.jobs.remove(&job) {
-            coordinated.output.close(&mut self.out);
+        if let Some((_, mut led)) = self.jobs.stop_leading(job) {
+            led.output.close(&mut self.out);
         }
         self.record(Record::Abdicated { job });
         if let Some(link) = self.controls.attached_to(job) {

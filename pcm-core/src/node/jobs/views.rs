@@ -41,23 +41,23 @@ impl Node {
     }
 
     fn status_and_nodes(&self, job: JobId) -> Option<(Box<JobStatus>, Vec<NodeName>)> {
-        let nodes = self.jobs.get(&job)?.state.active_nodes().cloned().collect();
+        let nodes = self.jobs.coordinator(job)?.active_nodes().cloned().collect();
         Some((Box::new(self.job_status(job)?), nodes))
     }
 
     pub(in crate::node) fn answer_ps(&mut self, from: Requester, status: JobStatus, seen: Vec<RankStatus>) {
-        let Some(coordinated) = self.jobs.get(&status.job) else {
+        let Some(coordinator) = self.jobs.coordinator(status.job) else {
             return self.refuse_unknown_job(from, status.job);
         };
-        let ranks = rank_rows::with_statuses(coordinated.state.rank_rows(), seen);
+        let ranks = rank_rows::with_statuses(coordinator.rank_rows(), seen);
         self.out.answer(from, DaemonToControl::Ps { status, ranks });
     }
 
     pub(in crate::node) fn gather_looks(&mut self, from: Requester, job: JobId) {
-        let (Some(coordinated), Some(status)) = (self.jobs.get(&job), self.job_status(job)) else {
+        let (Some(coordinator), Some(status)) = (self.jobs.coordinator(job), self.job_status(job)) else {
             return self.refuse_unknown_job(from, job);
         };
-        let nodes: Vec<NodeName> = coordinated.state.nodes_with_output().cloned().collect();
+        let nodes: Vec<NodeName> = coordinator.nodes_with_output().cloned().collect();
         let wanted = Wanted::Look {
             status: Box::new(status),
             ranks: Vec::new(),
@@ -68,10 +68,10 @@ impl Node {
     }
 
     pub(in crate::node) fn answer_looks(&mut self, from: Requester, status: JobStatus, seen: Vec<RankLook>) {
-        let Some(coordinated) = self.jobs.get(&status.job) else {
+        let Some(coordinator) = self.jobs.coordinator(status.job) else {
             return self.refuse_unknown_job(from, status.job);
         };
-        let ranks = rank_rows::with_looks(coordinated.state.rank_rows(), seen);
+        let ranks = rank_rows::with_looks(coordinator.rank_rows(), seen);
         self.out.answer(from, DaemonToControl::Look { status, ranks });
     }
 
@@ -98,10 +98,10 @@ impl Node {
 
     /// Asks the ranks of every job here for their progress.
     pub(in crate::node) fn sample_jobs(&mut self) {
-        let running = self.jobs.iter();
-        let running = running.filter(|(_, coordinated)| coordinated.state.status().state == JobState::Running);
+        let running = self.jobs.coordinators();
+        let running = running.filter(|(_, coordinator)| coordinator.status().state == JobState::Running);
         let asked: Vec<(JobId, Vec<NodeName>)> = running
-            .map(|(job, coordinated)| (*job, coordinated.state.active_nodes().cloned().collect()))
+            .map(|(job, coordinator)| (job, coordinator.active_nodes().cloned().collect()))
             .collect();
         for (job, nodes) in asked {
             let mut gather = |wanted, question| {

@@ -179,9 +179,10 @@ impl Node {
     /// A rank requests another number of ranks for its job.
     pub(in crate::node) fn on_program_request(&mut self, key: ProcessKey, ranks: u32) {
         let job = key.job;
-        let Some(part) = self.parts.get(&job) else { return };
-        let size = part.reforming.layout().map_or(0, |layout| layout.size() as u32);
-        let coordinator = part.state.coordinator().clone();
+        let Some(part) = self.jobs.part(job) else { return };
+        let layout = self.jobs.get(job).and_then(|known| known.machine.layout());
+        let size = layout.map_or(0, |layout| layout.size() as u32);
+        let coordinator = part.coordinator().clone();
         if let Some(request) = program_requests::request(job, ranks, size) {
             let question = Question::Control(Box::new(request));
             self.ask(

@@ -102,7 +102,7 @@ impl Node {
 
     /// Requests for one node, or for the coordinator of one job.
     fn on_addressed(&mut self, from: Requester, request: ControlToDaemon) {
-        let leads = |job| self.jobs.contains_key(&job) || self.ended.find(job).is_some();
+        let leads = |job| self.jobs.leads(job) || self.ended.find(job).is_some();
         match addressee(&request, &self.own, leads, |node| self.nodes.state(node)) {
             Addressee::Here => self.on_local_request(from, request),
             Addressee::Coordinator(job) => self.find_coordinator(from, job, request),
@@ -117,7 +117,7 @@ impl Node {
     /// A request about a job that only its coordinator can answer, which is another daemon.
     fn find_coordinator(&mut self, from: Requester, job: JobId, request: ControlToDaemon) {
         let within = coordinator_answers_within(&request);
-        let known = self.parts.get(&job).map(|part| part.state.coordinator());
+        let known = self.jobs.part(job).map(|part| part.coordinator());
         if let Some(coordinator) = known.filter(|coordinator| **coordinator != self.own) {
             return self.queries.forward(from, coordinator, request, within, &mut self.out);
         }
@@ -134,7 +134,7 @@ impl Node {
         match request {
             ControlToDaemon::Signal { job, signal } => self.on_signal_request(from, job, signal),
             ControlToDaemon::Kill { job } => {
-                if !self.jobs.contains_key(&job) {
+                if !self.jobs.leads(job) {
                     return self.refuse_unknown_job(from, job);
                 }
                 if matches!(from, Requester::Control(link) if self.controls.attached(link) == Some(job)) {
@@ -208,10 +208,10 @@ impl Node {
             let message = format!("{signal} is no signal: `kill -l` lists them");
             return self.refuse(from, refusal::BAD_SIGNAL, message);
         }
-        let Some(coordinated) = self.jobs.get(&job) else {
+        let Some(coordinator) = self.jobs.coordinator(job) else {
             return self.refuse_unknown_job(from, job);
         };
-        let nodes: Vec<NodeName> = coordinated.state.active_nodes().cloned().collect();
+        let nodes: Vec<NodeName> = coordinator.active_nodes().cloned().collect();
         for node in nodes {
             self.send_job(&node, job, CoordinatorToNode::Signal { signal });
         }
@@ -220,11 +220,11 @@ impl Node {
 
     fn on_remove(&mut self, from: Requester) {
         let ranks = self.report().ranks;
-        if ranks > 0 || !self.jobs.is_empty() {
+        let led = self.jobs.coordinators().count();
+        if ranks > 0 || led > 0 {
             let message = format!(
                 "node {} runs {ranks} ranks and coordinates {} jobs: wait for them to end or `pcmctl kill` them",
-                self.own,
-                self.jobs.len()
+                self.own, led
             );
             return self.refuse(from, refusal::NODE_BUSY, message);
         }
@@ -240,13 +240,14 @@ impl Node {
     pub(in crate::node) fn own_jobs(&mut self) -> Vec<JobStatus> {
         let now_us = self.out.now().0;
         let ended: Vec<JobStatus> = self.ended.list(now_us).cloned().collect();
-        self.jobs.values().map(|job| job.state.status()).chain(ended).collect()
+        let led = self.jobs.coordinators().map(|(_, coordinator)| coordinator.status());
+        led.chain(ended).collect()
     }
 
     /// How a job coordinated here stands.
     pub(in crate::node) fn job_status(&self, job: JobId) -> Option<JobStatus> {
-        let mut status = self.jobs.get(&job)?.state.status();
-        let is_reforming = self.parts.get(&job).is_some_and(|part| part.reforming.is_under_way());
+        let mut status = self.jobs.coordinator(job)?.status();
+        let is_reforming = self.jobs.get(job).is_some_and(|known| known.machine.is_reconfiguring());
         if status.state == JobState::Running && is_reforming {
             status.state = JobState::Reconfiguring;
         }

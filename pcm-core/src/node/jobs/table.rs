@@ -1,0 +1,143 @@
+//! The jobs that this node leads or runs processes of. Each has one machine, and beside that machine what belongs to the
+//! leader and what belongs to the processes here.
+
+use super::coordinating::Led;
+use super::parts::Local;
+use crate::job::at_node::JobAtNode;
+use crate::job::coordinator::Coordinator;
+use crate::job::participant::Participant;
+use crate::moment::Moment;
+use pcm_proto::ids::{Epoch, JobId};
+use std::collections::BTreeMap;
+
+/// A job at this node.
+#[derive(Debug)]
+pub(in crate::node) struct Job {
+    pub(in crate::node) machine: JobAtNode,
+    /// Where this node leads the job.
+    pub(in crate::node) led: Option<Led>,
+    /// Where the job has processes here, or had.
+    pub(in crate::node) local: Option<Local>,
+    /// The deadline for which a timer is armed.
+    pub(in crate::node) armed: Option<Moment>,
+}
+
+/// See the file head.
+#[derive(Debug, Default)]
+pub(in crate::node) struct Jobs(BTreeMap<JobId, Job>);
+
+impl Jobs {
+    pub(in crate::node) fn insert(&mut self, job: JobId, machine: JobAtNode) -> &mut Job {
+        self.0.entry(job).or_insert(Job {
+            machine,
+            led: None,
+            local: None,
+            armed: None,
+        })
+    }
+
+    pub(in crate::node) fn get(&self, job: JobId) -> Option<&Job> {
+        self.0.get(&job)
+    }
+
+    pub(in crate::node) fn get_mut(&mut self, job: JobId) -> Option<&mut Job> {
+        self.0.get_mut(&job)
+    }
+
+    pub(in crate::node) fn all(&self) -> impl Iterator<Item = (JobId, &Job)> {
+        self.0.iter().map(|(job, known)| (*job, known))
+    }
+
+    /// Whether no job is led from here and none has processes here.
+    pub(in crate::node) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether this node leads a job.
+    pub(in crate::node) fn leads(&self, job: JobId) -> bool {
+        self.coordinator(job).is_some()
+    }
+
+    /// Whether a job has processes here, or had.
+    pub(in crate::node) fn runs(&self, job: JobId) -> bool {
+        self.part(job).is_some()
+    }
+
+    /// The jobs that this node leads.
+    pub(in crate::node) fn coordinators(&self) -> impl Iterator<Item = (JobId, &Coordinator)> {
+        self.all()
+            .filter_map(|(job, known)| Some((job, known.machine.coordinator()?)))
+    }
+
+    pub(in crate::node) fn led_ids(&self) -> Vec<JobId> {
+        self.coordinators().map(|(job, _)| job).collect()
+    }
+
+    /// The jobs with processes here.
+    pub(in crate::node) fn parts(&self) -> impl Iterator<Item = (JobId, &Participant)> {
+        self.all().filter_map(|(job, known)| Some((job, known.machine.part()?)))
+    }
+
+    pub(in crate::node) fn local_ids(&self) -> Vec<JobId> {
+        self.parts().map(|(job, _)| job).collect()
+    }
+
+    pub(in crate::node) fn coordinator(&self, job: JobId) -> Option<&Coordinator> {
+        self.get(job)?.machine.coordinator()
+    }
+
+    pub(in crate::node) fn part(&self, job: JobId) -> Option<&Participant> {
+        self.get(job)?.machine.part()
+    }
+
+    pub(in crate::node) fn led(&self, job: JobId) -> Option<&Led> {
+        self.get(job)?.led.as_ref()
+    }
+
+    pub(in crate::node) fn led_mut(&mut self, job: JobId) -> Option<&mut Led> {
+        self.get_mut(job)?.led.as_mut()
+    }
+
+    pub(in crate::node) fn led_with(&mut self, job: JobId) -> Option<(&Coordinator, &mut Led)> {
+        let known = self.get_mut(job)?;
+        Some((known.machine.coordinator()?, known.led.as_mut()?))
+    }
+
+    pub(in crate::node) fn local_mut(&mut self, job: JobId) -> Option<&mut Local> {
+        self.get_mut(job)?.local.as_mut()
+    }
+
+    pub(in crate::node) fn local_with(&mut self, job: JobId) -> Option<(&Participant, &mut Local)> {
+        let known = self.get_mut(job)?;
+        Some((known.machine.part()?, known.local.as_mut()?))
+    }
+
+    /// The epoch of a job that this node leads.
+    pub(in crate::node) fn epoch(&self, job: JobId) -> Epoch {
+        self.coordinator(job).map(Coordinator::epoch).unwrap_or_default()
+    }
+
+    /// This node leads a job no more.
+    pub(in crate::node) fn stop_leading(&mut self, job: JobId) -> Option<(Coordinator, Led)> {
+        let known = self.get_mut(job)?;
+        let stopped = known.machine.stop_leading().zip(known.led.take());
+        self.forget_if_done(job);
+        stopped
+    }
+
+    /// Nothing of a job is left here.
+    pub(in crate::node) fn stop_running(&mut self, job: JobId) -> Option<Local> {
+        let known = self.get_mut(job)?;
+        known.machine.stop_running();
+        let stopped = known.local.take();
+        self.forget_if_done(job);
+        stopped
+    }
+
+    fn forget_if_done(&mut self, job: JobId) {
+        let is_done = |known: &Job| known.machine.coordinator().is_none() && known.machine.part().is_none();
+        if self.get(job).is_some_and(is_done) {
+            self.0.remove(&job);
+        }
+    }
+}
