@@ -1,6 +1,8 @@
 //! The journal of a node. A record that is there survives the daemon; one that was cut by the daemon's death does not.
 
 use pcm_core::node::record::{Past, Record};
+use pcm_core::reconfiguration::limits::Limits;
+use pcm_proto::ids::{JobId, NodeName};
 
 /// Records after which a journal is written again from the present state; small, so that histories see it.
 const RECORDS_MAX: usize = 400;
@@ -45,25 +47,19 @@ impl Disk {
     }
 
     /// What a successor reads.
-    pub(super) fn past(&self) -> Past {
-        let mut past = Past::default();
+    pub(super) fn past(&self, own: &NodeName, limits: Limits) -> Past {
+        let mut past = Past::new(own.clone(), limits);
         self.journal.iter().for_each(|record| past.take(record.clone()));
         past
     }
 
-    /// Drops the last records of these that the test picks out, for planted faults.
-    pub(super) fn lose(&mut self, mut is_lost: impl FnMut(&Record) -> bool) {
-        self.journal.retain(|record| !is_lost(record));
+    /// Drops records that the test picks out, or changes them, for planted faults.
+    pub(super) fn lose(&mut self, mut is_kept: impl FnMut(&mut Record) -> bool) {
+        self.journal.retain_mut(|record| is_kept(record));
     }
-}
 
-impl Disk {
-    /// Whether it says anything of a job.
-    pub(super) fn knows(&self, of: pcm_proto::ids::JobId) -> bool {
-        self.journal.iter().any(|record| match record {
-            Record::Coordinator { job, .. } | Record::Part { job, .. } | Record::Reform { job, .. } => *job == of,
-            Record::Ended { status, .. } => status.job == of,
-            _ => false,
-        })
+    /// Whether it says anything of a job that is not over here.
+    pub(super) fn knows(&self, job: JobId, own: &NodeName, limits: Limits) -> bool {
+        self.past(own, limits).jobs.contains_key(&job)
     }
 }

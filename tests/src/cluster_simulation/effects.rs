@@ -217,6 +217,7 @@ impl Simulation {
     }
 
     fn carry_out_files(&mut self, machine: usize, effect: FileEffect) -> Option<Event> {
+        self.tell(|| format!("n{machine} files: {}", short(&effect)));
         let daemon = self.machines[machine].daemon.as_mut()?;
         match effect {
             FileEffect::Open { job } => daemon.written.open(job),

@@ -6,7 +6,7 @@ use super::rank::Rank;
 use super::scenario::Plant;
 use super::seen::Seen;
 use super::simulation::Simulation;
-use pcm_core::node::event::{ControlFact, Event};
+use pcm_core::job::at_node::Entry;
 use pcm_core::node::record::Record;
 use pcm_proto::keeper::{ExitStatus, ProcessKey};
 
@@ -217,28 +217,24 @@ impl Simulation {
     pub(super) fn plant_in_journal(&mut self, machine: usize) {
         let disk = &mut self.machines[machine].disk;
         match self.scenario.plant {
-            Some(Plant::JournalForgetsReconfigurations) => {
-                disk.lose(|record| matches!(record, Record::Reform { .. }));
-            }
+            Some(Plant::JournalForgetsReconfigurations) => disk.lose(|record| {
+                if let Record::Job { entry, .. } = record
+                    && let Entry::Step { change, .. } = &mut **entry
+                {
+                    *change = None;
+                }
+                true
+            }),
             Some(Plant::JournalForgetsJobs) => {
-                disk.lose(|record| matches!(record, Record::Coordinator { .. } | Record::CoordinatorInput { .. }));
+                disk.lose(|record| !matches!(record, Record::Job { .. }));
             }
             Some(Plant::JournalForgetsNumbers) => {
-                disk.lose(|record| matches!(record, Record::HighestJob(_) | Record::Ended { .. }));
+                disk.lose(|record| !matches!(record, Record::HighestJob(_) | Record::Ended { .. }));
             }
             Some(Plant::JournalForgetsPrinted) => {
-                disk.lose(|record| matches!(record, Record::Printed { .. }));
+                disk.lose(|record| !matches!(record, Record::Printed { .. }));
             }
             _ => {}
-        }
-    }
-
-    /// A person's link to a daemon ended with the daemon.
-    pub(super) fn tell_link_lost(&mut self, machine: usize, link: pcm_core::node::requester::LinkId, in_order: bool) {
-        if let Some(daemon) = &mut self.machines[machine].daemon
-            && daemon.controls.remove(&link)
-        {
-            self.event(machine, Event::Control(ControlFact::Lost { link, in_order }));
         }
     }
 }

@@ -88,7 +88,10 @@ fn standing(simulation: &Simulation, job: JobId) -> String {
 /// All machines that knew of it are gone, and with them whoever could say so.
 fn is_lost_with_its_nodes(simulation: &Simulation, job: JobId) -> bool {
     let is_alive = simulation.ranks.values().any(|rank| rank.key.job == job && rank.is_alive);
-    let knows = |machine: &super::machine::Machine| machine.keeper.is_some() && machine.disk.knows(job);
+    let limits = || simulation.scenario.limits();
+    let knows = |machine: &super::machine::Machine| {
+        machine.keeper.is_some() && machine.disk.knows(job, &machine.name, limits())
+    };
     !is_alive && !simulation.machines.iter().any(knows)
 }
 

@@ -5,11 +5,14 @@ use pcm_proto::ids::{JobId, ProcessId};
 use std::collections::BTreeMap;
 
 /// Bytes of one line, its end included.
-pub(super) const LINE: usize = 12;
+pub(super) const LINE: usize = 19;
+
+/// Stands for a byte that was lost.
+const LOST: u8 = b'#';
 
 /// One line of a process.
 pub(super) fn line(process: ProcessId, number: u64) -> Vec<u8> {
-    format!("{:03} {number:07}\n", process.0).into_bytes()
+    format!("{:010} {number:07}\n", process.0).into_bytes()
 }
 
 /// The output of a detached job as its files have it, by the daemon that writes them.
@@ -48,6 +51,12 @@ impl Received {
         streams.map(|((process, stream), bytes)| (*process, *stream, bytes.len() as u64)).collect()
     }
 
+    /// What is before this offset was lost with a daemon.
+    pub(super) fn skip(&mut self, of: (ProcessId, Stream), offset: u64) {
+        let known = self.streams.entry(of).or_default();
+        known.resize(known.len().max(offset as usize), LOST);
+    }
+
     /// Takes what is new of a piece; false when something before it is missing.
     pub(super) fn take(&mut self, of: (ProcessId, Stream), offset: u64, piece: &[u8]) -> bool {
         let known = self.streams.entry(of).or_default();
@@ -65,6 +74,9 @@ impl Received {
         self.streams.iter().find_map(|((process, _), bytes)| {
             let mut before = None;
             for text in bytes.chunks(LINE) {
+                if text.contains(&LOST) {
+                    continue;
+                }
                 let number = std::str::from_utf8(text).ok().and_then(|text| number_of(*process, text));
                 match number {
                     Some(number) if before.is_none_or(|before| number > before) => before = Some(number),

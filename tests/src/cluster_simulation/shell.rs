@@ -6,6 +6,7 @@ use super::scenario::Plant;
 use super::seen::Seen;
 use super::simulation::Simulation;
 use super::story::short;
+use pcm_core::job::at_node::Entry;
 use pcm_core::node::event::{Event, PeerFact};
 use pcm_core::node::outbox::Effect;
 use pcm_core::node::record::Record;
@@ -108,11 +109,19 @@ impl Simulation {
 
     /// Whether the record is there.
     fn write(&mut self, machine: usize, record: Record) -> bool {
-        if let Record::Reform { job, record } = &record {
-            self.ledger.see(Seen::Persisted {
-                job: *job,
-                record: record.clone(),
-            });
+        let changed = match &record {
+            Record::Job { job, entry } => Some((*job, entry)),
+            _ => None,
+        };
+        if let Some((job, entry)) = changed {
+            let record = match &**entry {
+                Entry::State { runs, .. } => runs.as_ref().map(|runs| &runs.1),
+                Entry::Step { change, .. } => change.as_deref(),
+            };
+            if let Some(record) = record {
+                let record = Box::new(record.clone());
+                self.ledger.see(Seen::Persisted { job, record });
+            }
         }
         let is_written = self.machines[machine].disk.write(record);
         if is_written && self.machines[machine].disk.is_grown() {

@@ -278,7 +278,11 @@ impl Simulation {
             machine,
             number: self.lives,
         };
-        let past = if restarts > 0 { own.disk.past() } else { Past::default() };
+        let limits = self.scenario.limits();
+        let past = match restarts {
+            0 => Past::new(own.name.clone(), limits),
+            _ => own.disk.past(&own.name, limits),
+        };
         let node = self.make_node(machine, &past);
         let began = (now, self.machines[machine].wall(now));
         self.machines[machine].daemon = Some(Daemon::new(life, node, began));

@@ -123,6 +123,11 @@ impl Leading {
         !self.asking.is_empty()
     }
 
+    /// Those who wait for a checkpoint that does not come from here.
+    pub(in crate::node) fn into_requesters(self) -> impl Iterator<Item = Requester> {
+        self.asking.into_iter().map(|one| one.from)
+    }
+
     /// Checkpoints in files, oldest first.
     pub(in crate::node) fn filed(&self) -> Vec<Filed> {
         let mut filed: Vec<Filed> = self.lead.filed().cloned().collect();

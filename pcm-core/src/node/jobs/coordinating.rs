@@ -274,7 +274,7 @@ impl Node {
         self.finish_output(job);
         self.drop_checkpoints_of_ended(job);
         self.void_will(job);
-        let Some((coordinator, _)) = self.jobs.stop_leading(job) else {
+        let Some((coordinator, led)) = self.jobs.stop_leading(job) else {
             return;
         };
         let status = coordinator.status();
@@ -284,6 +284,10 @@ impl Node {
             status: Box::new(status.clone()),
         });
         self.ended.remember(now_us, status);
+        for from in led.leading.into_requesters() {
+            let message = format!("job {job} ended before its checkpoint was made: see `pcmctl events {job}`");
+            self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::JOB_ENDED, message)));
+        }
         if let Some(link) = self.controls.attached_to(job) {
             self.answer(Requester::Control(link), DaemonToControl::JobEnded(end.clone()));
             self.controls.detach(link);

@@ -15,10 +15,11 @@ use crate::node::requester::Requester;
 use crate::node::store::input::StoreInput;
 use crate::node::streams::job_output::JobOutput;
 use crate::node::timer::Timer;
-use pcm_proto::control::DaemonToControl;
+use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::{Iteration, JobId, NodeName};
 use pcm_proto::peer::SuccessionMessage;
+use pcm_proto::refusal;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -260,6 +261,10 @@ impl Node {
         tracing::warn!(%job, node = %to, "another node leads the job: this one was taken for lost");
         if let Some((_, mut led)) = self.jobs.stop_leading(job) {
             led.output.close(&mut self.out);
+            for from in led.leading.into_requesters() {
+                let message = format!("node {to} leads job {job} now: ask for the checkpoint again");
+                self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::ABORTED, message)));
+            }
         }
         self.record(Record::Abdicated { job });
         if let Some(link) = self.controls.attached_to(job) {
