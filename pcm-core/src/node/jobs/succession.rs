@@ -228,6 +228,10 @@ impl Node {
         for node in nodes.into_iter().chain([self.own.clone()]) {
             self.send_job(&node, job, claim.clone());
         }
+        if is_detached {
+            // What the lost coordinator had not taken is still with the ranks' nodes.
+            self.ask_output(job, None);
+        }
         self.finish(job, step);
         self.leave_will(job);
     }
