@@ -58,8 +58,9 @@ impl Disk {
         self.journal.retain_mut(|record| is_kept(record));
     }
 
-    /// Whether it says anything of a job that is not over here.
-    pub(super) fn knows(&self, job: JobId, own: &NodeName, limits: Limits) -> bool {
-        self.past(own, limits).jobs.contains_key(&job)
+    /// Whether it says that its node leads a job.
+    pub(super) fn leads(&self, job: JobId, own: &NodeName, limits: Limits) -> bool {
+        let past = self.past(own, limits);
+        past.jobs.get(&job).is_some_and(|known| known.coordinator().is_some())
     }
 }

@@ -137,7 +137,7 @@ impl Simulation {
                 self.queue.after(pause + start, Happening::DaemonStarts(boot));
             }
             None => {
-                self.ledger.see(Seen::MachineLost { machine });
+                self.ledger.see(Seen::MachineLost);
                 self.end_machine(machine, false);
             }
         }
@@ -174,7 +174,7 @@ impl Simulation {
         self.tell(|| format!("n{machine} is lost"));
         self.tally.machines_lost += 1;
         let silent = self.machines[machine].life();
-        self.ledger.see(Seen::MachineLost { machine });
+        self.ledger.see(Seen::MachineLost);
         if let Some(of) = silent {
             self.break_wires_of(of, true);
         }
@@ -196,8 +196,9 @@ impl Simulation {
         for key in ended {
             self.on_process_ends(key, ExitStatus::Signal(9));
         }
-        self.ledger.see(Seen::MachineDown { machine });
-        if self.scenario.machines_return {
+        self.tally.machines_down += 1;
+        self.ledger.see(Seen::MachineDown);
+        if self.scenario.machines_return || self.is_healed {
             let delay = self.random.between(RETURN_AFTER.0, RETURN_AFTER.1);
             self.queue.after(delay, Happening::MachineStarts(machine));
         }
@@ -209,6 +210,10 @@ impl Simulation {
         self.network.mend();
         for machine in 0..self.machines.len() {
             self.machines[machine].disk.set_full(false);
+            if !self.machines[machine].is_up() {
+                let delay = self.random.between(RETURN_AFTER.0, RETURN_AFTER.1);
+                self.queue.after(delay, Happening::MachineStarts(machine));
+            }
         }
         self.queue.after(500_000, Happening::Inspection);
     }

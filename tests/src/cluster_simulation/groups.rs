@@ -42,15 +42,6 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The elements of a rank: blocks in rank order, sized by weight.
-    pub(super) fn block(&self, elements: u32, rank: Rank) -> std::ops::Range<u32> {
-        block(&self.weights, self.size, elements, rank)
-    }
-
-    pub(super) fn member(&self, rank: Rank) -> Option<ProcessKey> {
-        self.members.get(&rank).copied()
-    }
-
     pub(super) fn mates(&self) -> impl Iterator<Item = ProcessKey> + '_ {
         self.members.values().copied()
     }

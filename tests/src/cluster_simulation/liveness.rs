@@ -25,6 +25,7 @@ const STANDSTILL_MAX: u64 = 45_000_000;
 pub(super) struct Calm {
     looks: u32,
     progress: BTreeMap<JobId, (u64, u64)>,
+    vanished: BTreeSet<JobId>,
 }
 
 impl Calm {
@@ -37,6 +38,7 @@ impl Calm {
             Err(_) => self.looks = 0,
         }
         if self.looks >= CALM_LOOKS {
+            simulation.tally.vanished = self.vanished.len() as u64;
             return Ok(true);
         }
         simulation.queue.after(LOOK_EVERY, Happening::Inspection);
@@ -54,7 +56,11 @@ impl Calm {
         let now = simulation.queue.now();
         let rule = "every_job_goes_on_or_ends";
         for job in simulation.ledger.accepted.keys() {
-            if simulation.ledger.ends.contains_key(job) || is_lost_with_its_nodes(simulation, *job) {
+            if simulation.ledger.ends.contains_key(job) {
+                continue;
+            }
+            if has_vanished(simulation, *job) {
+                self.vanished.insert(*job);
                 continue;
             }
             let of_job = simulation.ranks.values().filter(|rank| rank.key.job == *job);
@@ -85,14 +91,15 @@ fn standing(simulation: &Simulation, job: JobId) -> String {
     ranks.collect::<Vec<_>>().join("; ")
 }
 
-/// All machines that knew of it are gone, and with them whoever could say so.
-fn is_lost_with_its_nodes(simulation: &Simulation, job: JobId) -> bool {
+/// Its coordinator's machine is gone, and no heir leads it: the heirs' daemons were started again meanwhile, or the
+/// machine came back as a new node that did not know it.
+fn has_vanished(simulation: &Simulation, job: JobId) -> bool {
     let is_alive = simulation.ranks.values().any(|rank| rank.key.job == job && rank.is_alive);
-    let limits = || simulation.scenario.limits();
-    let knows = |machine: &super::machine::Machine| {
-        machine.keeper.is_some() && machine.disk.knows(job, &machine.name, limits())
+    let leads = |machine: &super::machine::Machine| {
+        let limits = simulation.scenario.limits();
+        machine.is_up() && machine.disk.leads(job, &machine.name, limits)
     };
-    !is_alive && !simulation.machines.iter().any(knows)
+    simulation.tally.machines_down > 0 && !is_alive && !simulation.machines.iter().any(leads)
 }
 
 fn every_question_is_answered(simulation: &Simulation) -> Result<(), Violation> {

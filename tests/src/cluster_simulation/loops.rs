@@ -209,7 +209,7 @@ impl Simulation {
         let on = rank.on;
         self.tell(|| format!("{key:?} ends: {status:?}"));
         self.ledger.see(Seen::Leaves { key });
-        self.ledger.see(Seen::Ends { key, status });
+        self.ledger.see(Seen::Ends { key });
         let delay = self.random.between(50, 500);
         self.queue.after(delay, Happening::Rank(RankHappening::Channel(key)));
         self.queue.after(delay, Happening::Rank(RankHappening::Pipe(key)));

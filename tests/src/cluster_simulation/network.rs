@@ -66,10 +66,6 @@ impl Network {
         self.sides.fill(0);
     }
 
-    pub(super) fn is_whole(&self) -> bool {
-        self.sides.iter().all(|side| *side == self.sides[0])
-    }
-
     pub(super) fn is_cut(&self, one: usize, other: usize) -> bool {
         self.sides[one] != self.sides[other]
     }

@@ -124,10 +124,6 @@ impl Person {
         self.jobs.entry(job).or_default()
     }
 
-    pub(super) fn jobs(&self) -> impl Iterator<Item = (JobId, &OwnedJob)> {
-        self.jobs.iter().map(|(job, owned)| (*job, owned))
-    }
-
     /// Jobs that have not ended as far as their owners know.
     pub(super) fn open_jobs(&self) -> Vec<JobId> {
         let open = self.jobs.iter().filter(|(_, owned)| owned.end.is_none());

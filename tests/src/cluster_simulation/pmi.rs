@@ -154,7 +154,6 @@ impl Simulation {
         let seen = super::seen::Seen::TakesUp {
             key,
             group,
-            rank: number,
             size,
             iteration: rank.iteration,
             elements: rank.data.iter().map(|(index, value)| (*index, *value)).collect(),

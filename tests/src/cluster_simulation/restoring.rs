@@ -138,7 +138,6 @@ impl Simulation {
     fn fail_to_restore(&mut self, key: ProcessKey, reason: String) {
         let Some(rank) = self.ranks.get_mut(&key) else { return };
         rank.restoring.has_failed = true;
-        self.ledger.see(super::seen::Seen::NotRestored { key });
         self.tell(|| format!("{key:?} cannot be restored: {reason}"));
         self.say(key, AppToDaemon::RestoreFailed { reason }, None);
         let status = ExitStatus::Code(1);

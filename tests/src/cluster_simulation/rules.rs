@@ -83,7 +83,7 @@ impl Simulation {
                 EventKind::JobEnded { .. } => _ = ledger.complete.remove(job),
                 _ => {}
             },
-            Seen::MachineLost { .. } | Seen::MachineDown { .. } => {
+            Seen::MachineLost | Seen::MachineDown => {
                 ledger.complete.values_mut().for_each(|complete| complete.is_excused = true);
             }
             _ => {}

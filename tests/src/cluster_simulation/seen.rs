@@ -4,8 +4,8 @@ use super::groups::GroupKey;
 use super::happening::Boot;
 use pcm_core::reconfiguration::record::JobRecord;
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::{Epoch, JobId, Rank};
-use pcm_proto::keeper::{ExitStatus, ProcessKey};
+use pcm_proto::ids::{JobId, Rank};
+use pcm_proto::keeper::ProcessKey;
 use pcm_proto::reconfiguration::Attempt;
 
 /// See the file head.
@@ -23,13 +23,11 @@ pub(super) enum Seen {
     },
     Ends {
         key: ProcessKey,
-        status: ExitStatus,
     },
     /// A process has its place and data in a layout, at this iteration.
     TakesUp {
         key: ProcessKey,
         group: GroupKey,
-        rank: Rank,
         size: u32,
         iteration: u64,
         elements: Vec<(u32, u64)>,
@@ -71,29 +69,19 @@ pub(super) enum Seen {
     GoesOnUntold {
         group: GroupKey,
     },
-    /// It cannot take its data up.
-    NotRestored {
-        key: ProcessKey,
-    },
     /// Buffers of checkpoints were written, held or dropped.
     BuffersChanged {
         job: JobId,
     },
     /// A node adds an event to its log.
     Noted {
-        machine: usize,
         job: Option<JobId>,
-        epoch: Epoch,
         kind: Box<EventKind>,
     },
     /// All that a machine held is lost.
-    MachineLost {
-        machine: usize,
-    },
+    MachineLost,
     /// Nothing runs on a machine any more.
-    MachineDown {
-        machine: usize,
-    },
+    MachineDown,
     /// A person's request to run a job was accepted under this number.
     Accepted {
         job: JobId,

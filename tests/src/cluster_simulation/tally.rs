@@ -19,6 +19,10 @@ pub struct Tally {
     /// Daemons that were started again.
     pub restarts: u64,
     pub machines_lost: u64,
+    /// Machines that went down, on purpose or not.
+    pub machines_down: u64,
+    /// Jobs that no node knew any more when their coordinator's machine was gone.
+    pub vanished: u64,
     pub cuts: u64,
     /// Requests of persons, and those that were refused.
     pub asked: u64,
@@ -58,6 +62,8 @@ impl Tally {
             inherited: self.inherited + other.inherited,
             restarts: self.restarts + other.restarts,
             machines_lost: self.machines_lost + other.machines_lost,
+            machines_down: self.machines_down + other.machines_down,
+            vanished: self.vanished + other.vanished,
             cuts: self.cuts + other.cuts,
             asked: self.asked + other.asked,
             refused: self.refused + other.refused,
