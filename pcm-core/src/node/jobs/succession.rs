@@ -171,6 +171,10 @@ impl Jobs {
         for node in nodes.into_iter().chain([cx.own()]) {
             cx.send_job(&node, job, claim.clone());
         }
+        if is_detached && let Some((coordinator, led)) = self.table.led_with(job) {
+            // What the lost coordinator had not taken is still with the ranks' nodes.
+            led.output(coordinator, |output, view| output.ask(None, view, cx.out));
+        }
         self.finish(job, step, cx);
         self.leave_will(job, cx);
     }
