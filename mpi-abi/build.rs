@@ -1,5 +1,5 @@
-//! Links the MPI that `$MPICC` (or `mpicc`) compiles for. Has that compiler hold `src/lib.rs` against its `mpi.h` first:
-//! a library of another ABI would take one handle for another.
+//! Links the MPI that `$MPICC` (or `mpicc`) compiles for. Has that compiler hold `src/lib.rs` against its `mpi.h`
+//! first: a library of another ABI would take one handle for another.
 
 use std::{
     env, fs,

@@ -116,7 +116,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_what_to_write_instead() {
-        for text in ["loud", "pcm_daemon=", "pcm_daemon=5x", "=debug=", "a b=info", "a[b]=info"] {
+        for text in [
+            "loud",
+            "pcm_daemon=",
+            "pcm_daemon=5x",
+            "=debug=",
+            "a b=info",
+            "a[b]=info",
+        ] {
             let error = info().with(text).unwrap_err().to_string();
             assert!(error.contains("write LEVEL"), "{text}: {error}");
         }

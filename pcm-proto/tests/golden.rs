@@ -5,7 +5,7 @@ use pcm_proto::agent::{AgentToAgent, AgentToDaemon, DaemonToAgent};
 use pcm_proto::app::{AppToDaemon, DaemonToApp};
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
-use pcm_proto::fabric::{Spoken, Told};
+use pcm_proto::envelope::{DatagramBody, Envelope};
 use pcm_proto::fnv::fnv1a;
 use pcm_proto::frame;
 use pcm_proto::handshake::{PROTOCOL_VERSION, Role};
@@ -64,8 +64,8 @@ fn messages() -> Golden {
     golden.add("daemon to agent:", &packed::<DaemonToAgent>());
     golden.add("pcmctl to daemon:", &packed::<ControlToDaemon>());
     golden.add("daemon to pcmctl:", &packed::<DaemonToControl>());
-    golden.add("daemon to daemon:", &packed::<Told>());
-    golden.add("datagram:", &packed::<Spoken>());
+    golden.add("daemon to daemon:", &packed::<Envelope>());
+    golden.add("datagram:", &packed::<DatagramBody>());
     golden
 }
 

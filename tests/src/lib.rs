@@ -7,6 +7,7 @@ pub mod binaries;
 pub mod browser;
 pub mod c_program;
 pub mod cluster;
+pub mod cluster_simulation;
 pub mod crashing;
 pub mod guests;
 pub mod heat2d;

@@ -1,5 +1,5 @@
-//! `cargo xtask bench` and `cargo xtask demo`: builds what they run, then becomes the program that does the work, so that
-//! ctrl-C and the exit code are that program's own.
+//! `cargo xtask bench` and `cargo xtask demo`: builds what they run, then becomes the program that does the work, so
+//! that ctrl-C and the exit code are that program's own.
 
 use crate::{
     compile,

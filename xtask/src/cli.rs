@@ -31,7 +31,7 @@ enum Verb {
     Build,
     /// Show what this software does, on a local cluster of four nodes.
     #[command(
-        after_help = "Example: cargo xtask demo --quick\n\nBuilds what it runs first; takes everything down at the end, \
+        after_help = "Example: cargo xtask demo --quick\n\nBuilds what it runs; takes everything down at the end, \
                       also on ctrl-C."
     )]
     Demo {

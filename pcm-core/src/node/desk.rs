@@ -13,8 +13,8 @@ use super::requester::Requester;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};
-use pcm_proto::look::RankLook;
 use pcm_proto::peer::Question;
+use pcm_proto::rank_snapshot::RankLook;
 use std::time::Duration;
 
 /// A node that does not answer within this time has rows without a call.

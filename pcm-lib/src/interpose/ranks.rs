@@ -1,9 +1,12 @@
 //! Which rank of the job's communicator a rank of another communicator is.
 #![allow(unsafe_code, reason = "asks MPI for groups")]
 
-use super::recorder::OUTSIDE;
 use mpi_abi::{MPI_Comm, MPI_Group};
+use pcm_proto::page::NOT_ONE;
 use std::os::raw::c_int;
+
+/// Peer of a message to a process outside of the job's communicator, or to an unknown one.
+pub(super) const OUTSIDE: i32 = NOT_ONE + 1;
 
 /// The translation for one communicator. For an intercommunicator the ranks are those of the remote group, which is
 /// what messages over it are addressed by.

@@ -10,7 +10,7 @@
 use super::era::Era;
 use super::handle_table::HandleTable;
 use super::order::Order;
-use super::ranks::Ranks;
+use super::ranks::{OUTSIDE, Ranks};
 use crate::{clock::Clock, mpi::handle};
 use pcm_proto::other_communicators::{Row, UNKNOWN};
 use pcm_proto::page::{ANY, NOT_ONE, Page};
@@ -26,9 +26,6 @@ use std::sync::atomic::{
 const COMMUNICATORS_MAX: usize = 1024;
 const DATATYPES_MAX: usize = 1024;
 const PERSISTENT_MAX: usize = 4096;
-
-/// Peer of a message to a process outside of the job's communicator, or to one that could not be told.
-pub(super) const OUTSIDE: i32 = NOT_ONE + 1;
 
 static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
 

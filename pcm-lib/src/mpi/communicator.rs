@@ -2,7 +2,7 @@
 //! dropped stays with MPI until `MPI_Finalize`.
 #![allow(unsafe_code, reason = "calls MPI")]
 
-use super::{Info, MpiError, Port, error::check};
+use super::{ErrorsReturned, Info, MpiError, Port, error::check};
 use mpi_abi::MPI_Comm;
 use std::{ffi::CStr, os::raw::c_int, time::Duration};
 
@@ -23,6 +23,11 @@ impl Communicator {
     /// This process alone.
     pub fn own() -> Self {
         Self(mpi_abi::MPI_COMM_SELF)
+    }
+
+    /// While the answer lives, errors on this communicator and errors of no communicator come back as codes.
+    pub fn errors_returned(&self) -> ErrorsReturned {
+        ErrorsReturned::begin_on(self.handle())
     }
 
     /// A communicator that MPI made and nobody has ended.

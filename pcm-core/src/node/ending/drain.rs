@@ -2,8 +2,7 @@
 //! deadline each job makes a checkpoint first, and one that has not left in time is started again elsewhere from that.
 //! For one that cannot leave, for want of time or of a place, the checkpoint is written into files, too.
 
-use super::Ending;
-use crate::moment::Moment;
+use super::state::{Draining, Ending};
 use crate::node::context::Context;
 use crate::node::jobs::machine::Jobs;
 use crate::node::queries::{Asker, DrainStep};
@@ -29,22 +28,6 @@ const LEAVES_WITHIN: f64 = 0.6;
 
 /// Ranks that were left when the deadline came are ended, and their job is told, within this time.
 const FORCED_WITHIN: Duration = Duration::from_secs(15);
-
-/// Somebody waits for the node to be empty.
-#[derive(Debug)]
-pub(in crate::node) struct Draining {
-    from: Requester,
-    until: Moment,
-    /// Whether the node is going to be taken away then.
-    has_deadline: bool,
-    /// Jobs that were asked for a checkpoint, and those that made one.
-    asked: BTreeSet<JobId>,
-    safe: BTreeSet<JobId>,
-    /// Jobs that cannot leave and were asked for files, and why they cannot.
-    stuck: BTreeMap<JobId, (String, &'static str)>,
-    /// Whether the deadline came, and the jobs that were left were told so.
-    is_forced: bool,
-}
 
 impl Ending {
     pub(in crate::node) fn on_drain(

@@ -3,15 +3,6 @@
 mod drain;
 mod preemption;
 mod shutdown;
+mod state;
 
-use drain::Draining;
-use preemption::Preemption;
-use shutdown::Stage;
-
-/// See the file head.
-#[derive(Debug, Default)]
-pub(in crate::node) struct Ending {
-    stage: Stage,
-    drain: Option<Draining>,
-    preemption: Option<Preemption>,
-}
+pub(in crate::node) use state::Ending;

@@ -2,8 +2,7 @@
 //! elsewhere, as for a drain with a deadline; those that cannot go on elsewhere from that checkpoint. Jobs that are
 //! coordinated here make another one, then the node leaves the cluster and their heirs lead them from it.
 
-use super::Ending;
-use crate::moment::Moment;
+use super::state::{Ending, Preemption};
 use crate::node::context::Context;
 use crate::node::jobs::machine::Jobs;
 use crate::node::requester::Requester;
@@ -16,14 +15,6 @@ const HAND_OVER_SHARE: u32 = 4;
 
 /// Whether all is said is looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-/// The node is to be given up.
-#[derive(Debug)]
-pub(in crate::node) struct Preemption {
-    until: Moment,
-    /// Whether the last checkpoints were asked for.
-    is_handing_over: bool,
-}
 
 impl Ending {
     pub(in crate::node) fn on_notice(&mut self, jobs: &mut Jobs, cx: &mut Context<'_>) {

@@ -1,14 +1,13 @@
 //! How nodes end: all together (`down`), one of an empty node (`remove`), or because the keeper died. Jobs first, then
 //! the daemons, the one that was asked last.
 
-use super::Ending;
+use super::state::{Ending, Stage};
 use crate::job::coordinator::Input;
 use crate::node::context::Context;
 use crate::node::jobs::machine::Jobs;
 use crate::node::outbox::Effect;
 use crate::node::queries::Wanted;
 use crate::node::requester::Requester;
-use pcm_proto::ids::NodeName;
 use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon, Question};
 use pcm_proto::refusal;
 use std::time::Duration;
@@ -18,17 +17,6 @@ const END_JOBS_WITHIN: Duration = Duration::from_secs(15);
 
 /// Time for the other daemons to say that they end.
 const QUIT_WITHIN: Duration = Duration::from_secs(3);
-
-/// How long the node goes on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stage {
-    #[default]
-    Serving,
-    /// It takes no new jobs, ends those it has, and then answers these questions.
-    EndingJobs { asked_by: Vec<(NodeName, u64)> },
-    /// The loop ends now.
-    Over,
-}
 
 impl Ending {
     pub(in crate::node) fn is_going_down(&self) -> bool {

@@ -1,8 +1,8 @@
-//! What belongs to the leader of a job beside the job's machine: its audience, its output, its checkpoints and its will.
-//! Reaches neither other jobs nor the machine: what the machine has to hear is returned.
+//! What belongs to the leader of a job beside the job's machine: its audience, its output, its checkpoints and its
+//! will. Reaches neither other jobs nor the machine: what the machine has to hear is returned.
 
+use super::heirs::Willed;
 use super::leading::Leading;
-use super::succession::Willed;
 use crate::job::coordinator::{Coordinator, Input};
 use crate::node::context::Context;
 use crate::node::methods::Chosen;

@@ -2,7 +2,7 @@
 //! record, which comes before its first effect.
 
 use super::data;
-use super::succession::Wills;
+use super::heirs::Wills;
 use super::table::Table;
 use crate::job::at_node::{Effect, Input, Step};
 use crate::job::coordinator::{self, Coordinator};

@@ -2,6 +2,7 @@
 
 pub(in crate::node) mod coordinating;
 mod data;
+mod heirs;
 mod layout_changes;
 pub(in crate::node) mod leading;
 pub(in crate::node) mod led;
@@ -11,5 +12,5 @@ pub(in crate::node) mod parts;
 mod ranks;
 pub(in crate::node) mod reconfiguring;
 mod restoring;
-pub(in crate::node) mod succession;
+mod succession;
 pub(in crate::node) mod table;

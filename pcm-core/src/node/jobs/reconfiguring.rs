@@ -86,7 +86,8 @@ impl Job {
                 reason,
                 followed_by,
             } => {
-                tracing::warn!(%job, %attempt, phase = phase.as_str(), ?reason, ?followed_by, "reconfiguration aborted");
+                let phase_name = phase.as_str();
+                tracing::warn!(%job, %attempt, phase_name, ?reason, ?followed_by, "reconfiguration aborted");
                 let given_up = EventKind::GivenUp {
                     phase: phase.as_str().to_owned(),
                     reason: reason.to_string(),

@@ -3,10 +3,10 @@
 //! job and reports what it holds. Where two lead one job, the later one is right and the other lets go. Decides nothing
 //! about the job itself: `pcm-core/src/job/inheriting.rs` does.
 
+use super::heirs::{HEIRS, Will, content};
 use super::leading::Leading;
 use super::led::{Audience, Led};
 use crate::checkpoint::Filed;
-use crate::job::coordinator::Coordinator;
 use crate::job::participant;
 use crate::moment::Moment;
 use crate::node::context::Context;
@@ -17,79 +17,16 @@ use crate::node::store::input::StoreInput;
 use crate::node::streams::job_output::JobOutput;
 use crate::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
-use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
-use pcm_proto::ids::{Iteration, JobId, NodeName};
+use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::peer::SuccessionMessage;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// Heirs of a job: it goes on when its coordinator's node and one of these are lost at once.
-const HEIRS: usize = 2;
 
 /// A `pcmctl` finds its job's new coordinator within this time: it asks the cluster all the while.
 const RETURN_AFTER_LOSS_WITHIN: Duration = Duration::from_secs(30);
 
 /// An heir that may not open its will now looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-
-/// What the coordinator told its heirs last.
-#[derive(Debug, Default)]
-pub(in crate::node) struct Willed {
-    heirs: Vec<NodeName>,
-}
-
-#[derive(Debug)]
-struct Will {
-    from: NodeName,
-    heirs: Vec<NodeName>,
-    bytes: Vec<u8>,
-}
-
-/// Wills that other nodes left here.
-#[derive(Debug, Default)]
-pub(in crate::node) struct Wills {
-    held: BTreeMap<JobId, Will>,
-}
-
-impl Willed {
-    /// Tells the heirs what they need to know.
-    fn leave(&mut self, coordinator: &Coordinator, filed: Vec<Filed>, cx: &mut Context<'_>) {
-        let heirs = cx.cluster.heirs(HEIRS);
-        let before = std::mem::replace(&mut self.heirs, heirs);
-        for node in before.iter().filter(|node| !self.heirs.contains(node)) {
-            cx.send_job(node, coordinator.job(), SuccessionMessage::WillVoid);
-        }
-        for node in &self.heirs {
-            self.send(node, coordinator, filed.clone(), cx);
-        }
-    }
-
-    fn send(&self, node: &NodeName, coordinator: &Coordinator, filed: Vec<Filed>, cx: &mut Context<'_>) {
-        let job = coordinator.job();
-        let filed = filed.into_iter().map(|one| (one.iteration, one.directory));
-        let filed: Vec<(Iteration, Vec<u8>)> = filed.collect();
-        let mut bytes = Vec::new();
-        let content = (coordinator, filed);
-        if let Err(error) = frame::encode(FrameKind::Message, &content, PAYLOAD_LENGTH_MAX / 2, &mut bytes) {
-            return tracing::warn!(%job, %error, "the job would not outlive this node");
-        }
-        let heirs = self.heirs.clone();
-        cx.send_job(node, job, SuccessionMessage::Will { heirs, bytes });
-    }
-
-    /// The job is over: it has no heirs.
-    pub(super) fn void(&mut self, job: JobId, cx: &mut Context<'_>) {
-        for node in std::mem::take(&mut self.heirs) {
-            cx.send_job(&node, job, SuccessionMessage::WillVoid);
-        }
-    }
-}
-
-type Content = (Coordinator, Vec<(Iteration, Vec<u8>)>);
-
-fn content(bytes: &[u8]) -> Option<Content> {
-    frame::decode(bytes.get(HEADER_LENGTH..)?).ok()
-}
 
 impl Jobs {
     /// Tells a job's heirs what they need to know.
@@ -233,6 +170,10 @@ impl Jobs {
         let nodes: Vec<NodeName> = cx.cluster.nodes().others().map(|report| report.node).collect();
         for node in nodes.into_iter().chain([cx.own()]) {
             cx.send_job(&node, job, claim.clone());
+        }
+        if is_detached && let Some((coordinator, led)) = self.table.led_with(job) {
+            // What the lost coordinator had not taken is still with the ranks' nodes.
+            led.output(coordinator, |output, view| output.ask(None, view, cx.out));
         }
         self.finish(job, step, cx);
         self.leave_will(job, cx);

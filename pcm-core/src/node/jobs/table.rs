@@ -1,5 +1,5 @@
-//! The jobs that this node leads or runs processes of. Each has one machine, and beside that machine what belongs to the
-//! leader and what belongs to the processes here.
+//! The jobs that this node leads or runs processes of. Each has one machine, and beside that machine what belongs to
+//! the leader and what belongs to the processes here.
 
 use super::led::Led;
 use super::local::Local;

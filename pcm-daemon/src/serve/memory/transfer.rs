@@ -3,9 +3,9 @@
 //! when no block came for a while, when its deadline passed, or when whoever ordered it lets go of it.
 
 use super::background::NICENESS;
-use super::bulk_ends::{Ends, RdmaWish};
 use super::event::{CameTogether, MemoryEvent};
 use super::memory_file::Memory;
+use super::transfer_ends::{Ends, RdmaWish};
 use crate::serve::event::Event;
 use pcm_core::node::store::end::{End, EndAddresses};
 use pcm_core::node::store::fetch::TOGETHER_BLOCKS;

@@ -1,0 +1,85 @@
+//! Everything that the rules remember of a history.
+
+use super::groups::GroupKey;
+use super::seen::Seen;
+use pcm_proto::ids::{Epoch, JobId, Rank};
+use pcm_proto::keeper::ProcessKey;
+use pcm_proto::layout::Layout;
+use pcm_proto::reconfiguration::Attempt;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One start of a job.
+pub(super) type RunKey = (JobId, u32);
+
+pub(super) fn run_of(group: &GroupKey) -> RunKey {
+    (group.job, group.generation)
+}
+
+/// What is known of the layouts of one job.
+#[derive(Debug, Default)]
+pub(super) struct Layouts {
+    pub(super) layouts: BTreeMap<Epoch, Layout>,
+    pub(super) makers: BTreeMap<Epoch, Attempt>,
+    /// Whether an attempt was committed.
+    pub(super) decided: BTreeMap<Attempt, bool>,
+}
+
+/// What is known of one start of a job.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    pub(super) newest_epoch: u64,
+    /// Highest iteration started, by epoch.
+    pub(super) farthest: BTreeMap<u64, u64>,
+    /// Where the ranks stood when an attempt called them.
+    pub(super) stood_at: BTreeMap<Attempt, u64>,
+    pub(super) inside: BTreeMap<ProcessKey, Attempt>,
+    /// Processes that have followed a call and are not out again, also those that hang in MPI.
+    pub(super) called: BTreeMap<ProcessKey, Attempt>,
+    /// Elements taken up, by epoch.
+    pub(super) covered: BTreeMap<u64, BTreeMap<u32, ProcessKey>>,
+    pub(super) taken_up: BTreeMap<u64, BTreeSet<ProcessKey>>,
+    /// The process of each rank, by epoch, and the iteration that it started last.
+    pub(super) places: BTreeMap<(u64, Rank), (ProcessKey, u64)>,
+    pub(super) finished: BTreeMap<Rank, u64>,
+}
+
+/// The newest checkpoint of a job that was called complete.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Complete {
+    pub(super) iteration: u64,
+    pub(super) ranks: u32,
+    /// Machines were lost since, so parts of it may be.
+    pub(super) is_excused: bool,
+}
+
+/// See the file head.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    seen: Vec<Seen>,
+    pub(super) layouts: BTreeMap<JobId, Layouts>,
+    pub(super) runs: BTreeMap<RunKey, Run>,
+    pub(super) newest_generation: BTreeMap<JobId, u32>,
+    pub(super) started: BTreeMap<ProcessKey, super::happening::Boot>,
+    pub(super) living: BTreeSet<ProcessKey>,
+    pub(super) accepted: BTreeMap<JobId, u64>,
+    pub(super) ends: BTreeMap<JobId, i32>,
+    pub(super) complete: BTreeMap<JobId, Complete>,
+    pub(super) buffers_changed: BTreeSet<JobId>,
+}
+
+impl Ledger {
+    pub(super) fn see(&mut self, seen: Seen) {
+        self.seen.push(seen);
+    }
+
+    pub(super) fn take_seen(&mut self) -> Vec<Seen> {
+        std::mem::take(&mut self.seen)
+    }
+
+    /// The first layout that a process is a member of, as far as any daemon has written it.
+    pub(super) fn epoch_of(&self, key: ProcessKey) -> Option<u64> {
+        let layouts = &self.layouts.get(&key.job)?.layouts;
+        let mut with = layouts.values().filter(|layout| layout.member(key.process).is_some());
+        with.next().map(|layout| layout.epoch.0)
+    }
+}

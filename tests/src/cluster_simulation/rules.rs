@@ -1,0 +1,139 @@
+//! What must be true after every step, whatever happened. Each rule looks at what was seen since the step before and at
+//! the ledger of everything before that.
+
+use super::ledger::{Complete, Ledger};
+use super::rules_of_data::{checkpoint_can_be_restored, no_element_lost_or_doubled, the_end_tells_the_truth};
+use super::rules_of_layouts::{
+    never_two_layouts, no_rank_at_two_places, no_rank_past_a_committed_ceiling, none_dismissed_while_one_is_called,
+    one_reconfiguration_at_a_time, same_iteration,
+};
+use super::seen::Seen;
+use super::simulation::Simulation;
+use pcm_proto::event::EventKind;
+use std::fmt;
+
+/// A rule that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub rule: &'static str,
+    /// What it saw.
+    pub text: String,
+}
+
+impl Violation {
+    pub(super) fn new(rule: &'static str, text: String) -> Self {
+        Self { rule, text }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.text)
+    }
+}
+
+type Rule = fn(&mut Ledger, &Seen) -> Result<(), String>;
+
+const RULES: [(&str, Rule); 10] = [
+    ("no_process_twice", no_process_twice),
+    ("no_job_twice", no_job_twice),
+    ("never_two_layouts", never_two_layouts),
+    ("no_rank_at_two_places", no_rank_at_two_places),
+    ("same_iteration", same_iteration),
+    ("no_rank_past_a_committed_ceiling", no_rank_past_a_committed_ceiling),
+    ("no_element_lost_or_doubled", no_element_lost_or_doubled),
+    ("one_reconfiguration_at_a_time", one_reconfiguration_at_a_time),
+    ("none_dismissed_while_one_is_called", none_dismissed_while_one_is_called),
+    ("the_end_tells_the_truth", the_end_tells_the_truth),
+];
+
+impl Simulation {
+    /// Looks at the rules after a step.
+    pub(super) fn check(&mut self) -> Result<(), Violation> {
+        for seen in self.ledger.take_seen() {
+            for (rule, check) in RULES {
+                check(&mut self.ledger, &seen).map_err(|text| Violation::new(rule, text))?;
+            }
+            self.note_for_checkpoints(&seen);
+        }
+        let changed = std::mem::take(&mut self.ledger.buffers_changed);
+        for job in changed {
+            checkpoint_can_be_restored(self, job)
+                .map_err(|text| Violation::new("a_complete_checkpoint_can_be_restored", text))?;
+        }
+        Ok(())
+    }
+
+    fn note_for_checkpoints(&mut self, seen: &Seen) {
+        let ledger = &mut self.ledger;
+        match seen {
+            Seen::BuffersChanged { job } => _ = ledger.buffers_changed.insert(*job),
+            Seen::Noted {
+                job: Some(job), kind, ..
+            } => match **kind {
+                EventKind::CheckpointComplete { iteration, ranks, .. } => {
+                    let complete = Complete {
+                        iteration: iteration.0,
+                        ranks,
+                        is_excused: false,
+                    };
+                    ledger.complete.insert(*job, complete);
+                    ledger.buffers_changed.insert(*job);
+                }
+                EventKind::JobEnded { .. } => _ = ledger.complete.remove(job),
+                _ => {}
+            },
+            Seen::MachineLost | Seen::MachineDown => {
+                ledger
+                    .complete
+                    .values_mut()
+                    .for_each(|complete| complete.is_excused = true);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A process of a job is started once, on one machine.
+fn no_process_twice(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
+    match seen {
+        Seen::Starts { key, on } => {
+            ledger.living.insert(*key);
+            match ledger.started.insert(*key, *on) {
+                Some(before) => Err(format!("{key:?} was started on {before:?} and is started on {on:?}")),
+                None => Ok(()),
+            }
+        }
+        Seen::Ends { key, .. } => {
+            ledger.living.remove(key);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A job has its number alone, and ends once.
+fn no_job_twice(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
+    match seen {
+        Seen::Accepted { job, request } => match ledger.accepted.insert(*job, *request) {
+            Some(before) if before != *request => Err(format!("job {job} is the job of two requests")),
+            _ => Ok(()),
+        },
+        Seen::Noted {
+            job: Some(job), kind, ..
+        } => {
+            let EventKind::JobEnded { code, .. } = **kind else {
+                return Ok(());
+            };
+            match ledger.ends.insert(*job, code) {
+                Some(before) if before != code => Err(format!("job {job} ended with {before} and with {code}")),
+                _ => Ok(()),
+            }
+        }
+        Seen::ToldEnd { job, code } => match ledger.ends.get(job) {
+            Some(noted) if noted != code => Err(format!("job {job} ended with {noted}, a person hears {code}")),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}

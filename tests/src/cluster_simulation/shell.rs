@@ -1,0 +1,170 @@
+//! What a daemon's shell does: hands events to the node one at a time, writes records before anything that follows is
+//! done, carries out effects in order, and handles what they report before the next event. It can die in between.
+
+use super::happening::{Happening, Life};
+use super::scenario::Plant;
+use super::seen::Seen;
+use super::simulation::Simulation;
+use super::story::short;
+use pcm_core::job::at_node::Entry;
+use pcm_core::node::event::{Event, PeerFact};
+use pcm_core::node::outbox::Effect;
+use pcm_core::node::record::Record;
+use pcm_core::node::timer::Timer;
+use pcm_proto::peer::DaemonToDaemon;
+use std::collections::VecDeque;
+
+/// Reports that follow from one event; more is a loop.
+const FACTS_MAX: usize = 10_000;
+
+impl Simulation {
+    /// Something happens to the daemon of a machine, if there is one.
+    pub(super) fn event(&mut self, machine: usize, event: Event) {
+        let Some(daemon) = &mut self.machines[machine].daemon else {
+            return;
+        };
+        if daemon.is_ending {
+            return;
+        }
+        if let Some(event) = daemon.wait(event) {
+            self.handle(machine, event);
+        }
+    }
+
+    pub(super) fn event_of(&mut self, of: Life, event: Event) {
+        if self.machines[of.machine].life() == Some(of) {
+            self.event(of.machine, event);
+        }
+    }
+
+    pub(super) fn on_daemon_goes_on(&mut self, of: Life) {
+        if self.machines[of.machine].life() != Some(of) {
+            return;
+        }
+        let daemon = self.machines[of.machine].daemon.as_mut();
+        let waiting = daemon.map(super::daemon::Daemon::go_on).unwrap_or_default();
+        self.tell(|| format!("n{} daemon goes on, {} events wait", of.machine, waiting.len()));
+        for event in waiting {
+            self.event_of(of, event);
+        }
+    }
+
+    fn handle(&mut self, machine: usize, event: Event) {
+        let now = self.queue.now();
+        if !is_chatter(&event) {
+            self.tell(|| format!("n{machine} <= {}", short(&event)));
+        }
+        let Some(daemon) = &mut self.machines[machine].daemon else {
+            return;
+        };
+        let moment = daemon.moment(now);
+        let effects = daemon.node.handle(moment, event);
+        self.carry_out(machine, effects);
+    }
+
+    pub(super) fn carry_out(&mut self, machine: usize, mut effects: Vec<Effect>) {
+        let Some(life) = self.machines[machine].life() else {
+            return;
+        };
+        let mut facts = VecDeque::new();
+        for _ in 0..FACTS_MAX {
+            let dies_at = self.draw_death(effects.len());
+            for (place, effect) in effects.into_iter().enumerate() {
+                if dies_at == Some(place) {
+                    self.tell(|| format!("n{machine} daemon dies before {}", short(&effect)));
+                    return self.kill_daemon(machine);
+                }
+                match effect {
+                    Effect::Record(record) => {
+                        if !self.write(machine, *record) {
+                            self.tell(|| format!("n{machine} has no room for a record: its daemon ends"));
+                            return self.kill_daemon(machine);
+                        }
+                    }
+                    Effect::Arm { at, timer } => {
+                        if let Some(daemon) = &self.machines[machine].daemon
+                            && !self.has_plant(Plant::TimersNeverEnd)
+                        {
+                            let (at, timer) = (daemon.when(at), Box::new(timer));
+                            self.queue.at(at, Happening::Timer { of: life, timer });
+                        }
+                    }
+                    effect => facts.extend(self.carry_out_one(machine, effect)),
+                }
+                if self.machines[machine].life() != Some(life) {
+                    return;
+                }
+            }
+            let Some(fact) = facts.pop_front() else {
+                return self.end_if_over(machine);
+            };
+            let now = self.queue.now();
+            let Some(daemon) = &mut self.machines[machine].daemon else {
+                return;
+            };
+            let moment = daemon.moment(now);
+            effects = daemon.node.handle(moment, fact);
+        }
+        let text = format!("n{machine} is kept busy by reports of its own effects");
+        self.violate(super::rules::Violation::new("no_endless_step", text));
+    }
+
+    /// Whether the record is there.
+    fn write(&mut self, machine: usize, record: Record) -> bool {
+        let changed = match &record {
+            Record::Job { job, entry } => Some((*job, entry)),
+            _ => None,
+        };
+        if let Some((job, entry)) = changed {
+            let record = match &**entry {
+                Entry::State { runs, .. } => runs.as_ref().map(|runs| &runs.1),
+                Entry::Step { change, .. } => change.as_deref(),
+            };
+            if let Some(record) = record {
+                let record = Box::new(record.clone());
+                self.ledger.see(Seen::Persisted { job, record });
+            }
+        }
+        let is_written = self.machines[machine].disk.write(record);
+        if is_written && self.machines[machine].disk.is_grown() {
+            let Some(daemon) = &mut self.machines[machine].daemon else {
+                return false;
+            };
+            let present = daemon.node.present();
+            self.machines[machine].disk.rewrite(present);
+        }
+        is_written
+    }
+
+    fn end_if_over(&mut self, machine: usize) {
+        let Some(daemon) = &mut self.machines[machine].daemon else {
+            return;
+        };
+        if daemon.node.is_over() && !daemon.is_ending {
+            daemon.is_ending = true;
+            let of = daemon.life();
+            self.tell(|| format!("n{machine} daemon ends on purpose"));
+            // Its last words reach their readers.
+            self.queue.after(20_000, Happening::Farewell(of));
+        }
+    }
+
+    pub(super) fn on_farewell(&mut self, of: Life) {
+        if self.machines[of.machine].life() == Some(of) {
+            self.lose_daemon(of.machine);
+            self.end_machine(of.machine, true);
+        }
+    }
+}
+
+/// The failure detector's own talk, and what comes every second; no replay shows it.
+fn is_chatter(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Timer(Timer::Membership | Timer::Beat)
+            | Event::Peer(PeerFact::Said {
+                message: DaemonToDaemon::Membership(_) | DaemonToDaemon::Report(_),
+                ..
+            })
+    )
+}
