@@ -557,9 +557,11 @@ fn start_world(
     is_restored: bool,
     hosts: &impl Hosts,
 ) -> participant::Input {
-    let placed = members
-        .iter()
-        .map(|(_, member)| (member.process, member.node.clone(), hosts.host(&member.node)));
+    let placed = members.iter().map(|(_, member)| worlds::PlacedMember {
+        process: member.process,
+        node: member.node.clone(),
+        host: hosts.host(&member.node),
+    });
     participant::Input::StartWorld {
         start: worlds::world_of_members(world, &placed.collect::<Vec<_>>()),
         places: members.iter().map(|(rank, member)| (member.process, *rank)).collect(),

@@ -2,11 +2,12 @@
 //! why it ends. Takes inputs, returns effects; the same inputs always give the same state, so a daemon that was killed
 //! replays them from its journal. Never sends, waits or reads a clock.
 
-use super::ending::{Ending, Failure};
+use super::phase::{Failure, NodeStage, Phase};
 use super::placement::Share;
-use super::recovering::{Recovering, Recovery, Restarted};
-use super::spares::Spares;
-use super::spawning::Spawning;
+use super::process::{Process, ProcessState, Role};
+use super::recovery::{Recovery, Restarted};
+use super::spare_pool::Spares;
+use super::spawn_requests::Spawning;
 use super::worlds;
 use crate::checkpoint::Fault;
 use pcm_proto::checkpoint::CheckpointMessage;
@@ -14,7 +15,7 @@ use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, Iteration, JobId, NodeName, ProcessId, WorldId};
 use pcm_proto::job::{JobEnd, JobSpec};
 use pcm_proto::layout::Layout;
-use pcm_proto::peer::{CoordinatorToNode, NodeToCoordinator, ProcessEnd, StartOrder, WorldStart};
+use pcm_proto::peer::{CoordinatorToNode, NodeToCoordinator, StartOrder, WorldStart};
 use pcm_proto::tree;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -106,86 +107,6 @@ pub enum Effect {
         /// Its nodes that still answer.
         nodes: Vec<NodeName>,
     },
-}
-
-/// Where a process stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ProcessState {
-    /// Ordered; its node has not confirmed it.
-    Ordered,
-    Running {
-        /// Its process id.
-        pid: u32,
-    },
-    Ended(ProcessEnd),
-    /// It was never there: its node refused to start it.
-    Refused,
-}
-
-/// What a process is to the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Role {
-    /// A rank of the job's communicator.
-    Member,
-    /// Started by the application's own `MPI_Comm_spawn`.
-    Guest,
-    /// Started by a reconfiguration that is not committed: its end is no failure of the job.
-    Newcomer,
-    /// Told to leave: its end is no failure.
-    Leaver,
-    /// Started before a spawn asks for it; its end is no failure, and the job does not wait for it.
-    Spare,
-}
-
-/// One process of the job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Process {
-    pub node: NodeName,
-    /// The world it started in.
-    pub world: WorldId,
-    /// What it is to the job.
-    pub role: Role,
-    /// Where it stands.
-    pub state: ProcessState,
-}
-
-impl Process {
-    /// Whether nothing more is to be expected of it.
-    pub fn is_over(&self) -> bool {
-        matches!(self.state, ProcessState::Ended(_) | ProcessState::Refused)
-    }
-
-    /// Whether it is, or may be, at work for the job.
-    pub(super) fn counts(&self) -> bool {
-        !self.is_over() && self.role != Role::Spare
-    }
-}
-
-/// Where the job stands at one of its nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum NodeStage {
-    /// It runs processes of the job, or may.
-    Active,
-    /// It has none any more, but output that was not taken yet.
-    Emptied,
-    /// Nothing is left there.
-    Cleared,
-    /// It is taken for dead.
-    Gone,
-}
-
-/// Where the job stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Phase {
-    /// Its first processes are being started.
-    Starting,
-    /// All its ranks run, or did.
-    Running,
-    /// It crashed and is brought back.
-    Recovering(Recovering),
-    /// It is being ended.
-    Ending(Ending),
-    Ended(JobEnd),
 }
 
 /// A start order that was not wholly answered.
@@ -354,7 +275,7 @@ impl Coordinator {
                     .values()
                     .filter(|open| self.is_waiting_for(&open.order, node));
                 effects.extend(missing.map(|open| send(self.direct(&open.order, node))));
-                effects.extend(self.spawning.results_for(node, &self.processes));
+                effects.extend(self.spawning.results_for(node, &self.processes).into_iter().map(send));
                 effects.extend(self.adoptions_on(node));
                 self.send_enlistment(node, &mut effects);
             }

@@ -1,16 +1,15 @@
 //! How a job ends: what counts as the failure of a rank, what the person is told, and the way from the first failure
 //! (or the last good end) to the point where no node has anything left.
 
-use super::coordinator::{
-    Coordinator, Effect, NodeStage, OpenOrder, Phase, ProcessState, RESEND_US, Role, START_US_MAX,
-};
+use super::coordinator::{Coordinator, Effect, OpenOrder, RESEND_US, START_US_MAX};
+use super::phase::{Ending, Failure, NodeStage, Phase};
+use super::process::{ProcessState, Role};
 use crate::checkpoint::Fault;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId};
 use pcm_proto::job::JobEnd;
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::peer::{CoordinatorToNode, MpiStage, ProcessEnd};
-use serde::{Deserialize, Serialize};
 
 /// Time between SIGTERM and SIGKILL when a job is ended.
 pub(super) const GRACE_MS: u32 = 500;
@@ -24,21 +23,6 @@ const ABORT_CODE_MAX: i32 = 0xffff;
 
 /// A node that has not ended its processes so long after SIGKILL is reported and not waited for.
 pub(super) const ENDING_US_MAX: u64 = 10_000_000;
-
-/// The first failure, while its mates may still finish by themselves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Failure {
-    end: JobEnd,
-    since_us: u64,
-}
-
-/// A job that is being ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ending {
-    end: JobEnd,
-    since_us: u64,
-    sent_us: u64,
-}
 
 impl Coordinator {
     pub(super) fn spec_grace_ms(&self) -> u32 {

@@ -2,8 +2,9 @@
 //! takes the job over. What runs of the job is ended and started again from the newest checkpoint, as after any crash;
 //! a job without one is brought to a clear end. Knows nothing of who the heirs are.
 
-use super::coordinator::{Coordinator, Effect, NodeStage, Phase};
+use super::coordinator::{Coordinator, Effect};
 use super::ending::GRACE_MS;
+use super::phase::{NodeStage, Phase};
 use crate::checkpoint::Fault;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, Iteration, NodeName};

@@ -2,18 +2,19 @@
 //! again, and new processes continue the ranks from the newest checkpoint. Knows that there is a checkpoint and of
 //! which iteration, not where it is.
 
-use super::coordinator::{Coordinator, Effect, NodeStage, Phase, RESEND_US};
+use super::coordinator::{Coordinator, Effect, RESEND_US};
 use super::ending::{ENDING_US_MAX, GRACE_MS};
-use super::placement::Share;
-use super::spawning::Spawning;
+use super::phase::{NodeStage, Phase};
+use super::process::Role;
+use super::recovery::{Go, Recovering, Restart, RestartEvent, Restarted};
+use super::spawn_requests::Spawning;
 use super::worlds;
-use crate::checkpoint::{Crash, CrashPolicy, Fault, PolicyLimits, Verdict};
+use crate::checkpoint::{Crash, Fault, Verdict};
 use crate::moment::Moment;
-use pcm_proto::checkpoint::{CheckpointMessage, Restores};
+use pcm_proto::checkpoint::CheckpointMessage;
 use pcm_proto::event::{EventKind, Recovered};
 use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, WorldId};
-use pcm_proto::job::{JobEnd, JobSpec, WorldShape};
-use serde::{Deserialize, Serialize};
+use pcm_proto::job::{JobEnd, WorldShape};
 use std::{collections::BTreeSet, fmt};
 
 /// While there is no place for the ranks it is asked again this often: a node may come back.
@@ -27,95 +28,6 @@ const EPOCHS_AHEAD: u64 = 2;
 
 fn is_left(stage: &NodeStage) -> bool {
     matches!(stage, NodeStage::Active | NodeStage::Emptied)
-}
-
-/// A job that is being brought back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Recovering {
-    /// How it would end.
-    end: JobEnd,
-    cause: String,
-    fault: Fault,
-    since_us: u64,
-    sent_us: u64,
-    go: Option<Go>,
-}
-
-/// It is to be started again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Go {
-    ended_us: u64,
-    not_before_us: u64,
-    asked_us: Option<u64>,
-    /// Since when places are waited for.
-    waits_since_us: u64,
-    restart: u32,
-    rolled_back: u64,
-}
-
-/// A restart whose ranks do not all run yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Restart {
-    event: Box<RestartEvent>,
-    waiting: BTreeSet<ProcessId>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct RestartEvent {
-    cause: String,
-    restart: u32,
-    from: Iteration,
-    rolled_back: u64,
-    since_us: u64,
-    ended_us: u64,
-    ordered_us: u64,
-    started_us: Option<u64>,
-}
-
-/// What the coordinator keeps for crashes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Recovery {
-    policy: CrashPolicy,
-    /// The newest checkpoint that counts.
-    checkpoint: Option<Iteration>,
-    /// Whether there ever was one.
-    had_checkpoint: bool,
-    /// The furthest iteration any rank had begun when it was ended.
-    reached: Iteration,
-    pub(super) restarts: u32,
-    pub(super) restores: Option<Restores>,
-    under_way: Option<Restart>,
-}
-
-impl Recovery {
-    pub(super) fn new(spec: &JobSpec) -> Self {
-        let limits = PolicyLimits {
-            restarts_max: spec.restarts_max,
-            ..PolicyLimits::default()
-        };
-        Self {
-            policy: CrashPolicy::new(limits),
-            checkpoint: None,
-            had_checkpoint: false,
-            reached: Iteration(0),
-            restarts: 0,
-            restores: None,
-            under_way: None,
-        }
-    }
-}
-
-/// Where the ranks go, and what they begin with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restarted {
-    pub shares: Vec<Share>,
-    pub is_crowded: bool,
-    /// The iteration they begin with.
-    pub from: Iteration,
-    /// The checkpoint in memory; without one they read files.
-    pub restores: Option<Restores>,
-    /// Variables of their environment, which tell of files.
-    pub variables: Vec<(String, Vec<u8>)>,
 }
 
 fn not_started_again(JobEnd { code, reason }: JobEnd, why: &dyn fmt::Display) -> JobEnd {
@@ -387,7 +299,7 @@ impl Coordinator {
         self.recovery.reached = Iteration(0);
         self.nodes.insert(self.own.clone(), NodeStage::Active);
         self.phase = Phase::Starting;
-        self.order_worlds(worlds, super::coordinator::Role::Member, now_us, effects);
+        self.order_worlds(worlds, Role::Member, now_us, effects);
     }
 
     /// There is no doubt any more: a place may be found that could not be before.

@@ -1,7 +1,9 @@
 //! What the coordinator of a job keeps of its reconfigurations: which nodes have heard of the job, which processes
 //! came, which layout counts. How a reconfiguration goes is decided in [`crate::reconfiguration`].
 
-use super::coordinator::{Coordinator, Effect, NodeStage, Phase, Process, ProcessState, RESEND_US, Role};
+use super::coordinator::{Coordinator, Effect, RESEND_US};
+use super::phase::{NodeStage, Phase};
+use super::process::{Process, ProcessState, Role};
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::layout::Layout;
 use pcm_proto::peer::{CoordinatorToNode, StartOrder};

@@ -3,14 +3,16 @@
 //! many there are, where, and which spawn takes which. Spares are no ranks: nothing of the job waits for them, and
 //! their end is no failure. Never keeps more than the job allows, however fast they die.
 
-use super::coordinator::{Coordinator, Effect, Phase, Process, ProcessState, Role};
+use super::coordinator::{Coordinator, Effect};
+use super::phase::Phase;
+use super::process::{Process, ProcessState, Role};
+use super::spare_pool::{Program, Spare};
 use super::worlds::spare_world;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::{SPARES_MAX, SpareStatus};
 use pcm_proto::peer::{CoordinatorToNode, SpawnAsk, WorldCommand};
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 /// Programs (with arguments and directory) that spares are kept of: those spawned last. Most applications spawn one or
 /// two.
@@ -35,66 +37,8 @@ const BACK_OFF_US_MAX: u64 = 30_000_000;
 /// begins and may use more later on; spares come and go meanwhile.
 const NUMBERS_FROM: u32 = 1 << 29;
 
-/// A coordinator that inherits the job may not know of the last spares.
-const NUMBERS_AHEAD: u32 = 1 << 20;
-
 /// Worlds that were spares, remembered for the event of their spawn; there are as many as spawns that are not answered.
 const TAKEN_MAX: usize = 64;
-
-/// A program that is spawned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Program {
-    command: WorldCommand,
-    /// Spares that died in a row.
-    failures: u32,
-    not_before_us: u64,
-}
-
-/// A world of one process that no spawn has taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Spare {
-    process: ProcessId,
-    command: WorldCommand,
-    since_us: u64,
-    is_ready: bool,
-}
-
-/// What the coordinator keeps of spares.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Spares {
-    /// The one spawned last comes first.
-    programs: Vec<Program>,
-    pool: BTreeMap<WorldId, Spare>,
-    taken: VecDeque<WorldId>,
-    /// Spares there have been.
-    count: u32,
-}
-
-impl Spares {
-    /// All processes of the job were ended; the programs are still those it spawns.
-    pub(super) fn forget_processes(&mut self) {
-        self.pool.clear();
-        self.taken.clear();
-    }
-
-    /// Another coordinator led the job, and may have started more than is known here.
-    pub(super) fn skip_numbers(&mut self) {
-        self.count = self.count.saturating_add(NUMBERS_AHEAD);
-    }
-
-    /// Whether a world was a spare before a spawn took it.
-    pub(super) fn has_been(&self, world: WorldId) -> bool {
-        self.taken.contains(&world)
-    }
-
-    fn program_mut(&mut self, command: &WorldCommand) -> Option<&mut Program> {
-        self.programs.iter_mut().find(|program| program.command == *command)
-    }
-
-    fn unready(&self) -> usize {
-        self.pool.values().filter(|spare| !spare.is_ready).count()
-    }
-}
 
 impl Coordinator {
     /// Notes what is spawned, and finds a spare for it: the oldest that is ready, of the same program, arguments and

@@ -1,6 +1,8 @@
 //! What can be asked of a job's coordinator. Changes nothing.
 
-use super::coordinator::{Coordinator, NodeStage, Phase, Process, ProcessState};
+use super::coordinator::Coordinator;
+use super::phase::{NodeStage, Phase};
+use super::process::{Process, ProcessState};
 use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::{JobEnd, JobSpec, JobState, JobStatus};
 use std::collections::BTreeMap;

@@ -71,12 +71,21 @@ pub fn spare_world(world: WorldId, node: NodeName, process: ProcessId, command: 
     }
 }
 
-/// A world whose processes and their nodes are given in rank order, each node with the host it stands on.
-pub fn world_of_members(world: WorldId, members: &[(ProcessId, NodeName, u64)]) -> WorldStart {
+/// A process of a world whose place is given.
+#[derive(Clone, Debug)]
+pub struct PlacedMember {
+    pub process: ProcessId,
+    pub node: NodeName,
+    /// The host on which the node stands.
+    pub host: u64,
+}
+
+/// A world whose processes are given in rank order.
+pub fn world_of_members(world: WorldId, members: &[PlacedMember]) -> WorldStart {
     let mut nodes: Vec<NodeName> = Vec::new();
     let mut runs: Vec<RankRun> = Vec::new();
     let mut shares: Vec<Share> = Vec::new();
-    for (process, node, host) in members {
+    for PlacedMember { process, node, host } in members {
         let known = nodes.iter().position(|known| known == node);
         let index = known.unwrap_or_else(|| {
             nodes.push(node.clone());
@@ -240,7 +249,11 @@ mod tests {
     fn a_world_of_given_members_keeps_their_order() {
         let node = |name: &str| NodeName::new(name).unwrap();
         let members = [(7, "b", 1), (8, "b", 1), (3, "a", 2), (9, "b", 1)];
-        let members = members.map(|(process, name, host)| (ProcessId(process), node(name), host));
+        let members = members.map(|(process, name, host)| PlacedMember {
+            process: ProcessId(process),
+            node: node(name),
+            host,
+        });
         let world = world_of_members(WorldId(4), &members);
         let ranks: Vec<(u32, u32)> = ranks_of(&world).map(|(process, node)| (process.0, node)).collect();
         assert_eq!(ranks, [(7, 0), (8, 0), (3, 1), (9, 0)]);

@@ -2,11 +2,11 @@
 
 use super::agent::samples::job_sample;
 use super::agent::{AgentFact, AgentView};
-use super::cluster::machine::ClusterFact;
+use super::cluster::fact::ClusterFact;
 use super::context::Context;
 use super::desk::Desk;
 use super::ending::Ending;
-use super::event::{PeerFact, Transport};
+use super::event::PeerFact;
 use super::jobs::machine::Jobs;
 use super::links::Transfer;
 use super::machine::Node;
@@ -14,6 +14,7 @@ use super::outbox::{Effect, Inward, LogsEffect, PeersEffect};
 use super::queries::{ANSWER_WITHIN, Asker};
 use super::ranks::oversubscription;
 use super::ranks::pages::{PageQuestion, Reader};
+use super::reach::Transport;
 use super::requester::LinkId;
 use super::store::input::StoreInput;
 use super::surroundings::Around;

@@ -8,7 +8,7 @@ use super::outbox::Outbox;
 use super::queries::control_links::ControlLinks;
 use super::queries::series::SeriesBook;
 use super::queries::{Queries, Wanted, rank_rows};
-use super::ranks::pages::PageQuestions;
+use super::ranks::page_questions::PageQuestions;
 use super::requester::Requester;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};

@@ -1,12 +1,12 @@
 //! Everything that can happen to a node. The driver hands over one event at a time and carries out all effects before
 //! the next.
 
+use super::cost_file::FileCosts;
 use super::memory::MemoryFile;
-use super::methods::FileCosts;
 use super::ranks::effect::{Attached, RankFact};
+use super::reach::{Reach, Transport};
 use super::requester::{LinkId, Requester};
 use super::store::input::StoreInput;
-use super::store::step::RdmaReach;
 use super::streams::effect::Filed;
 use super::timer::Timer;
 use crate::pmi::wire::Request;
@@ -133,22 +133,6 @@ pub enum PeerFact {
     Reach { node: NodeName, reach: Reach },
     /// The transports in use now.
     Transports(Box<FabricReport>),
-}
-
-/// What carries datagrams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    Udp,
-    /// InfiniBand or RoCE.
-    Rdma,
-}
-
-/// How a node is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
-    /// Whether the node has confirmed datagrams.
-    pub confirms_datagrams: bool,
-    pub rdma: RdmaReach,
 }
 
 /// Report of the links of `pcmctl`.

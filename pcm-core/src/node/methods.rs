@@ -1,32 +1,16 @@
 //! The method by which data moves in a change: what the request or the job names, or what was cheapest in changes like
 //! it. Holds the costs as the shell last read them from the cluster's file; never touches the file.
 
+use super::cost_file::{FileCosts, MethodsEffect};
 use super::layout_request::LayoutAsked;
 use super::outbox::{Effect, Outbox};
 use super::requester::Requester;
-use crate::reconfiguration::method_costs::{Choice, MethodCost, MethodCosts, Situation, fingerprint, program_name};
+use crate::reconfiguration::method_costs::{Choice, MethodCost, Situation, fingerprint, program_name};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::job::JobSpec;
 use pcm_proto::layout::Mode;
 use pcm_proto::method::Method;
 use pcm_proto::peer::RanksBegun;
-
-/// What the shell does with the file of costs (docs/methods.md).
-#[derive(Clone, Debug, PartialEq)]
-pub enum MethodsEffect {
-    /// Read it if it has changed, and report in any case that it was looked at.
-    Read,
-    /// Add the cost of a change.
-    Learn(MethodCost),
-}
-
-/// What the file of costs holds.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FileCosts {
-    pub costs: MethodCosts,
-    /// What is wrong with the file, and which file it is.
-    pub trouble: Option<String>,
-}
 
 /// The choice for a change that was asked for, so that its cost can be learned.
 #[derive(Clone, Debug)]

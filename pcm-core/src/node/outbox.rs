@@ -2,9 +2,9 @@
 //! written, it drops what follows: no record, no word.
 
 use super::agent::{AgentEffect, AgentFact};
-use super::cluster::machine::ClusterFact;
+use super::cluster::fact::ClusterFact;
+use super::cost_file::MethodsEffect;
 use super::links::CopyGoes;
-use super::methods::MethodsEffect;
 use super::queries::{Asker, Outcome, Wanted};
 use super::ranks::effect::RankEffect;
 use super::ranks::pages::{PageQuestion, Reader};
@@ -310,7 +310,7 @@ impl Outbox {
         match to {
             Requester::Control(link) => self.control(link, answer),
             Requester::Agent { number } => {
-                let outcome = super::agent::link::outcome(answer);
+                let outcome = super::agent::words::outcome(answer);
                 let message = Box::new(DaemonToAgent::Proposed { number, outcome });
                 self.push(Effect::Agent(AgentEffect::Send(message)));
             }

@@ -2,7 +2,8 @@
 
 use super::cluster::machine::Cluster;
 use super::jobs::table::Table;
-use super::store::step::{JobFacts, RdmaReach, Surroundings};
+use super::reach::RdmaReach;
+use super::store::step::{JobFacts, Surroundings};
 use pcm_proto::ids::{JobId, NodeName};
 
 /// What the store reads of other parts of the node.

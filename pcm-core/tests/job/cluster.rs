@@ -4,7 +4,7 @@
 use pcm_core::job::coordinator::{self, Coordinator};
 use pcm_core::job::participant::{self, LocalState, Participant};
 use pcm_core::job::placement::Share;
-use pcm_core::job::recovering::Restarted;
+use pcm_core::job::recovery::Restarted;
 use pcm_core::pmi::wire::Request;
 use pcm_proto::checkpoint::{Restores, Stamp};
 use pcm_proto::event::EventKind;

@@ -2,7 +2,7 @@
 //! that shares the directory adds lines and reads those of the others. Must never keep a job from being changed: a file
 //! that cannot be read counts as empty, and the reason of a choice says so.
 
-use pcm_core::node::methods::FileCosts;
+use pcm_core::node::cost_file::FileCosts;
 use pcm_core::reconfiguration::method_costs::{MethodCost, MethodCosts, REMEMBERED_MAX};
 use pcm_core::reconfiguration::method_costs_text as text;
 use std::fs::{self, OpenOptions};

@@ -3,9 +3,9 @@
 
 use super::event_log::EventLog;
 use pcm_core::moment::Moment;
-use pcm_core::node::event::{Event, PeerFact, Reach, Transport};
+use pcm_core::node::event::{Event, PeerFact};
 use pcm_core::node::outbox::PeersEffect;
-use pcm_core::node::store::step::RdmaReach;
+use pcm_core::node::reach::{RdmaReach, Reach, Transport};
 use pcm_fabric::hybrid::Service;
 use pcm_fabric::peers::{self, GroupRoute, PathChange, PeerEvent, Peers};
 use pcm_fabric::{Link, Listener, Sender};

@@ -11,7 +11,7 @@ use pcm_core::node::event::Event;
 use pcm_core::node::store::effect::{StoreEffect, Sums};
 use pcm_core::node::store::image_key::ImageKey;
 use pcm_core::node::store::input::StoreInput;
-use pcm_core::node::store::transfer::NotCome;
+use pcm_core::node::store::not_come::NotCome;
 use pcm_core::parked::block_checksum;
 use pcm_proto::image::ImageMessage;
 use pcm_proto::keeper::ProcessKey;

@@ -3,18 +3,18 @@
 //! more than a request. No job depends on it.
 
 use super::allowance::Allowance;
+use super::effect::{AgentEffect, AgentFact};
 use super::samples::{draw_neighbours, neighbour};
+use super::words::{limited, proposed};
 use crate::moment::Moment;
-use crate::node::layout_request::LayoutAsked;
 use crate::node::outbox::{Effect, Inward, Outbox};
 use crate::node::requester::{LinkId, Requester};
 use crate::node::timer::Timer;
-use pcm_proto::agent::{AgentToAgent, AgentToDaemon, DaemonToAgent, JobSample, NodeProfile, ProposalOutcome};
-use pcm_proto::control::{DaemonToControl, LayoutChange, Refusal};
-use pcm_proto::event::{Decision, EventKind};
-use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName};
+use pcm_proto::agent::{AgentToAgent, AgentToDaemon, DaemonToAgent, JobSample};
+use pcm_proto::control::{DaemonToControl, Refusal};
+use pcm_proto::event::EventKind;
+use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::keeper::ProcessKey;
-use pcm_proto::layout::ModeWanted;
 use pcm_proto::link::LinkMeasured;
 use pcm_proto::peer::{DaemonToDaemon, NodeReport};
 use pcm_proto::refusal;
@@ -37,40 +37,8 @@ const MESSAGES_PER_S: f64 = 200.0;
 /// Decisions and proposals in a second: one per job and sample would be far more than anybody reads.
 const REQUESTS_PER_S: f64 = 10.0;
 
-/// Longest text an agent may put into an event.
-const TEXT_MAX: usize = 1000;
-
-/// Alternatives a decision may name.
-const CONSIDERED_MAX: usize = 16;
-
 /// The agent's neighbours are drawn again so often.
 const NEIGHBOURS_EVERY: Duration = Duration::from_secs(10);
-
-/// What the shell does for the agent.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AgentEffect {
-    /// Start its process; `life` comes back with its end.
-    Start { life: u64 },
-    /// End its process, if it still runs.
-    Stop,
-    /// Send it a message, if it is linked.
-    Send(Box<DaemonToAgent>),
-}
-
-/// What the agent says that concerns other parts of the node.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AgentFact {
-    /// How the node is.
-    Profile(NodeProfile),
-    /// It wants samples of the jobs here, and of the links to these nodes.
-    SamplesWanted { about: Vec<NodeName> },
-    /// It wants another layout of a job that is coordinated here.
-    Proposal { from: Requester, asked: LayoutAsked },
-    /// It asks about a job that is not coordinated here.
-    UnknownJob { from: Requester, job: JobId },
-    /// It is gone, and with it its interest in links.
-    Gone,
-}
 
 /// What the agent's side reads of the other parts of the node.
 pub struct AgentView<'a> {
@@ -330,55 +298,12 @@ fn check_proposal(
     }
 }
 
-fn proposed(job: JobId, change: LayoutChange, cause: String) -> LayoutAsked {
-    LayoutAsked {
-        job,
-        change,
-        mode: ModeWanted::Live,
-        cause: cut(cause),
-        method: None,
-    }
-}
-
-/// What the agent learns of its proposal.
-pub fn outcome(answer: DaemonToControl) -> ProposalOutcome {
-    match answer {
-        DaemonToControl::Reconfigured(done) => ProposalOutcome::Done {
-            pause_ms: done.pause_ms,
-            // Data that travelled ahead held no rank up.
-            bytes_moved: Bytes(done.bytes_moved.0.saturating_sub(done.bytes_ahead.0)),
-            total_ms: done.total_ms,
-        },
-        DaemonToControl::Refused(Refusal { code, message }) => ProposalOutcome::Refused { code, message },
-        other => ProposalOutcome::Refused {
-            code: refusal::NOT_SUPPORTED.to_owned(),
-            message: format!("an unexpected answer: {other:?}"),
-        },
-    }
-}
-
-fn limited(mut decision: Box<Decision>) -> Box<Decision> {
-    decision.policy = cut(decision.policy);
-    decision.reason = cut(decision.reason);
-    decision.chosen = decision.chosen.map(cut);
-    decision.considered.truncate(CONSIDERED_MAX);
-    for (words, _) in &mut decision.considered {
-        *words = cut(std::mem::take(words));
-    }
-    decision
-}
-
-fn cut(mut text: String) -> String {
-    if text.len() > TEXT_MAX {
-        let end = (0..=TEXT_MAX).rev().find(|end| text.is_char_boundary(*end));
-        text.truncate(end.unwrap_or(0));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::words::TEXT_MAX;
     use super::*;
+    use pcm_proto::agent::NodeProfile;
+    use pcm_proto::control::LayoutChange;
 
     const LINK: LinkId = LinkId(3);
 
@@ -589,11 +514,5 @@ mod tests {
             keeper_since_us: 0,
             fabric: pcm_proto::fabric::FabricReport::default(),
         }
-    }
-
-    #[test]
-    fn long_texts_are_cut_between_characters() {
-        assert_eq!(cut("ä".repeat(TEXT_MAX)).len(), TEXT_MAX);
-        assert_eq!(cut("x".to_owned()), "x");
     }
 }

@@ -1,7 +1,10 @@
 //! The node's agent as the daemon sees it: its process, its link, its limits, and what it reads of the node's jobs.
 
 pub mod allowance;
+pub mod effect;
 pub mod link;
 pub mod samples;
+pub(in crate::node) mod words;
 
-pub use link::{AgentEffect, AgentFact, AgentLink, AgentView};
+pub use effect::{AgentEffect, AgentFact};
+pub use link::{AgentLink, AgentView};

@@ -1,17 +1,18 @@
 //! [`Cluster`]: drives the failure detector, keeps the addresses of the other nodes, measures the links to them, and
 //! says whether this node sees enough of them. Other parts hear of changes as [`ClusterFact`].
 
+use super::fact::ClusterFact;
 use super::nodes::Nodes;
 use super::partners::Partners;
 use super::quorum::Quorum;
 use super::transports::Transports;
 use crate::membership::{Change, Details, Effect, Health, Target};
 use crate::moment::Moment;
-use crate::node::event::{PeerFact, Transport};
+use crate::node::event::PeerFact;
 use crate::node::links::{CopyGoes, Links, Transfer};
 use crate::node::outbox::{self, Inward, Outbox, PeersEffect};
+use crate::node::reach::{RdmaReach, Transport};
 use crate::node::record::Record;
-use crate::node::store::step::RdmaReach;
 use crate::node::timer::Timer;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::event::EventKind;
@@ -20,17 +21,6 @@ use pcm_proto::ids::{Epoch, NodeName};
 use pcm_proto::link::{LINKS_TOLD_MAX, LinkMeasured};
 use pcm_proto::peer::{DaemonToDaemon, NodeReport};
 use std::time::Duration;
-
-/// What the cluster tells the other parts of the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClusterFact {
-    /// A node is a member, was started again, or is back.
-    There { node: NodeName, change: Change },
-    /// A node left or is taken for dead.
-    Gone { node: NodeName, on_purpose: bool },
-    /// This node has left the cluster, or another daemon bears its name.
-    Left,
-}
 
 /// See the file head.
 pub(in crate::node) struct Cluster {

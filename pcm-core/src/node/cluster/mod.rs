@@ -3,6 +3,7 @@
 
 pub(in crate::node) mod boot;
 pub(in crate::node) mod doubt;
+pub mod fact;
 pub mod machine;
 pub mod nodes;
 pub(in crate::node) mod partners;

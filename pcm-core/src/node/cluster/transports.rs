@@ -1,7 +1,7 @@
 //! What the node knows of its transports to other nodes. Never chooses a transport.
 
-use crate::node::event::{PeerFact, Reach};
-use crate::node::store::step::RdmaReach;
+use crate::node::event::PeerFact;
+use crate::node::reach::{RdmaReach, Reach};
 use pcm_proto::fabric::FabricReport;
 use pcm_proto::ids::NodeName;
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,7 +7,7 @@ use super::machine::Jobs;
 use crate::job::at_node::{JobAtNode, Step};
 use crate::job::coordinator::{Coordinator, Effect, Input};
 use crate::job::placement::Share;
-use crate::job::recovering::Restarted;
+use crate::job::recovery::Restarted;
 use crate::job::worlds::WORLDS_MAX;
 use crate::node::agent::samples::is_known_policy;
 use crate::node::context::Context;

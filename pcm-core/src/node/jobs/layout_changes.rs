@@ -4,9 +4,9 @@
 use crate::job::at_node;
 use crate::job::placement::Share;
 use crate::node::context::Context;
+use crate::node::cost_file::FileCosts;
 use crate::node::jobs::machine::Jobs;
 use crate::node::layout_request::{self, ClusterView, JobView, LayoutAsked};
-use crate::node::methods::FileCosts;
 use crate::node::queries::{ANSWER_WITHIN, Wanted};
 use crate::node::requester::Requester;
 use crate::reconfiguration::effects::{Effect, Input, Report};

@@ -4,7 +4,7 @@
 use crate::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable, RolledBack};
 use crate::job::coordinator::{Coordinator, Input};
 use crate::job::placement::Share;
-use crate::job::recovering::Restarted;
+use crate::job::recovery::Restarted;
 use crate::moment::Moment;
 use crate::node::context::Context;
 use crate::node::requester::Requester;

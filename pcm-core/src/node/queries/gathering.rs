@@ -1,7 +1,7 @@
 //! Answers of many nodes to one question: what is wanted, how answers are added up, and what the sum means for the
 //! parts of the node. Never sends anything: [`super::questions`] does.
 
-use super::questions::Asker;
+use super::asker::Asker;
 use crate::node::layout_request::LayoutAsked;
 use crate::node::requester::{LinkId, Requester};
 use pcm_proto::control::{DaemonToControl, Refusal};

@@ -1,14 +1,14 @@
 //! Questions to other nodes, each with a deadline, and gatherings of answers from many: a gathering ends when all nodes
 //! have answered or its deadline has passed. Never decides what an answer means: the part that asked does.
 
+use super::asker::Asker;
 use super::gathering::{Added, Gathering, Outcome, Wanted};
 use crate::moment::{Moment, micros};
 use crate::node::outbox::{Inward, Outbox};
 use crate::node::requester::Requester;
 use crate::node::timer::Timer;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, Refusal};
-use pcm_proto::ids::{JobId, NodeName};
-use pcm_proto::job::JobSpec;
+use pcm_proto::ids::NodeName;
 use pcm_proto::peer::{Answer, DaemonToDaemon, Question};
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
@@ -16,29 +16,6 @@ use std::time::Duration;
 
 /// A daemon that does not answer within this time is not waited for.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
-/// The part of the node that asks, and what it needs when the answer arrives.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Asker {
-    /// A job that waits for its number.
-    Number { from: Requester, spec: Box<JobSpec> },
-    /// A job that has to leave this node.
-    Drain { job: JobId, step: DrainStep },
-    /// A program that asked for another number of ranks.
-    Program { job: JobId },
-    /// The measurements of links: only the time counts.
-    Links,
-}
-
-/// What a job that has to leave this node was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DrainStep {
-    Leave,
-    /// A checkpoint before it leaves.
-    Checkpoint,
-    /// A checkpoint in files, for it cannot leave.
-    Files,
-}
 
 #[derive(Debug)]
 enum Purpose {
@@ -230,7 +207,7 @@ mod tests {
     use super::*;
     use crate::node::outbox::Effect;
     use crate::node::requester::LinkId;
-    use pcm_proto::ids::Epoch;
+    use pcm_proto::ids::{Epoch, JobId};
     use pcm_proto::job::{JobState, JobStatus};
 
     const SECOND: u64 = 1_000_000;

@@ -6,4 +6,5 @@ pub mod environment;
 pub mod launch;
 pub mod local;
 pub mod oversubscription;
+pub(in crate::node) mod page_questions;
 pub mod pages;

@@ -1,8 +1,8 @@
 //! What the driver does with memory files for the store. An effect on memory that could not be made or is not held any
 //! more reports a failure where one is named here, and does nothing else.
 
+use super::end::End;
 use super::image_key::ImageKey;
-use super::route::End;
 use crate::node::memory::{MemoryFile, MemoryId};
 use crate::parked::BlockSet;
 use pcm_proto::app::DaemonToApp;

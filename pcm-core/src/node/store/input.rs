@@ -1,7 +1,7 @@
 //! What happens to the store.
 
 use super::image_key::ImageKey;
-use super::transfer::NotCome;
+use super::not_come::NotCome;
 use crate::node::memory::MemoryFile;
 use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, PartTally, RankCheckpoint};
 use pcm_proto::ids::{CheckpointId, JobId, NodeName, ProcessId};

@@ -6,17 +6,19 @@ mod arrival;
 mod buffer_pool;
 pub mod checkpoint_store;
 pub mod effect;
+pub mod end;
 pub mod fetch;
 pub mod image_key;
 mod inbound;
 pub mod input;
 mod machine;
+pub mod not_come;
 mod outbound;
 mod relaunch_store;
 pub mod route;
 #[cfg(test)]
 mod scenarios;
 pub mod step;
-pub mod transfer;
+mod transfer;
 
 pub use machine::Store;

@@ -1,7 +1,9 @@
 //! Which route an image takes from the node that has it, and which events say so. Moves none.
 
-use super::step::{RdmaReach, Step, Surroundings};
+use super::end::{End, EndAddresses};
+use super::step::{Step, Surroundings};
 use crate::moment::Moment;
+use crate::node::reach::RdmaReach;
 use pcm_proto::event::EventKind;
 use pcm_proto::fabric::BulkAddress;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
@@ -34,30 +36,6 @@ impl fmt::Display for Route {
             Self::Rdma => "rdma",
             Self::Shared => "shared",
         })
-    }
-}
-
-/// An endpoint for bulk transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    Tcp,
-    Rdma,
-}
-
-/// Where other nodes reach the endpoints of this one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndAddresses {
-    pub port: u16,
-    /// Or why there is none.
-    pub rdma: Result<BulkAddress, String>,
-}
-
-impl EndAddresses {
-    fn of(&self, end: End) -> Result<BulkAddress, &str> {
-        match end {
-            End::Tcp => Ok(BulkAddress::Tcp(self.port)),
-            End::Rdma => self.rdma.as_ref().copied().map_err(String::as_str),
-        }
     }
 }
 

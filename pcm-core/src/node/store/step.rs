@@ -6,6 +6,7 @@ use crate::job::participant::Local;
 use crate::node::memory::MemoryFile;
 use crate::node::outbox::{Effect, Inward, Outbox};
 use crate::node::ranks::effect::RankEffect;
+use crate::node::reach::RdmaReach;
 use crate::reconfiguration::effects::Input;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::checkpoint::{CheckpointMessage, Restores};
@@ -30,17 +31,6 @@ pub struct JobFacts<'a> {
     pub processes: &'a BTreeMap<ProcessId, Local>,
     /// The checkpoint that the present processes go on from.
     pub restores: Option<&'a Restores>,
-}
-
-/// Whether InfiniBand or RoCE leads to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RdmaReach {
-    /// No device is in use here or there.
-    NoDevice,
-    /// It confirms nothing there.
-    Silent,
-    /// As far as is known.
-    There,
 }
 
 /// What the store reads of other parts of the node.

@@ -7,6 +7,7 @@ use super::arrival::{Arrival, State};
 use super::effect::StoreEffect;
 use super::image_key::ImageKey;
 use super::inbound::Inbound;
+use super::not_come::NotCome;
 use super::route::Route;
 use super::step::Step;
 use crate::node::links::CopyGoes;
@@ -16,35 +17,10 @@ use pcm_proto::checkpoint::PartTally;
 use pcm_proto::ids::NodeName;
 use pcm_proto::image::ImageMessage;
 use pcm_proto::parked::BLOCK_BYTES;
-use std::time::Duration;
-
-/// A region of which no block comes for so long is withdrawn: the sender tries again by itself where a connection
-/// broke, and waits half a second at most before it does.
-pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Images that one node is to write at once, which it does in one thread: a block of each comes within patience where
 /// the link carries 0.2 MB/s, and it has room for what sixteen nodes want so. The others wait here.
 const OFFERED_MAX: usize = 4;
-
-/// Why blocks do not come all at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotCome {
-    /// They were refused, here or there, as too many others were under way: this says nothing of the route.
-    Refused(String),
-    /// They were waited for in vain, as others on that route would be.
-    Silence(String),
-}
-
-impl NotCome {
-    /// The node that was to send them says why it does not; it tries for a while where it cannot be connected to.
-    fn told(waited: Duration, reason: String) -> Self {
-        if waited < PATIENCE {
-            Self::Refused(reason)
-        } else {
-            Self::Silence(reason)
-        }
-    }
-}
 
 impl Inbound {
     /// Gets all that is wanted at once, if nothing is on its way yet.
@@ -299,17 +275,5 @@ impl Inbound {
         }
         self.advance(key, step);
         self.offer_next(&node, step);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_took_as_long_as_silence_counts_against_a_route() {
-        let told = |waited| NotCome::told(waited, "no".to_owned());
-        assert_eq!(told(Duration::from_millis(50)), NotCome::Refused("no".to_owned()));
-        assert_eq!(told(PATIENCE), NotCome::Silence("no".to_owned()));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::memory_file::Memory;
 use pcm_core::node::store::image_key::ImageKey;
-use pcm_core::node::store::transfer::NotCome;
+use pcm_core::node::store::not_come::NotCome;
 use pcm_proto::checkpoint::{BufferKey, PartTally};
 use pcm_proto::ids::CheckpointId;
 use std::io;

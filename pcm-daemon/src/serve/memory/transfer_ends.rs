@@ -2,7 +2,7 @@
 //! did not forbid it. Chooses nothing.
 
 use super::memory_file::Memory;
-use pcm_core::node::store::route::{End, EndAddresses};
+use pcm_core::node::store::end::{End, EndAddresses};
 use pcm_fabric::bulk::{
     BulkService as _, Ledger, Offer, Protection, PutError, PutReport, RegionMemory, RegionToken, TcpBulk,
 };

@@ -1,0 +1,98 @@
+//! What the coordinator of a job keeps for crashes, and how far it is after one.
+
+use super::placement::Share;
+use crate::checkpoint::{CrashPolicy, Fault, PolicyLimits};
+use pcm_proto::checkpoint::Restores;
+use pcm_proto::ids::{Iteration, ProcessId};
+use pcm_proto::job::{JobEnd, JobSpec};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// A job that is being brought back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Recovering {
+    /// How it would end.
+    pub(super) end: JobEnd,
+    pub(super) cause: String,
+    pub(super) fault: Fault,
+    pub(super) since_us: u64,
+    pub(super) sent_us: u64,
+    pub(super) go: Option<Go>,
+}
+
+/// It is to be started again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Go {
+    pub(super) ended_us: u64,
+    pub(super) not_before_us: u64,
+    pub(super) asked_us: Option<u64>,
+    /// Since when places are waited for.
+    pub(super) waits_since_us: u64,
+    pub(super) restart: u32,
+    pub(super) rolled_back: u64,
+}
+
+/// A restart whose ranks do not all run yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Restart {
+    pub(super) event: Box<RestartEvent>,
+    pub(super) waiting: BTreeSet<ProcessId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RestartEvent {
+    pub(super) cause: String,
+    pub(super) restart: u32,
+    pub(super) from: Iteration,
+    pub(super) rolled_back: u64,
+    pub(super) since_us: u64,
+    pub(super) ended_us: u64,
+    pub(super) ordered_us: u64,
+    pub(super) started_us: Option<u64>,
+}
+
+/// What the coordinator keeps for crashes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Recovery {
+    pub(super) policy: CrashPolicy,
+    /// The newest checkpoint that counts.
+    pub(super) checkpoint: Option<Iteration>,
+    /// Whether there ever was one.
+    pub(super) had_checkpoint: bool,
+    /// The furthest iteration any rank had begun when it was ended.
+    pub(super) reached: Iteration,
+    pub(super) restarts: u32,
+    pub(super) restores: Option<Restores>,
+    pub(super) under_way: Option<Restart>,
+}
+
+impl Recovery {
+    pub(super) fn new(spec: &JobSpec) -> Self {
+        let limits = PolicyLimits {
+            restarts_max: spec.restarts_max,
+            ..PolicyLimits::default()
+        };
+        Self {
+            policy: CrashPolicy::new(limits),
+            checkpoint: None,
+            had_checkpoint: false,
+            reached: Iteration(0),
+            restarts: 0,
+            restores: None,
+            under_way: None,
+        }
+    }
+}
+
+/// Where the ranks go, and what they begin with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restarted {
+    pub shares: Vec<Share>,
+    pub is_crowded: bool,
+    /// The iteration they begin with.
+    pub from: Iteration,
+    /// The checkpoint in memory; without one they read files.
+    pub restores: Option<Restores>,
+    /// Variables of their environment, which tell of files.
+    pub variables: Vec<(String, Vec<u8>)>,
+}
