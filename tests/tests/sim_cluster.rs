@@ -22,7 +22,7 @@ fn one_seed() {
 
 #[test]
 fn histories_keep_every_rule() {
-    let (first, count) = (number("PCM_SIM_FIRST", 0), number("PCM_SIM_SEEDS", 200));
+    let (first, count) = (number("PCM_SIM_FIRST", 0), number("PCM_SIM_SEEDS", 10_000));
     let seeds: Vec<u64> = (first..first + count).collect();
     let tally = run_seeds(&seeds);
     println!("{count} histories: {tally:?}");
@@ -49,24 +49,38 @@ const HISTORIES_UNTIL_NOTICED_MAX: u64 = 1500;
 
 #[test]
 fn a_daemon_that_ignores_an_abort_is_noticed() {
-    assert_noticed_by(Plant::DaemonIgnoresAbort, &["never_two_layouts", "no_rank_at_two_places"]);
+    assert_noticed_by(
+        Plant::DaemonIgnoresAbort,
+        &["never_two_layouts", "no_rank_at_two_places"],
+    );
 }
 
 #[test]
 fn a_rank_that_checks_before_it_announces_is_noticed() {
-    let rules = ["no_rank_past_a_committed_ceiling", "same_iteration", "none_dismissed_while_one_is_called"];
+    let rules = [
+        "no_rank_past_a_committed_ceiling",
+        "same_iteration",
+        "none_dismissed_while_one_is_called",
+    ];
     assert_noticed_by(Plant::RankChecksBeforeAnnouncing, &rules);
 }
 
 #[test]
 fn a_rank_that_goes_on_after_it_has_agreed_is_noticed() {
-    let rules = ["no_rank_past_a_committed_ceiling", "never_two_layouts", "no_rank_at_two_places"];
+    let rules = [
+        "no_rank_past_a_committed_ceiling",
+        "never_two_layouts",
+        "no_rank_at_two_places",
+    ];
     assert_noticed_by(Plant::RankGoesOnAfterAgreeing, &rules);
 }
 
 #[test]
 fn ranks_that_enter_anywhere_are_noticed() {
-    assert_noticed_by(Plant::RankEntersAnywhere, &["same_iteration", "one_reconfiguration_at_a_time"]);
+    assert_noticed_by(
+        Plant::RankEntersAnywhere,
+        &["same_iteration", "one_reconfiguration_at_a_time"],
+    );
 }
 
 #[test]
@@ -81,7 +95,11 @@ fn a_doubled_element_is_noticed() {
 
 #[test]
 fn timers_that_never_end_are_noticed() {
-    let rules = ["every_job_goes_on_or_ends", "every_request_is_answered_once", "nothing_is_left_without_a_job"];
+    let rules = [
+        "every_job_goes_on_or_ends",
+        "every_request_is_answered_once",
+        "nothing_is_left_without_a_job",
+    ];
     assert_noticed_by(Plant::TimersNeverEnd, &rules);
 }
 
@@ -92,7 +110,11 @@ fn a_process_that_is_started_twice_is_noticed() {
 
 #[test]
 fn a_process_that_outlives_its_kill_is_noticed() {
-    let rules = ["nothing_is_left_without_a_job", "every_job_goes_on_or_ends", "every_request_is_answered_once"];
+    let rules = [
+        "nothing_is_left_without_a_job",
+        "every_job_goes_on_or_ends",
+        "every_request_is_answered_once",
+    ];
     assert_noticed_by(Plant::ProcessOutlivesItsKill, &rules);
 }
 

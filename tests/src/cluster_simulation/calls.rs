@@ -124,7 +124,8 @@ impl Simulation {
             RankEffect::End(reason) => {
                 self.tell(|| format!("{key:?} ends itself: {reason:?}"));
                 let status = ExitStatus::Code(1);
-                self.queue.after(1, Happening::Rank(RankHappening::Ends { key, status }));
+                self.queue
+                    .after(1, Happening::Rank(RankHappening::Ends { key, status }));
             }
         }
     }
@@ -183,7 +184,12 @@ impl Simulation {
         let Some(group) = self.ranks.get(&key).map(super::rank::Rank::group) else {
             return;
         };
-        let mates: Vec<ProcessKey> = self.groups.get(group).into_iter().flat_map(|group| group.mates()).collect();
+        let mates: Vec<ProcessKey> = self
+            .groups
+            .get(group)
+            .into_iter()
+            .flat_map(|group| group.mates())
+            .collect();
         for mate in mates {
             let blocked = self.ranks.get(&mate).filter(|mate| mate.is_alive);
             if let Some(mate) = blocked.filter(|mate| mate.activity == Activity::Blocked) {

@@ -81,7 +81,8 @@ impl Simulation {
         let (group, number) = (rank.group(), rank.rank);
         let size = self.groups.get(group).map_or(0, |group| group.size);
         if in_files {
-            self.files.write((key.job, generation, iteration), (number.0, size), data);
+            self.files
+                .write((key.job, generation, iteration), (number.0, size), data);
             if number.0 == 0 {
                 let delay = self.random.between(20_000, 400_000);
                 self.queue
@@ -102,8 +103,12 @@ impl Simulation {
         let (group, number, iteration) = (rank.group(), rank.rank, rank.iteration);
         let bytes = image::encode(iteration, &rank.data);
         let length = bytes.len() as u64;
-        let Some((place, since)) = rank.keeping.filling.take() else { return };
-        let Some(buffer) = &mut rank.keeping.buffers[place] else { return };
+        let Some((place, since)) = rank.keeping.filling.take() else {
+            return;
+        };
+        let Some(buffer) = &mut rank.keeping.buffers[place] else {
+            return;
+        };
         *buffer.file.borrow_mut() = bytes;
         let is_new = !std::mem::replace(&mut buffer.is_handed, true);
         let (buffer, file) = (buffer.number, is_new.then(|| buffer.file.clone()));

@@ -70,7 +70,8 @@ impl Simulation {
         if let Some(key) = self.random.pick(&living) {
             self.tell(|| format!("{key:?} is killed"));
             let status = ExitStatus::Signal(11);
-            self.queue.after(0, Happening::Rank(RankHappening::Ends { key, status }));
+            self.queue
+                .after(0, Happening::Rank(RankHappening::Ends { key, status }));
         }
     }
 
@@ -93,6 +94,7 @@ impl Simulation {
         let span = self.random.between(50_000, longest);
         self.queue.after(span, Happening::Net(Net::Reunion));
         self.tally.cuts += 1;
+        self.ledger.has_cut = true;
     }
 
     fn stop_daemon(&mut self, machine: usize) {
@@ -105,6 +107,7 @@ impl Simulation {
         }
         daemon.stop();
         let of = daemon.life();
+        self.ledger.has_cut = true;
         self.tell(|| format!("n{machine} daemon stands still for {span} us"));
         self.queue.after(span, Happening::DaemonGoesOn(of));
     }
@@ -160,8 +163,10 @@ impl Simulation {
                 file: None,
             });
             let of = borrower.of;
-            self.queue
-                .after(100, Happening::Store(super::happening::Background::Borrowed { of, work }));
+            self.queue.after(
+                100,
+                Happening::Store(super::happening::Background::Borrowed { of, work }),
+            );
         }
     }
 

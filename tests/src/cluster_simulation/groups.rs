@@ -62,7 +62,11 @@ impl Group {
 
     /// What all decide who have looked.
     pub(super) fn decision(&self, iteration: u64, every: u64) -> Due {
-        let Some(looks) = self.looks.get(&iteration).filter(|looks| looks.len() == self.size as usize) else {
+        let Some(looks) = self
+            .looks
+            .get(&iteration)
+            .filter(|looks| looks.len() == self.size as usize)
+        else {
             return Due::default();
         };
         let is_free = looks.values().all(|look| look.is_free);

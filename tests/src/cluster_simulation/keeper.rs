@@ -25,26 +25,11 @@ pub(super) struct HeldProcess {
 #[derive(Debug)]
 pub(super) enum KeeperWord {
     Started(ProcessKey),
-    StartRefused {
-        key: ProcessKey,
-        reason: String,
-    },
-    Exited {
-        key: ProcessKey,
-        status: ExitStatus,
-    },
-    Parked {
-        key: ParkKey,
-        file: File,
-    },
-    NotParked {
-        key: ParkKey,
-        reason: String,
-    },
-    JobCleared {
-        job: JobId,
-        killed: u32,
-    },
+    StartRefused { key: ProcessKey, reason: String },
+    Exited { key: ProcessKey, status: ExitStatus },
+    Parked { key: ParkKey, file: File },
+    NotParked { key: ParkKey, reason: String },
+    JobCleared { job: JobId, killed: u32 },
 }
 
 /// See the file head.
@@ -107,7 +92,10 @@ impl Keeper {
     }
 
     pub(super) fn living(&self, job: JobId) -> Vec<ProcessKey> {
-        let of_job = self.table.iter().filter(|(key, held)| key.job == job && held.ended.is_none());
+        let of_job = self
+            .table
+            .iter()
+            .filter(|(key, held)| key.job == job && held.ended.is_none());
         of_job.map(|(key, _)| *key).collect()
     }
 
@@ -129,7 +117,11 @@ impl Keeper {
 
     /// The processes that were killed, once none is left.
     pub(super) fn cleared(&mut self, job: JobId) -> Option<u32> {
-        if self.living(job).is_empty() { self.clearings.remove(&job) } else { None }
+        if self.living(job).is_empty() {
+            self.clearings.remove(&job)
+        } else {
+            None
+        }
     }
 
     pub(super) fn is_clearing(&self) -> bool {

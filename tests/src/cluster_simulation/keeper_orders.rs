@@ -20,7 +20,9 @@ fn variable<'a>(spec: &'a ProcessSpec, name: &str) -> Option<&'a str> {
 }
 
 fn number<T: std::str::FromStr + Default>(spec: &ProcessSpec, name: &str) -> T {
-    variable(spec, name).and_then(|text| text.parse().ok()).unwrap_or_default()
+    variable(spec, name)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
 }
 
 fn belonging(spec: &ProcessSpec) -> Belonging {
@@ -48,9 +50,13 @@ fn belonging(spec: &ProcessSpec) -> Belonging {
 impl Simulation {
     /// Says something to the daemon of a machine, if there is one.
     pub(super) fn keeper_says(&mut self, machine: usize, delay: u64, word: KeeperWord) {
-        let Some(of) = self.machines[machine].life() else { return };
+        let Some(of) = self.machines[machine].life() else {
+            return;
+        };
         let now = self.queue.now();
-        let Some(keeper) = &mut self.machines[machine].keeper else { return };
+        let Some(keeper) = &mut self.machines[machine].keeper else {
+            return;
+        };
         let at = keeper.tells(now + delay);
         let word = Box::new(word);
         self.queue.at(at, Happening::KeeperSays { of, word });
@@ -145,7 +151,8 @@ impl Simulation {
                     }
                 }
                 jobs.dedup();
-                jobs.into_iter().for_each(|job| self.ledger.see(Seen::BuffersChanged { job }));
+                jobs.into_iter()
+                    .for_each(|job| self.ledger.see(Seen::BuffersChanged { job }));
             }
             DaemonToKeeper::Quit => self.end_machine(machine, true),
             DaemonToKeeper::CloseStdin { .. }
@@ -156,7 +163,9 @@ impl Simulation {
     }
 
     pub(super) fn park_image(&mut self, machine: usize, key: ParkKey, file: File) {
-        let Some(keeper) = &mut self.machines[machine].keeper else { return };
+        let Some(keeper) = &mut self.machines[machine].keeper else {
+            return;
+        };
         keeper.images.insert(key, file.clone());
         self.keeper_says(machine, 50, KeeperWord::Parked { key, file });
     }
@@ -164,7 +173,9 @@ impl Simulation {
     pub(super) fn start_process(&mut self, machine: usize, spec: &ProcessSpec) {
         let (key, on) = (spec.key, self.machines[machine].boot(machine));
         let starts_twice = self.has_plant(Plant::KeeperStartsTwice);
-        let Some(keeper) = &mut self.machines[machine].keeper else { return };
+        let Some(keeper) = &mut self.machines[machine].keeper else {
+            return;
+        };
         if keeper.table.contains_key(&key) && !starts_twice {
             return self.keeper_says(machine, 50, KeeperWord::Started(key));
         }
@@ -202,7 +213,10 @@ impl Simulation {
     }
 
     fn signal(&mut self, machine: usize, key: ProcessKey, signal: i32) {
-        let is_alive = self.machines[machine].keeper.as_ref().is_some_and(|keeper| keeper.is_alive(key));
+        let is_alive = self.machines[machine]
+            .keeper
+            .as_ref()
+            .is_some_and(|keeper| keeper.is_alive(key));
         if !is_alive || !matches!(signal, 9 | 15) {
             return;
         }
@@ -216,19 +230,23 @@ impl Simulation {
         }
         let status = ExitStatus::Signal(signal);
         let delay = self.random.between(20, 400);
-        self.queue.after(delay, Happening::Rank(RankHappening::Ends { key, status }));
+        self.queue
+            .after(delay, Happening::Rank(RankHappening::Ends { key, status }));
     }
 
     fn end_job(&mut self, machine: usize, job: JobId) {
         let of = self.machines[machine].boot(machine);
-        let Some(keeper) = &mut self.machines[machine].keeper else { return };
+        let Some(keeper) = &mut self.machines[machine].keeper else {
+            return;
+        };
         if !keeper.begin_clearing(job) {
             return;
         }
         for key in keeper.living(job) {
             let status = ExitStatus::Signal(9);
             let delay = self.random.between(20, 400);
-            self.queue.after(delay, Happening::Rank(RankHappening::Ends { key, status }));
+            self.queue
+                .after(delay, Happening::Rank(RankHappening::Ends { key, status }));
         }
         self.queue.after(500, Happening::Clears { of, job });
     }
@@ -237,7 +255,9 @@ impl Simulation {
         if self.machines[of.machine].boot != of.number {
             return;
         }
-        let Some(keeper) = &mut self.machines[of.machine].keeper else { return };
+        let Some(keeper) = &mut self.machines[of.machine].keeper else {
+            return;
+        };
         match keeper.cleared(job) {
             Some(killed) => {
                 self.keeper_says(of.machine, 50, KeeperWord::JobCleared { job, killed });
@@ -249,7 +269,9 @@ impl Simulation {
 
     fn salvage(&mut self, machine: usize, key: ParkKey, table: u64) {
         let of = self.machines[machine].boot(machine);
-        let Some(keeper) = &mut self.machines[machine].keeper else { return };
+        let Some(keeper) = &mut self.machines[machine].keeper else {
+            return;
+        };
         if let Some(file) = keeper.images.get(&key).cloned() {
             return self.keeper_says(machine, 50, KeeperWord::Parked { key, file });
         }
@@ -277,7 +299,9 @@ impl Simulation {
         if self.machines[machine].boot != of.number {
             return;
         }
-        let Some(keeper) = &mut self.machines[machine].keeper else { return };
+        let Some(keeper) = &mut self.machines[machine].keeper else {
+            return;
+        };
         if !keeper.end_salvage(key) {
             return;
         }
@@ -303,7 +327,9 @@ impl Simulation {
 
     /// The keeper ends all jobs here and itself.
     pub(super) fn end_machine(&mut self, machine: usize, is_on_purpose: bool) {
-        let Some(keeper) = &mut self.machines[machine].keeper else { return };
+        let Some(keeper) = &mut self.machines[machine].keeper else {
+            return;
+        };
         if keeper.is_ending() {
             return;
         }

@@ -64,13 +64,19 @@ impl Calm {
                 continue;
             }
             let of_job = simulation.ranks.values().filter(|rank| rank.key.job == *job);
-            let reached: u64 = of_job.map(|rank| rank.iteration + u64::from(rank.belonging.generation)).sum();
+            let reached: u64 = of_job
+                .map(|rank| rank.iteration + u64::from(rank.belonging.generation))
+                .sum();
             let known = self.progress.entry(*job).or_insert((reached, now));
             if known.0 != reached {
                 *known = (reached, now);
             }
             let text = match now - known.1 > STANDSTILL_MAX {
-                true => format!("job {job} does not get any further since {} us: {}", known.1, standing(simulation, *job)),
+                true => format!(
+                    "job {job} does not get any further since {} us: {}",
+                    known.1,
+                    standing(simulation, *job)
+                ),
                 false => format!("job {job} has not ended: {}", standing(simulation, *job)),
             };
             return Err(Violation::new(rule, text));
@@ -81,7 +87,10 @@ impl Calm {
 
 /// How the processes of a job stand.
 fn standing(simulation: &Simulation, job: JobId) -> String {
-    let of_job = simulation.ranks.values().filter(|rank| rank.key.job == job && rank.is_alive);
+    let of_job = simulation
+        .ranks
+        .values()
+        .filter(|rank| rank.key.job == job && rank.is_alive);
     let ranks = of_job.map(|rank| {
         format!(
             "process {} on n{}: {:?} at {} (ceiling {}, hangs {})",
@@ -94,7 +103,10 @@ fn standing(simulation: &Simulation, job: JobId) -> String {
 /// Its coordinator's machine is gone, and no heir leads it: the heirs' daemons were started again meanwhile, or the
 /// machine came back as a new node that did not know it.
 fn has_vanished(simulation: &Simulation, job: JobId) -> bool {
-    let is_alive = simulation.ranks.values().any(|rank| rank.key.job == job && rank.is_alive);
+    let is_alive = simulation
+        .ranks
+        .values()
+        .any(|rank| rank.key.job == job && rank.is_alive);
     let leads = |machine: &super::machine::Machine| {
         let limits = simulation.scenario.limits();
         machine.is_up() && machine.disk.leads(job, &machine.name, limits)
@@ -111,7 +123,11 @@ fn every_question_is_answered(simulation: &Simulation) -> Result<(), Violation> 
                 short(request),
                 ask.machine,
                 ask.since,
-                if now - ask.since > ANSWER_MAX { ", which is too long" } else { "" }
+                if now - ask.since > ANSWER_MAX {
+                    ", which is too long"
+                } else {
+                    ""
+                }
             );
             return Err(Violation::new("every_request_is_answered_once", text));
         }

@@ -60,7 +60,9 @@ impl Simulation {
     fn share_start(&mut self, key: ProcessKey) {
         let Some(rank) = self.ranks.get(&key) else { return };
         let (group, number, started) = (rank.group(), rank.rank, rank.page.started);
-        let Some(group) = self.groups.get_mut(group) else { return };
+        let Some(group) = self.groups.get_mut(group) else {
+            return;
+        };
         group.starts(number, started);
         let mates: Vec<ProcessKey> = group.mates().filter(|mate| *mate != key).collect();
         for mate in mates {
@@ -74,9 +76,8 @@ impl Simulation {
 
     pub(super) fn on_looks_up(&mut self, turn: Turn) {
         let key = turn.key;
-        let is_current = |rank: &&mut Rank| {
-            rank.is_at(turn) && matches!(rank.activity, Activity::Announced | Activity::Waiting)
-        };
+        let is_current =
+            |rank: &&mut Rank| rank.is_at(turn) && matches!(rank.activity, Activity::Announced | Activity::Waiting);
         let Some(rank) = self.ranks.get_mut(&key).filter(is_current) else {
             return;
         };
@@ -84,6 +85,9 @@ impl Simulation {
         if is_first {
             rank.activity = Activity::Waiting;
             rank.page.started = rank.page.started.max(rank.iteration + 1);
+            if self.has_plant(Plant::RankChecksBeforeAnnouncing) {
+                self.share_start(key);
+            }
             self.drain_inbox(key);
         }
         let now = self.moment();
@@ -171,7 +175,9 @@ impl Simulation {
             return;
         }
         let (group, iteration, every) = (rank.group(), rank.iteration, rank.program.checkpoint_every);
-        let Some(group) = self.groups.get_mut(group) else { return };
+        let Some(group) = self.groups.get_mut(group) else {
+            return;
+        };
         if !group.have_all_started(iteration) {
             rank.activity = Activity::Blocked;
             return;

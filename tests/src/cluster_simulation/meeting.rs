@@ -29,7 +29,9 @@ impl Simulation {
     pub(super) fn enter_meeting(&mut self, key: ProcessKey, meeting: &MeetOrder) {
         let place = self.seat(key).and_then(|seat| seat.transfer_rank(meeting));
         let Some(entering) = self.ranks.get(&key) else { return };
-        let (Some(call), Some(place)) = (&entering.call, place) else { return };
+        let (Some(call), Some(place)) = (&entering.call, place) else {
+            return;
+        };
         let (attempt, turn) = (call.attempt, entering.turn());
         let of = (key.job, entering.belonging.generation, attempt);
         let ranks = &self.ranks;
@@ -121,19 +123,11 @@ impl Simulation {
         self.follow(key, effects);
     }
 
-    fn move_data(
-        &mut self,
-        key: ProcessKey,
-        attempt: Attempt,
-        meeting: &MeetOrder,
-    ) -> Result<(Tally, Tally), String> {
+    fn move_data(&mut self, key: ProcessKey, attempt: Attempt, meeting: &MeetOrder) -> Result<(Tally, Tally), String> {
         let Some(own) = self.ranks.get(&key) else {
             return Err("it is not there".to_owned());
         };
-        let (elements, of) = (
-            own.program.elements,
-            (key.job, own.belonging.generation, attempt),
-        );
+        let (elements, of) = (own.program.elements, (key.job, own.belonging.generation, attempt));
         let present = self.meetings.0.get(&of).cloned().unwrap_or_default();
         let is_there = |mate: &ProcessKey| self.ranks.get(mate).is_some_and(|mate| mate.is_alive && !mate.is_stuck);
         if !present.values().all(is_there) {
@@ -143,13 +137,22 @@ impl Simulation {
         let member = |rank: u32| present.get(meeting.order.get(rank as usize)?).copied();
         let new_owner = |index: u32| {
             let mut ranks = 0..new_size;
-            let rank = ranks.find(|rank| block(&meeting.weights, new_size, elements, RankNumber(*rank)).contains(&index));
+            let rank =
+                ranks.find(|rank| block(&meeting.weights, new_size, elements, RankNumber(*rank)).contains(&index));
             rank.and_then(member)
         };
         let mut at = BTreeMap::new();
-        for mate in present.iter().filter(|(place, _)| **place < meeting.old_size).map(|(_, mate)| mate) {
+        for mate in present
+            .iter()
+            .filter(|(place, _)| **place < meeting.old_size)
+            .map(|(_, mate)| mate)
+        {
             let data = self.ranks.get(mate).map(|mate| &mate.data);
-            at.extend(data.into_iter().flatten().map(|(index, value)| (*index, (*mate, *value))));
+            at.extend(
+                data.into_iter()
+                    .flatten()
+                    .map(|(index, value)| (*index, (*mate, *value))),
+            );
         }
         let (mut sent, mut received, mut staged) = (Tally::default(), Tally::default(), Data::new());
         for index in 0..elements {

@@ -17,7 +17,11 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn other(&self, own: Life) -> Life {
-        if self.ends[0] == own { self.ends[1] } else { self.ends[0] }
+        if self.ends[0] == own {
+            self.ends[1]
+        } else {
+            self.ends[0]
+        }
     }
 
     /// When a message to an end comes out that would take until `at`.

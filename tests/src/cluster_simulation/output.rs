@@ -48,7 +48,9 @@ impl Received {
 
     pub(super) fn all(&self) -> Vec<(ProcessId, Stream, u64)> {
         let streams = self.streams.iter();
-        streams.map(|((process, stream), bytes)| (*process, *stream, bytes.len() as u64)).collect()
+        streams
+            .map(|((process, stream), bytes)| (*process, *stream, bytes.len() as u64))
+            .collect()
     }
 
     /// What is before this offset was lost with a daemon.
@@ -77,7 +79,9 @@ impl Received {
                 if text.contains(&LOST) {
                     continue;
                 }
-                let number = std::str::from_utf8(text).ok().and_then(|text| number_of(*process, text));
+                let number = std::str::from_utf8(text)
+                    .ok()
+                    .and_then(|text| number_of(*process, text));
                 match number {
                     Some(number) if before.is_none_or(|before| number > before) => before = Some(number),
                     Some(number) => return Some(format!("process {process} printed line {number} after {before:?}")),

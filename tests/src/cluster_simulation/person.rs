@@ -133,7 +133,10 @@ impl Person {
     /// Questions that wait for their one answer.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = (LinkId, &Ask)> {
         let waits = |ask: &Ask| !ask.is_over && ask.answers == 0;
-        self.asks.iter().filter(move |(_, ask)| waits(ask)).map(|(link, ask)| (*link, ask))
+        self.asks
+            .iter()
+            .filter(move |(_, ask)| waits(ask))
+            .map(|(link, ask)| (*link, ask))
     }
 
     /// Links of owners who follow their jobs.

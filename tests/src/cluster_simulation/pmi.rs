@@ -86,7 +86,8 @@ impl Simulation {
             FINALIZE => {
                 let delay = self.random.between(2_000, 20_000);
                 let status = ExitStatus::Code(0);
-                self.queue.after(delay, Happening::Rank(RankHappening::Ends { key, status }));
+                self.queue
+                    .after(delay, Happening::Rank(RankHappening::Ends { key, status }));
             }
             step => self.ask_manager(key, step + 1),
         }
@@ -132,7 +133,11 @@ impl Simulation {
         rank.rank = pcm_proto::ids::Rank(rank.belonging.world_rank);
         let (size, elements) = (rank.belonging.world_size, rank.program.elements);
         let block = super::groups::block(&[], size, elements, rank.rank);
-        let found = rank.belonging.files.iter().find_map(|directory| self.files.read(directory));
+        let found = rank
+            .belonging
+            .files
+            .iter()
+            .find_map(|directory| self.files.read(directory));
         let (iteration, all) = found.cloned().unwrap_or_default();
         let from_files = !all.is_empty();
         rank.iteration = iteration;

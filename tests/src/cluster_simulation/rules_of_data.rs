@@ -25,7 +25,9 @@ pub(super) fn no_element_lost_or_doubled(ledger: &mut Ledger, seen: &Seen) -> Re
             iteration,
             is_sound: false,
             ..
-        } => Err(format!("{key:?} is at iteration {iteration} with elements of another one")),
+        } => Err(format!(
+            "{key:?} is at iteration {iteration} with elements of another one"
+        )),
         Seen::TakesUp {
             key,
             group,
@@ -38,7 +40,9 @@ pub(super) fn no_element_lost_or_doubled(ledger: &mut Ledger, seen: &Seen) -> Re
             let covered = run.covered.entry(group.epoch).or_default();
             for (index, value) in elements {
                 if value != iteration {
-                    return Err(format!("element {index} of {key:?} has seen {value} iterations of {iteration}"));
+                    return Err(format!(
+                        "element {index} of {key:?} has seen {value} iterations of {iteration}"
+                    ));
                 }
                 if let Some(other) = covered.insert(*index, *key).filter(|other| other != key) {
                     return Err(format!("element {index} belongs to {other:?} and {key:?}"));
@@ -78,7 +82,11 @@ pub(super) fn the_end_tells_the_truth(ledger: &mut Ledger, seen: &Seen) -> Resul
                 return Ok(());
             };
             let size = run.taken_up.get(&run.newest_epoch).map_or(0, BTreeSet::len);
-            let finished = run.finished.values().filter(|epoch| **epoch == run.newest_epoch).count();
+            let finished = run
+                .finished
+                .values()
+                .filter(|epoch| **epoch == run.newest_epoch)
+                .count();
             match finished == size {
                 true => Ok(()),
                 false => Err(format!(
@@ -92,9 +100,21 @@ pub(super) fn the_end_tells_the_truth(ledger: &mut Ledger, seen: &Seen) -> Resul
 
 /// Of the newest checkpoint that was called complete every part is held, whole, as long as no machine is lost.
 pub(super) fn checkpoint_can_be_restored(simulation: &Simulation, job: JobId) -> Result<(), String> {
-    let Some(complete) = simulation.ledger.complete.get(&job).filter(|complete| !complete.is_excused) else {
+    let Some(complete) = simulation
+        .ledger
+        .complete
+        .get(&job)
+        .filter(|complete| !complete.is_excused)
+    else {
         return Ok(());
     };
+    if simulation
+        .files
+        .newest(job)
+        .is_some_and(|iteration| iteration >= complete.iteration)
+    {
+        return Ok(());
+    }
     let mut held: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for machine in &simulation.machines {
         let buffers = machine.keeper.iter().flat_map(|keeper| &keeper.buffers);

@@ -48,7 +48,10 @@ pub(super) fn never_two_layouts(ledger: &mut Ledger, seen: &Seen) -> Result<(), 
             let run = ledger.runs.entry(run_of(group)).or_default();
             if group.epoch < run.newest_epoch {
                 let newest = run.newest_epoch;
-                return Err(format!("{key:?} iterates in layout {}, others do in {newest}", group.epoch));
+                return Err(format!(
+                    "{key:?} iterates in layout {}, others do in {newest}",
+                    group.epoch
+                ));
             }
             run.newest_epoch = group.epoch;
             Ok(())
@@ -56,7 +59,9 @@ pub(super) fn never_two_layouts(ledger: &mut Ledger, seen: &Seen) -> Result<(), 
         Seen::Returns { key, attempt, group } => {
             let known = ledger.layouts.entry(group.job).or_default();
             match known.decided.get(attempt) {
-                Some(true) => Err(format!("{key:?} returns to the old layout, but {attempt} was committed")),
+                Some(true) => Err(format!(
+                    "{key:?} returns to the old layout, but {attempt} was committed"
+                )),
                 _ => Ok(()),
             }
         }
@@ -86,9 +91,7 @@ pub(super) fn no_rank_at_two_places(ledger: &mut Ledger, seen: &Seen) -> Result<
     let run = ledger.runs.entry(run_of(group)).or_default();
     let place = run.places.insert((group.epoch, *rank), (*key, *iteration));
     match place {
-        Some((other, _)) if other != *key => {
-            Err(format!("rank {rank} of {group:?} is {other:?} and {key:?}"))
-        }
+        Some((other, _)) if other != *key => Err(format!("rank {rank} of {group:?} is {other:?} and {key:?}")),
         Some((_, before)) if before >= *iteration => {
             Err(format!("{key:?} starts iteration {iteration} after {before}"))
         }
@@ -142,7 +145,10 @@ fn ceiling_holds(
     farthest: &BTreeMap<u64, u64>,
     epoch: u64,
 ) -> Result<(), String> {
-    let ceiling = known.makers.get(&Epoch(epoch + 1)).and_then(|attempt| stood_at.get(attempt));
+    let ceiling = known
+        .makers
+        .get(&Epoch(epoch + 1))
+        .and_then(|attempt| stood_at.get(attempt));
     match (ceiling, farthest.get(&epoch)) {
         (Some(ceiling), Some(farthest)) if farthest >= ceiling => Err(format!(
             "layout {epoch} ended at iteration {ceiling}, a rank of it has started {farthest}"
@@ -167,7 +173,10 @@ pub(super) fn one_reconfiguration_at_a_time(ledger: &mut Ledger, seen: &Seen) ->
                 known.decided.get(attempt) == Some(&true)
                     && newest.is_some_and(|layout| layout.member(key.process).is_none())
             };
-            let mut others = run.inside.iter().filter(|(key, known)| *known != attempt && !is_leaver(key, known));
+            let mut others = run
+                .inside
+                .iter()
+                .filter(|(key, known)| *known != attempt && !is_leaver(key, known));
             match others.next() {
                 Some((other, inside)) => Err(format!("{key:?} enters {attempt} while {other:?} is inside {inside}")),
                 None => Ok(()),
@@ -225,7 +234,9 @@ pub(super) fn none_dismissed_while_one_is_called(ledger: &mut Ledger, seen: &See
                 return Ok(());
             }
             if let Some((mate, attempt)) = run.called.iter().find(|(_, attempt)| is_left(attempt)) {
-                return Err(format!("{key:?} starts iteration {iteration} while {mate:?} is called to {attempt}"));
+                return Err(format!(
+                    "{key:?} starts iteration {iteration} while {mate:?} is called to {attempt}"
+                ));
             }
         }
         _ => {}

@@ -82,7 +82,9 @@ pub fn run_seeds(seeds: &[u64]) -> Tally {
     let mut sum = Tally::default();
     let mut broken = Vec::new();
     for part in parts {
-        let (tally, bad) = part.join().expect("a history panics only by a defect of node or simulator");
+        let (tally, bad) = part
+            .join()
+            .expect("a history panics only by a defect of node or simulator");
         sum = sum.plus(tally);
         broken.extend(bad);
     }

@@ -157,7 +157,9 @@ impl Scenario {
 /// Mostly each machine is a host of its own.
 fn hosts(machines: usize, random: &mut Random) -> Vec<u64> {
     let shares = machines > 2 && random.chance(0.3);
-    (0..machines as u64).map(|machine| 100 + if shares { machine / 2 } else { machine }).collect()
+    (0..machines as u64)
+        .map(|machine| 100 + if shares { machine / 2 } else { machine })
+        .collect()
 }
 
 fn program(random: &mut Random) -> Program {

@@ -63,7 +63,9 @@ impl Simulation {
     }
 
     pub(super) fn carry_out(&mut self, machine: usize, mut effects: Vec<Effect>) {
-        let Some(life) = self.machines[machine].life() else { return };
+        let Some(life) = self.machines[machine].life() else {
+            return;
+        };
         let mut facts = VecDeque::new();
         for _ in 0..FACTS_MAX {
             let dies_at = self.draw_death(effects.len());
@@ -142,6 +144,7 @@ impl Simulation {
             daemon.is_ending = true;
             let of = daemon.life();
             self.tell(|| format!("n{machine} daemon ends on purpose"));
+            self.ledger.see(Seen::MachineLost);
             // Its last words reach their readers.
             self.queue.after(20_000, Happening::Farewell(of));
         }

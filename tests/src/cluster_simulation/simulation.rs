@@ -62,7 +62,10 @@ pub(super) struct Simulation {
 impl Simulation {
     pub(super) fn new(seed: u64, scenario: Scenario, is_told: bool) -> Self {
         let hosts = &scenario.hosts;
-        let machines = hosts.iter().enumerate().map(|(number, host)| Machine::new(number, *host));
+        let machines = hosts
+            .iter()
+            .enumerate()
+            .map(|(number, host)| Machine::new(number, *host));
         let machines: Vec<Machine> = machines.collect();
         let mut this = Self {
             random: Random::new(seed),
@@ -337,7 +340,11 @@ impl Simulation {
             address: address(machine),
             site: "here".to_owned(),
             cpus: cpus.clone(),
-            state: if past.is_draining { NodeState::Draining } else { NodeState::Up },
+            state: if past.is_draining {
+                NodeState::Draining
+            } else {
+                NodeState::Up
+            },
             host: own.host,
             speed: 0.0,
             load_by_others: 0.0,
@@ -370,7 +377,10 @@ impl Simulation {
 
     fn heritage(&mut self, machine: usize, restarts: u32, past: Past) -> Heritage {
         let keeper = self.machines[machine].keeper.as_ref();
-        let keys: Vec<ProcessKey> = keeper.into_iter().flat_map(|keeper| keeper.table.keys().copied()).collect();
+        let keys: Vec<ProcessKey> = keeper
+            .into_iter()
+            .flat_map(|keeper| keeper.table.keys().copied())
+            .collect();
         let held = keys.into_iter().filter_map(|key| self.hold(machine, key)).collect();
         let own = &mut self.machines[machine];
         let (mut parked, mut buffers) = (Vec::new(), Vec::new());

@@ -59,7 +59,8 @@ impl Simulation {
                     return Some(StoreInput::Summed { key, id, tally });
                 };
                 let work = Box::new(Summing { key, id, file, sums });
-                self.queue.after(delay, Happening::Store(Background::Summed { of, work }));
+                self.queue
+                    .after(delay, Happening::Store(Background::Summed { of, work }));
             }
             StoreEffect::Keep { key, memory } => {
                 let file = daemon.memory.file(memory)?;
@@ -101,7 +102,8 @@ impl Simulation {
                     file,
                 });
                 let of = borrower.of;
-                self.queue.after(delay, Happening::Store(Background::Borrowed { of, work }));
+                self.queue
+                    .after(delay, Happening::Store(Background::Borrowed { of, work }));
             }
             StoreEffect::Copy {
                 key,
@@ -118,7 +120,8 @@ impl Simulation {
                     from,
                     into,
                 });
-                self.queue.after(delay, Happening::Store(Background::Copied { of, work }));
+                self.queue
+                    .after(delay, Happening::Store(Background::Copied { of, work }));
             }
             StoreEffect::Receive {
                 key, attempt, memory, ..
@@ -199,7 +202,9 @@ impl Simulation {
                 attempt,
                 file: None,
             });
-            return self.queue.after(delay, Happening::Store(Background::Borrowed { of, work }));
+            return self
+                .queue
+                .after(delay, Happening::Store(Background::Borrowed { of, work }));
         };
         let number = lender.memory.borrower(Borrower { of, key, attempt });
         let event = Box::new(Event::Store(StoreInput::BorrowerAsks { number, key }));
@@ -213,7 +218,9 @@ impl Simulation {
             Background::Borrowed { of, work } => self.on_borrowed(of, *work),
             Background::Copied { of, work } => self.on_copied(of, &work),
             Background::Offered { of, attempt } => {
-                let offer = self.daemon_of(of).and_then(|daemon| daemon.memory.offers.get(&attempt).cloned());
+                let offer = self
+                    .daemon_of(of)
+                    .and_then(|daemon| daemon.memory.offers.get(&attempt).cloned());
                 if let Some(Offer { key, region, .. }) = offer {
                     self.event_of(of, Event::Store(StoreInput::Offered { key, attempt, region }));
                 }
@@ -276,7 +283,11 @@ impl Simulation {
         let offer = target.and_then(|target| {
             let attempt = u64::from_le_bytes(work.region[..8].try_into().ok()?);
             let life = u64::from_le_bytes(work.region[8..].try_into().ok()?);
-            let offer = target.memory.offers.remove(&attempt).filter(|_| target.life().number == life)?;
+            let offer = target
+                .memory
+                .offers
+                .remove(&attempt)
+                .filter(|_| target.life().number == life)?;
             let into = target.memory.file(offer.memory)?;
             let (from, mut into) = (work.file.borrow(), into.borrow_mut());
             (into.len() == from.len()).then(|| into.copy_from_slice(&from))?;

@@ -81,7 +81,9 @@ impl Simulation {
             let delay = self.delay();
             let at = self.queue.now() + delay;
             // The sender may not have noticed that it has ended.
-            let Some(wire) = self.network.wire(number) else { continue };
+            let Some(wire) = self.network.wire(number) else {
+                continue;
+            };
             let to = wire.other(of);
             let (at, message) = (wire.arrives(to, at), Box::new(message));
             let net = Net::Arrives {
@@ -147,9 +149,7 @@ impl Simulation {
 
     fn deliver(&mut self, from: usize, to: Life, message: DaemonToDaemon) {
         let node = self.machines[from].name.clone();
-        if matches!(message, DaemonToDaemon::Job { .. })
-            && self.plants_now(super::scenario::Plant::LinkLosesMessages)
-        {
+        if matches!(message, DaemonToDaemon::Job { .. }) && self.plants_now(super::scenario::Plant::LinkLosesMessages) {
             return;
         }
         self.event_of(to, Event::Peer(PeerFact::Said { node, message }));
@@ -173,11 +173,18 @@ impl Simulation {
             return;
         }
         let is_cut = self.network.is_cut(of.machine, to);
-        let target = self.machines[to].daemon.as_ref().filter(|daemon| !daemon.is_ending && !is_cut);
+        let target = self.machines[to]
+            .daemon
+            .as_ref()
+            .filter(|daemon| !daemon.is_ending && !is_cut);
         let Some(other) = target.map(super::daemon::Daemon::life) else {
             // A machine that is there refuses at once; of one that is not nothing is heard.
             let is_there = self.machines[to].is_up() && !is_cut;
-            let delay = if is_there { 100 } else { self.random.between(300_000, 2_000_000) };
+            let delay = if is_there {
+                100
+            } else {
+                self.random.between(300_000, 2_000_000)
+            };
             return self.queue.after(delay, Happening::Net(Net::DialFails { of, to }));
         };
         let number = self.network.connect(of, other);
@@ -238,7 +245,9 @@ impl Simulation {
 
     /// A wire ends; both sides notice, at their own time.
     pub(super) fn break_wire(&mut self, number: u64, is_silent: bool) {
-        let Some(wire) = self.network.remove(number) else { return };
+        let Some(wire) = self.network.remove(number) else {
+            return;
+        };
         self.tell(|| format!("the wire {} ends", short(&wire.ends)));
         let [one, other] = wire.ends;
         for (of, peer) in [(one, other.machine), (other, one.machine)] {
@@ -246,11 +255,7 @@ impl Simulation {
                 true => self.random.between(1_000, 800_000),
                 false => self.random.between(50, 1_500),
             };
-            let noticed = Net::Noticed {
-                of,
-                peer,
-                wire: number,
-            };
+            let noticed = Net::Noticed { of, peer, wire: number };
             self.queue.after(delay, Happening::Net(noticed));
         }
     }
