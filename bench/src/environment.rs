@@ -33,6 +33,14 @@ impl Environment {
         self.release.join(name)
     }
 
+    /// `mpiexec -n RANKS`, with the network that `pcmctl run` chooses.
+    pub fn hydra(&self, ranks: &str) -> Command {
+        let mut command = self.command(&self.mpiexec);
+        command.args(["-n", ranks]);
+        command.envs([("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")]);
+        command
+    }
+
     /// A command that reads nothing from the terminal.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);

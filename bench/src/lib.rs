@@ -3,12 +3,18 @@
 //! Must never change what it measures to look better.
 
 pub mod environment;
-pub mod failure;
+mod failure;
+pub mod heat2d;
 pub mod own_cluster;
+pub mod pace;
 pub mod progress;
 pub mod record;
 pub mod redistribution;
 pub mod running;
-pub mod samples;
+mod samples;
 pub mod statistics;
 pub mod trial;
+
+pub use failure::{Failure, OnPath};
+pub use own_cluster::OwnCluster;
+pub use samples::{Ratio, Report, Samples, push_each};

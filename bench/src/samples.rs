@@ -3,6 +3,7 @@
 use crate::statistics;
 use pcm_view::lines::Plot;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Everything one variant measured, in the order it was measured.
 #[derive(Debug, Clone)]
@@ -48,6 +49,13 @@ impl Samples {
     }
 }
 
+/// Adds what one round measured: a value to each series.
+pub fn push_each<const N: usize>(series: &mut [Samples; N], values: [f64; N]) {
+    for (samples, value) in series.iter_mut().zip(values) {
+        samples.push(value);
+    }
+}
+
 /// A figure a bench exists for, with the limit it is held against, if there is one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
@@ -58,20 +66,22 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// A figure that is held against nothing.
-    pub fn new(name: impl Into<String>, value: f64) -> Self {
+    /// A figure and the limit it is held to, if there is one.
+    pub fn new<'a>(name: impl Into<String>, value: f64, target: impl Into<Option<&'a str>>) -> Self {
         Self {
             name: name.into(),
             value,
-            target: None,
+            target: target.into().map(str::to_owned),
         }
     }
+}
 
-    /// The same with its limit, if there is one.
-    pub fn held_to<'a>(self, target: impl Into<Option<&'a str>>) -> Self {
-        Self {
-            target: target.into().map(str::to_owned),
-            ..self
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:.4}", self.name, self.value)?;
+        match &self.target {
+            Some(target) => write!(f, "  (target {target})"),
+            None => Ok(()),
         }
     }
 }
@@ -90,6 +100,10 @@ pub struct Report {
 }
 
 impl Report {
+    pub fn ratio<'a>(&mut self, name: impl Into<String>, value: f64, target: impl Into<Option<&'a str>>) {
+        self.ratios.push(Ratio::new(name, value, target));
+    }
+
     /// Another report behind this one.
     pub fn extend(&mut self, other: Self) {
         self.series.extend(other.series);

@@ -68,15 +68,34 @@ pub fn describe(command: &Command) -> String {
 
 /// The figure after `name` in the line of a bench's program that begins so.
 pub fn figure(bench: &'static str, output: &str, line: &str, name: &str) -> Result<f64, Failure> {
-    let found = output.lines().find(|text| text.starts_with(line));
-    let value = found.and_then(|text| {
-        text.split_whitespace()
-            .skip_while(|word| *word != name)
-            .nth(1)?
-            .parse()
-            .ok()
-    });
+    let mut lines = output.lines().filter(|text| text.starts_with(line));
+    let value = lines.find_map(|text| number_after(text, name));
     value.ok_or_else(|| Failure::bench(bench, format!("no {name} after {line:?} in {output:?}")))
+}
+
+/// The number behind the first of these words.
+pub fn number_after(text: &str, word: &str) -> Option<f64> {
+    let mut words = text.split_whitespace().skip_while(|known| *known != word);
+    words.nth(1)?.parse().ok()
+}
+
+/// Looks again and again until there is something to see; an error when there is nothing for so long.
+pub fn until<T>(
+    bench: &'static str,
+    what: &str,
+    (every, limit): (Duration, Duration),
+    mut look: impl FnMut() -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if begun.elapsed() > limit {
+            return Err(Failure::bench(bench, format!("waited {limit:?} in vain for {what}")));
+        }
+        thread::sleep(every);
+    }
 }
 
 #[cfg(test)]
@@ -114,10 +133,15 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_read_from_the_closing_line_of_heat2d() {
-        let output = "noise\nheat2d: iterations 5 ranks 2 seconds 1.250000 checksum 0123456789abcdef\n";
-        let seconds = |output| figure("x", output, "heat2d: iterations ", "seconds").ok();
-        assert_eq!(seconds(output), Some(1.25));
-        assert_eq!(seconds("heat2d: rows missing"), None);
+    fn waiting_ends_with_what_is_seen_or_with_the_limit() {
+        let (every, limit) = (Duration::from_millis(1), Duration::from_millis(30));
+        let mut looks = 0;
+        let third = until("x", "a third look", (every, limit), || {
+            looks += 1;
+            Ok((looks == 3).then_some(looks))
+        });
+        assert_eq!(third.ok(), Some(3));
+        let never = until("x", "rain", (every, limit), || Ok(None::<()>)).err().unwrap();
+        assert!(never.to_string().contains("30ms in vain for rain"), "{never}");
     }
 }

@@ -201,8 +201,7 @@ fn program(pcmctl: &Path) -> Result<PathBuf, Failure> {
 
 /// Whether a process of this machine is one of ours: ranks elsewhere have numbers of their own.
 fn is_ours(pid: u32) -> bool {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-    name.is_ok_and(|name| name.trim() == PROGRAM)
+    proc_files::program_name(pid).is_some_and(|name| name == PROGRAM)
 }
 
 /// Its peak of memory begins anew.
@@ -215,13 +214,8 @@ fn forget_peak(pid: u32) {
 
 /// The most memory that a process had resident at a time.
 fn peak_kib(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    peak.trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .ok()
-        .filter(|_| is_ours(pid))
+    let peak = proc_files::memory_bytes(pid, "VmHWM").filter(|_| is_ours(pid))?;
+    Some(peak >> 10)
 }
 
 #[cfg(test)]

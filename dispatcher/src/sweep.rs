@@ -1,10 +1,10 @@
 //! Finds and ends, without the help of any daemon, what a cluster left on this machine: processes by the cluster's id
 //! in their environment, and the shared memory they had mapped. It never touches what does not carry the id.
 
+use proc_files::{Environment, MappedFile, ProcessStat};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::process::{Pid, Signal};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,19 +19,13 @@ const VANISH_MAX: Duration = Duration::from_secs(5);
 const ROUNDS_MAX: usize = 5;
 
 /// Processes of this user that carry the cluster's id, but for this one and its parents.
-pub fn processes(cluster_id: &str) -> Vec<i32> {
-    let wanted = format!("{CLUSTER_ID_VARIABLE}={cluster_id}");
+pub fn processes(cluster_id: &str) -> Vec<u32> {
     let ours = own_line();
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    numbers
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+    let is_marked =
+        |pid: &u32| Environment::of(*pid).is_some_and(|variables| variables.has(CLUSTER_ID_VARIABLE, cluster_id));
+    proc_files::pids()
         .filter(|pid| !ours.contains(pid))
-        .filter(|pid| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment
-                .split(|&byte| byte == 0)
-                .any(|variable| variable == wanted.as_bytes())
-        })
+        .filter(is_marked)
         .collect()
 }
 
@@ -66,7 +60,7 @@ pub fn end_all(cluster_id: &str) -> (usize, usize) {
             note_segments(pid, &mut segments);
         }
         for &pid in &found {
-            if let Some(pid) = Pid::from_raw(pid) {
+            if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
                 // A process that ended in between is what was wanted.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
@@ -79,18 +73,12 @@ pub fn end_all(cluster_id: &str) -> (usize, usize) {
 }
 
 /// This process and its ancestors: a `down` typed inside a job must not end itself.
-fn own_line() -> Vec<i32> {
+fn own_line() -> Vec<u32> {
     let mut line = Vec::new();
-    let mut pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+    let mut pid = std::process::id();
     while pid > 1 && line.len() < 64 {
         line.push(pid);
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        pid = after_name
-            .split_whitespace()
-            .nth(1)
-            .and_then(|word| word.parse().ok())
-            .unwrap_or(0);
+        pid = ProcessStat::of(pid).map_or(0, |stat| stat.parent);
     }
     line
 }
@@ -106,7 +94,7 @@ struct Segment {
     name: String,
 }
 
-fn note_segments(pid: i32, segments: &mut BTreeMap<Identity, Segment>) {
+fn note_segments(pid: u32, segments: &mut BTreeMap<Identity, Segment>) {
     let mapped = mapped_segments(pid);
     if mapped.is_empty() {
         return;
@@ -126,20 +114,12 @@ fn note_segments(pid: i32, segments: &mut BTreeMap<Identity, Segment>) {
     }
 }
 
-fn mapped_segments(pid: i32) -> Vec<(Identity, String)> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines().filter_map(mapped_segment).collect()
-}
-
-/// A line of `/proc/PID/maps` about a file that still has its name.
-fn mapped_segment(line: &str) -> Option<(Identity, String)> {
-    let (fields, name) = line.split_once(" /dev/shm/")?;
-    if name.ends_with(" (deleted)") {
-        return None;
-    }
-    let mut fields = fields.split_ascii_whitespace().skip(3);
-    let device = fields.next()?.to_owned();
-    Some(((device, fields.next()?.parse().ok()?), name.to_owned()))
+fn mapped_segments(pid: u32) -> Vec<(Identity, String)> {
+    let segment = |file: MappedFile| {
+        let name = file.path.strip_prefix("/dev/shm").ok()?.to_str()?.to_owned();
+        Some(((file.device, file.inode), name))
+    };
+    proc_files::mapped_files(pid).into_iter().filter_map(segment).collect()
 }
 
 /// Removes segments that no living process has mapped any more.
@@ -147,8 +127,7 @@ fn remove_unused(mut segments: BTreeMap<Identity, Segment>) {
     if segments.is_empty() {
         return;
     }
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for pid in numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+    for pid in proc_files::pids() {
         for (used, _) in mapped_segments(pid) {
             segments.remove(&used);
         }
@@ -163,18 +142,6 @@ fn remove_unused(mut segments: BTreeMap<Identity, Segment>) {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
-
-    #[test]
-    fn a_line_of_maps_names_a_segment_that_has_its_name() {
-        let line = "7f01-7f02 rw-s 00000000 00:1b 11                         /dev/shm/mpich_shm_a b";
-        let found = mapped_segment(line);
-        assert_eq!(found, Some((("00:1b".to_owned(), 11), "mpich_shm_a b".to_owned())));
-        assert_eq!(
-            mapped_segment("7f01-7f02 rw-s 00000000 00:1b 9 /dev/shm/x (deleted)"),
-            None
-        );
-        assert_eq!(mapped_segment("7f01-7f02 rw-p 00000000 08:01 9 /usr/lib/x.so"), None);
-    }
 
     #[test]
     fn only_processes_that_carry_the_id_are_ended() {

@@ -1,8 +1,8 @@
 //! Who has sent how much to whom, and what of it nobody has asked for, as a whole and on each communicator. Pure.
 
-use pcm_proto::look::{ApartLook, RankLook};
 use pcm_proto::other_communicators::{ENDED, UNKNOWN};
 use pcm_proto::page::ANY;
+use pcm_proto::rank_snapshot::{ApartLook, RankLook};
 use pcm_proto::record::JOB;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -235,7 +235,7 @@ impl Counts {
 mod tests {
     use super::*;
     use pcm_proto::ids::{NodeName, ProcessId, Rank};
-    use pcm_proto::look::{CommunicatorLook, PeerLook, Stage};
+    use pcm_proto::rank_snapshot::{CommunicatorLook, PeerLook, Stage};
 
     /// Rows are peer, messages sent, receives posted; a message has 8 bytes.
     fn look(rank: u32, from_anybody: u64, peers: &[(u32, u64, u64)], apart: &[(u64, i32, u64, u64)]) -> RankLook {

@@ -8,7 +8,8 @@ use pcm_fabric::datagram::{Datagram, DatagramLimits, DatagramService as _, key_e
 use pcm_fabric::hybrid::{Cost, Sample, Tuning};
 use pcm_fabric::{ClusterKey, Endpoint};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
-use pcm_proto::fabric::{TUNING_FILE, measure};
+use pcm_proto::envelope::encode_measuring;
+use pcm_proto::fabric::TUNING_FILE;
 use pcm_proto::handshake::{Identity, Role};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -84,7 +85,7 @@ async fn datagrams(key: &ClusterKey, ports: &[SocketAddr], members: usize, lengt
         let endpoint = Datagram::udp((any, 0).into(), key, epoch, DatagramLimits::default());
         ours.push(endpoint.await.map_err(|error| format!("no UDP port: {error}"))?);
     }
-    let message = measure(length).map_err(|error| error.to_string())?;
+    let message = encode_measuring(length).map_err(|error| error.to_string())?;
     let begun = Instant::now();
     let mut exchanges = JoinSet::new();
     for member in 0..members {

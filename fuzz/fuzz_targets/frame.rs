@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use pcm_proto::{
     control::{ControlToDaemon, DaemonToControl},
-    fabric::{Spoken, Told},
+    envelope::{DatagramBody, Envelope},
     frame::{self, Decoder, HEADER_LENGTH},
     peer::DaemonToDaemon,
 };
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
         let _ = frame::decode::<ControlToDaemon>(payload);
         let _ = frame::decode::<DaemonToControl>(payload);
         let _ = frame::decode::<DaemonToDaemon>(payload);
-        let _ = frame::decode::<Told>(payload);
-        let _ = frame::decode::<Spoken>(payload);
+        let _ = frame::decode::<Envelope>(payload);
+        let _ = frame::decode::<DatagramBody>(payload);
     }
 });

@@ -9,7 +9,6 @@ pub mod cpu_limit;
 pub mod decide;
 pub mod own_node;
 pub mod policy;
-pub mod proc_text;
 pub mod protocol;
 pub mod rank_window;
 #[expect(

@@ -1,11 +1,10 @@
-//! Takes samples of the node: counters as they stand now. Reads a handful of small files, nothing else.
+//! Takes samples of the node: its counters at this moment. Reads a handful of small files, nothing else.
 
 use crate::cpu_limit::CpuLimit;
-use crate::proc_text;
 use pcm_proto::keeper::ProcessKey;
+use proc_files::ProcessStat;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
-use std::fs;
 
 /// Counters of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -43,10 +42,6 @@ pub struct Sample {
 /// Ticks per second of the counters in `/proc`; the same on every Linux.
 const TICKS_PER_S: f64 = 100.0;
 
-fn read(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default()
-}
-
 fn clock_s(clock: ClockId) -> f64 {
     let now = clock_gettime(clock);
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
@@ -65,7 +60,7 @@ pub fn take(cpus: &[u32], limit: Option<&CpuLimit>, ranks: &[(ProcessKey, u32)])
             0.0,
         ),
         None => {
-            let cpu = proc_text::cpu_ticks(&read("/proc/stat"), cpus);
+            let cpu = proc_files::cpu_ticks(cpus);
             (cpu.busy as f64 / TICKS_PER_S, cpu.niced as f64 / TICKS_PER_S)
         }
     };
@@ -74,21 +69,20 @@ pub fn take(cpus: &[u32], limit: Option<&CpuLimit>, ranks: &[(ProcessKey, u32)])
         busy_s,
         niced_s,
         ranks,
-        cpu_pressure_us: proc_text::pressure_us(&read("/proc/pressure/cpu")).unwrap_or(0),
-        memory_pressure_us: proc_text::pressure_us(&read("/proc/pressure/memory")).unwrap_or(0),
-        available_bytes: proc_text::available_bytes(&read("/proc/meminfo")).unwrap_or(0),
+        cpu_pressure_us: proc_files::cpu_pressure_us().unwrap_or(0),
+        memory_pressure_us: proc_files::memory_pressure_us().unwrap_or(0),
+        available_bytes: proc_files::available_bytes().unwrap_or(0),
         own_s: clock_s(ClockId::ProcessCPUTime),
     }
 }
 
 fn rank(pid: u32) -> Option<RankSample> {
-    let stat = read(&format!("/proc/{pid}/stat"));
-    let ticks = proc_text::process_ticks(&stat)?;
-    let (run_ns, delay_ns) = proc_text::run_and_delay_ns(&read(&format!("/proc/{pid}/schedstat"))).unwrap_or((0, 0));
+    let stat = ProcessStat::of(pid)?;
+    let (run_ns, delay_ns) = proc_files::run_and_delay_ns(pid).unwrap_or((0, 0));
     Some(RankSample {
-        used_s: ticks as f64 / TICKS_PER_S,
+        used_s: stat.cpu_ticks() as f64 / TICKS_PER_S,
         run_ns,
         delay_ns,
-        is_niced: proc_text::niceness(&stat).is_some_and(|nice| nice > 0),
+        is_niced: stat.niceness > 0,
     })
 }

@@ -6,9 +6,9 @@ use crate::{
     groups::{self, Groups},
     place::Place,
 };
+use proc_files::Environment;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::PathBuf,
     thread,
     time::Duration,
@@ -90,16 +90,10 @@ const PROCESSES_MAX: usize = 4096;
 
 /// Process id and node of every daemon, keeper and agent of the cluster: they bear its id in their environment.
 fn daemons(cluster: &str) -> Vec<(u32, String)> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let found = entries.filter_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        let environment = fs::read(entry.path().join("environ")).ok()?;
-        let value = |name: &str| {
-            let mut words = environment.split(|byte| *byte == 0);
-            let prefix = format!("{name}=");
-            words.find_map(|word| std::str::from_utf8(word).ok()?.strip_prefix(&prefix).map(str::to_owned))
-        };
-        (value("PCM_CLUSTER_ID")? == cluster).then(|| value("PCM_NODE").map(|node| (pid, node)))?
+    let found = proc_files::pids().filter_map(|pid| {
+        let environment = Environment::of(pid)?;
+        let node = environment.value("PCM_NODE")?.to_owned();
+        environment.has("PCM_CLUSTER_ID", cluster).then_some((pid, node))
     });
     found.collect()
 }

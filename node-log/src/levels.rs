@@ -1,6 +1,6 @@
 //! Levels as they are typed: `info,pcm_daemon::serve=debug`. A part without a level of its own has the general one.
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// Names the variable with the levels a process begins with.
 const VARIABLE: &str = "PCM_LOG";
@@ -53,6 +53,9 @@ impl Levels {
             if !["off", "error", "warn", "info", "debug", "trace"].contains(&level) {
                 return Err(bad(format!("{level:?} is no level")));
             }
+            if !part.chars().all(|c| c.is_ascii_alphanumeric() || "_:-".contains(c)) {
+                return Err(bad(format!("{part:?} is no part")));
+            }
             all.retain(|(known, _)| *known != part);
             all.push((part, level));
         }
@@ -66,8 +69,19 @@ impl Levels {
                 "with what was said before it is longer than {TEXT_MAX} letters"
             )));
         }
-        EnvFilter::try_new(&whole).map_err(|error| bad(error.to_string()))?;
         Ok(Self(whole))
+    }
+
+    /// As who writes asks for them. Of two parts of which one is the beginning of the other the longer one counts.
+    pub(crate) fn targets(&self) -> Targets {
+        let pieces = self.0.split(',').map(divided);
+        pieces.fold(Targets::new(), |targets, (part, level)| {
+            let level = level.parse().unwrap_or(LevelFilter::INFO);
+            match part {
+                "" => targets.with_default(level),
+                part => targets.with_target(part, level),
+            }
+        })
     }
 
     /// As they can be typed.
@@ -102,7 +116,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_what_to_write_instead() {
-        for text in ["loud", "pcm_daemon=", "pcm_daemon=5x", "=debug=", "a b=info c"] {
+        for text in [
+            "loud",
+            "pcm_daemon=",
+            "pcm_daemon=5x",
+            "=debug=",
+            "a b=info",
+            "a[b]=info",
+        ] {
             let error = info().with(text).unwrap_err().to_string();
             assert!(error.contains("write LEVEL"), "{text}: {error}");
         }

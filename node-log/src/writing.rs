@@ -3,28 +3,24 @@
 use crate::levels::{BadLevels, Levels};
 use std::io::{self, Write};
 use std::sync::OnceLock;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{filter::Targets, fmt, prelude::*, registry, reload};
 
-type Change = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
+type Change = Box<dyn Fn(Targets) -> bool + Send + Sync>;
 
 static CHANGE: OnceLock<Change> = OnceLock::new();
 
 /// Writes to standard error from now on, with the levels of the environment.
 pub fn begin() {
-    let writing = tracing_subscriber::fmt()
-        .with_writer(|| Forgiving(io::stderr()))
-        .with_ansi(false)
-        .with_env_filter(filter(&Levels::at_start()))
-        .with_filter_reloading();
-    let handle = writing.reload_handle();
-    writing.init();
+    let (filter, handle) = reload::Layer::new(Levels::at_start().targets());
+    let writing = fmt::layer().with_writer(|| Forgiving(io::stderr())).with_ansi(false);
+    registry().with(filter).with(writing).init();
     // A second beginning would have panicked above.
     _ = CHANGE.set(Box::new(move |filter| handle.reload(filter).is_ok()));
 }
 
 /// Writes with these levels from now on; false where nothing was begun.
 pub fn write_from_now_on(levels: &Levels) -> bool {
-    CHANGE.get().is_some_and(|change| change(filter(levels)))
+    CHANGE.get().is_some_and(|change| change(levels.targets()))
 }
 
 /// Writes from now on with the levels of the start and, above them, those in `text`.
@@ -50,10 +46,6 @@ impl<W: Write> Write for Forgiving<W> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-fn filter(levels: &Levels) -> EnvFilter {
-    EnvFilter::new(levels.text())
 }
 
 #[cfg(test)]

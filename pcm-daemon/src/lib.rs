@@ -5,7 +5,6 @@ pub mod keeper;
 pub mod keeper_link;
 pub mod output_files;
 pub mod packet;
-mod process_stat;
 pub mod rank;
 pub mod ranks;
 pub mod serve;

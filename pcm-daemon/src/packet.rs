@@ -2,6 +2,7 @@
 //! library. Knows nothing of what the packets say. Never blocks: a full or empty socket is `WouldBlock`.
 
 use pcm_proto::keeper::{INLINE_BYTES_MAX, MESSAGE_BYTES_MAX};
+use pcm_proto::unpack::from_slice_named;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -123,13 +124,13 @@ pub fn letter_receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<Opti
         return Ok(None);
     };
     let message = match packet.bytes.first() {
-        Some(&INLINE) => rmp_serde::from_slice(&packet.bytes[1..]),
+        Some(&INLINE) => from_slice_named(&packet.bytes[1..]),
         Some(&IN_MEMORY_FILE) if !packet.descriptors.is_empty() => {
             let mut file = File::from(packet.descriptors.remove(0));
             file.rewind()?;
             let mut bytes = Vec::new();
             file.take(MESSAGE_BYTES_MAX as u64).read_to_end(&mut bytes)?;
-            rmp_serde::from_slice(&bytes)
+            from_slice_named(&bytes)
         }
         _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "a packet of no known kind")),
     };

@@ -34,7 +34,8 @@ use crate::sender::Sender;
 use connections::Connections;
 use datagrams::{Datagrams, change_reason};
 use delivery::{Delivery, group_size};
-use pcm_proto::fabric::{FabricReport, FabricWish, Telling, Told, say};
+use pcm_proto::envelope::{Envelope, EnvelopeRef, encode_datagram};
+use pcm_proto::fabric::{FabricReport, FabricWish};
 use pcm_proto::frame::PAYLOAD_LENGTH_MAX;
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::DaemonToDaemon;
@@ -132,11 +133,15 @@ impl Peers {
                 self.unknown.remove(&address);
                 Vec::new()
             }
-            PeerEvent::Received { node, told } => self.on_received(&node, told, now),
-            PeerEvent::DatagramReceived { node, transport, told } => {
+            PeerEvent::Received { node, envelope } => self.on_received(&node, envelope, now),
+            PeerEvent::DatagramReceived {
+                node,
+                transport,
+                envelope,
+            } => {
                 self.restore_link(&node);
                 self.datagrams.on_received(&node, transport);
-                self.on_received(&node, told, now)
+                self.on_received(&node, envelope, now)
             }
             PeerEvent::DatagramSent(sent) => self.on_datagram_sent(*sent, now),
         }
@@ -228,8 +233,8 @@ impl Peers {
 
     /// How a message to several nodes travels, and why.
     pub fn group_route(&self, nodes: &[NodeName], message: &DaemonToDaemon) -> GroupRoute {
-        let told = Telling { ordinal: None, message };
-        let bytes = say(&self.own, told, PAYLOAD_LENGTH_MAX).map_or(0, |bytes| bytes.len());
+        let envelope = EnvelopeRef { ordinal: None, message };
+        let bytes = encode_datagram(&self.own, envelope, PAYLOAD_LENGTH_MAX).map_or(0, |bytes| bytes.len());
         let count = |is: &dyn Fn(&&NodeName) -> bool| nodes.iter().filter(is).count();
         let linked = count(&|node| self.is_linked(node));
         let proven = count(&|node| self.confirms_datagrams(node));
@@ -294,12 +299,12 @@ impl Peers {
         let (Some((ordinal, message)), Some(address)) = (peer.next_for_datagram(), peer.address()) else {
             return;
         };
-        let told = Telling {
+        let envelope = EnvelopeRef {
             ordinal: Some(ordinal),
             message,
         };
         let members = group_size(message, &self.own);
-        if let Some(exchange) = self.datagrams.send_ordered(node, address, (told, members), now) {
+        if let Some(exchange) = self.datagrams.send_ordered(node, address, (envelope, members), now) {
             peer.on_sent_as_datagram(exchange);
         }
     }
@@ -342,10 +347,10 @@ impl Peers {
         facts
     }
 
-    fn on_received(&mut self, node: &NodeName, told: Told, now: Instant) -> Vec<PeerFact> {
-        let messages = match told.ordinal {
-            Some(ordinal) => self.peer(node).on_message(node, ordinal, told.message, now),
-            None => vec![told.message],
+    fn on_received(&mut self, node: &NodeName, envelope: Envelope, now: Instant) -> Vec<PeerFact> {
+        let messages = match envelope.ordinal {
+            Some(ordinal) => self.peer(node).on_message(node, ordinal, envelope.message, now),
+            None => vec![envelope.message],
         };
         said(node, messages).collect()
     }

@@ -3,9 +3,9 @@
 use crate::{
     bulk::{BulkService, Ledger, Offer, Protection, PutError, PutReport, RegionMemory, RegionToken},
     datagram::{Datagram, DatagramLimits},
-    infiniband::UdAddress,
     key::ClusterKey,
 };
+use pcm_proto::fabric::UdAddress;
 use std::{sync::Arc, time::Duration};
 
 const WITHOUT: &str = "this program was built without the feature `rdma`";

@@ -73,7 +73,7 @@ fn rust_type(argument: &Argument) -> String {
     let base = match argument.base.as_str() {
         "int" => "c_int".to_owned(),
         "void" => "c_void".to_owned(),
-        name if name.starts_with("MPI_") => format!("mpi_sys::{name}"),
+        name if name.starts_with("MPI_") => format!("mpi_abi::{name}"),
         _ => "c_void".to_owned(),
     };
     match argument.pointers {

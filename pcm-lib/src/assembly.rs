@@ -6,7 +6,7 @@
 use crate::{
     interpose::refusal,
     mpi::{self, Communicator, MpiError, Port},
-    start,
+    start, start_error,
 };
 use pcm_proto::app::environment;
 use std::{
@@ -176,7 +176,7 @@ impl fmt::Display for AssemblyError {
         f.write_str("the worlds of the job were not joined: ")?;
         match self {
             Self::Variable { name, value } => write!(f, "{name} is {value:?}, which is damaged")?,
-            Self::Plain => match start::failure() {
+            Self::Plain => match start_error::failure() {
                 Some(failure) => failure.fmt(f)?,
                 None => f.write_str("the process has no daemon")?,
             },

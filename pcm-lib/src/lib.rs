@@ -21,6 +21,7 @@ pub mod region;
 mod role;
 pub mod session;
 mod start;
+mod start_error;
 mod status;
 
 pub use file_checkpoint::CheckpointError;

@@ -3,7 +3,8 @@
 
 use crate::{
     keep::CheckpointOrders,
-    start::{self, StartError, Started},
+    start::Started,
+    start_error::{StartError, failure_keep},
 };
 use pcm_proto::{app::DaemonToApp, parked::RestoreAnswer, reconfiguration::ReconfigurationOrder};
 use std::{
@@ -70,7 +71,7 @@ impl Started {
                     return;
                 }
                 Ok(Some((DaemonToApp::Refused { version, reason }, _))) => {
-                    start::failure_keep(StartError::Refused { version, reason });
+                    failure_keep(StartError::Refused { version, reason });
                 }
                 Ok(Some((DaemonToApp::Reconfiguration(order), _))) => waiting.push_back(order),
                 Ok(Some((DaemonToApp::Restore(answer), file))) => {
@@ -78,7 +79,7 @@ impl Started {
                 }
                 Ok(Some((DaemonToApp::Checkpoint(order), _))) => self.orders.checkpoints.take(&order),
                 Err(error) => {
-                    start::failure_keep(StartError::Channel(error));
+                    failure_keep(StartError::Channel(error));
                     self.orders.heard.store(rung, Relaxed);
                     return;
                 }

@@ -2,7 +2,7 @@
 //! there for tests that kill something in a phase, which is over in milliseconds otherwise. Must never change anything
 //! but the time: the process does what it would do, later, as on a slow machine.
 
-use crate::start::StartError;
+use crate::start_error::StartError;
 use pcm_proto::{app::environment, reconfiguration::Phase};
 use std::{env, ffi::OsStr, thread, time::Duration};
 

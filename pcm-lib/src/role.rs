@@ -1,6 +1,6 @@
 //! What a process is to the layout it belongs to, as its daemon said in the environment. Only reads.
 
-use crate::start::StartError;
+use crate::start_error::StartError;
 use pcm_proto::{app::environment, ids::WorldId};
 use std::env;
 

@@ -4,15 +4,16 @@
 #![allow(unsafe_code, reason = "takes descriptors by number and maps shared memory")]
 
 use crate::{
-    channel::{Channel, ChannelError},
+    channel::Channel,
     clock::{Clock, Moment},
     interpose::recorder::Recorder,
     interpose::waiting,
     interpose::wrappers,
-    mpi::{Communicator, MpiError},
+    mpi::Communicator,
     orders::Orders,
     phase_delay::PhaseDelay,
     role::{self, Role},
+    start_error::{StartError, failure_keep},
 };
 use memmap2::MmapMut;
 use pcm_proto::{
@@ -22,13 +23,12 @@ use pcm_proto::{
 };
 use rustix::{
     fs::fstat,
-    io::{Errno, FdFlags, fcntl_setfd},
+    io::{FdFlags, fcntl_setfd},
 };
 use std::{
-    env, fmt,
+    env,
     os::fd::{BorrowedFd, RawFd},
-    sync::atomic::Ordering::Relaxed,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{OnceLock, atomic::Ordering::Relaxed},
 };
 
 /// A process that works with its daemon.
@@ -43,33 +43,7 @@ pub(crate) struct Started {
     pub(crate) phase_delay: Option<PhaseDelay>,
 }
 
-/// Why a daemon's environment could not be used. The program goes on as plain MPI.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StartError {
-    /// A variable is missing while others are there, or says nothing sensible.
-    Variable { name: &'static str, value: Option<String> },
-    /// A descriptor is not open, or not what it should be.
-    Descriptor {
-        name: &'static str,
-        number: RawFd,
-        errno: Errno,
-    },
-    /// The page cannot be mapped.
-    Map { detail: String },
-    /// The page is none for this build.
-    Page(PageError),
-    /// Another process uses the page; probably this one's parent.
-    Taken { pid: u64 },
-    /// The channel does not work.
-    Channel(ChannelError),
-    /// MPI does not answer.
-    Mpi(MpiError),
-    /// The daemon refused the process later on.
-    Refused { version: u16, reason: String },
-}
-
 static STARTED: OnceLock<Started> = OnceLock::new();
-static FAILURE: Mutex<Option<StartError>> = Mutex::new(None);
 
 /// The daemon's part in this process's life, if it has one.
 pub(crate) fn started() -> Option<&'static Started> {
@@ -81,19 +55,6 @@ pub(crate) fn communicator() -> Communicator {
     started().map_or_else(Communicator::world, |started| {
         Communicator::from_handle(started.recorder.job())
     })
-}
-
-/// Why the process is plain MPI although a daemon started it.
-pub(crate) fn failure() -> Option<StartError> {
-    FAILURE.lock().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
-/// Keeps the first reason for [`failure`].
-pub(crate) fn failure_keep(error: StartError) {
-    FAILURE
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get_or_insert(error);
 }
 
 /// To be called once, after `PMPI_Init`; `before` is a moment before it.
@@ -211,43 +172,4 @@ fn page_map(number: RawFd) -> Result<Page<'static>, StartError> {
     let map = unsafe { MmapMut::map_mut(&fd) }.map_err(|e| StartError::Map { detail: e.to_string() })?;
     let map: &'static mut MmapMut = Box::leak(Box::new(map));
     Page::open(map).map_err(StartError::Page)
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Variable { name, value: None } => {
-                write!(f, "the daemon's environment is incomplete: {name} is missing")?;
-            }
-            Self::Variable {
-                name,
-                value: Some(value),
-            } => {
-                write!(f, "the daemon's environment is damaged: {name} is {value:?}")?;
-            }
-            Self::Descriptor { name, number, errno } => {
-                write!(
-                    f,
-                    "descriptor {number} ({name}) cannot be used: {errno}; was it closed, or not inherited?"
-                )?;
-            }
-            Self::Map { detail } => write!(f, "the shared page cannot be mapped: {detail}")?,
-            Self::Page(error) => error.fmt(f)?,
-            Self::Taken { pid } => {
-                write!(
-                    f,
-                    "the shared page belongs to process {pid}; a child of a rank cannot be a rank itself"
-                )?;
-            }
-            Self::Channel(error) => error.fmt(f)?,
-            Self::Mpi(error) => error.fmt(f)?,
-            Self::Refused { version, reason } => {
-                write!(
-                    f,
-                    "the daemon (protocol version {version}) refused this process: {reason}"
-                )?;
-            }
-        }
-        write!(f, "; the program runs as plain MPI")
-    }
 }

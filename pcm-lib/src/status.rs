@@ -1,6 +1,9 @@
 //! Whether libpcm works with a daemon in this process, and why not.
 
-use crate::start::{self, StartError};
+use crate::{
+    start,
+    start_error::{self, StartError},
+};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// No daemon started this process, or MPI is not initialised yet.
@@ -16,7 +19,7 @@ pub(crate) fn now() -> Status {
     if let Some(started) = start::started() {
         started.hear_if_rung();
     }
-    match (start::failure(), start::started()) {
+    match (start_error::failure(), start::started()) {
         (Some(error), _) => Status::Failed(error),
         (None, Some(_)) => Status::Active,
         (None, None) => Status::Plain,

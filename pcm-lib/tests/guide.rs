@@ -102,13 +102,13 @@ fn the_rust_function_of_the_guide_computes() {
         return;
     }
     // SAFETY: the first call of MPI in this process.
-    let code = unsafe { mpi_sys::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) };
+    let code = unsafe { mpi_abi::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) };
     assert_eq!(code, 0);
     let rank = Communicator::world().rank().unwrap();
     let own = [334, 333, 333][rank as usize];
     assert_eq!(run(1000, 5).unwrap(), f64::from(own) / 32.0);
     // SAFETY: the last call of MPI in this process.
-    assert_eq!(unsafe { mpi_sys::MPI_Finalize() }, 0);
+    assert_eq!(unsafe { mpi_abi::MPI_Finalize() }, 0);
 }
 
 #[test]

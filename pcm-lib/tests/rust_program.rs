@@ -39,20 +39,20 @@ fn run_as_ranks(name: &str, ranks: usize) -> Vec<Rank> {
 fn initialize() {
     // SAFETY: the first call of MPI in this process.
     assert_eq!(
-        unsafe { mpi_sys::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) },
+        unsafe { mpi_abi::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) },
         0
     );
 }
 
 fn finalize() {
     // SAFETY: the last call of MPI in this process.
-    assert_eq!(unsafe { mpi_sys::MPI_Finalize() }, 0);
+    assert_eq!(unsafe { mpi_abi::MPI_Finalize() }, 0);
 }
 
 #[test]
 fn calls_of_a_rust_program_are_counted() {
     if is_rank() {
-        return send_through_mpi_sys();
+        return send_through_mpi_abi();
     }
     for (own, rank) in run_as_ranks("calls_of_a_rust_program_are_counted", 2)
         .iter_mut()
@@ -69,17 +69,17 @@ fn calls_of_a_rust_program_are_counted() {
     }
 }
 
-fn send_through_mpi_sys() {
+fn send_through_mpi_abi() {
     initialize();
     let mut bytes = [0_u8; 9];
     let mut status = std::mem::MaybeUninit::uninit();
     let rank = Communicator::world().rank().unwrap();
     // SAFETY: the buffer has the length given.
     unsafe {
-        let (data, world) = (bytes.as_mut_ptr().cast(), mpi_sys::RSMPI_COMM_WORLD);
+        let (data, world) = (bytes.as_mut_ptr().cast(), mpi_abi::MPI_COMM_WORLD);
         let code = match rank {
-            0 => mpi_sys::MPI_Send(data, 9, mpi_sys::RSMPI_UINT8_T, 1, 1, world),
-            _ => mpi_sys::MPI_Recv(data, 9, mpi_sys::RSMPI_UINT8_T, 0, 1, world, status.as_mut_ptr()),
+            0 => mpi_abi::MPI_Send(data, 9, mpi_abi::MPI_UINT8_T, 1, 1, world),
+            _ => mpi_abi::MPI_Recv(data, 9, mpi_abi::MPI_UINT8_T, 0, 1, world, status.as_mut_ptr()),
         };
         assert_eq!(code, 0);
     }

@@ -4,6 +4,7 @@
 //! A frame is `length: u32 LE | version: u8 | kind: u8 | payload`; the payload is one message in MessagePack, structs
 //! as arrays. Byte strings inside messages should use `serde_bytes`, else every byte is a number of its own.
 
+use crate::unpack::{self, UnpackError};
 use serde::{Serialize, de::DeserializeOwned};
 use std::io;
 
@@ -17,9 +18,6 @@ pub const HEADER_LENGTH: usize = 6;
 /// which the kernel limits to 2 MiB on a default stack; twice that leaves room for what goes with it. Bulk data
 /// travels in chunks far below this.
 pub const PAYLOAD_LENGTH_MAX: usize = 4 << 20;
-
-/// Nesting of a message; real ones stay below ten, and the decoder's stack use grows with it.
-const DEPTH_MAX: usize = 64;
 
 /// Buffer that a decoder keeps after a large frame has passed through; a few chunks of bulk data, so that a stream of
 /// those does not allocate.
@@ -109,7 +107,7 @@ pub enum EncodeError {
 pub enum MessageError {
     /// Not the expected shape, or cut short.
     #[error("a frame does not hold the expected message: {0}")]
-    Malformed(#[source] rmp_serde::decode::Error),
+    Malformed(#[source] UnpackError),
     /// The message ended before its frame did.
     #[error("a frame holds {count} bytes after its message")]
     TrailingBytes {
@@ -165,10 +163,7 @@ pub(crate) fn encode_after<T: Serialize + ?Sized>(
 
 /// Reads the one message a payload must be, no byte more and no byte less.
 pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, MessageError> {
-    let mut rest = payload;
-    let mut deserializer = rmp_serde::Deserializer::new(&mut rest);
-    deserializer.set_max_depth(DEPTH_MAX);
-    let message = T::deserialize(&mut deserializer).map_err(MessageError::Malformed)?;
+    let (message, rest) = unpack::first(payload).map_err(MessageError::Malformed)?;
     match rest.len() {
         0 => Ok(message),
         count => Err(MessageError::TrailingBytes { count }),

@@ -17,7 +17,7 @@ use crate::ids::{Bytes, Epoch, JobId, NodeName, ProcessId, WorldId};
 use crate::image::{ImageMessage, ImageName};
 use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::ExitStatus;
-use crate::look::RankLook;
+use crate::rank_snapshot::RankLook;
 use crate::reconfiguration::ReconfigurationMessage;
 use crate::trace::TraceChunk;
 use serde::{Deserialize, Serialize};

@@ -5,13 +5,13 @@ use pcm_proto::agent::{AgentToAgent, AgentToDaemon, DaemonToAgent};
 use pcm_proto::app::{AppToDaemon, DaemonToApp};
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
-use pcm_proto::fabric::{Spoken, Told};
+use pcm_proto::envelope::{DatagramBody, Envelope};
 use pcm_proto::fnv::fnv1a;
 use pcm_proto::frame;
 use pcm_proto::handshake::{PROTOCOL_VERSION, Role};
 use pcm_proto::keeper::{DaemonToKeeper, KeeperToDaemon};
 use pcm_proto::page::{Call, Class, Head, Heading, Name, Orders, Peer, Progress};
-use pcm_proto::{other_communicators::OtherCommunicators, record::Record, trace::Ring};
+use pcm_proto::{other_communicators::OtherCommunicators, record::Record, trace::Ring, unpack};
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::Path;
 use wire_samples::{Golden, Version, Wire, enums_that_travel};
@@ -39,7 +39,7 @@ fn packed<T: Serialize + DeserializeOwned>() -> Wire<T> {
 fn named<T: Serialize + DeserializeOwned>() -> Wire<T> {
     Wire {
         encode: |message| rmp_serde::to_vec_named(message).expect("a sample can be written"),
-        decode: |bytes| rmp_serde::from_slice(bytes).expect("what was written can be read"),
+        decode: |bytes| unpack::from_slice_named(bytes).expect("what was written can be read"),
     }
 }
 
@@ -64,8 +64,8 @@ fn messages() -> Golden {
     golden.add("daemon to agent:", &packed::<DaemonToAgent>());
     golden.add("pcmctl to daemon:", &packed::<ControlToDaemon>());
     golden.add("daemon to pcmctl:", &packed::<DaemonToControl>());
-    golden.add("daemon to daemon:", &packed::<Told>());
-    golden.add("datagram:", &packed::<Spoken>());
+    golden.add("daemon to daemon:", &packed::<Envelope>());
+    golden.add("datagram:", &packed::<DatagramBody>());
     golden
 }
 

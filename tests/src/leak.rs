@@ -88,16 +88,11 @@ fn segments(folder: &Path) -> BTreeSet<PathBuf> {
 }
 
 fn mapped_segments() -> BTreeSet<PathBuf> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let maps = pids.map(|pid| fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default());
-    maps.flat_map(|maps| {
-        let paths = maps
-            .lines()
-            .filter_map(|line| line.find("/dev/shm/").map(|at| PathBuf::from(&line[at..])));
-        paths.collect::<Vec<_>>()
-    })
-    .collect()
+    let files = proc_files::pids().flat_map(proc_files::mapped_files);
+    files
+        .map(|file| file.path)
+        .filter(|path| path.starts_with("/dev/shm"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -98,11 +98,7 @@ fn a_killed_keeper_ends_its_node_and_the_job_and_leaves_nothing() {
     let mut job = cluster.trial_beside(4, &["ring", "60"]);
     job.wait_for("round 50", LIMIT);
     let daemon = cluster.daemon_pid("n1");
-    let stat = std::fs::read_to_string(format!("/proc/{daemon}/stat")).expect("the daemon is alive");
-    let keeper = stat
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
-    processes::send(keeper.expect("its parent"), Signal::KILL);
+    processes::send(processes::parent(daemon), Signal::KILL);
     let outcome = job.end(ENDED_MAX);
     assert_ne!(code(&outcome), 0, "{outcome:?}");
     cluster.wait_until_no_rank_of("pcm-trial", ENDED_MAX);
@@ -126,10 +122,7 @@ fn everything_of_a_cluster_can_be_killed_and_down_clears_the_rest() {
 #[test]
 fn a_hundred_runs_in_a_row_leave_nothing() {
     let cluster = Cluster::that_crashes(2);
-    let descriptors = |node: &str| {
-        let entries = std::fs::read_dir(format!("/proc/{}/fd", cluster.daemon_pid(node)));
-        entries.map_or(0, |entries| entries.count())
-    };
+    let descriptors = |node: &str| processes::file_count(cluster.daemon_pid(node));
     let mut after_ten = 0;
     for number in 0..100 {
         let outcome = cluster.trial(2, &["init"]);

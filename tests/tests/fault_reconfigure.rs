@@ -86,18 +86,10 @@ fn phase_begins(cluster: &Cluster, wanted: &str, role: Option<&str>) -> Option<u
 fn keepers(cluster: &Cluster) -> Vec<(u32, usize)> {
     let keeper_of = |node: &str| {
         let daemon = cluster.daemon_pid(node);
-        let stat = fs::read_to_string(format!("/proc/{daemon}/stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
-        Some((parent, descriptors(parent)))
+        let keeper = processes::parent(daemon);
+        (keeper, processes::file_count(keeper))
     };
-    ["n0", "n1", "n2", "n3"]
-        .iter()
-        .filter_map(|node| keeper_of(node))
-        .collect()
-}
-
-fn descriptors(pid: u32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd")).map_or(usize::MAX, |entries| entries.count())
+    ["n0", "n1", "n2", "n3"].iter().map(|node| keeper_of(node)).collect()
 }
 
 /// Whether such an event of the job was told.
@@ -108,8 +100,7 @@ fn happened(cluster: &Cluster, kind: &str) -> bool {
 }
 
 fn agent_of(daemon: u32) -> u32 {
-    let children = fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).unwrap_or_default();
-    let mut children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+    let mut children = processes::children(daemon).into_iter();
     let agent = children.find(|pid| processes::command_line(*pid).contains("ios-agent"));
     agent.expect("a daemon has an agent")
 }
@@ -188,10 +179,10 @@ fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
 fn nothing_is_left_and_the_next_job_runs(cluster: &Cluster, keepers: &[(u32, usize)]) {
     cluster.wait_until_no_rank_of("heat2d-c", LIMIT);
     let are_closed = wait::within(LIMIT, || {
-        let is_closed = |(pid, before): &(u32, usize)| descriptors(*pid) <= *before;
+        let is_closed = |(pid, before): &(u32, usize)| processes::file_count(*pid) <= *before;
         keepers.iter().all(is_closed).then_some(())
     });
-    let now: Vec<usize> = keepers.iter().map(|(pid, _)| descriptors(*pid)).collect();
+    let now: Vec<usize> = keepers.iter().map(|(pid, _)| processes::file_count(*pid)).collect();
     assert!(are_closed.is_some(), "descriptors of keepers {keepers:?}: {now:?}");
     let next = cluster.trial(4, &["ring", "0"]);
     assert!(next.status.success(), "the next job: {next:?}\n{}", cluster.logs());

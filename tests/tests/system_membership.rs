@@ -17,16 +17,6 @@ const FOUND_MAX: Duration = Duration::from_secs(3);
 /// Asks `nodes` once more after the promise is over: the answer itself takes a few milliseconds.
 const ASK: Duration = Duration::from_millis(500);
 
-/// The keeper above a daemon.
-fn keeper_of(daemon: u32) -> u32 {
-    let stat = std::fs::read_to_string(format!("/proc/{daemon}/stat")).expect("the daemon is alive");
-    let (_, rest) = stat.rsplit_once(") ").expect("a process");
-    rest.split(' ')
-        .nth(1)
-        .and_then(|parent| parent.parse().ok())
-        .expect("its parent")
-}
-
 #[test]
 fn a_stopped_daemon_is_suspect_within_three_seconds_and_up_again_when_it_goes_on() {
     let cluster = Cluster::alert(4);
@@ -50,7 +40,7 @@ fn a_stopped_daemon_is_suspect_within_three_seconds_and_up_again_when_it_goes_on
 fn a_killed_node_is_gone_within_three_seconds_and_the_others_go_on() {
     let cluster = Cluster::alert(3);
     let daemon = cluster.daemon_pid("n1");
-    let keeper = keeper_of(daemon);
+    let keeper = processes::parent(daemon);
     let begun = Instant::now();
     processes::send(keeper, Signal::KILL);
     processes::send(daemon, Signal::KILL);

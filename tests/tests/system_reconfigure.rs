@@ -97,12 +97,9 @@ fn any_rank_may_leave_and_is_gone_while_the_others_go_on() {
 type Held = (u64, usize, usize);
 
 fn held_by(pid: u32) -> Held {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the rank lives");
-    let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let kib = anonymous.and_then(|value| value.trim().trim_end_matches(" kB").parse().ok());
+    let bytes = proc_files::memory_bytes(pid, "RssAnon").expect("a size");
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the rank lives");
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("the rank lives");
-    (kib.expect("a size"), descriptors.count(), maps.lines().count())
+    (bytes >> 10, processes::file_count(pid), maps.lines().count())
 }
 
 /// One random change: a rank moves, or one or two join or leave.

@@ -1,9 +1,9 @@
 //! A cluster of many nodes is booted along a tree, and a job on all of them starts.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 use tests::{
     cluster::{Cluster, LIMIT},
-    limited,
+    limited, processes,
 };
 
 /// Deeper than one level of four, and light enough for a small machine.
@@ -11,20 +11,15 @@ const NODES: usize = 20;
 /// Most daemons one daemon boots itself (`BOOT_FANOUT_MAX`).
 const FANOUT_MAX: usize = 4;
 
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
-}
-
 /// The keepers, each with the one whose node booted it: a keeper adopts what its node starts.
 fn boot_tree(cluster: &Cluster) -> BTreeMap<u32, Option<u32>> {
     let nodes = cluster.json(&["nodes"]);
     let daemons = nodes.as_array().expect("a list").iter();
     let keepers: Vec<u32> = daemons
         .map(|node| node["daemon_pid"].as_u64().expect("a pid") as u32)
-        .map(|daemon| parent_of(daemon).expect("its keeper"))
+        .map(processes::parent)
         .collect();
-    let booted_by = |keeper: &u32| parent_of(*keeper).filter(|parent| keepers.contains(parent));
+    let booted_by = |keeper: &u32| Some(processes::parent(*keeper)).filter(|parent| keepers.contains(parent));
     keepers.iter().map(|keeper| (*keeper, booted_by(keeper))).collect()
 }
 

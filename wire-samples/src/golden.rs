@@ -103,7 +103,8 @@ fn compare(old: &str, lines: &[String], version: &Version, is_to_be_written: boo
     let is_same_version = old.lines().nth(1) == text.lines().nth(1);
     if is_same_version && old_lines != lines {
         return Err(format!(
-            "bytes changed, but {constant} is still {number}. Raise {constant} in {source} by one, then run `{command}`. \
+            "bytes changed, but {constant} is still {number}. Raise {constant} in {source} by one, then run \
+             `{command}`. \
              (While a change is in the works: first take the golden file back to what it was.)\n{}",
             differences(&old_lines, lines)
         ));

@@ -95,7 +95,8 @@ impl Samples {
                 }
                 Err(refusal) => assert!(
                     self.learn(last, &refusal, &mut refused),
-                    "no sample of {} with {path:?}: {refusal}; give a text that its type accepts, or teach the generator",
+                    "no sample of {} with {path:?}: {refusal}; give a text that its type accepts, or teach the \
+                     generator",
                     std::any::type_name::<T>()
                 ),
             }

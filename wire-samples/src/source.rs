@@ -48,8 +48,9 @@ mod tests {
 
     #[test]
     fn enums_that_can_be_read_are_found_and_others_are_not() {
-        let text = "#[derive(Clone, Deserialize)]\n#[serde(tag = \"k\")]\npub enum One {\n}\n#[derive(Clone)]\nenum Two {}\n\
-                    #[derive(\n    Deserialize,\n)]\n/// Words.\npub(super) enum Three {}\n#[derive(Deserialize)]\nstruct Four;";
+        let text = "#[derive(Clone, Deserialize)]\n#[serde(tag = \"k\")]\npub enum One {\n}\n#[derive(Clone)]\n\
+                    enum Two {}\n#[derive(\n    Deserialize,\n)]\n/// Words.\npub(super) enum Three {}\n\
+                    #[derive(Deserialize)]\nstruct Four;";
         assert_eq!(enums_in(text), ["One", "Three"]);
     }
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask bench` and `cargo xtask demo`: builds everything, then becomes the program that does the work, so that
-//! ctrl-C and the exit code are that program's own.
+//! `cargo xtask bench` and `cargo xtask demo`: builds what they run, then becomes the program that does the work, so
+//! that ctrl-C and the exit code are that program's own.
 
 use crate::{
     compile,
@@ -38,8 +38,8 @@ pub(crate) fn bench(repository: &Repository, name: &str, options: &[OsString]) -
 
 /// Becomes `pcm-demo` with these arguments.
 pub(crate) fn demo(repository: &Repository, options: &[OsString]) -> Result<(), Failure> {
-    let environment = setup::run(repository)?;
-    compile::release(repository, &environment)?;
+    let environment = setup::without_clang(repository)?;
+    compile::demo(repository, &environment)?;
     let mut command = program(&environment, "pcm-demo");
     command.args(options);
     become_program(command)
@@ -54,8 +54,5 @@ fn program(environment: &Environment, name: &str) -> Command {
 /// Comes back only where there is no such program.
 fn become_program(mut command: Command) -> Result<(), Failure> {
     let source = command.exec();
-    Err(Failure::Start {
-        program: command.get_program().to_string_lossy().into_owned(),
-        source,
-    })
+    Err(Failure::start(command.get_program().to_string_lossy())(source))
 }

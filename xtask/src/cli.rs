@@ -31,8 +31,8 @@ enum Verb {
     Build,
     /// Show what this software does, on a local cluster of four nodes.
     #[command(
-        after_help = "Example: cargo xtask demo --quick\n\nBuilds first; takes everything down at the end, also on \
-                      ctrl-C."
+        after_help = "Example: cargo xtask demo --quick\n\nBuilds what it runs; takes everything down at the end, \
+                      also on ctrl-C."
     )]
     Demo {
         /// A shorter run.
@@ -146,5 +146,7 @@ fn report_setup(environment: &Environment) {
         environment.mpi.version,
         environment.mpi.prefix.display()
     );
-    println!("libclang  {}", environment.clang.library_directory.display());
+    if let Some(clang) = &environment.clang {
+        println!("libclang  {}", clang.library_directory.display());
+    }
 }

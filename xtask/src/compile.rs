@@ -1,5 +1,5 @@
-//! `cargo xtask build`: the release build of the workspace and the C parts, and care that no binding of another MPI
-//! is reused. Must never run what it built.
+//! `cargo xtask build`: the release build of the workspace and the C parts, or of what the demo runs, and care that no
+//! binding of another MPI is reused. Must never run what it built.
 
 use crate::{
     c_parts,
@@ -9,15 +9,39 @@ use crate::{
 };
 use std::{fs, path::Path};
 
+const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "xtask"];
+
+/// What the demo leaves out of them.
+const FOR_TESTS: [&str; 4] = ["--exclude", "tests", "--exclude", "wire-samples"];
+
+const RUN_BY_DEMO: [&str; 4] = ["pcm-demo", "pcmctl", "pcm-daemon", "ios-agent"];
+
 /// Leaves every program in target/release.
 pub(crate) fn release(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+    build(repository, environment, &[])?;
+    c_parts::build(repository, environment, |_| true)
+}
+
+/// Leaves there what the demo runs.
+pub(crate) fn demo(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+    let programs = RUN_BY_DEMO.iter().flat_map(|name| ["--bin", name]);
+    // libpcm.so is one of the libraries, which cargo chooses all together.
+    let chosen: Vec<&str> = FOR_TESTS.into_iter().chain(["--lib"]).chain(programs).collect();
+    build(repository, environment, &chosen)?;
+    c_parts::build(repository, environment, |name| name.starts_with("heat2d-"))
+}
+
+/// Names targets and leaves out only packages that ask for no feature of their own: so all dependencies have the same
+/// features, and a demo compiles nothing a second time that `release` has compiled, or the other way round.
+fn build(repository: &Repository, environment: &Environment, chosen: &[&str]) -> Result<(), Failure> {
     forget_other_mpi(repository, environment)?;
     let mut cargo = environment.cargo();
     cargo
         .current_dir(&repository.root)
-        .args(["build", "--release", "--workspace", "--exclude", "xtask"]);
-    must(cargo, "the compiler's messages are above")?;
-    c_parts::build(repository, environment)
+        .args(["build", "--release"])
+        .args(PACKAGES)
+        .args(chosen);
+    must(cargo, "the compiler's messages are above")
 }
 
 /// mpi-sys does not notice that MPICC changed: its bindings are dropped when the MPI is not that of the last build.
@@ -48,6 +72,28 @@ fn remove_bindings(folder: &Path) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{collections::BTreeSet, process::Command};
+
+    #[test]
+    fn a_demo_has_the_features_of_a_whole_build() {
+        let features = |left_out: &[&str]| -> BTreeSet<String> {
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo.args(["tree", "--edges", "normal,build", "--prefix", "none", "--no-dedupe"]);
+            let output = cargo
+                .args(["--format", "{p} {f}"])
+                .args(PACKAGES)
+                .args(left_out)
+                .output();
+            let output = output.unwrap();
+            assert!(output.status.success(), "{output:?}");
+            let text = String::from_utf8(output.stdout).unwrap();
+            text.lines().map(str::to_owned).collect()
+        };
+        let (whole, demo) = (features(&[]), features(&FOR_TESTS));
+        assert!(demo.len() > 100, "{demo:?}");
+        let compiled_twice: Vec<_> = demo.difference(&whole).collect();
+        assert!(compiled_twice.is_empty(), "{compiled_twice:?}");
+    }
 
     #[test]
     fn only_the_bindings_of_mpi_are_removed() {

@@ -12,7 +12,8 @@ use std::{
 /// The environment setup computed.
 pub(crate) struct Environment {
     pub(crate) mpi: Mpi,
-    pub(crate) clang: Clang,
+    /// Not there where setup was asked for none and found none.
+    pub(crate) clang: Option<Clang>,
     pub(crate) target: PathBuf,
     pub(crate) release: PathBuf,
 }
@@ -26,16 +27,15 @@ impl Environment {
             ("PCM_MPIEXEC", self.mpi.mpiexec().into_os_string()),
             ("PCM_BIN_DIR", self.release.clone().into_os_string()),
             ("MPICC", self.mpi.mpicc().into_os_string()),
-            ("LIBCLANG_PATH", self.clang.library_directory.clone().into_os_string()),
         ];
         let own = env::var_os("BINDGEN_EXTRA_CLANG_ARGS").filter(|value| !value.is_empty());
-        let builtin = self
-            .clang
-            .builtin_include
-            .as_ref()
-            .map(|path| format!("-idirafter {}", quote(path)).into());
-        if let Some(arguments) = own.or(builtin) {
-            variables.push(("BINDGEN_EXTRA_CLANG_ARGS", arguments));
+        if let Some(clang) = &self.clang {
+            variables.push(("LIBCLANG_PATH", clang.library_directory.clone().into_os_string()));
+            let builtin = clang.builtin_include.as_ref();
+            let builtin = builtin.map(|path| format!("-idirafter {}", quote(path)).into());
+            if let Some(arguments) = own.or(builtin) {
+                variables.push(("BINDGEN_EXTRA_CLANG_ARGS", arguments));
+            }
         }
         variables
     }
@@ -100,10 +100,7 @@ impl Environment {
 /// Runs a command that must succeed; `advice` says what to do when it does not.
 pub(crate) fn must(mut command: Command, advice: &str) -> Result<(), Failure> {
     let program = describe(&command);
-    let status = command.status().map_err(|source| Failure::Start {
-        program: program.clone(),
-        source,
-    })?;
+    let status = command.status().map_err(Failure::start(program.as_str()))?;
     if status.success() {
         Ok(())
     } else {

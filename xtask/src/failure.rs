@@ -1,74 +1,53 @@
 //! How a verb of `cargo xtask` can fail. Every text says what happened, to what, and what to do next.
 
-use std::{fmt, io, path::PathBuf, process::ExitStatus};
+use std::{io, path::PathBuf, process::ExitStatus};
 
 /// Why a verb stopped.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// A file or folder could not be used.
+    #[error("cannot {action} {}: {source}", path.display())]
     File {
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// A program could not be started.
+    #[error("cannot start {program}: {source}; install it or put it in PATH")]
     Start { program: String, source: io::Error },
-    /// A program that had to succeed did not.
+    #[error("{program} failed ({status}); {advice}")]
     Ended {
         program: String,
         status: ExitStatus,
         advice: String,
     },
-    /// The MPI named by PCM_MPI cannot be used.
+    #[error(
+        "PCM_MPI={} cannot be used: {reason}; name another prefix, or unset PCM_MPI to have one installed",
+        prefix.display()
+    )]
     ChosenMpi { prefix: PathBuf, reason: String },
-    /// The MPI in use cannot build and link a program.
+    #[error(
+        "{} does not compile and link an empty MPI program; check the C compiler, or remove .mpi and run setup \
+         again\n{output}",
+        mpicc.display()
+    )]
     BrokenMpi { mpicc: PathBuf, output: String },
     /// Something must be installed by someone with more rights.
+    #[error("{what} is missing; {advice}")]
     Missing { what: String, advice: String },
-    /// A program answered something unexpected.
+    #[error("unexpected answer of {program}: {problem}")]
     Answer { program: String, problem: String },
-    /// Tests failed; their names and counts are on the screen.
+    /// Their names and counts are on the screen.
+    #[error("{failed} failed; their names are above")]
     Tests { failed: usize },
-    /// Places that break a rule of style; they are on the screen.
+    #[error("{count} places break the style; mend what is named above")]
     Style { count: usize },
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
-            Self::Start { program, source } => {
-                write!(f, "cannot start {program}: {source}; install it or put it in PATH")
-            }
-            Self::Ended {
-                program,
-                status,
-                advice,
-            } => write!(f, "{program} failed ({status}); {advice}"),
-            Self::ChosenMpi { prefix, reason } => write!(
-                f,
-                "PCM_MPI={} cannot be used: {reason}; name another prefix, or unset PCM_MPI to have one installed",
-                prefix.display()
-            ),
-            Self::BrokenMpi { mpicc, output } => write!(
-                f,
-                "{} does not compile and link an empty MPI program; check the C compiler, or remove .mpi and run setup \
-                 again\n{output}",
-                mpicc.display()
-            ),
-            Self::Missing { what, advice } => write!(f, "{what} is missing; {advice}"),
-            Self::Answer { program, problem } => write!(f, "unexpected answer of {program}: {problem}"),
-            Self::Tests { failed } => write!(f, "{failed} failed; their names are above"),
-            Self::Style { count } => write!(f, "{count} places break the style; mend what is named above"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File { source, .. } | Self::Start { source, .. } => Some(source),
-            _ => None,
+impl Failure {
+    /// A program that could not be started.
+    pub(crate) fn start(program: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Start {
+            program: program.into(),
+            source,
         }
     }
 }

@@ -60,10 +60,7 @@ fn targets(repository: &Repository) -> Result<Vec<String>, Failure> {
 /// instrumented.
 fn machine() -> Result<String, Failure> {
     let output = Command::new("rustc").args(["--print", "host-tuple"]).output();
-    let output = output.map_err(|source| Failure::Start {
-        program: "rustc".into(),
-        source,
-    })?;
+    let output = output.map_err(Failure::start("rustc"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
@@ -91,10 +88,7 @@ fn explore(program: &Path, folder: &Path, target: &str, seconds: u32) -> Result<
         "-rss_limit_mb=2048".into(),
     ]);
     fuzzer.args(["-print_final_stats=1", "-verbosity=0"]);
-    let output = fuzzer.output().map_err(|source| Failure::Start {
-        program: describe(&fuzzer),
-        source,
-    })?;
+    let output = fuzzer.output().map_err(Failure::start(describe(&fuzzer)))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         eprint!("{said}");

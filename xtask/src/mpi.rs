@@ -1,9 +1,9 @@
 //! Finds an MPI and judges whether it can join and leave worlds while a job runs. Must never install anything.
 
 use crate::failure::Failure;
-use pcm_proto::fnv::fnv1a;
 use std::{
     env, fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io::ErrorKind,
     os::unix::fs::{MetadataExt, symlink},
     path::{Path, PathBuf},
@@ -158,7 +158,9 @@ fn plain_name(prefix: &Path) -> Result<PathBuf, String> {
     let owner = fs::metadata("/proc/self")
         .map_err(|error| format!("cannot read /proc/self: {error}"))?
         .uid();
-    let link = PathBuf::from(format!("/tmp/pcm-mpi-{owner}-{:016x}", fnv1a(text.bytes())));
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let link = PathBuf::from(format!("/tmp/pcm-mpi-{owner}-{:016x}", hasher.finish()));
     match symlink(prefix, &link) {
         Ok(()) => return Ok(link),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

@@ -24,31 +24,48 @@ const LIBCLANG: &str = "libclang==18.1.1";
 const EMPTY_PROGRAM: &str =
     "#include <mpi.h>\nint main(int c, char **v) { return MPI_Init(&c, &v) || MPI_Finalize(); }\n";
 
-/// Finds or installs what a build needs and returns its environment. Two at once wait for each other.
+/// Finds or installs what a build needs and returns its environment.
 pub(crate) fn run(repository: &Repository) -> Result<Environment, Failure> {
+    let mut environment = without_clang(repository)?;
+    if environment.clang.is_none() {
+        environment.clang = Some(installed_clang(&repository.prefix())?);
+    }
+    Ok(environment)
+}
+
+/// As [`run`], for builds without the Rust example, whose bindings bindgen makes.
+pub(crate) fn without_clang(repository: &Repository) -> Result<Environment, Failure> {
     let prefix = repository.prefix();
     fs::create_dir_all(&prefix).on("create", &prefix)?;
-    let lock_path = prefix.join(".lock");
-    let lock = File::create(&lock_path).on("create", &lock_path)?;
-    lock.lock().on("lock", &lock_path)?;
+    let _lock = locked(&prefix)?;
     require_compiler()?;
     let mpi = match Mpi::find()? {
         Some(mpi) => mpi,
         None => installed_mpi(&prefix)?,
     };
-    if Clang::find(&prefix).is_none() {
-        install_once(LIBCLANG, &prefix)?;
-    }
-    let clang = Clang::find(&prefix).ok_or_else(|| Failure::Missing {
-        what: "libclang".into(),
-        advice: "remove .mpi and run setup again, or install libclang-dev".into(),
-    })?;
     prove_once(&mpi, &prefix)?;
     Ok(Environment {
         mpi,
-        clang,
+        clang: Clang::find(&prefix),
         target: repository.target.clone(),
         release: repository.release(),
+    })
+}
+
+/// Two at once wait for each other; the lock ends with the file.
+fn locked(prefix: &Path) -> Result<File, Failure> {
+    let path = prefix.join(".lock");
+    let lock = File::create(&path).on("create", &path)?;
+    lock.lock().on("lock", &path)?;
+    Ok(lock)
+}
+
+fn installed_clang(prefix: &Path) -> Result<Clang, Failure> {
+    let _lock = locked(prefix)?;
+    install_once(LIBCLANG, prefix)?;
+    Clang::find(prefix).ok_or_else(|| Failure::Missing {
+        what: "libclang".into(),
+        advice: "remove .mpi and run setup again, or install libclang-dev".into(),
     })
 }
 
@@ -112,10 +129,7 @@ fn prove_once(mpi: &Mpi, prefix: &Path) -> Result<(), Failure> {
         .arg("-L")
         .arg(&mpi.library)
         .arg("-lmpi");
-    let output = cc.output().map_err(|source| Failure::Start {
-        program: "cc".into(),
-        source,
-    })?;
+    let output = cc.output().map_err(Failure::start("cc"))?;
     if !output.status.success() {
         let output = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(Failure::BrokenMpi {

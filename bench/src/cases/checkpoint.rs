@@ -2,16 +2,11 @@
 //! same processes in the same run; and what files cost, against writing the same array by hand with MPI-IO.
 
 use super::{
+    bench::{Bench, Context},
     checkpoint_files, events,
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-    trial,
-};
-use std::time::Duration;
+use pcm_bench::{Failure, OnPath, OwnCluster, Ratio, Report, Samples, trial};
+use std::{env, path::Path, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
     name: "checkpoint",
@@ -31,36 +26,28 @@ const ITERATIONS: &str = "400";
 
 const RUN_MAX: Duration = Duration::from_secs(300);
 
+/// What the program measures: a series, and the word before each of its values.
+const OF_THE_PROGRAM: [(&str, &str); 4] = [
+    ("memcpy", "memcpy"),
+    ("held for pcm_checkpoint, files written behind", "held"),
+    ("checkpoint in files", "files"),
+    ("MPI-IO and sync", "mpi_io"),
+];
+
 fn run(context: &Context) -> Result<Report, Failure> {
     let mib = if context.quick { "64" } else { "512" };
     let cluster = OwnCluster::up(&context.environment, 2)?;
-    let files = std::env::temp_dir().join(format!("pcm-bench-{}", std::process::id()));
-    let outcome = held(context, &cluster, mib, &files);
-    let outcome = outcome.and_then(|mut report| {
-        checkpoint_files::add(context, &cluster, &files, &mut report)?;
-        Ok(report)
-    });
-    // A folder that stays says so itself the next time.
-    _ = std::fs::remove_dir_all(&files);
-    let report = outcome?;
+    let files = tempfile::tempdir().on("make", env::temp_dir())?;
+    let mut report = held(context, &cluster, mib, files.path())?;
+    checkpoint_files::add(context, &cluster, files.path(), &mut report)?;
     cluster.down()?;
     Ok(report)
 }
 
-fn held(context: &Context, cluster: &OwnCluster<'_>, mib: &str, files: &std::path::Path) -> Result<Report, Failure> {
+fn held(context: &Context, cluster: &OwnCluster<'_>, mib: &str, files: &Path) -> Result<Report, Failure> {
     let rounds = (2 * context.rounds()).to_string();
-    let options = [
-        "run",
-        "-n",
-        RANKS,
-        "--name",
-        "keeping",
-        "--checkpoint-every",
-        EVERY,
-        "--",
-    ];
-    let mut command = cluster.pcmctl(&options);
-    std::fs::create_dir_all(files).on("make", files)?;
+    let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--name", "keeping"]);
+    command.args(["--checkpoint-every", EVERY, "--"]);
     command.env("PCM_CHECKPOINT_DIR", files);
     command
         .arg(context.program("pcm-keeping"))
@@ -72,27 +59,14 @@ fn held(context: &Context, cluster: &OwnCluster<'_>, mib: &str, files: &std::pat
     for event in events::of(cluster, "keeping", "checkpoint_complete")? {
         held.values.extend(event["held_ms"].as_f64());
     }
-    let (mut copied, mut by_hand, mut called, mut filed) = (
-        series("memcpy"),
-        series("MPI-IO and sync"),
-        series("held for pcm_checkpoint, files written behind"),
-        series("checkpoint in files"),
-    );
-    for line in said.lines() {
-        let mut words = line.split(' ');
-        let mut after = |name: &str| {
-            words
-                .find(|word| *word == name)
-                .and_then(|_| words.next()?.parse::<f64>().ok())
-        };
-        copied.values.extend(after("memcpy").map(|s| s * 1e3));
-        by_hand.values.extend(after("mpi_io").map(|s| s * 1e3));
-        called.values.extend(after("held").map(|s| s * 1e3));
-        filed.values.extend(after("files").map(|s| s * 1e3));
-    }
-    let ratio = |name: &str, a: &Samples, b: &Samples, target: Option<&str>| {
-        Ratio::new(name, a.median() / b.median()).held_to(target)
-    };
+    let [copied, called, filed, by_hand] = OF_THE_PROGRAM.map(|(name, word)| {
+        let mut samples = series(name);
+        let seconds = said.lines().filter_map(|line| trial::number_after(line, word));
+        samples.values.extend(seconds.map(|seconds| seconds * 1e3));
+        samples
+    });
+    let ratio =
+        |name: &str, a: &Samples, b: &Samples, target: Option<&str>| Ratio::new(name, a.median() / b.median(), target);
     let ratios = vec![
         ratio(
             "held for a checkpoint in memory / memcpy",

@@ -1,6 +1,6 @@
 //! Events and ranks of a job, as `pcmctl` shows them. Only reads.
 
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster};
+use pcm_bench::{Failure, OwnCluster};
 use serde_json::Value;
 use std::process::Stdio;
 

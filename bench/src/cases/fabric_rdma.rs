@@ -2,12 +2,8 @@
 //! an emulated guest with a RoCE device in software. How long they take there says little; how they compare says
 //! something.
 
-use super::registry::{Bench, Context, Report};
-use pcm_bench::{
-    failure::{Failure, OnPath},
-    samples::{Ratio, Samples},
-    trial,
-};
+use super::bench::{Bench, Context};
+use pcm_bench::{Failure, OnPath, Ratio, Report, Samples, trial};
 use std::{env, ffi::OsString, fs, path::Path, process::Command, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
@@ -87,7 +83,7 @@ fn ratios(series: &[Samples]) -> Vec<Ratio> {
         let compared = ["UD, cold", "UD, warm"].into_iter().filter_map(move |way| {
             let value = of(way)?.median() / rc.median();
             let name = format!("{case}{way} / RC");
-            Some(Ratio::new(name, value))
+            Some(Ratio::new(name, value, None))
         });
         Some(compared.collect::<Vec<_>>())
     };

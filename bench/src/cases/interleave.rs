@@ -1,6 +1,6 @@
 //! Runs variants alternately, so that a slow minute of the machine hits all of them. Must never drop a sample.
 
-use pcm_bench::{failure::Failure, progress::Progress, samples::Samples};
+use pcm_bench::{Failure, Samples, progress::Progress};
 
 /// One way of doing what is compared.
 pub(super) struct Variant<'a> {

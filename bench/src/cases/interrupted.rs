@@ -1,7 +1,7 @@
 //! ctrl-C, SIGTERM and a closed terminal during a bench: what it waits for is ended, so that it returns with an error
 //! and clears away what it made. Must never let a bench outlive the signal by more than half a minute.
 
-use pcm_bench::{failure::Failure, own_cluster};
+use pcm_bench::{Failure, own_cluster};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},

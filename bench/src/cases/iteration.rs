@@ -1,10 +1,10 @@
 //! Bench `iteration`: time per iteration of heat2d, C against Rust, under the same mpiexec.
 
 use super::{
+    bench::{Bench, Context},
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{failure::Failure, samples::Ratio, trial};
+use pcm_bench::{Failure, Ratio, Report, heat2d, trial};
 use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {
@@ -14,18 +14,14 @@ pub(super) const BENCH: Bench = Bench {
 };
 
 fn run(context: &Context) -> Result<Report, Failure> {
-    let iterations: u32 = if context.quick { 200 } else { 2000 };
+    let iterations = if context.quick { 200 } else { 2000 };
     let variant = |name: &'static str| {
         Variant::new(name, move || {
             let mut command = context.environment.command(&context.environment.mpiexec);
-            command
-                .args(["-n", "2"])
-                .arg(context.program(name))
-                .args(["--rows", "1024", "--cols", "1024"]);
-            command.args(["--iterations", &iterations.to_string()]);
+            command.args(["-n", "2"]).arg(context.program(name));
+            command.args(heat2d::plate(1024, 1024, iterations));
             let said = trial::run(BENCH.name, command, Duration::from_secs(120))?;
-            let seconds = trial::figure(BENCH.name, &said, "heat2d: iterations ", "seconds")?;
-            Ok(seconds * 1e6 / f64::from(iterations))
+            Ok(heat2d::seconds(BENCH.name, &said)? * 1e6 / iterations as f64)
         })
     };
     let series = interleave::rounds(
@@ -33,7 +29,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
         context.rounds(),
         "us",
     )?;
-    let ratio = Ratio::new("Rust / C", series[1].paired_ratio(&series[0]));
+    let ratio = Ratio::new("Rust / C", series[1].paired_ratio(&series[0]), None);
     Ok(Report {
         series,
         ratios: vec![ratio],

@@ -1,10 +1,10 @@
 //! Bench `launch`: from typing the command to the end of MPI_Init on the last rank, `pcmctl run` against `mpiexec`.
 
 use super::{
+    bench::{Bench, Context},
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster, samples::Ratio, trial};
+use pcm_bench::{Failure, OwnCluster, Report, trial};
 use rustix::time::{ClockId, clock_gettime};
 use std::{process::Command, time::Duration};
 
@@ -30,20 +30,20 @@ fn run(context: &Context) -> Result<Report, Failure> {
             command.arg(&trial).arg("init");
             command
         };
-        let hydra = |variables: &[(&str, &str)]| {
+        let plain = || {
             let mut command = context.environment.command(&context.environment.mpiexec);
-            command.args(["-n", &count]).envs(variables.iter().copied());
+            command.args(["-n", &count]);
             finish(command)
         };
-        let same = [
-            ("MPIR_CVAR_CH4_NETMOD", "ofi"),
-            ("FI_PROVIDER", "tcp"),
-            ("MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE", "0"),
-        ];
+        let same = || {
+            let mut command = context.environment.hydra(&count);
+            command.env("MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE", "0");
+            finish(command)
+        };
         let mut series = interleave::rounds(
             &mut [
-                launched_by("mpiexec", ranks, || hydra(&[])),
-                launched_by("mpiexec, our settings", ranks, || hydra(&same)),
+                launched_by("mpiexec", ranks, plain),
+                launched_by("mpiexec, our settings", ranks, same),
                 launched_by("pcmctl, 1 node", ranks, || {
                     finish(one.pcmctl(&["run", "-n", &count, "--"]))
                 }),
@@ -55,12 +55,10 @@ fn run(context: &Context) -> Result<Report, Failure> {
             "ms",
         )?;
         for (index, name) in [(2, "1 node"), (3, "4 nodes")] {
-            report.ratios.push(
-                Ratio::new(
-                    format!("pcmctl, {name} / mpiexec, {ranks} ranks"),
-                    series[index].paired_ratio(&series[0]),
-                )
-                .held_to("<= 1.0"),
+            report.ratio(
+                format!("pcmctl, {name} / mpiexec, {ranks} ranks"),
+                series[index].paired_ratio(&series[0]),
+                "<= 1.0",
             );
         }
         report.series.append(&mut series);

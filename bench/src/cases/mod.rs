@@ -4,9 +4,9 @@
 
 mod adapt;
 mod agents;
+mod bench;
 mod checkpoint;
 mod checkpoint_files;
-mod checkpoint_parts;
 mod cpu_taken;
 mod dynamic;
 mod events;

@@ -3,10 +3,10 @@
 //! against past it, in the same processes.
 
 use super::{
+    bench::{Bench, Context},
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster, samples::Ratio, trial};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, heat2d, trial};
 use std::time::Duration;
 
 pub(super) const BENCH: Bench = Bench {
@@ -18,20 +18,21 @@ pub(super) const BENCH: Bench = Bench {
 /// A run takes seconds; a machine that does much else gets far more.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Rows of a size that is no power of two: with rows of 4 KiB it counts more where the arrays lie than what is done.
-const PLATE: [&str; 4] = ["--rows", "500", "--cols", "500"];
+/// Rows and columns, a size that is no power of two: with rows of 4 KiB it counts more where the arrays lie than what
+/// is done.
+const SIDE: u32 = 500;
 
 fn run(context: &Context) -> Result<Report, Failure> {
     let cluster = OwnCluster::up(&context.environment, 1)?;
-    let iterations: u32 = if context.quick { 500 } else { 4000 };
+    let iterations = if context.quick { 500 } else { 4000 };
     let heat2d = |name: &'static str, program: &'static str, options: &'static [&'static str]| {
         let cluster = &cluster;
         Variant::new(name, move || {
             let mut command = cluster.pcmctl(&["run", "-n", "2"]);
             command.args(options).arg("--").arg(context.program(program));
-            command.args(PLATE).args(["--iterations", &iterations.to_string()]);
+            command.args(heat2d::plate(SIDE, SIDE, iterations));
             let output = trial::run(BENCH.name, command, LIMIT)?;
-            Ok(trial::figure(BENCH.name, &output, "heat2d: ", "seconds")? * 1e6 / f64::from(iterations))
+            Ok(heat2d::seconds(BENCH.name, &output)? * 1e6 / iterations as f64)
         })
     };
     let mut series = interleave::rounds(
@@ -48,12 +49,8 @@ fn run(context: &Context) -> Result<Report, Failure> {
     let call = Variant::new("one call, difference", || {
         let mut command = cluster.pcmctl(&["run", "-n", "2", "--no-preload", "--"]);
         command.arg(context.program("pcm-pingpong")).arg(blocks);
-        trial::figure(
-            BENCH.name,
-            &trial::run(BENCH.name, command, LIMIT)?,
-            "pingpong: ",
-            "difference_ns",
-        )
+        let output = trial::run(BENCH.name, command, LIMIT)?;
+        trial::figure(BENCH.name, &output, "pingpong: ", "difference_ns")
     });
     series.extend(interleave::rounds(&mut [call], context.rounds(), "ns")?);
     let per_call = series[3].median();
@@ -61,9 +58,9 @@ fn run(context: &Context) -> Result<Report, Failure> {
     Ok(Report {
         series,
         ratios: vec![
-            Ratio::new("heat2d with libpcm preloaded / plain", interposed).held_to("<= 1.005"),
-            Ratio::new("heat2d made malleable / plain", malleable).held_to("<= 1.005"),
-            Ratio::new("ns per interposed call above plain", per_call).held_to("<= 30"),
+            Ratio::new("heat2d with libpcm preloaded / plain", interposed, "<= 1.005"),
+            Ratio::new("heat2d made malleable / plain", malleable, "<= 1.005"),
+            Ratio::new("ns per interposed call above plain", per_call, "<= 30"),
         ],
         remarks: vec![
             "heat2d: 500 x 500 cells, two ranks, median of paired ratios".into(),

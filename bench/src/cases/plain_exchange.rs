@@ -2,15 +2,10 @@
 //! the same ranks and against messages one way, all in one run of one job.
 
 use super::{
-    registry::{Bench, Context, Report},
+    bench::{Bench, Context},
     watched::{Change, Wanted, Watched},
 };
-use pcm_bench::{
-    failure::Failure,
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-    trial,
-};
+use pcm_bench::{Failure, OwnCluster, Report, Samples, trial};
 
 pub(super) const BENCH: Bench = Bench {
     name: "redistribute-plain",
@@ -70,11 +65,10 @@ fn measure(
     let mib = if context.quick { 16 } else { MIB };
     let wanted = Wanted {
         ranks: few,
-        nodes: "",
         mib,
         sleep_us: 2000,
-        work: 0,
         more: &["rows", "plain"],
+        ..Wanted::default()
     };
     let job = Watched::start(BENCH.name, cluster, &context.program("pcm-moving"), &wanted)?;
     let named = |what: &str, from: u32, to: u32| Samples::new(format!("{what}, {from} to {to}, {mib} MiB"), "GB/s");
@@ -122,12 +116,16 @@ impl Speeds {
     fn conclude(self, report: &mut Report) {
         for (nth, ours) in self.ours.iter().enumerate() {
             for (plain, (name, _)) in self.alltoallv.iter().zip(MANNERS) {
-                report.ratios.push(
-                    Ratio::new(format!("{} / {name}", ours.name), ours.paired_ratio(&plain[nth])).held_to(">= 1.3"),
+                report.ratio(
+                    format!("{} / {name}", ours.name),
+                    ours.paired_ratio(&plain[nth]),
+                    ">= 1.3",
                 );
             }
-            report.ratios.push(
-                Ratio::new(format!("{} / one way", ours.name), ours.paired_ratio(&self.one_way)).held_to(">= 0.8"),
+            report.ratio(
+                format!("{} / one way", ours.name),
+                ours.paired_ratio(&self.one_way),
+                ">= 0.8",
             );
         }
         report.series.extend(self.ours);

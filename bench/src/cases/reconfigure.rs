@@ -1,14 +1,10 @@
 //! Bench `reconfigure`: what a migration, a growth and the start of newcomers cost a running job.
 
 use super::{
-    registry::{Bench, Context, Report},
+    bench::{Bench, Context},
     watched::{Change, Wanted, Watched},
 };
-use pcm_bench::{
-    failure::Failure,
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-};
+use pcm_bench::{Failure, OwnCluster, Report, Samples, statistics::median};
 use std::collections::BTreeMap;
 
 pub(super) const BENCH: Bench = Bench {
@@ -36,13 +32,9 @@ const WORK_OF_A_MILLISECOND: u64 = 500_000;
 fn run(context: &Context) -> Result<Report, Failure> {
     let mut report = Report::default();
     let cluster = OwnCluster::up(&context.environment, 4)?;
-    migrations(context, &cluster, 0, &mut report)?;
-    migrations(
-        context,
-        &cluster,
-        if context.quick { 16 } else { LARGE_MIB },
-        &mut report,
-    )?;
+    for mib_per_rank in [0, if context.quick { 16 } else { LARGE_MIB }] {
+        migrations(context, &cluster, mib_per_rank, &mut report)?;
+    }
     growth(context, &cluster, &mut report)?;
     cluster.down()?;
     newcomers(context, &mut report)?;
@@ -66,17 +58,15 @@ fn migrations(
 ) -> Result<(), Failure> {
     let wanted = Wanted {
         ranks: 4,
-        nodes: "",
         mib: 4 * mib_per_rank,
         sleep_us: 2000,
-        work: 0,
-        more: &[],
+        ..Wanted::default()
     };
     let job = start(context, cluster, &wanted)?;
-    let mut pauses = Samples::new(format!("migrate, {mib_per_rank} MiB a rank: pause"), "ms");
-    let mut totals = Samples::new(format!("migrate, {mib_per_rank} MiB a rank: in all"), "ms");
-    let mut speeds = Samples::new(format!("migrate, {mib_per_rank} MiB a rank: bandwidth"), "GB/s");
-    let mut shares = Samples::new(format!("migrate, {mib_per_rank} MiB a rank: of what is allowed"), "");
+    let case = format!("migrate, {mib_per_rank} MiB a rank");
+    let [mut pauses, mut totals] = ["pause", "in all"].map(|what| Samples::new(format!("{case}: {what}"), "ms"));
+    let mut speeds = Samples::new(format!("{case}: bandwidth"), "GB/s");
+    let mut shares = Vec::new();
     let mut phases = Phases::default();
     for round in 0..=context.rounds() {
         let to = format!("n{}", round % 3);
@@ -97,22 +87,16 @@ fn migrations(
         speeds.push(change.bytes_per_second / 1e9);
         phases.push(&change);
     }
-    report.ratios.push(
-        Ratio::new(
-            format!(
-                "migrate, {mib_per_rank} MiB a rank: pause / ({BANDWIDTH_SHARE} x bytes / bandwidth + {FIXED_MS} ms)"
-            ),
-            shares.median(),
-        )
-        .held_to("<= 1.0"),
+    report.ratio(
+        format!("{case}: pause / ({BANDWIDTH_SHARE} x bytes / bandwidth + {FIXED_MS} ms)"),
+        median(&shares),
+        "<= 1.0",
     );
     report.series.extend([pauses, totals]);
     if mib_per_rank > 0 {
         report.series.push(speeds);
     }
-    report
-        .series
-        .extend(phases.series(&format!("migrate, {mib_per_rank} MiB a rank")));
+    report.series.extend(phases.series(&case));
     Ok(())
 }
 
@@ -121,11 +105,9 @@ fn growth(context: &Context, cluster: &OwnCluster<'_>, report: &mut Report) -> R
     let mib = if context.quick { 16 } else { LARGE_MIB };
     let wanted = Wanted {
         ranks: 2,
-        nodes: "",
         mib,
         sleep_us: 2000,
-        work: 0,
-        more: &[],
+        ..Wanted::default()
     };
     let job = start(context, cluster, &wanted)?;
     let mut pauses = Samples::new(format!("grow 2 to 4, {mib} MiB: pause"), "ms");
@@ -136,12 +118,10 @@ fn growth(context: &Context, cluster: &OwnCluster<'_>, report: &mut Report) -> R
         shares.push(change.number("bytes_moved")? / (mib * 1024 * 1024) as f64);
         job.change("shrink", &["--to", "2"])?;
     }
-    report.ratios.push(
-        Ratio::new(
-            format!("grow 2 to 4, {mib} MiB: bytes moved / all bytes"),
-            shares.median(),
-        )
-        .held_to("0.5"),
+    report.ratio(
+        format!("grow 2 to 4, {mib} MiB: bytes moved / all bytes"),
+        shares.median(),
+        "0.5",
     );
     report.series.extend([pauses, shares]);
     Ok(())
@@ -153,10 +133,8 @@ fn newcomers(context: &Context, report: &mut Report) -> Result<(), Failure> {
     let wanted = Wanted {
         ranks: 1,
         nodes: "n0",
-        mib: 0,
-        sleep_us: 0,
         work: WORK_OF_A_MILLISECOND,
-        more: &[],
+        ..Wanted::default()
     };
     let job = start(context, &cluster, &wanted)?;
     let mut slower = Samples::new("iteration while a newcomer starts / before", "");
@@ -177,9 +155,7 @@ fn newcomers(context: &Context, report: &mut Report) -> Result<(), Failure> {
     }
     drop(job);
     cluster.down()?;
-    report
-        .ratios
-        .push(Ratio::new(slower.name.clone(), slower.median()).held_to("<= 1.05"));
+    report.ratio(slower.name.clone(), slower.median(), "<= 1.05");
     report.series.push(slower);
     Ok(())
 }

@@ -1,13 +1,8 @@
 //! Bench `redistribute` and its parts: `pcmctl bench redistribute` on a cluster of its own. What it measures, and how
 //! it judges, is in `redistribution`.
 
-use super::registry::{Bench, Context, Report};
-use pcm_bench::{
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    samples::Ratio,
-    trial,
-};
+use super::bench::{Bench, Context};
+use pcm_bench::{Failure, OnPath, OwnCluster, Ratio, Report, trial};
 use serde::Deserialize;
 use std::{fs, path::Path, time::Duration};
 
@@ -115,7 +110,7 @@ mod tests {
             {"name": "a", "value": 0.5, "target": ">= 0.9"}, {"name": "b", "value": 2, "target": null}],
                            "remarks": ["x"]}"#;
         let figures_of = figures(document).unwrap();
-        let expected = [Ratio::new("a", 0.5).held_to(">= 0.9"), Ratio::new("b", 2.0)];
+        let expected = [Ratio::new("a", 0.5, ">= 0.9"), Ratio::new("b", 2.0, None)];
         assert_eq!(
             (figures_of.ratios.as_slice(), figures_of.remarks.as_slice()),
             (&expected[..], &["x".to_owned()][..])

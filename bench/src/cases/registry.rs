@@ -1,21 +1,21 @@
 //! Which benches exist and how one is run from start to printed result. Must never know what a bench measures.
 
 use super::{
-    adapt, agents, checkpoint, checkpoint_files, checkpoint_parts, dynamic, fabric, fabric_rdma, interrupted,
-    iteration, launch, overhead, plain_exchange, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
+    adapt, agents,
+    bench::{Bench, Context},
+    checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, overhead,
+    plain_exchange, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
 };
 use clap::Parser;
 use pcm_bench::{
+    Failure, OnPath, Report,
     environment::Environment,
-    failure::{Failure, OnPath},
     record::{self, Measured},
 };
 use std::{
     fs,
     path::{Path, PathBuf},
 };
-
-pub(super) use pcm_bench::samples::Report;
 
 /// The benches, in the order `list` shows them.
 const BENCHES: &[&[Bench]] = &[
@@ -27,7 +27,7 @@ const BENCHES: &[&[Bench]] = &[
         checkpoint_files::OVERHEAD,
         checkpoint_files::FILES,
     ],
-    &[checkpoint_parts::BENCH, dynamic::BENCH],
+    &[dynamic::BENCH],
     &dynamic::PARTS,
     &[
         fabric::BENCH,
@@ -49,42 +49,6 @@ const BENCHES: &[&[Bench]] = &[
 
 fn benches() -> impl Iterator<Item = &'static Bench> {
     BENCHES.iter().copied().flatten()
-}
-
-/// One thing that can be measured.
-#[derive(Clone, Copy)]
-pub(super) struct Bench {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    pub(super) run: fn(&Context) -> Result<Report, Failure>,
-}
-
-/// The parts of a bench one after the other, as one report.
-pub(super) fn run_all(parts: &[Bench], context: &Context) -> Result<Report, Failure> {
-    let mut all = Report::default();
-    for part in parts {
-        eprintln!("{}", part.name);
-        all.extend((part.run)(context)?);
-    }
-    Ok(all)
-}
-
-/// What a bench gets: a finished release build and how much time to take.
-pub(super) struct Context {
-    pub(super) environment: Environment,
-    pub(super) quick: bool,
-}
-
-impl Context {
-    /// A program that `cargo xtask build` left.
-    pub(super) fn program(&self, name: &str) -> PathBuf {
-        self.environment.program(name)
-    }
-
-    /// How often to repeat: at least nine times for a figure to quote.
-    pub(super) fn rounds(&self) -> usize {
-        if self.quick { 3 } else { 9 }
-    }
 }
 
 /// Measures one thing of a finished build.

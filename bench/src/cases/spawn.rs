@@ -1,15 +1,10 @@
 //! Bench `spawn`: MPI_Comm_spawn by an application, under our daemons against hydra.
 
 use super::{
+    bench::{Bench, Context},
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
 };
-use pcm_bench::{
-    failure::Failure,
-    own_cluster::OwnCluster,
-    samples::{Ratio, Samples},
-    trial,
-};
+use pcm_bench::{Failure, OwnCluster, Report, statistics::median, trial};
 use std::{process::Command, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
@@ -33,13 +28,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
             command.arg(&program).args(["spawn", &count, CYCLES]);
             command
         };
-        let hydra = || {
-            let mut command = context.environment.command(&context.environment.mpiexec);
-            command
-                .args(["-n", "1"])
-                .envs([("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")]);
-            arguments(command)
-        };
+        let hydra = || arguments(context.environment.hydra("1"));
         let ours = || arguments(cluster.pcmctl(&["run", "-n", "1", "--"]));
         let mut series = interleave::rounds(
             &mut [
@@ -49,12 +38,10 @@ fn run(context: &Context) -> Result<Report, Failure> {
             context.rounds(),
             "ms",
         )?;
-        report.ratios.push(
-            Ratio::new(
-                format!("pcmctl / hydra, {children} children"),
-                series[1].paired_ratio(&series[0]),
-            )
-            .held_to("< 1.0"),
+        report.ratio(
+            format!("pcmctl / hydra, {children} children"),
+            series[1].paired_ratio(&series[0]),
+            "< 1.0",
         );
         report.series.append(&mut series);
     }
@@ -65,30 +52,13 @@ fn run(context: &Context) -> Result<Report, Failure> {
     Ok(report)
 }
 
+/// The median of the lines `spawn SECONDS cycle SECONDS`, in milliseconds.
 fn spawned(command: Command) -> Result<f64, Failure> {
     let said = trial::run(BENCH.name, command, Duration::from_secs(120))?;
-    median_spawn(&said).ok_or_else(|| Failure::bench(BENCH.name, format!("no times of spawns in {said:?}")))
-}
-
-/// The median of the lines `spawn SECONDS cycle SECONDS`, in milliseconds.
-fn median_spawn(output: &str) -> Option<f64> {
-    let mut samples = Samples::new("", "ms");
-    for line in output.lines() {
-        if let Some(rest) = line.strip_prefix("spawn ") {
-            samples.push(rest.split(' ').next()?.parse::<f64>().ok()? * 1e3);
-        }
+    let times = said.lines().filter_map(|line| trial::number_after(line, "spawn"));
+    let times: Vec<f64> = times.collect();
+    if times.is_empty() {
+        return Err(Failure::bench(BENCH.name, format!("no times of spawns in {said:?}")));
     }
-    (!samples.values.is_empty()).then(|| samples.median())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_of_the_spawns_is_taken() {
-        let output = "spawn 0.5 cycle 0.9\nspawn 0.1 cycle 0.2\nspawn 0.2 cycle 0.3\n";
-        assert_eq!(median_spawn(output), Some(200.0));
-        assert_eq!(median_spawn("nothing"), None);
-    }
+    Ok(median(&times) * 1e3)
 }

@@ -1,45 +1,23 @@
 //! The table a person reads. Pure: must never measure.
 
-use pcm_bench::samples::Report;
-use std::fmt::Write;
+use pcm_bench::{Ratio, Report};
+use pcm_view::table::{Align, Table};
 
 /// Series with their spread, then the ratios, then the remarks.
 pub(super) fn render(report: &Report) -> String {
-    let width = report
-        .series
-        .iter()
-        .map(|series| series.name.len())
-        .chain(report.ratios.iter().map(|r| r.name.len()));
-    let width = width.max().unwrap_or(0).max(8);
-    let mut text = format!(
-        "{:<width$} {:>6} {:>12} {:>12} {:>12} {:>12}  unit\n",
-        "variant", "runs", "median", "lowest", "p95", "highest"
-    );
+    let mut columns = vec![("variant", Align::Left), ("runs", Align::Right)];
+    columns.extend(["median", "lowest", "p95", "highest"].map(|name| (name, Align::Right)));
+    columns.push(("unit", Align::Left));
+    let mut table = Table::new(&columns);
     for series in &report.series {
-        let figures = [0.5, 0.0, 0.95, 1.0]
-            .map(|part| format!("{:>12}", figure(series.quantile(part))))
-            .join(" ");
-        let _ = writeln!(
-            text,
-            "{:<width$} {:>6} {figures}  {}",
-            series.name,
-            series.values.len(),
-            series.unit
-        );
+        let mut row = vec![series.name.clone(), series.values.len().to_string()];
+        row.extend([0.5, 0.0, 0.95, 1.0].map(|part| figure(series.quantile(part))));
+        row.push(series.unit.to_owned());
+        table.row(row);
     }
-    for ratio in &report.ratios {
-        let target = ratio.target.as_ref();
-        let target = target.map(|target| format!("  (target {target})")).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "{:<width$} {:>6} {:>12.4}{target}",
-            ratio.name, "ratio", ratio.value
-        );
-    }
-    for remark in &report.remarks {
-        let _ = writeln!(text, "{remark}");
-    }
-    text
+    let ratios = report.ratios.iter().map(Ratio::to_string);
+    let lines = ratios.chain(report.remarks.iter().cloned());
+    lines.fold(table.render(), |text, line| text + &line + "\n")
 }
 
 /// Four significant figures, whatever the size.
@@ -54,7 +32,7 @@ fn figure(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_bench::samples::{Ratio, Samples};
+    use pcm_bench::Samples;
 
     #[test]
     fn figures_keep_four_digits() {
@@ -66,13 +44,13 @@ mod tests {
     #[test]
     fn a_table_shows_medians_ratios_and_targets() {
         let series = vec![Samples::of("plain", "s", vec![1.0, 2.0, 3.0])];
-        let ratios = vec![Ratio::new("a / b", 1.25).held_to("<= 2")];
+        let ratios = vec![Ratio::new("a / b", 1.25, "<= 2")];
         let text = render(&Report {
             series,
             ratios,
             remarks: vec!["remark".into()],
             ..Report::default()
         });
-        assert!(text.contains("2.000") && text.contains("1.2500  (target <= 2)") && text.ends_with("remark\n"));
+        assert!(text.contains("2.000") && text.contains("a / b: 1.2500  (target <= 2)") && text.ends_with("remark\n"));
     }
 }

@@ -2,13 +2,13 @@
 //! and, as root, on nodes with a fifth of a CPU.
 
 use super::{
+    bench::{Bench, Context},
     interleave::{self, Variant},
-    registry::{Bench, Context, Report},
 };
 use limited_nodes::{LimitedNodes, Share};
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster, samples::Ratio, trial};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, heat2d, trial};
 use pcm_proto::waiting::Waiting;
-use std::{ffi::OsString, process::Command, time::Duration};
+use std::{path::PathBuf, process::Command, time::Duration};
 
 pub(super) const BENCH: Bench = Bench {
     name: "waiting",
@@ -84,73 +84,63 @@ const UNDER_DAEMONS: &[&str] = &[AS_MPI, SPIN, ADAPTIVE];
 const BESIDE_PLAIN: &[&str] = &[PLAIN, AS_MPI, SPIN, ADAPTIVE];
 const ASKED_OR_NOT: &[&str] = &[PLAIN, AS_MPI, SPIN, ADAPTIVE, BY_ITSELF];
 
-const CROWDED: [Case; 4] = [
+/// Eight ranks on two CPUs.
+const fn crowded(name: &'static str, work: Work, iterations: u32, spun: u32) -> Case {
     Case {
-        name: "8 ranks on 2 CPUs",
+        name,
         ranks: 8,
-        work: Work::Plate(200),
-        iterations: 2000,
-        spun: 100,
+        work,
+        iterations,
+        spun,
         target: ">= 3",
         manners: BESIDE_PLAIN,
-    },
-    Case {
-        name: "8 ranks on 2 CPUs, 50 us of work each and an allreduce",
-        ranks: 8,
-        work: Work::Uneven(50, Who::All),
-        iterations: 800,
-        spun: 80,
-        target: ">= 3",
-        manners: BESIDE_PLAIN,
-    },
-    Case {
-        name: "8 ranks on 2 CPUs, one late by 1 ms, each in turn",
-        ranks: 8,
-        work: Work::Uneven(1000, Who::EachInTurn),
-        iterations: 80,
-        spun: 80,
-        target: ">= 3",
-        manners: BESIDE_PLAIN,
-    },
-    Case {
-        name: "8 ranks on 2 CPUs, the first computes 12 ms",
-        ranks: 8,
-        work: Work::Uneven(12_000, Who::TheFirst),
-        iterations: 32,
-        spun: 32,
-        target: ">= 3",
-        manners: BESIDE_PLAIN,
-    },
-];
+    }
+}
 
-const ALONE: [Case; 3] = [
+/// A CPU for each of two ranks.
+const fn alone(name: &'static str, work: Work, iterations: u32) -> Case {
     Case {
-        name: "a CPU for each of 2 ranks, undisturbed iterations of 7 us",
+        name,
         ranks: 2,
-        work: Work::Sweeps(64),
-        iterations: 40_000,
-        spun: 40_000,
+        work,
+        iterations,
+        spun: iterations,
         target: ">= 0.99",
         manners: ASKED_OR_NOT,
-    },
-    Case {
-        name: "a CPU for each of 2 ranks, undisturbed iterations of 60 us",
-        ranks: 2,
-        work: Work::Sweeps(640),
-        iterations: 40_000,
-        spun: 40_000,
-        target: ">= 0.99",
-        manners: ASKED_OR_NOT,
-    },
-    Case {
-        name: "a CPU for each of 2 ranks",
-        ranks: 2,
-        work: Work::Plate(500),
-        iterations: 24_000,
-        spun: 24_000,
-        target: ">= 0.99",
-        manners: ASKED_OR_NOT,
-    },
+    }
+}
+
+const UNLIMITED: [Case; 7] = [
+    crowded("8 ranks on 2 CPUs", Work::Plate(200), 2000, 100),
+    crowded(
+        "8 ranks on 2 CPUs, 50 us of work each and an allreduce",
+        Work::Uneven(50, Who::All),
+        800,
+        80,
+    ),
+    crowded(
+        "8 ranks on 2 CPUs, one late by 1 ms, each in turn",
+        Work::Uneven(1000, Who::EachInTurn),
+        80,
+        80,
+    ),
+    crowded(
+        "8 ranks on 2 CPUs, the first computes 12 ms",
+        Work::Uneven(12_000, Who::TheFirst),
+        32,
+        32,
+    ),
+    alone(
+        "a CPU for each of 2 ranks, undisturbed iterations of 7 us",
+        Work::Sweeps(64),
+        40_000,
+    ),
+    alone(
+        "a CPU for each of 2 ranks, undisturbed iterations of 60 us",
+        Work::Sweeps(640),
+        40_000,
+    ),
+    alone("a CPU for each of 2 ranks", Work::Plate(500), 24_000),
 ];
 
 const LIMITED: Case = Case {
@@ -166,7 +156,7 @@ const LIMITED: Case = Case {
 fn run(context: &Context) -> Result<Report, Failure> {
     let mut report = Report::default();
     let one = OwnCluster::up_on(&context.environment, &[CPUS])?;
-    for case in CROWDED.iter().chain(&ALONE) {
+    for case in &UNLIMITED {
         compare(context, &one, case, &mut report)?;
     }
     one.down()?;
@@ -195,13 +185,12 @@ impl Case {
     }
 
     /// What is run, without its launcher.
-    fn program(&self, context: &Context, manner: &str) -> Vec<OsString> {
-        let iterations = self.iterations(context, manner).to_string();
+    fn program(&self, context: &Context, manner: &str) -> (PathBuf, Vec<String>) {
+        let iterations = self.iterations(context, manner);
         let (program, arguments) = match self.work {
             Work::Plate(cells) => {
-                let cells = cells.to_string();
-                let arguments = ["--rows", &cells, "--cols", &cells, "--iterations", &iterations];
-                ("heat2d-c-plain", arguments.map(OsString::from).to_vec())
+                let arguments = heat2d::plate(cells, cells, iterations.into());
+                ("heat2d-c-plain", arguments.to_vec())
             }
             Work::Uneven(us, who) => {
                 let who = match who {
@@ -209,19 +198,15 @@ impl Case {
                     Who::EachInTurn => "turns",
                     Who::TheFirst => "first",
                 };
-                let arguments = ["uneven", &us.to_string(), &iterations, who];
-                ("pcm-trial", arguments.map(OsString::from).to_vec())
+                let arguments = ["uneven", &us.to_string(), &iterations.to_string(), who];
+                ("pcm-trial", arguments.map(str::to_owned).to_vec())
             }
             Work::Sweeps(rows) => {
-                let blocks = (self.iterations(context, manner) / BLOCK).to_string();
-                (
-                    "pcm-trial",
-                    vec!["sweeps".into(), blocks.into(), rows.to_string().into()],
-                )
+                let arguments = ["sweeps", &(iterations / BLOCK).to_string(), &rows.to_string()];
+                ("pcm-trial", arguments.map(str::to_owned).to_vec())
             }
         };
-        let program = context.program(program).into_os_string();
-        [program].into_iter().chain(arguments).collect()
+        (context.program(program), arguments)
     }
 
     fn command(&self, context: &Context, cluster: &OwnCluster<'_>, manner: &str) -> Command {
@@ -235,7 +220,8 @@ impl Case {
             let waits: &[&str] = if manner == BY_ITSELF { &[] } else { &["--wait", manner] };
             cluster.pcmctl(&[&["run", "-n", &ranks], waits, &["--"]].concat())
         };
-        command.args(self.program(context, manner));
+        let (program, arguments) = self.program(context, manner);
+        command.arg(program).args(arguments);
         command
     }
 
@@ -275,8 +261,8 @@ fn compare(context: &Context, cluster: &OwnCluster<'_>, case: &Case, report: &mu
             Ratio::new(
                 format!("{wait} / {manner}, {}", case.name),
                 polite.paired_ratio(polling),
+                case.target,
             )
-            .held_to(case.target)
         }));
     }
     report.series.extend(series);

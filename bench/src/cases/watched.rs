@@ -1,7 +1,7 @@
 //! A running `pcm-moving` whose ranks a bench moves, and what each change did. Must never outlive the bench.
 
 use super::events;
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster, running::Running, trial};
+use pcm_bench::{Failure, OwnCluster, running::Running, trial};
 use pcm_view::time::now_us;
 use serde_json::Value;
 use std::{
@@ -19,6 +19,9 @@ const JOB: &str = "moving";
 /// A change of a gigabyte on a loaded machine takes seconds.
 const CHANGE_MAX: Duration = Duration::from_secs(120);
 
+/// Between two looks whether all iterate.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// The program ends by itself after this, whatever becomes of the bench.
 const LIFE_SECONDS: &str = "600";
 
@@ -31,6 +34,7 @@ pub(super) struct Watched<'a> {
 }
 
 /// What the job is to be.
+#[derive(Default)]
 pub(super) struct Wanted<'a> {
     pub(super) ranks: u32,
     /// Nodes it may use at first; empty for all.
@@ -105,16 +109,12 @@ impl<'a> Watched<'a> {
     }
 
     fn wait_until_it_iterates(&self, ranks: u32) -> Result<(), Failure> {
-        let end = std::time::Instant::now() + CHANGE_MAX;
-        while std::time::Instant::now() < end {
+        let what = format!("an iteration of {JOB}");
+        trial::until(self.bench, &what, (LOOK_EVERY, CHANGE_MAX), || {
             let rows = events::ranks(self.cluster, JOB);
             let running = rows.iter().filter(|row| row["iteration"].as_u64() > Some(2)).count();
-            if running == ranks as usize {
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Err(self.problem(format!("no iteration of {JOB} in {CHANGE_MAX:?}")))
+            Ok((running == ranks as usize).then_some(()))
+        })
     }
 
     fn problem(&self, problem: String) -> Failure {

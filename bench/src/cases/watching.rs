@@ -3,16 +3,11 @@
 //! call traced. The watchers run on the CPUs of the job, which is the worst place for them.
 
 use super::{
+    bench::{Bench, Context, run_all},
     cpu_taken, events,
     interleave::{self, Variant},
-    registry::{Bench, Context, Report, run_all},
 };
-use pcm_bench::{
-    failure::Failure,
-    own_cluster::OwnCluster,
-    running::Running,
-    samples::{Ratio, Samples},
-};
+use pcm_bench::{Failure, OwnCluster, Ratio, Report, Samples, heat2d, running::Running, trial};
 use serde_json::Value;
 use std::{
     cell::RefCell,
@@ -51,8 +46,8 @@ const JOB: &str = "watched";
 
 const RANKS: u32 = 2;
 
-/// About 10,000 MPI calls a second and rank on a machine of 2026, of which the figure is printed.
-const PLATE: [&str; 4] = ["--rows", "800", "--cols", "800"];
+/// Rows and columns: about 10,000 MPI calls a second and rank on a machine of 2026, of which the figure is printed.
+const SIDE: u32 = 800;
 
 /// Any answer of `pcmctl` comes far sooner.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -100,15 +95,12 @@ fn traced(context: &Context) -> Result<Report, Failure> {
 fn watched(context: &Context) -> Result<(OwnCluster<'_>, Running), Failure> {
     let cluster = OwnCluster::up(&context.environment, 1)?;
     let mut command = cluster.pcmctl(&["run", "-n", &RANKS.to_string(), "--name", JOB, "--"]);
-    command.arg(context.program("heat2d-c")).args(PLATE);
-    let job = quiet(command.args(["--iterations", "2000000000"]))?;
-    let begin = Instant::now();
-    while iteration(&cluster).is_err() {
-        if begin.elapsed() > LIMIT {
-            return Err(problem(format!("no iteration of {JOB} in {LIMIT:?}")));
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
+    command.arg(context.program("heat2d-c"));
+    let job = quiet(command.args(heat2d::plate(SIDE, SIDE, heat2d::ENDLESS)))?;
+    let every = Duration::from_millis(50);
+    trial::until(BENCH.name, "an iteration", (every, LIMIT), || {
+        Ok(iteration(&cluster).ok())
+    })?;
     Ok((cluster, job))
 }
 
@@ -141,7 +133,7 @@ fn compared(
 }
 
 fn report(series: Vec<Samples>, name: &str, target: &'static str) -> Report {
-    let ratio = |name: String, value| Ratio::new(name, value).held_to(target);
+    let ratio = |name: String, value| Ratio::new(name, value, target);
     let more = (series[3].median() - series[2].median()) / 100.0;
     Report {
         ratios: vec![

@@ -30,7 +30,8 @@ impl<'a> Findings<'a> {
 
     /// Medians, then the figures.
     pub fn tables(&self) -> String {
-        table(self.cells) + &ratios(&self.ratios)
+        let ratios = self.ratios.iter();
+        ratios.fold(table(self.cells), |text, ratio| format!("{text}{ratio}\n"))
     }
 
     /// Who is best, by pause and in all.
@@ -145,17 +146,6 @@ fn table(cells: &[Cell]) -> String {
         }
     }
     table.render()
-}
-
-/// The figures, one on each line.
-fn ratios(ratios: &[Ratio]) -> String {
-    let mut text = String::new();
-    for ratio in ratios {
-        let target = ratio.target.as_ref();
-        let target = target.map(|target| format!("  (target {target})")).unwrap_or_default();
-        let _ = writeln!(text, "{}: {:.3}{target}", ratio.name, ratio.value);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub(super) fn ratios(cells: &[Cell]) -> Vec<Ratio> {
             let of = name(sync).trim_end_matches("-sync");
             let name = format!("alpha (async / sync), {cell} {of}: pause");
             let value = cell.median(sync - 1, Metric::Pause) / cell.median(sync, Metric::Pause);
-            ratios.push(Ratio::new(name, value));
+            ratios.push(Ratio::new(name, value, None));
         }
     }
     ratios
@@ -75,24 +75,23 @@ fn auto_ratios(cells: &[Cell], metric: Metric) -> [Ratio; 4] {
     };
     let alike = cells.iter().filter(is_alike).count() as f64;
     let what = metric.name();
-    let held_to = |ratio: Ratio, target| match metric {
-        Metric::Pause => ratio.held_to(target),
-        _ => ratio,
-    };
+    let target = |target| (metric == Metric::Pause).then_some(target);
     let share = format!("share of cells where the {what} of auto's method is within 5 % of the best of 12");
     let worst = against.iter().copied().fold(f64::NAN, f64::max);
     let alike_share = format!("share of cells where auto's method is not told from the best ({what})");
     [
-        held_to(Ratio::new(share, share_near(&against)), ">= 0.9"),
+        Ratio::new(share, share_near(&against), target(">= 0.9")),
         Ratio::new(
             format!("the same by the runs of auto alone ({what})"),
             share_near(&own_runs),
+            None,
         ),
-        held_to(
-            Ratio::new(format!("{what} of auto's method / the best, worst cell"), worst),
-            "<= 1.2",
+        Ratio::new(
+            format!("{what} of auto's method / the best, worst cell"),
+            worst,
+            target("<= 1.2"),
         ),
-        Ratio::new(alike_share, alike / cells.len() as f64),
+        Ratio::new(alike_share, alike / cells.len() as f64, None),
     ]
 }
 

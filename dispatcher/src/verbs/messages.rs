@@ -11,7 +11,7 @@ use pcm_core::stuck::rank_list;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{Epoch, JobId};
 use pcm_proto::job::JobStatus;
-use pcm_proto::look::RankLook;
+use pcm_proto::rank_snapshot::RankLook;
 use serde::Serialize;
 
 const EXAMPLE: &str = "\

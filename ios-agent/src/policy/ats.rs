@@ -1,7 +1,7 @@
 //! Application topology: ranks that talk to each other come together, by moves and exchanges that shorten what links
 //! take and slow nobody's computing. Pure.
 
-use super::choice::Policy;
+use super::interface::Policy;
 use super::{greedy, resize};
 use crate::decide::predict::{Model, largest};
 use crate::decide::proposal::Proposal;

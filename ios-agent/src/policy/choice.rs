@@ -1,18 +1,6 @@
-//! What a policy is, and which policy a name stands for. Pure.
+//! All policies, and which of them a name stands for. Pure.
 
-use super::{ats::Ats, cost::Cost, none::Nothing, nts::Nts, random::Random, rsm::Rsm};
-use crate::decide::proposal::Proposal;
-use crate::decide::tuning::Tuning;
-use crate::decide::view::View;
-
-/// Proposes changes of a job. The same view, tuning and draw give the same proposals.
-pub trait Policy: Send + Sync {
-    /// The name by which `--policy` chooses it.
-    fn name(&self) -> &'static str;
-
-    /// Changes that may be worth it; the judge decides. `draw` is a random number, new at each look.
-    fn propose(&self, view: &View, tuning: &Tuning, draw: u64) -> Vec<Proposal>;
-}
+use super::{ats::Ats, cost::Cost, interface::Policy, none::Nothing, nts::Nts, random::Random, rsm::Rsm};
 
 /// All policies; the first is the default.
 pub const POLICIES: [&dyn Policy; 6] = [&Cost, &Rsm, &Ats, &Nts, &Random, &Nothing];

@@ -1,6 +1,6 @@
 //! The default policy: whatever saves the most time, by the model of [`crate::decide::predict`]. Pure.
 
-use super::choice::Policy;
+use super::interface::Policy;
 use super::{greedy, resize};
 use crate::decide::predict::Model;
 use crate::decide::proposal::Proposal;

@@ -4,6 +4,7 @@ pub mod ats;
 pub mod choice;
 pub mod cost;
 pub mod greedy;
+pub mod interface;
 pub mod none;
 pub mod nts;
 pub mod random;

@@ -1,6 +1,6 @@
 //! The policy that never changes anything. Pure.
 
-use super::choice::Policy;
+use super::interface::Policy;
 use crate::decide::proposal::Proposal;
 use crate::decide::tuning::Tuning;
 use crate::decide::view::View;

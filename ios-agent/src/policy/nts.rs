@@ -1,7 +1,7 @@
 //! Network topology: as `cost`, but a job stays in as few sites as it can, and near thieves come first. Nodes of one
 //! site bear its name and were not measured to be as far apart as sites are. Pure.
 
-use super::choice::Policy;
+use super::interface::Policy;
 use super::{greedy, resize};
 use crate::decide::predict::Model;
 use crate::decide::proposal::{Change, Proposal};

@@ -1,8 +1,8 @@
 //! Random stealing: any rank of a node that has more to do than CPUs goes to any node that has one to spare. Knows
 //! nothing of speeds and links; the judge still looks at the prediction. Pure.
 
-use super::choice::Policy;
 use super::greedy;
+use super::interface::Policy;
 use crate::decide::predict::Model;
 use crate::decide::proposal::Proposal;
 use crate::decide::tuning::Tuning;

@@ -1,6 +1,6 @@
 //! Resource-sensitive: moves the rank for which the weighted gain over processor, memory and network is greatest. Pure.
 
-use super::choice::Policy;
+use super::interface::Policy;
 use super::{greedy, resize};
 use crate::decide::predict::Model;
 use crate::decide::proposal::Proposal;

@@ -32,6 +32,12 @@ pub enum Input {
     Change(change::Input),
 }
 
+impl From<participant::Input> for Input {
+    fn from(input: participant::Input) -> Self {
+        Self::Run(input)
+    }
+}
+
 /// What the driver has to do, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {

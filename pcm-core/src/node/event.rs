@@ -215,6 +215,20 @@ pub enum RankNews {
     StdinTaken { job: JobId, bytes: u64 },
 }
 
+impl RankNews {
+    /// The job that it concerns.
+    pub fn job(&self) -> JobId {
+        match self {
+            Self::Pmi { key, .. }
+            | Self::Said { key, .. }
+            | Self::Silent { key, .. }
+            | Self::Printed { key, .. }
+            | Self::OutputEnded { key, .. } => key.job,
+            Self::StdinTaken { job, .. } => *job,
+        }
+    }
+}
+
 /// News of the boot tree.
 #[derive(Debug)]
 pub enum BootFact {

@@ -3,17 +3,17 @@
 use super::event::Held;
 use super::machine::Node;
 use super::memory::MemoryFile;
+use super::outbox::Effect;
 use super::record::{Past, Record};
 use super::store::checkpoint_store::HeldBuffer;
+use super::surroundings::Around;
 use super::timer::Timer;
-use crate::node::cluster::members::SETTLED_AFTER;
-use crate::node::jobs::coordinating::{Audience, Led, RETURN_AFTER_RESTART_WITHIN};
-use crate::node::jobs::parts::Local;
-use crate::node::outbox::Effect;
-use crate::node::streams::job_output::JobOutput;
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::Epoch;
 use pcm_proto::parked::ParkKey;
+use std::time::Duration;
+
+/// A daemon that was started again knows its cluster after this time; nodes of its jobs that are not there are gone.
+const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 /// What an earlier daemon of the node left; empty for the first one.
 #[derive(Debug)]
@@ -40,69 +40,50 @@ impl Node {
             buffers,
             past,
         } = heritage;
-        self.record(Record::Listens {
-            address: self.address.clone(),
+        self.out.record(Record::Listens {
+            address: self.settings.address.clone(),
         });
         if past.keeper_since_us.is_none() {
-            self.record(Record::KeeperSince(self.nodes.own().keeper_since_us));
+            let since_us = self.cluster.nodes().own().keeper_since_us;
+            self.out.record(Record::KeeperSince(since_us));
         }
         let processes = held.len() as u32;
         for (ended_us, status) in past.ended {
-            self.close(status.job);
-            self.ended.remember(ended_us, status);
+            self.jobs.remember_ended(ended_us, status);
         }
-        let own_host = self.nodes.own().host;
+        let own_host = self.cluster.nodes().own().host;
         for report in &past.nodes {
-            self.set_address(&report.node, &report.address);
-            self.quorum.note_host(&report.node, report.host == own_host);
+            self.cluster.remember(report, &mut self.out);
         }
-        let mut written = past.written;
         let spans_hosts = past.nodes.iter().any(|report| report.host != own_host);
-        for (job, machine) in past.jobs {
-            let is_local = machine.part().is_some();
-            let coordinator = machine.coordinator().cloned();
-            let known = self.jobs.insert(job, machine);
-            if is_local {
-                let mut local = Local::new(job);
-                for ((process, stream), bytes) in past.printed.get(&job).cloned().unwrap_or_default() {
-                    local.output.go_on_at(process, stream, bytes);
-                }
-                known.local = Some(local);
-            }
-            let Some(coordinator) = coordinator else { continue };
-            let (is_detached, is_inherited) = (coordinator.spec().detached, coordinator.reign() > 0);
-            let output = if is_detached {
-                let written = written.remove(&job).unwrap_or_default();
-                JobOutput::to_files(job, written, &mut self.out)
-            } else {
-                JobOutput::to_absent_control(job)
-            };
-            known.led = Some(Led::new(&coordinator, Audience::Detached, output));
-            if is_inherited && spans_hosts && !is_detached {
-                self.seek_audience(job, RETURN_AFTER_RESTART_WITHIN);
-            } else if !is_detached {
-                self.await_audience(job, RETURN_AFTER_RESTART_WITHIN);
-            }
-        }
-        let held = self.take_over(held);
-        self.take_over_memory(parked, buffers, past.kept);
-        self.restart_jobs(held);
-        let own = self.own.clone();
-        self.on_jobs_linked(&own);
+        let streams = (past.printed, past.written);
+        self.with_jobs(|jobs, cx| jobs.restore(past.jobs, streams, spans_hosts, cx));
+        let held = self.with_jobs(|jobs, cx| jobs.take_over(held, cx));
+        let around = Around {
+            jobs: &self.jobs.table,
+            cluster: &self.cluster,
+        };
+        self.store
+            .take_over(parked, (buffers, past.kept), &around, &mut self.out);
+        let own = self.settings.own.clone();
+        self.with_jobs(|jobs, cx| {
+            jobs.restart(held, cx);
+            jobs.on_linked(&own, cx);
+        });
         if restarts > 0 {
-            self.note(None, Epoch(0), EventKind::DaemonRestarted { processes });
+            self.note(EventKind::DaemonRestarted { processes });
         } else {
-            self.note(None, Epoch(0), EventKind::NodeUp { name: own });
-            self.boot_subtree();
+            self.note(EventKind::NodeUp { name: own });
+            self.boot.boot_subtree(&self.settings, &mut self.out);
         }
-        let chosen = self.nodes.own().fabric.clone();
-        self.note(None, Epoch(0), EventKind::FabricChosen(chosen));
+        let chosen = self.cluster.nodes().own().fabric.clone();
+        self.note(EventKind::FabricChosen(chosen));
         self.agent.start(&mut self.out);
         self.on_beat();
         if past.is_draining {
-            self.set_draining(true);
+            self.cluster.set_draining(true, &mut self.out);
         }
-        self.on_membership_timer();
+        self.cluster.on_membership_timer(&mut self.out);
         self.out.arm(SETTLED_AFTER, Timer::Settled);
         self.handle_own();
         self.out.take()

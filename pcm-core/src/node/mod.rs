@@ -2,7 +2,12 @@
 //! [`outbox::Outbox`] with effects; the daemon's shell and the simulator carry these out in their order.
 
 pub mod agent;
+mod answers;
+mod between_parts;
 pub mod cluster;
+mod context;
+mod desk;
+mod ending;
 pub mod event;
 mod heritage;
 mod jobs;
@@ -17,8 +22,11 @@ pub mod queries;
 pub mod ranks;
 pub mod record;
 pub mod requester;
+mod requests;
+mod settings;
 pub mod store;
 pub mod streams;
+mod surroundings;
 pub mod timer;
 
 pub use heritage::Heritage;

@@ -2,13 +2,16 @@
 //! written, it drops what follows: no record, no word.
 
 use super::agent::{AgentEffect, AgentFact};
+use super::cluster::machine::ClusterFact;
 use super::links::CopyGoes;
 use super::methods::MethodsEffect;
-use super::queries::Outcome;
+use super::queries::{Asker, Outcome, Wanted};
 use super::ranks::effect::RankEffect;
+use super::ranks::pages::{PageQuestion, Reader};
 use super::record::Record;
 use super::requester::{LinkId, Requester};
 use super::store::effect::StoreEffect;
+use super::store::input::StoreInput;
 use super::streams::effect::FileEffect;
 use super::timer::Timer;
 use crate::moment::Moment;
@@ -20,7 +23,7 @@ use pcm_proto::event::EventKind;
 use pcm_proto::fabric::UdAddress;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::keeper::DaemonToKeeper;
-use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage};
+use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -156,6 +159,31 @@ pub enum Inward {
     Queries(Outcome),
     /// What the agent said.
     Agent(AgentFact),
+    /// The cluster has changed.
+    Cluster(ClusterFact),
+    /// An input to the store.
+    Store(Box<StoreInput>),
+    /// A question to a node.
+    Ask {
+        node: NodeName,
+        question: Box<Question>,
+        asker: Box<Asker>,
+        within: Duration,
+    },
+    /// A question to several nodes, whose answers are gathered.
+    Gather {
+        from: Requester,
+        wanted: Box<Wanted>,
+        question: Box<Question>,
+        nodes: Vec<NodeName>,
+        within: Duration,
+    },
+    /// A question about the pages of ranks.
+    ReadPages { reader: Reader, question: PageQuestion },
+    /// A process came, went, or has initialised MPI.
+    RanksChanged,
+    /// A job, or this node's part of one, is over.
+    JobEnded,
 }
 
 /// The effects of one step, and the messages of the node to itself.

@@ -70,7 +70,7 @@ impl Head {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, HeadError> {
-        rmp_serde::from_slice(bytes).map_err(|error| HeadError {
+        pcm_proto::unpack::from_slice(bytes).map_err(|error| HeadError {
             detail: error.to_string(),
         })
     }

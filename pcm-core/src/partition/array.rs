@@ -373,11 +373,11 @@ mod tests {
         let tiles = partition([AxisSpec::block(7), AxisSpec::cyclic(9, 2)], 6);
         let bytes = rmp_serde::to_vec(&tiles).expect("it can be written");
         assert_eq!(
-            rmp_serde::from_slice::<Partition>(&bytes).expect("it can be read"),
+            pcm_proto::unpack::from_slice::<Partition>(&bytes).expect("it can be read"),
             tiles
         );
         let invalid = written(&ArraySpec::new(8, [counts(10, &[4, 5])]), 2);
-        let error = rmp_serde::from_slice::<Partition>(&invalid).expect_err("the counts do not sum");
+        let error = pcm_proto::unpack::from_slice::<Partition>(&invalid).expect_err("the counts do not sum");
         assert!(error.to_string().contains("sum to 9, the extent is 10"), "{error}");
     }
 }

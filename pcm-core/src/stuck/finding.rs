@@ -2,8 +2,8 @@
 
 use super::view::{Turn, View};
 use super::waits::{Difference, Wait, Why};
-use pcm_proto::look::{CallLook, CollectiveLook};
 use pcm_proto::page::ANY;
+use pcm_proto::rank_snapshot::{CallLook, CollectiveLook};
 use pcm_proto::record::JOB;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,7 +163,7 @@ fn sent_otherwise(view: &View<'_>, from: u32, to: u32) -> Option<String> {
     let open = sent.checked_sub(taken).filter(|open| *open > 0)?;
     let sends = view.look(from)?.sends.iter().rev();
     let to_me = sends.filter(|send| u32::try_from(send.peer) == Ok(to));
-    let differs = |send: &&pcm_proto::look::SendLook| {
+    let differs = |send: &&pcm_proto::rank_snapshot::SendLook| {
         (call.tag != Some(ANY) && call.tag != Some(send.tag)) || send.communicator != call.communicator
     };
     let named: Vec<String> = to_me

@@ -12,7 +12,7 @@ mod waits;
 pub use finding::{Finding, Kind, Report, rank_list};
 pub use view::View;
 
-use pcm_proto::look::RankLook;
+use pcm_proto::rank_snapshot::RankLook;
 use std::collections::BTreeSet;
 use waits::{Need, Wait};
 

@@ -1,6 +1,6 @@
 //! Two looks at a job's ranks, made ready for questions. Knows no rule of MPI.
 
-use pcm_proto::look::{CallLook, CollectiveLook, RankLook, Stage};
+use pcm_proto::rank_snapshot::{CallLook, CollectiveLook, RankLook, Stage};
 use pcm_proto::record::JOB;
 use std::collections::{BTreeMap, BTreeSet};
 

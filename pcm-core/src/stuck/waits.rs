@@ -1,8 +1,8 @@
 //! What a rank that stays in one call waits for, by the rules of MPI. What cannot be told is no wait.
 
 use super::view::{Turn, View};
-use pcm_proto::look::{CallLook, CollectiveLook};
 use pcm_proto::page::ANY;
+use pcm_proto::rank_snapshot::{CallLook, CollectiveLook};
 
 /// Whether a rank needs one of those it waits for or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! shows what the pages of real ranks would show.
 
 use pcm_proto::ids::{Bytes, NodeName, ProcessId, Rank};
-use pcm_proto::look::{CallLook, CollectiveLook, PeerLook, RankLook, SendLook, Stage};
+use pcm_proto::rank_snapshot::{CallLook, CollectiveLook, PeerLook, RankLook, SendLook, Stage};
 use pcm_proto::record::JOB;
 use std::collections::BTreeSet;
 

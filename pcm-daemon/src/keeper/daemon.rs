@@ -1,9 +1,9 @@
 //! The keeper's child that decides: the daemon. Started, started again with growing pauses, given up after too many
 //! failures in a row; and the queue of what it has to be told.
 
+use super::checkpoint_store::Buffers;
 use super::held::{Held, descriptors, null_open, socket_pair};
 use super::images::Images;
-use super::kept::Buffers;
 use super::start::{OWN_PROGRAM, Program, StartError, TARGET_MAX, c_string, env_entry, start};
 use crate::packet::{Letter, letter_receive};
 use pcm_proto::checkpoint::BufferKey;

@@ -7,11 +7,11 @@
 //! sweeps what they had started ([`sweep`]).
 
 mod boot;
+mod checkpoint_store;
 mod clearing;
 mod daemon;
 mod held;
 mod images;
-mod kept;
 mod run;
 mod salvage;
 mod segments;

@@ -1,11 +1,11 @@
 //! The keeper's loop: signals, the daemon's orders, timers.
 
 use super::boot::Booted;
+use super::checkpoint_store::Buffers;
 use super::clearing::{Clearing, Scene};
 use super::daemon::{Daemon, Heard, Restarts, With};
 use super::held::Held;
 use super::images::{Image, Images};
-use super::kept::Buffers;
 use super::segments::Footprint;
 use super::signals::Signals;
 use super::strays::Mark;

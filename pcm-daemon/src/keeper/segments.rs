@@ -67,12 +67,9 @@ impl Footprint {
 
     /// Notes what a rank that is about to be killed has mapped.
     pub(super) fn note_mapped(&mut self, pid: i32) {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        self.mapped.extend(
-            maps.lines()
-                .filter_map(mapped_file)
-                .filter(|(path, _)| is_transient(path)),
-        );
+        let mapped = proc_files::mapped_files(pid.cast_unsigned()).into_iter();
+        let transient = mapped.filter(|file| is_transient(&file.path));
+        self.mapped.extend(transient.map(|file| (file.path, file.inode)));
         self.has_killed = true;
     }
 
@@ -147,34 +144,18 @@ fn is_transient(path: &Path) -> bool {
     TRANSIENT.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Path and inode of a line of `/proc/PID/maps`; files that are unlinked already need nobody.
-fn mapped_file(line: &str) -> Option<(PathBuf, u64)> {
-    let mut fields = line.splitn(6, ' ');
-    let inode = fields.nth(4)?.parse().ok()?;
-    let path = fields.next()?.trim_start();
-    (path.starts_with('/') && !path.ends_with(" (deleted)")).then(|| (PathBuf::from(path), inode))
-}
-
 /// Every file in `/dev/shm` that some process has open or mapped, as far as we may look. What we may not look into
 /// belongs to other users, who cannot open our files; root could, and root's MPI files are root's own.
 fn held_files() -> BTreeSet<Identity> {
     let Ok(device) = fs::metadata(SHARED_MEMORY).map(|metadata| metadata.dev()) else {
         return BTreeSet::new();
     };
-    let processes = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
     let mut held = BTreeSet::new();
-    for process in processes.filter(|path| path.join("maps").exists()) {
-        let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
-        let mapped = maps
-            .lines()
-            .filter_map(mapped_file)
-            .filter(|(path, _)| path.starts_with(SHARED_MEMORY));
-        held.extend(mapped.map(|(_, inode)| (device, inode)));
-        let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    for pid in proc_files::pids() {
+        let mapped = proc_files::mapped_files(pid).into_iter();
+        let shared = mapped.filter(|file| file.path.starts_with(SHARED_MEMORY));
+        held.extend(shared.map(|file| (device, file.inode)));
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         let open = open.filter_map(|entry| fs::metadata(entry.path()).ok());
         held.extend(
             open.map(|metadata| (metadata.dev(), metadata.ino()))
@@ -191,21 +172,6 @@ fn is_first_pid_namespace() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_of_maps_is_read_with_spaces_and_without_deleted_files() {
-        let line = "7f7a-7f7b rw-s 00000000 00:1b 11                         /dev/shm/mpich_shar_tmp a";
-        assert_eq!(
-            mapped_file(line),
-            Some((PathBuf::from("/dev/shm/mpich_shar_tmp a"), 11))
-        );
-        assert_eq!(
-            mapped_file("7f7a-7f7b rw-s 00000000 00:1b 9    /dev/shm/ucx_shm_posix_1 (deleted)"),
-            None
-        );
-        assert_eq!(mapped_file("7f7a-7f7b rw-p 00000000 00:00 0    [heap]"), None);
-        assert_eq!(mapped_file("7f7a-7f7b rw-p 00000000 00:00 0"), None);
-    }
 
     #[test]
     fn a_prefix_that_could_name_the_memory_of_others_is_not_taken() {

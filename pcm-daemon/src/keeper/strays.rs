@@ -4,6 +4,7 @@
 
 use pcm_proto::app::environment::{JOB, NODE};
 use pcm_proto::ids::{JobId, NodeName};
+use proc_files::{Environment, ProcessStat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +12,6 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::segments::Footprint;
-use crate::process_stat::fields_after_name;
 use pcm_proto::app::environment::CLUSTER as CLUSTER_ID;
 
 /// How long [`sweep`] goes on finding processes that were born meanwhile.
@@ -21,60 +21,46 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(10);
 /// What marks the processes of this node in their environment.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
-    cluster: Vec<u8>,
-    node: Vec<u8>,
+    cluster_id: String,
+    node: String,
 }
 
 impl Mark {
     pub(super) fn new(cluster_id: &str, node: &NodeName) -> Self {
         Self {
-            cluster: format!("{CLUSTER_ID}={cluster_id}").into_bytes(),
-            node: format!("{NODE}={node}").into_bytes(),
+            cluster_id: cluster_id.to_owned(),
+            node: node.to_string(),
         }
     }
 
     /// The job a process of this node belongs to, by its environment.
     fn job_of(&self, pid: i32) -> Option<JobId> {
-        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let mut entries = environment.split(|byte| *byte == 0);
-        let has = |wanted: &[u8]| environment.split(|byte| *byte == 0).any(|entry| entry == wanted);
-        let job = entries.find_map(|entry| entry.strip_prefix(JOB.as_bytes())?.strip_prefix(b"="))?;
-        let job = std::str::from_utf8(job).ok()?.parse().ok()?;
-        (has(&self.cluster) && has(&self.node)).then_some(JobId(job))
+        let environment = Environment::of(pid.cast_unsigned())?;
+        let job = environment.value(JOB)?.parse().ok()?;
+        (environment.has(CLUSTER_ID, &self.cluster_id) && environment.has(NODE, &self.node)).then_some(JobId(job))
     }
 }
 
-/// One process as `/proc/PID/stat` shows it.
+/// One living process.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     parent: i32,
     group: i32,
     born: u64,
-    is_zombie: bool,
 }
 
 fn look(pid: i32) -> Option<Seen> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = fields_after_name(&stat)?;
-    let state = fields.next()?;
-    let parent = fields.next()?.parse().ok()?;
-    let group = fields.next()?.parse().ok()?;
-    let born = fields.nth(16)?.parse().ok()?;
-    Some(Seen {
-        parent,
-        group,
-        born,
-        is_zombie: matches!(state, "Z" | "X"),
+    let stat = ProcessStat::of(pid.cast_unsigned())?;
+    stat.is_alive().then_some(Seen {
+        parent: stat.parent.cast_signed(),
+        group: stat.group.cast_signed(),
+        born: stat.begun_ticks,
     })
 }
 
 fn all() -> BTreeMap<i32, Seen> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| Some((pid, look(pid)?)))
-        .filter(|(_, seen)| !seen.is_zombie)
-        .collect()
+    let pids = proc_files::pids().map(u32::cast_signed);
+    pids.filter_map(|pid| Some((pid, look(pid)?))).collect()
 }
 
 /// Children of this process that are none of `known` and may have been started by a rank; `None` when the system does
@@ -82,16 +68,15 @@ fn all() -> BTreeMap<i32, Seen> {
 /// because they stay, and looking through all processes at the end of every job costs milliseconds.
 pub(super) fn unknown_children(known: &BTreeSet<i32>) -> Option<Vec<i32>> {
     let own = std::process::id();
-    let list = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
-    let program = |pid: &str| {
+    let program = |pid: u32| {
         fs::metadata(format!("/proc/{pid}/exe"))
             .map(|file| (file.dev(), file.ino()))
             .ok()
     };
-    let keepers = program("self");
-    let children = list.split_ascii_whitespace().filter(|pid| program(pid) != keepers);
-    let children = children.filter_map(|pid| pid.parse().ok());
-    Some(children.filter(|pid| !known.contains(pid)).collect())
+    let keepers = program(own);
+    let children = proc_files::children(own)?.into_iter();
+    let others = children.filter(|pid| program(*pid) != keepers).map(u32::cast_signed);
+    Some(others.filter(|pid| !known.contains(pid)).collect())
 }
 
 /// A process that is going to be killed, safe against its number being used anew.

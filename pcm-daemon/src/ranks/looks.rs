@@ -2,11 +2,11 @@
 
 use super::monotonic::monotonic_ns;
 use pcm_proto::ids::{Bytes, NodeName, ProcessId, Rank};
-use pcm_proto::look::{
+use pcm_proto::page::{NOT_ONE, Page, State};
+use pcm_proto::rank_snapshot::{
     APART_SHOWN_MAX, ApartLook, CallLook, CollectiveLook, CommunicatorLook, PEERS_SHOWN_MAX, PeerLook, RankLook,
     SendLook, Stage,
 };
-use pcm_proto::page::{NOT_ONE, Page, State};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -25,7 +25,7 @@ pub(super) fn status(process: ProcessId, node: &NodeName, handle: &RankHandle, n
         iteration: Iteration(iteration),
         useful_ms: per_iteration_ms(progress.useful_ns.load(Relaxed)),
         wait_ms: per_iteration_ms(page.mpi_ns()),
-        memory: Bytes(resident(handle.pid()).unwrap_or(0)),
+        memory: Bytes(proc_files::memory_bytes(handle.pid(), "VmRSS").unwrap_or(0)),
         iterations_declared: (declared != 0).then_some(Iteration(declared)),
         restored: Bytes(progress.restored_bytes.load(Relaxed)),
         call: call
@@ -42,14 +42,6 @@ pub(super) fn status(process: ProcessId, node: &NodeName, handle: &RankHandle, n
     }
 }
 
-/// Bytes of memory a process has resident.
-fn resident(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib * 1024)
-}
-
 fn traffic(page: &Page<'_>) -> (u64, u64) {
     let peers = 0..=page.peers_max();
     peers.fold((0, 0), |(sent, received): (u64, u64), rank| {
@@ -59,16 +51,4 @@ fn traffic(page: &Page<'_>) -> (u64, u64) {
             received.wrapping_add(peer.bytes_received.load(Relaxed)),
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_has_memory_and_one_that_is_gone_has_none() {
-        let own = resident(std::process::id()).unwrap();
-        assert!((1 << 16..1 << 40).contains(&own), "{own}");
-        assert_eq!(resident(u32::MAX), None);
-    }
 }

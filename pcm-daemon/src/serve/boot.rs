@@ -1,5 +1,5 @@
-//! Starts the daemons of other nodes, locally or over ssh, and reads their reports, line by line; writes the own reports
-//! for the process that booted this daemon. Which nodes, and what their reports mean, the node decides.
+//! Starts the daemons of other nodes, locally or over ssh, and reads their reports, line by line; writes the own
+//! reports for the process that booted this daemon. Which nodes, and what their reports mean, the node decides.
 
 use super::event::Event;
 use pcm_core::node::event::BootFact;

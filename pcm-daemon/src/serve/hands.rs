@@ -1,5 +1,5 @@
-//! The hands of the daemon: sockets, processes, memory files and disk. Carries out the effects of the node and turns what
-//! comes in from tasks into events of the node. Decides nothing.
+//! The hands of the daemon: sockets, processes, memory files and disk. Carries out the effects of the node and turns
+//! what comes in from tasks into events of the node. Decides nothing.
 
 use super::agent_process::AgentProcess;
 use super::boot;
@@ -7,7 +7,7 @@ use super::control_senders::ControlSenders;
 use super::event::Event;
 use super::event_log::EventLog;
 use super::keeper_orders::KeeperOrders;
-use super::logs::NodeLogs;
+use super::logs::{NodeLogs, node_dir};
 use super::memory::{Bulk, MemoryCarrier};
 use super::method_file::MethodFile;
 use super::peer_links::PeerLinks;
@@ -27,12 +27,13 @@ use pcm_core::node::store::effect::StoreEffect;
 use pcm_core::node::store::image_key::ImageKey;
 use pcm_core::node::store::input::StoreInput;
 use pcm_fabric::Sender;
-use pcm_fabric::peers::PeerEvent;
+use pcm_fabric::peers::{PeerEvent, Peers};
 use pcm_proto::app::{AppToDaemon, DaemonToApp};
 use pcm_proto::boot::BootSpec;
 use pcm_proto::checkpoint::RankCheckpoint;
 use pcm_proto::image::ImageMessage;
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
+use pcm_proto::method::COSTS_FILE;
 use pcm_proto::parked::{ParkKey, RestoreAnswer};
 use pcm_proto::peer::{DaemonToDaemon, JobMessage};
 use pcm_proto::refusal;
@@ -48,24 +49,24 @@ const KEEPER_CLEARS_WITHIN: Duration = Duration::from_secs(10);
 
 /// See the file head.
 pub(super) struct Hands {
-    pub(super) spec: BootSpec,
+    spec: BootSpec,
     /// Where this daemon listens.
     pub(super) address: String,
-    pub(super) events: mpsc::Sender<Event>,
-    pub(super) log: EventLog,
-    pub(super) keeper: KeeperOrders,
+    events: mpsc::Sender<Event>,
+    log: EventLog,
+    keeper: KeeperOrders,
     pub(super) peers: PeerLinks,
     pub(super) disk: Disk,
-    pub(super) links: Links,
-    pub(super) memory: MemoryCarrier,
-    pub(super) ranks: RankTable<Event>,
+    links: Links,
+    memory: MemoryCarrier,
+    ranks: RankTable<Event>,
 }
 
 /// The files of a node beside journal and events.
 pub(super) struct Disk {
     pub(super) logs: NodeLogs,
-    pub(super) methods: MethodFile,
-    pub(super) output: OutputFiles<Event>,
+    methods: MethodFile,
+    output: OutputFiles<Event>,
 }
 
 /// The ways to `pcmctl` and to the agent.
@@ -76,6 +77,34 @@ pub(super) struct Links {
 }
 
 impl Hands {
+    /// Must be called inside a tokio runtime.
+    pub(super) fn new(
+        spec: BootSpec,
+        address: String,
+        (log, keeper): (EventLog, KeeperOrders),
+        peers: Peers,
+        events: mpsc::Sender<Event>,
+    ) -> Self {
+        let (own, cluster_dir) = (spec.node.name.clone(), spec.cluster_dir.clone());
+        let methods = MethodFile::at(cluster_dir.join(COSTS_FILE), node_dir(&cluster_dir, &own));
+        Self {
+            log,
+            keeper,
+            peers: PeerLinks::new(peers),
+            disk: Disk {
+                logs: NodeLogs::new(cluster_dir.clone(), own.clone()),
+                methods,
+                output: OutputFiles::new(cluster_dir, events.clone()),
+            },
+            links: Links::default(),
+            memory: MemoryCarrier::new(spec.cluster_id.clone(), events.clone()),
+            ranks: RankTable::new(own, events.clone()),
+            address,
+            events,
+            spec,
+        }
+    }
+
     /// The next thing that happens between this daemon and another one.
     pub(super) async fn next_peer_event(&mut self) -> PeerEvent {
         self.peers.next_event().await

@@ -26,7 +26,8 @@ impl fmt::Display for HeadError {
         match self {
             Self::Missing => write!(
                 f,
-                "does not begin with its version: an older pcm-daemon wrote it, or it is damaged; this one reads version {JOURNAL_VERSION}."
+                "does not begin with its version: an older pcm-daemon wrote it, or it is damaged; this one reads \
+                 version {JOURNAL_VERSION}."
             )?,
             Self::Version(theirs) => write!(
                 f,
@@ -35,7 +36,8 @@ impl fmt::Display for HeadError {
         }
         write!(
             f,
-            " The node cannot be taken over: its ranks end now, and jobs with a checkpoint go on from it on other nodes. Install one release on every node, then restart the cluster with `pcmctl down` and `pcmctl up`"
+            " The node cannot be taken over: its ranks end now, and jobs with a checkpoint go on from it on other \
+             nodes. Install one release on every node, then restart the cluster with `pcmctl down` and `pcmctl up`"
         )
     }
 }

@@ -1,5 +1,5 @@
-//! The links to other daemons: carries out what the node wants of them, and tells the node what they report and how each
-//! node is reached.
+//! The links to other daemons: carries out what the node wants of them, and tells the node what they report and how
+//! each node is reached.
 
 use super::event_log::EventLog;
 use pcm_core::moment::Moment;

@@ -5,21 +5,18 @@ use super::agent_process::{listen_to_agent, local_address};
 use super::control_link::listen_to_control;
 use super::event::Event;
 use super::event_log::EventLog;
-use super::hands::{Disk, Hands, Links};
+use super::hands::Hands;
 use super::host::{Host, cpus_allowed};
 use super::journal::{Journal, JournalError};
 use super::journal_head::is_unwritten;
 use super::keeper_orders::KeeperOrders;
-use super::logs::{NodeLogs, node_dir};
-use super::memory::{Bulk, MemoryCarrier, RdmaWish, lend, lending_name};
-use super::method_file::MethodFile;
-use super::notice::{hear_notice, notice_time};
-use super::peer_links::PeerLinks;
+use super::logs::node_dir;
+use super::memory::{Bulk, RdmaWish, lend, lending_name};
+use super::preemption::{hear_notice, notice_time};
 use super::shell::Shell;
 use super::timers::Clock;
 use crate::keeper_link::{KeeperLink, Welcome};
-use crate::output_files::OutputFiles;
-use crate::ranks::{RankTable, library_in_front};
+use crate::ranks::library_in_front;
 use anyhow::{Context, anyhow};
 use pcm_core::membership::{Details, LocalNode, Membership};
 use pcm_core::node::cluster::nodes::Nodes;
@@ -32,12 +29,11 @@ use pcm_fabric::peers::{LocalDaemon, Peers};
 use pcm_fabric::{BindError, ClusterKey, Endpoint, Link, Listener, LocalEndpoint, LocalListener};
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::NodeState;
-use pcm_proto::fabric::FabricReport;
+use pcm_proto::fabric::{FabricReport, UdAddress};
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::keeper::DAEMON_EXIT_FINAL;
-use pcm_proto::method::COSTS_FILE;
 use pcm_proto::peer::NodeReport;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,7 +110,8 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let is_first = welcome.restarts == 0;
     let spec = welcome.spec.clone();
     let node = &spec.node.name;
-    tracing::info!(%node, restarts = welcome.restarts, held = welcome.held.len(), pid = std::process::id(), "the daemon starts");
+    let (restarts, held) = (welcome.restarts, welcome.held.len());
+    tracing::info!(%node, restarts, held, pid = std::process::id(), "the daemon starts");
     let limits = limits()?;
     let dir = node_dir(&spec.cluster_dir, node);
     std::fs::create_dir_all(&dir).with_context(|| format!("{} cannot be made", dir.display()))?;
@@ -122,21 +119,18 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let is_new = is_first || (welcome.holds_nothing() && is_unwritten(&path));
     let mut past = Past::new(node.clone(), limits.clone());
     let journal = Journal::open(&path, is_new, |record| past.take(record))?;
-    let key = ClusterKey::from_hex(&spec.cluster_id, &spec.key)?;
-    let identity = Identity::new(Role::Daemon { node: node.clone() });
-    let endpoint = Endpoint::new(key.clone(), identity.clone());
-    let bulk_identity = identity.clone();
-    let listener = bind(&endpoint, &spec, past.address.as_deref()).await?;
-    let local = LocalEndpoint::new(identity)
-        .listen(&local_address(&spec.cluster_id, node))
-        .await?;
-    let address = address_of(&spec, listener.address());
-    let daemon_ip = listener.address().ip();
-    publish(&dir.join("address"), &address)?;
-
+    let doors = open_doors(&spec, &dir, past.address.as_deref()).await?;
     let (events, mut receiver) = mpsc::channel(EVENTS_MAX);
     let clock = Clock::start();
     let boot = clock.now().0;
+    let Doors {
+        key,
+        identity,
+        endpoint,
+        listener,
+        local,
+        address,
+    } = doors;
     let peers = Peers::open(LocalDaemon {
         node: node.clone(),
         boot,
@@ -148,60 +142,19 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     });
     let peers = peers.await?;
     let own_device = peers.own_rdma_address();
-    let cpus = if spec.node.cpus.is_empty() {
-        cpus_allowed()
-    } else {
-        spec.node.cpus.clone()
-    };
-    let host = Host::look();
-    let itself = LocalNode {
-        node: node.clone(),
-        boot,
-        details: Details {
-            address: address.clone(),
-            site: spec.node.site.clone(),
-            cpus: cpus.clone(),
-            host: host.number,
-            ud: own_device,
-        },
-        patience: spec.patience(),
-    };
-    let members = membership(itself, &spec, &past, clock);
-    let mut hands = Hands {
-        address: address.clone(),
-        log: EventLog::open(&dir.join("events.jsonl"), node.clone(), is_first),
-        keeper: KeeperOrders::start(link, events.clone()),
-        peers: PeerLinks::new(peers),
-        disk: Disk {
-            logs: NodeLogs::new(spec.cluster_dir.clone(), node.clone()),
-            methods: MethodFile::at(spec.cluster_dir.join(COSTS_FILE), dir),
-            output: OutputFiles::new(spec.cluster_dir.clone(), events.clone()),
-        },
-        links: Links::default(),
-        memory: MemoryCarrier::new(spec.cluster_id.clone(), events.clone()),
-        ranks: RankTable::new(node.clone(), events.clone()),
-        events: events.clone(),
-        spec: spec.clone(),
-    };
-    if let Err(error) = lend(&lending_name(&spec.cluster_id, node), events.clone()) {
-        tracing::warn!(%error, "images come from nodes of this host over links");
-    }
-    let bulk = Bulk::open(daemon_ip, (key, bulk_identity), RdmaWish::of(&spec), events.clone()).await;
-    let bulk = bulk.inspect_err(|error| tracing::warn!(%error, "images come from and go to other hosts over links"));
-    let bulk = bulk.ok();
-    let own_report = NodeReport {
-        fabric: hands.peers.report(),
-        ..own_report(&spec, &address, &cpus, host, &past, boot)
-    };
+    let log = EventLog::open(&dir.join("events.jsonl"), node.clone(), is_first);
+    let keeper = KeeperOrders::start(link, events.clone());
+    let mut hands = Hands::new(spec.clone(), address, (log, keeper), peers, events.clone());
+    let bulk = open_bulk(listener.address().ip(), (key, identity), &spec, &events).await;
     let mut node = Node::new(Beginnings {
-        nodes: Nodes::new(own_report, members),
+        nodes: nodes(&spec, &hands, own_device, &past, (clock, boot)),
         now: clock.now(),
         limits,
         notice: notice_time(),
         library: library_in_front(),
         highest_job: past.highest_job,
-        address,
-        cpus,
+        address: hands.address.clone(),
+        cpus: cpus(&spec),
         has_device: own_device.is_some(),
         routes: allowed_routes()?,
         bulk: bulk.as_ref().map(|bulk| bulk.addresses().clone()),
@@ -221,6 +174,91 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     shell.run(effects, &mut receiver).await;
     shell.farewell(receiver).await;
     Ok(())
+}
+
+/// The sockets on which a daemon is reached.
+struct Doors {
+    key: ClusterKey,
+    identity: Identity,
+    endpoint: Endpoint,
+    listener: Listener,
+    local: LocalListener,
+    /// Where others reach it.
+    address: String,
+}
+
+/// Opens the sockets, where they were before if that is known, and publishes where they are.
+async fn open_doors(spec: &BootSpec, dir: &Path, before: Option<&str>) -> anyhow::Result<Doors> {
+    let node = &spec.node.name;
+    let key = ClusterKey::from_hex(&spec.cluster_id, &spec.key)?;
+    let identity = Identity::new(Role::Daemon { node: node.clone() });
+    let endpoint = Endpoint::new(key.clone(), identity.clone());
+    let listener = bind(&endpoint, spec, before).await?;
+    let local = LocalEndpoint::new(identity.clone())
+        .listen(&local_address(&spec.cluster_id, node))
+        .await?;
+    let address = address_of(spec, listener.address());
+    publish(&dir.join("address"), &address)?;
+    Ok(Doors {
+        key,
+        identity,
+        endpoint,
+        listener,
+        local,
+        address,
+    })
+}
+
+/// Opens what images come over: from nodes of this host, and from other hosts if that is possible.
+async fn open_bulk(
+    daemon_ip: IpAddr,
+    identity: (ClusterKey, Identity),
+    spec: &BootSpec,
+    events: &mpsc::Sender<Event>,
+) -> Option<Bulk> {
+    if let Err(error) = lend(&lending_name(&spec.cluster_id, &spec.node.name), events.clone()) {
+        tracing::warn!(%error, "images come from nodes of this host over links");
+    }
+    let bulk = Bulk::open(daemon_ip, identity, RdmaWish::of(spec), events.clone()).await;
+    let bulk = bulk.inspect_err(|error| tracing::warn!(%error, "images come from and go to other hosts over links"));
+    bulk.ok()
+}
+
+/// The CPUs of this node's ranks.
+fn cpus(spec: &BootSpec) -> Vec<u32> {
+    if spec.node.cpus.is_empty() {
+        cpus_allowed()
+    } else {
+        spec.node.cpus.clone()
+    }
+}
+
+/// The nodes of the cluster as this one knows them at its start.
+fn nodes(
+    spec: &BootSpec,
+    hands: &Hands,
+    own_device: Option<UdAddress>,
+    past: &Past,
+    (clock, boot): (Clock, u64),
+) -> Nodes {
+    let (host, cpus, address) = (Host::look(), cpus(spec), &hands.address);
+    let itself = LocalNode {
+        node: spec.node.name.clone(),
+        boot,
+        details: Details {
+            address: address.clone(),
+            site: spec.node.site.clone(),
+            cpus: cpus.clone(),
+            host: host.number,
+            ud: own_device,
+        },
+        patience: spec.patience(),
+    };
+    let own_report = NodeReport {
+        fabric: hands.peers.report(),
+        ..own_report(spec, address, &cpus, host, past, boot)
+    };
+    Nodes::new(own_report, membership(itself, spec, past, clock))
 }
 
 /// What the keeper holds and the journal says, with all files taken over.

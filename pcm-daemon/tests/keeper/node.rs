@@ -42,9 +42,7 @@ pub fn await_that(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 pub fn is_alive(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    proc_files::ProcessStat::of(pid.cast_unsigned()).is_some_and(|stat| stat.is_alive())
 }
 
 pub fn kill(pid: i32) {

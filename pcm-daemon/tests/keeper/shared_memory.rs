@@ -76,14 +76,8 @@ async fn shared_memory_that_another_process_holds_is_not_removed() {
 #[tokio::test]
 async fn fifty_jobs_of_four_ranks_leave_no_descriptor_process_or_file() {
     let (node, _) = Node::boot().await;
-    let descriptors = |pid: i32| fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-    let children = || {
-        let keeper = node.keeper;
-        fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children"))
-            .unwrap()
-            .split_whitespace()
-            .count()
-    };
+    let descriptors = |pid: i32| proc_files::file_count(pid.cast_unsigned()).unwrap();
+    let children = || proc_files::children(node.keeper.cast_unsigned()).unwrap().len();
     run(&node, 1, 4, &["sum"]).await;
     node.end_job(1).await;
     let before = (

@@ -7,7 +7,7 @@ use crate::endpoint::Endpoint;
 use crate::link::Link;
 use crate::receiver::{Receiver, RecvError};
 use crate::sender::Sender;
-use pcm_proto::fabric::{Telling, Told};
+use pcm_proto::envelope::{Envelope, EnvelopeRef};
 use pcm_proto::handshake::Role;
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::DaemonToDaemon;
@@ -65,11 +65,11 @@ impl Connections {
                 return tracing::warn!(%role, "a daemon was expected at this address");
             };
             let (sender, receiver) = link.split();
-            let told = Telling {
+            let envelope = EnvelopeRef {
                 ordinal: None,
                 message: &message,
             };
-            if sender.try_send(&told).is_ok() {
+            if sender.try_send(&envelope).is_ok() {
                 this.read(node, sender, receiver).await;
             }
         });
@@ -99,8 +99,8 @@ impl Connections {
             return;
         }
         loop {
-            let told = match receiver.recv::<Told>().await {
-                Ok(told) => told,
+            let envelope = match receiver.recv::<Envelope>().await {
+                Ok(envelope) => envelope,
                 Err(RecvError::Message(error)) => {
                     tracing::warn!(%node, %error, "a message of another daemon is not understood");
                     continue;
@@ -108,7 +108,7 @@ impl Connections {
                 Err(_) => break,
             };
             let node = node.clone();
-            if !self.report(PeerEvent::Received { node, told }).await {
+            if !self.report(PeerEvent::Received { node, envelope }).await {
                 return;
             }
         }

@@ -13,7 +13,8 @@ use crate::datagram::{ExchangeError, MESSAGE_LENGTH_MAX, PACKET_LENGTH_SAFE, key
 use crate::hybrid::{Choice, Service};
 use crate::infiniband::UdAddress;
 use crate::key::ClusterKey;
-use pcm_proto::fabric::{FabricReport, FabricWish, TUNING_FILE, Telling, say};
+use pcm_proto::envelope::{EnvelopeRef, encode_datagram};
+use pcm_proto::fabric::{FabricReport, FabricWish, TUNING_FILE};
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::DaemonToDaemon;
 use std::collections::{BTreeMap, BTreeSet};
@@ -242,11 +243,11 @@ impl Datagrams {
         now: Instant,
     ) -> Result<ExchangeId, DaemonToDaemon> {
         let max = if is_linked { BESIDE_LINK_MAX } else { MESSAGE_LENGTH_MAX };
-        let told = Telling {
+        let envelope = EnvelopeRef {
             ordinal: None,
             message: &message,
         };
-        match address.and_then(|address| self.packed((node, address), told, (1, max), now)) {
+        match address.and_then(|address| self.packed((node, address), envelope, (1, max), now)) {
             Some((to, bytes)) => Ok(self.exchange(node, to, bytes, Some(Box::new(message)))),
             None => Err(message),
         }
@@ -257,13 +258,13 @@ impl Datagrams {
         &mut self,
         node: &NodeName,
         address: &str,
-        (told, members): (Telling<'_>, usize),
+        (envelope, members): (EnvelopeRef<'_>, usize),
         now: Instant,
     ) -> Option<ExchangeId> {
-        if Delivery::of(told.message) == Delivery::OrderedOnce {
+        if Delivery::of(envelope.message) == Delivery::OrderedOnce {
             return None;
         }
-        let (to, bytes) = self.packed((node, address), told, (members, MESSAGE_LENGTH_MAX), now)?;
+        let (to, bytes) = self.packed((node, address), envelope, (members, MESSAGE_LENGTH_MAX), now)?;
         Some(self.exchange(node, to, bytes, None))
     }
 
@@ -271,17 +272,17 @@ impl Datagrams {
     fn packed(
         &mut self,
         (node, address): (&NodeName, &str),
-        told: Telling<'_>,
+        envelope: EnvelopeRef<'_>,
         (members, max): (usize, usize),
         now: Instant,
     ) -> Option<(Destination, Vec<u8>)> {
         if !self.are_in_use() {
             return None;
         }
-        let bytes = say(&self.own, told, max).ok()?;
+        let bytes = encode_datagram(&self.own, envelope, max).ok()?;
         let is_beside_link = max == BESIDE_LINK_MAX;
         let is_cheaper = is_beside_link || self.choose(members, bytes.len()).service == Service::Datagram;
-        let delivery = Delivery::of(told.message);
+        let delivery = Delivery::of(envelope.message);
         let to = is_cheaper.then(|| self.destination((node, address), delivery, now))??;
         Some((to, bytes))
     }

@@ -6,7 +6,7 @@ use super::transports::Transport;
 use crate::datagram::ExchangeError;
 use crate::hybrid::Service;
 use crate::sender::Sender;
-use pcm_proto::fabric::Told;
+use pcm_proto::envelope::Envelope;
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::DaemonToDaemon;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub enum PeerEvent {
         sender: Sender,
     },
     /// A message arrived over a link.
-    Received { node: NodeName, told: Told },
+    Received { node: NodeName, envelope: Envelope },
     /// A link ended.
     Lost { link: LinkId, node: NodeName },
     /// A daemon could not be reached.
@@ -45,7 +45,7 @@ pub enum PeerEvent {
         node: NodeName,
         /// The transport that carried it.
         transport: Transport,
-        told: Told,
+        envelope: Envelope,
     },
     /// A datagram was confirmed or not.
     DatagramSent(Box<SentDatagram>),

@@ -5,7 +5,7 @@ use super::delivery::Delivery;
 use super::event::{ExchangeId, LinkId};
 use super::sequence::{ReceiveSequence, Released, SendSequence};
 use crate::sender::{SendError, Sender};
-use pcm_proto::fabric::{Ordinal, Telling};
+use pcm_proto::envelope::{EnvelopeRef, Ordinal};
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::DaemonToDaemon;
 use std::collections::VecDeque;
@@ -95,7 +95,7 @@ impl Peer {
                 (None, Some(first)) => (Some(self.sent.next_ordinal()), first),
                 (None, None) => return,
             };
-            match sender.try_send(&Telling { ordinal, message }) {
+            match sender.try_send(&EnvelopeRef { ordinal, message }) {
                 Ok(()) => self.on_sent_over_link(ordinal.is_some()),
                 Err(SendError::Encode(error)) => {
                     tracing::error!(%node, %error, "a message cannot be encoded");

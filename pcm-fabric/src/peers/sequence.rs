@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use pcm_proto::fabric::Ordinal;
+use pcm_proto::envelope::Ordinal;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 

@@ -85,8 +85,8 @@ impl Side {
     }
 
     fn handle(&mut self, event: PeerEvent) {
-        if let PeerEvent::Received { told, .. } | PeerEvent::DatagramReceived { told, .. } = &event
-            && let Some(ordinal) = told.ordinal
+        if let PeerEvent::Received { envelope, .. } | PeerEvent::DatagramReceived { envelope, .. } = &event
+            && let Some(ordinal) = envelope.ordinal
         {
             self.repeated += usize::from(!self.arrived.insert(ordinal.number));
             if matches!(event, PeerEvent::DatagramReceived { .. }) {

@@ -5,7 +5,8 @@ use super::event::PeerEvent;
 use crate::datagram::{Address, Datagram, DatagramLimits, DatagramService as _, ExchangeError};
 use crate::infiniband::{self, UdAddress};
 use crate::key::ClusterKey;
-use pcm_proto::fabric::{FabricWish, Spoken, understand};
+use pcm_proto::envelope::{DatagramBody, decode_datagram};
+use pcm_proto::fabric::FabricWish;
 use pcm_proto::ids::NodeName;
 use std::fmt;
 use std::net::SocketAddr;
@@ -174,14 +175,18 @@ async fn receive<A: Address + Sync>(
     events: mpsc::Sender<PeerEvent>,
 ) {
     while let Some(received) = endpoint.receive().await {
-        match understand(&received.message) {
-            Ok(Spoken::Said { from: node, told }) if node != own => {
-                let said = PeerEvent::DatagramReceived { node, transport, told };
+        match decode_datagram(&received.message) {
+            Ok(DatagramBody::Said { from: node, envelope }) if node != own => {
+                let said = PeerEvent::DatagramReceived {
+                    node,
+                    transport,
+                    envelope,
+                };
                 if events.send(said).await.is_err() {
                     return;
                 }
             }
-            Ok(Spoken::Said { .. } | Spoken::Measured(_)) => {}
+            Ok(DatagramBody::Said { .. } | DatagramBody::Measured(_)) => {}
             Err(error) => tracing::warn!(from = ?received.from, %error, "a datagram is not understood"),
         }
     }

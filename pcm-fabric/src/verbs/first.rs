@@ -4,9 +4,9 @@ use super::{device::Device, rc::RcBulk};
 use crate::{
     bulk::Protection,
     datagram::{Datagram, DatagramLimits},
-    infiniband::UdAddress,
     key::ClusterKey,
 };
+use pcm_proto::fabric::UdAddress;
 use std::{io, sync::Arc};
 
 /// Starts an endpoint for datagrams.

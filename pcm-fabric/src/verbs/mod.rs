@@ -10,7 +10,7 @@ mod rc_message;
 mod rc_receive;
 mod ud;
 
-pub use crate::infiniband::UdAddress;
 pub use device::{Device, Gid, NoDevice};
 pub use first::{bulk, datagrams};
+pub use pcm_proto::fabric::UdAddress;
 pub use rc::RcBulk;

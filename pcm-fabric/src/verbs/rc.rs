@@ -15,9 +15,9 @@ use crate::{
         Source, wire::BLOCK_LENGTH,
     },
     datagram::{Datagram, DatagramLimits, DatagramService as _},
-    infiniband::UdAddress,
     key::ClusterKey,
 };
+use pcm_proto::fabric::UdAddress;
 use std::{
     collections::{BTreeMap, VecDeque},
     io,

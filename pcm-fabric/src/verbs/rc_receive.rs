@@ -12,8 +12,8 @@ use super::{
 use crate::{
     bulk::{Opened, Protection, Reason, RegionMemory, Regions},
     datagram::{Datagram, DatagramService as _},
-    infiniband::UdAddress,
 };
+use pcm_proto::fabric::UdAddress;
 use std::{
     collections::BTreeMap,
     io,

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     datagram::{Datagram, DatagramLimits, PacketIo},
-    infiniband::UdAddress,
     key::ClusterKey,
 };
+use pcm_proto::fabric::UdAddress;
 use std::{
     collections::{BTreeMap, VecDeque},
     io,

@@ -5,13 +5,10 @@ use super::{
     Trip,
     need::{needs, own_divisions},
 };
-use crate::{
-    redistribute::slide_of,
-    region::{
-        Registry,
-        memory::{MemoryError, Storage, Unmade},
-        storage_for,
-    },
+use crate::region::{
+    Registry,
+    memory::{MemoryError, Storage, Unmade},
+    storage_for,
 };
 use pcm_core::partition::Partition;
 use pcm_proto::ids::RegionId;
@@ -170,7 +167,7 @@ fn open(
         let (array, capacity) = registry.array_mut(need.id);
         let length = need.after.local_bytes(rank);
         let wanted = length.saturating_sub(need.plan.totals().keep);
-        match slide_of(array, need.plan.reuse(), length) {
+        match array.slide_to(need.plan.reuse(), length) {
             _ if wanted < BYTES_MIN => {}
             Some(shift) => {
                 capacity.promise(wanted)?;

@@ -6,10 +6,7 @@ use super::{
     Memory, Taken, Trip, WhenDone,
     need::{ArrayNeed, is_constant, needs, own_divisions},
 };
-use crate::{
-    redistribute::{LocalCopies, slide_of},
-    region::Registry,
-};
+use crate::{redistribute::LocalCopies, region::Registry};
 use pcm_core::redistribution::Transfer;
 use pcm_proto::ids::RegionId;
 use std::{
@@ -123,7 +120,7 @@ pub(super) fn lots(registry: &Registry, trip: &Trip, taken: &Taken, memory: &Mem
 fn new_place(registry: &Registry, need: &ArrayNeed, rank: u32, memory: &Memory) -> Option<(NonNull<u8>, Range<u64>)> {
     let array = registry.array_by_id(need.id);
     let length = need.after.local_bytes(rank);
-    match slide_of(array, need.plan.reuse(), length) {
+    match array.slide_to(need.plan.reuse(), length) {
         Some(shift) => {
             let first = array.storage().prepared(shift, length)?;
             let inside = |offset: u64| offset.saturating_add_signed(shift.saturating_neg());

@@ -2,7 +2,7 @@
 #![allow(non_camel_case_types, reason = "the names are those of C")]
 #![allow(unreachable_pub, reason = "what pcm.h is made of is public")]
 
-use crate::start::StartError;
+use crate::start_error::StartError;
 use std::panic::{UnwindSafe, catch_unwind};
 
 /// Result of a function of libpcm. The numbers never change their meaning.

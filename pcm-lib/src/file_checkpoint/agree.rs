@@ -37,7 +37,7 @@ fn encode<T: Serialize>(outcome: &Result<T, String>) -> Vec<u8> {
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    rmp_serde::from_slice(bytes).unwrap_or_else(|error| Err(format!("an outcome cannot be read: {error}")))
+    pcm_proto::unpack::from_slice(bytes).unwrap_or_else(|error| Err(format!("an outcome cannot be read: {error}")))
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn take(directory: &Path, rank: u32) -> Option<Outcome> {
     let path = path(directory, rank);
     let bytes = fs::read(&path).ok()?;
     let outcome =
-        rmp_serde::from_slice(&bytes).unwrap_or_else(|error| Err(format!("its record is unreadable: {error}")));
+        pcm_proto::unpack::from_slice(&bytes).unwrap_or_else(|error| Err(format!("its record is unreadable: {error}")));
     // One that stays is removed with the draft, or is a file more in the checkpoint.
     _ = fs::remove_file(&path);
     Some(outcome)

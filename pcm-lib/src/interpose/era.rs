@@ -4,7 +4,7 @@
 
 use super::handle_table::HandleTable;
 use crate::mpi::handle;
-use mpi_sys::MPI_Comm;
+use mpi_abi::MPI_Comm;
 use std::{
     ffi::CStr,
     os::raw::c_int,
@@ -106,18 +106,18 @@ fn is_alone(communicator: MPI_Comm) -> bool {
     let (mut size, mut between): (c_int, c_int) = (0, 0);
     // SAFETY: the communicator is one that MPI made and the application has not freed; outputs are locals.
     unsafe {
-        mpi_sys::PMPI_Comm_size(communicator, &mut size) == 0
+        mpi_abi::PMPI_Comm_size(communicator, &mut size) == 0
             && size == 1
-            && mpi_sys::PMPI_Comm_test_inter(communicator, &mut between) == 0
+            && mpi_abi::PMPI_Comm_test_inter(communicator, &mut between) == 0
             && between == 0
     }
 }
 
 fn name_of(communicator: MPI_Comm) -> String {
-    let mut name = [0_u8; mpi_sys::MPI_MAX_OBJECT_NAME as usize + 1];
+    let mut name = [0_u8; mpi_abi::MPI_MAX_OBJECT_NAME + 1];
     let mut length: c_int = 0;
     // SAFETY: as in `is_alone`; the buffer has the length MPI asks for, and one byte more that stays zero.
-    let told = unsafe { mpi_sys::PMPI_Comm_get_name(communicator, name.as_mut_ptr().cast(), &mut length) };
+    let told = unsafe { mpi_abi::PMPI_Comm_get_name(communicator, name.as_mut_ptr().cast(), &mut length) };
     match CStr::from_bytes_until_nul(&name) {
         Ok(name) if told == 0 => name.to_string_lossy().into_owned(),
         _ => String::new(),

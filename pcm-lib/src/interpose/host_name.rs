@@ -93,11 +93,11 @@ pub unsafe extern "C" fn gethostname(name: *mut c_char, length: usize) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, length: *mut c_int) -> c_int {
     // SAFETY: the caller's arguments, unchanged.
-    let code = unsafe { mpi_sys::PMPI_Get_processor_name(name, length) };
+    let code = unsafe { mpi_abi::PMPI_Get_processor_name(name, length) };
     // SAFETY: after success there is a text that ends with a zero byte, in room for so many bytes.
     unsafe {
         if code == 0 && daemons_name().is_some_and(|told| *told == *CStr::from_ptr(name)) {
-            let room = std::slice::from_raw_parts_mut(name.cast::<u8>(), mpi_sys::MPI_MAX_PROCESSOR_NAME as usize);
+            let room = std::slice::from_raw_parts_mut(name.cast::<u8>(), mpi_abi::MPI_MAX_PROCESSOR_NAME);
             hosts_name(|own| put(own, room));
             *length = CStr::from_ptr(name).count_bytes() as c_int;
         }

@@ -18,7 +18,7 @@ use crate::{
     start::{self, started},
 };
 use cpu_turns::ShortTurns;
-use mpi_sys::MPI_Comm;
+use mpi_abi::MPI_Comm;
 use pcm_proto::{
     app::AppToDaemon,
     page::{NOT_ONE, State},
@@ -31,7 +31,7 @@ use std::{
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
     // SAFETY: the caller's arguments, unchanged.
-    initialize(|| unsafe { mpi_sys::PMPI_Init(argc, argv) })
+    initialize(|| unsafe { mpi_abi::PMPI_Init(argc, argv) })
 }
 
 #[unsafe(no_mangle)]
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn MPI_Init_thread(
     provided: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's arguments, unchanged.
-    initialize(|| unsafe { mpi_sys::PMPI_Init_thread(argc, argv, required, provided) })
+    initialize(|| unsafe { mpi_abi::PMPI_Init_thread(argc, argv, required, provided) })
 }
 
 fn initialize(init: impl FnOnce() -> c_int) -> c_int {
@@ -56,15 +56,15 @@ fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     if code == 0 {
         _ = catch_unwind(|| start::start(clock, before, has_many_threads()));
         // A program must not run on in a part of its job that takes itself for the whole.
-        return catch_unwind(assembly::join).unwrap_or(mpi_sys::MPI_ERR_INTERN as c_int);
+        return catch_unwind(assembly::join).unwrap_or(mpi_abi::MPI_ERR_INTERN);
     }
     code
 }
 
 fn has_many_threads() -> bool {
     let mut level: c_int = 0;
-    // SAFETY: MPI is initialised; a constant of the MPI library.
-    unsafe { mpi_sys::PMPI_Query_thread(&mut level) != 0 || level == mpi_sys::RSMPI_THREAD_MULTIPLE }
+    // SAFETY: MPI is initialised.
+    unsafe { mpi_abi::PMPI_Query_thread(&mut level) != 0 || level == mpi_abi::MPI_THREAD_MULTIPLE }
 }
 
 fn enter(function: u16) -> Option<(&'static Recorder, Entered)> {
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
         entered
     });
     // SAFETY: the caller's call, unchanged.
-    let code = unsafe { mpi_sys::PMPI_Finalize() };
+    let code = unsafe { mpi_abi::PMPI_Finalize() };
     if let Ok(Some((recorder, entered))) = entered {
         recorder.leave(entered);
         recorder.page().set_state(State::Done);
@@ -104,13 +104,11 @@ pub unsafe extern "C" fn MPI_Abort(communicator: MPI_Comm, code: c_int) -> c_int
         }
         told
     });
-    // SAFETY: a constant of the MPI library; the caller's arguments.
-    unsafe {
-        let target = match told {
-            // Aborting a communicator of several worlds leaves ranks running; the daemon ends the others.
-            Ok(Some(_)) => mpi_sys::RSMPI_COMM_WORLD,
-            _ => communicator,
-        };
-        mpi_sys::PMPI_Abort(target, code)
-    }
+    let target = match told {
+        // Aborting a communicator of several worlds leaves ranks running; the daemon ends the others.
+        Ok(Some(_)) => mpi_abi::MPI_COMM_WORLD,
+        _ => communicator,
+    };
+    // SAFETY: the caller's arguments, or a constant of the MPI library.
+    unsafe { mpi_abi::PMPI_Abort(target, code) }
 }

@@ -5,7 +5,7 @@
 use super::handle_table::HandleTable;
 use super::ranks::Ranks;
 use crate::mpi::handle;
-use mpi_sys::MPI_Comm;
+use mpi_abi::MPI_Comm;
 use pcm_proto::{fnv, other_communicators::OtherCommunicators, page::Page, record::Record};
 use std::collections::BTreeMap;
 use std::os::raw::c_int;
@@ -133,7 +133,7 @@ unsafe fn members(communicator: MPI_Comm, job: MPI_Comm) -> Option<Vec<i32>> {
     let mut between: c_int = 0;
     // SAFETY: the caller's contract.
     let ranks = unsafe {
-        let code = mpi_sys::PMPI_Comm_test_inter(communicator, &mut between);
+        let code = mpi_abi::PMPI_Comm_test_inter(communicator, &mut between);
         if code != 0 || between != 0 {
             return None;
         }

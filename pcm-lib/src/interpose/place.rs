@@ -5,19 +5,19 @@
 #![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, reason = "as MPI says")]
 
 use super::recorder;
-use mpi_sys::MPI_Comm;
+use mpi_abi::MPI_Comm;
 use std::os::raw::c_int;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
     // SAFETY: the caller's arguments; MPI checks those it is given.
-    unsafe { answer(comm, rank, |(rank, _)| rank, mpi_sys::PMPI_Comm_rank) }
+    unsafe { answer(comm, rank, |(rank, _)| rank, mpi_abi::PMPI_Comm_rank) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     // SAFETY: as in `MPI_Comm_rank`.
-    unsafe { answer(comm, size, |(_, size)| size, mpi_sys::PMPI_Comm_size) }
+    unsafe { answer(comm, size, |(_, size)| size, mpi_abi::PMPI_Comm_size) }
 }
 
 #[inline]

@@ -1,9 +1,12 @@
 //! Which rank of the job's communicator a rank of another communicator is.
 #![allow(unsafe_code, reason = "asks MPI for groups")]
 
-use super::recorder::OUTSIDE;
-use mpi_sys::{MPI_Comm, MPI_Group};
+use mpi_abi::{MPI_Comm, MPI_Group};
+use pcm_proto::page::NOT_ONE;
 use std::os::raw::c_int;
+
+/// Peer of a message to a process outside of the job's communicator, or to an unknown one.
+pub(super) const OUTSIDE: i32 = NOT_ONE + 1;
 
 /// The translation for one communicator. For an intercommunicator the ranks are those of the remote group, which is
 /// what messages over it are addressed by.
@@ -23,12 +26,12 @@ impl Ranks {
             match (group(communicator), group(job)) {
                 (Some(from), Some(to)) => {
                     let ranks = ranks(from, to);
-                    mpi_sys::PMPI_Group_free(&mut { from });
-                    mpi_sys::PMPI_Group_free(&mut { to });
+                    mpi_abi::PMPI_Group_free(&mut { from });
+                    mpi_abi::PMPI_Group_free(&mut { to });
                     ranks
                 }
                 (Some(one), None) | (None, Some(one)) => {
-                    mpi_sys::PMPI_Group_free(&mut { one });
+                    mpi_abi::PMPI_Group_free(&mut { one });
                     None
                 }
                 (None, None) => None,
@@ -58,10 +61,10 @@ unsafe fn group(communicator: MPI_Comm) -> Option<MPI_Group> {
     // SAFETY: the caller's contract; outputs are written on success.
     unsafe {
         let mut between: c_int = 0;
-        let mut group = mpi_sys::RSMPI_GROUP_NULL;
-        let code = match mpi_sys::PMPI_Comm_test_inter(communicator, &mut between) {
-            0 if between != 0 => mpi_sys::PMPI_Comm_remote_group(communicator, &mut group),
-            0 => mpi_sys::PMPI_Comm_group(communicator, &mut group),
+        let mut group = mpi_abi::MPI_GROUP_NULL;
+        let code = match mpi_abi::PMPI_Comm_test_inter(communicator, &mut between) {
+            0 if between != 0 => mpi_abi::PMPI_Comm_remote_group(communicator, &mut group),
+            0 => mpi_abi::PMPI_Comm_group(communicator, &mut group),
             code => code,
         };
         (code == 0).then_some(group)
@@ -72,12 +75,12 @@ unsafe fn ranks(from: MPI_Group, to: MPI_Group) -> Option<Vec<i32>> {
     // SAFETY: both groups exist; both lists have `size` places.
     unsafe {
         let mut size: c_int = 0;
-        if mpi_sys::PMPI_Group_size(from, &mut size) != 0 {
+        if mpi_abi::PMPI_Group_size(from, &mut size) != 0 {
             return None;
         }
         let own: Vec<c_int> = (0..size).collect();
         let mut job = vec![0; own.len()];
-        let code = mpi_sys::PMPI_Group_translate_ranks(from, size, own.as_ptr(), to, job.as_mut_ptr());
+        let code = mpi_abi::PMPI_Group_translate_ranks(from, size, own.as_ptr(), to, job.as_mut_ptr());
         job.iter_mut()
             .filter(|rank| **rank < 0)
             .for_each(|rank| *rank = OUTSIDE);

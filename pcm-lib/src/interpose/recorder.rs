@@ -10,7 +10,7 @@
 use super::era::Era;
 use super::handle_table::HandleTable;
 use super::order::Order;
-use super::ranks::Ranks;
+use super::ranks::{OUTSIDE, Ranks};
 use crate::{clock::Clock, mpi::handle};
 use pcm_proto::other_communicators::{Row, UNKNOWN};
 use pcm_proto::page::{ANY, NOT_ONE, Page};
@@ -26,9 +26,6 @@ use std::sync::atomic::{
 const COMMUNICATORS_MAX: usize = 1024;
 const DATATYPES_MAX: usize = 1024;
 const PERSISTENT_MAX: usize = 4096;
-
-/// Peer of a message to a process outside of the job's communicator, or to one that could not be told.
-pub(super) const OUTSIDE: i32 = NOT_ONE + 1;
 
 static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -88,14 +85,8 @@ struct Persistent {
 impl Recorder {
     /// Makes the recorder of a process whose MPI is initialised, by the thread that initialised it.
     pub(crate) fn new(page: Page<'static>, clock: Clock, has_many_threads: bool) -> Self {
-        // SAFETY: constants of the MPI library, set before any code of ours runs.
-        let (world, own, in_place) = unsafe {
-            (
-                mpi_sys::RSMPI_COMM_WORLD,
-                mpi_sys::RSMPI_COMM_SELF,
-                super::datatypes::in_place() as u64,
-            )
-        };
+        let (world, own) = (mpi_abi::MPI_COMM_WORLD, mpi_abi::MPI_COMM_SELF);
+        let in_place = super::datatypes::in_place() as u64;
         IS_MAIN.set(true);
         let recorder = Self {
             page,
@@ -132,24 +123,24 @@ impl Recorder {
     }
 
     /// The job's communicator.
-    pub(crate) fn job(&self) -> mpi_sys::MPI_Comm {
+    pub(crate) fn job(&self) -> mpi_abi::MPI_Comm {
         // SAFETY: `job` only ever holds words of communicators.
         unsafe { handle::from_word(self.job.load(Relaxed)) }
     }
 
     /// From now on the job's communicator is this one.
-    pub(crate) fn job_is(&self, communicator: mpi_sys::MPI_Comm) {
+    pub(crate) fn job_is(&self, communicator: mpi_abi::MPI_Comm) {
         self.job.store(handle::word(communicator), Relaxed);
     }
 
     /// The job's communicator, unless it is the world this process started in.
-    pub(crate) fn job_apart_from_world(&self) -> Option<mpi_sys::MPI_Comm> {
+    pub(crate) fn job_apart_from_world(&self) -> Option<mpi_abi::MPI_Comm> {
         (self.job.load(Relaxed) != self.world).then(|| self.job())
     }
 
     /// The communicator that an argument means: the job's for MPI_COMM_WORLD, else itself.
     #[inline]
-    pub(super) fn current(&self, communicator: mpi_sys::MPI_Comm) -> mpi_sys::MPI_Comm {
+    pub(super) fn current(&self, communicator: mpi_abi::MPI_Comm) -> mpi_abi::MPI_Comm {
         if handle::word(communicator) == self.world {
             self.job()
         } else {
@@ -160,7 +151,7 @@ impl Recorder {
     /// As [`Recorder::current`], for a call that other processes have part in: the code of an error where such a call
     /// cannot be made.
     #[inline]
-    pub(super) fn checked(&self, communicator: mpi_sys::MPI_Comm) -> Result<mpi_sys::MPI_Comm, c_int> {
+    pub(super) fn checked(&self, communicator: mpi_abi::MPI_Comm) -> Result<mpi_abi::MPI_Comm, c_int> {
         let current = self.current(communicator);
         if self.era.is_plain() {
             return Ok(current);
@@ -182,7 +173,7 @@ impl Recorder {
 
     /// Rank and size planned for a process that joins, if it asks about MPI_COMM_WORLD.
     #[inline]
-    pub(super) fn planned(&self, communicator: mpi_sys::MPI_Comm) -> Option<(u32, u32)> {
+    pub(super) fn planned(&self, communicator: mpi_abi::MPI_Comm) -> Option<(u32, u32)> {
         if self.era.is_plain() || handle::word(communicator) != self.world {
             return None;
         }
@@ -195,7 +186,7 @@ impl Recorder {
     }
 
     /// The job's communicator is another one from now on, and communicators made before are stale.
-    pub(crate) fn job_change(&self, communicator: mpi_sys::MPI_Comm) {
+    pub(crate) fn job_change(&self, communicator: mpi_abi::MPI_Comm) {
         self.job.store(handle::word(communicator), Relaxed);
         self.era.next();
         self.order.begin_anew(self.page);
@@ -221,9 +212,8 @@ impl Recorder {
     /// MPICH raises errors that belong to no communicator on MPI_COMM_SELF, and where that was never given a handler,
     /// on the world the process started in. A program that gives MPI_COMM_WORLD a handler means these as well, and ours
     /// has given both a handler when it joined worlds.
-    pub(super) fn errhandler_set(&self, communicator: mpi_sys::MPI_Comm, handler: mpi_sys::MPI_Errhandler) {
-        // SAFETY: constants of the MPI library.
-        let (world, own) = unsafe { (mpi_sys::RSMPI_COMM_WORLD, mpi_sys::RSMPI_COMM_SELF) };
+    pub(super) fn errhandler_set(&self, communicator: mpi_abi::MPI_Comm, handler: mpi_abi::MPI_Errhandler) {
+        let (world, own) = (mpi_abi::MPI_COMM_WORLD, mpi_abi::MPI_COMM_SELF);
         if handle::word(communicator) == handle::word(own) {
             self.is_own_handler_chosen.store(true, Relaxed);
         }
@@ -234,13 +224,13 @@ impl Recorder {
         for predefined in [Some(world), follows.then_some(own)].into_iter().flatten() {
             // SAFETY: a predefined communicator and the application's own handler; the call that follows for the job's
             // communicator tells the application what MPI thinks of it.
-            unsafe { mpi_sys::PMPI_Comm_set_errhandler(predefined, handler) };
+            unsafe { mpi_abi::PMPI_Comm_set_errhandler(predefined, handler) };
         }
     }
 
     /// Bytes of `count` elements; 0 for a type that is not known.
     #[inline]
-    pub(super) fn bytes(&self, count: i64, datatype: mpi_sys::MPI_Datatype) -> u64 {
+    pub(super) fn bytes(&self, count: i64, datatype: mpi_abi::MPI_Datatype) -> u64 {
         let size = self.datatypes.value(handle::word(datatype)).unwrap_or(0);
         u64::try_from(count).unwrap_or(0).wrapping_mul(size)
     }
@@ -253,7 +243,7 @@ impl Recorder {
 
     /// Rank in the job of a rank in `communicator`: [`ANY`] for the wildcard, [`NOT_ONE`] for MPI_PROC_NULL.
     #[inline]
-    pub(super) fn peer(&self, communicator: mpi_sys::MPI_Comm, rank: c_int) -> i32 {
+    pub(super) fn peer(&self, communicator: mpi_abi::MPI_Comm, rank: c_int) -> i32 {
         let word = handle::word(communicator);
         if rank < 0 {
             no_rank(rank)
@@ -386,7 +376,7 @@ impl Recorder {
 
     /// What the page calls a communicator.
     #[inline]
-    pub(super) fn identity(&self, communicator: mpi_sys::MPI_Comm) -> u64 {
+    pub(super) fn identity(&self, communicator: mpi_abi::MPI_Comm) -> u64 {
         let word = handle::word(communicator);
         if word == self.job.load(Relaxed) {
             JOB
@@ -403,7 +393,7 @@ impl Recorder {
         peer: i32,
         tag: c_int,
         bytes: u64,
-        communicator: mpi_sys::MPI_Comm,
+        communicator: mpi_abi::MPI_Comm,
     ) {
         if entered.is_shown() && peer >= 0 {
             self.page.head.record.send_begun(&SendSeen {
@@ -423,7 +413,7 @@ impl Recorder {
         function: u16,
         root: i32,
         bytes: u64,
-        communicator: mpi_sys::MPI_Comm,
+        communicator: mpi_abi::MPI_Comm,
     ) {
         if !entered.is_shown() {
             return;
@@ -456,27 +446,23 @@ impl Recorder {
     }
 
     /// The application has a new communicator.
-    pub(super) fn communicator_made(&self, communicator: mpi_sys::MPI_Comm) {
-        // SAFETY: a constant of the MPI library.
-        let null = unsafe { mpi_sys::RSMPI_COMM_NULL };
-        if handle::word(communicator) != handle::word(null) {
+    pub(super) fn communicator_made(&self, communicator: mpi_abi::MPI_Comm) {
+        if communicator != mpi_abi::MPI_COMM_NULL {
             self.era.made(communicator);
             self.ranks_drop(self.communicators.set(handle::word(communicator), 0));
         }
     }
 
     /// The ranks of a new communicator can be told.
-    pub(super) fn communicator_ordered(&self, communicator: mpi_sys::MPI_Comm) {
-        // SAFETY: a constant of the MPI library.
-        let null = unsafe { mpi_sys::RSMPI_COMM_NULL };
-        if handle::word(communicator) != handle::word(null) {
+    pub(super) fn communicator_ordered(&self, communicator: mpi_abi::MPI_Comm) {
+        if communicator != mpi_abi::MPI_COMM_NULL {
             // SAFETY: MPI is initialised and has just made the communicator.
             unsafe { self.order.made(communicator, self.job(), &self.page.head.record) };
         }
     }
 
     /// The application ends a communicator.
-    pub(super) fn communicator_ended(&self, communicator: mpi_sys::MPI_Comm) {
+    pub(super) fn communicator_ended(&self, communicator: mpi_abi::MPI_Comm) {
         self.era.ended(communicator);
         self.order.ended(communicator, &self.page.head.other_communicators);
         self.ranks_drop(self.communicators.remove(handle::word(communicator)));
@@ -490,21 +476,21 @@ impl Recorder {
     }
 
     /// The application has a type it can communicate with.
-    pub(super) fn datatype_made(&self, datatype: mpi_sys::MPI_Datatype) {
+    pub(super) fn datatype_made(&self, datatype: mpi_abi::MPI_Datatype) {
         if let Some(size) = super::datatypes::size(datatype) {
             self.datatypes.set(handle::word(datatype), size);
         }
     }
 
     /// The application ends a type.
-    pub(super) fn datatype_ended(&self, datatype: mpi_sys::MPI_Datatype) {
+    pub(super) fn datatype_ended(&self, datatype: mpi_abi::MPI_Datatype) {
         self.datatypes.remove(handle::word(datatype));
     }
 
     /// The application has a persistent request.
     pub(super) fn persistent_made(
         &self,
-        request: mpi_sys::MPI_Request,
+        request: mpi_abi::MPI_Request,
         is_send: bool,
         peer: i32,
         bytes: u64,
@@ -520,7 +506,7 @@ impl Recorder {
     }
 
     /// The application ends a request, persistent or not.
-    pub(super) fn persistent_ended(&self, request: mpi_sys::MPI_Request) {
+    pub(super) fn persistent_ended(&self, request: mpi_abi::MPI_Request) {
         self.persistent_drop(self.persistent.remove(handle::word(request)));
     }
 
@@ -532,7 +518,7 @@ impl Recorder {
     }
 
     /// Persistent requests are started; each is a message.
-    pub(super) fn started(&self, entered: Entered, requests: &[mpi_sys::MPI_Request]) {
+    pub(super) fn started(&self, entered: Entered, requests: &[mpi_abi::MPI_Request]) {
         for request in requests {
             if let Some(persistent) = self.persistent.value(handle::word(*request)) {
                 // SAFETY: a box of `persistent_made`, dropped only when its request ends.
@@ -549,8 +535,7 @@ impl Recorder {
 
 /// What a number that is no rank means.
 fn no_rank(number: c_int) -> i32 {
-    // SAFETY: a constant of the MPI library.
-    if number == unsafe { mpi_sys::RSMPI_ANY_SOURCE } {
+    if number == mpi_abi::MPI_ANY_SOURCE {
         ANY
     } else {
         NOT_ONE

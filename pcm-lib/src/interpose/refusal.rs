@@ -1,7 +1,7 @@
 //! Errors of the library's own as errors of MPI: with a text, through the error handler that the application chose.
 #![allow(unsafe_code, reason = "calls MPI")]
 
-use mpi_sys::MPI_Comm;
+use mpi_abi::MPI_Comm;
 use std::{ffi::CString, os::raw::c_int, sync::Mutex, sync::PoisonError};
 
 /// The one code of such errors, once there is one; MPI never gives codes back.
@@ -10,10 +10,10 @@ static CODE: Mutex<Option<c_int>> = Mutex::new(None);
 /// Raises an error on a communicator; returns its code if the handler returns.
 pub(crate) fn raise(communicator: MPI_Comm, text: &str) -> c_int {
     let Some(code) = code_with(text) else {
-        return mpi_sys::MPI_ERR_COMM.cast_signed();
+        return mpi_abi::MPI_ERR_COMM;
     };
     // SAFETY: the communicator exists; the code is one of MPI's.
-    unsafe { mpi_sys::PMPI_Comm_call_errhandler(communicator, code) };
+    unsafe { mpi_abi::PMPI_Comm_call_errhandler(communicator, code) };
     code
 }
 
@@ -25,7 +25,7 @@ fn code_with(text: &str) -> Option<c_int> {
             let (mut class, mut code): (c_int, c_int) = (0, 0);
             // SAFETY: MPI is initialised, as a wrapper of one of its calls comes here; outputs are locals.
             let added = unsafe {
-                mpi_sys::PMPI_Add_error_class(&mut class) == 0 && mpi_sys::PMPI_Add_error_code(class, &mut code) == 0
+                mpi_abi::PMPI_Add_error_class(&mut class) == 0 && mpi_abi::PMPI_Add_error_code(class, &mut code) == 0
             };
             if !added {
                 return None;
@@ -33,9 +33,9 @@ fn code_with(text: &str) -> Option<c_int> {
             *known.insert(code)
         }
     };
-    let longest = mpi_sys::MPI_MAX_ERROR_STRING as usize - 1;
+    let longest = mpi_abi::MPI_MAX_ERROR_STRING - 1;
     let text = CString::new(text.chars().filter(|c| *c != '\0').take(longest).collect::<String>()).ok()?;
     // SAFETY: the code was added by this process; the text ends with a zero byte.
-    unsafe { mpi_sys::PMPI_Add_error_string(code, text.as_ptr()) };
+    unsafe { mpi_abi::PMPI_Add_error_string(code, text.as_ptr()) };
     Some(code)
 }

@@ -25,7 +25,7 @@ use super::recorder;
 use pcm_proto::page::NOT_ONE;
 use std::os::raw::{c_int, c_void};
 
-unsafe fn requests<'a>(first: *mut mpi_sys::MPI_Request, count: c_int) -> &'a [mpi_sys::MPI_Request] {
+unsafe fn requests<'a>(first: *mut mpi_abi::MPI_Request, count: c_int) -> &'a [mpi_abi::MPI_Request] {
     match usize::try_from(count) {
         // SAFETY: MPI_Startall is given `count` requests at `first`.
         Ok(count) if count > 0 && !first.is_null() => unsafe { std::slice::from_raw_parts(first, count) },

@@ -7,7 +7,7 @@ use super::{
     error::check,
     request::{byte, none},
 };
-use mpi_sys::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
+use mpi_abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
 use std::{ffi::c_void, os::raw::c_int, ptr, sync::OnceLock};
 
 /// Bytes that lie somewhere; none have no place.
@@ -128,7 +128,7 @@ fn large_ialltoallv() -> Result<IalltoallvC, MpiError> {
     });
     found.ok_or_else(|| MpiError {
         call: "Ialltoallv_c",
-        code: mpi_sys::MPI_ERR_UNSUPPORTED_OPERATION.cast_signed(),
+        code: mpi_abi::MPI_ERR_UNSUPPORTED_OPERATION,
         text: "this MPI has no calls with large counts (MPI-4); choose a method with p2p".to_owned(),
     })
 }

@@ -23,7 +23,7 @@ impl Communicator {
         // SAFETY: the communicator exists, the memory has `count` bytes and lives through the call.
         let code = unsafe {
             let data = bytes.as_mut_ptr().cast();
-            mpi_sys::PMPI_Bcast(data, count, byte(), root.cast_signed(), self.handle())
+            mpi_abi::PMPI_Bcast(data, count, byte(), root.cast_signed(), self.handle())
         };
         check("Bcast", code)
     }
@@ -48,7 +48,7 @@ impl Communicator {
         let code = unsafe {
             let own = ptr::from_ref(&count).cast();
             let room = counts.as_mut_ptr().cast();
-            mpi_sys::PMPI_Gather(own, word, byte(), room, word, byte(), 0, self.handle())
+            mpi_abi::PMPI_Gather(own, word, byte(), room, word, byte(), 0, self.handle())
         };
         check("Gather", code)?;
         let lengths: Vec<usize> = counts.iter().map(|count| count.unsigned_abs() as usize).collect();
@@ -61,7 +61,7 @@ impl Communicator {
         let code = unsafe {
             let (data, room) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
             let (counts, starts) = (counts.as_ptr(), starts.as_ptr());
-            mpi_sys::PMPI_Gatherv(data, count, byte(), room, counts, starts, byte(), 0, self.handle())
+            mpi_abi::PMPI_Gatherv(data, count, byte(), room, counts, starts, byte(), 0, self.handle())
         };
         check("Gatherv", code)?;
         let mut rest = all.as_slice();

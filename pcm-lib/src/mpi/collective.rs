@@ -6,7 +6,7 @@ use super::{
     error::check,
     request::{byte, count_of, none},
 };
-use mpi_sys::MPI_Comm;
+use mpi_abi::MPI_Comm;
 
 impl Communicator {
     /// Gives every process the bytes that `root` has.
@@ -19,7 +19,7 @@ impl Communicator {
         // SAFETY: the communicator exists, the memory stays by contract.
         let code = unsafe {
             let data = bytes.as_mut_ptr().cast();
-            mpi_sys::PMPI_Ibcast(data, count, byte(), root.cast_signed(), self.handle(), &mut request)
+            mpi_abi::PMPI_Ibcast(data, count, byte(), root.cast_signed(), self.handle(), &mut request)
         };
         check("Ibcast", code).map(|()| Request(request))
     }
@@ -43,8 +43,8 @@ pub(super) unsafe fn iallreduce_min(communicator: MPI_Comm, own: &u64, least: &m
     // SAFETY: the communicator exists, the memory stays by contract.
     let code = unsafe {
         let (own, least) = (std::ptr::from_ref(own).cast(), std::ptr::from_mut(least).cast());
-        let (number, smallest) = (mpi_sys::RSMPI_UINT64_T, mpi_sys::RSMPI_MIN);
-        mpi_sys::PMPI_Iallreduce(own, least, 1, number, smallest, communicator, &mut request)
+        let (number, smallest) = (mpi_abi::MPI_UINT64_T, mpi_abi::MPI_MIN);
+        mpi_abi::PMPI_Iallreduce(own, least, 1, number, smallest, communicator, &mut request)
     };
     check("Iallreduce", code).map(|()| Request(request))
 }

@@ -2,8 +2,8 @@
 //! dropped stays with MPI until `MPI_Finalize`.
 #![allow(unsafe_code, reason = "calls MPI")]
 
-use super::{Info, MpiError, Port, error::check};
-use mpi_sys::MPI_Comm;
+use super::{ErrorsReturned, Info, MpiError, Port, error::check};
+use mpi_abi::MPI_Comm;
 use std::{ffi::CStr, os::raw::c_int, time::Duration};
 
 /// Processes that can talk to each other by rank.
@@ -17,14 +17,17 @@ pub struct InterCommunicator(MPI_Comm);
 impl Communicator {
     /// The world this process started in, whatever the application calls MPI_COMM_WORLD.
     pub fn world() -> Self {
-        // SAFETY: a constant of the MPI library.
-        Self(unsafe { mpi_sys::RSMPI_COMM_WORLD })
+        Self(mpi_abi::MPI_COMM_WORLD)
     }
 
     /// This process alone.
     pub fn own() -> Self {
-        // SAFETY: a constant of the MPI library.
-        Self(unsafe { mpi_sys::RSMPI_COMM_SELF })
+        Self(mpi_abi::MPI_COMM_SELF)
+    }
+
+    /// While the answer lives, errors on this communicator and errors of no communicator come back as codes.
+    pub fn errors_returned(&self) -> ErrorsReturned {
+        ErrorsReturned::begin_on(self.handle())
     }
 
     /// A communicator that MPI made and nobody has ended.
@@ -40,7 +43,7 @@ impl Communicator {
     pub fn rank(&self) -> Result<u32, MpiError> {
         let mut rank: c_int = 0;
         // SAFETY: the communicator exists; the output is a local.
-        check("Comm_rank", unsafe { mpi_sys::PMPI_Comm_rank(self.0, &mut rank) })?;
+        check("Comm_rank", unsafe { mpi_abi::PMPI_Comm_rank(self.0, &mut rank) })?;
         Ok(rank.unsigned_abs())
     }
 
@@ -48,7 +51,7 @@ impl Communicator {
     pub fn size(&self) -> Result<u32, MpiError> {
         let mut size: c_int = 0;
         // SAFETY: as in `rank`.
-        check("Comm_size", unsafe { mpi_sys::PMPI_Comm_size(self.0, &mut size) })?;
+        check("Comm_size", unsafe { mpi_abi::PMPI_Comm_size(self.0, &mut size) })?;
         Ok(size.unsigned_abs())
     }
 
@@ -56,7 +59,7 @@ impl Communicator {
     pub fn dup(&self) -> Result<Self, MpiError> {
         let mut made = null();
         // SAFETY: as in `rank`.
-        check("Comm_dup", unsafe { mpi_sys::PMPI_Comm_dup(self.0, &mut made) })?;
+        check("Comm_dup", unsafe { mpi_abi::PMPI_Comm_dup(self.0, &mut made) })?;
         returns_errors(made)?;
         Ok(Self(made))
     }
@@ -66,8 +69,8 @@ impl Communicator {
         let mut made = null();
         // SAFETY: as in `rank`.
         let code = unsafe {
-            let color = color.map_or(mpi_sys::RSMPI_UNDEFINED, |color| color.cast_signed());
-            mpi_sys::PMPI_Comm_split(self.0, color, key.cast_signed(), &mut made)
+            let color = color.map_or(mpi_abi::MPI_UNDEFINED, |color| color.cast_signed());
+            mpi_abi::PMPI_Comm_split(self.0, color, key.cast_signed(), &mut made)
         };
         check("Comm_split", code)?;
         if made == null() {
@@ -84,16 +87,16 @@ impl Communicator {
         let mut made = null();
         // SAFETY: as in `rank`; the list has `count` places; each group that was made is freed.
         unsafe {
-            let (mut all, mut some) = (mpi_sys::RSMPI_GROUP_NULL, mpi_sys::RSMPI_GROUP_NULL);
-            check("Comm_group", mpi_sys::PMPI_Comm_group(self.0, &mut all))?;
+            let (mut all, mut some) = (mpi_abi::MPI_GROUP_NULL, mpi_abi::MPI_GROUP_NULL);
+            check("Comm_group", mpi_abi::PMPI_Comm_group(self.0, &mut all))?;
             let chosen = check(
                 "Group_incl",
-                mpi_sys::PMPI_Group_incl(all, count, ranks.as_ptr(), &mut some),
+                mpi_abi::PMPI_Group_incl(all, count, ranks.as_ptr(), &mut some),
             );
-            mpi_sys::PMPI_Group_free(&mut all);
+            mpi_abi::PMPI_Group_free(&mut all);
             chosen?;
-            let code = mpi_sys::PMPI_Comm_create_group(self.0, some, tag.cast_signed(), &mut made);
-            mpi_sys::PMPI_Group_free(&mut some);
+            let code = mpi_abi::PMPI_Comm_create_group(self.0, some, tag.cast_signed(), &mut made);
+            mpi_abi::PMPI_Group_free(&mut some);
             check("Comm_create_group", code)?;
         }
         returns_errors(made)?;
@@ -108,7 +111,7 @@ impl Communicator {
         let mut made = null();
         // SAFETY: the communicator, the info and the port's name live through the call.
         let code =
-            unsafe { mpi_sys::PMPI_Comm_accept(port.as_ptr(), info.handle(), root.cast_signed(), self.0, &mut made) };
+            unsafe { mpi_abi::PMPI_Comm_accept(port.as_ptr(), info.handle(), root.cast_signed(), self.0, &mut made) };
         check("Comm_accept", code)?;
         returns_errors(made)?;
         Ok(InterCommunicator(made))
@@ -120,7 +123,7 @@ impl Communicator {
         let mut made = null();
         // SAFETY: as in `accept`.
         let code =
-            unsafe { mpi_sys::PMPI_Comm_connect(port.as_ptr(), info.handle(), root.cast_signed(), self.0, &mut made) };
+            unsafe { mpi_abi::PMPI_Comm_connect(port.as_ptr(), info.handle(), root.cast_signed(), self.0, &mut made) };
         check("Comm_connect", code)?;
         returns_errors(made)?;
         Ok(InterCommunicator(made))
@@ -138,7 +141,7 @@ impl Communicator {
         let mut made = null();
         let (leader, remote, tag) = (leader.cast_signed(), remote_leader.cast_signed(), tag.cast_signed());
         // SAFETY: as in `rank`.
-        let code = unsafe { mpi_sys::PMPI_Intercomm_create(self.0, leader, all.0, remote, tag, &mut made) };
+        let code = unsafe { mpi_abi::PMPI_Intercomm_create(self.0, leader, all.0, remote, tag, &mut made) };
         check("Intercomm_create", code)?;
         returns_errors(made)?;
         Ok(InterCommunicator(made))
@@ -149,13 +152,13 @@ impl Communicator {
         // SAFETY: both communicators exist; the handler that was got counts a reference, which is freed; the name ends
         // with a zero byte.
         unsafe {
-            let mut handler = mpi_sys::RSMPI_ERRORS_ARE_FATAL;
-            let code = mpi_sys::PMPI_Comm_get_errhandler(other.0, &mut handler);
+            let mut handler = mpi_abi::MPI_ERRORS_ARE_FATAL;
+            let code = mpi_abi::PMPI_Comm_get_errhandler(other.0, &mut handler);
             check("Comm_get_errhandler", code)?;
-            let code = mpi_sys::PMPI_Comm_set_errhandler(self.0, handler);
-            mpi_sys::PMPI_Errhandler_free(&mut handler);
+            let code = mpi_abi::PMPI_Comm_set_errhandler(self.0, handler);
+            mpi_abi::PMPI_Errhandler_free(&mut handler);
             check("Comm_set_errhandler", code)?;
-            check("Comm_set_name", mpi_sys::PMPI_Comm_set_name(self.0, name.as_ptr()))
+            check("Comm_set_name", mpi_abi::PMPI_Comm_set_name(self.0, name.as_ptr()))
         }
     }
 
@@ -164,8 +167,8 @@ impl Communicator {
         let mut is_there: c_int = 0;
         // SAFETY: as in `rank`; a status that is ignored is not written.
         check("Iprobe", unsafe {
-            let (any, tag) = (mpi_sys::RSMPI_ANY_SOURCE, mpi_sys::RSMPI_ANY_TAG);
-            mpi_sys::PMPI_Iprobe(any, tag, self.0, &mut is_there, mpi_sys::RSMPI_STATUS_IGNORE)
+            let (any, tag) = (mpi_abi::MPI_ANY_SOURCE, mpi_abi::MPI_ANY_TAG);
+            mpi_abi::PMPI_Iprobe(any, tag, self.0, &mut is_there, mpi_abi::MPI_STATUS_IGNORE)
         })
     }
 
@@ -173,7 +176,7 @@ impl Communicator {
     pub fn disconnect(self) -> Result<(), MpiError> {
         // SAFETY: the communicator exists and is not used again.
         check("Comm_disconnect", unsafe {
-            mpi_sys::PMPI_Comm_disconnect(&mut { self.0 })
+            mpi_abi::PMPI_Comm_disconnect(&mut { self.0 })
         })
     }
 }
@@ -188,7 +191,7 @@ impl InterCommunicator {
         let mut size: c_int = 0;
         // SAFETY: the communicator exists; the output is a local.
         check("Comm_remote_size", unsafe {
-            mpi_sys::PMPI_Comm_remote_size(self.0, &mut size)
+            mpi_abi::PMPI_Comm_remote_size(self.0, &mut size)
         })?;
         Ok(size.unsigned_abs())
     }
@@ -198,7 +201,7 @@ impl InterCommunicator {
         let mut made = null();
         // SAFETY: as in `remote_size`.
         check("Intercomm_merge", unsafe {
-            mpi_sys::PMPI_Intercomm_merge(self.0, c_int::from(is_high), &mut made)
+            mpi_abi::PMPI_Intercomm_merge(self.0, c_int::from(is_high), &mut made)
         })?;
         returns_errors(made)?;
         Ok(Communicator(made))
@@ -207,18 +210,17 @@ impl InterCommunicator {
     pub fn disconnect(self) -> Result<(), MpiError> {
         // SAFETY: the communicator exists and is not used again.
         check("Comm_disconnect", unsafe {
-            mpi_sys::PMPI_Comm_disconnect(&mut { self.0 })
+            mpi_abi::PMPI_Comm_disconnect(&mut { self.0 })
         })
     }
 }
 
 fn null() -> MPI_Comm {
-    // SAFETY: a constant of the MPI library.
-    unsafe { mpi_sys::RSMPI_COMM_NULL }
+    mpi_abi::MPI_COMM_NULL
 }
 
 fn returns_errors(communicator: MPI_Comm) -> Result<(), MpiError> {
     // SAFETY: MPI has just made the communicator.
-    let code = unsafe { mpi_sys::PMPI_Comm_set_errhandler(communicator, mpi_sys::RSMPI_ERRORS_RETURN) };
+    let code = unsafe { mpi_abi::PMPI_Comm_set_errhandler(communicator, mpi_abi::MPI_ERRORS_RETURN) };
     check("Comm_set_errhandler", code)
 }

@@ -32,7 +32,7 @@ impl InterCommunicator {
         // SAFETY: the communicator exists; no memory belongs to an empty message.
         let code = unsafe {
             let (data, to) = (std::ptr::null(), peer.cast_signed());
-            mpi_sys::PMPI_Isend(data, 0, request::byte(), to, TAG, self.handle(), &mut made)
+            mpi_abi::PMPI_Isend(data, 0, request::byte(), to, TAG, self.handle(), &mut made)
         };
         check("Isend", code)?;
         finish(Request(made), peer, end)
@@ -43,7 +43,7 @@ impl InterCommunicator {
         // SAFETY: as in `say`.
         let code = unsafe {
             let (room, from) = (std::ptr::null_mut(), peer.cast_signed());
-            mpi_sys::PMPI_Irecv(room, 0, request::byte(), from, TAG, self.handle(), &mut made)
+            mpi_abi::PMPI_Irecv(room, 0, request::byte(), from, TAG, self.handle(), &mut made)
         };
         check("Irecv", code)?;
         finish(Request(made), peer, end)
@@ -57,12 +57,12 @@ fn finish(mut request: Request, peer: u32, end: Instant) -> Result<(), MpiError>
         Waited::Expired => {
             // SAFETY: the request is MPI's and not used again; nothing will be written for it, its message is empty.
             unsafe {
-                mpi_sys::PMPI_Cancel(&mut request.0);
-                mpi_sys::PMPI_Request_free(&mut request.0);
+                mpi_abi::PMPI_Cancel(&mut request.0);
+                mpi_abi::PMPI_Request_free(&mut request.0);
             }
             Err(MpiError {
                 call: "first contact",
-                code: mpi_sys::MPI_ERR_OTHER.cast_signed(),
+                code: mpi_abi::MPI_ERR_OTHER,
                 text: format!("process {peer} of the other side was connected and is not heard of"),
             })
         }

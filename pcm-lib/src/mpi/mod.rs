@@ -1,4 +1,4 @@
-//! The checked layer over mpi-sys: every return code becomes a `Result`, handles are types of their own. It calls
+//! The checked layer over mpi-abi: every return code becomes a `Result`, handles are types of their own. It calls
 //! PMPI, so the library's own traffic is not counted as the application's.
 
 mod all_to_all;
@@ -6,6 +6,7 @@ mod bytes;
 mod collective;
 mod communicator;
 mod error;
+mod errors_returned;
 mod first_contact;
 pub mod handle;
 mod info;
@@ -18,7 +19,8 @@ mod transport;
 
 pub use all_to_all::{AllToAll, Stretch};
 pub use communicator::{Communicator, InterCommunicator};
-pub use error::{ErrorsReturned, MpiError};
+pub use error::MpiError;
+pub use errors_returned::ErrorsReturned;
 pub use info::Info;
 pub use phase::{Phase, phase};
 pub use port::Port;

@@ -21,8 +21,8 @@ pub fn phase() -> Result<Phase, MpiError> {
     let (mut is_initialized, mut is_finalized, mut is_main): (c_int, c_int, c_int) = (0, 0, 0);
     // SAFETY: both may be called at any time; the outputs are locals.
     unsafe {
-        check("Initialized", mpi_sys::PMPI_Initialized(&mut is_initialized))?;
-        check("Finalized", mpi_sys::PMPI_Finalized(&mut is_finalized))?;
+        check("Initialized", mpi_abi::PMPI_Initialized(&mut is_initialized))?;
+        check("Finalized", mpi_abi::PMPI_Finalized(&mut is_finalized))?;
     }
     if is_finalized != 0 {
         return Ok(Phase::Finalized);
@@ -31,7 +31,7 @@ pub fn phase() -> Result<Phase, MpiError> {
         return Ok(Phase::NotInitialized);
     }
     // SAFETY: MPI is initialised.
-    check("Is_thread_main", unsafe { mpi_sys::PMPI_Is_thread_main(&mut is_main) })?;
+    check("Is_thread_main", unsafe { mpi_abi::PMPI_Is_thread_main(&mut is_main) })?;
     Ok(if is_main != 0 {
         Phase::MainThread
     } else {

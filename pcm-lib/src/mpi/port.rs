@@ -15,9 +15,9 @@ impl Port {
     /// Opens a port here.
     pub fn open() -> Result<Self, MpiError> {
         let _errors = ErrorsReturned::begin();
-        let mut name = [0_u8; mpi_sys::MPI_MAX_PORT_NAME as usize + 1];
+        let mut name = [0_u8; mpi_abi::MPI_MAX_PORT_NAME + 1];
         // SAFETY: the buffer has the length MPI asks for, and one byte more that stays zero.
-        let code = unsafe { mpi_sys::PMPI_Open_port(mpi_sys::RSMPI_INFO_NULL, name.as_mut_ptr().cast::<c_char>()) };
+        let code = unsafe { mpi_abi::PMPI_Open_port(mpi_abi::MPI_INFO_NULL, name.as_mut_ptr().cast::<c_char>()) };
         check("Open_port", code)?;
         Ok(Self(
             CStr::from_bytes_until_nul(&name)
@@ -39,17 +39,17 @@ impl Port {
     /// The port that a process of the job made known under a name, if one did.
     pub fn find(service: &str) -> Result<Option<Self>, MpiError> {
         let _errors = ErrorsReturned::begin();
-        let mut name = [0_u8; mpi_sys::MPI_MAX_PORT_NAME as usize + 1];
+        let mut name = [0_u8; mpi_abi::MPI_MAX_PORT_NAME + 1];
         let service = text(service);
         // SAFETY: as in `open`; the service's name ends with a zero byte.
         let code = unsafe {
-            mpi_sys::PMPI_Lookup_name(
+            mpi_abi::PMPI_Lookup_name(
                 service.as_ptr(),
-                mpi_sys::RSMPI_INFO_NULL,
+                mpi_abi::MPI_INFO_NULL,
                 name.as_mut_ptr().cast::<c_char>(),
             )
         };
-        if class_of(code) == mpi_sys::MPI_ERR_NAME as c_int {
+        if class_of(code) == mpi_abi::MPI_ERR_NAME {
             return Ok(None);
         }
         check("Lookup_name", code)?;
@@ -63,7 +63,7 @@ impl Port {
         let service = text(service);
         // SAFETY: both texts end with a zero byte.
         check("Publish_name", unsafe {
-            mpi_sys::PMPI_Publish_name(service.as_ptr(), mpi_sys::RSMPI_INFO_NULL, self.0.as_ptr())
+            mpi_abi::PMPI_Publish_name(service.as_ptr(), mpi_abi::MPI_INFO_NULL, self.0.as_ptr())
         })
     }
 
@@ -73,7 +73,7 @@ impl Port {
         let service = text(service);
         // SAFETY: both texts end with a zero byte.
         check("Unpublish_name", unsafe {
-            mpi_sys::PMPI_Unpublish_name(service.as_ptr(), mpi_sys::RSMPI_INFO_NULL, self.0.as_ptr())
+            mpi_abi::PMPI_Unpublish_name(service.as_ptr(), mpi_abi::MPI_INFO_NULL, self.0.as_ptr())
         })
     }
 
@@ -90,7 +90,7 @@ impl Port {
     pub fn close(self) -> Result<(), MpiError> {
         let _errors = ErrorsReturned::begin();
         // SAFETY: the name ends with a zero byte.
-        check("Close_port", unsafe { mpi_sys::PMPI_Close_port(self.0.as_ptr()) })
+        check("Close_port", unsafe { mpi_abi::PMPI_Close_port(self.0.as_ptr()) })
     }
 }
 
@@ -102,6 +102,6 @@ fn text(text: &str) -> CString {
 fn class_of(code: c_int) -> c_int {
     let mut class = 0;
     // SAFETY: the output is a local.
-    unsafe { mpi_sys::PMPI_Error_class(code, &mut class) };
+    unsafe { mpi_abi::PMPI_Error_class(code, &mut class) };
     class
 }

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(4);
 
 /// A message on its way. Dropping it neither waits nor cancels.
 #[derive(Debug)]
-pub struct Request(pub(super) mpi_sys::MPI_Request);
+pub struct Request(pub(super) mpi_abi::MPI_Request);
 
 /// What a completed receive says. After a send it has no meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Communicator {
         let code = unsafe {
             let data = bytes.as_ptr().cast();
             let (to, tag) = (to.cast_signed(), tag.cast_signed());
-            mpi_sys::PMPI_Isend(data, count, byte(), to, tag, self.handle(), &mut request)
+            mpi_abi::PMPI_Isend(data, count, byte(), to, tag, self.handle(), &mut request)
         };
         check("Isend", code).map(|()| Request(request))
     }
@@ -71,7 +71,7 @@ impl Communicator {
         let code = unsafe {
             let data = room.as_mut_ptr().cast();
             let (from, tag) = (from.cast_signed(), tag.cast_signed());
-            mpi_sys::PMPI_Irecv(data, count, byte(), from, tag, self.handle(), &mut request)
+            mpi_abi::PMPI_Irecv(data, count, byte(), from, tag, self.handle(), &mut request)
         };
         check("Irecv", code).map(|()| Request(request))
     }
@@ -86,7 +86,7 @@ impl Request {
         unsafe {
             check(
                 "Test",
-                mpi_sys::PMPI_Test(&mut self.0, &mut is_complete, status.as_mut_ptr()),
+                mpi_abi::PMPI_Test(&mut self.0, &mut is_complete, status.as_mut_ptr()),
             )?;
             if is_complete == 0 {
                 Ok(None)
@@ -98,7 +98,7 @@ impl Request {
 
     /// Waits at most `limit` until one of the requests is complete.
     pub fn wait_any(requests: &mut [Self], limit: Duration) -> Result<Waited, MpiError> {
-        let mut handles: Vec<mpi_sys::MPI_Request> = requests.iter().map(|request| request.0).collect();
+        let mut handles: Vec<mpi_abi::MPI_Request> = requests.iter().map(|request| request.0).collect();
         let count = count_of("Testany", handles.len())?;
         let began = Instant::now();
         let end = began + limit;
@@ -109,7 +109,7 @@ impl Request {
             // SAFETY: the list has `count` requests of MPI's; the status is written when one is complete.
             unsafe {
                 let first = handles.as_mut_ptr();
-                let code = mpi_sys::PMPI_Testany(count, first, &mut index, &mut is_complete, status.as_mut_ptr());
+                let code = mpi_abi::PMPI_Testany(count, first, &mut index, &mut is_complete, status.as_mut_ptr());
                 check("Testany", code)?;
                 if is_complete != 0 {
                     let Ok(index) = usize::try_from(index) else {
@@ -136,26 +136,24 @@ impl Request {
 pub(super) fn count_of(call: &'static str, length: usize) -> Result<c_int, MpiError> {
     c_int::try_from(length).map_err(|_| MpiError {
         call,
-        code: mpi_sys::MPI_ERR_COUNT.cast_signed(),
+        code: mpi_abi::MPI_ERR_COUNT,
         text: format!("{length} elements in one call; cut them in parts below 2 GiB"),
     })
 }
 
-pub(super) fn none() -> mpi_sys::MPI_Request {
-    // SAFETY: a constant of the MPI library.
-    unsafe { mpi_sys::RSMPI_REQUEST_NULL }
+pub(super) fn none() -> mpi_abi::MPI_Request {
+    mpi_abi::MPI_REQUEST_NULL
 }
 
-pub(super) fn byte() -> mpi_sys::MPI_Datatype {
-    // SAFETY: a constant of the MPI library.
-    unsafe { mpi_sys::RSMPI_UINT8_T }
+pub(super) fn byte() -> mpi_abi::MPI_Datatype {
+    mpi_abi::MPI_UINT8_T
 }
 
-pub(super) fn received(status: &mpi_sys::MPI_Status) -> Result<Received, MpiError> {
+pub(super) fn received(status: &mpi_abi::MPI_Status) -> Result<Received, MpiError> {
     let mut bytes: c_int = 0;
     // SAFETY: the status is one MPI wrote.
     check("Get_count", unsafe {
-        mpi_sys::PMPI_Get_count(status, byte(), &mut bytes)
+        mpi_abi::PMPI_Get_count(status, byte(), &mut bytes)
     })?;
     let (source, tag) = (status.MPI_SOURCE.unsigned_abs(), status.MPI_TAG.unsigned_abs());
     Ok(Received {

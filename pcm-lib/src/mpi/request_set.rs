@@ -6,7 +6,7 @@ use super::{
     error::check,
     request::{count_of, none, received},
 };
-use mpi_sys::{MPI_Request, MPI_Status};
+use mpi_abi::{MPI_Request, MPI_Status};
 use std::{mem::MaybeUninit, os::raw::c_int};
 
 /// Requests by slot. Dropping it neither waits nor cancels: their memory must stay.
@@ -60,7 +60,7 @@ impl RequestSet {
         let code = unsafe {
             let statuses = self.statuses.as_mut_ptr().cast();
             let indices = self.indices.as_mut_ptr();
-            mpi_sys::PMPI_Testsome(count, self.handles.as_mut_ptr(), &mut found, indices, statuses)
+            mpi_abi::PMPI_Testsome(count, self.handles.as_mut_ptr(), &mut found, indices, statuses)
         };
         let mut outcome = Ok(());
         // Negative where no request was active.
@@ -87,6 +87,6 @@ impl RequestSet {
             return Ok(());
         }
         // SAFETY: the request is active.
-        check("Cancel", unsafe { mpi_sys::PMPI_Cancel(&mut self.handles[slot]) })
+        check("Cancel", unsafe { mpi_abi::PMPI_Cancel(&mut self.handles[slot]) })
     }
 }

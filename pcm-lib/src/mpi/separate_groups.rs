@@ -66,7 +66,7 @@ impl Transport for SeparateGroups {
         // SAFETY: the communicator exists, the memory stays by contract.
         let code = unsafe {
             let (data, to, tag) = (bytes.as_ptr().cast(), self.remote(to), tag.cast_signed());
-            mpi_sys::PMPI_Isend(data, count, byte(), to, tag, self.between.handle(), &mut request)
+            mpi_abi::PMPI_Isend(data, count, byte(), to, tag, self.between.handle(), &mut request)
         };
         check("Isend", code).map(|()| Request(request))
     }
@@ -77,7 +77,7 @@ impl Transport for SeparateGroups {
         // SAFETY: as in `isend`.
         let code = unsafe {
             let (data, from, tag) = (room.as_mut_ptr().cast(), self.remote(from), tag.cast_signed());
-            mpi_sys::PMPI_Irecv(data, count, byte(), from, tag, self.between.handle(), &mut request)
+            mpi_abi::PMPI_Irecv(data, count, byte(), from, tag, self.between.handle(), &mut request)
         };
         check("Irecv", code).map(|()| Request(request))
     }
@@ -87,15 +87,15 @@ impl Transport for SeparateGroups {
         let count = count_of("Ibcast", bytes.len())?;
         let is_first = self.is_old && self.own.rank()? == 0;
         let root = match (self.is_old, is_first) {
-            (true, true) => mpi_sys::MPI_ROOT,
-            (true, false) => mpi_sys::MPI_PROC_NULL,
+            (true, true) => mpi_abi::MPI_ROOT,
+            (true, false) => mpi_abi::MPI_PROC_NULL,
             (false, _) => 0,
         };
         let mut request = none();
         // SAFETY: as in `isend`. The first process has both read the same bytes.
         let code = unsafe {
             let data = bytes.as_mut_ptr().cast();
-            mpi_sys::PMPI_Ibcast(data, count, byte(), root, self.between.handle(), &mut request)
+            mpi_abi::PMPI_Ibcast(data, count, byte(), root, self.between.handle(), &mut request)
         };
         check("Ibcast", code)?;
         let mut requests = vec![Request(request)];

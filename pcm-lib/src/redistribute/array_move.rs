@@ -18,7 +18,7 @@ use crate::{
 };
 use pcm_core::{
     partition::{ArraySpec, Partition},
-    redistribution::{ArrayPlan, Piece, RankChange, StorageReuse, Transfer},
+    redistribution::{ArrayPlan, Piece, RankChange, Transfer},
 };
 use pcm_proto::ids::{ProcessId, RegionId};
 use std::{ptr::NonNull, sync::Arc};
@@ -321,7 +321,7 @@ fn target(
     }
     let length = after.local_bytes(new);
     let shift = match plan {
-        Some(plan) => slide_of(array, plan.reuse(), length),
+        Some(plan) => array.slide_to(plan.reuse(), length),
         None => array
             .shift_to(after, new)
             .filter(|shift| array.storage().can_slide(*shift, length)),
@@ -340,14 +340,6 @@ fn target(
             }
             None => storage_for(after, new, capacity).map(Target::Fresh),
         },
-    }
-}
-
-/// How many bytes later the local storage of a process that stays begins, if it can slide there.
-pub(crate) fn slide_of(array: &ArrayRegion, reuse: StorageReuse, length: u64) -> Option<i64> {
-    match reuse {
-        StorageReuse::Stays { shift } => Some(shift).filter(|shift| array.storage().can_slide(*shift, length)),
-        StorageReuse::Nothing | StorageReuse::Copied => None,
     }
 }
 

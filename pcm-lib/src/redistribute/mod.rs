@@ -36,7 +36,6 @@ mod statement;
 mod together;
 mod vote;
 
-pub(crate) use array_move::slide_of;
 pub use error::{MoveError, NotDrained};
 pub use limits::Limits;
 pub(crate) use local_copy::LocalCopies;

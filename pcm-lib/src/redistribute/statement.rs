@@ -147,7 +147,7 @@ impl Stating {
 }
 
 fn decode(bytes: &[u8]) -> Result<Statement, MoveError> {
-    rmp_serde::from_slice(bytes).map_err(|error| MoveError::Statement {
+    pcm_proto::unpack::from_slice(bytes).map_err(|error| MoveError::Statement {
         problem: format!("cannot be read ({error}); are all ranks of one version of libpcm?"),
     })
 }

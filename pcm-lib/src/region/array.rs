@@ -3,12 +3,12 @@
 
 use super::{
     ElementType, RegionError,
+    home::Home,
     memory::{Capacity, Place, Storage},
-    registry::Home,
 };
 use pcm_core::{
     partition::{AXES_MAX, ArraySpec, Partition, PartitionError, Split},
-    redistribution::HaloFill,
+    redistribution::{HaloFill, StorageReuse},
 };
 
 /// What an application says of an array.
@@ -136,6 +136,14 @@ impl ArrayRegion {
     pub(crate) fn shift_to(&self, after: &Partition, rank: u32) -> Option<i64> {
         let (from, to) = (place(&self.partition, self.rank), place(after, rank));
         (from.span == to.span).then(|| to.offset as i64 - from.offset as i64)
+    }
+
+    /// How many bytes later the storage of a process that stays begins with `length` bytes, if it can slide there.
+    pub(crate) fn slide_to(&self, reuse: StorageReuse, length: u64) -> Option<i64> {
+        match reuse {
+            StorageReuse::Stays { shift } => Some(shift).filter(|shift| self.storage.can_slide(*shift, length)),
+            StorageReuse::Nothing | StorageReuse::Copied => None,
+        }
     }
 
     /// Puts another partition in force, the storage being as long as it says already. `registered` is the division

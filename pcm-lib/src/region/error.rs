@@ -1,6 +1,9 @@
 //! Misuse of the registry, as errors: each says which region, what was done with it and what to do instead.
 
-use super::memory::MemoryError;
+use super::{
+    limits::{NAME_LENGTH_MAX, REGIONS_MAX},
+    memory::MemoryError,
+};
 use pcm_core::partition::PartitionError;
 use std::fmt;
 
@@ -110,7 +113,7 @@ impl fmt::Display for RegionError {
             Self::Name { name } => write!(
                 f,
                 "{name:?} cannot be the name of a region: use 1 to {} printable characters",
-                super::registry::NAME_LENGTH_MAX
+                NAME_LENGTH_MAX
             ),
             Self::Twice { name, first } => write!(
                 f,
@@ -119,7 +122,7 @@ impl fmt::Display for RegionError {
             Self::TooMany { name } => write!(
                 f,
                 "region \"{name}\" is one more than the {} a process can register; put small values into one structure",
-                super::registry::REGIONS_MAX
+                REGIONS_MAX
             ),
             Self::Unknown { name, known } if known.is_empty() => {
                 write!(f, "there is no region \"{name}\": nothing is registered yet")

@@ -4,28 +4,11 @@
 use super::{
     ArrayForm, ArrayRegion, CustomHooks, CustomRegion, PerRankHooks, PerRankRegion, RegionError, Value,
     array::check_axes,
+    home::Home,
+    limits::{NAME_LENGTH_MAX, REGIONS_MAX},
     memory::{Capacity, MemoryError, Storage},
 };
 use pcm_proto::ids::RegionId;
-
-/// Most regions of one process: far above what programs have, and it bounds the statement that opens a move.
-pub const REGIONS_MAX: usize = 1024;
-
-/// Longest name of a region, in bytes: short enough for a line of an error.
-pub const NAME_LENGTH_MAX: usize = 64;
-
-/// Where this process stands while it registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Home {
-    /// Its rank, in the planned layout if it is a newcomer.
-    pub rank: u32,
-    /// Number of ranks.
-    pub size: u32,
-    /// Ranks on this host, this one included.
-    pub ranks_here: u32,
-    /// Whether the job begins with this process; else it joins, or is restored.
-    pub is_first: bool,
-}
 
 /// A registered region.
 #[derive(Debug)]

@@ -1,6 +1,5 @@
 //! Why a call of the session failed.
 
-use super::present::NotUsable;
 use crate::{
     channel::ChannelError,
     file_checkpoint::CheckpointError,
@@ -9,6 +8,21 @@ use crate::{
     region::{HookFailed, RegionError},
 };
 use std::fmt;
+
+/// Why the library cannot be used now. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotUsable {
+    /// MPI is not initialised.
+    BeforeMpi,
+    /// MPI is finalised.
+    AfterMpi,
+    /// The calling thread is not the one that initialised MPI.
+    OtherThread,
+    /// A hook that the library has called calls the library.
+    InHook,
+    /// MPI does not answer.
+    Mpi(MpiError),
+}
 
 /// See the file head.
 #[derive(Debug)]
@@ -89,3 +103,17 @@ impl fmt::Display for SessionError {
 }
 
 impl std::error::Error for SessionError {}
+
+impl fmt::Display for NotUsable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BeforeMpi => f.write_str("MPI is not initialised; call MPI_Init first"),
+            Self::AfterMpi => f.write_str("MPI is finalised; call this before MPI_Finalize"),
+            Self::OtherThread => {
+                f.write_str("this thread is not the one that called MPI_Init; call libpcm from that thread")
+            }
+            Self::InHook => f.write_str("a hook must not call libpcm; use only the arguments of the hook"),
+            Self::Mpi(error) => error.fmt(f),
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //! ranks of the next layout get their communicator. Joins only processes that have all said that they are here; every
 //! join has a limit. Never moves data, never decides.
 
-use crate::mpi::{Communicator, ErrorsReturned, InterCommunicator, MpiError, Port, SeparateGroups, Transport};
+use crate::mpi::{Communicator, InterCommunicator, MpiError, Port, SeparateGroups, Transport};
 use cpu_turns::TurnEnder;
 use pcm_core::reconfiguration::seat::Seat;
 use pcm_proto::method::Management;
@@ -66,7 +66,7 @@ pub(super) struct Attendant<'a> {
 
 /// Joins. Every process that the order names does the same.
 pub(super) fn meet(attendant: &Attendant<'_>, order: &MeetOrder) -> Result<Meeting, MeetError> {
-    let _errors = ErrorsReturned::begin_on(attendant.own);
+    let _errors = attendant.own.errors_returned();
     let rank = attendant.seat.transfer_rank(order).ok_or(MeetError::NotNamed)?;
     if let (Management::Baseline, [world]) = (order.method.management, order.worlds.as_slice()) {
         return meet_apart(attendant, order, world, rank);

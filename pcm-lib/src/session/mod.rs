@@ -16,6 +16,5 @@ mod run;
 
 pub use crate::channel::ChannelError;
 pub(crate) use departure::before_finalize;
-pub use error::SessionError;
-pub use present::NotUsable;
+pub use error::{NotUsable, SessionError};
 pub use run::{Session, Step};

@@ -1,33 +1,21 @@
 //! The session of this process: one at most. For the C API it is made at the first registration, used by the thread
 //! that initialised MPI, and never dropped, as the program has pointers into it.
 
-use super::{error::SessionError, run::Session};
+use super::{
+    error::{NotUsable, SessionError},
+    run::Session,
+};
 use crate::{
-    mpi::{MpiError, Phase, phase},
+    mpi::{Phase, phase},
     region::Home,
     role::Role,
     start,
 };
 use std::{
     cell::RefCell,
-    env, fmt,
+    env,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
-
-/// Why the library cannot be used now. Nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotUsable {
-    /// MPI is not initialised.
-    BeforeMpi,
-    /// MPI is finalised.
-    AfterMpi,
-    /// The calling thread is not the one that initialised MPI.
-    OtherThread,
-    /// A hook that the library has called calls the library.
-    InHook,
-    /// MPI does not answer.
-    Mpi(MpiError),
-}
 
 thread_local! {
     static SESSION: RefCell<Option<&'static mut Session>> = const { RefCell::new(None) };
@@ -105,18 +93,4 @@ pub(super) fn home() -> Result<Home, NotUsable> {
         },
         Some(Role::First) | None => home,
     })
-}
-
-impl fmt::Display for NotUsable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BeforeMpi => f.write_str("MPI is not initialised; call MPI_Init first"),
-            Self::AfterMpi => f.write_str("MPI is finalised; call this before MPI_Finalize"),
-            Self::OtherThread => {
-                f.write_str("this thread is not the one that called MPI_Init; call libpcm from that thread")
-            }
-            Self::InHook => f.write_str("a hook must not call libpcm; use only the arguments of the hook"),
-            Self::Mpi(error) => error.fmt(f),
-        }
-    }
 }

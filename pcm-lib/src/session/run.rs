@@ -4,18 +4,18 @@
 use super::{
     checkpoints::Checkpoints,
     departure,
-    error::SessionError,
+    error::{NotUsable, SessionError},
     hold::{Held, hold},
     joint::Joint,
     part::Part,
-    present::{self, NotUsable},
+    present,
 };
 use crate::{
     file_checkpoint::CheckpointError,
     mpi::Communicator,
     region::{HookFailed, RegionError, Registry},
     role::Role,
-    start,
+    start, start_error,
 };
 use std::{
     marker::PhantomData,
@@ -114,7 +114,7 @@ impl Session {
     /// Ends the registrations. A process that joins a running job waits here until it has its place and its data.
     pub(crate) fn begin(&mut self) -> Result<(), SessionError> {
         self.registry.start()?;
-        let Some(started) = start::started().filter(|_| start::failure().is_none()) else {
+        let Some(started) = start::started().filter(|_| start_error::failure().is_none()) else {
             self.life = Life::Failed;
             let (checkpoints, iteration) = Checkpoints::begin(&mut self.registry, &Communicator::world(), true, None)?;
             self.checkpoints = Some(Box::new(checkpoints));

@@ -2,7 +2,7 @@
 //! completed it.
 #![allow(unsafe_code, reason = "calls MPI")]
 
-use mpi_sys::MPI_Comm;
+use mpi_abi::MPI_Comm;
 use pcm::{
     mpi::{Communicator, Transport},
     redistribute::{MoveError, Movement, Progress},
@@ -69,8 +69,8 @@ pub(crate) fn sum<const N: usize>(communicator: &Communicator, own: [u64; N]) ->
     // SAFETY: both have N numbers.
     let code = unsafe {
         let (own, total) = (own.as_ptr().cast(), total.as_mut_ptr().cast());
-        let (number, add) = (mpi_sys::RSMPI_UINT64_T, mpi_sys::RSMPI_SUM);
-        mpi_sys::PMPI_Allreduce(own, total, N as i32, number, add, communicator.handle())
+        let (number, add) = (mpi_abi::MPI_UINT64_T, mpi_abi::MPI_SUM);
+        mpi_abi::PMPI_Allreduce(own, total, N as i32, number, add, communicator.handle())
     };
     assert_eq!(code, 0);
     total
@@ -88,27 +88,27 @@ fn has_failed(control: &Communicator) -> bool {
     let mut is_there = 0;
     // SAFETY: the output is a local; a null status is "ignore" for MPICH.
     let code = unsafe {
-        let any = mpi_sys::RSMPI_ANY_SOURCE;
-        mpi_sys::PMPI_Iprobe(any, 0, control.handle(), &mut is_there, mpi_sys::RSMPI_STATUS_IGNORE)
+        let any = mpi_abi::MPI_ANY_SOURCE;
+        mpi_abi::PMPI_Iprobe(any, 0, control.handle(), &mut is_there, mpi_abi::MPI_STATUS_IGNORE)
     };
     assert_eq!(code, 0);
     is_there != 0
 }
 
-fn barrier(communicator: MPI_Comm) -> mpi_sys::MPI_Request {
+fn barrier(communicator: MPI_Comm) -> mpi_abi::MPI_Request {
     // SAFETY: the communicator exists.
     unsafe {
-        let mut request = mpi_sys::RSMPI_REQUEST_NULL;
-        assert_eq!(mpi_sys::PMPI_Ibarrier(communicator, &mut request), 0);
+        let mut request = mpi_abi::MPI_REQUEST_NULL;
+        assert_eq!(mpi_abi::PMPI_Ibarrier(communicator, &mut request), 0);
         request
     }
 }
 
-fn is_over(request: &mut mpi_sys::MPI_Request) -> bool {
+fn is_over(request: &mut mpi_abi::MPI_Request) -> bool {
     let mut is_over = 0;
     // SAFETY: the request is active or null.
     assert_eq!(
-        unsafe { mpi_sys::PMPI_Test(request, &mut is_over, mpi_sys::RSMPI_STATUS_IGNORE) },
+        unsafe { mpi_abi::PMPI_Test(request, &mut is_over, mpi_abi::MPI_STATUS_IGNORE) },
         0
     );
     is_over != 0

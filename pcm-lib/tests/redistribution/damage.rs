@@ -8,7 +8,7 @@ use crate::{
     job::Job,
     launch::under_mpi,
 };
-use mpi_sys::{MPI_Comm, MPI_Datatype, MPI_Request};
+use mpi_abi::{MPI_Comm, MPI_Datatype, MPI_Request};
 use pcm::{
     mpi::{AllToAll, MpiError, Request, Stretch, Transport},
     redistribute::{Limits, MoveError},

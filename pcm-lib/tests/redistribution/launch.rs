@@ -72,7 +72,7 @@ fn mpiexec() -> PathBuf {
 fn initialize() {
     // SAFETY: MPI allows null pointers here; it is the first call.
     assert_eq!(
-        unsafe { mpi_sys::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) },
+        unsafe { mpi_abi::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) },
         0
     );
 }
@@ -80,5 +80,5 @@ fn initialize() {
 #[allow(unsafe_code, reason = "calls MPI")]
 fn finalize() {
     // SAFETY: the last call.
-    assert_eq!(unsafe { mpi_sys::MPI_Finalize() }, 0);
+    assert_eq!(unsafe { mpi_abi::MPI_Finalize() }, 0);
 }

@@ -2,7 +2,7 @@
 //! One act at a time, beside the progress line.
 
 use crate::show::show;
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster, trial};
+use pcm_bench::{Failure, OwnCluster, trial};
 use std::{
     process::Command,
     sync::mpsc::{self, Receiver, TryRecvError},

@@ -1,6 +1,6 @@
 //! ctrl-C during the demo: noted, so that the cluster is taken down before the end.
 
-use pcm_bench::failure::Failure;
+use pcm_bench::Failure;
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,

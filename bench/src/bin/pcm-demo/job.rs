@@ -4,24 +4,22 @@
 use crate::{
     acts::{Acts, News},
     interrupt::Interrupt,
-    pace::{Pace, Part},
+    parts::{Part, Parts},
     show::heading,
 };
-use pcm_bench::{
-    environment::Environment,
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    progress::Progress,
-    running::Running,
-};
+use pcm_bench::{Failure, OnPath, OwnCluster, environment::Environment, heat2d, progress::Progress, running::Running};
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::Read,
     os::unix::process::CommandExt,
     process::Stdio,
-    sync::mpsc::{self, RecvTimeoutError},
-    thread,
+    sync::mpsc::{Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
+
+/// Rows and columns of the plate, and the pause in each iteration that stands for a larger one and keeps four ranks on
+/// two cores in step.
+pub(super) const SIDE: u32 = 512;
+const PAUSE_US: &str = "2000";
 
 const RANKS: &str = "3";
 
@@ -37,21 +35,26 @@ pub(super) struct Ended {
     pub(super) parts: Vec<Part>,
 }
 
-/// Runs heat2d on this plate to its end.
+/// Runs heat2d to its end.
 pub(super) fn run(
     cluster: &OwnCluster<'_>,
     environment: &Environment,
-    plate: &[&str],
     iterations: u64,
     interrupt: &Interrupt,
 ) -> Result<Ended, Failure> {
     let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--name", "demo", "--"]);
-    command.arg(environment.program("heat2d-c")).args(plate);
-    command.args(["--iterations", &iterations.to_string(), "--progress"]);
+    command.arg(environment.program("heat2d-c"));
+    command
+        .args(heat2d::plate(SIDE, SIDE, iterations))
+        .args(["--progress", "--sleep-us", PAUSE_US]);
     // In a group of its own, so that ctrl-C reaches only this process, which takes the cluster down in order.
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut running = Running::start(&mut command)?;
-    let steps = watch(running.0.stderr.take());
+    let steps = heat2d::progress(running.0.stderr.take(), |line| {
+        if !line.trim().is_empty() {
+            eprintln!("{line}");
+        }
+    });
     let parts = follow(cluster, &steps, iterations, interrupt)?;
     Ok(Ended {
         closing: closing_line(&mut running)?,
@@ -62,20 +65,20 @@ pub(super) fn run(
 /// Until the job says nothing more.
 fn follow(
     cluster: &OwnCluster<'_>,
-    steps: &mpsc::Receiver<u64>,
+    steps: &Receiver<(Instant, u64)>,
     iterations: u64,
     interrupt: &Interrupt,
 ) -> Result<Vec<Part>, Failure> {
-    let (mut progress, mut pace, mut acts) = (Progress::begin("iterations"), Pace::default(), Acts::new());
+    let (mut progress, mut parts, mut acts) = (Progress::begin("iterations"), Parts::default(), Acts::new());
     let begun = Instant::now();
     let mut done = 0;
-    pace.mark(Duration::ZERO, "3 ranks on 3 nodes");
+    parts.mark(Duration::ZERO, "3 ranks on 3 nodes");
     loop {
         interrupt.check()?;
         match steps.recv_timeout(LOOK_EVERY) {
-            Ok(step) => {
+            Ok((at, step)) => {
                 done = step;
-                pace.saw(begun.elapsed(), done);
+                parts.pace.saw((at - begun).as_secs_f64(), done);
                 progress.at(done, iterations);
             }
             Err(RecvTimeoutError::Timeout) if begun.elapsed() < JOB_MAX => {}
@@ -92,12 +95,12 @@ fn follow(
             News::Begun(what) => {
                 progress.clear();
                 heading(what);
-                pace.mark(begun.elapsed(), what);
+                parts.mark(begun.elapsed(), what);
             }
             News::Done(result, said) => {
                 progress.clear();
                 println!("{said}");
-                pace.mark(begun.elapsed(), result);
+                parts.mark(begun.elapsed(), result);
             }
         }
     }
@@ -105,7 +108,7 @@ fn follow(
     if acts.is_incomplete() {
         println!("The job ended before everything planned for it could happen; see 'What happened'.");
     }
-    Ok(pace.parts())
+    Ok(parts.rates())
 }
 
 /// What the job says last, once it has ended well.
@@ -126,46 +129,5 @@ fn closing_line(running: &mut Running) -> Result<String, Failure> {
             status,
             advice: "its message is above",
         }),
-    }
-}
-
-/// The iterations that heat2d tells on its standard error, as they come; other lines are passed on.
-fn watch(stderr: Option<impl Read + Send + 'static>) -> mpsc::Receiver<u64> {
-    let (sender, steps) = mpsc::channel();
-    thread::spawn(move || {
-        let lines = stderr
-            .into_iter()
-            .flat_map(|stderr| BufReader::new(stderr).split(b'\n').map_while(Result::ok));
-        for line in lines {
-            let line = String::from_utf8_lossy(&line);
-            match iteration(&line) {
-                Some(done) if sender.send(done).is_err() => return,
-                Some(_) => {}
-                None if line.trim().is_empty() => {}
-                None => eprintln!("{line}"),
-            }
-        }
-    });
-    steps
-}
-
-/// The number in `heat2d: iteration 30 of 100`.
-fn iteration(line: &str) -> Option<u64> {
-    line.trim()
-        .strip_prefix("heat2d: iteration ")?
-        .split(' ')
-        .next()?
-        .parse()
-        .ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn iterations_are_read_and_other_lines_are_not() {
-        assert_eq!(iteration("heat2d: iteration 30 of 100"), Some(30));
-        assert_eq!(iteration("pcmctl: job 1: rank 0 was killed"), None);
     }
 }

@@ -4,7 +4,7 @@
 mod acts;
 mod interrupt;
 mod job;
-mod pace;
+mod parts;
 mod show;
 mod story;
 

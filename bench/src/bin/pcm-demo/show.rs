@@ -1,7 +1,7 @@
 //! Prints what the demo shows.
 
-use crate::pace::Part;
-use pcm_bench::{failure::Failure, trial};
+use crate::parts::Part;
+use pcm_bench::{Failure, trial};
 use std::{process::Command, time::Duration};
 
 /// A command that only looks answers at once; this is for a loaded machine.

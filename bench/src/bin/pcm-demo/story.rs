@@ -3,16 +3,11 @@
 
 use crate::{
     interrupt::Interrupt,
-    job::{self, JOB_MAX},
+    job::{self, JOB_MAX, SIDE},
     show::{heading, show, throughput},
 };
 use clap::Parser;
-use pcm_bench::{
-    environment::Environment,
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    trial,
-};
+use pcm_bench::{Failure, OnPath, OwnCluster, environment::Environment, heat2d, trial};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -20,9 +15,6 @@ use std::{
 };
 
 const NODES: u32 = 3;
-
-/// The plate, and the pause in each iteration that stands for a larger one and keeps four ranks on two cores in step.
-const PLATE: [&str; 6] = ["--rows", "512", "--cols", "512", "--sleep-us", "2000"];
 
 /// Iterations of the whole demo (about fifteen seconds) and of the quick one.
 const ITERATIONS: u64 = 4000;
@@ -50,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     interrupt.check()?;
     let iterations = if options.quick { ITERATIONS_QUICK } else { ITERATIONS };
     heading("heat2d on three ranks");
-    let ended = job::run(&cluster, &environment, &PLATE, iterations, &interrupt)?;
+    let ended = job::run(&cluster, &environment, iterations, &interrupt)?;
     println!("{}", ended.closing);
     heading("The same plate in one plain MPI process");
     let plain = plain_run(&environment, iterations)?;
@@ -83,9 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 fn plain_run(environment: &Environment, iterations: u64) -> Result<String, Failure> {
     let mut command = environment.command(&environment.mpiexec);
     command.args(["-n", "1"]).arg(environment.program("heat2d-c-plain"));
-    command
-        .args(&PLATE[..4])
-        .args(["--iterations", &iterations.to_string()]);
+    command.args(heat2d::plate(SIDE, SIDE, iterations));
     let output = trial::run("demo", command, JOB_MAX)?;
     Ok(output.lines().last().unwrap_or_default().to_owned())
 }

@@ -3,16 +3,13 @@
 
 use super::{
     super::{
+        bench::{Bench, Context},
         events,
-        registry::{Bench, Context, Report},
     },
     field::{Field, plate},
-    race::{Act, Race, Runner, Script},
+    race::{Act, Runner, Script},
 };
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Samples},
-};
+use pcm_bench::{Failure, Ratio, Report, Samples, pace::Pace, push_each};
 use pcm_view::lines::Plot;
 use std::{collections::BTreeSet, process::Command, thread, time::Duration};
 
@@ -143,7 +140,7 @@ impl Experiment {
         is_alike.then(|| best.into_iter().map(|(node, _)| node).collect())
     }
 
-    fn race(&self, field: &mut Field<'_>, is_ours: bool, command: Command, script: &Script) -> Result<Race, Failure> {
+    fn race(&self, field: &mut Field<'_>, is_ours: bool, command: Command, script: &Script) -> Result<Pace, Failure> {
         let runner = Runner {
             bench: self.bench,
             field,
@@ -164,19 +161,19 @@ impl Experiment {
 
 /// A race with agents, and how many iterations a second the ideal placement of its end does.
 struct Pair {
-    ours: Race,
+    ours: Pace,
     ideal_rate: f64,
 }
 
 /// One plain race, and ours, each on nodes that were not used before.
-fn round(context: &Context, of: &Experiment) -> Result<(Race, Vec<Pair>), Failure> {
+fn round(context: &Context, of: &Experiment) -> Result<(Pace, Vec<Pair>), Failure> {
     let (plain, iterations) = plain(context, of)?;
     let pairs = (0..of.pairs).map(|_| pair(context, of, iterations));
     Ok((plain, pairs.collect::<Result<_, _>>()?))
 }
 
 /// The plain race, and its iterations.
-fn plain(context: &Context, of: &Experiment) -> Result<(Race, u64), Failure> {
+fn plain(context: &Context, of: &Experiment) -> Result<(Pace, u64), Failure> {
     let mut field = Field::up(&context.environment, of.bench, of.speeds)?;
     let mut race = |iterations, script: &Script| {
         let job = field.plain(
@@ -263,16 +260,14 @@ fn run(context: &Context, of: &Experiment) -> Result<Report, Failure> {
                 gain / ideal,
                 after,
             ];
-            for (samples, value) in series.iter_mut().zip(values) {
-                samples.push(value);
-            }
+            push_each(&mut series, values);
             if plots.is_empty() {
                 plots.push(plot(of, &plain, &ours));
             }
         }
     }
     let [.., gains, _, part, after] = &series;
-    let ratio = |samples: &Samples, target| Ratio::new(samples.name.clone(), samples.median()).held_to(target);
+    let ratio = |samples: &Samples, target| Ratio::new(samples.name.clone(), samples.median(), target);
     let ratios = vec![ratio(gains, of.paper), ratio(part, ">= 0.9"), ratio(after, ">= 0.97")];
     let remarks = vec![format!(
         "{}: {} with agents for each plain race; {} processes on node n{} after {LOAD_S} s{}; nodes of a quarter of a \
@@ -293,7 +288,7 @@ fn run(context: &Context, of: &Experiment) -> Result<Report, Failure> {
     })
 }
 
-fn plot(of: &Experiment, plain: &Race, ours: &Race) -> Plot {
+fn plot(of: &Experiment, plain: &Pace, ours: &Pace) -> Plot {
     let mut marks = vec![(LOAD_S, "load".to_owned())];
     if of.joins {
         marks.push((JOIN_S, "node joins".to_owned()));
@@ -302,12 +297,12 @@ fn plot(of: &Experiment, plain: &Race, ours: &Race) -> Plot {
         name: of.bench.to_owned(),
         title: format!("{}: iterations per second", of.bench),
         x: "seconds".to_owned(),
-        is_logarithmic: false,
         lines: vec![
             ("plain mpiexec".to_owned(), plain.rates()),
             ("with agents".to_owned(), ours.rates()),
         ],
         marks,
+        ..Plot::default()
     }
 }
 

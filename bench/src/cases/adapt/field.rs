@@ -1,8 +1,8 @@
 //! Where the races are run: a cluster of virtual nodes with a share of a CPU each. Needs root.
 
-use super::{super::registry::Context, race::Shares};
+use super::{super::bench::Context, race::Shares};
 use limited_nodes::{LimitedNodes, Load, Place, Share};
-use pcm_bench::{environment::Environment, failure::Failure, own_cluster::OwnCluster, trial};
+use pcm_bench::{Failure, OwnCluster, environment::Environment, heat2d, trial};
 use std::{process::Command, thread, time::Duration};
 
 /// CPU time of a node of speed 1, in thousandths of a CPU; six such nodes leave half a CPU of two.
@@ -10,9 +10,6 @@ const SHARE_PERMILLE: u32 = 250;
 
 /// Shorter than an iteration, so that being stopped looks like being slow.
 const PERIOD_US: u32 = 5_000;
-
-/// Iterations of a job that does not end by itself.
-pub(super) const ENDLESS: u64 = 100_000_000;
 
 /// The name of a job that is alone.
 pub(super) const ONLY: &str = "only";
@@ -124,18 +121,13 @@ impl<'a> Field<'a> {
 
 /// heat2d with a plate of so many rows and columns, which says how far it is.
 pub(super) fn plate(context: &Context, (rows, cols): (u32, u32), iterations: u64) -> Vec<String> {
-    let (rows, cols, iterations) = (rows.to_string(), cols.to_string(), iterations.to_string());
     let program = context.program("heat2d-c").display().to_string();
-    let words = [
-        "--rows",
-        &rows,
-        "--cols",
-        &cols,
-        "--iterations",
-        &iterations,
-        "--progress",
-    ];
-    [program].into_iter().chain(words.map(str::to_owned)).collect()
+    let plate = heat2d::plate(rows, cols, iterations);
+    [program]
+        .into_iter()
+        .chain(plate)
+        .chain(["--progress".into()])
+        .collect()
 }
 
 fn number(node: &str) -> Option<usize> {

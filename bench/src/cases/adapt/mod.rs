@@ -9,7 +9,7 @@ mod spikes;
 mod steady;
 mod unequal;
 
-use super::registry::{Bench, run_all};
+use super::bench::{Bench, run_all};
 
 /// The parts; each takes less than four minutes.
 pub(super) const PARTS: [Bench; 8] = [

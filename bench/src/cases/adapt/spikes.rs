@@ -2,16 +2,12 @@
 
 use super::{
     super::{
+        bench::{Bench, Context},
         events,
-        registry::{Bench, Context, Report},
     },
     field::Field,
 };
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Samples},
-    trial,
-};
+use pcm_bench::{Failure, Ratio, Report, Samples, heat2d, trial};
 use pcm_view::time::now_us;
 use std::{
     thread,
@@ -65,7 +61,7 @@ fn run(context: &Context) -> Result<Report, Failure> {
         BETWEEN.as_secs()
     )];
     remarks.extend(results.into_iter().flat_map(|series| series.told));
-    let ratio = |name: &str, value, target| Ratio::new(format!("adapt-spikes: {name}"), value).held_to(target);
+    let ratio = |name: &str, value, target| Ratio::new(format!("adapt-spikes: {name}"), value, target);
     Ok(Report {
         ratios: vec![
             ratio(
@@ -87,28 +83,11 @@ fn name(job: usize) -> String {
 
 fn start(context: &Context, field: &Field<'_>, job: usize) -> Result<(), Failure> {
     let nodes = format!("n{},n{}", 2 * job, 2 * job + 1);
-    let options = [
-        "-n",
-        "1",
-        "--name",
-        &name(job),
-        "--nodes",
-        &nodes,
-        "--policy",
-        "cost",
-        "--detach",
-    ];
-    let program = context.program("heat2d-c").display().to_string();
-    let words = [
-        &program,
-        "--rows",
-        "1500",
-        "--cols",
-        "1500",
-        "--iterations",
-        "100000000",
-    ];
-    trial::run(BENCH.name, field.ours(&options, &words.map(str::to_owned)), ANSWER_MAX).map(|_| ())
+    let (name, policy) = (["--name", &name(job)], ["--policy", "cost", "--detach"]);
+    let options = [&["-n", "1", "--nodes", &nodes][..], &name, &policy].concat();
+    let mut command = field.ours(&options, &[context.program("heat2d-c").display().to_string()]);
+    command.args(heat2d::plate(1500, 1500, heat2d::ENDLESS));
+    trial::run(BENCH.name, command, ANSWER_MAX).map(|_| ())
 }
 
 fn place(field: &Field<'_>, job: usize) -> Option<usize> {
@@ -170,16 +149,12 @@ fn change_after(field: &Field<'_>, job: usize, begun_us: f64) -> Result<Option<f
     let asked = Instant::now();
     loop {
         // Not by their number: of a job's events the newest are kept.
-        let found = changes(field, job)?.into_iter().find(|ended_us| *ended_us > begun_us);
+        let changes = events::of(&field.cluster, &name(job), "reconfigured")?;
+        let mut ends_us = changes.iter().filter_map(events::time_us);
+        let found = ends_us.find(|ended_us| *ended_us > begun_us);
         if found.is_some() || asked.elapsed() > TOLD_WITHIN {
             return Ok(found);
         }
         thread::sleep(Duration::from_millis(100));
     }
-}
-
-/// When each change was committed, in microseconds since 1970.
-fn changes(field: &Field<'_>, job: usize) -> Result<Vec<f64>, Failure> {
-    let told = events::of(&field.cluster, &name(job), "reconfigured")?;
-    Ok(told.iter().filter_map(events::time_us).collect())
 }

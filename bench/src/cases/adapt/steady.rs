@@ -2,16 +2,13 @@
 
 use super::{
     super::{
+        bench::{Bench, Context},
         events,
-        registry::{Bench, Context, Report},
     },
-    field::{ENDLESS, Field, plate},
-    race::{Act, Race, Runner, Script},
+    field::{Field, plate},
+    race::{Act, Runner, Script},
 };
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Samples},
-};
+use pcm_bench::{Failure, Ratio, Report, Samples, heat2d, pace::Pace};
 use pcm_view::lines::Plot;
 use std::time::Duration;
 
@@ -35,9 +32,9 @@ fn watch(
     nodes: usize,
     script: &Script,
     seconds: f64,
-) -> Result<(Race, usize), Failure> {
+) -> Result<(Pace, usize), Failure> {
     let mut field = Field::up(&context.environment, bench, &vec![1.0; nodes])?;
-    let words = plate(context, (3000, 3000), ENDLESS);
+    let words = plate(context, (3000, 3000), heat2d::ENDLESS);
     let options = ["-n", &RANKS.to_string(), "--name", "watched", "--policy", policy];
     let command = field.ours(&options, &words);
     let runner = Runner {
@@ -64,7 +61,11 @@ fn quiet(context: &Context) -> Result<Report, Failure> {
     race.rates().into_iter().for_each(|(_, rate)| samples.push(rate));
     Ok(Report {
         series: vec![samples],
-        ratios: vec![Ratio::new(format!("adapt-quiet: changes in {seconds} s"), changes as f64).held_to("0")],
+        ratios: vec![Ratio::new(
+            format!("adapt-quiet: changes in {seconds} s"),
+            changes as f64,
+            "0",
+        )],
         remarks: vec!["adapt-quiet: 3 ranks on 3 nodes, a fourth is idle; bursts of 0.3 s in every 3 s".to_owned()],
         ..Report::default()
     })
@@ -81,7 +82,7 @@ fn turns(context: &Context) -> Result<Report, Failure> {
     let (still, _) = watch(context, (TURNS.name, "none"), RANKS, &script, seconds)?;
     let (moving, changes) = watch(context, (TURNS.name, "cost"), RANKS, &script, seconds)?;
     let mut series = ["without agents", "with agents"].map(|what| Samples::new(format!("adapt-turns: {what}"), "it/s"));
-    let pace = |race: &Race| race.iterations() / race.seconds();
+    let pace = |race: &Pace| race.iterations() / race.seconds();
     series[0].push(pace(&still));
     series[1].push(pace(&moving));
     Ok(Report {
@@ -90,21 +91,20 @@ fn turns(context: &Context) -> Result<Report, Failure> {
             Ratio::new(
                 "adapt-turns: iterations with agents / without",
                 pace(&moving) / pace(&still),
-            )
-            .held_to(">= 0.98"),
-            Ratio::new(format!("adapt-turns: changes in {seconds} s"), changes as f64).held_to("<= 10"),
+                ">= 0.98",
+            ),
+            Ratio::new(format!("adapt-turns: changes in {seconds} s"), changes as f64, "<= 10"),
         ],
         remarks: vec!["adapt-turns: 3 ranks on 3 nodes, a process on n0 or n1 for 5 s each in turn".to_owned()],
         plots: vec![Plot {
             name: TURNS.name.to_owned(),
             title: "a load that alternates: iterations per second".to_owned(),
             x: "seconds".to_owned(),
-            is_logarithmic: false,
             lines: vec![
                 ("without agents".to_owned(), still.rates()),
                 ("with agents".to_owned(), moving.rates()),
             ],
-            marks: Vec::new(),
+            ..Plot::default()
         }],
         ..Report::default()
     })

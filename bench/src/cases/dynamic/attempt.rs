@@ -1,7 +1,7 @@
 //! One run under any launcher, with a deadline. Must never leave a process behind: those of a run that hangs bear a
 //! mark in their environment, by which they are found and ended.
 
-use pcm_bench::failure::{Failure, OnPath};
+use pcm_bench::{Failure, OnPath};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs::{self, File},

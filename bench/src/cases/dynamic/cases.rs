@@ -1,6 +1,6 @@
 //! What is run: which program, on how many ranks, with what arguments; and how its lines become figures. Pure.
 
-use pcm_bench::samples::Samples;
+use pcm_bench::Samples;
 use std::collections::BTreeMap;
 
 /// Spawns in one run after the first, which is not told.

@@ -1,7 +1,7 @@
 //! LAM/MPI's own daemon, which it needs before anything runs and which refuses root. Must never outlive the bench.
 
 use super::attempt::{self, Outcome};
-use pcm_bench::failure::{Failure, OnPath};
+use pcm_bench::{Failure, OnPath};
 use std::{
     fs,
     os::unix::fs::chown,

@@ -1,15 +1,10 @@
 //! The launchers that are here, each with the programs compiled for its MPI. Must never install anything.
 
-use super::super::registry::Context;
+use super::super::bench::Context;
 use super::attempt;
 use super::cases::Case;
 use super::lam::Lam;
-use pcm_bench::{
-    environment::Environment,
-    failure::{Failure, OnPath},
-    own_cluster::OwnCluster,
-    trial::must,
-};
+use pcm_bench::{Failure, OnPath, OwnCluster, environment::Environment, trial::must};
 use std::{
     env, fs,
     os::unix::fs::PermissionsExt,
@@ -129,13 +124,7 @@ impl<'a> Launchers<'a> {
                 let spares = case.spares.to_string();
                 (cluster.pcmctl(&["run", "-n", &count, "--spares", &spares, "--"]), own)
             }
-            Way::Hydra => {
-                let mut command = self.environment.command(&self.environment.mpiexec);
-                command
-                    .args(["-n", &count])
-                    .envs([("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")]);
-                (command, own)
-            }
+            Way::Hydra => (self.environment.hydra(&count), own),
             Way::OpenMpi => {
                 let mut command = Command::new("mpirun.openmpi");
                 command.args(["--oversubscribe", "--bind-to", "none", "-np", &count]);

@@ -7,10 +7,10 @@ mod lam;
 mod launchers;
 mod rounds;
 
-use super::registry::{Bench, Context, Report};
+use super::bench::{Bench, Context};
 use cases::Case;
 use launchers::Launchers;
-use pcm_bench::{failure::Failure, own_cluster::OwnCluster};
+use pcm_bench::{Failure, OwnCluster, Report};
 
 pub(super) const BENCH: Bench = Bench {
     name: "dynamic",

@@ -1,15 +1,10 @@
 //! All cases under all launchers, interleaved, and what became of them: samples, and who hung. Must never drop a
 //! sample.
 
-use super::super::registry::Report;
 use super::attempt::{self, Outcome};
 use super::cases::{self, Case, Figure};
 use super::launchers::{HYDRA, LAM, Launcher, Launchers, OURS, OURS_WITH_SPARES};
-use pcm_bench::{
-    failure::Failure,
-    progress::Progress,
-    samples::{Ratio, Samples},
-};
+use pcm_bench::{Failure, Ratio, Report, Samples, progress::Progress};
 use std::{fmt::Write as _, time::Duration};
 
 /// Far above what any case takes here when it does not hang.
@@ -159,66 +154,46 @@ impl Measured {
         report
     }
 
+    /// What was measured on both sides.
     fn ratios(&self) -> Vec<Ratio> {
-        let one = cases::spawn_name(1, 1);
         let mut ratios = Vec::new();
-        let mut push = |name: String, value: &Samples, base: &Samples, scale: f64, target: Option<&str>| {
-            let ratio = value.median() / base.median() / scale;
-            if ratio.is_finite() {
-                ratios.push(Ratio::new(name, ratio).held_to(target));
+        let mut push = |name: String, value: f64, target: Option<&str>| {
+            if value.is_finite() {
+                ratios.push(Ratio::new(name, value, target));
             }
         };
-        let of = |launcher, case: &str, figure| self.values(launcher, case, figure);
-        let ours = of(OURS, &one, "spawn");
+        let spawn = |launcher, case: &str| self.values(launcher, case, "spawn").median();
+        let rate = |launcher, case: &str| self.values(launcher, case, "rate").median();
+        let one = cases::spawn_name(1, 1);
+        let ours = spawn(OURS, &one);
         push(
             format!("{one}: {OURS} / {HYDRA}"),
-            &ours,
-            &of(HYDRA, &one, "spawn"),
-            1.0,
+            ours / spawn(HYDRA, &one),
             Some("<= 0.5"),
         );
-        push(
-            format!("{one}: {OURS}, without spares / {LAM}"),
-            &ours,
-            &of(LAM, &one, "spawn"),
-            1.0,
-            None,
-        );
+        let name = format!("{one}: {OURS}, without spares / {LAM}");
+        push(name, ours / spawn(LAM, &one), None);
         for (other, target) in [(HYDRA, "<= 0.5"), (LAM, "<= 1.0"), (OURS, "<= 0.5")] {
             let name = format!("{}: {OURS_WITH_SPARES} / {other}", cases::PACED);
-            let warm = of(OURS_WITH_SPARES, cases::PACED, "spawn");
-            push(name, &warm, &of(other, cases::PACED, "spawn"), 1.0, Some(target));
+            let warm = spawn(OURS_WITH_SPARES, cases::PACED);
+            push(name, warm / spawn(other, cases::PACED), Some(target));
         }
         for children in [8_u32, 32] {
-            let name = cases::ready_name(children);
-            let warm = of(OURS_WITH_SPARES, &name, "rate");
-            let lam = of(LAM, &name, "rate");
-            push(
-                format!("{name}: {OURS_WITH_SPARES} / {LAM}"),
-                &warm,
-                &lam,
-                1.0,
-                Some("> 1.0"),
-            );
-            let many = of(OURS, &cases::spawn_name(1, children), "spawn");
+            let case = cases::ready_name(children);
+            let name = format!("{case}: {OURS_WITH_SPARES} / {LAM}");
+            push(name, rate(OURS_WITH_SPARES, &case) / rate(LAM, &case), Some("> 1.0"));
+            let many = spawn(OURS, &cases::spawn_name(1, children));
             let name = format!("{OURS}: spawn of {children} / {children} x spawn of 1");
-            push(name, &many, &ours, f64::from(children), Some("< 1.0"));
-            let name = cases::rate_name(children);
-            let rate = of(OURS, &name, "rate");
+            push(name, many / ours / f64::from(children), Some("< 1.0"));
+            let case = cases::rate_name(children);
+            let ours = rate(OURS, &case);
             push(
-                format!("{name}: {OURS} / {HYDRA}"),
-                &rate,
-                &of(HYDRA, &name, "rate"),
-                1.0,
+                format!("{case}: {OURS} / {HYDRA}"),
+                ours / rate(HYDRA, &case),
                 Some("> 1.0"),
             );
-            push(
-                format!("{name}: {OURS}, without spares / {LAM}"),
-                &rate,
-                &of(LAM, &name, "rate"),
-                1.0,
-                None,
-            );
+            let name = format!("{case}: {OURS}, without spares / {LAM}");
+            push(name, ours / rate(LAM, &case), None);
         }
         ratios
     }

@@ -2,7 +2,7 @@
 //! both is counted, because a busy machine does not distort it.
 
 use super::setting::{DEADLINE, Effort, Problem, key, loopback, processor_time};
-use pcm_bench::samples::Samples;
+use pcm_bench::Samples;
 use pcm_fabric::{
     Limits,
     bulk::{BulkService as _, Protection, TcpBulk},

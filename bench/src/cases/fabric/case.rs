@@ -7,11 +7,8 @@ use super::{
     loss,
     setting::{self, Effort, Problem, in_runtime},
 };
-use crate::cases::registry::{Bench, Context};
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Report, Samples},
-};
+use crate::cases::bench::{Bench, Context};
+use pcm_bench::{Failure, Ratio, Report, Samples};
 use pcm_view::lines::Plot;
 
 pub(in crate::cases) const BENCH: Bench = Bench {
@@ -95,8 +92,7 @@ fn ratios(report: &Report) -> Vec<Ratio> {
     ];
     let ratio = |(name, above, below, target): (&str, String, String, Option<&str>)| {
         let median = |name: &str| report.series_named(name).map(Samples::median);
-        let ratio = Ratio::new(name, median(&above)? / median(&below)?);
-        Some(ratio.held_to(target))
+        Some(Ratio::new(name, median(&above)? / median(&below)?, target))
     };
     wanted.into_iter().filter_map(ratio).collect()
 }

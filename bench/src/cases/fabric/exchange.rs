@@ -1,7 +1,7 @@
 //! One message there and the word that it arrived, by datagram and by link, to a peer never met and to a known one.
 
 use super::setting::{DEADLINE, Effort, Problem, key, loopback, micros};
-use pcm_bench::samples::Samples;
+use pcm_bench::Samples;
 use pcm_fabric::{
     Endpoint,
     datagram::{Datagram, DatagramLimits, DatagramService as _},

@@ -2,7 +2,7 @@
 //! before. The costs of both ways are fitted, and with them the threshold of the choice.
 
 use super::setting::{DEADLINE, Effort, Problem, key, loopback, micros};
-use pcm_bench::samples::Samples;
+use pcm_bench::Samples;
 use pcm_fabric::{
     Endpoint,
     datagram::{Datagram, DatagramLimits, DatagramService as _},

@@ -1,6 +1,6 @@
 //! What iperf3 carries over the loopback, where it is installed: what bulk transfers are held against.
 
-use pcm_bench::samples::Samples;
+use pcm_bench::Samples;
 use serde_json::Value;
 use std::{
     net::TcpListener,

@@ -2,11 +2,8 @@
 //! come from here.
 
 use super::setting::{self, DEADLINE, Problem, in_runtime, key, loopback, micros, processor_time};
-use crate::cases::registry::{Bench, Context};
-use pcm_bench::{
-    failure::Failure,
-    samples::{Ratio, Report, Samples},
-};
+use crate::cases::bench::{Bench, Context};
+use pcm_bench::{Failure, Report, Samples};
 use pcm_fabric::{Endpoint, Link, LocalAddress, LocalEndpoint};
 use pcm_proto::handshake::{Identity, Role};
 use serde_bytes::ByteBuf;
@@ -42,9 +39,7 @@ fn run(_: &Context) -> Result<Report, Failure> {
     for what in ["connect", "round trip", "256 KiB blocks, of both ends' processor time"] {
         let of = |way: &str| report.series_named(&format!("{what}, {way}")).map(Samples::median);
         if let (Some(link), Some(plain)) = (of(OVER_TCP), of(PLAIN)) {
-            report
-                .ratios
-                .push(Ratio::new(format!("{what}, link over TCP / plain TCP"), link / plain));
+            report.ratio(format!("{what}, link over TCP / plain TCP"), link / plain, None);
         }
     }
     report.remarks =

@@ -2,7 +2,7 @@
 //! long a message takes.
 
 use super::setting::{Problem, key};
-use pcm_bench::samples::Samples;
+use pcm_bench::Samples;
 use pcm_fabric::datagram::{Core, DatagramLimits, Incarnation};
 use std::{collections::BTreeMap, time::Duration};
 

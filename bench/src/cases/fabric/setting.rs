@@ -1,7 +1,6 @@
 //! What the measurements of this folder have in common: where they listen, the key, how often they repeat.
 
-use pcm_bench::failure::Failure;
-use pcm_bench::samples::Samples;
+use pcm_bench::{Failure, Samples};
 use pcm_fabric::ClusterKey;
 use std::{net::SocketAddr, time::Duration};
 

@@ -3,6 +3,5 @@
 pub mod allowance;
 pub mod link;
 pub mod samples;
-mod sampling;
 
 pub use link::{AgentEffect, AgentFact, AgentLink, AgentView};

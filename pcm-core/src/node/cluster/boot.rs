@@ -1,10 +1,11 @@
 //! Boots other nodes: the subtree that this node was given at its birth, and nodes that join later. Each booted node
 //! boots its own part of the tree; reports of the parts are passed on upwards.
 
+use super::machine::{Cluster, set_address};
 use crate::node::event::BootFact;
-use crate::node::machine::Node;
-use crate::node::outbox::{BootEffect, Effect};
+use crate::node::outbox::{BootEffect, Effect, Outbox};
 use crate::node::requester::Requester;
+use crate::node::settings::Settings;
 use pcm_proto::boot::{BOOT_FANOUT_MAX, BootReport, BootSpec, NodeSpec};
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::ids::NodeName;
@@ -24,38 +25,20 @@ pub(in crate::node) struct Boot {
     is_told: bool,
 }
 
-impl Node {
+impl Boot {
     /// Reports that this daemon is up and boots its subtree.
-    pub(in crate::node) fn boot_subtree(&mut self) {
-        self.boot.is_told = true;
-        self.boot_effect(BootEffect::Ready);
-        let parts = split(&self.spec.subtree);
-        self.boot.parts = parts.len();
+    pub(in crate::node) fn boot_subtree(&mut self, settings: &Settings, out: &mut Outbox) {
+        self.is_told = true;
+        out.push(Effect::Boot(BootEffect::Ready));
+        let parts = split(&settings.spec.subtree);
+        self.parts = parts.len();
         for nodes in parts {
-            self.boot_nodes(nodes, true);
+            boot_nodes(nodes, true, settings, out);
         }
-        self.end_reports_if_done();
+        self.end_reports_if_done(out);
     }
 
-    /// Boots the first of these nodes, with the others as its subtree.
-    fn boot_nodes(&mut self, nodes: Vec<NodeSpec>, is_part: bool) {
-        let template = Box::new(BootSpec {
-            subtree: Vec::new(),
-            seeds: vec![self.address.clone()],
-            ..self.spec.clone()
-        });
-        self.boot_effect(BootEffect::Boot {
-            template,
-            nodes,
-            is_part,
-        });
-    }
-
-    fn boot_effect(&mut self, effect: BootEffect) {
-        self.out.push(Effect::Boot(effect));
-    }
-
-    pub(in crate::node) fn on_boot(&mut self, fact: BootFact) {
+    pub(in crate::node) fn on_fact(&mut self, fact: BootFact, cluster: &Cluster, out: &mut Outbox) {
         match fact {
             BootFact::Report(BootReport::Ready {
                 node,
@@ -63,89 +46,110 @@ impl Node {
                 keeper_pid,
                 daemon_pid,
             }) => {
-                self.set_address(&node, &address);
+                set_address(&node, &address, out);
                 let ready = BootReport::Ready {
                     node: node.clone(),
                     address,
                     keeper_pid,
                     daemon_pid,
                 };
-                self.boot.ready.insert(node.clone(), ready);
-                if self.nodes.is_live(&node) {
-                    self.boot_node_heard(&node);
+                self.ready.insert(node.clone(), ready);
+                if cluster.nodes().is_live(&node) {
+                    self.on_heard(&node, cluster, out);
                 }
             }
-            BootFact::Report(BootReport::Failed { node, reason }) => self.on_boot_failed(&node, &reason),
-            BootFact::Unheard => {
-                // The process that wanted this node has given up or was interrupted, and counts it as not booted.
-                tracing::warn!("the report that this node is up has no reader: its daemon ends");
-                self.quit();
-            }
+            BootFact::Report(BootReport::Failed { node, reason }) => self.on_failed(&node, &reason, out),
+            // The node ends.
+            BootFact::Unheard => {}
             BootFact::PartDone => {
-                self.boot.parts = self.boot.parts.saturating_sub(1);
-                self.end_reports_if_done();
+                self.parts = self.parts.saturating_sub(1);
+                self.end_reports_if_done(out);
             }
         }
     }
 
     /// A node said how it is, so it is part of the cluster now.
-    pub(in crate::node) fn boot_node_heard(&mut self, node: &NodeName) {
-        if let Some(ready) = self.boot.ready.remove(node)
-            && self.boot.is_told
+    pub(in crate::node) fn on_heard(&mut self, node: &NodeName, cluster: &Cluster, out: &mut Outbox) {
+        if let Some(ready) = self.ready.remove(node)
+            && self.is_told
         {
-            self.boot_effect(BootEffect::Report(ready));
+            out.push(Effect::Boot(BootEffect::Report(ready)));
         }
-        let joined = self.boot.joining.iter().position(|(joining, _)| joining == node);
+        let joined = self.joining.iter().position(|(joining, _)| joining == node);
         if let Some(position) = joined {
-            let (_, from) = self.boot.joining.swap_remove(position);
-            let status = self.nodes.statuses().into_iter().find(|status| status.name == *node);
+            let (_, from) = self.joining.swap_remove(position);
+            let status = cluster
+                .nodes()
+                .statuses()
+                .into_iter()
+                .find(|status| status.name == *node);
             if let Some(status) = status {
-                self.answer(from, DaemonToControl::Joined(status));
+                out.answer(from, DaemonToControl::Joined(status));
             }
         }
-        self.end_reports_if_done();
+        self.end_reports_if_done(out);
     }
 
-    fn on_boot_failed(&mut self, node: &NodeName, reason: &str) {
+    fn on_failed(&mut self, node: &NodeName, reason: &str, out: &mut Outbox) {
         tracing::warn!(%node, reason, "a node was not booted");
-        let waiting = self.boot.joining.iter().position(|(joining, _)| joining == node);
+        let waiting = self.joining.iter().position(|(joining, _)| joining == node);
         match waiting {
             Some(position) => {
-                let (_, from) = self.boot.joining.swap_remove(position);
+                let (_, from) = self.joining.swap_remove(position);
                 let message = format!("node {node} was not booted: {reason}");
-                self.answer(
+                out.answer(
                     from,
                     DaemonToControl::Refused(Refusal::new(refusal::BOOT_FAILED, message)),
                 );
             }
-            None if self.boot.is_told => self.boot_effect(BootEffect::Report(BootReport::Failed {
+            None if self.is_told => out.push(Effect::Boot(BootEffect::Report(BootReport::Failed {
                 node: node.clone(),
                 reason: reason.to_owned(),
-            })),
+            }))),
             None => {}
         }
     }
 
-    fn end_reports_if_done(&mut self) {
-        if self.boot.is_told && self.boot.parts == 0 && self.boot.ready.is_empty() {
-            self.boot.is_told = false;
-            self.boot_effect(BootEffect::EndReports);
+    fn end_reports_if_done(&mut self, out: &mut Outbox) {
+        if self.is_told && self.parts == 0 && self.ready.is_empty() {
+            self.is_told = false;
+            out.push(Effect::Boot(BootEffect::EndReports));
         }
     }
 
     /// Somebody wants one more node.
-    pub(in crate::node) fn on_join(&mut self, from: Requester, node: NodeSpec) {
-        let is_known = self.nodes.is_live(&node.name);
-        if is_known || self.boot.joining.iter().any(|(joining, _)| *joining == node.name) {
+    pub(in crate::node) fn on_join(
+        &mut self,
+        from: Requester,
+        node: NodeSpec,
+        (settings, cluster): (&Settings, &Cluster),
+        out: &mut Outbox,
+    ) {
+        let is_known = cluster.nodes().is_live(&node.name);
+        if is_known || self.joining.iter().any(|(joining, _)| *joining == node.name) {
             let message = format!("a node {} is there already: give the new one another name", node.name);
-            return self.answer(
+            return out.answer(
                 from,
                 DaemonToControl::Refused(Refusal::new(refusal::NODE_EXISTS, message)),
             );
         }
-        self.boot.joining.push((node.name.clone(), from));
-        self.boot_nodes(vec![node], false);
+        self.joining.push((node.name.clone(), from));
+        boot_nodes(vec![node], false, settings, out);
     }
+}
+
+/// Boots the first of these nodes, with the others as its subtree.
+fn boot_nodes(nodes: Vec<NodeSpec>, is_part: bool, settings: &Settings, out: &mut Outbox) {
+    let template = Box::new(BootSpec {
+        subtree: Vec::new(),
+        seeds: vec![settings.address.clone()],
+        ..settings.spec.clone()
+    });
+    out.push(Effect::Boot(BootEffect::Boot {
+        template,
+        nodes,
+        is_part,
+    }));
 }
 
 /// Splits a list of nodes into as many parts as one daemon boots itself.

@@ -1,146 +1,61 @@
 //! The jobs this daemon coordinates: feeds their state machines, carries out what they decide, and keeps what a
 //! restart would need.
 
-use crate::job::at_node::{self, JobAtNode, Step};
+use super::leading::say_checkpoint;
+use super::led::{Audience, Led};
+use super::machine::Jobs;
+use crate::job::at_node::{JobAtNode, Step};
 use crate::job::coordinator::{Coordinator, Effect, Input};
 use crate::job::placement::Share;
+use crate::job::recovering::Restarted;
 use crate::job::worlds::WORLDS_MAX;
 use crate::node::agent::samples::is_known_policy;
-use crate::node::jobs::checkpoints::Leading;
-use crate::node::jobs::succession::Willed;
-use crate::node::machine::Node;
-use crate::node::methods::Chosen;
+use crate::node::context::Context;
+use crate::node::outbox::Inward;
+use crate::node::queries::{ANSWER_WITHIN, Asker};
 use crate::node::record::Record;
 use crate::node::requester::{LinkId, Requester};
-use crate::node::store::image_key::ImageKey;
 use crate::node::store::input::StoreInput;
+use crate::node::streams::effect::Filed;
 use crate::node::streams::job_output::JobOutput;
-use crate::node::streams::job_stdin::JobStdin;
-use crate::node::timer::Timer;
 use pcm_proto::agent::POLICY_NAMES;
+use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles};
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
-use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
-use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StreamToCoordinator};
+use pcm_proto::peer::{CoordinatorToNode, OutputPiece, Question, StreamToNode};
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// An attached `pcmctl` whose link broke while this daemon lived has so long to come back; it tries at once, so one
-/// that does not was killed.
-const RETURN_WITHIN: Duration = Duration::from_secs(2);
-
-/// The same after this daemon was started again: `pcmctl` gives it ten seconds to be back.
-pub(in crate::node) const RETURN_AFTER_RESTART_WITHIN: Duration = Duration::from_secs(8);
 
 /// Most jobs at a time on one coordinator; each costs kilobytes, and the limit only stops a runaway script.
 const JOBS_MAX: usize = 1000;
 
-/// Who sees the job's output and whose end is its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::node) enum Audience {
-    /// Nobody: it goes on by itself.
-    Detached,
-    Attached(LinkId),
-    /// A `pcmctl` that is expected back.
-    Awaited,
-    /// A `pcmctl` that stood before the coordinator whose node was lost, and may be cut off with it.
-    Sought,
-    /// One of these that did not come in time: whether it ended nobody knows, so the job goes on alone until it comes.
-    OutOfReach,
-    /// A `pcmctl` that did not come back.
-    Left,
-}
-
-/// What belongs to the leader of a job, beside its machine.
-#[derive(Debug)]
-pub(in crate::node) struct Led {
-    pub(in crate::node) audience: Audience,
-    pub(in crate::node) output: JobOutput,
-    pub(in crate::node) stdin: JobStdin,
-    pub(in crate::node) leading: Leading,
-    pub(in crate::node) willed: Willed,
-    /// What an awaited reader will want to know.
-    pub(in crate::node) untold: Vec<String>,
-    /// The start order of which it was last said how it travels.
-    pub(in crate::node) order_noted: Option<u32>,
-    /// The method of the change that was asked for last.
-    pub(in crate::node) chosen: Option<Chosen>,
-}
-
-impl Led {
-    pub(in crate::node) fn new(state: &Coordinator, audience: Audience, output: JobOutput) -> Self {
-        let (job, leading) = (state.job(), Leading::new(state.checkpoint()));
-        Self {
-            audience,
-            output,
-            stdin: JobStdin::new(job),
-            leading,
-            willed: Willed::default(),
-            untold: Vec::new(),
-            order_noted: None,
-            chosen: None,
-        }
-    }
-}
-
-impl Node {
+impl Jobs {
     /// A new job is asked for.
-    pub(in crate::node) fn on_run(&mut self, from: Requester, spec: JobSpec) {
-        if let Err(refusal) = self.check_run(&spec) {
-            return self.answer(from, DaemonToControl::Refused(refusal));
+    pub(in crate::node) fn on_run(&mut self, from: Requester, spec: JobSpec, cx: &mut Context<'_>) {
+        if let Err(refusal) = check(&spec, self.table.coordinators().count()) {
+            return cx.answer(from, DaemonToControl::Refused(refusal));
         }
-        let numbering = self.nodes.numbering().clone();
-        if numbering == self.own {
-            let job = JobId(self.highest_job.0 + 1);
-            self.heard_of(job);
-            self.accept(from, spec, job);
+        let numbering = cx.cluster.nodes().numbering().clone();
+        if numbering == cx.settings.own {
+            let job = self.next_number(cx);
+            self.accept(from, spec, job, cx);
         } else {
-            self.ask_for_run(&numbering, from, spec);
-        }
-    }
-
-    fn check_run(&self, spec: &JobSpec) -> Result<(), Refusal> {
-        if self.is_going_down() || self.is_leaving() {
-            return Err(Refusal::new(
-                refusal::GOING_DOWN,
-                "the cluster is going down: start it again with `pcmctl up`",
-            ));
-        }
-        if spec.size == 0 || spec.size > RANKS_MAX || spec.size > spec.max || spec.size < spec.min {
-            let message = format!(
-                "{} ranks are asked for, the job allows {} to {} and the system 1 to {RANKS_MAX}",
-                spec.size, spec.min, spec.max
+            let spec = Box::new(spec);
+            cx.ask(
+                &numbering,
+                Question::JobNumber,
+                Asker::Number { from, spec },
+                ANSWER_WITHIN,
             );
-            return Err(Refusal::new(refusal::BAD_SIZE, message));
         }
-        if spec.spares > SPARES_MAX {
-            let message = format!(
-                "{} spares are asked for, at most {SPARES_MAX} are kept of a program",
-                spec.spares
-            );
-            return Err(Refusal::new(refusal::BAD_SIZE, message));
-        }
-        if let Some(policy) = spec.policy.as_deref().filter(|policy| !is_known_policy(policy)) {
-            let message = format!(
-                "there is no policy {policy:?}: choose one of {}",
-                POLICY_NAMES.join(", ")
-            );
-            return Err(Refusal::new(refusal::UNKNOWN_POLICY, message));
-        }
-        if self.jobs.coordinators().count() >= JOBS_MAX {
-            let message = format!("{JOBS_MAX} jobs run already: wait for some to end, see `pcmctl jobs`");
-            return Err(Refusal::new(refusal::LIMIT_REACHED, message));
-        }
-        Ok(())
     }
 
     /// Accepts a job under a number that nobody else has.
-    pub(in crate::node) fn accept(&mut self, from: Requester, spec: JobSpec, job: JobId) {
-        let shares = match self.place(&spec.nodes, spec.size) {
+    pub(in crate::node) fn accept(&mut self, from: Requester, spec: JobSpec, job: JobId, cx: &mut Context<'_>) {
+        let shares = match self.place(&spec.nodes, spec.size, cx) {
             Ok(shares) => shares,
-            Err(refusal) => return self.answer(from, DaemonToControl::Refused(refusal)),
+            Err(refusal) => return cx.answer(from, DaemonToControl::Refused(refusal)),
         };
         let worlds = match spec.world {
             WorldShape::Job => 1,
@@ -152,27 +67,27 @@ impl Node {
                 "{worlds} worlds are asked for, a job begins with at most {WORLDS_MAX}: run with fewer ranks or nodes, \
                  or with '--world job'"
             );
-            return self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::BAD_SIZE, message)));
+            return cx.answer(from, DaemonToControl::Refused(Refusal::new(refusal::BAD_SIZE, message)));
         }
-        let is_crowded = self.is_crowded(&spec, &shares);
+        let is_crowded = is_crowded(&spec, &shares, cx);
         let audience = match from {
             Requester::Control(link) if !spec.detached => Audience::Attached(link),
             _ => Audience::Detached,
         };
         let output = match audience {
-            Audience::Detached => JobOutput::to_files(job, BTreeMap::new(), &mut self.out),
+            Audience::Detached => JobOutput::to_files(job, BTreeMap::new(), cx.out),
             _ => JobOutput::to_control(job),
         };
-        let now_us = self.out.now().0;
-        let (state, effects) = Coordinator::accept(job, self.own.clone(), spec, &shares, is_crowded, now_us);
+        let now_us = cx.now().0;
+        let (state, effects) = Coordinator::accept(job, cx.own(), spec, &shares, is_crowded, now_us);
+        let mut led = Led::new(&state, audience, output);
         if let Requester::Control(link) = from {
-            self.controls.attach(link, job);
+            led.link = Some(link);
         }
-        let led = Led::new(&state, audience, output);
-        let step = self.lead_from_now_on(job, state, led, effects);
-        self.answer(from, DaemonToControl::JobAccepted { job });
-        self.finish(job, step);
-        self.leave_will(job);
+        let step = self.lead_from_now_on(job, state, led, effects, cx);
+        cx.answer(from, DaemonToControl::JobAccepted { job });
+        self.finish(job, step, cx);
+        self.leave_will(job, cx);
     }
 
     /// This node leads a job from now on.
@@ -182,48 +97,40 @@ impl Node {
         state: Coordinator,
         led: Led,
         effects: Vec<Effect>,
+        cx: &mut Context<'_>,
     ) -> Step {
-        let machine = JobAtNode::new(job, self.own.clone(), self.limits.clone());
-        let known = self.jobs.insert(job, machine);
+        let machine = JobAtNode::new(job, cx.own(), cx.settings.limits.clone());
+        let known = self.table.insert(job, machine);
         known.led = Some(led);
         let mut step = known.machine.lead(state, effects);
-        self.record_entry(job, &mut step);
+        if let Some(entry) = step.entry.take() {
+            let entry = Box::new(entry);
+            cx.record(Record::Job { job, entry });
+        }
         step
     }
 
-    pub(in crate::node) fn is_crowded(&self, spec: &JobSpec, shares: &[Share]) -> bool {
-        let mut ranks: BTreeMap<u64, usize> = BTreeMap::new();
-        for share in shares {
-            *ranks.entry(share.host).or_default() += share.count as usize;
-        }
-        // Nobody who leaves the maximum as it is says that the job will grow that far.
-        let is_going_to_grow = spec.max > spec.size && spec.max < RANKS_MAX;
-        ranks.iter().any(|(host, ranks)| {
-            let cpus = self.nodes.cpus_of_host(*host);
-            *ranks > cpus || (is_going_to_grow && spec.max as usize > cpus)
-        })
-    }
-
-    /// Gives an input to a job's coordinator and carries out what the job decides.
-    pub(in crate::node) fn coordinate(&mut self, job: JobId, input: Input) {
-        self.step(job, at_node::Input::Lead(input));
-    }
-
-    /// Carries out what a job's coordinator wants; whether the job is over.
-    pub(in crate::node) fn carry_out_lead(&mut self, job: JobId, effect: Effect) {
+    /// Carries out what a job's coordinator wants.
+    pub(in crate::node) fn carry_out_lead(&mut self, job: JobId, effect: Effect, cx: &mut Context<'_>) {
         match effect {
             Effect::Send { node, message } => {
-                self.note_group(job, &node, &message);
-                self.send_job(&node, job, message);
+                if let Some(led) = self.table.led_mut(job) {
+                    led.note_group(job, &node, &message, cx);
+                }
+                cx.send_job(&node, job, message);
             }
-            Effect::Note(kind) => self.on_job_note(job, kind),
+            Effect::Note(kind) => {
+                if let Some((coordinator, led)) = self.table.led_with(job) {
+                    led.on_note(kind, coordinator, cx);
+                }
+            }
             Effect::Place {
                 process,
                 number,
                 count,
                 hosts,
             } => {
-                let shares = self.place_spawn(job, count, &hosts);
+                let shares = self.place_spawn(job, count, &hosts, cx);
                 self.coordinate(
                     job,
                     Input::SpawnPlaced {
@@ -231,242 +138,278 @@ impl Node {
                         number,
                         shares,
                     },
+                    cx,
                 );
             }
-            Effect::Restart { count } => self.restart(job, count),
-            Effect::Ended { end, nodes } => self.on_job_ended(job, &end, &nodes),
+            Effect::Restart { count } => self.restart_from_checkpoint(job, count, cx),
+            Effect::Ended { end, nodes } => self.on_job_ended(job, &end, &nodes, cx),
         }
     }
 
-    fn place_spawn(&self, job: JobId, count: u32, hosts: &[String]) -> Result<Vec<Share>, String> {
+    fn place_spawn(
+        &self,
+        job: JobId,
+        count: u32,
+        hosts: &[String],
+        cx: &mut Context<'_>,
+    ) -> Result<Vec<Share>, String> {
         // A host the application names may be none of our nodes; then the choice is ours.
         let named = hosts.iter().filter_map(|host| NodeName::new(host.as_str()).ok());
-        let mut allowed: Vec<NodeName> = named.filter(|node| self.nodes.state(node).is_some()).collect();
+        let mut allowed: Vec<NodeName> = named.filter(|node| cx.cluster.nodes().state(node).is_some()).collect();
         if allowed.is_empty() {
             allowed = self
-                .jobs
+                .table
                 .coordinator(job)
                 .map(|coordinator| coordinator.spec().nodes.clone())
                 .unwrap_or_default();
         }
-        self.place(&allowed, count).map_err(|refusal| refusal.message)
+        self.place(&allowed, count, cx).map_err(|refusal| refusal.message)
     }
 
-    fn on_job_note(&mut self, job: JobId, kind: EventKind) {
-        let Some(led) = self.jobs.led(job) else { return };
-        let epoch = self.jobs.epoch(job);
-        if matches!(kind, EventKind::JobStarted { .. }) {
-            let link = match led.audience {
-                Audience::Attached(link) => Some(link),
-                Audience::Detached => self.controls.attached_to(job),
-                _ => None,
-            };
-            if let Some(link) = link {
-                self.answer(Requester::Control(link), DaemonToControl::JobStarted { job });
-            }
-            self.pass_stdin(job);
+    fn on_job_ended(&mut self, job: JobId, end: &JobEnd, nodes: &[NodeName], cx: &mut Context<'_>) {
+        if let Some((coordinator, led)) = self.table.led_with(job) {
+            led.output(coordinator, |output, view| output.finish(view, cx.out));
+            led.leading.on_ended(coordinator, cx);
+            led.willed.void(job, cx);
         }
-        self.tell_of_crash(job, &kind);
-        self.note(Some(job), epoch, kind);
-    }
-
-    fn on_job_ended(&mut self, job: JobId, end: &JobEnd, nodes: &[NodeName]) {
-        self.finish_output(job);
-        self.drop_checkpoints_of_ended(job);
-        self.void_will(job);
-        let Some((coordinator, led)) = self.jobs.stop_leading(job) else {
+        let Some((coordinator, led)) = self.table.stop_leading(job) else {
             return;
         };
         let status = coordinator.status();
-        let now_us = self.out.now().0;
-        self.record(Record::Ended {
+        let now_us = cx.now().0;
+        cx.record(Record::Ended {
             now_us,
             status: Box::new(status.clone()),
         });
         self.ended.remember(now_us, status);
-        for from in led.leading.into_requesters() {
-            let message = format!("job {job} ended before its checkpoint was made: see `pcmctl events {job}`");
-            self.answer(from, DaemonToControl::Refused(Refusal::new(refusal::JOB_ENDED, message)));
-        }
-        if let Some(link) = self.controls.attached_to(job) {
-            self.answer(Requester::Control(link), DaemonToControl::JobEnded(end.clone()));
-            self.controls.detach(link);
+        if let Some(link) = led.link {
+            cx.answer(Requester::Control(link), DaemonToControl::JobEnded(end.clone()));
         }
         for node in nodes {
-            self.send_job(node, job, CoordinatorToNode::Close);
+            cx.send_job(node, job, CoordinatorToNode::Close);
         }
-        self.on_something_ended();
+        cx.out.inward(Inward::JobEnded);
     }
 
-    pub(in crate::node) fn send_job(&mut self, node: &NodeName, job: JobId, message: impl Into<JobMessage>) {
-        self.out.send_job(node, job, message);
+    /// A job that crashed is to be started again: where, and from what.
+    fn restart_from_checkpoint(&mut self, job: JobId, count: u32, cx: &mut Context<'_>) {
+        cx.note_rejoined();
+        let restarted = self.restarted(job, count, cx);
+        if let (Ok(restarted), Some((coordinator, led))) = (&restarted, self.table.led_with(job)) {
+            led.leading.on_restart(restarted, coordinator, cx);
+        }
+        self.coordinate(job, Input::Restarted(restarted), cx);
     }
 
-    /// A message about a job, for its coordinator or for this node's part of it.
-    pub(in crate::node) fn on_job_message(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
-        match message {
-            JobMessage::ToNode(order) => self.on_order(job, node, order),
-            JobMessage::ToCoordinator(message) => self.on_report_of_job(job, node, message),
-            JobMessage::World(message) => self.on_world_message(job, node, message),
-            JobMessage::StreamToNode(message) => self.on_reader_said(job, node, message),
-            JobMessage::StreamToCoordinator(StreamToCoordinator::Output(piece)) => {
-                self.on_output_piece(job, node, piece);
+    fn restarted(&self, job: JobId, count: u32, cx: &Context<'_>) -> Result<Restarted, String> {
+        let led = self.table.led(job).ok_or("the job is over")?;
+        let coordinator = self.table.coordinator(job).ok_or("the job is over")?;
+        if cx.is_cut_off() {
+            return Err("most nodes of the cluster cannot be reached from its coordinator's".to_owned());
+        }
+        if led.leading.is_learning(cx.now(), coordinator.checkpoint()) {
+            return Err("its nodes have not all said which checkpoints they hold".to_owned());
+        }
+        let spec = coordinator.spec();
+        let shares = self.place(&spec.nodes, count, cx);
+        let shares = shares.map_err(|refusal| refusal.message + &led.leading.hint())?;
+        let is_crowded = is_crowded(spec, &shares, cx);
+        led.leading.restarted(shares, is_crowded)
+    }
+
+    /// A node says something about a checkpoint to the job's leader; or to a node that holds some.
+    pub(super) fn on_checkpoint_message(
+        &mut self,
+        job: JobId,
+        node: &NodeName,
+        message: CheckpointMessage,
+        cx: &mut Context<'_>,
+    ) {
+        let is_filed = matches!(message, CheckpointMessage::Filed { .. });
+        let is_over = matches!(message, CheckpointMessage::Stored { .. });
+        let inputs = match self.table.led_with(job) {
+            Some((coordinator, led)) => led.leading.on_message(node, message, coordinator, cx),
+            // The job is over.
+            None if is_over => return say_checkpoint(cx, node, job, CheckpointMessage::Forget { but: None }),
+            None => Err(message),
+        };
+        match inputs {
+            Ok(inputs) => self.coordinate_all(job, inputs, cx),
+            Err(message) => {
+                let node = node.clone();
+                cx.store(StoreInput::Checkpoint { job, node, message });
             }
-            JobMessage::StreamToCoordinator(StreamToCoordinator::StdinTaken { bytes }) => {
-                self.on_job_stdin_taken(job, bytes);
-            }
-            JobMessage::Succession(message) => self.on_succession(job, node, message),
-            JobMessage::Reconfiguration(message) => self.on_reconfiguration_message(job, node, *message),
-            JobMessage::Image { name, message } => self.on_image_message(ImageKey { job, name }, node, message),
-            JobMessage::Checkpoint(message) => self.on_checkpoint_message(job, node, *message),
+        }
+        if is_filed {
+            self.leave_will(job, cx);
         }
     }
 
-    fn on_report_of_job(&mut self, job: JobId, node: &NodeName, message: NodeToCoordinator) {
-        if self.jobs.leads(job) {
-            let node = node.clone();
-            self.coordinate(job, Input::Said { node, message });
-        } else {
-            // The job is over, or this is not its coordinator; either way the node need not keep it.
-            self.send_job(node, job, CoordinatorToNode::Close);
+    pub(in crate::node) fn on_checkpoint_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        if let Some((coordinator, led)) = self.table.led_with(job) {
+            let inputs = led.leading.on_timer(coordinator, cx);
+            self.coordinate_all(job, inputs, cx);
         }
     }
 
-    /// A node is linked (again): says what it may have missed of the jobs led here and of those it coordinates.
-    pub(in crate::node) fn on_jobs_linked(&mut self, node: &NodeName) {
-        self.on_wills_linked(node);
-        let known: Vec<JobId> = self.jobs.all().map(|(job, _)| job).collect();
-        for job in known {
-            let effects = self.jobs.get(job).map(|known| known.machine.on_linked(node));
-            self.carry_out(job, effects.unwrap_or_default());
-            if self.jobs.coordinator(job).is_some_and(|job| job.has_node(node)) {
-                self.ask_output(job, Some(node));
-            }
+    /// A checkpoint is wanted now.
+    pub(in crate::node) fn on_checkpoint_request(
+        &mut self,
+        from: Requester,
+        job: JobId,
+        into: Option<IntoFiles>,
+        cx: &mut Context<'_>,
+    ) {
+        match self.table.led_with(job) {
+            Some((coordinator, led)) => led.leading.on_request(from, into, coordinator, cx),
+            None => self.refuse_unknown(from, job, cx),
         }
-        self.store_input(StoreInput::CoordinatorLinked { node: node.clone() });
     }
 
-    /// No link to a node is left.
-    pub(in crate::node) fn on_jobs_unlinked(&mut self, node: &NodeName) {
-        self.on_parts_unlinked(node);
+    pub(in crate::node) fn on_checkpoint_asked_timer(&mut self, job: JobId, number: u64, cx: &mut Context<'_>) {
+        if let Some(led) = self.table.led_mut(job) {
+            led.leading.on_asked_timer(job, number, cx);
+        }
     }
 
     /// A `pcmctl` comes back to its job.
-    pub(in crate::node) fn on_attach(&mut self, from: Requester, job: JobId, received: Vec<(ProcessId, Stream, u64)>) {
+    pub(in crate::node) fn on_attach(
+        &mut self,
+        from: Requester,
+        job: JobId,
+        received: Vec<(ProcessId, Stream, u64)>,
+        cx: &mut Context<'_>,
+    ) {
         let Requester::Control(link) = from else { return };
-        let Some(led) = self.jobs.led_mut(job) else {
-            return self.refuse_unknown_job(from, job);
+        match self.table.led_with(job) {
+            Some((coordinator, led)) => led.on_attach(link, received, coordinator, cx),
+            None => self.refuse_unknown(from, job, cx),
+        }
+    }
+
+    /// A link of `pcmctl` ended.
+    pub(in crate::node) fn on_link_lost(&mut self, link: LinkId, in_order: bool, cx: &mut Context<'_>) {
+        let Some(job) = self.attached(link) else { return };
+        let led = self.table.led_with(job);
+        let end = led.and_then(|(coordinator, led)| led.on_link_lost(link, in_order, coordinator, cx));
+        self.coordinate_all(job, end, cx);
+    }
+
+    pub(in crate::node) fn on_unattended_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        let led = self.table.led_with(job);
+        let end = led.and_then(|(coordinator, led)| led.on_unattended(coordinator, cx));
+        self.coordinate_all(job, end, cx);
+    }
+
+    /// A job is to be ended at once.
+    pub(in crate::node) fn on_kill(&mut self, from: Requester, job: JobId, cx: &mut Context<'_>) {
+        let Some((coordinator, led)) = self.table.led_with(job) else {
+            return self.refuse_unknown(from, job, cx);
         };
-        match led.audience {
-            Audience::Awaited | Audience::Sought => {}
-            Audience::OutOfReach => led.untold.push(format!(
-                "it went on without this terminal; what its ranks wrote meanwhile is in jobs/{job} of the cluster's directory on node {}",
-                self.own
-            )),
-            // The old link may not have been noticed dead yet.
-            Audience::Attached(old) => self.controls.detach(old),
-            Audience::Detached | Audience::Left => {
-                let message =
-                    format!("job {job} runs without a `pcmctl`: see `pcmctl jobs`, its output is in jobs/{job}");
-                return self.answer(
-                    from,
-                    DaemonToControl::Refused(Refusal::new(refusal::NOT_SUPPORTED, message)),
-                );
-            }
+        if matches!(from, Requester::Control(link) if led.link == Some(link)) {
+            // A requester that ends its own job does not wait for the output that it has stopped to take.
+            led.output(coordinator, |output, view| output.discard(view, cx.out));
         }
-        led.audience = Audience::Attached(link);
-        led.output.attach(received, &mut self.out);
-        self.controls.attach(link, job);
-        let untold = std::mem::take(&mut led.untold);
-        self.answer(from.clone(), DaemonToControl::JobAccepted { job });
-        for text in untold {
-            self.answer(from.clone(), DaemonToControl::Notice { job, text });
-        }
-        self.ask_output(job, None);
-        self.pump_output(job);
+        let reason = "it was ended by `pcmctl kill`".to_owned();
+        self.coordinate(job, Input::End { code: 137, reason }, cx);
+        cx.answer(from, DaemonToControl::Done);
     }
 
-    pub(in crate::node) fn refuse_unknown_job(&mut self, from: Requester, job: JobId) {
-        let refusal = match self.ended.find(job) {
-            Some(_) => Refusal::new(
-                refusal::JOB_ENDED,
-                format!("job {job} has ended: `pcmctl jobs` tells how"),
-            ),
-            None => Refusal::new(
-                refusal::UNKNOWN_JOB,
-                format!("there is no job {job}: `pcmctl jobs` lists all"),
-            ),
+    /// All processes of a job are to have a signal.
+    pub(in crate::node) fn on_signal(&mut self, from: Requester, job: JobId, signal: i32, cx: &mut Context<'_>) {
+        let Some(coordinator) = self.table.coordinator(job) else {
+            return self.refuse_unknown(from, job, cx);
         };
-        self.answer(from, DaemonToControl::Refused(refusal));
+        for node in coordinator.active_nodes() {
+            cx.send_job(node, job, CoordinatorToNode::Signal { signal });
+        }
+        cx.answer(from, DaemonToControl::Done);
     }
 
-    /// The link of the `pcmctl` attached to a job ended.
-    pub(in crate::node) fn on_audience_lost(&mut self, job: JobId, link: LinkId, in_order: bool) {
-        let Some(led) = self.jobs.led_mut(job) else {
-            return;
+    /// A node sends output; that of a job that is over has no reader.
+    pub(super) fn on_output_piece(&mut self, job: JobId, node: &NodeName, piece: OutputPiece, cx: &mut Context<'_>) {
+        if let Some((coordinator, led)) = self.table.led_with(job) {
+            return led.output(coordinator, |output, view| output.on_piece(node, piece, view, cx.out));
+        }
+        let taken = StreamToNode::OutputTaken {
+            process: piece.process,
+            stream: piece.stream,
+            bytes: piece.offset + piece.bytes.len() as u64,
         };
-        if led.audience != Audience::Attached(link) {
-            return;
-        }
-        if in_order && !self.is_in_doubt() {
-            self.on_audience_left(job);
-        } else {
-            self.await_audience(job, RETURN_WITHIN);
+        cx.send_job(node, job, taken);
+    }
+
+    /// The reader took output.
+    pub(in crate::node) fn on_output_taken(
+        &mut self,
+        link: LinkId,
+        (process, stream, bytes): (ProcessId, Stream, u64),
+        cx: &mut Context<'_>,
+    ) {
+        let job = self.attached(link);
+        if let Some((coordinator, led)) = job.and_then(|job| self.table.led_with(job)) {
+            led.output(coordinator, |output, view| {
+                output.on_taken(process, stream, bytes, view, cx.out);
+            });
         }
     }
 
-    /// Gives a `pcmctl` time to come back before its job is ended.
-    pub(in crate::node) fn await_audience(&mut self, job: JobId, within: Duration) {
-        let Some(led) = self.jobs.led_mut(job) else {
-            return;
-        };
-        led.audience = Audience::Awaited;
-        self.out.arm(within, Timer::Unattended(job));
-    }
-
-    /// The same for one that may be cut off: then its job goes on alone.
-    pub(in crate::node) fn seek_audience(&mut self, job: JobId, within: Duration) {
-        self.await_audience(job, within);
-        if let Some(led) = self.jobs.led_mut(job) {
-            led.audience = Audience::Sought;
+    /// Output was written to files.
+    pub(in crate::node) fn on_filed(&mut self, job: JobId, pieces: &[Filed], cx: &mut Context<'_>) {
+        if let Some((coordinator, led)) = self.table.led_with(job) {
+            led.output(coordinator, |output, view| output.on_filed(pieces, view, cx.out));
         }
     }
 
-    pub(in crate::node) fn on_unattended_timer(&mut self, job: JobId) {
-        let audience = self.jobs.led(job).map(|led| led.audience);
-        if !matches!(audience, Some(Audience::Awaited | Audience::Sought)) {
-            return;
-        }
-        if self.is_in_doubt() {
-            // It may be attached to whoever leads the job by now.
-            return self.out.arm(RETURN_WITHIN, Timer::Unattended(job));
-        }
-        if audience == Some(Audience::Sought) {
-            self.go_on_alone(job);
-        } else {
-            self.on_audience_left(job);
+    /// An attached `pcmctl` sends standard input.
+    pub(in crate::node) fn on_stdin(&mut self, link: LinkId, bytes: Vec<u8>, cx: &mut Context<'_>) {
+        let job = self.attached(link);
+        if let Some((coordinator, led)) = job.and_then(|job| self.table.led_with(job)) {
+            led.stdin(coordinator, |stdin, view| stdin.on_piece(bytes, view, cx.out));
         }
     }
+}
 
-    /// Nobody holds the ranks back by not reading: their output goes where that of a detached job goes.
-    fn go_on_alone(&mut self, job: JobId) {
-        let Some(led) = self.jobs.led_mut(job) else {
-            return;
-        };
-        tracing::warn!(%job, "the `pcmctl run` it was attached to is out of reach: the job goes on without it");
-        led.audience = Audience::OutOfReach;
-        led.output = JobOutput::to_files(job, BTreeMap::new(), &mut self.out);
-        self.ask_output(job, None);
-        self.pump_output(job);
+/// Whether a job can be accepted beside so many others.
+fn check(spec: &JobSpec, led: usize) -> Result<(), Refusal> {
+    if spec.size == 0 || spec.size > RANKS_MAX || spec.size > spec.max || spec.size < spec.min {
+        let message = format!(
+            "{} ranks are asked for, the job allows {} to {} and the system 1 to {RANKS_MAX}",
+            spec.size, spec.min, spec.max
+        );
+        return Err(Refusal::new(refusal::BAD_SIZE, message));
     }
+    if spec.spares > SPARES_MAX {
+        let message = format!(
+            "{} spares are asked for, at most {SPARES_MAX} are kept of a program",
+            spec.spares
+        );
+        return Err(Refusal::new(refusal::BAD_SIZE, message));
+    }
+    if let Some(policy) = spec.policy.as_deref().filter(|policy| !is_known_policy(policy)) {
+        let message = format!(
+            "there is no policy {policy:?}: choose one of {}",
+            POLICY_NAMES.join(", ")
+        );
+        return Err(Refusal::new(refusal::UNKNOWN_POLICY, message));
+    }
+    if led >= JOBS_MAX {
+        let message = format!("{JOBS_MAX} jobs run already: wait for some to end, see `pcmctl jobs`");
+        return Err(Refusal::new(refusal::LIMIT_REACHED, message));
+    }
+    Ok(())
+}
 
-    fn on_audience_left(&mut self, job: JobId) {
-        let Some(led) = self.jobs.led_mut(job) else {
-            return;
-        };
-        led.audience = Audience::Left;
-        self.discard_output(job);
-        let reason = "the `pcmctl run` it was attached to is gone; `--detach` lets a job go on alone".to_owned();
-        self.coordinate(job, Input::End { code: 129, reason });
+/// Whether ranks of a job outnumber the CPUs of a host, or are going to.
+pub(super) fn is_crowded(spec: &JobSpec, shares: &[Share], cx: &Context<'_>) -> bool {
+    let mut ranks: BTreeMap<u64, usize> = BTreeMap::new();
+    for share in shares {
+        *ranks.entry(share.host).or_default() += share.count as usize;
     }
+    // Nobody who leaves the maximum as it is says that the job will grow that far.
+    let is_going_to_grow = spec.max > spec.size && spec.max < RANKS_MAX;
+    ranks.iter().any(|(host, ranks)| {
+        let cpus = cx.cluster.nodes().cpus_of_host(*host);
+        *ranks > cpus || (is_going_to_grow && spec.max as usize > cpus)
+    })
 }

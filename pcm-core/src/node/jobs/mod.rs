@@ -1,17 +1,16 @@
 //! The jobs of this node: those it coordinates, and its part of each. Their machines are in [`crate::job`].
 
-mod abandoned;
-pub(in crate::node) mod checkpoints;
 pub(in crate::node) mod coordinating;
 mod data;
-mod job_streams;
+mod heirs;
 mod layout_changes;
-mod oversubscription;
-mod part_streams;
+pub(in crate::node) mod leading;
+pub(in crate::node) mod led;
+pub(in crate::node) mod local;
+pub(in crate::node) mod machine;
 pub(in crate::node) mod parts;
-mod rank_facts;
-mod reached;
+mod ranks;
 pub(in crate::node) mod reconfiguring;
-pub(in crate::node) mod succession;
+mod restoring;
+mod succession;
 pub(in crate::node) mod table;
-mod views;

@@ -1,123 +1,117 @@
 //! This node's part of each job: feeds its state machine with what the keeper, the ranks and the other nodes say, and
 //! carries out what it decides.
 
+use super::local::Local;
+use super::machine::Jobs;
+use super::table::Job;
 use crate::job::at_node::{self, JobAtNode};
 use crate::job::participant::{Effect, Input, Participant};
-use crate::node::event::{Held, KeeperFact};
-use crate::node::machine::Node;
-use crate::node::memory::MemoryFile;
-use crate::node::ranks::effect::RankEffect;
-use crate::node::ranks::local::LocalRanks;
+use crate::node::context::Context;
+use crate::node::event::{Held, KeeperFact, RankNews};
+use crate::node::outbox::Inward;
+use crate::node::ranks::effect::{RankEffect, RankFact};
+use crate::node::ranks::pages::{PageQuestion, Reader};
 use crate::node::record::Record;
-use crate::node::requester::Requester;
+use crate::node::store::checkpoint_store::ABANDONED_AFTER;
 use crate::node::store::input::StoreInput;
-use crate::node::streams::part_output::PartOutput;
-use crate::node::streams::part_stdin::PartStdin;
-use crate::pmi::wire::Request;
+use crate::node::timer::Timer;
 use crate::reconfiguration::effects as reform;
-use pcm_proto::app::AppToDaemon;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StartOrder, StreamToNode, WorldMessage};
-use pcm_proto::reconfiguration::{Attempt, ReconfigurationMessage};
+use pcm_proto::reconfiguration::ReconfigurationMessage;
+use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-/// What belongs to the processes of a job here, beside its machine.
-#[derive(Debug)]
-pub(in crate::node) struct Local {
-    pub(in crate::node) ranks: LocalRanks,
-    pub(in crate::node) output: PartOutput,
-    pub(in crate::node) stdin: PartStdin,
-    /// Requesters of reconfigurations that are under way.
-    pub(in crate::node) requesters: BTreeMap<Attempt, Requester>,
-}
+/// Ranks whose coordinator's daemon is out of reach go on for so long: the keeper there starts it again in a fraction
+/// of a second, and a cut-off node must not compute for ever.
+const COORDINATOR_LOST_AFTER: Duration = Duration::from_secs(10);
 
-impl Local {
-    pub(in crate::node) fn new(job: JobId) -> Self {
-        Self {
-            ranks: LocalRanks::new(job),
-            output: PartOutput::new(job),
-            stdin: PartStdin::new(job),
-            requesters: BTreeMap::new(),
-        }
-    }
-}
-
-impl Node {
-    /// Gives an input to this node's part of a job and carries out what the job decides.
-    pub(in crate::node) fn participate(&mut self, job: JobId, input: Input) {
-        self.step(job, at_node::Input::Run(input));
-    }
-
+impl Jobs {
     /// Carries out what this node's part of a job wants.
-    pub(in crate::node) fn carry_out_run(&mut self, job: JobId, effect: Effect) {
+    pub(in crate::node) fn carry_out_run(&mut self, job: JobId, effect: Effect, cx: &mut Context<'_>) {
         match effect {
-            Effect::Send { node, message } => self.send_job(&node, job, message),
-            Effect::Start { process } => self.launch(job, process),
+            Effect::Send { node, message } => cx.send_job(&node, job, message),
+            Effect::Start { process } => self.launch(job, process, cx),
             Effect::Signal { process, signal } => {
                 let key = ProcessKey { job, process };
-                self.out.keeper(DaemonToKeeper::Signal { key, signal });
+                cx.out.keeper(DaemonToKeeper::Signal { key, signal });
             }
             Effect::EndJob => {
-                self.say_reached(job);
-                self.out.keeper(DaemonToKeeper::EndJob { job });
+                // How far the ranks had come, for the coordinator.
+                if let Some(part) = self.table.part(job) {
+                    let node = part.coordinator().clone();
+                    let reader = Reader::Coordinator { job, node };
+                    cx.read_pages(reader, PageQuestion::Reached { job });
+                }
+                cx.out.keeper(DaemonToKeeper::EndJob { job });
             }
-            Effect::Adopted { process } => self.read_output_of(job, process),
+            Effect::Adopted { process } => {
+                if let Some(known) = self.table.get_mut(job) {
+                    known.read_output(process, cx);
+                }
+            }
             Effect::Answer { process, line } => {
                 let key = ProcessKey { job, process };
-                self.out.rank(RankEffect::AnswerPmi { key, line });
+                cx.out.rank(RankEffect::AnswerPmi { key, line });
             }
-            Effect::Emptied => self.on_part_emptied(job),
-            Effect::Over => self.on_part_over(job),
+            Effect::Emptied => self.with_job(job, |known, cx| known.on_emptied(cx), cx),
+            Effect::Over => self.on_part_over(job, cx),
         }
     }
 
     /// The coordinator gives this node an order.
-    pub(in crate::node) fn on_order(&mut self, job: JobId, node: &NodeName, order: CoordinatorToNode) {
+    pub(in crate::node) fn on_order(
+        &mut self,
+        job: JobId,
+        node: &NodeName,
+        order: CoordinatorToNode,
+        cx: &mut Context<'_>,
+    ) {
         match order {
-            CoordinatorToNode::Hosts(hosts) => self.nodes.note_hosts(hosts),
+            CoordinatorToNode::Hosts(hosts) => cx.cluster.note_hosts(hosts),
             CoordinatorToNode::Start(start) => {
-                if !self.makes_way(job, start.restarts) {
+                if !self.makes_way(job, start.restarts, cx) {
                     return;
                 }
-                if self.jobs.runs(job) {
-                    self.participate_ordered(job, node, CoordinatorToNode::Start(start));
+                if self.table.runs(job) {
+                    self.participate_ordered(job, node, CoordinatorToNode::Start(start), cx);
                 } else {
-                    self.begin_part(job, node, start);
+                    self.begin_part(job, node, start, cx);
                 }
             }
-            order if self.jobs.runs(job) => self.participate_ordered(job, node, order),
+            order if self.table.runs(job) => self.participate_ordered(job, node, order, cx),
             CoordinatorToNode::End { .. } => {
                 // The order to start may still be on its way down the tree; it must not start anything any more.
                 self.close(job);
-                self.send_job(node, job, NodeToCoordinator::Cleared);
+                cx.send_job(node, job, NodeToCoordinator::Cleared);
             }
             CoordinatorToNode::Close => self.close(job),
             order => self.keep_early(job, node, order.into()),
         }
     }
 
-    fn participate_ordered(&mut self, job: JobId, node: &NodeName, order: CoordinatorToNode) {
+    fn participate_ordered(&mut self, job: JobId, node: &NodeName, order: CoordinatorToNode, cx: &mut Context<'_>) {
         let node = node.clone();
-        self.participate(job, Input::Ordered { node, order });
+        self.participate(job, Input::Ordered { node, order }, cx);
     }
 
     /// The first order of a job comes here.
-    fn begin_part(&mut self, job: JobId, node: &NodeName, order: Box<StartOrder>) {
-        self.heard_of(job);
+    fn begin_part(&mut self, job: JobId, node: &NodeName, order: Box<StartOrder>, cx: &mut Context<'_>) {
+        self.heard_of(job, cx);
         if self.closed.contains(&job) {
-            return self.send_job(node, job, NodeToCoordinator::Cleared);
+            return cx.send_job(node, job, NodeToCoordinator::Cleared);
         }
-        let prefix = format!("pcm-{}", self.spec.cluster_id);
-        let machine = JobAtNode::new(job, self.own.clone(), self.limits.clone());
-        let now = self.out.now();
-        let known = self.jobs.insert(job, machine);
+        let prefix = format!("pcm-{}", cx.settings.spec.cluster_id);
+        let machine = JobAtNode::new(job, cx.own(), cx.settings.limits.clone());
+        let now = cx.now();
+        let known = self.table.insert(job, machine);
         known.local = Some(Local::new(job));
-        let mut step = known.machine.begin(now, node, order, prefix);
-        self.record_entry(job, &mut step);
-        self.finish(job, step);
+        let step = known.machine.begin(now, node, order, prefix);
+        self.finish(job, step, cx);
         for (node, message) in self.early.take(job) {
-            self.on_job_message(job, &node, message);
+            self.on_message(job, &node, message, cx);
         }
     }
 
@@ -129,12 +123,18 @@ impl Node {
     }
 
     /// A neighbour in a world's tree says something.
-    pub(in crate::node) fn on_world_message(&mut self, job: JobId, node: &NodeName, message: WorldMessage) {
-        if !self.jobs.runs(job) {
+    pub(in crate::node) fn on_world_message(
+        &mut self,
+        job: JobId,
+        node: &NodeName,
+        message: WorldMessage,
+        cx: &mut Context<'_>,
+    ) {
+        if !self.table.runs(job) {
             return self.keep_early(job, node, message.into());
         }
         let node = node.clone();
-        self.participate(job, Input::World { node, message });
+        self.participate(job, Input::World { node, message }, cx);
     }
 
     /// Another node of the job says something about its reconfiguration.
@@ -143,71 +143,75 @@ impl Node {
         job: JobId,
         node: &NodeName,
         message: ReconfigurationMessage,
+        cx: &mut Context<'_>,
     ) {
-        if !self.jobs.runs(job) {
+        if !self.table.runs(job) {
             return self.keep_early(job, node, JobMessage::Reconfiguration(Box::new(message)));
         }
         let from = node.clone();
-        self.reform(job, reform::Input::Message { from, message });
+        self.reform(job, reform::Input::Message { from, message }, cx);
     }
 
     /// The reader of the job's output says something.
-    pub(in crate::node) fn on_reader_said(&mut self, job: JobId, node: &NodeName, message: StreamToNode) {
-        if !self.jobs.runs(job) {
+    pub(in crate::node) fn on_reader_said(
+        &mut self,
+        job: JobId,
+        node: &NodeName,
+        message: StreamToNode,
+        cx: &mut Context<'_>,
+    ) {
+        if !self.table.runs(job) {
             return self.keep_early(job, node, message.into());
         }
-        match message {
-            StreamToNode::OutputTaken { process, stream, bytes } => {
-                self.on_part_output_taken(job, process, stream, bytes);
-            }
-            StreamToNode::OutputFrom(from) => self.on_output_from(job, &from),
-            StreamToNode::Stdin { offset, bytes } => self.on_part_stdin(job, offset, bytes),
-        }
+        self.with_job(job, |known, cx| known.on_reader_said(message, cx), cx);
     }
 
     /// A job that is started again replaces what it was here before, once that has ended. Whether the order can be
     /// carried out now; the coordinator repeats it.
-    fn makes_way(&mut self, job: JobId, restarts: u32) -> bool {
-        let known = self.jobs.part(job).map(Participant::restarts);
+    fn makes_way(&mut self, job: JobId, restarts: u32, cx: &mut Context<'_>) -> bool {
+        let known = self.table.part(job).map(Participant::restarts);
         if restarts == 0 || known.is_some_and(|known| known >= restarts) {
             return true;
         }
         self.closed.retain(|closed| *closed != job);
-        let Some(part) = self.jobs.part(job) else { return true };
+        let Some(part) = self.table.part(job) else { return true };
         if !part.is_emptied() {
             let node = part.coordinator().clone();
             let order = CoordinatorToNode::End { grace_ms: 0 };
-            self.participate(job, Input::Ordered { node, order });
+            self.participate(job, Input::Ordered { node, order }, cx);
             return false;
         }
-        self.reform_given_up(job);
-        if let Some(local) = self.jobs.stop_running(job) {
-            local.ranks.forget_all(&mut self.out);
+        self.give_up_changes(job, cx);
+        if let Some(local) = self.table.stop_running(job) {
+            local.ranks.forget_all(cx.out);
         }
-        self.store_input(StoreInput::JobEmptied { job });
-        self.record(Record::PartOver { job });
+        cx.store(StoreInput::JobEmptied { job });
+        cx.record(Record::PartOver { job });
         true
     }
 
-    pub(in crate::node) fn on_keeper(&mut self, fact: KeeperFact) {
+    pub(in crate::node) fn on_keeper(&mut self, fact: KeeperFact, cx: &mut Context<'_>) {
         match fact {
             KeeperFact::Started(held) => {
                 let Held { key, pid, .. } = held;
-                self.attach_rank(held);
+                self.attach(held, cx);
                 self.participate(
                     key.job,
                     Input::Started {
                         process: key.process,
                         pid,
                     },
+                    cx,
                 );
-                self.tell_agent_ranks();
-                self.tell_ranks_of_oversubscription();
+                cx.ranks_changed();
             }
-            KeeperFact::StartRefused { key, code, reason } => self.on_not_started(key, code, reason),
-            KeeperFact::Exited { key, status } => self.on_exited(key, status),
-            KeeperFact::Parked { key, memory } => self.store_input(StoreInput::Parked { key, memory }),
-            KeeperFact::NotParked { key, reason } => self.store_input(StoreInput::NotParked { key, reason }),
+            KeeperFact::StartRefused { key, code, reason } => {
+                let process = key.process;
+                self.participate(key.job, Input::Refused { process, code, reason }, cx);
+            }
+            KeeperFact::Exited { key, status } => self.on_exited(key, status, cx),
+            KeeperFact::Parked { key, memory } => cx.store(StoreInput::Parked { key, memory }),
+            KeeperFact::NotParked { key, reason } => cx.store(StoreInput::NotParked { key, reason }),
             KeeperFact::JobCleared {
                 job,
                 killed,
@@ -217,177 +221,195 @@ impl Node {
                 if killed + segments + left > 0 {
                     tracing::info!(%job, killed, segments, left, "what a job left was cleared");
                 }
-                self.participate(job, Input::JobCleared);
+                self.participate(job, Input::JobCleared, cx);
             }
         }
     }
 
     /// A process ended.
-    fn on_exited(&mut self, key: ProcessKey, status: ExitStatus) {
-        let told_now = match self.jobs.local_mut(key.job) {
-            Some(local) => local.ranks.on_exited(key.process, status, &mut self.out),
+    fn on_exited(&mut self, key: ProcessKey, status: ExitStatus, cx: &mut Context<'_>) {
+        let told_now = match self.table.local_mut(key.job) {
+            Some(local) => local.ranks.on_exited(key.process, status, cx.out),
             None => Some(status),
         };
         if let Some(status) = told_now {
-            self.end_process(key, status);
+            self.end_process(key, status, cx);
         }
     }
 
     /// What a process that ended had to say was heard, or does not come.
-    pub(in crate::node) fn on_last_words(&mut self, key: ProcessKey) {
-        let local = self.jobs.local_mut(key.job);
+    pub(in crate::node) fn on_last_words(&mut self, key: ProcessKey, cx: &mut Context<'_>) {
+        let local = self.table.local_mut(key.job);
         if let Some(status) = local.and_then(|local| local.ranks.on_silent(key.process)) {
-            self.end_process(key, status);
+            self.end_process(key, status, cx);
         }
     }
 
-    fn end_process(&mut self, key: ProcessKey, status: ExitStatus) {
-        if self.jobs.runs(key.job) {
+    fn end_process(&mut self, key: ProcessKey, status: ExitStatus, cx: &mut Context<'_>) {
+        if self.table.runs(key.job) {
             self.participate(
                 key.job,
                 Input::Exited {
                     process: key.process,
                     status,
                 },
+                cx,
             );
-            self.forget_if_done(key.job, key.process);
+            if let Some(known) = self.table.get_mut(key.job) {
+                known.forget_if_done(key.process, cx);
+            }
         } else {
-            self.out.keeper(DaemonToKeeper::Forget { key });
+            cx.out.keeper(DaemonToKeeper::Forget { key });
         }
-        self.tell_agent_ranks();
-        self.tell_ranks_of_oversubscription();
+        cx.ranks_changed();
     }
 
-    /// Serves a process that the keeper holds.
-    fn attach_rank(&mut self, held: Held) {
+    /// Does something with a job, and gives the job what follows.
+    fn with_job<I: Into<at_node::Input>>(
+        &mut self,
+        job: JobId,
+        act: impl FnOnce(&mut Job, &mut Context<'_>) -> Option<I>,
+        cx: &mut Context<'_>,
+    ) {
+        let follows = self.table.get_mut(job).and_then(|known| act(known, cx));
+        if let Some(input) = follows {
+            self.step(job, input.into(), cx);
+        }
+    }
+
+    /// Serves a process that the keeper holds; one of an unknown job is ended.
+    fn attach(&mut self, held: Held, cx: &mut Context<'_>) {
         let key = held.key;
-        let Some(part) = self.jobs.local_mut(key.job) else {
-            self.out.rank(RankEffect::Forget { key });
-            self.out.keeper(DaemonToKeeper::EndJob { job: key.job });
-            return;
-        };
-        if part.ranks.contains(key.process) {
-            return;
+        if self.table.local_mut(key.job).is_none() {
+            cx.out.rank(RankEffect::Forget { key });
+            return cx.out.keeper(DaemonToKeeper::EndJob { job: key.job });
         }
-        match held.attached {
-            Ok(attached) => {
-                part.ranks.on_attached(attached, self.out.now());
-                if attached.has_stdin {
-                    part.stdin.on_attached(key.process, &mut self.out);
-                }
-                self.read_output_of(key.job, key.process);
-            }
-            Err(error) => {
-                tracing::error!(job = %key.job, process = %key.process, error, "a process cannot be served");
-                self.participate(
-                    key.job,
-                    Input::Aborting {
-                        process: key.process,
-                        code: 1,
-                    },
-                );
-            }
+        self.with_job(key.job, |known, cx| known.attach(held, cx), cx);
+    }
+
+    fn give_up_changes(&mut self, job: JobId, cx: &mut Context<'_>) {
+        if let Some(known) = self.table.get_mut(job) {
+            known.give_up_changes(cx);
         }
     }
 
-    /// What a process prints is output of the job, unless it is a spare: nobody may ever take that.
-    fn read_output_of(&mut self, job: JobId, process: ProcessId) {
-        let Some((part, local)) = self.jobs.local_with(job) else {
-            return;
-        };
-        if !part.is_spare(process) && local.ranks.contains(process) {
-            local.output.read(process, &mut self.out);
-        }
+    pub(in crate::node) fn on_output_end_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        self.with_job(job, Job::on_output_end_timer, cx);
     }
 
     /// Ends the spares of all jobs here; their coordinators have others started elsewhere.
-    pub(in crate::node) fn end_spares(&mut self) {
-        for (job, part) in self.jobs.parts() {
+    pub(in crate::node) fn end_spares(&mut self, cx: &mut Context<'_>) {
+        for (job, part) in self.table.parts() {
             for process in part.spares() {
                 let key = ProcessKey { job, process };
-                self.out.keeper(DaemonToKeeper::Signal { key, signal: 9 });
+                cx.out.keeper(DaemonToKeeper::Signal { key, signal: 9 });
             }
-        }
-    }
-
-    /// A rank asks its process manager.
-    pub(in crate::node) fn on_pmi(&mut self, key: ProcessKey, request: Request) {
-        if let Some(local) = self.jobs.local_mut(key.job) {
-            local.ranks.on_request(key.process, &request);
-        }
-        self.participate(
-            key.job,
-            Input::Pmi {
-                process: key.process,
-                request,
-            },
-        );
-    }
-
-    /// The library in a rank says something.
-    pub(in crate::node) fn on_app(&mut self, key: ProcessKey, message: AppToDaemon, memory: Option<MemoryFile>) {
-        let ProcessKey { job, process } = key;
-        match message {
-            AppToDaemon::Initialized { .. } => self.on_initialized(key),
-            AppToDaemon::Aborting { code } => self.participate(job, Input::Aborting { process, code }),
-            AppToDaemon::Resize { ranks } => self.on_program_request(key, ranks),
-            AppToDaemon::Finalizing => self.reform(job, reform::Input::Finalizing { process }),
-            about_data => self.on_rank_data(key, about_data, memory),
         }
     }
 
     /// A process has the answer to its PMI request.
-    pub(in crate::node) fn on_pmi_answered(&mut self, key: ProcessKey) {
+    pub(in crate::node) fn on_pmi_answered(&mut self, key: ProcessKey, cx: &mut Context<'_>) {
         let ProcessKey { job, process } = key;
-        let now = self.out.now();
-        let Some(known) = self.jobs.get_mut(job) else { return };
+        let now = cx.now();
+        let Some(known) = self.table.get_mut(job) else { return };
         let is_recorded = known
             .local
             .as_mut()
             .is_some_and(|local| local.ranks.is_answer_recorded(process));
-        let mut step = known.machine.on_answered(now, process, is_recorded);
-        self.record_entry(job, &mut step);
-        self.finish(job, step);
+        let step = known.machine.on_answered(now, process, is_recorded);
+        self.finish(job, step, cx);
     }
 
-    /// The keeper may let go of a process that ended once its output was read to the end.
-    pub(in crate::node) fn forget_if_done(&mut self, job: JobId, process: ProcessId) {
-        let Some((part, local)) = self.jobs.local_with(job) else {
+    pub(in crate::node) fn on_part_over(&mut self, job: JobId, cx: &mut Context<'_>) {
+        self.give_up_changes(job, cx);
+        let Some(local) = self.table.stop_running(job) else {
             return;
         };
-        let has_ended = part
-            .processes()
-            .get(&process)
-            .is_some_and(|process| !process.is_alive());
-        if has_ended && local.output.has_ended(process) {
-            local.ranks.forget(process, &mut self.out);
+        local.ranks.forget_all(cx.out);
+        cx.store(StoreInput::JobOver { job });
+        cx.record(Record::PartOver { job });
+        self.close(job);
+        cx.out.inward(Inward::JobEnded);
+    }
+
+    pub(in crate::node) fn on_rank_news(&mut self, news: RankNews, cx: &mut Context<'_>) {
+        if let RankNews::Silent { key, nonsense } = news {
+            if let Some(reason) = nonsense {
+                tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
+            }
+            return self.on_last_words(key, cx);
+        }
+        self.with_job(news.job(), |known, cx| known.on_news(news, cx), cx);
+    }
+
+    pub(in crate::node) fn on_rank_fact(&mut self, fact: RankFact, cx: &mut Context<'_>) {
+        match fact {
+            RankFact::PmiAnswered { key } => self.on_pmi_answered(key, cx),
+            fact => {
+                if let Some(job) = fact.job() {
+                    self.with_job(job, |known, cx| known.on_fact(fact, cx), cx);
+                }
+            }
         }
     }
 
-    pub(in crate::node) fn on_part_over(&mut self, job: JobId) {
-        self.reform_given_up(job);
-        let Some(local) = self.jobs.stop_running(job) else {
+    fn launch(&mut self, job: JobId, process: ProcessId, cx: &mut Context<'_>) {
+        let key = ProcessKey { job, process };
+        let host = cx.cluster.nodes().own().host;
+        let part = self.table.part(job);
+        if let Some(launch) = part.and_then(|part| self.launcher.launch(key, part, host)) {
+            return cx.out.rank(RankEffect::Launch(Box::new(launch)));
+        }
+        let reason = format!("process {process} of job {job} was not ordered");
+        let code = refusal::START_FAILED.to_owned();
+        self.participate(job, Input::Refused { process, code, reason }, cx);
+    }
+
+    // Out of reach.
+
+    pub(in crate::node) fn on_unlinked(&mut self, node: &NodeName, cx: &mut Context<'_>) {
+        let of_node = self.table.parts().filter(|(_, part)| part.coordinator() == node);
+        let after = coordinator_lost_after(cx);
+        for job in of_node.map(|(job, _)| job).collect::<Vec<_>>() {
+            cx.out.arm(after, Timer::CoordinatorLost(job));
+        }
+    }
+
+    pub(in crate::node) fn on_coordinator_lost_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        let Some(part) = self.table.part(job) else { return };
+        let coordinator = part.coordinator().clone();
+        if !is_away(&coordinator, cx) {
             return;
-        };
-        local.ranks.forget_all(&mut self.out);
-        self.store_input(StoreInput::JobOver { job });
-        self.record(Record::PartOver { job });
-        self.close(job);
-        self.on_something_ended();
+        }
+        if part.is_emptied() {
+            // Nothing runs here, but an heir may need the checkpoints that are held here.
+            return cx.out.arm(ABANDONED_AFTER, Timer::Abandoned(job));
+        }
+        tracing::warn!(%job, node = %coordinator, "the job's coordinator is out of reach: its ranks here are ended");
+        self.participate(job, Input::CoordinatorLost, cx);
+        let after = coordinator_lost_after(cx);
+        cx.arm(after, Timer::CoordinatorLost(job));
+    }
+
+    pub(in crate::node) fn on_abandoned_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        let Some(part) = self.table.part(job) else { return };
+        if part.is_emptied() && is_away(part.coordinator(), cx) {
+            self.on_part_over(job, cx);
+        }
     }
 
     /// The daemon started again: takes over the processes that the keeper holds, before the jobs hear of them.
-    pub(in crate::node) fn take_over(&mut self, held: Vec<Held>) -> Known {
+    pub(in crate::node) fn take_over(&mut self, held: Vec<Held>, cx: &mut Context<'_>) -> Known {
         let mut known = Known::new();
         let mut orphans = BTreeSet::new();
         for held in held {
             let key = held.key;
-            if !self.jobs.runs(key.job) {
+            if !self.table.runs(key.job) {
                 orphans.insert(key.job);
             }
             let ended = (held.pid, held.ended);
             known.entry(key.job).or_default().insert(key.process, ended);
-            self.attach_rank(held);
+            self.attach(held, cx);
         }
         for job in orphans {
             tracing::warn!(%job, "nothing is known of a job that has processes here: they are ended");
@@ -396,20 +418,29 @@ impl Node {
     }
 
     /// The jobs hear what the keeper holds.
-    pub(in crate::node) fn restart_jobs(&mut self, mut held: Known) {
-        let now = self.out.now();
-        for job in self.jobs.local_ids() {
-            let Some(known) = self.jobs.get_mut(job) else { continue };
+    pub(in crate::node) fn restart(&mut self, mut held: Known, cx: &mut Context<'_>) {
+        let now = cx.now();
+        for job in self.table.local_ids() {
+            let Some(known) = self.table.get_mut(job) else { continue };
             let asking = known.local.as_ref().map(|local| local.ranks.asking());
             let held = held.remove(&job).unwrap_or_default();
             let asking = asking.unwrap_or_default();
-            let mut step = known.machine.on_restarted(now, &asking, &held, &self.nodes);
-            self.record_entry(job, &mut step);
-            self.finish(job, step);
+            let step = known.machine.on_restarted(now, &asking, &held, cx.cluster.nodes());
+            self.finish(job, step, cx);
         }
-        self.tell_ranks_of_oversubscription();
+        cx.ranks_changed();
     }
 }
 
 /// Processes that the keeper holds, with how they ended.
 type Known = BTreeMap<JobId, BTreeMap<ProcessId, (u32, Option<ExitStatus>)>>;
+
+/// Not before the cluster takes a silent node for dead.
+fn coordinator_lost_after(cx: &Context<'_>) -> Duration {
+    COORDINATOR_LOST_AFTER.max(cx.settings.spec.patience() * 2)
+}
+
+/// Whether a job's coordinator is elsewhere and cannot be asked.
+fn is_away(coordinator: &NodeName, cx: &Context<'_>) -> bool {
+    *coordinator != cx.settings.own && !cx.cluster.transports().is_linked(coordinator)
+}

@@ -1,18 +1,21 @@
-//! The jobs that this node leads or runs processes of. Each has one machine, and beside that machine what belongs to the
-//! leader and what belongs to the processes here.
+//! The jobs that this node leads or runs processes of. Each has one machine, and beside that machine what belongs to
+//! the leader and what belongs to the processes here.
 
-use super::coordinating::Led;
-use super::parts::Local;
+use super::led::Led;
+use super::local::Local;
 use crate::job::at_node::JobAtNode;
 use crate::job::coordinator::Coordinator;
 use crate::job::participant::Participant;
 use crate::moment::Moment;
-use pcm_proto::ids::{Epoch, JobId};
+use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
+use pcm_proto::keeper::ProcessKey;
+use pcm_proto::link::LINKS_OF_JOB_MAX;
 use std::collections::BTreeMap;
 
 /// A job at this node.
 #[derive(Debug)]
 pub(in crate::node) struct Job {
+    pub(in crate::node) id: JobId,
     pub(in crate::node) machine: JobAtNode,
     /// Where this node leads the job.
     pub(in crate::node) led: Option<Led>,
@@ -24,11 +27,12 @@ pub(in crate::node) struct Job {
 
 /// See the file head.
 #[derive(Debug, Default)]
-pub(in crate::node) struct Jobs(BTreeMap<JobId, Job>);
+pub(in crate::node) struct Table(BTreeMap<JobId, Job>);
 
-impl Jobs {
+impl Table {
     pub(in crate::node) fn insert(&mut self, job: JobId, machine: JobAtNode) -> &mut Job {
         self.0.entry(job).or_insert(Job {
+            id: job,
             machine,
             led: None,
             local: None,
@@ -107,16 +111,6 @@ impl Jobs {
         self.get_mut(job)?.local.as_mut()
     }
 
-    pub(in crate::node) fn local_with(&mut self, job: JobId) -> Option<(&Participant, &mut Local)> {
-        let known = self.get_mut(job)?;
-        Some((known.machine.part()?, known.local.as_mut()?))
-    }
-
-    /// The epoch of a job that this node leads.
-    pub(in crate::node) fn epoch(&self, job: JobId) -> Epoch {
-        self.coordinator(job).map(Coordinator::epoch).unwrap_or_default()
-    }
-
     /// This node leads a job no more.
     pub(in crate::node) fn stop_leading(&mut self, job: JobId) -> Option<(Coordinator, Led)> {
         let known = self.get_mut(job)?;
@@ -139,5 +133,55 @@ impl Jobs {
         if self.get(job).is_some_and(is_done) {
             self.0.remove(&job);
         }
+    }
+
+    // Of all jobs with processes here.
+
+    /// The ranks of each job that is not ending.
+    pub(in crate::node) fn ranks_by_job(&self) -> Vec<(JobId, BTreeMap<ProcessId, Rank>)> {
+        let jobs = self.all().filter_map(|(job, known)| {
+            let is_ending = known.machine.part()?.is_ending();
+            let members = known.machine.layout()?.members.iter().zip(0..);
+            let ranks = members.map(|(member, rank)| (member.process, Rank(rank))).collect();
+            (!is_ending).then_some((job, ranks))
+        });
+        jobs.collect()
+    }
+
+    /// The processes that live.
+    pub(in crate::node) fn pids(&self) -> Vec<(ProcessKey, u32)> {
+        let ranks = self.all().flat_map(|(job, known)| {
+            let key = move |process| ProcessKey { job, process };
+            let alive = known.machine.part().into_iter().flat_map(Participant::alive);
+            alive.filter_map(move |process| Some((key(process), known.local.as_ref()?.ranks.pid(process)?)))
+        });
+        ranks.collect()
+    }
+
+    /// When each process was first seen that lives and has not initialised MPI.
+    pub(in crate::node) fn starting_since(&self) -> impl Iterator<Item = Moment> + '_ {
+        self.all().flat_map(|(_, known)| {
+            let alive = known.machine.part().into_iter().flat_map(Participant::alive);
+            alive.filter_map(|process| known.local.as_ref()?.ranks.starting_since(process))
+        })
+    }
+
+    /// Of each job the coordinator, then the nodes whose ranks come after those here.
+    pub(in crate::node) fn nodes_of_parts(&self, own: &NodeName) -> Vec<NodeName> {
+        let mut found = Vec::new();
+        for (_, known) in self.all() {
+            let (Some(part), Some(layout)) = (known.machine.part(), known.machine.layout()) else {
+                continue;
+            };
+            if part.is_ending() {
+                continue;
+            }
+            let mut nodes = layout.nodes();
+            let position = nodes.iter().position(|node| node == own);
+            nodes.rotate_left(position.map_or(0, |position| position + 1));
+            let next = nodes.into_iter().take(LINKS_OF_JOB_MAX - 1);
+            found.extend([part.coordinator().clone()].into_iter().chain(next));
+        }
+        found
     }
 }

@@ -1,9 +1,9 @@
 //! Questions of this node to others: asked, gathered, followed, and the rows made of the answers.
 
 pub mod addressee;
-mod answers;
+
 pub mod control_links;
-mod control_requests;
+
 pub mod early_messages;
 pub mod gathering;
 pub mod questions;

@@ -2,7 +2,7 @@
 
 use pcm_proto::ids::{Bytes, Iteration, NodeName, ProcessId, Rank};
 use pcm_proto::job::RankStatus;
-use pcm_proto::look::RankLook;
+use pcm_proto::rank_snapshot::RankLook;
 
 /// A rank as its coordinator knows it.
 pub type Known = (Rank, ProcessId, NodeName, u32);

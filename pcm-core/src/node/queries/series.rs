@@ -4,7 +4,7 @@
 use crate::moment::Moment;
 use pcm_proto::ids::JobId;
 use pcm_proto::job::RankStatus;
-use pcm_proto::look::RankLook;
+use pcm_proto::rank_snapshot::RankLook;
 use pcm_proto::series::{Sample, Series, Traffic};
 use std::collections::BTreeMap;
 

@@ -85,6 +85,19 @@ pub enum RankFact {
     PagesRead { number: u64, pages: Pages },
 }
 
+impl RankFact {
+    /// The job that it concerns; none for pages, which may be of several.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Self::LaunchFailed { key, .. } | Self::PmiAnswered { key } | Self::CeilingWritten { key, .. } => {
+                Some(key.job)
+            }
+            Self::DataWeighed { key, .. } | Self::DataFound { key, .. } => Some(key.job),
+            Self::PagesRead { .. } => None,
+        }
+    }
+}
+
 /// A process that the driver holds from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {

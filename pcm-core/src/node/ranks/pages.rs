@@ -7,8 +7,8 @@ use crate::node::outbox::Outbox;
 use pcm_proto::agent::RankCounters;
 use pcm_proto::ids::{Iteration, JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::RankStatus;
-use pcm_proto::look::RankLook;
 use pcm_proto::peer::RanksBegun;
+use pcm_proto::rank_snapshot::RankLook;
 use pcm_proto::trace::TraceChunk;
 use std::collections::BTreeMap;
 

@@ -2,12 +2,12 @@
 //! into inputs of the store.
 
 use super::background::beside;
-use super::bulk::{Bulk, Wanted};
 use super::event::{CameTogether, MemoryEvent};
 use super::image_sums;
 use super::lending::{self, lending_name};
 use super::memory_file::{Memory, is_image};
 use super::table::MemoryTable;
+use super::transfer::{Bulk, Wanted};
 use crate::keeper_link::HandedBuffer;
 use crate::serve::event::Event;
 use pcm_core::node::memory::{MemoryFile, MemoryId};

@@ -2,17 +2,17 @@
 //! transfers, lending. Decides nothing: it carries out the store's effects and reports what came of them.
 
 mod background;
-mod bulk;
-mod bulk_ends;
 mod carrier;
 mod event;
 mod image_sums;
 mod lending;
 mod memory_file;
 mod table;
+mod transfer;
+mod transfer_ends;
 
-pub(super) use bulk::Bulk;
-pub(super) use bulk_ends::RdmaWish;
 pub(super) use carrier::MemoryCarrier;
 pub(super) use event::MemoryEvent;
 pub(super) use lending::{lending_name, open as lend};
+pub(super) use transfer::Bulk;
+pub(super) use transfer_ends::RdmaWish;

@@ -48,10 +48,15 @@ async fn a_message_arrives_and_is_confirmed() {
     let exchange = a
         .send_unordered(&there, (Some(&address), false), message.clone(), Instant::now())
         .unwrap();
-    let Some(PeerEvent::DatagramReceived { node, transport, told }) = at_b.recv().await else {
+    let Some(PeerEvent::DatagramReceived {
+        node,
+        transport,
+        envelope,
+    }) = at_b.recv().await
+    else {
         panic!("nothing was heard");
     };
-    assert_eq!((&node, told.message), (&a.own, message));
+    assert_eq!((&node, envelope.message), (&a.own, message));
     b.on_received(&node, transport);
     let Some(PeerEvent::DatagramSent(sent)) = at_a.recv().await else {
         panic!("nothing was confirmed");
@@ -207,15 +212,18 @@ async fn an_ordered_message_takes_only_a_proven_path() {
     let ((mut a, _, mut at_a), (b, address, _at_b)) = (with_device("n0").await, with_device("n1").await);
     let (there, message) = (b.own.clone(), Box::new(NodeToCoordinator::Emptied.into()));
     let message = DaemonToDaemon::Job { job: JobId(1), message };
-    let told = Telling {
+    let envelope = EnvelopeRef {
         ordinal: None,
         message: &message,
     };
     a.set_ud(&there, b.ud_address());
-    assert!(a.send_ordered(&there, &address, (told, 1), Instant::now()).is_none());
+    assert!(
+        a.send_ordered(&there, &address, (envelope, 1), Instant::now())
+            .is_none()
+    );
     a.on_sent((&there, Transport::Udp), &Ok(()), false, Instant::now());
     assert!(a.is_proven(&there));
-    a.send_ordered(&there, &address, (told, 1), Instant::now()).unwrap();
+    a.send_ordered(&there, &address, (envelope, 1), Instant::now()).unwrap();
     assert_eq!(carried(&mut at_a).await, Transport::Udp);
 }
 
@@ -236,11 +244,11 @@ async fn a_long_message_or_one_that_must_arrive_once_needs_a_link() {
         ask: 1,
         question: Box::new(Question::Quit),
     };
-    let told = Telling {
+    let envelope = EnvelopeRef {
         ordinal: None,
         message: &quit,
     };
-    assert_eq!(a.send_ordered(&b.own, &address, (told, 1), Instant::now()), None);
+    assert_eq!(a.send_ordered(&b.own, &address, (envelope, 1), Instant::now()), None);
     let unknown = DaemonToDaemon::Membership(vec![0]);
     assert_eq!(
         a.send_unordered(&b.own, (None, false), unknown.clone(), Instant::now()),

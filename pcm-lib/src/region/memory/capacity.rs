@@ -3,10 +3,8 @@
 //! array itself.
 
 use super::MemoryError;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use proc_files::OwnGroups;
+use std::{fs, path::Path};
 
 /// What is left, and what says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,13 +89,21 @@ impl Capacity {
 /// The tightest of: memory the host has free, and what each control group of this process has left. None where the
 /// system says nothing.
 fn available() -> Option<Available> {
-    let host = fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| host_free(&text));
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let groups = group_directories(&groups)
-        .into_iter()
-        .filter_map(|(directory, version)| group_free(&directory, version));
+    let host = proc_files::available_bytes().map(|bytes| bytes + proc_files::free_swap_bytes().unwrap_or(0));
+    let own = OwnGroups::read();
+    let groups = [
+        (own.unified(), GroupVersion::Two),
+        (own.of_controller("memory"), GroupVersion::One),
+    ];
+    let limits = groups
+        .iter()
+        .filter_map(|(group, version)| Some((group.as_ref()?, *version)));
+    let groups = limits.flat_map(|(group, version)| {
+        group
+            .and_above()
+            .filter_map(move |folder| group_free(folder, version))
+            .collect::<Vec<_>>()
+    });
     host.map(|bytes| Available {
         bytes,
         limit: "free memory of this host",
@@ -110,38 +116,10 @@ fn available() -> Option<Available> {
     .min_by_key(|available| available.bytes)
 }
 
-fn host_free(meminfo: &str) -> Option<u64> {
-    let kibibytes = |name: &str| {
-        let line = meminfo.lines().find(|line| line.starts_with(name))?;
-        line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
-    };
-    Some((kibibytes("MemAvailable:")? + kibibytes("SwapFree:").unwrap_or(0)) << 10)
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GroupVersion {
     One,
     Two,
-}
-
-/// The directories of this process's memory group and of all above it.
-fn group_directories(groups: &str) -> Vec<(PathBuf, GroupVersion)> {
-    let mut found = Vec::new();
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-            continue;
-        };
-        let (root, version) = match controllers {
-            "" => ("/sys/fs/cgroup", GroupVersion::Two),
-            some if some.split(',').any(|name| name == "memory") => ("/sys/fs/cgroup/memory", GroupVersion::One),
-            _ => continue,
-        };
-        let own = Path::new(root).join(path.trim_start_matches('/'));
-        let above = own.ancestors().take_while(|directory| directory.starts_with(root));
-        found.extend(above.map(|directory| (directory.to_owned(), version)));
-    }
-    found
 }
 
 /// What a group has left; file pages it holds can be taken back. None where it sets no limit.
@@ -214,19 +192,7 @@ mod tests {
 
     #[test]
     fn free_memory_of_this_host_is_found() {
-        let text = "MemTotal:  100 kB\nMemFree: 1 kB\nMemAvailable:   60 kB\nSwapFree:  4 kB\n";
-        assert_eq!(host_free(text), Some(64 << 10));
         assert!(available().is_some_and(|available| available.bytes > 0));
-    }
-
-    #[test]
-    fn every_group_above_the_own_one_counts() {
-        let two = group_directories("0::/a/b\n");
-        let paths: Vec<_> = two.iter().map(|(path, _)| path.to_str().expect("text")).collect();
-        assert_eq!(paths, ["/sys/fs/cgroup/a/b", "/sys/fs/cgroup/a", "/sys/fs/cgroup"]);
-        let one = group_directories("3:cpu,memory:/x\n2:pids:/y\n");
-        assert_eq!(one[0], (PathBuf::from("/sys/fs/cgroup/memory/x"), GroupVersion::One));
-        assert_eq!(one.len(), 2);
     }
 
     #[test]

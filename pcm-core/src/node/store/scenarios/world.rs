@@ -227,6 +227,10 @@ impl World {
                 Effect::Agent(_) => "agent",
                 Effect::Methods(_) => "methods",
                 Effect::Logs(_) => "logs",
+                Effect::ReadEvents { .. } => "events",
+                Effect::Peers(_) => "peers",
+                Effect::Boot(_) => "boot",
+                Effect::Sweep { .. } => "sweep",
             });
             match effect {
                 Effect::Store(effect) => brought.store.push(effect),

@@ -1,0 +1,288 @@
+//! MPI as programs see it that were compiled for the ABI of MPICH, which Intel MPI, MVAPICH and Cray MPICH share: what
+//! this repository uses of it. `build.rs` holds every line of the part below against the `mpi.h` in use.
+#![allow(
+    unsafe_code,
+    non_camel_case_types,
+    non_snake_case,
+    reason = "declares C functions by the names they have there"
+)]
+
+use std::{
+    ffi::{c_char, c_int, c_long, c_longlong, c_void},
+    ptr,
+};
+
+/// Handles are numbers that mean something to the library alone.
+macro_rules! handles {
+    ($($name:ident),* $(,)?) => {
+        $(
+            #[repr(transparent)]
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            pub struct $name(pub c_int);
+        )*
+    };
+}
+
+handles!(
+    MPI_Comm,
+    MPI_Datatype,
+    MPI_Errhandler,
+    MPI_Group,
+    MPI_Info,
+    MPI_Message,
+    MPI_Op,
+    MPI_Request,
+    MPI_Win,
+);
+
+pub type MPI_Aint = c_long;
+pub type MPI_Count = c_longlong;
+pub type MPI_File = *mut c_void;
+pub type MPI_Offset = c_longlong;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MPI_Status {
+    pub count_lo: c_int,
+    pub count_hi_and_cancelled: c_int,
+    pub MPI_SOURCE: c_int,
+    pub MPI_TAG: c_int,
+    pub MPI_ERROR: c_int,
+}
+
+pub const MPI_COMM_NULL: MPI_Comm = MPI_Comm(0x0400_0000);
+pub const MPI_COMM_WORLD: MPI_Comm = MPI_Comm(0x4400_0000);
+pub const MPI_COMM_SELF: MPI_Comm = MPI_Comm(0x4400_0001);
+pub const MPI_DATATYPE_NULL: MPI_Datatype = MPI_Datatype(0x0c00_0000);
+pub const MPI_DOUBLE: MPI_Datatype = MPI_Datatype(0x4c00_080b);
+pub const MPI_UINT8_T: MPI_Datatype = MPI_Datatype(0x4c00_013b);
+pub const MPI_UINT64_T: MPI_Datatype = MPI_Datatype(0x4c00_083e);
+pub const MPI_ERRORS_ARE_FATAL: MPI_Errhandler = MPI_Errhandler(0x5400_0000);
+pub const MPI_ERRORS_RETURN: MPI_Errhandler = MPI_Errhandler(0x5400_0001);
+pub const MPI_GROUP_NULL: MPI_Group = MPI_Group(0x0800_0000);
+pub const MPI_INFO_NULL: MPI_Info = MPI_Info(0x1c00_0000);
+pub const MPI_MAX: MPI_Op = MPI_Op(0x5800_0001);
+pub const MPI_MIN: MPI_Op = MPI_Op(0x5800_0002);
+pub const MPI_SUM: MPI_Op = MPI_Op(0x5800_0003);
+pub const MPI_REQUEST_NULL: MPI_Request = MPI_Request(0x2c00_0000);
+
+pub const MPI_ANY_SOURCE: c_int = -2;
+pub const MPI_ANY_TAG: c_int = -1;
+pub const MPI_PROC_NULL: c_int = -1;
+pub const MPI_ROOT: c_int = -3;
+pub const MPI_UNDEFINED: c_int = -32_766;
+pub const MPI_THREAD_MULTIPLE: c_int = 3;
+pub const MPI_ERR_COUNT: c_int = 2;
+pub const MPI_ERR_COMM: c_int = 5;
+pub const MPI_ERR_OTHER: c_int = 15;
+pub const MPI_ERR_INTERN: c_int = 16;
+pub const MPI_ERR_NAME: c_int = 33;
+pub const MPI_ERR_UNSUPPORTED_OPERATION: c_int = 44;
+
+pub const MPI_MAX_ERROR_STRING: usize = 512;
+pub const MPI_MAX_OBJECT_NAME: usize = 128;
+pub const MPI_MAX_PORT_NAME: usize = 256;
+pub const MPI_MAX_PROCESSOR_NAME: usize = 128;
+
+pub const MPI_STATUS_IGNORE: *mut MPI_Status = ptr::without_provenance_mut(1);
+pub const MPI_STATUSES_IGNORE: *mut MPI_Status = ptr::without_provenance_mut(1);
+
+unsafe extern "C" {
+    pub fn MPI_Finalize() -> c_int;
+    pub fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
+    pub fn MPI_Recv(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        status: *mut MPI_Status,
+    ) -> c_int;
+    pub fn MPI_Send(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int;
+    pub fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int;
+    pub fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int;
+    pub fn PMPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int;
+    pub fn PMPI_Allreduce(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Alltoallv(
+        sendbuf: *const c_void,
+        sendcounts: *const c_int,
+        sdispls: *const c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        rdispls: *const c_int,
+        recvtype: MPI_Datatype,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Barrier(comm: MPI_Comm) -> c_int;
+    pub fn PMPI_Bcast(buffer: *mut c_void, count: c_int, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm) -> c_int;
+    pub fn PMPI_Cancel(request: *mut MPI_Request) -> c_int;
+    pub fn PMPI_Close_port(port_name: *const c_char) -> c_int;
+    pub fn PMPI_Comm_accept(
+        port_name: *const c_char,
+        info: MPI_Info,
+        root: c_int,
+        comm: MPI_Comm,
+        newcomm: *mut MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int;
+    pub fn PMPI_Comm_connect(
+        port_name: *const c_char,
+        info: MPI_Info,
+        root: c_int,
+        comm: MPI_Comm,
+        newcomm: *mut MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Comm_create_group(comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: *mut MPI_Comm) -> c_int;
+    pub fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int;
+    pub fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int;
+    pub fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int;
+    pub fn PMPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> c_int;
+    pub fn PMPI_Comm_get_name(comm: MPI_Comm, comm_name: *mut c_char, resultlen: *mut c_int) -> c_int;
+    pub fn PMPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int;
+    pub fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int;
+    pub fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int;
+    pub fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int;
+    pub fn PMPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> c_int;
+    pub fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int;
+    pub fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int;
+    pub fn PMPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: *mut MPI_Comm) -> c_int;
+    pub fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int;
+    pub fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int;
+    pub fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int;
+    pub fn PMPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int;
+    pub fn PMPI_Finalize() -> c_int;
+    pub fn PMPI_Finalized(flag: *mut c_int) -> c_int;
+    pub fn PMPI_Gather(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcount: c_int,
+        recvtype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Gatherv(
+        sendbuf: *const c_void,
+        sendcount: c_int,
+        sendtype: MPI_Datatype,
+        recvbuf: *mut c_void,
+        recvcounts: *const c_int,
+        displs: *const c_int,
+        recvtype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Get_count(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut c_int) -> c_int;
+    pub fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int;
+    pub fn PMPI_Group_free(group: *mut MPI_Group) -> c_int;
+    pub fn PMPI_Group_incl(group: MPI_Group, n: c_int, ranks: *const c_int, newgroup: *mut MPI_Group) -> c_int;
+    pub fn PMPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int;
+    pub fn PMPI_Group_translate_ranks(
+        group1: MPI_Group,
+        n: c_int,
+        ranks1: *const c_int,
+        group2: MPI_Group,
+        ranks2: *mut c_int,
+    ) -> c_int;
+    pub fn PMPI_Iallreduce(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int;
+    pub fn PMPI_Ibcast(
+        buffer: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        root: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Info_create(info: *mut MPI_Info) -> c_int;
+    pub fn PMPI_Info_free(info: *mut MPI_Info) -> c_int;
+    pub fn PMPI_Info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> c_int;
+    pub fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
+    pub fn PMPI_Init_thread(
+        argc: *mut c_int,
+        argv: *mut *mut *mut c_char,
+        required: c_int,
+        provided: *mut c_int,
+    ) -> c_int;
+    pub fn PMPI_Initialized(flag: *mut c_int) -> c_int;
+    pub fn PMPI_Intercomm_create(
+        local_comm: MPI_Comm,
+        local_leader: c_int,
+        peer_comm: MPI_Comm,
+        remote_leader: c_int,
+        tag: c_int,
+        newintercomm: *mut MPI_Comm,
+    ) -> c_int;
+    pub fn PMPI_Intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: *mut MPI_Comm) -> c_int;
+    pub fn PMPI_Iprobe(source: c_int, tag: c_int, comm: MPI_Comm, flag: *mut c_int, status: *mut MPI_Status) -> c_int;
+    pub fn PMPI_Irecv(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int;
+    pub fn PMPI_Isend(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn PMPI_Lookup_name(service_name: *const c_char, info: MPI_Info, port_name: *mut c_char) -> c_int;
+    pub fn PMPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int;
+    pub fn PMPI_Publish_name(service_name: *const c_char, info: MPI_Info, port_name: *const c_char) -> c_int;
+    pub fn PMPI_Query_thread(provided: *mut c_int) -> c_int;
+    pub fn PMPI_Request_free(request: *mut MPI_Request) -> c_int;
+    pub fn PMPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int;
+    pub fn PMPI_Testany(
+        count: c_int,
+        array_of_requests: *mut MPI_Request,
+        indx: *mut c_int,
+        flag: *mut c_int,
+        status: *mut MPI_Status,
+    ) -> c_int;
+    pub fn PMPI_Testsome(
+        incount: c_int,
+        array_of_requests: *mut MPI_Request,
+        outcount: *mut c_int,
+        array_of_indices: *mut c_int,
+        array_of_statuses: *mut MPI_Status,
+    ) -> c_int;
+    pub fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int;
+    pub fn PMPI_Unpublish_name(service_name: *const c_char, info: MPI_Info, port_name: *const c_char) -> c_int;
+    pub fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int;
+    pub fn PMPI_Waitall(count: c_int, array_of_requests: *mut MPI_Request, array_of_statuses: *mut MPI_Status)
+    -> c_int;
+}

@@ -1,0 +1,409 @@
+//! What the parts of a node tell each other, and what the cluster, the transport and the agent mean to several of them.
+
+use super::agent::samples::job_sample;
+use super::agent::{AgentFact, AgentView};
+use super::cluster::machine::ClusterFact;
+use super::context::Context;
+use super::desk::Desk;
+use super::ending::Ending;
+use super::event::{PeerFact, Transport};
+use super::jobs::machine::Jobs;
+use super::links::Transfer;
+use super::machine::Node;
+use super::outbox::{Effect, Inward, LogsEffect, PeersEffect};
+use super::queries::{ANSWER_WITHIN, Asker};
+use super::ranks::oversubscription;
+use super::ranks::pages::{PageQuestion, Reader};
+use super::requester::LinkId;
+use super::store::input::StoreInput;
+use super::surroundings::Around;
+use super::timer::Timer;
+use crate::job::coordinator::Coordinator;
+use crate::membership::Change;
+use crate::reconfiguration::effects as change;
+use pcm_proto::agent::{AgentToDaemon, RankCounters};
+use pcm_proto::event::EventKind;
+use pcm_proto::fabric::FabricReport;
+use pcm_proto::ids::{Epoch, JobId, NodeName};
+use pcm_proto::peer::{DaemonToDaemon, NodeReport, Question};
+use std::time::Duration;
+
+/// How often a node says how it is.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// Pause between two attempts to reach a node that has part in a job of ours.
+const REDIAL: Duration = Duration::from_millis(200);
+
+impl Node {
+    pub(in crate::node) fn on_inward(&mut self, fact: Inward) {
+        match fact {
+            Inward::Reconfigure { job, input } => self.with_jobs(|jobs, cx| jobs.reform(job, *input, cx)),
+            Inward::CopyMeasured {
+                node,
+                goes,
+                since,
+                bytes,
+            } => {
+                let (began, ended) = (since, self.out.now());
+                self.cluster.measure_copy(&node, goes, Transfer { began, ended, bytes });
+            }
+            Inward::Queries(outcome) => self.on_outcome(outcome),
+            Inward::Agent(fact) => self.on_agent_fact(fact),
+            Inward::Cluster(fact) => self.on_cluster(fact),
+            Inward::Store(input) => self.store_input(*input),
+            Inward::Ask {
+                node,
+                question,
+                asker,
+                within,
+            } => self.desk.queries.ask(&node, *question, *asker, within, &mut self.out),
+            Inward::Gather {
+                from,
+                wanted,
+                question,
+                nodes,
+                within,
+            } => self
+                .desk
+                .queries
+                .gather(from, *wanted, &question, &nodes, within, &mut self.out),
+            Inward::ReadPages { reader, question } => self.desk.pages.ask(reader, question, &mut self.out),
+            Inward::RanksChanged => self.on_ranks_changed(),
+            Inward::JobEnded => self.with_ending(|ending, jobs, cx| ending.on_job_ended(jobs, cx)),
+        }
+    }
+
+    /// Does something with the desk.
+    pub(in crate::node) fn with_desk<T>(&mut self, act: impl FnOnce(&mut Desk, &Jobs, &mut Context<'_>) -> T) -> T {
+        let Self {
+            settings,
+            cluster,
+            jobs,
+            desk,
+            out,
+            ending,
+            ..
+        } = self;
+        let mut context = Context {
+            settings,
+            cluster,
+            out,
+            is_going_down: ending.is_going_down(),
+        };
+        act(desk, jobs, &mut context)
+    }
+
+    /// Does something with the node's end.
+    pub(in crate::node) fn with_ending<T>(
+        &mut self,
+        act: impl FnOnce(&mut Ending, &mut Jobs, &mut Context<'_>) -> T,
+    ) -> T {
+        let Self {
+            settings,
+            cluster,
+            jobs,
+            out,
+            ending,
+            ..
+        } = self;
+        let mut context = Context {
+            settings,
+            cluster,
+            out,
+            is_going_down: ending.is_going_down(),
+        };
+        act(ending, jobs, &mut context)
+    }
+
+    pub(in crate::node) fn on_keeper_lost(&mut self, reason: &str) {
+        tracing::error!(
+            reason,
+            "the keeper is lost, and with it all ranks of this node: the daemon ends"
+        );
+        self.with_ending(|ending, jobs, cx| ending.on_keeper_lost(jobs, cx));
+    }
+
+    pub(in crate::node) fn on_notice(&mut self) {
+        self.with_ending(|ending, jobs, cx| ending.on_notice(jobs, cx));
+    }
+
+    pub(in crate::node) fn drain_next(&mut self) {
+        self.with_ending(|ending, jobs, cx| ending.drain_next(jobs, cx));
+    }
+
+    pub(in crate::node) fn leave_when_safe(&mut self) {
+        self.with_ending(|ending, jobs, cx| ending.leave_when_safe(jobs, cx));
+    }
+
+    // Other nodes.
+
+    /// Each fact goes to the parts of the node that it concerns.
+    pub(in crate::node) fn on_peer(&mut self, fact: PeerFact) {
+        let now = self.out.now();
+        self.cluster.note_peer(&fact, now);
+        match fact {
+            PeerFact::Linked(node) => {
+                self.with_jobs(|jobs, cx| jobs.on_linked(&node, cx));
+                self.store_input(StoreInput::NodeLinked { node });
+            }
+            PeerFact::Unlinked(node) => {
+                tracing::debug!(%node, "no link to this node any more");
+                self.on_out_of_reach(&node);
+                self.with_jobs(|jobs, cx| jobs.on_unlinked(&node, cx));
+                self.dial_if_needed(&node);
+            }
+            PeerFact::Unreachable { node, reason } => {
+                tracing::debug!(%node, reason, "a node was not reached");
+                self.on_out_of_reach(&node);
+                if self.is_needed(&node) {
+                    self.out.arm(REDIAL, Timer::Redial(node));
+                }
+            }
+            PeerFact::Said { node, message } => self.on_peer_said(&node, message),
+            PeerFact::PathChanged {
+                node,
+                transport,
+                is_recovered,
+                carried_by,
+                reason,
+            } => {
+                if (transport, is_recovered) == (Transport::Rdma, true) {
+                    self.store_input(StoreInput::RdmaHeard { node: node.clone() });
+                }
+                self.cluster.own_report().fabric = self.fabric_report();
+                if let Some(reason) = reason {
+                    let (name, by) = (node, carried_by);
+                    self.note(EventKind::FabricChanged { name, by, reason });
+                }
+            }
+            PeerFact::Transports(_) => self.cluster.own_report().fabric = self.fabric_report(),
+            PeerFact::Confirmed { .. } | PeerFact::Reach { .. } => {}
+        }
+    }
+
+    fn on_out_of_reach(&mut self, node: &NodeName) {
+        self.cluster.on_unreachable(node);
+        self.desk.queries.on_node_gone(node, &mut self.out);
+    }
+
+    fn on_peer_said(&mut self, node: &NodeName, message: DaemonToDaemon) {
+        match message {
+            DaemonToDaemon::Membership(bytes) => self.cluster.on_membership(node, &bytes, &mut self.out),
+            DaemonToDaemon::Report(report) => self.on_report(*report),
+            DaemonToDaemon::Job { job, message } => {
+                self.with_jobs(|jobs, cx| jobs.on_message(job, node, *message, cx));
+            }
+            DaemonToDaemon::Ask { ask, question } => self.on_question(node, ask, *question),
+            DaemonToDaemon::Answer { ask, answer } => {
+                self.desk.queries.on_answer(node, ask, *answer, &mut self.out);
+            }
+            DaemonToDaemon::Agent(message) => self.agent.on_heard(node, message, &mut self.out),
+        }
+    }
+
+    /// Takes in how another node says it is.
+    pub(in crate::node) fn on_report(&mut self, report: NodeReport) {
+        if report.node == self.settings.own {
+            return;
+        }
+        self.with_jobs(|jobs, cx| jobs.heard_of(report.highest_job, cx));
+        let node = report.node.clone();
+        if self.cluster.note_report(report) {
+            self.with_jobs(|jobs, cx| jobs.reform_all(&change::Input::NodeReborn { node }, cx));
+        }
+    }
+
+    fn is_needed(&self, node: &NodeName) -> bool {
+        self.cluster.may_live(node) && self.jobs.is_any_shared_with(node)
+    }
+
+    pub(in crate::node) fn dial_if_needed(&mut self, node: &NodeName) {
+        if self.is_needed(node) {
+            let node = node.clone();
+            self.out.push(Effect::Peers(PeersEffect::Dial { node }));
+        }
+    }
+
+    fn on_cluster(&mut self, fact: ClusterFact) {
+        match fact {
+            ClusterFact::There { node, change } => {
+                // Another daemon, with other ports.
+                self.store_input(StoreInput::NodeReplaced { node: node.clone() });
+                if matches!(change, Change::Returned | Change::Restarted) {
+                    let back = change::Input::NodeBack { node: node.clone() };
+                    self.with_jobs(|jobs, cx| jobs.reform_all(&back, cx));
+                }
+                self.update_report();
+                self.cluster.say_report(&node, &mut self.out);
+                self.boot.on_heard(&node, &self.cluster, &mut self.out);
+                self.with_jobs(|jobs, cx| jobs.leave_wills(cx));
+            }
+            ClusterFact::Gone { node, on_purpose } => {
+                if !on_purpose {
+                    self.cluster.note_loss(self.out.now(), &node);
+                    self.look_around();
+                }
+                self.with_jobs(|jobs, cx| jobs.on_node_gone(&node, cx));
+                self.desk.queries.on_node_gone(&node, &mut self.out);
+                self.cluster.forget_links(&node, &mut self.out);
+                self.with_jobs(|jobs, cx| {
+                    jobs.leave_wills(cx);
+                    jobs.open_wills(cx);
+                });
+            }
+            ClusterFact::Left => self.ending.quit(),
+        }
+    }
+
+    /// Some time after a restart: nodes of our jobs that were not seen since are gone.
+    pub(in crate::node) fn on_settled(&mut self) {
+        let nodes = self.jobs.table.coordinators();
+        let nodes = nodes.flat_map(|(_, coordinator)| coordinator.active_nodes().cloned());
+        let mut missing: Vec<NodeName> = nodes.filter(|node| !self.cluster.nodes().is_live(node)).collect();
+        missing.sort();
+        missing.dedup();
+        for node in &missing {
+            self.cluster.note_loss(self.out.now(), node);
+        }
+        self.look_around();
+        self.tell_doubt();
+        for node in missing {
+            tracing::warn!(%node, "this node of a job was not seen since the daemon started again");
+            self.with_jobs(|jobs, cx| jobs.on_node_gone(&node, cx));
+        }
+    }
+
+    pub(in crate::node) fn on_quorum_timer(&mut self) {
+        self.desk.doubt.on_timer();
+        self.look_around();
+    }
+
+    /// Tells the jobs led from here when doubt begins and ends, and attached readers to look elsewhere.
+    fn look_around(&mut self) {
+        let now = self.out.now();
+        self.cluster.note_rejoined(now);
+        if self.desk.doubt.is_other(self.cluster.is_in_doubt(now)) {
+            self.tell_doubt();
+        }
+        let links = self.jobs.links();
+        self.desk.doubt.look_around(&self.cluster, &links, &mut self.out);
+    }
+
+    fn tell_doubt(&mut self) {
+        let is_in_doubt = self.cluster.is_in_doubt(self.out.now());
+        self.desk.doubt.on_told(is_in_doubt);
+        self.with_jobs(|jobs, cx| jobs.tell_doubt(is_in_doubt, cx));
+    }
+
+    // This node.
+
+    pub(in crate::node) fn note(&mut self, kind: EventKind) {
+        tracing::info!(?kind, "event");
+        self.out.note(None, Epoch(0), kind);
+    }
+
+    /// Brings the report of this node up to date.
+    pub(in crate::node) fn update_report(&mut self) {
+        let report = self.cluster.own_report();
+        report.ranks = self.jobs.ranks_here() as u32;
+        report.highest_job = self.jobs.highest();
+    }
+
+    /// Says how this node is.
+    pub(in crate::node) fn on_beat(&mut self) {
+        self.out.arm(BEAT, Timer::Beat);
+        self.cluster.own_report().fabric = self.fabric_report();
+        self.desk.sample_jobs(&self.jobs, &mut self.out);
+        for node in self.cluster.take_silent(self.out.now()) {
+            let queries = &mut self.desk.queries;
+            queries.ask(&node, Question::Ping, Asker::Links, ANSWER_WITHIN, &mut self.out);
+        }
+        self.out.push(Effect::Logs(LogsEffect::Rotate));
+        self.out.push(Effect::Peers(PeersEffect::Tick));
+        self.update_report();
+        self.cluster.say_reports(&mut self.out);
+    }
+
+    /// The transports of this node's messages and copies, and why better ones are not in use.
+    fn fabric_report(&self) -> FabricReport {
+        let now = self.out.now();
+        let transports = self.cluster.transports();
+        let mut report = transports.report().clone();
+        let nodes = self.cluster.nodes().reachable();
+        let around = Around {
+            jobs: &self.jobs.table,
+            cluster: &self.cluster,
+        };
+        report.copies = self.store.routes_in_use(now, &around, &nodes);
+        let why_not = self.store.why_not_rdma(now, transports.has_device());
+        report.why_not.extend(why_not);
+        report
+    }
+
+    /// Tells the agent and the ranks, after a process came, went, or has initialised MPI.
+    fn on_ranks_changed(&mut self) {
+        self.tell_agent_ranks();
+        let cpus = self.settings.cpus.len();
+        let starting = self.jobs.table.starting_since();
+        oversubscription::tell_ranks(self.jobs.ranks_here(), cpus, starting, &mut self.out);
+    }
+
+    // The agent.
+
+    pub(in crate::node) fn on_agent_said(&mut self, link: LinkId, message: AgentToDaemon) {
+        let view = AgentView {
+            epoch: &|job| self.jobs.table.coordinator(job).map(Coordinator::epoch),
+            is_live: &|node| self.cluster.nodes().is_live(node),
+        };
+        self.agent.on_said(link, message, &view, &mut self.out);
+    }
+
+    fn on_agent_fact(&mut self, fact: AgentFact) {
+        match fact {
+            AgentFact::Profile(profile) => {
+                let own = self.cluster.own_report();
+                own.speed = profile.speed;
+                own.load_by_others = profile.load_by_others;
+                own.free_memory = profile.free_memory;
+            }
+            AgentFact::SamplesWanted { about } => {
+                let jobs = self.jobs.table.ranks_by_job();
+                let reader = Reader::Agent { about };
+                self.desk
+                    .pages
+                    .ask(reader, PageQuestion::Counters { jobs }, &mut self.out);
+            }
+            AgentFact::Proposal { from, asked } => self.with_jobs(|jobs, cx| jobs.on_reconfigure(from, asked, cx)),
+            AgentFact::UnknownJob { from, job } => self.with_jobs(|jobs, cx| jobs.refuse_unknown(from, job, cx)),
+            AgentFact::Gone => self.cluster.on_agent_gone(),
+        }
+    }
+
+    /// What the pages show is for the agent.
+    pub(in crate::node) fn on_agent_counters(
+        &mut self,
+        about: &[NodeName],
+        at_ns: u64,
+        counters: Vec<(JobId, Vec<RankCounters>)>,
+    ) {
+        let samples = counters.into_iter().filter_map(|(job, counters)| {
+            let machine = &self.jobs.table.get(job)?.machine;
+            let part = machine.part().filter(|part| !part.is_ending())?;
+            let of_job = (part.spec(), machine.layout()?);
+            Some(job_sample(job, part.coordinator(), of_job, counters))
+        });
+        let samples = samples.collect();
+        let mut candidates = self.jobs.table.nodes_of_parts(&self.settings.own);
+        candidates.extend_from_slice(about);
+        let links = self.cluster.links_among(self.out.now(), &candidates);
+        let nodes = self.cluster.nodes();
+        let own = (nodes.own(), nodes.is_draining());
+        self.agent
+            .answer_samples((at_ns, samples), links, own, nodes.others(), &mut self.out);
+    }
+
+    /// Tells the agent which processes are ours.
+    pub(in crate::node) fn tell_agent_ranks(&mut self) {
+        self.agent.tell_ranks(self.jobs.table.pids(), &mut self.out);
+    }
+}

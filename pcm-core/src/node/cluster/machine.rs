@@ -1,0 +1,376 @@
+//! [`Cluster`]: drives the failure detector, keeps the addresses of the other nodes, measures the links to them, and
+//! says whether this node sees enough of them. Other parts hear of changes as [`ClusterFact`].
+
+use super::nodes::Nodes;
+use super::partners::Partners;
+use super::quorum::Quorum;
+use super::transports::Transports;
+use crate::membership::{Change, Details, Effect, Health, Target};
+use crate::moment::Moment;
+use crate::node::event::{PeerFact, Transport};
+use crate::node::links::{CopyGoes, Links, Transfer};
+use crate::node::outbox::{self, Inward, Outbox, PeersEffect};
+use crate::node::record::Record;
+use crate::node::store::step::RdmaReach;
+use crate::node::timer::Timer;
+use pcm_proto::control::{NodeState, NodeStatus};
+use pcm_proto::event::EventKind;
+use pcm_proto::fabric::UdAddress;
+use pcm_proto::ids::{Epoch, NodeName};
+use pcm_proto::link::{LINKS_TOLD_MAX, LinkMeasured};
+use pcm_proto::peer::{DaemonToDaemon, NodeReport};
+use std::time::Duration;
+
+/// What the cluster tells the other parts of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterFact {
+    /// A node is a member, was started again, or is back.
+    There { node: NodeName, change: Change },
+    /// A node left or is taken for dead.
+    Gone { node: NodeName, on_purpose: bool },
+    /// This node has left the cluster, or another daemon bears its name.
+    Left,
+}
+
+/// See the file head.
+pub(in crate::node) struct Cluster {
+    own: NodeName,
+    nodes: Nodes,
+    quorum: Quorum,
+    transports: Transports,
+    links: Links,
+}
+
+/// Time as the failure detector counts it.
+fn since_1970(now: Moment) -> Duration {
+    Duration::from_micros(now.0)
+}
+
+impl Cluster {
+    pub(in crate::node) fn new(own: NodeName, nodes: Nodes, patience: Duration, has_device: bool) -> Self {
+        Self {
+            quorum: Quorum::new(own.clone(), patience),
+            transports: Transports::new(nodes.own().fabric.clone(), has_device),
+            links: Links::default(),
+            own,
+            nodes,
+        }
+    }
+
+    pub(in crate::node) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    pub(in crate::node) fn transports(&self) -> &Transports {
+        &self.transports
+    }
+
+    /// Takes in hosts by the account of a job's coordinator.
+    pub(in crate::node) fn note_hosts(&mut self, hosts: Vec<(NodeName, u64)>) {
+        self.nodes.note_hosts(hosts);
+    }
+
+    /// Takes in what a daemon before this one knew of a node.
+    pub(in crate::node) fn remember(&mut self, report: &NodeReport, out: &mut Outbox) {
+        set_address(&report.node, &report.address, out);
+        self.note_host(report);
+    }
+
+    fn note_host(&mut self, report: &NodeReport) {
+        self.quorum
+            .note_host(&report.node, report.host == self.nodes.own().host);
+    }
+
+    /// Another node says how it is; whether it was born again since it last did.
+    pub(in crate::node) fn note_report(&mut self, report: NodeReport) -> bool {
+        self.nodes.note_report(report)
+    }
+
+    /// How this node is; the caller knows the fields that other parts own.
+    pub(in crate::node) fn own_report(&mut self) -> &mut NodeReport {
+        self.nodes.own_mut()
+    }
+
+    pub(in crate::node) fn say_report(&self, node: &NodeName, out: &mut Outbox) {
+        let report = Box::new(self.nodes.own().clone());
+        out.send(node, DaemonToDaemon::Report(report));
+    }
+
+    /// Says how this node is to the nodes whose turn it is.
+    pub(in crate::node) fn say_reports(&mut self, out: &mut Outbox) {
+        for node in self.nodes.take_turn() {
+            self.say_report(&node, out);
+        }
+    }
+
+    /// The node itself and all others that are there.
+    pub(in crate::node) fn all_nodes(&self) -> Vec<NodeName> {
+        let mut nodes = self.nodes.reachable();
+        nodes.push(self.own.clone());
+        nodes
+    }
+
+    /// The nodes that may hold copies for each other.
+    pub(in crate::node) fn partners(&self) -> Partners {
+        let reports = self.nodes.others().chain([self.nodes.own().clone()]);
+        Partners::among(reports.filter(|report| report.state == NodeState::Up))
+    }
+
+    /// Nodes that would lead a job of this one, the first that lives: such as hold copies of its checkpoints.
+    pub(in crate::node) fn heirs(&self, count: usize) -> Vec<NodeName> {
+        let mut ring = self.partners().ring(&self.own);
+        ring.truncate(count);
+        ring
+    }
+
+    /// Adds an event that every node sees: only the first by name notes it.
+    fn note_once(&self, kind: EventKind, out: &mut Outbox) {
+        if *self.nodes.numbering() == self.own {
+            out.note(None, Epoch(0), kind);
+        }
+    }
+
+    // Membership.
+
+    pub(in crate::node) fn on_membership_timer(&mut self, out: &mut Outbox) {
+        let now = since_1970(out.now());
+        let mut effects = Vec::new();
+        self.nodes.members.on_tick(now, &mut effects);
+        let after = self.nodes.members.next_tick().saturating_sub(now);
+        out.arm(after, Timer::Membership);
+        self.carry_out(effects, out);
+    }
+
+    pub(in crate::node) fn on_membership(&mut self, node: &NodeName, bytes: &[u8], out: &mut Outbox) {
+        let mut effects = Vec::new();
+        let now = since_1970(out.now());
+        if let Err(error) = self.nodes.members.on_message(now, node, bytes, &mut effects) {
+            tracing::warn!(%node, ?error, "a packet of the failure detector is refused");
+        }
+        self.carry_out(effects, out);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>, out: &mut Outbox) {
+        for effect in effects {
+            match effect {
+                Effect::Send {
+                    to: Target::Node(node),
+                    bytes,
+                } => {
+                    self.update_addresses(&node, out);
+                    out.send(&node, DaemonToDaemon::Membership(bytes));
+                }
+                Effect::Send {
+                    to: Target::Seed(address),
+                    bytes,
+                } => {
+                    let message = DaemonToDaemon::Membership(bytes);
+                    out.push(outbox::Effect::Peers(PeersEffect::SendToAddress { address, message }));
+                }
+                Effect::Report { node, change } => self.on_changed(node, change, out),
+                Effect::Superseded { boot } => {
+                    tracing::error!(boot, "another daemon bears this node's name: this one ends");
+                    out.inward(Inward::Cluster(ClusterFact::Left));
+                }
+                Effect::LeaveComplete => out.inward(Inward::Cluster(ClusterFact::Left)),
+            }
+        }
+    }
+
+    fn on_changed(&mut self, node: NodeName, change: Change, out: &mut Outbox) {
+        tracing::info!(%node, ?change, "membership");
+        let fact = match change {
+            Change::Joined | Change::Restarted | Change::Returned => {
+                self.on_there(&node, change, out);
+                ClusterFact::There { node, change }
+            }
+            Change::Suspected => return self.note_once(EventKind::NodeSuspect { name: node }, out),
+            Change::Recovered | Change::Draining | Change::Undrained => return,
+            Change::Failed | Change::Left => {
+                let on_purpose = change == Change::Left;
+                let name = node.clone();
+                self.note_once(EventKind::NodeGone { name, on_purpose }, out);
+                ClusterFact::Gone { node, on_purpose }
+            }
+        };
+        out.inward(Inward::Cluster(fact));
+    }
+
+    fn on_there(&mut self, node: &NodeName, change: Change, out: &mut Outbox) {
+        self.update_addresses(node, out);
+        let report = self.nodes.others().find(|report| report.node == *node);
+        if let Some(report) = report {
+            self.note_host(&report);
+            out.record(Record::Node(Box::new(report)));
+        }
+        if change == Change::Returned {
+            self.note_once(EventKind::NodeUp { name: node.clone() }, out);
+        }
+    }
+
+    /// The addresses of a node by its own account.
+    fn update_addresses(&self, node: &NodeName, out: &mut Outbox) {
+        if let Some(member) = self.nodes.members.member(node) {
+            let Details { address, ud, .. } = &member.details;
+            set_address(node, address, out);
+            set_rdma_address(node, *ud, out);
+        }
+    }
+
+    /// All links to a node that is gone are dropped.
+    pub(in crate::node) fn forget_links(&mut self, node: &NodeName, out: &mut Outbox) {
+        let gone = node.clone();
+        out.push(outbox::Effect::ForgetLinks { node: gone });
+        self.links.forget(node);
+    }
+
+    pub(in crate::node) fn on_unreachable(&mut self, node: &NodeName) {
+        self.nodes.members.on_unreachable(node);
+    }
+
+    /// Whether the failure detector does not take a node for dead.
+    pub(in crate::node) fn may_live(&self, node: &NodeName) -> bool {
+        let member = self.nodes.members.member(node);
+        member.is_none_or(|member| member.health.is_live())
+    }
+
+    /// Whether the node takes new ranks from now on.
+    pub(in crate::node) fn set_draining(&mut self, is_draining: bool, out: &mut Outbox) {
+        self.nodes.own_mut().state = if is_draining {
+            NodeState::Draining
+        } else {
+            NodeState::Up
+        };
+        out.record(Record::Draining { is_draining });
+        let mut effects = Vec::new();
+        self.nodes
+            .members
+            .drain(is_draining, since_1970(out.now()), &mut effects);
+        self.carry_out(effects, out);
+    }
+
+    /// The node leaves a cluster that goes on; [`ClusterFact::Left`] when the others know.
+    pub(in crate::node) fn leave(&mut self, out: &mut Outbox) {
+        let mut effects = Vec::new();
+        self.nodes.members.leave(since_1970(out.now()), &mut effects);
+        self.carry_out(effects, out);
+    }
+
+    /// Whether this node has begun to leave.
+    pub(in crate::node) fn is_leaving(&self) -> bool {
+        self.nodes.members.own_health() == Health::Left
+    }
+
+    // Quorum.
+
+    /// Whether a node was lost so lately that others may be about to be.
+    pub(in crate::node) fn is_just_lost(&self, now: Moment, node: &NodeName) -> bool {
+        self.quorum.is_just_lost(now, node)
+    }
+
+    /// A node is gone that did not say so.
+    pub(in crate::node) fn note_loss(&mut self, now: Moment, node: &NodeName) {
+        self.quorum.note_loss(now, node, &self.nodes);
+    }
+
+    pub(in crate::node) fn is_cut_off(&self, now: Moment) -> bool {
+        self.quorum.is_cut_off(now, &self.nodes)
+    }
+
+    pub(in crate::node) fn is_in_doubt(&self, now: Moment) -> bool {
+        self.quorum.is_in_doubt(now, &self.nodes)
+    }
+
+    pub(in crate::node) fn note_rejoined(&mut self, now: Moment) {
+        self.quorum.note_rejoined(now, &self.nodes);
+    }
+
+    // Transports and links.
+
+    /// Takes in what a fact says about transports and links.
+    pub(in crate::node) fn note_peer(&mut self, fact: &PeerFact, now: Moment) {
+        self.transports.note(fact);
+        if let PeerFact::Confirmed { node, transport, took } = fact
+            && *transport == Transport::Udp
+        {
+            // What InfiniBand or RoCE carries does not count: MPI goes over TCP.
+            self.measure_trip(now, node, *took);
+        }
+    }
+
+    fn measure_trip(&mut self, now: Moment, node: &NodeName, took: Duration) {
+        if let Some(host) = self.link_to(node) {
+            self.links.note_trip(now, (node, host), took);
+        }
+    }
+
+    /// A node answered; where it confirms datagrams, these are measured more closely.
+    pub(in crate::node) fn measure_answer(&mut self, now: Moment, node: &NodeName, took: Duration) {
+        if !self.transports.confirms_datagrams(node) {
+            self.measure_trip(now, node, took);
+        }
+    }
+
+    /// A copy came from or went to another node over TCP.
+    pub(in crate::node) fn measure_copy(&mut self, node: &NodeName, goes: CopyGoes, copied: Transfer) {
+        if let Some(host) = self.link_to(node) {
+            self.links.note_copy((node, host), goes, copied);
+        }
+    }
+
+    /// The host of a live node to which there is a link. Ranks of one host share memory: what lies between its
+    /// daemons says nothing.
+    fn link_to(&self, node: &NodeName) -> Option<u64> {
+        let host = self.nodes.host(node);
+        let is_link = *node != self.own && host != self.nodes.own().host && self.nodes.is_live(node);
+        is_link.then_some(host)
+    }
+
+    /// Nodes whose links the agent wants to know and that have confirmed nothing for a while.
+    pub(in crate::node) fn take_silent(&mut self, now: Moment) -> Vec<NodeName> {
+        let mut links = std::mem::take(&mut self.links);
+        // Of what is confirmed over a device nothing is measured, however often it is asked.
+        let is_measurable =
+            |node: &NodeName| self.link_to(node).is_some() && self.transports.rdma_reach(node) != RdmaReach::There;
+        let silent = links.take_silent(now, is_measurable);
+        self.links = links;
+        silent
+    }
+
+    /// Links for the agent, to the first of these nodes that are on other hosts.
+    pub(in crate::node) fn links_among(&mut self, now: Moment, candidates: &[NodeName]) -> Vec<LinkMeasured> {
+        let mut nodes: Vec<NodeName> = Vec::new();
+        for node in candidates.iter().take(4 * LINKS_TOLD_MAX) {
+            if nodes.len() < LINKS_TOLD_MAX && !nodes.contains(node) && self.link_to(node).is_some() {
+                nodes.push(node.clone());
+            }
+        }
+        self.links.want(&nodes);
+        let measured = |node| self.links.measured(now, (node, self.link_to(node)?), node);
+        nodes.iter().filter_map(measured).collect()
+    }
+
+    pub(in crate::node) fn on_agent_gone(&mut self) {
+        self.links.on_agent_gone();
+    }
+
+    /// The lines of `nodes`.
+    pub(in crate::node) fn statuses(&self, now: Moment) -> Vec<NodeStatus> {
+        let mut statuses = self.nodes.statuses();
+        for status in &mut statuses {
+            let host = self.link_to(&status.name);
+            status.link = host.and_then(|host| self.links.measured(now, (&status.name, host), &self.own));
+        }
+        statuses
+    }
+}
+
+pub(in crate::node) fn set_address(node: &NodeName, address: &str, out: &mut Outbox) {
+    let (node, address) = (node.clone(), address.to_owned());
+    out.push(outbox::Effect::Peers(PeersEffect::SetAddress { node, address }));
+}
+
+fn set_rdma_address(node: &NodeName, address: Option<UdAddress>, out: &mut Outbox) {
+    let node = node.clone();
+    out.push(outbox::Effect::Peers(PeersEffect::SetRdmaAddress { node, address }));
+}

@@ -1,0 +1,170 @@
+//! The desk of a node: links of `pcmctl`, questions to nodes, questions about pages, and views of jobs that are made of
+//! the answers.
+
+use super::cluster::doubt::DoubtTold;
+use super::context::Context;
+use super::jobs::machine::Jobs;
+use super::outbox::Outbox;
+use super::queries::control_links::ControlLinks;
+use super::queries::series::SeriesBook;
+use super::queries::{Queries, Wanted, rank_rows};
+use super::ranks::pages::PageQuestions;
+use super::requester::Requester;
+use pcm_proto::control::DaemonToControl;
+use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::job::{JobState, JobStatus, RankStatus};
+use pcm_proto::peer::Question;
+use pcm_proto::rank_snapshot::RankLook;
+use std::time::Duration;
+
+/// A node that does not answer within this time has rows without a call.
+const RANKS_WITHIN: Duration = Duration::from_millis(500);
+
+/// A node that does not answer within this time is left out of the look.
+const LOOK_WITHIN: Duration = Duration::from_secs(1);
+
+/// A node that does not answer within this time is asked again the next time.
+const TRACE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Entries of one answer: at 30 bytes each, a good half of the longest message.
+const TRACE_ENTRIES_MAX: u32 = 80_000;
+
+/// A node that answers later is not part of the sample.
+const SAMPLE_WITHIN: Duration = Duration::from_millis(800);
+
+/// See the file head.
+#[derive(Debug, Default)]
+pub(in crate::node) struct Desk {
+    pub(in crate::node) controls: ControlLinks,
+    pub(in crate::node) queries: Queries,
+    pub(in crate::node) pages: PageQuestions,
+    pub(in crate::node) doubt: DoubtTold,
+    series: SeriesBook,
+}
+
+impl Desk {
+    /// Gathers the rows of `ps`.
+    pub(in crate::node) fn gather_ps(&self, from: Requester, job: JobId, jobs: &Jobs, cx: &mut Context<'_>) {
+        let (Some(status), Some(nodes)) = (job_status(jobs, job), active_nodes(jobs, job)) else {
+            return jobs.refuse_unknown(from, job, cx);
+        };
+        let wanted = Wanted::Ranks {
+            status: Box::new(status),
+            ranks: Vec::new(),
+        };
+        cx.gather(from, wanted, Question::Ranks { job }, nodes, RANKS_WITHIN);
+    }
+
+    pub(in crate::node) fn answer_ps(
+        &self,
+        from: Requester,
+        status: JobStatus,
+        seen: Vec<RankStatus>,
+        (jobs, cx): (&Jobs, &mut Context<'_>),
+    ) {
+        let Some(coordinator) = jobs.table.coordinator(status.job) else {
+            return jobs.refuse_unknown(from, status.job, cx);
+        };
+        let ranks = rank_rows::with_statuses(coordinator.rank_rows(), seen);
+        cx.answer(from, DaemonToControl::Ps { status, ranks });
+    }
+
+    /// Gathers the calls and messages of a job's ranks.
+    pub(in crate::node) fn gather_looks(&self, from: Requester, job: JobId, jobs: &Jobs, cx: &mut Context<'_>) {
+        let (Some(coordinator), Some(status)) = (jobs.table.coordinator(job), job_status(jobs, job)) else {
+            return jobs.refuse_unknown(from, job, cx);
+        };
+        let nodes: Vec<NodeName> = coordinator.nodes_with_output().cloned().collect();
+        let wanted = Wanted::Look {
+            status: Box::new(status),
+            ranks: Vec::new(),
+        };
+        cx.gather(from, wanted, Question::Look { job }, nodes, LOOK_WITHIN);
+    }
+
+    pub(in crate::node) fn answer_looks(
+        &self,
+        from: Requester,
+        status: JobStatus,
+        seen: Vec<RankLook>,
+        (jobs, cx): (&Jobs, &mut Context<'_>),
+    ) {
+        let Some(coordinator) = jobs.table.coordinator(status.job) else {
+            return jobs.refuse_unknown(from, status.job, cx);
+        };
+        let ranks = rank_rows::with_looks(coordinator.rank_rows(), seen);
+        cx.answer(from, DaemonToControl::Look { status, ranks });
+    }
+
+    /// Gathers recorded calls of a job's ranks.
+    pub(in crate::node) fn gather_traces(
+        &self,
+        from: Requester,
+        job: JobId,
+        (after, is_last): (Vec<(ProcessId, u64)>, bool),
+        (jobs, cx): (&Jobs, &mut Context<'_>),
+    ) {
+        let Some(nodes) = active_nodes(jobs, job) else {
+            return jobs.refuse_unknown(from, job, cx);
+        };
+        let question = Question::Trace {
+            job,
+            after,
+            is_last,
+            entries_max: TRACE_ENTRIES_MAX / nodes.len().max(1) as u32,
+        };
+        cx.gather(from, Wanted::Trace(Vec::new()), question, nodes, TRACE_WITHIN);
+    }
+
+    /// Asks the ranks of every running job here for their progress.
+    pub(in crate::node) fn sample_jobs(&mut self, jobs: &Jobs, out: &mut Outbox) {
+        let running = jobs.table.coordinators();
+        let running = running.filter(|(_, coordinator)| coordinator.status().state == JobState::Running);
+        for (job, coordinator) in running {
+            let nodes: Vec<NodeName> = coordinator.active_nodes().cloned().collect();
+            let mut gather = |wanted, question| {
+                self.queries
+                    .gather(Requester::Nobody, wanted, &question, &nodes, SAMPLE_WITHIN, out);
+            };
+            if self.series.is_traffic_due(job) {
+                let wanted = Wanted::Traffic { job, ranks: Vec::new() };
+                gather(wanted, Question::Look { job });
+            }
+            let wanted = Wanted::Sample { job, ranks: Vec::new() };
+            gather(wanted, Question::Ranks { job });
+        }
+    }
+
+    pub(in crate::node) fn on_sampled(&mut self, job: JobId, ranks: &[RankStatus], cx: &Context<'_>) {
+        let statuses = cx.cluster.nodes().statuses().into_iter();
+        let loads = statuses.map(|node| (node.name, node.load_by_others)).collect();
+        self.series.add_sample(cx.now(), job, ranks, loads);
+    }
+
+    pub(in crate::node) fn on_traffic(&mut self, job: JobId, ranks: &[RankLook]) {
+        self.series.set_traffic(job, ranks);
+    }
+
+    pub(in crate::node) fn answer_series(&self, from: Requester, job: JobId, jobs: &Jobs, cx: &mut Context<'_>) {
+        let status = job_status(jobs, job).or_else(|| jobs.ended(job).cloned());
+        let Some(status) = status else {
+            return jobs.refuse_unknown(from, job, cx);
+        };
+        let series = Box::new(self.series.of(job));
+        cx.answer(from, DaemonToControl::Series { status, series });
+    }
+}
+
+fn active_nodes(jobs: &Jobs, job: JobId) -> Option<Vec<NodeName>> {
+    Some(jobs.table.coordinator(job)?.active_nodes().cloned().collect())
+}
+
+/// How a job is that is led from here.
+fn job_status(jobs: &Jobs, job: JobId) -> Option<JobStatus> {
+    let machine = &jobs.table.get(job)?.machine;
+    let mut status = machine.coordinator()?.status();
+    if status.state == JobState::Running && machine.is_reconfiguring() {
+        status.state = JobState::Reconfiguring;
+    }
+    Some(status)
+}

@@ -1,0 +1,265 @@
+//! Empties this node: it takes no new ranks, and each job moves its ranks elsewhere, one job after the other. With a
+//! deadline each job makes a checkpoint first, and one that has not left in time is started again elsewhere from that.
+//! For one that cannot leave, for want of time or of a place, the checkpoint is written into files, too.
+
+use super::state::{Draining, Ending};
+use crate::node::context::Context;
+use crate::node::jobs::machine::Jobs;
+use crate::node::queries::{Asker, DrainStep};
+use crate::node::requester::Requester;
+use crate::node::timer::Timer;
+use pcm_proto::checkpoint::IntoFiles;
+use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange, Refusal};
+use pcm_proto::ids::JobId;
+use pcm_proto::layout::ModeWanted;
+use pcm_proto::peer::{NodeToCoordinator, Question};
+use pcm_proto::refusal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A node is empty within this time unless somebody says otherwise; each job needs a second or two.
+const DRAIN_WITHIN: Duration = Duration::from_secs(300);
+
+/// Pause before a job that is being reconfigured is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(300);
+
+/// Of the time left, what a job has to leave; the rest is for files.
+const LEAVES_WITHIN: f64 = 0.6;
+
+/// Ranks that were left when the deadline came are ended, and their job is told, within this time.
+const FORCED_WITHIN: Duration = Duration::from_secs(15);
+
+impl Ending {
+    pub(in crate::node) fn on_drain(
+        &mut self,
+        from: Requester,
+        deadline_ms: Option<u64>,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
+        if self.drain.is_some() {
+            let message = format!("node {} is being emptied already", cx.settings.own);
+            return cx.answer(
+                from,
+                DaemonToControl::Refused(Refusal::new(refusal::NODE_BUSY, message)),
+            );
+        }
+        cx.set_draining(true);
+        self.empty(from, deadline_ms, jobs, cx);
+    }
+
+    /// Begins to empty a node that takes no new ranks.
+    pub(in crate::node) fn empty(
+        &mut self,
+        from: Requester,
+        deadline_ms: Option<u64>,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
+        let within = deadline_ms.map_or(DRAIN_WITHIN, Duration::from_millis);
+        self.drain = Some(Draining {
+            from,
+            until: cx.now().plus(within),
+            has_deadline: deadline_ms.is_some(),
+            asked: BTreeSet::new(),
+            safe: BTreeSet::new(),
+            stuck: BTreeMap::new(),
+            is_forced: false,
+        });
+        self.drain_next(jobs, cx);
+    }
+
+    /// Asks the next job to leave; without one the node is empty.
+    pub(in crate::node) fn drain_next(&mut self, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        if self.drain.is_some() {
+            jobs.end_spares(cx);
+        }
+        let Some(Draining {
+            until,
+            has_deadline,
+            asked,
+            is_forced,
+            ..
+        }) = &mut self.drain
+        else {
+            return;
+        };
+        let (is_forced, has_deadline) = (*is_forced, *has_deadline);
+        let left = until.since(cx.now());
+        let busy = jobs.table.parts().find(|(_, part)| part.alive().next().is_some());
+        let Some((job, coordinator)) = busy.map(|(job, part)| (job, part.coordinator().clone())) else {
+            return self.end_drain(DaemonToControl::Done, jobs, cx);
+        };
+        if left.is_zero() {
+            return self.drain_failed(job, "there was no time left for it", refusal::DEADLINE, jobs, cx);
+        }
+        if is_forced {
+            return cx.arm(ASK_AGAIN, Timer::Drain);
+        }
+        if has_deadline && asked.insert(job) {
+            let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into: None }));
+            let step = DrainStep::Checkpoint;
+            return cx.ask(&coordinator, question, Asker::Drain { job, step }, left / 2);
+        }
+        let request = ControlToDaemon::Reconfigure {
+            job,
+            change: LayoutChange::Evacuate { node: cx.own() },
+            mode: ModeWanted::Auto,
+            cause: format!("drain of {}", cx.settings.own),
+            method: None,
+        };
+        cx.ask(
+            &coordinator,
+            Question::Control(Box::new(request)),
+            Asker::Drain {
+                job,
+                step: DrainStep::Leave,
+            },
+            if has_deadline {
+                left.mul_f64(LEAVES_WITHIN)
+            } else {
+                left
+            },
+        );
+    }
+
+    /// A job made a checkpoint before it leaves, or cannot.
+    pub(in crate::node) fn on_drain_checkpoint(
+        &mut self,
+        job: JobId,
+        answer: Option<DaemonToControl>,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
+        if let (Some(draining), Some(DaemonToControl::Checkpointed { .. })) = (&mut self.drain, answer) {
+            draining.safe.insert(job);
+        }
+        self.drain_next(jobs, cx);
+    }
+
+    /// Jobs that have a checkpoint go on elsewhere from there; whether there are any.
+    fn force_out(&mut self, jobs: &mut Jobs, cx: &mut Context<'_>) -> bool {
+        let Some(draining) = &mut self.drain else { return false };
+        if draining.is_forced || draining.safe.is_empty() {
+            return false;
+        }
+        draining.is_forced = true;
+        draining.until = cx.now().plus(FORCED_WITHIN);
+        for job in draining.safe.clone() {
+            let coordinator = jobs.table.part(job).map(|part| part.coordinator().clone());
+            if let Some(coordinator) = coordinator {
+                let reason = format!(
+                    "node {} is taken away, and its ranks did not move in time",
+                    cx.settings.own
+                );
+                cx.send_job(&coordinator, job, NodeToCoordinator::Lost { reason });
+            }
+        }
+        cx.arm(ASK_AGAIN, Timer::Drain);
+        true
+    }
+
+    /// A job left the node, or says why not.
+    pub(in crate::node) fn on_drain_answer(
+        &mut self,
+        job: JobId,
+        answer: Option<DaemonToControl>,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
+        match answer {
+            Some(DaemonToControl::Reconfigured(_)) => self.drain_next(jobs, cx),
+            // It ends, or changes its layout just now: look again.
+            Some(DaemonToControl::Refused(Refusal { code, .. }))
+                if [refusal::RECONFIGURING, refusal::JOB_ENDED, refusal::UNKNOWN_JOB].contains(&code.as_str()) =>
+            {
+                cx.arm(ASK_AGAIN, Timer::Drain);
+            }
+            Some(DaemonToControl::Refused(Refusal { message, .. })) => {
+                self.drain_failed(job, &message, refusal::NODE_BUSY, jobs, cx);
+            }
+            _ => self.drain_failed(
+                job,
+                "its coordinator did not answer in time",
+                refusal::DEADLINE,
+                jobs,
+                cx,
+            ),
+        }
+    }
+
+    /// A job cannot leave in time, or has no place to go.
+    fn drain_failed(&mut self, job: JobId, why: &str, code: &'static str, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        if let Some(draining) = self.drain.as_mut().filter(|draining| draining.has_deadline) {
+            let left = draining.until.since(cx.now());
+            let is_new = !draining.is_forced && !draining.stuck.contains_key(&job);
+            let coordinator = jobs.table.part(job).map(|part| part.coordinator().clone());
+            if let Some(coordinator) = coordinator.filter(|_| is_new && !left.is_zero()) {
+                draining.stuck.insert(job, (why.to_owned(), code));
+                let into = Some(IntoFiles::Usual);
+                let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into }));
+                let step = DrainStep::Files;
+                return cx.ask(&coordinator, question, Asker::Drain { job, step }, left);
+            }
+        }
+        self.give_up_draining(job, why, code, jobs, cx);
+    }
+
+    /// A job that cannot leave is in files, or cannot be.
+    pub(in crate::node) fn on_drain_files(
+        &mut self,
+        job: JobId,
+        answer: Option<DaemonToControl>,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(draining) = &mut self.drain else { return };
+        match answer {
+            Some(DaemonToControl::Checkpointed { .. }) => _ = draining.safe.insert(job),
+            Some(DaemonToControl::Refused(Refusal { message, .. })) => {
+                tracing::warn!(%job, message, "no files of a job that cannot leave");
+            }
+            _ => tracing::warn!(%job, "no files of a job that cannot leave: there was no time for them"),
+        }
+        let (why, code) = draining.stuck.get(&job).cloned().unwrap_or_default();
+        self.give_up_draining(job, &why, code, jobs, cx);
+    }
+
+    fn give_up_draining(&mut self, job: JobId, why: &str, code: &str, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        let is_taken_away = self.drain.as_ref().is_some_and(|draining| draining.has_deadline);
+        if (code == refusal::DEADLINE || is_taken_away) && self.force_out(jobs, cx) {
+            return;
+        }
+        if self.preemption.is_some() {
+            tracing::warn!(%job, why, "ranks are left on a node that is taken away");
+            return self.end_drain(DaemonToControl::Done, jobs, cx);
+        }
+        let ranks = jobs.ranks_here();
+        cx.set_draining(false);
+        let message = format!(
+            "node {} runs {ranks} ranks; job {job} does not leave it: {why}",
+            cx.settings.own
+        );
+        self.end_drain(DaemonToControl::Refused(Refusal::new(code, message)), jobs, cx);
+    }
+
+    /// Somebody else needs the node empty now.
+    pub(in crate::node) fn drain_cancelled(&mut self, cx: &mut Context<'_>) {
+        if let Some(Draining { from, .. }) = self.drain.take() {
+            let message = format!("node {} is taken away: it ends as soon as it is empty", cx.settings.own);
+            cx.answer(
+                from,
+                DaemonToControl::Refused(Refusal::new(refusal::NODE_BUSY, message)),
+            );
+        }
+    }
+
+    fn end_drain(&mut self, answer: DaemonToControl, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        if let Some(Draining { from, .. }) = self.drain.take() {
+            cx.answer(from, answer);
+        }
+        if self.preemption.is_some() {
+            self.hand_over(jobs, cx);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! SIGTERM to this daemon, or to its keeper: the node will be taken away. Its jobs make a checkpoint and move
+//! elsewhere, as for a drain with a deadline; those that cannot go on elsewhere from that checkpoint. Jobs that are
+//! coordinated here make another one, then the node leaves the cluster and their heirs lead them from it.
+
+use super::state::{Ending, Preemption};
+use crate::node::context::Context;
+use crate::node::jobs::machine::Jobs;
+use crate::node::requester::Requester;
+use crate::node::timer::Timer;
+use pcm_proto::checkpoint::IntoFiles;
+use std::time::Duration;
+
+/// Of that time, what is left for the last checkpoints of jobs coordinated here.
+const HAND_OVER_SHARE: u32 = 4;
+
+/// Whether all is said is looked at this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+impl Ending {
+    pub(in crate::node) fn on_notice(&mut self, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        if self.preemption.is_some() || self.is_going_down() || cx.cluster.is_leaving() {
+            return;
+        }
+        let within = cx.settings.notice;
+        tracing::warn!(
+            seconds = within.as_secs_f64(),
+            "SIGTERM: this node brings its work elsewhere and ends"
+        );
+        self.preemption = Some(Preemption {
+            until: cx.now().plus(within),
+            is_handing_over: false,
+        });
+        cx.set_draining(true);
+        // Somebody who was emptying it already waits for an answer; it is emptied with a deadline now.
+        self.drain_cancelled(cx);
+        let time = within - within / HAND_OVER_SHARE;
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.empty(Requester::Nobody, Some(ms), jobs, cx);
+    }
+
+    /// No rank is left here, or none that can leave: jobs led from here get a checkpoint for their heirs.
+    pub(in crate::node) fn hand_over(&mut self, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        let Some(notice) = &mut self.preemption else { return };
+        if std::mem::replace(&mut notice.is_handing_over, true) {
+            return;
+        }
+        for job in jobs.table.led_ids() {
+            // Without an heir only files go on.
+            let into = cx.cluster.heirs(1).is_empty().then_some(IntoFiles::Usual);
+            jobs.on_checkpoint_request(Requester::Nobody, job, into, cx);
+        }
+        self.leave_when_safe(jobs, cx);
+    }
+
+    /// Leaves when those checkpoints are complete, or there is no time left.
+    pub(in crate::node) fn leave_when_safe(&mut self, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        let Some(notice) = &self.preemption else { return };
+        let mut led = jobs.table.led_ids().into_iter().filter_map(|job| jobs.table.led(job));
+        let is_waiting = led.any(|led| led.leading.is_asked());
+        if is_waiting && cx.now() < notice.until {
+            return cx.arm(LOOK_AGAIN, Timer::Leave);
+        }
+        cx.cluster.leave(cx.out);
+    }
+}

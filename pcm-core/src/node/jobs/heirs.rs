@@ -1,0 +1,73 @@
+//! Wills: what a coordinator leaves with its heirs, and those that other nodes left here.
+
+use crate::checkpoint::Filed;
+use crate::job::coordinator::Coordinator;
+use crate::node::context::Context;
+use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
+use pcm_proto::ids::{Iteration, JobId, NodeName};
+use pcm_proto::peer::SuccessionMessage;
+use std::collections::BTreeMap;
+
+/// Heirs of a job: it goes on when its coordinator's node and one of these are lost at once.
+pub(super) const HEIRS: usize = 2;
+
+/// What the coordinator told its heirs last.
+#[derive(Debug, Default)]
+pub(in crate::node) struct Willed {
+    pub(super) heirs: Vec<NodeName>,
+}
+
+/// What a coordinator left here.
+#[derive(Debug)]
+pub(super) struct Will {
+    pub(super) from: NodeName,
+    pub(super) heirs: Vec<NodeName>,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Wills that other nodes left here.
+#[derive(Debug, Default)]
+pub(in crate::node) struct Wills {
+    pub(super) held: BTreeMap<JobId, Will>,
+}
+
+impl Willed {
+    /// Tells the heirs what they need to know.
+    pub(super) fn leave(&mut self, coordinator: &Coordinator, filed: Vec<Filed>, cx: &mut Context<'_>) {
+        let heirs = cx.cluster.heirs(HEIRS);
+        let before = std::mem::replace(&mut self.heirs, heirs);
+        for node in before.iter().filter(|node| !self.heirs.contains(node)) {
+            cx.send_job(node, coordinator.job(), SuccessionMessage::WillVoid);
+        }
+        for node in &self.heirs {
+            self.send(node, coordinator, filed.clone(), cx);
+        }
+    }
+
+    pub(super) fn send(&self, node: &NodeName, coordinator: &Coordinator, filed: Vec<Filed>, cx: &mut Context<'_>) {
+        let job = coordinator.job();
+        let filed = filed.into_iter().map(|one| (one.iteration, one.directory));
+        let filed: Vec<(Iteration, Vec<u8>)> = filed.collect();
+        let mut bytes = Vec::new();
+        let content = (coordinator, filed);
+        if let Err(error) = frame::encode(FrameKind::Message, &content, PAYLOAD_LENGTH_MAX / 2, &mut bytes) {
+            return tracing::warn!(%job, %error, "the job would not outlive this node");
+        }
+        let heirs = self.heirs.clone();
+        cx.send_job(node, job, SuccessionMessage::Will { heirs, bytes });
+    }
+
+    /// The job is over: it has no heirs.
+    pub(super) fn void(&mut self, job: JobId, cx: &mut Context<'_>) {
+        for node in std::mem::take(&mut self.heirs) {
+            cx.send_job(&node, job, SuccessionMessage::WillVoid);
+        }
+    }
+}
+
+pub(super) type Content = (Coordinator, Vec<(Iteration, Vec<u8>)>);
+
+/// What a will says.
+pub(super) fn content(bytes: &[u8]) -> Option<Content> {
+    frame::decode(bytes.get(HEADER_LENGTH..)?).ok()
+}

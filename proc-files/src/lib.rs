@@ -1,0 +1,18 @@
+//! Reads `/proc`: processes and what they hold, control groups, and what the machine has. A process that has ended, a
+//! file that may not be read and a line that is not as expected give nothing. Must never change or signal a process.
+
+mod control_groups;
+mod environment;
+mod machine;
+mod maps;
+mod process;
+mod stat;
+
+pub use control_groups::{ControlGroup, OwnGroups};
+pub use environment::Environment;
+pub use machine::{CpuTicks, available_bytes, cpu_pressure_us, cpu_ticks, free_swap_bytes, memory_pressure_us};
+pub use maps::{MappedFile, mapped_files};
+pub use process::{
+    children, command_line, file_count, kernel_function, memory_bytes, pids, program_name, run_and_delay_ns,
+};
+pub use stat::ProcessStat;
