@@ -22,7 +22,7 @@ fn one_seed() {
 
 #[test]
 fn histories_keep_every_rule() {
-    let (first, count) = (number("PCM_SIM_FIRST", 0), number("PCM_SIM_SEEDS", 200));
+    let (first, count) = (number("PCM_SIM_FIRST", 0), number("PCM_SIM_SEEDS", 10_000));
     let seeds: Vec<u64> = (first..first + count).collect();
     let tally = run_seeds(&seeds);
     println!("{count} histories: {tally:?}");

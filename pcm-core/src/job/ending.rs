@@ -3,7 +3,7 @@
 
 use super::coordinator::{Coordinator, Effect, OpenOrder, RESEND_US, START_US_MAX};
 use super::phase::{Ending, Failure, NodeStage, Phase};
-use super::process::{ProcessState, Role};
+use super::process::{Process, ProcessState, Role};
 use crate::checkpoint::Fault;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId};
@@ -341,7 +341,13 @@ impl Coordinator {
     }
 
     fn end_if_due(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
-        let all_over = !self.processes.values().any(|process| process.counts());
+        // What a lost node had of processes that leave, or never got a rank, is not waited for.
+        let is_lost = |process: &Process| {
+            let is_gone = self.nodes.get(&process.node) == Some(&NodeStage::Gone);
+            is_gone && matches!(process.role, Role::Leaver | Role::Newcomer)
+        };
+        let mut processes = self.processes.values();
+        let all_over = !processes.any(|process| process.counts() && !is_lost(process));
         if let Some(failure) = &self.failure
             && (all_over || now_us >= failure.since_us + SETTLE_US)
         {

@@ -4,11 +4,15 @@
 
 use super::journal_head::{HeadError, head, head_length};
 use pcm_core::node::record::Record;
-use pcm_proto::frame::{self, Decoder, FrameKind, PAYLOAD_LENGTH_MAX};
+use pcm_proto::frame::{self, Decoder, FrameKind};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+
+/// Longest record: all of a job holds the command and environment of its program several times, and each may be as long
+/// as a message.
+const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// Below this size a journal is never rewritten: reading it takes a few milliseconds.
 const REWRITE_BYTES_MIN: u64 = 4 << 20;
@@ -106,7 +110,7 @@ impl Journal {
             doing: "writing",
             error,
         };
-        frame::encode(FrameKind::Message, record, PAYLOAD_LENGTH_MAX, &mut self.buffer)
+        frame::encode(FrameKind::Message, record, RECORD_BYTES_MAX, &mut self.buffer)
             .map_err(|error| failed(io::Error::other(error.to_string())))?;
         self.file.write_all(&self.buffer).map_err(failed)?;
         self.bytes += self.buffer.len() as u64;
@@ -139,7 +143,7 @@ impl Journal {
 
 /// Reads whole records and returns how many bytes they take.
 fn read_records(content: &[u8], mut take: impl FnMut(Record)) -> usize {
-    let mut decoder = Decoder::new(PAYLOAD_LENGTH_MAX);
+    let mut decoder = Decoder::new(RECORD_BYTES_MAX);
     decoder.push(content);
     let mut whole = 0;
     while let Ok(Some(frame)) = decoder.next_frame() {

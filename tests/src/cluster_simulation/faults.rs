@@ -94,6 +94,7 @@ impl Simulation {
         let span = self.random.between(50_000, longest);
         self.queue.after(span, Happening::Net(Net::Reunion));
         self.tally.cuts += 1;
+        self.ledger.has_cut = true;
     }
 
     fn stop_daemon(&mut self, machine: usize) {
@@ -106,6 +107,7 @@ impl Simulation {
         }
         daemon.stop();
         let of = daemon.life();
+        self.ledger.has_cut = true;
         self.tell(|| format!("n{machine} daemon stands still for {span} us"));
         self.queue.after(span, Happening::DaemonGoesOn(of));
     }

@@ -47,4 +47,11 @@ impl Files {
     pub(super) fn read(&self, directory: &[u8]) -> Option<&(u64, Data)> {
         self.whole.get(directory)
     }
+
+    /// The newest checkpoint of a job that is whole.
+    pub(super) fn newest(&self, job: JobId) -> Option<u64> {
+        let prefix = format!("/files/{job}/").into_bytes();
+        let of_job = self.whole.iter().filter(|(path, _)| path.starts_with(&prefix));
+        of_job.map(|(_, (iteration, _))| *iteration).max()
+    }
 }

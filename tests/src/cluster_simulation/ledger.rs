@@ -65,6 +65,10 @@ pub(super) struct Ledger {
     pub(super) ends: BTreeMap<JobId, i32>,
     pub(super) complete: BTreeMap<JobId, Complete>,
     pub(super) buffers_changed: BTreeSet<JobId>,
+    /// When a machine was lost, or left, last.
+    pub(super) down_at: Option<u64>,
+    /// Whether the network was ever cut, or nodes took each other for lost.
+    pub(super) has_cut: bool,
 }
 
 impl Ledger {

@@ -85,6 +85,9 @@ impl Simulation {
         if is_first {
             rank.activity = Activity::Waiting;
             rank.page.started = rank.page.started.max(rank.iteration + 1);
+            if self.has_plant(Plant::RankChecksBeforeAnnouncing) {
+                self.share_start(key);
+            }
             self.drain_inbox(key);
         }
         let now = self.moment();

@@ -108,6 +108,13 @@ pub(super) fn checkpoint_can_be_restored(simulation: &Simulation, job: JobId) ->
     else {
         return Ok(());
     };
+    if simulation
+        .files
+        .newest(job)
+        .is_some_and(|iteration| iteration >= complete.iteration)
+    {
+        return Ok(());
+    }
     let mut held: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for machine in &simulation.machines {
         let buffers = machine.keeper.iter().flat_map(|keeper| &keeper.buffers);

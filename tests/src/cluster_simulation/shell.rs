@@ -144,6 +144,7 @@ impl Simulation {
             daemon.is_ending = true;
             let of = daemon.life();
             self.tell(|| format!("n{machine} daemon ends on purpose"));
+            self.ledger.see(Seen::MachineLost);
             // Its last words reach their readers.
             self.queue.after(20_000, Happening::Farewell(of));
         }
