@@ -21,10 +21,10 @@ fn level(cluster: &Cluster, arguments: &[&str]) -> String {
 #[test]
 fn the_level_of_one_part_on_one_node_changes_while_its_daemon_runs() {
     let cluster = Cluster::up(2);
-    let is_detailed = |node: &str| log(&cluster, &[node]).contains("DEBUG pcm_daemon::serve::control");
+    let is_detailed = |node: &str| log(&cluster, &[node]).contains("DEBUG pcm_core::node::requests");
     assert!(!is_detailed("n1"), "{}", log(&cluster, &["n1"]));
-    let all = level(&cluster, &["n1", "--level", "pcm_daemon::serve::control=debug"]);
-    assert_eq!(all, "n1: info,pcm_daemon::serve::control=debug\n");
+    let all = level(&cluster, &["n1", "--level", "pcm_core::node::requests=debug"]);
+    assert_eq!(all, "n1: info,pcm_core::node::requests=debug\n");
     wait::until("a request stands in the log of n1", LIMIT, || {
         is_detailed("n1").then_some(())
     });
@@ -58,7 +58,7 @@ fn the_keeper_writes_with_the_levels_of_its_daemon_and_tells_them_to_the_next() 
     };
     run();
     assert_eq!(of_keeper(), 0);
-    level(&cluster, &["n0", "--level", "pcm_daemon=debug"]);
+    level(&cluster, &["n0", "--level", "pcm_daemon=debug,pcm_core=debug"]);
     run();
     wait::until("the order to start stands in the log", LIMIT, || {
         log(&cluster, &["n0"])
@@ -73,7 +73,7 @@ fn the_keeper_writes_with_the_levels_of_its_daemon_and_tells_them_to_the_next() 
     wait::until("the next daemon writes details", LIMIT, || {
         let outcome = cluster.run(&["logs", "n0", "--lines", "1000"]);
         let text = outcome.stdout.rsplit_once("the daemon starts")?.1.to_owned();
-        text.contains("DEBUG pcm_daemon::serve").then_some(())
+        text.contains("DEBUG pcm_core::node").then_some(())
     });
     assert_eq!(level(&cluster, &["n0", "--level", "default"]), "n0: info\n");
     let before = of_keeper();

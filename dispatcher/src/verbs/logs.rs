@@ -14,7 +14,7 @@ again; an agent's last as long as its daemon. A node starts with PCM_LOG as set 
 
 Example:
   pcmctl logs n1 --lines 50
-  pcmctl logs n1 --level pcm_daemon::serve::reconfiguring=debug
+  pcmctl logs n1 --level pcm_core::node::jobs=debug
   pcmctl logs --agent --level default        restore the levels of the start, on every node";
 
 #[derive(clap::Args)]

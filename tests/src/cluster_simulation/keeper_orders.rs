@@ -176,7 +176,7 @@ impl Simulation {
         let Some(keeper) = &mut self.machines[machine].keeper else {
             return;
         };
-        if keeper.table.contains_key(&key) && !starts_twice {
+        if keeper.table.contains_key(&key) {
             return self.keeper_says(machine, 50, KeeperWord::Started(key));
         }
         if let Some(reason) = keeper.refuses(key) {
@@ -187,6 +187,9 @@ impl Simulation {
             return self.keeper_says(machine, 50, KeeperWord::StartRefused { key, reason });
         }
         self.ledger.see(Seen::Starts { key, on });
+        if starts_twice {
+            self.ledger.see(Seen::Starts { key, on });
+        }
         let Some(program) = self.program_of(spec) else { return };
         self.pids += 1;
         let pid = self.pids;
