@@ -1,7 +1,7 @@
 //! A rank's checkpoints: its data is copied into the buffer that does not hold the newest safe one, and its daemon is
 //! told. All ranks write files together.
 
-use super::files::directory;
+use super::files::{DraftOf, directory};
 use super::happening::{Happening, RankHappening, Turn};
 use super::image;
 use super::rank::{Activity, Buffer, Keeping};
@@ -81,8 +81,15 @@ impl Simulation {
         let (group, number) = (rank.group(), rank.rank);
         let size = self.groups.get(group).map_or(0, |group| group.size);
         if in_files {
-            self.files
-                .write((key.job, generation, iteration), (number.0, size), data);
+            self.files.write(
+                DraftOf {
+                    job: key.job,
+                    generation,
+                    iteration,
+                },
+                (number.0, size),
+                data,
+            );
             if number.0 == 0 {
                 let delay = self.random.between(20_000, 400_000);
                 self.queue
@@ -131,7 +138,11 @@ impl Simulation {
         let key = turn.key;
         let Some(rank) = self.ranks.get(&key) else { return };
         let (is_alive, generation) = (rank.is_alive, rank.belonging.generation);
-        let is_there = self.files.publish((key.job, generation, iteration));
+        let is_there = self.files.publish(DraftOf {
+            job: key.job,
+            generation,
+            iteration,
+        });
         if !is_alive {
             return;
         }

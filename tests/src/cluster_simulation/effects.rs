@@ -195,7 +195,10 @@ impl Simulation {
         }
         let Some(request) = rank.pmi.asks.take() else {
             let text = format!("{key:?} has no open request and is answered {line:?}");
-            self.violate(super::rules::Violation::new("every_request_has_its_own_answer", text));
+            self.violate(super::violation::Violation::new(
+                "every_request_has_its_own_answer",
+                text,
+            ));
             return None;
         };
         if self.plants_now(Plant::PmiAnswersTwice) {

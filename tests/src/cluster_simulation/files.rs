@@ -14,8 +14,16 @@ struct Draft {
 /// See the file head.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    drafts: BTreeMap<(JobId, u32, u64), Draft>,
+    drafts: BTreeMap<DraftOf, Draft>,
     whole: BTreeMap<Vec<u8>, (u64, Data)>,
+}
+
+/// The checkpoint that a life of a job makes of an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DraftOf {
+    pub(super) job: JobId,
+    pub(super) generation: u32,
+    pub(super) iteration: u64,
 }
 
 /// Where the checkpoint of an iteration goes.
@@ -25,14 +33,14 @@ pub(super) fn directory(job: JobId, iteration: u64) -> Vec<u8> {
 
 impl Files {
     /// A rank writes its part.
-    pub(super) fn write(&mut self, of: (JobId, u32, u64), (rank, ranks): (u32, u32), data: Data) {
+    pub(super) fn write(&mut self, of: DraftOf, (rank, ranks): (u32, u32), data: Data) {
         let draft = self.drafts.entry(of).or_default();
         draft.ranks = ranks;
         draft.parts.insert(rank, data);
     }
 
     /// All parts are to be there; whether they are.
-    pub(super) fn publish(&mut self, of: (JobId, u32, u64)) -> bool {
+    pub(super) fn publish(&mut self, of: DraftOf) -> bool {
         let Some(draft) = self.drafts.remove(&of) else {
             return false;
         };
@@ -40,7 +48,7 @@ impl Files {
             return false;
         }
         let data = draft.parts.into_values().flatten().collect();
-        self.whole.insert(directory(of.0, of.2), (of.2, data));
+        self.whole.insert(directory(of.job, of.iteration), (of.iteration, data));
         true
     }
 

@@ -3,9 +3,9 @@
 
 use super::happening::Happening;
 use super::person::Asked;
-use super::rules::Violation;
 use super::simulation::Simulation;
 use super::story::short;
+use super::violation::Violation;
 use pcm_proto::ids::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -87,7 +87,7 @@ impl Simulation {
         }
         let Some(rank) = self.ranks.get_mut(&key) else { return };
         let next = rank.next_turn();
-        if !rank.call.as_ref().is_some_and(|call| call.meeting.is_some()) {
+        if rank.call.as_ref().is_none_or(|call| call.meeting.is_none()) {
             return;
         }
         let Some(side) = &mut rank.side else { return };

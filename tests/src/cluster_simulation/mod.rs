@@ -1,6 +1,7 @@
 //! The whole cluster under one seeded scheduler: real [`pcm_core::node::Node`]s; everything else is simulated. A seed
 //! names one history; the same seed gives the same history. See `README.md` beside this file.
 
+mod acts;
 mod agent;
 mod calls;
 mod checkpointing;
@@ -41,6 +42,7 @@ mod simulation;
 mod store_effects;
 mod story;
 pub mod tally;
+mod violation;
 mod wires;
 
-pub use rules::Violation;
+pub use violation::Violation;

@@ -2,8 +2,8 @@
 
 use super::happening::{Happening, RankHappening};
 use super::rank::{Activity, Role};
-use super::rules::Violation;
 use super::simulation::Simulation;
+use super::violation::Violation;
 use pcm_core::pmi::wire::Request;
 use pcm_core::reconfiguration::rank::RankSide;
 use pcm_core::reconfiguration::seat::Seat;

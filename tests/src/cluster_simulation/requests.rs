@@ -2,89 +2,21 @@
 
 use super::happening::Happening;
 use super::person::{Act, Ask, Asked, Change, layout_change};
-use super::rank::Program;
-use super::rules::Violation;
 use super::seen::Seen;
 use super::simulation::Simulation;
 use super::story::short;
+use super::violation::Violation;
 use pcm_core::node::event::{ControlFact, Event};
 use pcm_core::node::requester::LinkId;
 use pcm_proto::checkpoint::IntoFiles;
-use pcm_proto::control::{ControlToDaemon, DaemonToControl};
-use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl, Stream};
+use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobSpec, WorldShape};
 use pcm_proto::layout::ModeWanted;
-use pcm_proto::random::Random;
 
 /// How often a terminal that has lost its job looks for it.
 const TRIES_MAX: u32 = 100;
 const TRY_EVERY: u64 = 400_000;
-
-/// What persons do in a history, and when.
-pub(super) fn draw_acts(machines: usize, programs: &[Program], heal_at: u64, random: &mut Random) -> Vec<(u64, Act)> {
-    let mut acts = Vec::new();
-    let jobs = 1 + random.index(3);
-    for _ in 0..jobs {
-        let run = Act::Run {
-            program: random.index(programs.len()),
-            ranks: 1 + random.below(4) as u32,
-            is_detached: random.chance(0.6),
-            restarts_max: random.pick(&[0, 5, 100]).unwrap_or(5),
-            via: random.index(machines),
-        };
-        acts.push((random.between(300_000, 2_500_000), run));
-    }
-    let changes = random.index(6);
-    for _ in 0..changes {
-        let kinds = [
-            Change::Migrate,
-            Change::Migrate,
-            Change::Expand,
-            Change::Shrink,
-            Change::Rebalance,
-            Change::Evacuate,
-            Change::Relaunch,
-            Change::Arrange,
-        ];
-        let modes = [
-            ModeWanted::Auto,
-            ModeWanted::Auto,
-            ModeWanted::Live,
-            ModeWanted::Relaunch,
-        ];
-        let change = Act::Change {
-            change: random.pick(&kinds).unwrap_or(Change::Rebalance),
-            mode: random.pick(&modes).unwrap_or(ModeWanted::Auto),
-            via: random.index(machines),
-        };
-        acts.push((random.between(2_000_000, heal_at + 1_000_000), change));
-    }
-    for _ in 0..random.index(4) {
-        let via = random.index(machines);
-        let act = match random.index(10) {
-            0..=3 => Act::Look { via },
-            4..=6 => Act::Checkpoint {
-                in_files: random.chance(0.4),
-                via,
-            },
-            7 => Act::Kill { via },
-            8 => Act::Notice {
-                machine: random.index(machines),
-            },
-            _ => Act::Drain {
-                machine: random.index(machines),
-                deadline_ms: random.chance(0.5).then_some(6_000),
-                via,
-            },
-        };
-        acts.push((random.between(2_000_000, heal_at), act));
-    }
-    if random.chance(0.1) {
-        let via = random.index(machines);
-        acts.push((heal_at + random.between(500_000, 4_000_000), Act::Down { via }));
-    }
-    acts
-}
 
 fn spec(program: usize, ranks: u32, is_detached: bool, restarts_max: u32) -> JobSpec {
     JobSpec {
@@ -312,27 +244,8 @@ impl Simulation {
                 bytes,
                 ..
             } => {
-                let Some(job) = job else { return };
-                // A daemon that dies takes with it what it had read and not yet written down.
-                let is_excused = self.tally.restarts + self.tally.machines_lost > 0;
-                let owned = self.person.own(job);
-                if is_excused {
-                    owned.received.skip((process, stream), offset);
-                }
-                let has_all = owned.received.take((process, stream), offset, &bytes);
-                let total = owned.received.bytes((process, stream));
-                if !has_all {
-                    let text = format!("process {process} of job {job}: {total} bytes are there, {offset} come");
-                    return self.violate(Violation::new("output_comes_once_and_in_order", text));
-                }
-                let message = Box::new(ControlToDaemon::OutputTaken {
-                    process,
-                    stream,
-                    bytes: total,
-                });
-                if let Some(of) = self.machines[machine].life() {
-                    let event = Box::new(Event::Control(ControlFact::Said { link, message }));
-                    self.queue.after(200, Happening::Event { of, event });
+                if let Some(job) = job {
+                    self.on_output((machine, link, job), (process, stream), offset, &bytes);
                 }
             }
             DaemonToControl::JobEnded(end) => {
@@ -358,6 +271,36 @@ impl Simulation {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn on_output(
+        &mut self,
+        (machine, link, job): (usize, LinkId, JobId),
+        (process, stream): (ProcessId, Stream),
+        offset: u64,
+        bytes: &[u8],
+    ) {
+        // A daemon that dies takes with it what it had read and not yet written down.
+        let is_excused = self.tally.restarts + self.tally.machines_lost > 0;
+        let owned = self.person.own(job);
+        if is_excused {
+            owned.received.skip((process, stream), offset);
+        }
+        let has_all = owned.received.take((process, stream), offset, bytes);
+        let total = owned.received.bytes((process, stream));
+        if !has_all {
+            let text = format!("process {process} of job {job}: {total} bytes are there, {offset} come");
+            return self.violate(Violation::new("output_comes_once_and_in_order", text));
+        }
+        let message = Box::new(ControlToDaemon::OutputTaken {
+            process,
+            stream,
+            bytes: total,
+        });
+        if let Some(of) = self.machines[machine].life() {
+            let event = Box::new(Event::Control(ControlFact::Said { link, message }));
+            self.queue.after(200, Happening::Event { of, event });
         }
     }
 

@@ -9,28 +9,8 @@ use super::rules_of_layouts::{
 };
 use super::seen::Seen;
 use super::simulation::Simulation;
+use super::violation::Violation;
 use pcm_proto::event::EventKind;
-use std::fmt;
-
-/// A rule that was broken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    pub rule: &'static str,
-    /// What it saw.
-    pub text: String,
-}
-
-impl Violation {
-    pub(super) fn new(rule: &'static str, text: String) -> Self {
-        Self { rule, text }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.rule, self.text)
-    }
-}
 
 /// The end of a machine is known to all after this time, in microseconds.
 const NOTICED_AFTER: u64 = 6_000_000;

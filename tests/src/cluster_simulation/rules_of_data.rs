@@ -132,7 +132,8 @@ pub(super) fn checkpoint_can_be_restored(simulation: &Simulation, job: JobId) ->
     match most == ELEMENTS {
         true => Ok(()),
         false => Err(format!(
-            "the checkpoint of job {job} of iteration {} of {} ranks is complete, {most} of {ELEMENTS} elements are held",
+            "the checkpoint of job {job} of iteration {} of {} ranks is complete, {most} of {ELEMENTS} elements are \
+             held",
             complete.iteration, complete.ranks,
         )),
     }

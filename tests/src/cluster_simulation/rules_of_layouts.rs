@@ -123,10 +123,8 @@ pub(super) fn no_rank_past_a_committed_ceiling(ledger: &mut Ledger, seen: &Seen)
                 let Some(made_by) = record.made_by else { return Ok(()) };
                 let none = Layouts::default();
                 let known = ledger.layouts.get(job).unwrap_or(&none);
-                let of_job = ledger.runs.iter().filter(|((of, _), _)| of == job);
-                of_job
-                    .map(|(_, run)| ceiling_holds(known, &run.stood_at, &run.farthest, made_by.epoch.0))
-                    .collect()
+                let mut of_job = ledger.runs.iter().filter(|((of, _), _)| of == job);
+                of_job.try_for_each(|(_, run)| ceiling_holds(known, &run.stood_at, &run.farthest, made_by.epoch.0))
             }
             _ => Ok(()),
         };

@@ -1,10 +1,10 @@
 //! Runs histories and says how to see a bad one again.
 
 use super::liveness::Calm;
-use super::rules::Violation;
 use super::scenario::Scenario;
 use super::simulation::{Simulation, Step};
 use super::tally::Tally;
+use super::violation::Violation;
 
 /// Time after the faults have ended within which everything must have settled.
 const SETTLE_MAX_US: u64 = 180_000_000;

@@ -1,8 +1,8 @@
 //! What kind of history a seed tells: how large, how fast, how unlucky, and what persons ask for. Faults are data.
 
+use super::acts::draw_acts;
 use super::person::Act;
 pub use super::rank::Program;
-use super::requests::draw_acts;
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_proto::random::Random;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub enum Plant {
     JournalForgetsPrinted,
 }
 
-/// Shares of what breaks; see [`super::faults`].
+/// Shares of what breaks; see `faults.rs`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// Typical time between two faults in microseconds; 0 for none.

@@ -106,7 +106,7 @@ impl Simulation {
             effects = daemon.node.handle(moment, fact);
         }
         let text = format!("n{machine} is kept busy by reports of its own effects");
-        self.violate(super::rules::Violation::new("no_endless_step", text));
+        self.violate(super::violation::Violation::new("no_endless_step", text));
     }
 
     /// Whether the record is there.

@@ -14,10 +14,10 @@ use super::network::Network;
 use super::person::Person;
 use super::queue::Queue;
 use super::rank::Rank;
-use super::rules::Violation;
 use super::scenario::{Plant, Scenario};
 use super::story::Story;
 use super::tally::Tally;
+use super::violation::Violation;
 use pcm_core::membership::{Details, LocalNode, Membership};
 use pcm_core::moment::Moment;
 use pcm_core::node::cluster::nodes::Nodes;
@@ -299,20 +299,18 @@ impl Simulation {
         self.carry_out(machine, effects);
     }
 
-    fn make_node(&self, machine: usize, past: &Past) -> Node {
+    fn spec(&self, machine: usize, cpus: &[u32]) -> BootSpec {
         let own = &self.machines[machine];
-        let now = Moment(own.wall(self.queue.now()));
-        let (name, cpus) = (own.name.clone(), vec![0, 1, 2, 3]);
-        let spec = BootSpec {
+        BootSpec {
             version: PROTOCOL_VERSION,
             cluster_id: "c0ffee".to_owned(),
             cluster_dir: "/cluster".into(),
             key: String::new(),
             node: NodeSpec {
-                name: name.clone(),
+                name: own.name.clone(),
                 address: address(machine),
                 site: "here".to_owned(),
-                cpus: cpus.clone(),
+                cpus: cpus.to_vec(),
                 reach: Reach::Local,
             },
             subtree: Vec::new(),
@@ -320,7 +318,14 @@ impl Simulation {
             fabric: FabricWish::default(),
             is_rdma_sealed: false,
             patience_ms: self.scenario.patience_ms,
-        };
+        }
+    }
+
+    fn make_node(&self, machine: usize, past: &Past) -> Node {
+        let own = &self.machines[machine];
+        let now = Moment(own.wall(self.queue.now()));
+        let (name, cpus) = (own.name.clone(), vec![0, 1, 2, 3]);
+        let spec = self.spec(machine, &cpus);
         let local = LocalNode {
             node: name.clone(),
             boot: now.0,

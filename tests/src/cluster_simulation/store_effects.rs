@@ -92,6 +92,18 @@ impl Simulation {
                 block,
                 memory,
             } => self.give_block(machine, &node, key, block, memory),
+            StoreEffect::Withdraw { attempt } => _ = daemon.memory.offers.remove(&attempt),
+            StoreEffect::CancelPut { number } => _ = daemon.memory.puts.remove(&number),
+            effect => return self.carry_out_transfer(machine, effect, delay),
+        }
+        None
+    }
+
+    /// The same for images that go between machines, and between files.
+    fn carry_out_transfer(&mut self, machine: usize, effect: StoreEffect, delay: u64) -> Option<StoreInput> {
+        let daemon = self.machines[machine].daemon.as_mut()?;
+        let of = daemon.life();
+        match effect {
             StoreEffect::Borrow { key, attempt, node } => self.borrow_image(of, key, attempt, &node, delay),
             StoreEffect::Lend { number, memory } => {
                 let file = memory.and_then(|id| daemon.memory.file(id));
@@ -133,7 +145,6 @@ impl Simulation {
                 self.queue
                     .after(delay / 8 + 1, Happening::Store(Background::Offered { of, attempt }));
             }
-            StoreEffect::Withdraw { attempt } => _ = daemon.memory.offers.remove(&attempt),
             StoreEffect::Put {
                 number,
                 node,
@@ -155,7 +166,7 @@ impl Simulation {
                 });
                 self.queue.after(delay, Happening::Store(Background::Put { of, work }));
             }
-            StoreEffect::CancelPut { number } => _ = daemon.memory.puts.remove(&number),
+            _ => {}
         }
         None
     }
