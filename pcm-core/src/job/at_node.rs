@@ -92,6 +92,8 @@ pub struct Step {
     /// For the journal; none when nothing was decided.
     pub entry: Option<Entry>,
     pub effects: Vec<Effect>,
+    /// Whether an heir of the coordinator would do something else from now on.
+    pub renews_will: bool,
 }
 
 /// The processes of a job here.
@@ -120,6 +122,7 @@ struct Draft {
     inputs: Vec<Decided>,
     change: Option<Box<JobRecord>>,
     effects: Vec<Effect>,
+    renews_will: bool,
 }
 
 /// What a job has to know about the cluster.
@@ -156,6 +159,7 @@ impl JobAtNode {
         Step {
             entry: Some(self.state()),
             effects: effects.into_iter().map(Effect::Lead).collect(),
+            renews_will: true,
         }
     }
 
@@ -182,6 +186,7 @@ impl JobAtNode {
         Step {
             entry: Some(self.state()),
             effects: effects.collect(),
+            renews_will: false,
         }
     }
 
@@ -215,7 +220,9 @@ impl JobAtNode {
     fn on_lead(&mut self, now: Moment, input: coordinator::Input, draft: &mut Draft) {
         let Some(coordinator) = &mut self.leads else { return };
         draft.inputs.push(Decided::Lead(input.clone()));
+        let before = coordinator.gist();
         let effects = coordinator.handle(now.0, input);
+        draft.renews_will |= coordinator.gist() != before;
         draft.effects.extend(effects.into_iter().map(Effect::Lead));
     }
 
@@ -399,6 +406,7 @@ impl JobAtNode {
         Step {
             entry: Some(self.state()),
             effects: draft.effects,
+            renews_will: draft.renews_will,
         }
     }
 
@@ -533,6 +541,7 @@ impl Draft {
         Step {
             entry,
             effects: self.effects,
+            renews_will: self.renews_will,
         }
     }
 }

@@ -3,11 +3,7 @@
 use super::agent::samples::job_sample;
 use super::agent::{AgentFact, AgentView};
 use super::cluster::fact::ClusterFact;
-use super::context::Context;
-use super::desk::Desk;
-use super::ending::Ending;
 use super::event::PeerFact;
-use super::jobs::machine::Jobs;
 use super::links::Transfer;
 use super::machine::Node;
 use super::outbox::{Effect, Inward, LogsEffect, PeersEffect};
@@ -72,48 +68,6 @@ impl Node {
             Inward::RanksChanged => self.on_ranks_changed(),
             Inward::JobEnded => self.with_ending(|ending, jobs, cx| ending.on_job_ended(jobs, cx)),
         }
-    }
-
-    /// Does something with the desk.
-    pub(in crate::node) fn with_desk<T>(&mut self, act: impl FnOnce(&mut Desk, &Jobs, &mut Context<'_>) -> T) -> T {
-        let Self {
-            settings,
-            cluster,
-            jobs,
-            desk,
-            out,
-            ending,
-            ..
-        } = self;
-        let mut context = Context {
-            settings,
-            cluster,
-            out,
-            is_going_down: ending.is_going_down(),
-        };
-        act(desk, jobs, &mut context)
-    }
-
-    /// Does something with the node's end.
-    pub(in crate::node) fn with_ending<T>(
-        &mut self,
-        act: impl FnOnce(&mut Ending, &mut Jobs, &mut Context<'_>) -> T,
-    ) -> T {
-        let Self {
-            settings,
-            cluster,
-            jobs,
-            out,
-            ending,
-            ..
-        } = self;
-        let mut context = Context {
-            settings,
-            cluster,
-            out,
-            is_going_down: ending.is_going_down(),
-        };
-        act(ending, jobs, &mut context)
     }
 
     pub(in crate::node) fn on_keeper_lost(&mut self, reason: &str) {
@@ -187,7 +141,7 @@ impl Node {
         self.desk.queries.on_node_gone(node, &mut self.out);
     }
 
-    fn on_peer_said(&mut self, node: &NodeName, message: DaemonToDaemon) {
+    pub(in crate::node) fn on_peer_said(&mut self, node: &NodeName, message: DaemonToDaemon) {
         match message {
             DaemonToDaemon::Membership(bytes) => self.cluster.on_membership(node, &bytes, &mut self.out),
             DaemonToDaemon::Report(report) => self.on_report(*report),

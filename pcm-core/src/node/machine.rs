@@ -8,7 +8,7 @@ use super::cluster::nodes::Nodes;
 use super::context::Context;
 use super::desk::Desk;
 use super::ending::Ending;
-use super::event::{AgentNews, BootFact, ControlFact, Event, PeerFact};
+use super::event::{AgentNews, BootFact, ControlFact, Event};
 use super::jobs::machine::Jobs;
 use super::outbox::{Effect, Outbox};
 use super::ranks::effect::RankFact;
@@ -234,32 +234,42 @@ impl Node {
             let Some(message) = self.out.take_own() else {
                 return;
             };
-            self.on_peer(PeerFact::Said {
-                node: own.clone(),
-                message,
-            });
+            self.on_peer_said(&own, message);
         }
         let left = self.out.drop_own();
         tracing::error!(left, "the node keeps talking to itself; the rest is dropped");
     }
 
+    /// The parts that see the others through a context, and that context.
+    fn split(&mut self) -> (&mut Jobs, &mut Desk, &mut Ending, Context<'_>) {
+        let context = Context {
+            is_going_down: self.ending.is_going_down(),
+            settings: &self.settings,
+            cluster: &mut self.cluster,
+            out: &mut self.out,
+        };
+        (&mut self.jobs, &mut self.desk, &mut self.ending, context)
+    }
+
     /// Does something with the jobs.
     pub(in crate::node) fn with_jobs<T>(&mut self, act: impl FnOnce(&mut Jobs, &mut Context<'_>) -> T) -> T {
-        let Self {
-            settings,
-            cluster,
-            jobs,
-            out,
-            ending,
-            ..
-        } = self;
-        let mut context = Context {
-            settings,
-            cluster,
-            out,
-            is_going_down: ending.is_going_down(),
-        };
+        let (jobs, _, _, mut context) = self.split();
         act(jobs, &mut context)
+    }
+
+    /// Does something with the desk.
+    pub(in crate::node) fn with_desk<T>(&mut self, act: impl FnOnce(&mut Desk, &Jobs, &mut Context<'_>) -> T) -> T {
+        let (jobs, desk, _, mut context) = self.split();
+        act(desk, jobs, &mut context)
+    }
+
+    /// Does something with the node's end.
+    pub(in crate::node) fn with_ending<T>(
+        &mut self,
+        act: impl FnOnce(&mut Ending, &mut Jobs, &mut Context<'_>) -> T,
+    ) -> T {
+        let (jobs, _, ending, mut context) = self.split();
+        act(ending, jobs, &mut context)
     }
 
     /// Hands an input to the store.

@@ -232,7 +232,10 @@ impl Hands {
     /// Carries out an effect; what there is to report of it.
     pub(super) fn carry_out(&mut self, effect: Effect, now: Moment) -> Vec<NodeEvent> {
         let report = match effect {
-            Effect::Send { node, message } => return self.peers.send(&node, message),
+            Effect::Send { node, message } => {
+                self.peers.send(&node, message);
+                None
+            }
             Effect::ForgetLinks { node } => return self.peers.forget(&node),
             Effect::Peers(effect) => return self.peers.carry_out(effect, now, &mut self.log),
             Effect::Keeper(order) => {
@@ -379,7 +382,7 @@ impl Hands {
                     });
                 let message = Box::new(JobMessage::Image { name, message });
                 let message = DaemonToDaemon::Job { job, message };
-                self.peers.say(&node, message);
+                self.peers.send(&node, message);
             }
             StoreEffect::Put {
                 number,

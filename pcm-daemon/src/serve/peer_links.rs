@@ -55,13 +55,7 @@ impl PeerLinks {
         self.events(facts)
     }
 
-    /// Sends a message; how the node is reached may be other knowledge afterwards.
-    pub(super) fn send(&mut self, node: &NodeName, message: DaemonToDaemon) -> Vec<Event> {
-        self.say(node, message);
-        Vec::new()
-    }
-
-    pub(super) fn say(&mut self, node: &NodeName, message: DaemonToDaemon) {
+    pub(super) fn send(&mut self, node: &NodeName, message: DaemonToDaemon) {
         self.peers.send(node, message, Instant::now());
     }
 
@@ -88,7 +82,9 @@ impl PeerLinks {
             }
             PeersEffect::Tick => {
                 let facts = self.peers.on_tick(Instant::now());
-                return self.events(facts);
+                let mut events = self.events(facts);
+                events.extend(self.changed_report());
+                return events;
             }
             PeersEffect::NoteRoute {
                 job,
@@ -114,16 +110,26 @@ impl PeerLinks {
     fn events(&mut self, facts: Vec<peers::PeerFact>) -> Vec<Event> {
         let mut events = Vec::new();
         for fact in facts {
+            // A message says nothing about the way to its sender; each other fact may.
+            let is_about_way = !matches!(fact, peers::PeerFact::Said { .. });
             let (node, fact) = fact_of(fact);
-            events.extend(self.changed_reach(&node));
+            if is_about_way {
+                events.extend(self.changed_reach(&node));
+                events.extend(self.changed_report());
+            }
             events.push(Event::Peer(fact));
         }
-        let report = self.peers.report();
-        if report != self.report {
-            self.report = report.clone();
-            events.push(Event::Peer(PeerFact::Transports(Box::new(report))));
-        }
         events
+    }
+
+    /// The transports in use, where the node was told of others.
+    fn changed_report(&mut self) -> Option<Event> {
+        let report = self.peers.report();
+        if report == self.report {
+            return None;
+        }
+        self.report = report.clone();
+        Some(Event::Peer(PeerFact::Transports(Box::new(report))))
     }
 
     /// How a node is reached, where the node was told otherwise.

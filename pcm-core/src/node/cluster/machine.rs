@@ -1,5 +1,5 @@
-//! [`Cluster`]: drives the failure detector, keeps the addresses of the other nodes, measures the links to them, and
-//! says whether this node sees enough of them. Other parts hear of changes as [`ClusterFact`].
+//! The cluster as one node sees it: drives the failure detector, keeps the addresses of the other nodes, measures the
+//! links to them, and says whether this node sees enough of them. Other parts hear of changes as [`ClusterFact`].
 
 use super::fact::ClusterFact;
 use super::nodes::Nodes;

@@ -87,7 +87,6 @@ impl Jobs {
         let step = self.lead_from_now_on(job, state, led, effects, cx);
         cx.answer(from, DaemonToControl::JobAccepted { job });
         self.finish(job, step, cx);
-        self.leave_will(job, cx);
     }
 
     /// This node leads a job from now on.

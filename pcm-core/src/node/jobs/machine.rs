@@ -5,7 +5,7 @@ use super::data;
 use super::heirs::Wills;
 use super::table::Table;
 use crate::job::at_node::{Effect, Input, Step};
-use crate::job::coordinator::{self, Coordinator};
+use crate::job::coordinator;
 use crate::job::ended::Ended;
 use crate::node::context::Context;
 use crate::node::methods::MethodBook;
@@ -166,31 +166,25 @@ impl Jobs {
     pub(super) fn step(&mut self, job: JobId, input: Input, cx: &mut Context<'_>) {
         let now = cx.now();
         let Some(known) = self.table.get_mut(job) else { return };
-        let before = known.machine.coordinator().map(Coordinator::gist);
         let step = known.machine.handle(now, input, cx.cluster.nodes());
-        let is_other = known.machine.coordinator().map(Coordinator::gist) != before;
         self.finish(job, step, cx);
-        if is_other {
-            self.leave_will(job, cx);
-        }
     }
 
     pub(in crate::node) fn on_job_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
         let now = cx.now();
         let Some(known) = self.table.get_mut(job) else { return };
         known.armed = None;
-        let before = known.machine.coordinator().map(Coordinator::gist);
         let step = known.machine.tick(now);
-        let is_other = known.machine.coordinator().map(Coordinator::gist) != before;
         self.finish(job, step, cx);
-        if is_other {
-            self.leave_will(job, cx);
-        }
     }
 
-    /// Writes the entry of a step down, carries out its effects, and arms the job's timer.
+    /// Writes the entry of a step down, carries out its effects, arms the job's timer, and tells the heirs.
     pub(super) fn finish(&mut self, job: JobId, step: Step, cx: &mut Context<'_>) {
-        let Step { entry, effects } = step;
+        let Step {
+            entry,
+            effects,
+            renews_will,
+        } = step;
         if let Some(entry) = entry {
             let entry = Box::new(entry);
             cx.record(Record::Job { job, entry });
@@ -218,6 +212,9 @@ impl Jobs {
             }
         }
         self.arm(job, cx);
+        if renews_will {
+            self.leave_will(job, cx);
+        }
     }
 
     fn arm(&mut self, job: JobId, cx: &mut Context<'_>) {
@@ -278,7 +275,11 @@ impl Jobs {
         for job in known {
             let effects = self.table.get(job).map(|known| known.machine.on_linked(node));
             let effects = effects.unwrap_or_default();
-            self.finish(job, Step { entry: None, effects }, cx);
+            let step = Step {
+                effects,
+                ..Step::default()
+            };
+            self.finish(job, step, cx);
             if let Some((coordinator, led)) = self.table.led_with(job)
                 && coordinator.has_node(node)
             {

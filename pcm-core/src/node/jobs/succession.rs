@@ -176,7 +176,6 @@ impl Jobs {
             led.output(coordinator, |output, view| output.ask(None, view, cx.out));
         }
         self.finish(job, step, cx);
-        self.leave_will(job, cx);
     }
 
     /// Another daemon leads this job in place of one that it takes for lost.
