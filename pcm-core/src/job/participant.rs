@@ -340,7 +340,7 @@ impl Participant {
     }
 
     fn on_world_message(&mut self, node: &NodeName, message: WorldMessage, effects: &mut Vec<Effect>) {
-        if self.is_early(&message) {
+        if self.phase == Phase::Active && self.is_early(&message) {
             if self.early.len() < EARLY_MAX {
                 self.early.push((node.clone(), message));
             }
@@ -368,11 +368,14 @@ impl Participant {
     /// Whether this is about a world this node is going to have part in, but has not yet.
     fn is_early(&self, message: &WorldMessage) -> bool {
         match message {
-            WorldMessage::Barrier { world, .. } | WorldMessage::BarrierGone { world } => {
-                self.phase == Phase::Active && world.0 >= self.world_next
-            }
+            WorldMessage::Barrier { world, .. } | WorldMessage::BarrierGone { world } => world.0 >= self.world_next,
             WorldMessage::BarrierDone { .. } => false,
         }
+    }
+
+    /// Whether this is about a world of the job started again, which this part, at its end, makes way for.
+    pub fn is_for_next_life(&self, message: &WorldMessage) -> bool {
+        self.phase != Phase::Active && self.is_early(message)
     }
 
     /// Another node leads the job, which goes on from a checkpoint: what runs here belongs to the past.

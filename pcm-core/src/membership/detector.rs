@@ -131,6 +131,11 @@ impl Membership {
         self.view.iter()
     }
 
+    /// The number of this node's boot, by which the others tell a daemon from the ones before it.
+    pub fn own_boot(&self) -> u64 {
+        self.own.boot
+    }
+
     /// The state this node announces of itself.
     pub fn own_health(&self) -> Health {
         self.own.health

@@ -43,6 +43,8 @@ impl Node {
         self.out.record(Record::Listens {
             address: self.settings.address.clone(),
         });
+        self.out
+            .record(Record::Boot(self.cluster.nodes().members.own_boot()));
         if past.keeper_since_us.is_none() {
             let since_us = self.cluster.nodes().own().keeper_since_us;
             self.out.record(Record::KeeperSince(since_us));

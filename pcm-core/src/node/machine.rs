@@ -137,6 +137,7 @@ impl Node {
             Record::Draining {
                 is_draining: nodes.is_draining(),
             },
+            Record::Boot(nodes.members.own_boot()),
             Record::KeeperSince(nodes.own().keeper_since_us),
         ];
         records.extend(nodes.others().map(|report| Record::Node(Box::new(report))));

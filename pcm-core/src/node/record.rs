@@ -2,6 +2,7 @@
 //! past.
 
 use crate::job::at_node::{Entry, JobAtNode};
+use crate::moment::Moment;
 use crate::reconfiguration::limits::Limits;
 use pcm_proto::checkpoint::{BufferKey, PartTally, Stamp};
 use pcm_proto::control::Stream;
@@ -33,6 +34,8 @@ pub enum Record {
     Listens {
         address: String,
     },
+    /// The number of the daemon's boot.
+    Boot(u64),
     /// When the keeper was started.
     KeeperSince(u64),
     /// The node takes no new ranks, or does again.
@@ -90,6 +93,8 @@ pub enum Record {
 pub struct Past {
     own: NodeName,
     limits: Limits,
+    /// The highest number of a boot.
+    boot: u64,
     pub address: Option<String>,
     pub is_draining: bool,
     pub keeper_since_us: Option<u64>,
@@ -108,6 +113,7 @@ impl Past {
         Self {
             own,
             limits,
+            boot: 0,
             address: None,
             is_draining: false,
             keeper_since_us: None,
@@ -119,6 +125,12 @@ impl Past {
             printed: BTreeMap::new(),
             written: BTreeMap::new(),
         }
+    }
+
+    /// The first moment of the next daemon, which is the number of its boot, too: others take a daemon whose number is
+    /// lower than that of the one before for the earlier one, so a clock that was set back does not count.
+    pub fn next_boot(&self, clock: Moment) -> Moment {
+        clock.max(Moment(self.boot.saturating_add(1)))
     }
 
     fn change(&mut self, job: JobId, change: impl FnOnce(&mut JobAtNode)) {
@@ -133,6 +145,7 @@ impl Past {
     pub fn take(&mut self, record: Record) {
         match record {
             Record::Listens { address } => self.address = Some(address),
+            Record::Boot(boot) => self.boot = self.boot.max(boot),
             Record::KeeperSince(since_us) => self.keeper_since_us = Some(since_us),
             Record::Draining { is_draining } => self.is_draining = is_draining,
             Record::HighestJob(job) => self.highest_job = self.highest_job.max(job),

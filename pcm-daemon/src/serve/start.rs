@@ -121,7 +121,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let journal = Journal::open(&path, is_new, |record| past.take(record))?;
     let doors = open_doors(&spec, &dir, past.address.as_deref()).await?;
     let (events, mut receiver) = mpsc::channel(EVENTS_MAX);
-    let clock = Clock::start();
+    let clock = Clock::start(|system| past.next_boot(system));
     let boot = clock.now().0;
     let Doors {
         key,

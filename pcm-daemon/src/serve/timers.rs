@@ -36,10 +36,11 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn start() -> Self {
+    /// `first` says which moment the clock begins with, given the system's.
+    pub(super) fn start(first: impl FnOnce(Moment) -> Moment) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            started_us: since.as_micros() as u64,
+            started_us: first(Moment(since.as_micros() as u64)).0,
             started: Instant::now(),
         }
     }
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_moment_is_found_on_the_systems_clock() {
-        let clock = Clock::start();
+        let clock = Clock::start(|system| system);
         let span = Duration::from_secs(3);
         let now = clock.now();
         assert_eq!(clock.instant(now.plus(span)) - clock.instant(now), span);

@@ -287,8 +287,9 @@ impl Simulation {
             0 => Past::new(own.name.clone(), limits),
             _ => own.disk.past(&own.name, limits),
         };
-        let node = self.make_node(machine, &past);
-        let began = (now, self.machines[machine].wall(now));
+        let first = past.next_boot(Moment(self.machines[machine].wall(now)));
+        let node = self.make_node(machine, &past, first);
+        let began = (now, first.0);
         self.machines[machine].daemon = Some(Daemon::new(life, node, began));
         self.tell(|| format!("n{machine} daemon starts, {restarts} before it"));
         let heritage = self.heritage(machine, restarts, past);
@@ -321,9 +322,8 @@ impl Simulation {
         }
     }
 
-    fn make_node(&self, machine: usize, past: &Past) -> Node {
+    fn make_node(&self, machine: usize, past: &Past, now: Moment) -> Node {
         let own = &self.machines[machine];
-        let now = Moment(own.wall(self.queue.now()));
         let (name, cpus) = (own.name.clone(), vec![0, 1, 2, 3]);
         let spec = self.spec(machine, &cpus);
         let local = LocalNode {

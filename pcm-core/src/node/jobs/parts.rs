@@ -130,8 +130,9 @@ impl Jobs {
         message: WorldMessage,
         cx: &mut Context<'_>,
     ) {
-        if !self.table.runs(job) {
-            return self.keep_early(job, node, message.into());
+        // Worlds are numbered through all lives of a job, so the word can only be for the life that is meant.
+        if self.table.part(job).is_none_or(|part| part.is_for_next_life(&message)) {
+            return self.early.hold(job, node.clone(), message.into());
         }
         let node = node.clone();
         self.participate(job, Input::World { node, message }, cx);
