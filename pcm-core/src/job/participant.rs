@@ -386,6 +386,8 @@ impl Participant {
         self.reign = reign;
         if self.coordinator != *node {
             self.coordinator = node.clone();
+            // The job that the node before closed goes on.
+            self.is_closed = false;
             effects.extend(self.on_linked(node));
             self.begin_ending(now_us, 0, effects);
         }

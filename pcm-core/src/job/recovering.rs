@@ -151,7 +151,7 @@ impl Coordinator {
         if recovering.go.is_none() {
             if now_us >= recovering.since_us + ENDING_US_MAX {
                 // What does not confirm in time is not waited for; it is told again should it come back.
-                for stage in self.nodes.values_mut().filter(|stage| **stage == NodeStage::Active) {
+                for stage in self.nodes.values_mut().filter(|stage| is_left(stage)) {
                     *stage = NodeStage::Gone;
                 }
             }
