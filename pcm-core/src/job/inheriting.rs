@@ -16,6 +16,10 @@ use pcm_proto::peer::SuccessionMessage;
 const PROCESSES_AHEAD: u32 = 100_000;
 const WORLDS_AHEAD: u32 = 10_000;
 
+/// The same for layouts: the coordinator before may go on unseen, and what it and the heir lay out must differ, above
+/// all in the stamps of checkpoints.
+const EPOCHS_AHEAD: u64 = 1000;
+
 /// What makes a new will worth its bytes: when this is the same, an heir would do the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gist {
@@ -50,6 +54,7 @@ impl Coordinator {
         self.doubts_since_us = None;
         self.process_next = self.process_next.saturating_add(PROCESSES_AHEAD);
         self.world_next = self.world_next.saturating_add(WORLDS_AHEAD);
+        self.epoch = Epoch(self.epoch.0 + EPOCHS_AHEAD);
         self.spares.skip_numbers();
         let mut effects = vec![Effect::Note(EventKind::Inherited {
             from: lost.clone(),
