@@ -250,6 +250,8 @@ pub enum CoordinatorToNode {
     },
     /// The job is over (or not known), forget it; end what is left of it.
     Close,
+    /// The job goes on without this node: end what is left of it here, but hold its checkpoints.
+    Release,
     /// A spawn takes this spare world. Answered by `SpawnReady`.
     Adopt {
         world: WorldId,

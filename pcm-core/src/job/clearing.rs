@@ -1,7 +1,7 @@
 //! How a node's part of a job ends: one process by itself, some on order, or all of them by SIGTERM, SIGKILL and the
 //! keeper's last look, until nothing runs and all output was taken.
 
-use super::participant::{Effect, Local, LocalState, Participant, Phase};
+use super::participant::{Closing, Effect, Local, LocalState, Participant, Phase};
 use crate::pmi;
 use pcm_proto::ids::ProcessId;
 use pcm_proto::keeper::ExitStatus;
@@ -76,7 +76,16 @@ impl Participant {
             node: self.coordinator.clone(),
             message: message.into(),
         });
-        effects.push(if self.is_closed { Effect::Over } else { Effect::Emptied });
+        effects.push(self.closing.map_or(Effect::Emptied, Effect::Over));
+    }
+
+    /// The coordinator wants nothing of this part any more.
+    pub(super) fn close(&mut self, closing: Closing, now_us: u64, effects: &mut Vec<Effect>) {
+        self.closing = Some(closing);
+        match self.phase {
+            Phase::Emptied | Phase::Cleared => effects.push(Effect::Over(closing)),
+            _ => self.begin_ending(now_us, 0, effects),
+        }
     }
 
     pub(super) fn on_output_taken(&mut self, effects: &mut Vec<Effect>) {

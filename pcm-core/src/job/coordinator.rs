@@ -264,7 +264,8 @@ impl Coordinator {
             message,
         };
         match (&self.phase, self.nodes.get(node)) {
-            (_, None | Some(NodeStage::Gone)) | (Phase::Ended(_), _) => effects.push(send(CoordinatorToNode::Close)),
+            (Phase::Ended(_), _) => effects.push(send(CoordinatorToNode::Close)),
+            (_, None | Some(NodeStage::Gone)) => effects.push(send(CoordinatorToNode::Release)),
             (Phase::Ending(_) | Phase::Recovering(_), Some(NodeStage::Active)) => {
                 effects.push(send(CoordinatorToNode::End { grace_ms: 0 }));
             }

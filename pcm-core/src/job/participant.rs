@@ -110,7 +110,15 @@ pub enum Effect {
     /// No process is left; answer with [`Input::OutputTaken`] once all output was.
     Emptied,
     /// The job is over here: forget it.
-    Over,
+    Over(Closing),
+}
+
+/// Why a node's part of a job is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Closing {
+    JobOver,
+    /// It goes on elsewhere and may need the checkpoints that are held here.
+    JobGoesOn,
 }
 
 /// Where a process stands.
@@ -206,7 +214,7 @@ pub struct Participant {
     /// Worlds with this number or higher were not ordered yet, as far as this node knows.
     pub(super) world_next: u32,
     pub(super) phase: Phase,
-    pub(super) is_closed: bool,
+    pub(super) closing: Option<Closing>,
     pub(super) restarts: u32,
     pub(super) restores: Option<Restores>,
     /// Of the coordinator, as far as it was said.
@@ -233,7 +241,7 @@ impl Participant {
             early: Vec::new(),
             world_next: 0,
             phase: Phase::Active,
-            is_closed: false,
+            closing: None,
             restarts: order.restarts,
             restores: order.restores.clone(),
             reign: 0,
@@ -312,13 +320,8 @@ impl Participant {
                 self.end_processes(now_us, &processes, grace_ms, effects);
             }
             CoordinatorToNode::End { grace_ms } => self.begin_ending(now_us, grace_ms, effects),
-            CoordinatorToNode::Close => {
-                self.is_closed = true;
-                match self.phase {
-                    Phase::Emptied | Phase::Cleared => effects.push(Effect::Over),
-                    _ => self.begin_ending(now_us, 0, effects),
-                }
-            }
+            CoordinatorToNode::Close => self.close(Closing::JobOver, now_us, effects),
+            CoordinatorToNode::Release => self.close(Closing::JobGoesOn, now_us, effects),
             CoordinatorToNode::NameAnswer {
                 process,
                 request,
@@ -387,7 +390,7 @@ impl Participant {
         if self.coordinator != *node {
             self.coordinator = node.clone();
             // The job that the node before closed goes on.
-            self.is_closed = false;
+            self.closing = None;
             effects.extend(self.on_linked(node));
             self.begin_ending(now_us, 0, effects);
         }
@@ -495,6 +498,7 @@ fn is_command(message: &CoordinatorToNode) -> bool {
             | CoordinatorToNode::EndProcesses { .. }
             | CoordinatorToNode::End { .. }
             | CoordinatorToNode::Close
+            | CoordinatorToNode::Release
             | CoordinatorToNode::Adopt { .. }
     )
 }

@@ -11,7 +11,7 @@ use super::spawn_requests::Spawning;
 use super::worlds;
 use crate::checkpoint::{Crash, Fault, Verdict};
 use crate::moment::Moment;
-use pcm_proto::checkpoint::CheckpointMessage;
+use pcm_proto::checkpoint::{CheckpointMessage, Stamp};
 use pcm_proto::event::{EventKind, Recovered};
 use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, WorldId};
 use pcm_proto::job::{JobEnd, WorldShape};
@@ -294,6 +294,7 @@ impl Coordinator {
             event: Box::new(event),
             waiting,
         });
+        self.recovery.life = self.epoch;
         self.recovery.restarts += 1;
         self.recovery.restores = restarted.restores;
         self.recovery.reached = Iteration(0);
@@ -323,6 +324,14 @@ impl Coordinator {
                 .asked_us
                 .map_or(go.not_before_us, |asked_us| asked_us + PLACE_AGAIN_US),
         })
+    }
+
+    /// Whether a checkpoint counts. One of an earlier life of the job does only up to the one that the present life
+    /// began with: what was computed after it was given up, and its ranks may go on unseen behind a cut.
+    pub fn counts(&self, stamp: &Stamp) -> bool {
+        let first = self.recovery.restores.as_ref().map(|restores| restores.stamp);
+        let is_before = first.is_some_and(|first| *stamp == first || stamp.id < first.id);
+        stamp.epoch >= self.recovery.life || is_before
     }
 
     /// The iteration of the newest checkpoint that counts.

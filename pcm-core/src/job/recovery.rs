@@ -3,7 +3,7 @@
 use super::placement::Share;
 use crate::checkpoint::{CrashPolicy, Fault, PolicyLimits};
 use pcm_proto::checkpoint::Restores;
-use pcm_proto::ids::{Iteration, ProcessId};
+use pcm_proto::ids::{Epoch, Iteration, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -55,6 +55,8 @@ pub(super) struct RestartEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Recovery {
     pub(super) policy: CrashPolicy,
+    /// The first epoch since the job was started, or started again.
+    pub(super) life: Epoch,
     /// The newest checkpoint that counts.
     pub(super) checkpoint: Option<Iteration>,
     /// Whether there ever was one.
@@ -74,6 +76,7 @@ impl Recovery {
         };
         Self {
             policy: CrashPolicy::new(limits),
+            life: Epoch(0),
             checkpoint: None,
             had_checkpoint: false,
             reached: Iteration(0),

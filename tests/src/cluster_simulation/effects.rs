@@ -38,11 +38,11 @@ impl Simulation {
             }
             Effect::Peers(effect) => self.carry_out_peers(machine, effect),
             Effect::Keeper(order) => self.keeper_order(machine, order),
-            Effect::Note { job, kind, .. } => {
+            Effect::Note { job, epoch, kind } => {
                 self.tell(|| format!("n{machine} notes {job:?} {}", short(&kind)));
                 self.tally.note(&kind);
                 let kind = Box::new(kind);
-                self.ledger.see(Seen::Noted { job, kind });
+                self.ledger.see(Seen::Noted { job, epoch, kind });
             }
             Effect::Control { link, message } => self.on_answer(machine, link, *message),
             Effect::Rank(effect) => return self.carry_out_rank(machine, effect).map(Event::RankFact),

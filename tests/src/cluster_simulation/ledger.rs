@@ -64,6 +64,8 @@ pub(super) struct Ledger {
     pub(super) accepted: BTreeMap<JobId, u64>,
     pub(super) ends: BTreeMap<JobId, i32>,
     pub(super) complete: BTreeMap<JobId, Complete>,
+    /// The first epoch of the coordinator that took a job over last.
+    pub(super) heirs_begin: BTreeMap<JobId, Epoch>,
     pub(super) buffers_changed: BTreeSet<JobId>,
     /// When a machine was lost, or left, last.
     pub(super) down_at: Option<u64>,

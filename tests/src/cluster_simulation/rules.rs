@@ -53,8 +53,17 @@ impl Simulation {
         match seen {
             Seen::BuffersChanged { job } => _ = ledger.buffers_changed.insert(*job),
             Seen::Noted {
-                job: Some(job), kind, ..
+                job: Some(job),
+                epoch,
+                kind,
             } => match **kind {
+                // The heir cannot know what was complete behind a cut, and what is so for the coordinator before it
+                // is without meaning.
+                EventKind::Inherited { .. } => {
+                    ledger.heirs_begin.insert(*job, *epoch);
+                    ledger.complete.remove(job);
+                }
+                EventKind::CheckpointComplete { .. } if ledger.heirs_begin.get(job) > Some(epoch) => {}
                 EventKind::CheckpointComplete { iteration, ranks, .. } => {
                     let complete = Complete {
                         iteration: iteration.0,

@@ -4,7 +4,7 @@ use super::groups::GroupKey;
 use super::happening::Boot;
 use pcm_core::reconfiguration::record::JobRecord;
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::{JobId, Rank};
+use pcm_proto::ids::{Epoch, JobId, Rank};
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::reconfiguration::Attempt;
 
@@ -76,6 +76,7 @@ pub(super) enum Seen {
     /// A node adds an event to its log.
     Noted {
         job: Option<JobId>,
+        epoch: Epoch,
         kind: Box<EventKind>,
     },
     /// All that a machine held is lost.

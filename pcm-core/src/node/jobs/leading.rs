@@ -171,6 +171,10 @@ impl Leading {
                     held_us,
                 };
                 self.holders.insert(node.clone());
+                if !coordinator.counts(&stamp) {
+                    tracing::info!(%job, %node, checkpoint = %stamp.id, "a part of a checkpoint is of a life that was given up");
+                    return Ok(Vec::new());
+                }
                 let (now, partners) = (cx.now(), cx.cluster.partners());
                 let stored = self.lead.on_stored(now, node, part, |node| partners.of(node));
                 stored.unwrap_or_else(|error| {

@@ -5,7 +5,7 @@ use super::local::Local;
 use super::machine::Jobs;
 use super::table::Job;
 use crate::job::at_node::{self, JobAtNode};
-use crate::job::participant::{Effect, Input, Participant};
+use crate::job::participant::{Closing, Effect, Input, Participant};
 use crate::node::context::Context;
 use crate::node::event::{Held, KeeperFact, RankNews};
 use crate::node::outbox::Inward;
@@ -57,7 +57,7 @@ impl Jobs {
                 cx.out.rank(RankEffect::AnswerPmi { key, line });
             }
             Effect::Emptied => self.with_job(job, |known, cx| known.on_emptied(cx), cx),
-            Effect::Over => self.on_part_over(job, cx),
+            Effect::Over(closing) => self.on_part_over(job, closing, cx),
         }
     }
 
@@ -87,7 +87,7 @@ impl Jobs {
                 self.close(job);
                 cx.send_job(node, job, NodeToCoordinator::Cleared);
             }
-            CoordinatorToNode::Close => self.close(job),
+            CoordinatorToNode::Close | CoordinatorToNode::Release => self.close(job),
             order => self.keep_early(job, node, order.into()),
         }
     }
@@ -321,13 +321,16 @@ impl Jobs {
         self.finish(job, step, cx);
     }
 
-    pub(in crate::node) fn on_part_over(&mut self, job: JobId, cx: &mut Context<'_>) {
+    pub(in crate::node) fn on_part_over(&mut self, job: JobId, closing: Closing, cx: &mut Context<'_>) {
         self.give_up_changes(job, cx);
         let Some(local) = self.table.stop_running(job) else {
             return;
         };
         local.ranks.forget_all(cx.out);
-        cx.store(StoreInput::JobOver { job });
+        cx.store(match closing {
+            Closing::JobOver => StoreInput::JobOver { job },
+            Closing::JobGoesOn => StoreInput::JobEmptied { job },
+        });
         cx.record(Record::PartOver { job });
         self.close(job);
         cx.out.inward(Inward::JobEnded);
@@ -395,7 +398,7 @@ impl Jobs {
     pub(in crate::node) fn on_abandoned_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
         let Some(part) = self.table.part(job) else { return };
         if part.is_emptied() && is_away(part.coordinator(), cx) {
-            self.on_part_over(job, cx);
+            self.on_part_over(job, Closing::JobOver, cx);
         }
     }
 
