@@ -367,12 +367,10 @@ impl CheckpointStore {
             local.is_some_and(|local| local.is_alive())
         };
         let is_over = |key: &BufferKey, holds: Option<&Holding>| {
-            let held = holds.map(|holds| holds.stamp.id);
-            if key.is_copy {
-                return held.is_none_or(|held| held < id);
-            }
-            let is_in_use = is_alive(&key.process) && key.number + 1 >= newest[&key.process];
-            held != Some(id) && !is_in_use
+            // What is newer may be all that is left of its checkpoint, also where its process has ended.
+            let is_needed = holds.is_some_and(|holds| holds.stamp.id >= id);
+            let is_in_use = |key: &BufferKey| is_alive(&key.process) && key.number + 1 >= newest[&key.process];
+            !is_needed && (key.is_copy || !is_in_use(key))
         };
         self.drop_of_job(job, is_over, pool, step);
     }
