@@ -63,6 +63,8 @@ impl Simulation {
                     ledger.heirs_begin.insert(*job, *epoch);
                     ledger.complete.remove(job);
                 }
+                // What lies behind a cut is given up.
+                EventKind::Crashed { .. } if ledger.has_cut => _ = ledger.complete.remove(job),
                 EventKind::CheckpointComplete { .. } if ledger.heirs_begin.get(job) > Some(epoch) => {}
                 EventKind::CheckpointComplete { iteration, ranks, .. } => {
                     let complete = Complete {
