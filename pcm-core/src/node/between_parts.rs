@@ -169,7 +169,8 @@ impl Node {
     }
 
     fn is_needed(&self, node: &NodeName) -> bool {
-        self.cluster.may_live(node) && self.jobs.is_any_shared_with(node)
+        let has_to_say = self.jobs.is_any_shared_with(node) || self.store.holds_for(node);
+        has_to_say && self.cluster.may_live(node)
     }
 
     pub(in crate::node) fn dial_if_needed(&mut self, node: &NodeName) {
@@ -192,6 +193,7 @@ impl Node {
                 self.cluster.say_report(&node, &mut self.out);
                 self.boot.on_heard(&node, &self.cluster, &mut self.out);
                 self.with_jobs(|jobs, cx| jobs.leave_wills(cx));
+                self.dial_if_needed(&node);
             }
             ClusterFact::Gone { node, on_purpose } => {
                 if !on_purpose {

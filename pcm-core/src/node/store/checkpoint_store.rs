@@ -318,6 +318,12 @@ impl CheckpointStore {
         }
     }
 
+    /// Whether parts are held here for jobs that this node coordinates.
+    pub(super) fn holds_for(&self, node: &NodeName) -> bool {
+        let mut held = self.buffers.values().filter_map(|buffer| buffer.holds.as_ref());
+        held.any(|holds| holds.coordinator == *node)
+    }
+
     /// Another daemon leads a job: it is told what is held here for it.
     pub(super) fn on_led(&mut self, job: JobId, by: &NodeName, step: &mut Step<'_>) {
         let of_job = self.buffers.iter_mut().filter(|(key, _)| key.job == job);

@@ -53,6 +53,11 @@ impl Store {
         self.checkpoints.records()
     }
 
+    /// Whether parts of checkpoints are held here for jobs that this node coordinates.
+    pub fn holds_for(&self, node: &NodeName) -> bool {
+        self.checkpoints.holds_for(node)
+    }
+
     /// The daemon started again: takes over what the keeper holds.
     pub fn take_over(
         &mut self,
