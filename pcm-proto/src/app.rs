@@ -58,6 +58,8 @@ pub mod environment {
     pub const CHECKPOINT_NAME: &str = "PCM_CHECKPOINT_NAME";
     /// How often the job was started again after crashes; from the daemon.
     pub const RESTARTS: &str = "PCM_RESTARTS";
+    /// Which start of the job this is, in a number that no other has; from the daemon.
+    pub const LIFE: &str = "PCM_LIFE";
     /// `none` or `lz4`.
     pub const CHECKPOINT_COMPRESSION: &str = "PCM_CHECKPOINT_COMPRESSION";
     /// `yes`: checkpoints that are due are written into files, too, and not only kept in memory by the daemons. Without

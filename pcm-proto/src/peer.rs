@@ -149,7 +149,9 @@ pub struct StartOrder {
     pub layout: Vec<(ProcessId, WorldId)>,
     /// What to start; nothing tells a node of a job that may come to it.
     pub worlds: Vec<WorldStart>,
-    /// How often the job was started again after a crash. A higher number replaces all that was of a lower one.
+    /// The first epoch since the job was started, or started again. A higher one replaces all that was of a lower one.
+    pub life: Epoch,
+    /// How often the job was started again after a crash.
     pub restarts: u32,
     /// Where the processes find their data, when they continue others from a checkpoint in memory.
     pub restores: Option<Restores>,

@@ -364,6 +364,7 @@ impl Coordinator {
             is_crowded: self.is_crowded,
             layout: layout.collect(),
             worlds,
+            life: self.recovery.life,
             restarts: self.recovery.restarts,
             restores: self.recovery.restores.clone().filter(|_| self.order_next == 0),
             tree,

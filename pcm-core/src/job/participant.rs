@@ -215,7 +215,8 @@ pub struct Participant {
     pub(super) world_next: u32,
     pub(super) phase: Phase,
     pub(super) closing: Option<Closing>,
-    pub(super) restarts: u32,
+    pub(super) life: Epoch,
+    restarts: u32,
     pub(super) restores: Option<Restores>,
     /// Of the coordinator, as far as it was said.
     pub(super) reign: u32,
@@ -242,6 +243,7 @@ impl Participant {
             world_next: 0,
             phase: Phase::Active,
             closing: None,
+            life: order.life,
             restarts: order.restarts,
             restores: order.restores.clone(),
             reign: 0,
@@ -435,6 +437,11 @@ impl Participant {
     /// How often the job had been started again when this part began.
     pub fn restarts(&self) -> u32 {
         self.restarts
+    }
+
+    /// The first epoch since the job was started, or started again.
+    pub fn life(&self) -> Epoch {
+        self.life
     }
 
     /// Where the first processes of this part find their data.

@@ -34,6 +34,7 @@ impl Coordinator {
             is_crowded: self.is_crowded,
             layout: Vec::new(),
             worlds: Vec::new(),
+            life: self.recovery.life,
             restarts: self.recovery.restarts,
             restores: None,
         };

@@ -108,7 +108,7 @@ impl Participant {
     }
 
     pub(super) fn on_start(&mut self, order: &StartOrder, effects: &mut Vec<Effect>) {
-        if order.restarts != self.restarts {
+        if order.life != self.life {
             return;
         }
         self.pass_on(order, effects);

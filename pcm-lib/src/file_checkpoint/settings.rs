@@ -5,7 +5,7 @@ use pcm_checkpoint::Compression;
 use pcm_core::checkpoint::When;
 use pcm_proto::app::environment::{
     CHECKPOINT_COMPRESSION, CHECKPOINT_DIR, CHECKPOINT_EVERY, CHECKPOINT_FILES, CHECKPOINT_KEEP, CHECKPOINT_MEMORY,
-    CHECKPOINT_NAME, CHECKPOINT_RATE, CLUSTER, JOB, RESTARTS, RESTORE,
+    CHECKPOINT_NAME, CHECKPOINT_RATE, CLUSTER, JOB, LIFE, RESTARTS, RESTORE,
 };
 use std::{
     env,
@@ -89,7 +89,7 @@ impl Settings {
             keep: text(CHECKPOINT_KEEP).map_or(Ok(KEEP_DEFAULT), |text| keep(&text))?,
             owner: text(CLUSTER).zip(text(JOB)).map(|(cluster, job)| Owner {
                 job: format!("{}.{}.", plain(&cluster), plain(&job)),
-                start: format!("start{}", text(RESTARTS).map(|text| plain(&text)).unwrap_or_default()),
+                start: format!("start{}", text(LIFE).map(|text| plain(&text)).unwrap_or_default()),
             }),
             rate: text(CHECKPOINT_RATE)
                 .map(|text| megabytes(CHECKPOINT_RATE, &text, true))
@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn drafts_of_earlier_starts_of_the_job_are_known_by_their_owner() {
-        let started = |job, restarts| {
-            let settings = settings(&[(CLUSTER, "c1"), (JOB, job), (RESTARTS, restarts)]).unwrap();
+        let started = |job, life| {
+            let settings = settings(&[(CLUSTER, "c1"), (JOB, job), (LIFE, life)]).unwrap();
             settings.owner.unwrap()
         };
         let (first, second) = (started("7", ""), started("7", "1"));

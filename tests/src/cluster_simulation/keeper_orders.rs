@@ -33,7 +33,7 @@ fn belonging(spec: &ProcessSpec) -> Belonging {
     };
     let files = variable(spec, names::RESTORE).into_iter().flat_map(str::lines);
     Belonging {
-        generation: number(spec, names::RESTARTS),
+        generation: number(spec, names::LIFE),
         role,
         world: WorldId(number(spec, names::WORLD)),
         world_rank: number(spec, "PMI_RANK"),

@@ -16,7 +16,7 @@ use crate::node::store::checkpoint_store::ABANDONED_AFTER;
 use crate::node::store::input::StoreInput;
 use crate::node::timer::Timer;
 use crate::reconfiguration::effects as reform;
-use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StartOrder, StreamToNode, WorldMessage};
 use pcm_proto::reconfiguration::ReconfigurationMessage;
@@ -72,7 +72,7 @@ impl Jobs {
         match order {
             CoordinatorToNode::Hosts(hosts) => cx.cluster.note_hosts(hosts),
             CoordinatorToNode::Start(start) => {
-                if !self.makes_way(job, start.restarts, cx) {
+                if !self.makes_way(job, start.life, cx) {
                     return;
                 }
                 if self.table.runs(job) {
@@ -169,9 +169,9 @@ impl Jobs {
 
     /// A job that is started again replaces what it was here before, once that has ended. Whether the order can be
     /// carried out now; the coordinator repeats it.
-    fn makes_way(&mut self, job: JobId, restarts: u32, cx: &mut Context<'_>) -> bool {
-        let known = self.table.part(job).map(Participant::restarts);
-        if restarts == 0 || known.is_some_and(|known| known >= restarts) {
+    fn makes_way(&mut self, job: JobId, life: Epoch, cx: &mut Context<'_>) -> bool {
+        let known = self.table.part(job).map(Participant::life);
+        if life == Epoch(0) || known.is_some_and(|known| known >= life) {
             return true;
         }
         self.closed.retain(|closed| *closed != job);

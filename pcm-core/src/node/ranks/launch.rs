@@ -87,6 +87,7 @@ impl Launcher {
         extra.extend(local.newcomer.iter().flat_map(role_variables));
         if part.restarts() > 0 {
             extra.push((names::RESTARTS.to_owned(), part.restarts().to_string()));
+            extra.push((names::LIFE.to_owned(), part.life().to_string()));
         }
         let is_first = local.newcomer.is_none() && !world.start().spawned;
         if let Some(restores) = part.restores().filter(|_| is_first) {
