@@ -228,10 +228,13 @@ impl Membership {
             false => Ok(message),
         });
         let message = message.inspect_err(|_| self.counters.rejected += 1)?;
+        let has_introduced = |update: &Update| update.node == *from && update.details.is_some();
+        let is_introduced = message.updates.iter().any(has_introduced);
         for update in message.updates {
             self.hear(update, out);
         }
-        self.hear_from(from, message.boot, message.revision, &message.body, out);
+        let header = (message.boot, message.revision);
+        self.hear_from(from, header, is_introduced, &message.body, out);
         if matches!(message.body, Body::Probe | Body::Answer) {
             self.compare(now, from, message.digest, out);
         }
@@ -259,8 +262,15 @@ impl Membership {
         Ok(())
     }
 
-    /// What a packet's header says about its sender.
-    fn hear_from(&mut self, from: &NodeName, boot: u64, revision: u64, body: &Body, out: &mut Vec<Effect>) {
+    /// What a packet's header says about its sender, which may have introduced itself in the packet.
+    fn hear_from(
+        &mut self,
+        from: &NodeName,
+        (boot, revision): (u64, u64),
+        is_introduced: bool,
+        body: &Body,
+        out: &mut Vec<Effect>,
+    ) {
         let known = self
             .view
             .member(from)
@@ -285,8 +295,9 @@ impl Membership {
                 }
             }
             Some((known_boot, ..)) if known_boot > boot => self.send(from, Body::News, out),
-            // Unknown, or it has said more about itself than reached us.
-            _ if *body != Body::WhoAreYou => self.send(from, Body::WhoAreYou, out),
+            // Unknown, or it has said more about itself than reached us. A node that leaves stays unknown: it is not
+            // asked again for what it has just said.
+            _ if *body != Body::WhoAreYou && !is_introduced => self.send(from, Body::WhoAreYou, out),
             _ => {}
         }
     }

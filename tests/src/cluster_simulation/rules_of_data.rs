@@ -75,22 +75,23 @@ pub(super) fn the_end_tells_the_truth(ledger: &mut Ledger, seen: &Seen) -> Resul
             let EventKind::JobEnded { code: 0, .. } = **kind else {
                 return Ok(());
             };
-            let Some(generation) = ledger.newest_generation.get(job) else {
-                return Err(format!("job {job} ended well and has not begun"));
-            };
-            let Some(run) = ledger.runs.get(&(*job, *generation)) else {
-                return Ok(());
-            };
-            let size = run.taken_up.get(&run.newest_epoch).map_or(0, BTreeSet::len);
-            let finished = run
-                .finished
-                .values()
-                .filter(|epoch| **epoch == run.newest_epoch)
-                .count();
-            match finished == size {
-                true => Ok(()),
+            // Of two lives on two sides of a cut the newer one may be lost with its machines.
+            let lives = ledger.runs.range((*job, 0)..=(*job, u32::MAX));
+            let mut short = Vec::new();
+            for (_, run) in lives {
+                let size = run.taken_up.get(&run.newest_epoch).map_or(0, BTreeSet::len);
+                let of_newest = run.finished.values().filter(|epoch| **epoch == run.newest_epoch);
+                let finished = of_newest.count();
+                if finished == size {
+                    return Ok(());
+                }
+                short.push(format!("{finished} of {size}"));
+            }
+            match short.is_empty() {
+                true => Err(format!("job {job} ended well and has not begun")),
                 false => Err(format!(
-                    "job {job} ended well, but {finished} of the {size} ranks of its last layout have finished"
+                    "job {job} ended well, but of the ranks of its last layouts {} have finished",
+                    short.join(", ")
                 )),
             }
         }
