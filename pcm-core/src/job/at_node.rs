@@ -389,10 +389,12 @@ impl JobAtNode {
         held: &BTreeMap<ProcessId, (u32, Option<ExitStatus>)>,
         hosts: &impl Hosts,
     ) -> Step {
-        let Some(runs) = &mut self.runs else {
-            return Step::default();
-        };
         let mut draft = Draft::default();
+        let ended = self.leads.iter().flat_map(Coordinator::say_ended);
+        draft.effects.extend(ended.map(Effect::Lead));
+        let Some(runs) = &mut self.runs else {
+            return draft.finish(now);
+        };
         let effects = runs.part.on_restored(now.0, asking, held);
         draft.effects.extend(effects.into_iter().map(Effect::Run));
         let record = runs.reconfigurer.record().clone();

@@ -306,17 +306,25 @@ impl Coordinator {
         {
             return;
         }
-        let end = ending.end.clone();
-        self.phase = Phase::Ended(end.clone());
-        effects.push(Effect::Note(EventKind::JobEnded {
+        self.phase = Phase::Ended(ending.end.clone());
+        effects.extend(self.say_ended());
+    }
+
+    /// What follows from an end, also from one that an earlier daemon decided and did not live to carry out.
+    pub fn say_ended(&self) -> Vec<Effect> {
+        let Phase::Ended(end) = &self.phase else {
+            return Vec::new();
+        };
+        let note = EventKind::JobEnded {
             code: end.code,
             reason: end.reason.clone(),
-        }));
+        };
         let nodes = self.nodes.iter().filter(|(_, stage)| **stage != NodeStage::Gone);
-        effects.push(Effect::Ended {
-            end,
+        let ended = Effect::Ended {
+            end: end.clone(),
             nodes: nodes.map(|(node, _)| node.clone()).collect(),
-        });
+        };
+        vec![Effect::Note(note), ended]
     }
 
     /// What the passing of time decides; called after every input.

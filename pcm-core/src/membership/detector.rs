@@ -69,6 +69,8 @@ pub struct Membership {
     own: Update,
     leaving: Option<u8>,
     superseded: bool,
+    /// Whether it has taken a higher number for its boot.
+    has_outbid: bool,
     view: View,
     probing: Probing,
     news: News,
@@ -103,6 +105,7 @@ impl Membership {
             own,
             leaving: None,
             superseded: false,
+            has_outbid: false,
             view: View::new(patience),
             probing: Probing::default(),
             news: News::default(),
@@ -323,7 +326,12 @@ impl Membership {
 
     fn hear_about_ourselves(&mut self, update: &Update, out: &mut Vec<Effect>) {
         if update.boot > self.own.boot {
-            if !self.superseded {
+            if !self.has_outbid {
+                // It may be this node before it was lost, by a clock that was ahead. A daemon that runs bids higher.
+                self.has_outbid = true;
+                self.own.boot = update.boot + 1;
+                self.announce(self.own.health);
+            } else if !self.superseded {
                 self.superseded = true;
                 out.push(Effect::Superseded { boot: update.boot });
             }

@@ -424,7 +424,8 @@ impl Jobs {
     /// The jobs hear what the keeper holds.
     pub(in crate::node) fn restart(&mut self, mut held: Known, cx: &mut Context<'_>) {
         let now = cx.now();
-        for job in self.table.local_ids() {
+        let jobs: Vec<JobId> = self.table.all().map(|(job, _)| job).collect();
+        for job in jobs {
             let Some(known) = self.table.get_mut(job) else { continue };
             let asking = known.local.as_ref().map(|local| local.ranks.asking());
             let held = held.remove(&job).unwrap_or_default();
