@@ -111,21 +111,11 @@ impl Simulation {
 
     /// Whether the record is there.
     fn write(&mut self, machine: usize, record: Record) -> bool {
-        let changed = match &record {
-            Record::Job { job, entry } => Some((*job, entry)),
-            _ => None,
-        };
-        if let Some((job, entry)) = changed {
-            let record = match &**entry {
-                Entry::State { runs, .. } => runs.as_ref().map(|runs| &runs.1),
-                Entry::Step { change, .. } => change.as_deref(),
-            };
-            if let Some(record) = record {
-                let record = Box::new(record.clone());
-                self.ledger.see(Seen::Persisted { job, record });
-            }
-        }
+        let persisted = persisted(&record);
         let is_written = self.machines[machine].disk.write(record);
+        if is_written {
+            persisted.into_iter().for_each(|seen| self.ledger.see(seen));
+        }
         if is_written && self.machines[machine].disk.is_grown() {
             let Some(daemon) = &mut self.machines[machine].daemon else {
                 return false;
@@ -156,6 +146,19 @@ impl Simulation {
             self.end_machine(of.machine, true);
         }
     }
+}
+
+/// What a record says of a job's reconfigurations.
+fn persisted(record: &Record) -> Option<Seen> {
+    let Record::Job { job, entry } = record else {
+        return None;
+    };
+    let record = match &**entry {
+        Entry::State { runs, .. } => runs.as_ref().map(|runs| &runs.1),
+        Entry::Step { change, .. } => change.as_deref(),
+    };
+    let record = Box::new(record?.clone());
+    Some(Seen::Persisted { job: *job, record })
 }
 
 /// The failure detector's own talk, and what comes every second; no replay shows it.
