@@ -163,7 +163,7 @@ impl Node {
         }
         self.with_jobs(|jobs, cx| jobs.heard_of(report.highest_job, cx));
         let node = report.node.clone();
-        if self.cluster.note_report(report) {
+        if self.cluster.note_report(report, &mut self.out) {
             self.with_jobs(|jobs, cx| jobs.reform_all(&change::Input::NodeReborn { node }, cx));
         }
     }

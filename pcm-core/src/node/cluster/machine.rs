@@ -64,6 +64,9 @@ impl Cluster {
     pub(in crate::node) fn remember(&mut self, report: &NodeReport, out: &mut Outbox) {
         set_address(&report.node, &report.address, out);
         self.note_host(report);
+        if report.keeper_since_us != 0 {
+            self.nodes.note_report(report.clone());
+        }
     }
 
     fn note_host(&mut self, report: &NodeReport) {
@@ -71,8 +74,11 @@ impl Cluster {
             .note_host(&report.node, report.host == self.nodes.own().host);
     }
 
-    /// Another node says how it is; whether it was born again since it last did.
-    pub(in crate::node) fn note_report(&mut self, report: NodeReport) -> bool {
+    /// Another node says how it is; whether it was born again since it last did, be it to an earlier daemon.
+    pub(in crate::node) fn note_report(&mut self, report: NodeReport, out: &mut Outbox) -> bool {
+        if !self.nodes.is_known_keeper(&report) {
+            out.record(Record::Node(Box::new(report.clone())));
+        }
         self.nodes.note_report(report)
     }
 

@@ -55,6 +55,12 @@ impl Nodes {
         before.is_some_and(|before| before.keeper_since_us != since_us)
     }
 
+    /// Whether a node has the keeper that it had when it last said how it is.
+    pub fn is_known_keeper(&self, report: &NodeReport) -> bool {
+        let before = self.reports.get(&report.node);
+        before.is_some_and(|before| before.keeper_since_us == report.keeper_since_us)
+    }
+
     pub fn is_draining(&self) -> bool {
         self.own.state == NodeState::Draining
     }

@@ -166,6 +166,10 @@ impl Jobs {
     pub(super) fn step(&mut self, job: JobId, input: Input, cx: &mut Context<'_>) {
         let now = cx.now();
         let Some(known) = self.table.get_mut(job) else { return };
+        if known.led.is_some() && cx.cluster.is_leaving() {
+            // An heir leads it: what is decided here would be decided twice.
+            return;
+        }
         let step = known.machine.handle(now, input, cx.cluster.nodes());
         self.finish(job, step, cx);
     }
@@ -174,6 +178,9 @@ impl Jobs {
         let now = cx.now();
         let Some(known) = self.table.get_mut(job) else { return };
         known.armed = None;
+        if known.led.is_some() && cx.cluster.is_leaving() {
+            return;
+        }
         let step = known.machine.tick(now);
         self.finish(job, step, cx);
     }
