@@ -95,9 +95,15 @@ impl Node {
     /// Each fact goes to the parts of the node that it concerns.
     pub(in crate::node) fn on_peer(&mut self, fact: PeerFact) {
         let now = self.out.now();
+        let is_linked = |node: &NodeName| self.cluster.transports().is_linked(node);
+        let is_link_replaced = matches!(&fact, PeerFact::Linked(node) if is_linked(node));
         self.cluster.note_peer(&fact, now);
         match fact {
             PeerFact::Linked(node) => {
+                if is_link_replaced {
+                    // What was asked over the link before may be lost.
+                    self.desk.queries.on_node_gone(&node, &mut self.out);
+                }
                 self.with_jobs(|jobs, cx| jobs.on_linked(&node, cx));
                 self.store_input(StoreInput::NodeLinked { node });
             }
