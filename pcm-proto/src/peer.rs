@@ -534,7 +534,8 @@ pub enum Answer {
         version: String,
     },
     Report(Box<NodeReport>),
-    JobNumber(JobId),
+    /// None where the node does not know that it numbers the jobs.
+    JobNumber(Option<JobId>),
     Jobs(Vec<JobStatus>),
     Ranks(Vec<RankStatus>),
     Begun(RanksBegun),

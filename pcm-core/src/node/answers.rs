@@ -8,12 +8,10 @@ use crate::node::queries::{Asker, DrainStep, Outcome, Wanted};
 use crate::node::ranks::pages::{PageQuestion, Pages, Reader};
 use crate::node::requester::Requester;
 use pcm_proto::checkpoint::CheckpointMessage;
-use pcm_proto::control::{DaemonToControl, Refusal};
+use pcm_proto::control::DaemonToControl;
 use pcm_proto::event::Event;
 use pcm_proto::ids::NodeName;
-use pcm_proto::job::JobSpec;
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
-use pcm_proto::refusal;
 use std::time::Duration;
 
 impl Node {
@@ -30,7 +28,7 @@ impl Node {
                 self.update_report();
                 Answer::Report(Box::new(self.cluster.nodes().own().clone()))
             }
-            Question::JobNumber => Answer::JobNumber(self.with_jobs(|jobs, cx| jobs.next_number(cx))),
+            Question::JobNumber => Answer::JobNumber(self.with_jobs(|jobs, cx| jobs.number_for_other(cx))),
             Question::Jobs => Answer::Jobs(self.jobs.statuses(self.out.now().0)),
             Question::JobsNamed { name } => {
                 let mut jobs = self.jobs.statuses(self.out.now().0);
@@ -99,11 +97,13 @@ impl Node {
 
     fn on_answered(&mut self, asker: Asker, node: &NodeName, answer: Option<Answer>, took: Duration) {
         match (asker, answer) {
-            (Asker::Number { from, spec }, Some(Answer::JobNumber(job))) => self.with_jobs(|jobs, cx| {
+            (Asker::Number { from, spec, .. }, Some(Answer::JobNumber(Some(job)))) => self.with_jobs(|jobs, cx| {
                 jobs.heard_of(job, cx);
                 jobs.accept(from, *spec, job, cx);
             }),
-            (Asker::Number { from, spec }, _) => self.on_no_number(from, node, *spec),
+            (Asker::Number { from, spec, until }, _) => {
+                self.with_jobs(|jobs, cx| jobs.wait_for_number(from, *spec, until, cx));
+            }
             (Asker::Drain { job, step }, answer) => {
                 let answer = match answer {
                     Some(Answer::Control(answer)) => Some(*answer),
@@ -122,16 +122,6 @@ impl Node {
             }
             (Asker::Links, _) => {}
         }
-    }
-
-    /// The numbers of that node are behind ours, or it is about to be found dead; then the next one takes over.
-    fn on_no_number(&mut self, from: Requester, node: &NodeName, spec: JobSpec) {
-        if self.cluster.nodes().numbering() != node {
-            return self.on_run(from, spec);
-        }
-        let message = format!("node {node}, which numbers the jobs, does not answer: try again in a few seconds");
-        let refusal = Refusal::new(refusal::NODE_UNREACHABLE, message);
-        self.out.answer(from, DaemonToControl::Refused(refusal));
     }
 
     fn on_gathered(&mut self, from: Requester, wanted: Wanted) {

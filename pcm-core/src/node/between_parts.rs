@@ -23,6 +23,7 @@ use pcm_proto::event::EventKind;
 use pcm_proto::fabric::FabricReport;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use pcm_proto::peer::{DaemonToDaemon, NodeReport, Question};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How often a node says how it is.
@@ -222,10 +223,8 @@ impl Node {
     pub(in crate::node) fn on_settled(&mut self) {
         let nodes = self.jobs.table.coordinators();
         let nodes = nodes.flat_map(|(_, coordinator)| coordinator.active_nodes().cloned());
-        let mut missing: Vec<NodeName> = nodes.filter(|node| !self.cluster.nodes().is_live(node)).collect();
-        missing.sort();
-        missing.dedup();
-        for node in &missing {
+        let missing: BTreeSet<NodeName> = nodes.filter(|node| !self.cluster.nodes().is_live(node)).collect();
+        for node in self.cluster.settle().union(&missing) {
             self.cluster.note_loss(self.out.now(), node);
         }
         self.look_around();

@@ -43,8 +43,7 @@ impl Node {
         self.out.record(Record::Listens {
             address: self.settings.address.clone(),
         });
-        self.out
-            .record(Record::Boot(self.cluster.nodes().members.own_boot()));
+        self.out.record(Record::Boot(self.cluster.nodes().members.own_boot()));
         if past.keeper_since_us.is_none() {
             let since_us = self.cluster.nodes().own().keeper_since_us;
             self.out.record(Record::KeeperSince(since_us));
@@ -57,6 +56,7 @@ impl Node {
         for report in &past.nodes {
             self.cluster.remember(report, &mut self.out);
         }
+        self.cluster.begin(self.settings.spec.seeds.is_empty());
         let spans_hosts = past.nodes.iter().any(|report| report.host != own_host);
         let streams = (past.printed, past.written);
         self.with_jobs(|jobs, cx| jobs.restore(past.jobs, streams, spans_hosts, cx));

@@ -10,6 +10,7 @@ use super::desk::Desk;
 use super::ending::Ending;
 use super::event::{AgentNews, BootFact, ControlFact, Event};
 use super::jobs::machine::Jobs;
+use super::numbers::Numbers;
 use super::outbox::{Effect, Outbox};
 use super::ranks::effect::RankFact;
 use super::ranks::launch::Launcher;
@@ -26,7 +27,6 @@ use crate::moment::Moment;
 use crate::reconfiguration::effects as change;
 use crate::reconfiguration::limits::Limits;
 use pcm_proto::boot::BootSpec;
-use pcm_proto::ids::JobId;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,8 +60,8 @@ pub struct Beginnings {
     /// The library in front of MPI, for programs that are not linked with it.
     pub library: Option<PathBuf>,
     pub nodes: Nodes,
-    /// Highest number of a job that the node has heard of.
-    pub highest_job: JobId,
+    /// Highest numbers of jobs that the node has heard of.
+    pub numbers: Numbers,
     /// Whether its daemon uses an InfiniBand or RoCE device.
     pub has_device: bool,
     /// The routes that images may take.
@@ -81,7 +81,7 @@ impl Node {
             notice,
             library,
             nodes,
-            highest_job,
+            numbers,
             has_device,
             routes,
             bulk,
@@ -97,7 +97,7 @@ impl Node {
         Self {
             out: Outbox::new(own.clone(), now),
             cluster: Cluster::new(own.clone(), nodes, spec.patience(), has_device),
-            jobs: Jobs::new(launcher, highest_job),
+            jobs: Jobs::new(launcher, numbers),
             store,
             desk: Desk::default(),
             agent: AgentLink::new(cpus.clone()),
@@ -208,6 +208,7 @@ impl Node {
             Timer::Unneeded(key) => self.store_input(StoreInput::UnneededTimer(key)),
             Timer::Orphans(node) => self.store_input(StoreInput::OrphansTimer(node)),
             Timer::Settled => self.on_settled(),
+            Timer::Number => self.with_jobs(|jobs, cx| jobs.on_number_timer(cx)),
             Timer::Redial(node) => self.dial_if_needed(&node),
             Timer::Drain => self.drain_next(),
             Timer::Leave => self.leave_when_safe(),

@@ -17,6 +17,7 @@ pub mod links;
 mod machine;
 pub mod memory;
 pub mod methods;
+pub mod numbers;
 pub mod outbox;
 pub mod program_requests;
 pub mod queries;

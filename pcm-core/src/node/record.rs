@@ -3,6 +3,7 @@
 
 use crate::job::at_node::{Entry, JobAtNode};
 use crate::moment::Moment;
+use crate::node::numbers::Numbers;
 use crate::reconfiguration::limits::Limits;
 use pcm_proto::checkpoint::{BufferKey, PartTally, Stamp};
 use pcm_proto::control::Stream;
@@ -45,6 +46,8 @@ pub enum Record {
     /// The highest job number heard of.
     HighestJob(JobId),
     Node(Box<NodeReport>),
+    /// A node left on purpose.
+    NodeLeft(NodeName),
     /// What a job decided in one step, or all of the job.
     Job {
         job: JobId,
@@ -98,7 +101,7 @@ pub struct Past {
     pub address: Option<String>,
     pub is_draining: bool,
     pub keeper_since_us: Option<u64>,
-    pub highest_job: JobId,
+    pub numbers: Numbers,
     pub nodes: Vec<NodeReport>,
     pub jobs: BTreeMap<JobId, JobAtNode>,
     pub kept: BTreeMap<BufferKey, Holding>,
@@ -111,13 +114,13 @@ impl Past {
     /// Before the first record of a node.
     pub fn new(own: NodeName, limits: Limits) -> Self {
         Self {
+            numbers: Numbers::new(&own),
             own,
             limits,
             boot: 0,
             address: None,
             is_draining: false,
             keeper_since_us: None,
-            highest_job: JobId::default(),
             nodes: Vec::new(),
             jobs: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -148,11 +151,14 @@ impl Past {
             Record::Boot(boot) => self.boot = self.boot.max(boot),
             Record::KeeperSince(since_us) => self.keeper_since_us = Some(since_us),
             Record::Draining { is_draining } => self.is_draining = is_draining,
-            Record::HighestJob(job) => self.highest_job = self.highest_job.max(job),
+            Record::HighestJob(job) => {
+                self.numbers.note(job);
+            }
             Record::Node(report) => {
                 self.nodes.retain(|known| known.node != report.node);
                 self.nodes.push(*report);
             }
+            Record::NodeLeft(node) => self.nodes.retain(|known| known.node != node),
             Record::Job { job, entry } => {
                 let machine = JobAtNode::new(job, self.own.clone(), self.limits.clone());
                 self.jobs.entry(job).or_insert(machine).take(*entry);

@@ -26,6 +26,8 @@ pub enum Timer {
     Gather(u64),
     /// A follower of events may want news.
     Follow(u64),
+    /// A job may get its number now.
+    Number,
     /// Time to say how this node is.
     Beat,
     /// The failure detector wants to know the time.

@@ -189,7 +189,10 @@ mod tests {
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(length - 1).unwrap();
         let (mut journal, past) = open(&path, false).unwrap();
-        assert_eq!((past.address.as_deref(), past.highest_job), (Some("a:1"), JobId(7)));
+        assert_eq!(
+            (past.address.as_deref(), past.numbers.highest()),
+            (Some("a:1"), JobId(7))
+        );
         journal.write(&listens("c:3")).unwrap();
         drop(journal);
         let (_, past) = open(&path, false).unwrap();
@@ -228,6 +231,9 @@ mod tests {
         assert!(journal.bytes < before);
         journal.write(&listens("a:1")).unwrap();
         let (_, past) = open(&path, false).unwrap();
-        assert_eq!((past.address.as_deref(), past.highest_job), (Some("a:1"), JobId(99)));
+        assert_eq!(
+            (past.address.as_deref(), past.numbers.highest()),
+            (Some("a:1"), JobId(99))
+        );
     }
 }

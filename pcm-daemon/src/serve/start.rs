@@ -152,7 +152,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         limits,
         notice: notice_time(),
         library: library_in_front(),
-        highest_job: past.highest_job,
+        numbers: past.numbers.clone(),
         address: hands.address.clone(),
         cpus: cpus(&spec),
         has_device: own_device.is_some(),
@@ -358,7 +358,7 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
         ranks: 0,
         free_memory: 0,
         daemon_pid: std::process::id(),
-        highest_job: past.highest_job,
+        highest_job: past.numbers.highest(),
         keeper_since_us: past.keeper_since_us.unwrap_or(now_us),
         fabric: FabricReport::default(),
     }

@@ -357,7 +357,7 @@ impl Simulation {
             ranks: 0,
             free_memory: 0,
             daemon_pid: 1,
-            highest_job: past.highest_job,
+            highest_job: past.numbers.highest(),
             keeper_since_us: past.keeper_since_us.unwrap_or(now.0),
             fabric: FabricReport::default(),
         };
@@ -373,7 +373,7 @@ impl Simulation {
             notice: Duration::from_secs(8),
             library: None,
             nodes: Nodes::new(report, members),
-            highest_job: past.highest_job,
+            numbers: past.numbers.clone(),
             has_device: false,
             routes: AllowedRoutes::default(),
             bulk,

@@ -20,6 +20,7 @@ use pcm_proto::fabric::UdAddress;
 use pcm_proto::ids::{Epoch, NodeName};
 use pcm_proto::link::{LINKS_TOLD_MAX, LinkMeasured};
 use pcm_proto::peer::{DaemonToDaemon, NodeReport};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// See the file head.
@@ -29,6 +30,10 @@ pub(in crate::node) struct Cluster {
     quorum: Quorum,
     transports: Transports,
     links: Links,
+    /// Nodes that an earlier daemon knew and that were not seen since.
+    awaited: BTreeSet<NodeName>,
+    /// Whether those had their time to be seen, or no other is known to be there.
+    is_settled: bool,
 }
 
 /// Time as the failure detector counts it.
@@ -42,6 +47,8 @@ impl Cluster {
             quorum: Quorum::new(own.clone(), patience),
             transports: Transports::new(nodes.own().fabric.clone(), has_device),
             links: Links::default(),
+            awaited: BTreeSet::new(),
+            is_settled: false,
             own,
             nodes,
         }
@@ -63,10 +70,29 @@ impl Cluster {
     /// Takes in what a daemon before this one knew of a node.
     pub(in crate::node) fn remember(&mut self, report: &NodeReport, out: &mut Outbox) {
         set_address(&report.node, &report.address, out);
+        self.awaited.insert(report.node.clone());
         self.note_host(report);
         if report.keeper_since_us != 0 {
             self.nodes.note_report(report.clone());
         }
+    }
+
+    /// The daemon begins; `is_alone` when no other node was named to it.
+    pub(in crate::node) fn begin(&mut self, is_alone: bool) {
+        self.is_settled = is_alone && self.awaited.is_empty();
+    }
+
+    /// The nodes that an earlier daemon knew had their time to be seen; those that were not.
+    pub(in crate::node) fn settle(&mut self) -> BTreeSet<NodeName> {
+        self.is_settled = true;
+        let mut missing = std::mem::take(&mut self.awaited);
+        missing.retain(|node| !self.nodes.is_live(node));
+        missing
+    }
+
+    /// Whether this node can know which other nodes there are.
+    pub(in crate::node) fn is_settled(&self) -> bool {
+        self.is_settled || self.nodes.others().next().is_some()
     }
 
     fn note_host(&mut self, report: &NodeReport) {
@@ -184,6 +210,9 @@ impl Cluster {
             Change::Recovered | Change::Draining | Change::Undrained => return,
             Change::Failed | Change::Left => {
                 let on_purpose = change == Change::Left;
+                if on_purpose {
+                    out.record(Record::NodeLeft(node.clone()));
+                }
                 let name = node.clone();
                 self.note_once(EventKind::NodeGone { name, on_purpose }, out);
                 ClusterFact::Gone { node, on_purpose }

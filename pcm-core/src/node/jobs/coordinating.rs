@@ -12,7 +12,6 @@ use crate::job::worlds::WORLDS_MAX;
 use crate::node::agent::samples::is_known_policy;
 use crate::node::context::Context;
 use crate::node::outbox::Inward;
-use crate::node::queries::{ANSWER_WITHIN, Asker};
 use crate::node::record::Record;
 use crate::node::requester::{LinkId, Requester};
 use crate::node::store::input::StoreInput;
@@ -23,7 +22,7 @@ use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles};
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
-use pcm_proto::peer::{CoordinatorToNode, OutputPiece, Question, StreamToNode};
+use pcm_proto::peer::{CoordinatorToNode, OutputPiece, StreamToNode};
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
 
@@ -36,19 +35,7 @@ impl Jobs {
         if let Err(refusal) = check(&spec, self.table.coordinators().count()) {
             return cx.answer(from, DaemonToControl::Refused(refusal));
         }
-        let numbering = cx.cluster.nodes().numbering().clone();
-        if numbering == cx.settings.own {
-            let job = self.next_number(cx);
-            self.accept(from, spec, job, cx);
-        } else {
-            let spec = Box::new(spec);
-            cx.ask(
-                &numbering,
-                Question::JobNumber,
-                Asker::Number { from, spec },
-                ANSWER_WITHIN,
-            );
-        }
+        self.number(from, spec, None, cx);
     }
 
     /// Accepts a job under a number that nobody else has.

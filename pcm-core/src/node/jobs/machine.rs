@@ -3,12 +3,14 @@
 
 use super::data;
 use super::heirs::Wills;
+use super::numbering::Waiting;
 use super::table::Table;
 use crate::job::at_node::{Effect, Input, Step};
 use crate::job::coordinator;
 use crate::job::ended::Ended;
 use crate::node::context::Context;
 use crate::node::methods::MethodBook;
+use crate::node::numbers::Numbers;
 use crate::node::queries::early_messages::EarlyMessages;
 use crate::node::ranks::launch::Launcher;
 use crate::node::record::Record;
@@ -31,7 +33,9 @@ const CLOSED_MAX: usize = 4096;
 pub(in crate::node) struct Jobs {
     pub(in crate::node) table: Table,
     pub(super) closed: VecDeque<JobId>,
-    pub(super) highest: JobId,
+    pub(super) numbers: Numbers,
+    /// Requests for jobs that have no number yet.
+    pub(super) unnumbered: Vec<Waiting>,
     pub(super) ended: Ended,
     pub(super) early: EarlyMessages,
     pub(super) wills: Wills,
@@ -40,11 +44,12 @@ pub(in crate::node) struct Jobs {
 }
 
 impl Jobs {
-    pub(in crate::node) fn new(launcher: Launcher, highest: JobId) -> Self {
+    pub(in crate::node) fn new(launcher: Launcher, numbers: Numbers) -> Self {
         Self {
             table: Table::default(),
             closed: VecDeque::new(),
-            highest,
+            numbers,
+            unnumbered: Vec::new(),
             ended: Ended::default(),
             early: EarlyMessages::default(),
             wills: Wills::default(),
@@ -60,22 +65,7 @@ impl Jobs {
     }
 
     pub(in crate::node) fn highest(&self) -> JobId {
-        self.highest
-    }
-
-    /// A number that no job has.
-    pub(in crate::node) fn next_number(&mut self, cx: &mut Context<'_>) -> JobId {
-        let job = JobId(self.highest.0 + 1);
-        self.heard_of(job, cx);
-        job
-    }
-
-    /// Takes note of a job number, so that none is given twice.
-    pub(in crate::node) fn heard_of(&mut self, job: JobId, cx: &mut Context<'_>) {
-        if job > self.highest {
-            self.highest = job;
-            cx.record(Record::HighestJob(job));
-        }
+        self.numbers.highest()
     }
 
     /// Remembers that a job is over here.
@@ -105,7 +95,7 @@ impl Jobs {
 
     /// Everything a successor would have to know of the jobs.
     pub(in crate::node) fn present(&mut self, now_us: u64) -> Vec<Record> {
-        let mut records = vec![Record::HighestJob(self.highest)];
+        let mut records = Vec::from(self.numbers.records());
         let ended = self.ended.list(now_us);
         records.extend(ended.map(|status| Record::Ended {
             now_us,

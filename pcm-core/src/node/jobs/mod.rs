@@ -8,6 +8,7 @@ pub(in crate::node) mod leading;
 pub(in crate::node) mod led;
 pub(in crate::node) mod local;
 pub(in crate::node) mod machine;
+mod numbering;
 pub(in crate::node) mod parts;
 mod ranks;
 pub(in crate::node) mod reconfiguring;

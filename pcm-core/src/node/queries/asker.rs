@@ -1,5 +1,6 @@
 //! Which part of the node asks another node something, and what for.
 
+use crate::moment::Moment;
 use crate::node::requester::Requester;
 use pcm_proto::ids::JobId;
 use pcm_proto::job::JobSpec;
@@ -8,7 +9,12 @@ use pcm_proto::job::JobSpec;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asker {
     /// A job that waits for its number.
-    Number { from: Requester, spec: Box<JobSpec> },
+    Number {
+        from: Requester,
+        spec: Box<JobSpec>,
+        /// It is refused then.
+        until: Moment,
+    },
     /// A job that has to leave this node.
     Drain { job: JobId, step: DrainStep },
     /// A program that asked for another number of ranks.
