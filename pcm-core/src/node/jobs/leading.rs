@@ -172,7 +172,8 @@ impl Leading {
                 };
                 self.holders.insert(node.clone());
                 if !coordinator.counts(&stamp) {
-                    tracing::info!(%job, %node, checkpoint = %stamp.id, "a part of a checkpoint is of a life that was given up");
+                    let id = stamp.id;
+                    tracing::info!(%job, %node, checkpoint = %id, "a part of a checkpoint is of a life given up");
                     return Ok(Vec::new());
                 }
                 let (now, partners) = (cx.now(), cx.cluster.partners());
