@@ -274,7 +274,7 @@ impl Cluster {
                 }
                 Effect::Adopted { process } => self.shown.push(process),
                 Effect::Emptied => self.participate(at, Input::OutputTaken),
-                Effect::Over => {
+                Effect::Over(_) => {
                     self.parts.remove(at);
                     self.part_journals.remove(at);
                     self.closed.insert(at.clone());
