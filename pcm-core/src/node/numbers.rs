@@ -12,6 +12,9 @@ const RANGE: u64 = 1_000_000;
 /// Ranges; two nodes that are cut off at one time hardly ever have the same.
 const RANGES: u64 = 10_000;
 
+/// Numbers that a node may give before it notices that it is cut off, in a second or two.
+const UNHEARD_MAX: u64 = 100;
+
 /// The highest numbers that were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbers {
@@ -49,6 +52,12 @@ impl Numbers {
     /// The next number in the order of the cluster.
     pub(in crate::node) fn next(&self) -> JobId {
         JobId(self.highest.0 + 1)
+    }
+
+    /// The node that gave the numbers before was lost: it may have given some that were not heard of.
+    pub(in crate::node) fn skip(&mut self) -> JobId {
+        self.highest = JobId(self.highest.0 + UNHEARD_MAX);
+        self.highest
     }
 
     /// The next number for a node that is cut off.

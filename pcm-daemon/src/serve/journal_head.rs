@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Version of the records of a journal, and of everything they hold. The test below fails when their bytes change and
 /// this does not, and says what to do.
-pub(super) const JOURNAL_VERSION: u16 = 1;
+pub(super) const JOURNAL_VERSION: u16 = 2;
 
 const WORDS: &str = "PCM journal ";
 

@@ -9,7 +9,7 @@ use crate::node::queries::questions::ANSWER_WITHIN;
 use crate::node::record::Record;
 use crate::node::requester::Requester;
 use crate::node::timer::Timer;
-use pcm_proto::ids::JobId;
+use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::JobSpec;
 use pcm_proto::peer::Question;
 use pcm_proto::refusal;
@@ -85,6 +85,15 @@ impl Jobs {
     pub(in crate::node) fn on_number_timer(&mut self, cx: &mut Context<'_>) {
         for Waiting { from, spec, until } in std::mem::take(&mut self.unnumbered) {
             self.number(from, spec, Some(until), cx);
+        }
+    }
+
+    /// A node is lost that numbered the jobs until now.
+    pub(in crate::node) fn succeed_in_numbering(&mut self, lost: &NodeName, cx: &mut Context<'_>) {
+        let own = &cx.settings.own;
+        if lost < own && cx.cluster.nodes().numbering() == own {
+            let job = self.numbers.skip();
+            cx.record(Record::HighestJob(job));
         }
     }
 

@@ -274,6 +274,23 @@ impl CheckpointStore {
         counted.then_some(holds)
     }
 
+    /// Whether a part is held in another buffer than this for the ranks that began with it.
+    fn is_base(&self, part: PartKey, but: BufferKey, step: &Step<'_>) -> bool {
+        let other = self.parts.get(&part).filter(|key| **key != but);
+        let holds = other.and_then(|key| self.buffers.get(key)?.holds.as_ref());
+        let begun_with = step
+            .around
+            .job(part.0)
+            .and_then(|facts| facts.restores.map(|restores| restores.stamp));
+        let is_same = |stamp| {
+            self.buffers
+                .get(&but)
+                .and_then(|buffer| Some(buffer.holds.as_ref()?.stamp))
+                == Some(stamp)
+        };
+        holds.is_some_and(|holds| Some(holds.stamp) == begun_with && !is_same(holds.stamp))
+    }
+
     /// The checksums of a buffer, or of a copy, are there.
     pub(super) fn on_summed(
         &mut self,
@@ -287,6 +304,14 @@ impl CheckpointStore {
         let Some(holds) = holds.filter(|holds| holds.stamp.id == id) else {
             return;
         };
+        let part = (key.job, id, holds.rank);
+        if self.is_base(part, key, step) {
+            // A checkpoint at the very iteration that the ranks began with does not replace that which they began with.
+            self.empty(key);
+            return;
+        }
+        let holds = self.buffers.get_mut(&key).and_then(|buffer| buffer.holds.as_mut());
+        let Some(holds) = holds else { return };
         match tally {
             Ok(tally) => {
                 holds.tally = Some(tally);
