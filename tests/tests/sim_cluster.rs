@@ -37,7 +37,7 @@ fn assert_noticed_by(plant: Plant, rules: &[&str]) {
             ..Scenario::of_seed(seed)
         };
         if let Err((violation, _)) = run(seed, &scenario, false) {
-            if !rules.contains(&violation.rule) && run(seed, &Scenario::of_seed(seed), false).is_err() {
+            if run(seed, &Scenario::of_seed(seed), false).is_err() {
                 // This history breaks a rule without the fault, too.
                 continue;
             }
@@ -62,6 +62,7 @@ fn a_daemon_that_ignores_an_abort_is_noticed() {
             "never_two_layouts",
             "no_rank_at_two_places",
             "nothing_is_left_without_a_job",
+            "every_job_goes_on_or_ends",
         ],
     );
 }
@@ -73,6 +74,7 @@ fn a_rank_that_checks_before_it_announces_is_noticed() {
         "same_iteration",
         "none_dismissed_while_one_is_called",
         "a_complete_checkpoint_can_be_restored",
+        "the_end_tells_the_truth",
     ];
     assert_noticed_by(Plant::RankChecksBeforeAnnouncing, &rules);
 }
@@ -179,6 +181,7 @@ fn a_journal_without_jobs_is_noticed() {
         "every_job_goes_on_or_ends",
         "nothing_is_left_without_a_job",
         "every_request_is_answered_once",
+        "a_complete_checkpoint_can_be_restored",
     ];
     assert_noticed_by(Plant::JournalForgetsJobs, &rules);
 }
@@ -190,6 +193,5 @@ fn a_journal_without_numbers_is_noticed() {
 
 #[test]
 fn a_journal_without_printed_lines_is_noticed() {
-    let rules = ["output_comes_once_and_in_order", "every_job_goes_on_or_ends"];
-    assert_noticed_by(Plant::JournalForgetsPrinted, &rules);
+    assert_noticed_by(Plant::JournalForgetsPrinted, &["output_comes_once_and_in_order"]);
 }

@@ -30,7 +30,7 @@ impl Simulation {
         } else {
             rank.page.started = rank.page.started.max(rank.iteration + 1);
         }
-        let delay = self.random.between(1, if is_planted { 60_000 } else { 60 });
+        let delay = self.random.between(1, if is_planted { 300_000 } else { 60 });
         self.queue.after(delay, Happening::Rank(RankHappening::LooksUp(turn)));
         self.share_start(key);
     }

@@ -170,6 +170,10 @@ pub(super) struct Rank {
     pub(super) restoring: Restoring,
     /// Lines printed, and those that its daemon has not read.
     pub(super) lines: u64,
+    /// What its daemon has read and not yet written down.
+    pub(super) read: Vec<u8>,
+    /// All output that a daemon has counted in its journal, in order.
+    pub(super) counted: Vec<u8>,
     pub(super) pipe: VecDeque<Vec<u8>>,
     /// Raised whenever what is under way for it does not count any more.
     turn: u32,
@@ -210,6 +214,8 @@ impl Rank {
             keeping: Keeping::default(),
             restoring: Restoring::default(),
             lines: 0,
+            read: Vec::new(),
+            counted: Vec::new(),
             pipe: VecDeque::new(),
             turn: 0,
             is_stuck: false,

@@ -12,6 +12,7 @@ use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, Stream};
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobSpec, WorldShape};
+use pcm_proto::keeper::ProcessKey;
 use pcm_proto::layout::ModeWanted;
 
 /// How often a terminal that has lost its job looks for it.
@@ -286,6 +287,16 @@ impl Simulation {
         let owned = self.person.own(job);
         if is_excused {
             owned.received.skip((process, stream), offset);
+        }
+        let counted = self.ranks.get(&ProcessKey { job, process }).map(|rank| &rank.counted);
+        let is_other = |counted: &Vec<u8>| {
+            counted
+                .get(offset as usize..)
+                .is_none_or(|rest| !rest.starts_with(bytes))
+        };
+        if counted.is_some_and(is_other) {
+            let text = format!("process {process} of job {job}: what comes at {offset} is not what it printed there");
+            return self.violate(Violation::new("output_comes_once_and_in_order", text));
         }
         let has_all = owned.received.take((process, stream), offset, bytes);
         let total = owned.received.bytes((process, stream));

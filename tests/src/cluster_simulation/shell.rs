@@ -7,10 +7,11 @@ use super::seen::Seen;
 use super::simulation::Simulation;
 use super::story::short;
 use pcm_core::job::at_node::Entry;
-use pcm_core::node::event::{Event, PeerFact};
+use pcm_core::node::event::{Event, PeerFact, RankNews};
 use pcm_core::node::outbox::Effect;
 use pcm_core::node::record::Record;
 use pcm_core::node::timer::Timer;
+use pcm_proto::keeper::ProcessKey;
 use pcm_proto::peer::DaemonToDaemon;
 use std::collections::VecDeque;
 
@@ -53,6 +54,11 @@ impl Simulation {
         let now = self.queue.now();
         if !is_chatter(&event) {
             self.tell(|| format!("n{machine} <= {}", short(&event)));
+        }
+        if let Event::Rank(RankNews::Printed { key, bytes, .. }) = &event
+            && let Some(rank) = self.ranks.get_mut(key)
+        {
+            rank.read.clone_from(bytes);
         }
         let Some(daemon) = &mut self.machines[machine].daemon else {
             return;
@@ -112,9 +118,16 @@ impl Simulation {
     /// Whether the record is there.
     fn write(&mut self, machine: usize, record: Record) -> bool {
         let persisted = persisted(&record);
+        let printed = match record {
+            Record::Printed { job, process, .. } => Some(ProcessKey { job, process }),
+            _ => None,
+        };
         let is_written = self.machines[machine].disk.write(record);
         if is_written {
             persisted.into_iter().for_each(|seen| self.ledger.see(seen));
+            if let Some(rank) = printed.and_then(|key| self.ranks.get_mut(&key)) {
+                rank.counted.append(&mut rank.read);
+            }
         }
         if is_written && self.machines[machine].disk.is_grown() {
             let Some(daemon) = &mut self.machines[machine].daemon else {
