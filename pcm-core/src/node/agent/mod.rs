@@ -2,9 +2,9 @@
 
 pub mod allowance;
 pub mod effect;
-pub mod link;
 pub mod samples;
+pub mod supervision;
 pub(in crate::node) mod words;
 
 pub use effect::{AgentEffect, AgentFact};
-pub use link::{AgentLink, AgentView};
+pub use supervision::{AgentLink, AgentView};
