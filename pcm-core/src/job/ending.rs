@@ -361,6 +361,13 @@ impl Coordinator {
         {
             let end = failure.end.clone();
             self.begin_ending(now_us, end, GRACE_MS, effects);
+        } else if all_over && self.is_lost_unheard() {
+            let cause = "its ranks were ended while its coordinator did not answer".to_owned();
+            let end = JobEnd {
+                code: 1,
+                reason: format!("{cause}: see `pcmctl events {}`", self.job),
+            };
+            self.crash(now_us, cause, (end, Fault::Node), effects);
         } else if all_over {
             self.begin_ending(
                 now_us,
@@ -372,6 +379,20 @@ impl Coordinator {
                 effects,
             );
         }
+    }
+
+    /// Whether ranks of the layout were ended on order though no other layout has taken their place: the word that the
+    /// job is lost did not come here, or is on its way.
+    fn is_lost_unheard(&self) -> bool {
+        let ended = |process: &Process| match process.state {
+            ProcessState::Ended(end) => Some(end),
+            _ => None,
+        };
+        let ranks = self.layout.iter().filter_map(|id| self.processes.get(id));
+        let has_leaver = ranks.filter_map(ended).any(|end| end.on_order);
+        let newcomers = self.processes.values().filter(|process| process.role == Role::Newcomer);
+        let mut finished = newcomers.filter_map(ended).filter(|end| !end.on_order);
+        has_leaver && !finished.any(|end| end.status == ExitStatus::Code(0))
     }
 
     fn give_up_on_silent_nodes(&mut self, effects: &mut Vec<Effect>) {

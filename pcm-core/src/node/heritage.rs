@@ -56,7 +56,7 @@ impl Node {
         for report in &past.nodes {
             self.cluster.remember(report, &mut self.out);
         }
-        self.cluster.begin(self.settings.spec.seeds.is_empty());
+        self.cluster.begin(&self.settings.spec.seeds);
         let spans_hosts = past.nodes.iter().any(|report| report.host != own_host);
         let streams = (past.printed, past.written);
         self.with_jobs(|jobs, cx| jobs.restore(past.jobs, streams, spans_hosts, cx));

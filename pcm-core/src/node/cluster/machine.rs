@@ -34,6 +34,8 @@ pub(in crate::node) struct Cluster {
     awaited: BTreeSet<NodeName>,
     /// Whether those had their time to be seen, or no other is known to be there.
     is_settled: bool,
+    /// Addresses of nodes that were there before this one.
+    seeds: Vec<String>,
 }
 
 /// Time as the failure detector counts it.
@@ -49,6 +51,7 @@ impl Cluster {
             links: Links::default(),
             awaited: BTreeSet::new(),
             is_settled: false,
+            seeds: Vec::new(),
             own,
             nodes,
         }
@@ -77,9 +80,10 @@ impl Cluster {
         }
     }
 
-    /// The daemon begins; `is_alone` when no other node was named to it.
-    pub(in crate::node) fn begin(&mut self, is_alone: bool) {
-        self.is_settled = is_alone && self.awaited.is_empty();
+    /// The daemon begins; `seeds` are the addresses of other nodes that were named to it.
+    pub(in crate::node) fn begin(&mut self, seeds: &[String]) {
+        self.is_settled = seeds.is_empty() && self.awaited.is_empty();
+        self.seeds = seeds.to_vec();
     }
 
     /// The nodes that an earlier daemon knew had their time to be seen; those that were not.
@@ -90,9 +94,12 @@ impl Cluster {
         missing
     }
 
-    /// Whether this node can know which other nodes there are.
+    /// Whether this node can know which other nodes there are: one that was there before told it, or all had their time.
+    /// A node that is as new as this one knows no more.
     pub(in crate::node) fn is_settled(&self) -> bool {
-        self.is_settled || self.nodes.others().next().is_some()
+        let mut others = self.nodes.others();
+        let is_named = |address: &String| self.seeds.is_empty() || self.seeds.contains(address);
+        self.is_settled || others.any(|report| is_named(&report.address))
     }
 
     fn note_host(&mut self, report: &NodeReport) {

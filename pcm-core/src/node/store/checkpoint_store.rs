@@ -406,6 +406,11 @@ impl CheckpointStore {
         self.drop_of_job(job, is_over, pool, step);
     }
 
+    /// Drops buffers that hold nothing: no process of the job is here that would write into them.
+    pub(super) fn drop_empty(&mut self, job: JobId, pool: &mut BufferPool, step: &mut Step<'_>) {
+        self.drop_of_job(job, |_, holds| holds.is_none(), pool, step);
+    }
+
     /// Drops what is over of what is held of a job.
     pub(super) fn drop_of_job(
         &mut self,

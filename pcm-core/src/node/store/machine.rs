@@ -155,7 +155,10 @@ impl Store {
             StoreInput::TellPlanAhead { job, process } => tell_plan_ahead(ProcessKey { job, process }, step),
             StoreInput::Salvage { key } => self.relaunch.salvage(key, step),
             StoreInput::DropParked { job, attempt } => self.drop_parked(job, attempt, step),
-            StoreInput::JobEmptied { job } => self.forget_parked(job, step),
+            StoreInput::JobEmptied { job } => {
+                self.forget_parked(job, step);
+                self.checkpoints.drop_empty(job, self.inbound.pool(), step);
+            }
             StoreInput::JobOver { job } => {
                 self.forget_parked(job, step);
                 self.forget_checkpoints(job, |_| false, step);
