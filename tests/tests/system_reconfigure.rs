@@ -67,7 +67,7 @@ fn each_verb_keeps_the_result_of_a_rust_program() {
 #[test]
 fn any_rank_may_leave_and_is_gone_while_the_others_go_on() {
     let cluster = Cluster::up(4);
-    let job = Malleable::start(&cluster, "heat2d-c", 2, 6000, 500);
+    let job = Malleable::start(&cluster, "heat2d-c", 2, 15_000, 500);
     let first: Vec<u32> = job.ranks().iter().map(|rank| rank.pid).collect();
     for (rank, node) in [(0, "n2"), (1, "n3")] {
         let leaver = job.ranks()[rank].pid;

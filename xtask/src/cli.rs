@@ -1,8 +1,8 @@
 //! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
 
 use crate::{
-    built, compile, environment::Environment, failure::Failure, fuzz, house, lint, repository::Repository, setup,
-    suites,
+    built, compile, environment::Environment, failure::Failure, fuzz, house, lint, planted, repository::Repository,
+    setup, suites,
 };
 use clap::{Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf};
@@ -69,6 +69,13 @@ enum Verb {
         #[arg(long, default_value_t = 60)]
         seconds: u32,
     },
+    /// Put defects of this project's history back, one at a time; the simulation of the cluster must find each.
+    #[command(after_help = "Example: cargo xtask planted\n\nWorks on a copy of the source in the target folder.")]
+    Planted {
+        /// How many histories it may take to find one.
+        #[arg(long, default_value_t = 5000)]
+        seeds: u64,
+    },
     /// Check style, format, clippy and documentation.
     #[command(
         after_help = "Example: cargo xtask lint --style\n\nEach line of the style test is 'file:line: rule: what to \
@@ -121,6 +128,7 @@ impl Cli {
                 suites::run(&repository, &setup::run(&repository)?, chosen)?;
             }
             Verb::Fuzz { name, seconds } => fuzz::run(&repository, name.as_deref(), seconds)?,
+            Verb::Planted { seeds } => planted::run(&repository, &setup::run(&repository)?, seeds)?,
             Verb::Lint { style } => {
                 let extent = if style { lint::Extent::Style } else { lint::Extent::All };
                 lint::run(&repository, extent)?;

@@ -12,6 +12,7 @@ mod fuzz;
 mod house;
 mod lint;
 mod mpi;
+mod planted;
 mod repository;
 mod runners;
 mod setup;
