@@ -4,7 +4,8 @@
 //! and pipes, their shared pages and their exit statuses, so that a daemon which is killed and started again finds
 //! everything where it was. One message is one packet on an inherited `SOCK_SEQPACKET` socket pair; descriptors travel
 //! with the packet that names them. A message longer than [`INLINE_BYTES_MAX`] travels in a memory file whose
-//! descriptor is the packet's first. The variable [`KEEPER_FD`] tells the daemon the number of its end.
+//! descriptor is the packet's first. The variable [`KEEPER_FD`] tells the daemon the number of its end; the files of its
+//! journal have the numbers [`JOURNAL_FDS`].
 
 use crate::boot::BootSpec;
 use crate::checkpoint::BufferKey;
@@ -16,6 +17,10 @@ use std::path::PathBuf;
 
 /// Names the daemon's end of the socket pair in the daemon's environment.
 pub const KEEPER_FD: &str = "PCM_KEEPER_FD";
+
+/// Numbers of the memory files that hold the daemon's journal: the keeper has them as long as it lives, so no disk that
+/// is full or away costs a daemon its memory of the past.
+pub const JOURNAL_FDS: [i32; 2] = [4, 5];
 
 /// Longest message that is a packet of its own; well below the kernel's limit for one (208 KiB by default).
 pub const INLINE_BYTES_MAX: usize = 64 * 1024;

@@ -7,7 +7,7 @@ use super::images::Images;
 use super::start::{OWN_PROGRAM, Program, StartError, TARGET_MAX, c_string, env_entry, start};
 use crate::packet::{Letter, letter_receive};
 use pcm_proto::checkpoint::BufferKey;
-use pcm_proto::keeper::{DaemonToKeeper, KEEPER_FD, KeeperToDaemon, ProcessKey};
+use pcm_proto::keeper::{DaemonToKeeper, JOURNAL_FDS, KEEPER_FD, KeeperToDaemon, ProcessKey};
 use pcm_proto::parked::ParkKey;
 use rustix::net::SocketType;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -72,8 +72,8 @@ pub(super) enum Heard {
 }
 
 impl Daemon {
-    /// Starts a daemon. `report` becomes its standard output.
-    pub(super) fn start(report: Option<&OwnedFd>) -> Result<Self, StartError> {
+    /// Starts a daemon with its journal. `report` becomes its standard output.
+    pub(super) fn start(report: Option<&OwnedFd>, journal: &[OwnedFd; 2]) -> Result<Self, StartError> {
         let (socket, theirs) = socket_pair(SocketType::SEQPACKET)?;
         let null = null_open()?;
         let log = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), TARGET_MAX).map_err(descriptors)?;
@@ -87,6 +87,8 @@ impl Daemon {
                 (report.unwrap_or(&null).as_fd(), 1),
                 (log.as_fd(), 2),
                 (theirs.as_fd(), DAEMON_SOCKET),
+                (journal[0].as_fd(), JOURNAL_FDS[0]),
+                (journal[1].as_fd(), JOURNAL_FDS[1]),
             ],
             cpus: &[],
             dies_with_us: false,

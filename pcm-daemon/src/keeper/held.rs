@@ -3,7 +3,7 @@
 use super::start::{Program, StartError, Step, TARGET_MAX, c_string, env_entry, start};
 use pcm_proto::app::environment::{CHANNEL_FD, PAGE_FD};
 use pcm_proto::keeper::{ExitStatus, HeldProcess, ProcessKey, ProcessSpec};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -114,6 +114,11 @@ fn high(descriptor: OwnedFd) -> Result<OwnedFd, StartError> {
 pub(super) fn socket_pair(kind: SocketType) -> Result<(OwnedFd, OwnedFd), StartError> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).map_err(descriptors)?;
     Ok((ours, high(theirs)?))
+}
+
+/// A memory file of a name, for a child.
+pub(super) fn memory_file(name: &str) -> Result<OwnedFd, StartError> {
+    high(memfd_create(name, MemfdFlags::CLOEXEC).map_err(descriptors)?)
 }
 
 fn pipe_out() -> Result<(OwnedFd, OwnedFd), StartError> {

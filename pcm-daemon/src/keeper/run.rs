@@ -4,7 +4,7 @@ use super::boot::Booted;
 use super::checkpoint_store::Buffers;
 use super::clearing::{Clearing, Scene};
 use super::daemon::{Daemon, Heard, Restarts, With};
-use super::held::Held;
+use super::held::{Held, memory_file};
 use super::images::{Image, Images};
 use super::segments::Footprint;
 use super::signals::Signals;
@@ -45,6 +45,8 @@ struct Keeper {
     mark: Mark,
     mode: Mode,
     daemon: Option<Daemon>,
+    /// What its daemons must not forget, in memory files: no disk is asked.
+    journal: [OwnedFd; 2],
     restarts: Restarts,
     start_at: Option<Instant>,
     /// After a notice: when everything ends, whatever the daemon still does.
@@ -68,6 +70,14 @@ pub fn run(booted: Booted) -> i32 {
             return 1;
         }
     };
+    let file = || memory_file("pcm-journal");
+    let journal = match file().and_then(|first| Ok([first, file()?])) {
+        Ok(journal) => journal,
+        Err(error) => {
+            tracing::error!(error = %error.text(), "there is no memory for the daemon's journal");
+            return 1;
+        }
+    };
     tracing::info!(node = %booted.spec.node.name, pid = std::process::id(), "the keeper keeps the node");
     let mut keeper = Keeper {
         mark: Mark::new(&booted.spec.cluster_id, &booted.spec.node.name),
@@ -75,6 +85,7 @@ pub fn run(booted: Booted) -> i32 {
         signals,
         mode: Mode::Keeping,
         daemon: None,
+        journal,
         restarts: Restarts::default(),
         start_at: Some(Instant::now()),
         notice_until: None,
@@ -177,7 +188,7 @@ impl Keeper {
     fn daemon_start(&mut self) {
         self.start_at = None;
         let report = self.booted.report.take();
-        match Daemon::start(report.as_ref()) {
+        match Daemon::start(report.as_ref(), &self.journal) {
             Ok(daemon) => self.daemon = Some(daemon),
             Err(error) => {
                 tracing::error!(step = error.step.text(), error = %error.text(), "the daemon cannot be started");

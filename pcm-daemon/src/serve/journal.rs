@@ -1,118 +1,110 @@
-//! What a daemon must not forget when it is killed: a file of records, appended before anybody is told. There is no
-//! fsync, for it has to survive the process only; a machine that dies has no ranks left. When it has grown, it is
-//! written anew with the present state and renamed into place.
+//! What a daemon must not forget when it is killed: records, appended before anybody is told. They are in memory that
+//! the keeper holds, for they have to survive the daemon only: ranks die with their keeper. No disk that is full, slow or
+//! away, and no other user, has a part in it. A journal that has grown is written again, with the present state, into
+//! the second of two files.
+#![allow(unsafe_code, reason = "descriptors that the keeper opened for this process")]
 
 use super::journal_head::{HeadError, head, head_length};
 use pcm_core::node::record::Record;
 use pcm_proto::frame::{self, Decoder, FrameKind};
-use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use pcm_proto::keeper::JOURNAL_FDS;
+use rustix::io::{FdFlags, fcntl_setfd};
+use std::fs::File;
+use std::io;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 
 /// Longest record: all of a job holds the command and environment of its program several times, and each may be as long
 /// as a message.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// Below this size a journal is never rewritten: reading it takes a few milliseconds.
-const REWRITE_BYTES_MIN: u64 = 4 << 20;
+/// Below this size a journal is never rewritten: it is read in less than a millisecond.
+const REWRITE_BYTES_MIN: u64 = 256 << 10;
 
 /// A journal is rewritten when it is so many times larger than after the last rewriting.
 const REWRITE_GROWTH: u64 = 4;
 
+/// Bytes before the head: how many times the journal was rewritten when this file was written; 0 in one that is not
+/// whole.
+const GENERATION_BYTES: usize = 8;
+
 /// Why a journal cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum JournalError {
-    File {
-        path: PathBuf,
-        doing: &'static str,
-        error: io::Error,
-    },
+    #[error("{doing} the journal, which is in memory: {source}; is memory left on this machine?")]
+    File { doing: &'static str, source: io::Error },
     /// Its records are not those of this version; another start changes nothing.
-    Head { path: PathBuf, error: HeadError },
+    #[error("the journal {0}")]
+    Head(#[from] HeadError),
 }
 
-impl fmt::Display for JournalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { path, doing, error } => write!(
-                f,
-                "{doing} the journal {}: {error}; is the cluster's directory writable and not full?",
-                path.display()
-            ),
-            Self::Head { path, error } => write!(f, "the journal {} {error}", path.display()),
-        }
-    }
+fn failed(doing: &'static str) -> impl Fn(io::Error) -> JournalError {
+    move |source| JournalError::File { doing, source }
 }
 
-impl std::error::Error for JournalError {}
+/// The files that the keeper of this daemon holds for its journal.
+pub(super) fn inherited_files() -> Result<[File; 2], JournalError> {
+    let file = |number| -> Result<File, JournalError> {
+        // SAFETY: the number is above the standard streams and only looked at; a closed one is reported.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+        let set = fcntl_setfd(borrowed, FdFlags::CLOEXEC).map_err(io::Error::from);
+        set.map_err(failed("taking over"))?;
+        // SAFETY: the keeper opened this descriptor for this process, and it is taken over once.
+        Ok(File::from(unsafe { OwnedFd::from_raw_fd(number) }))
+    };
+    Ok([file(JOURNAL_FDS[0])?, file(JOURNAL_FDS[1])?])
+}
 
 /// The journal of a running daemon.
 #[derive(Debug)]
 pub(super) struct Journal {
-    path: PathBuf,
-    file: File,
+    /// The one that is written, and the one that is written next.
+    files: [File; 2],
+    generation: u64,
     bytes: u64,
     bytes_after_rewrite: u64,
     buffer: Vec<u8>,
 }
 
 impl Journal {
-    /// Opens the journal and reads what it says. `is_new` starts an empty one. A record that was cut by the daemon's
-    /// death was told to nobody and is dropped.
-    pub(super) fn open(path: &Path, is_new: bool, take: impl FnMut(Record)) -> Result<Self, JournalError> {
-        let failed = |doing| {
-            move |error| JournalError::File {
-                path: path.to_owned(),
-                doing,
-                error,
-            }
+    /// Takes over the journal and reads what it says; begins an empty one where nothing was ever written and `may_begin`
+    /// allows it. A record that was cut by the daemon's death was told to nobody and is dropped.
+    pub(super) fn open(files: [File; 2], may_begin: bool, take: impl FnMut(Record)) -> Result<Self, JournalError> {
+        let contents = [read(&files[0])?, read(&files[1])?];
+        let [first, second] = &contents;
+        let is_second = generation_of(second) > generation_of(first);
+        let content = if is_second { second } else { first };
+        let [one, other] = files;
+        let files = if is_second { [other, one] } else { [one, other] };
+        let mut journal = Self {
+            files,
+            generation: generation_of(content),
+            bytes: 0,
+            bytes_after_rewrite: 0,
+            buffer: Vec::new(),
         };
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(is_new)
-            .open(path)
-            .map_err(failed("opening"))?;
-        let mut content = Vec::new();
-        file.read_to_end(&mut content).map_err(failed("reading"))?;
-        if is_new {
-            content = head().into_bytes();
-            file.write_all(&content).map_err(failed("writing"))?;
+        if journal.generation == 0 && may_begin {
+            journal.rewrite(std::iter::empty())?;
+            return Ok(journal);
         }
-        let refused = |error| JournalError::Head {
-            path: path.to_owned(),
-            error,
-        };
-        let begin = head_length(&content).map_err(refused)?;
+        let begin = GENERATION_BYTES.min(content.len());
+        let begin = begin + head_length(&content[begin..])?;
         let whole = begin + read_records(&content[begin..], take);
         if whole < content.len() {
-            tracing::warn!(path = %path.display(), bytes = content.len() - whole, "the end of the journal is cut off");
-            file.set_len(whole as u64).map_err(failed("cutting"))?;
+            tracing::warn!(bytes = content.len() - whole, "the end of the journal is cut off");
+            journal.files[0].set_len(whole as u64).map_err(failed("cutting"))?;
         }
-        io::Seek::seek(&mut file, io::SeekFrom::Start(whole as u64)).map_err(failed("reading"))?;
-        let bytes = whole as u64;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            bytes,
-            bytes_after_rewrite: bytes,
-            buffer: Vec::new(),
-        })
+        journal.bytes = whole as u64;
+        journal.bytes_after_rewrite = journal.bytes;
+        Ok(journal)
     }
 
     /// Appends a record; on return it survives the daemon.
     pub(super) fn write(&mut self, record: &Record) -> Result<(), JournalError> {
         self.buffer.clear();
-        let failed = |error| JournalError::File {
-            path: self.path.clone(),
-            doing: "writing",
-            error,
-        };
-        frame::encode(FrameKind::Message, record, RECORD_BYTES_MAX, &mut self.buffer)
-            .map_err(|error| failed(io::Error::other(error.to_string())))?;
-        self.file.write_all(&self.buffer).map_err(failed)?;
+        encode(record, &mut self.buffer)?;
+        let written = self.files[0].write_all_at(&self.buffer, self.bytes);
+        written.map_err(failed("writing"))?;
         self.bytes += self.buffer.len() as u64;
         Ok(())
     }
@@ -122,23 +114,43 @@ impl Journal {
         self.bytes > REWRITE_BYTES_MIN.max(self.bytes_after_rewrite * REWRITE_GROWTH)
     }
 
-    /// Replaces the journal by these records.
+    /// Replaces the journal by these records. The other file counts from the moment at which it has its generation.
     pub(super) fn rewrite(&mut self, records: impl Iterator<Item = Record>) -> Result<(), JournalError> {
-        let path = self.path.with_extension("new");
-        let mut fresh = Self::open(&path, true, |_| {})?;
+        let mut content = vec![0; GENERATION_BYTES];
+        content.extend(head().into_bytes());
         for record in records {
-            fresh.write(&record)?;
+            encode(&record, &mut content)?;
         }
-        std::fs::rename(&path, &self.path).map_err(|error| JournalError::File {
-            path: self.path.clone(),
-            doing: "replacing",
-            error,
-        })?;
-        self.file = fresh.file;
-        self.bytes = fresh.bytes;
-        self.bytes_after_rewrite = fresh.bytes;
+        let next = &self.files[1];
+        let replaced = next.set_len(0).and_then(|()| next.write_all_at(&content, 0));
+        let replaced = replaced.and_then(|()| next.write_all_at(&(self.generation + 1).to_le_bytes(), 0));
+        replaced.map_err(failed("replacing"))?;
+        self.files.swap(0, 1);
+        self.generation += 1;
+        self.bytes = content.len() as u64;
+        self.bytes_after_rewrite = self.bytes;
+        // Only memory is lost if this fails.
+        let _ = self.files[1].set_len(0);
         Ok(())
     }
+}
+
+fn encode(record: &Record, out: &mut Vec<u8>) -> Result<(), JournalError> {
+    let encoded = frame::encode(FrameKind::Message, record, RECORD_BYTES_MAX, out);
+    encoded
+        .map(|_| ())
+        .map_err(|error| failed("writing")(io::Error::other(error.to_string())))
+}
+
+fn read(file: &File) -> Result<Vec<u8>, JournalError> {
+    let length = file.metadata().map_err(failed("reading"))?.len();
+    let mut content = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    file.read_exact_at(&mut content, 0).map_err(failed("reading"))?;
+    Ok(content)
+}
+
+fn generation_of(content: &[u8]) -> u64 {
+    content.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Reads whole records and returns how many bytes they take.
@@ -170,59 +182,64 @@ mod tests {
         }
     }
 
-    fn open(path: &Path, is_new: bool) -> Result<(Journal, Past), JournalError> {
+    /// Two files as a keeper holds them.
+    fn files() -> [File; 2] {
+        [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()]
+    }
+
+    /// The journal as a daemon finds it, which may be the first.
+    fn open(files: &[File; 2], may_begin: bool) -> Result<(Journal, Past), JournalError> {
         let mut past = Past::new(NodeName::new("n0").unwrap(), Limits::default());
-        let journal = Journal::open(path, is_new, |record| past.take(record))?;
+        let inherited = [files[0].try_clone().unwrap(), files[1].try_clone().unwrap()];
+        let journal = Journal::open(inherited, may_begin, |record| past.take(record))?;
         Ok((journal, past))
     }
 
     #[test]
     fn a_record_cut_by_death_is_dropped_and_the_rest_stays() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("journal");
-        let (mut journal, _) = open(&path, true).unwrap();
+        let files = files();
+        let (mut journal, _) = open(&files, true).unwrap();
         journal.write(&listens("a:1")).unwrap();
         journal.write(&Record::HighestJob(JobId(7))).unwrap();
         journal.write(&listens("b:2")).unwrap();
+        journal.files[0].set_len(journal.bytes - 1).unwrap();
         drop(journal);
-        let length = std::fs::metadata(&path).unwrap().len();
-        let file = OpenOptions::new().write(true).open(&path).unwrap();
-        file.set_len(length - 1).unwrap();
-        let (mut journal, past) = open(&path, false).unwrap();
+        let (mut journal, past) = open(&files, false).unwrap();
         assert_eq!(
             (past.address.as_deref(), past.numbers.highest()),
             (Some("a:1"), JobId(7))
         );
         journal.write(&listens("c:3")).unwrap();
         drop(journal);
-        let (_, past) = open(&path, false).unwrap();
+        let (_, past) = open(&files, true).unwrap();
         assert_eq!(past.address.as_deref(), Some("c:3"));
     }
 
     #[test]
     fn a_journal_of_another_version_or_without_one_is_refused_and_left_as_it_is() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("journal");
         for (content, refused) in [
-            ("PCM journal 60000\nrecords", HeadError::Version(60000)),
-            ("\x05\0\0\0records", HeadError::Missing),
+            (
+                "\x01\0\0\0\0\0\0\0PCM journal 60000\nrecords",
+                HeadError::Version(60000),
+            ),
+            ("\x01\0\0\0\0\0\0\0\x05\0\0\0records", HeadError::Missing),
             ("", HeadError::Missing),
         ] {
-            std::fs::write(&path, content).unwrap();
-            let error = open(&path, false).unwrap_err();
+            let files = files();
+            files[1].write_all_at(content.as_bytes(), 0).unwrap();
+            let error = open(&files, false).unwrap_err();
             assert!(
-                matches!(error, JournalError::Head { error, .. } if error == refused),
+                matches!(error, JournalError::Head(error) if error == refused),
                 "{error}"
             );
-            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+            assert_eq!(read(&files[1]).unwrap(), content.as_bytes());
         }
     }
 
     #[test]
-    fn a_rewritten_journal_says_what_it_was_given_and_goes_on() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("journal");
-        let (mut journal, _) = open(&path, true).unwrap();
+    fn a_rewritten_journal_says_the_same_with_fewer_records() {
+        let files = files();
+        let (mut journal, _) = open(&files, true).unwrap();
         for job in 0..100 {
             journal.write(&Record::HighestJob(JobId(job))).unwrap();
         }
@@ -230,10 +247,24 @@ mod tests {
         journal.rewrite([Record::HighestJob(JobId(99))].into_iter()).unwrap();
         assert!(journal.bytes < before);
         journal.write(&listens("a:1")).unwrap();
-        let (_, past) = open(&path, false).unwrap();
+        let (_, past) = open(&files, false).unwrap();
         assert_eq!(
             (past.address.as_deref(), past.numbers.highest()),
             (Some("a:1"), JobId(99))
         );
+    }
+
+    #[test]
+    fn a_daemon_that_dies_while_it_rewrites_leaves_the_journal_as_it_was() {
+        let files = files();
+        let (mut journal, _) = open(&files, true).unwrap();
+        journal.write(&Record::HighestJob(JobId(7))).unwrap();
+        // All but the generation is there.
+        let mut content = vec![0; GENERATION_BYTES];
+        content.extend(head().into_bytes());
+        encode(&Record::HighestJob(JobId(8)), &mut content).unwrap();
+        journal.files[1].write_all_at(&content, 0).unwrap();
+        let (_, past) = open(&files, false).unwrap();
+        assert_eq!(past.numbers.highest(), JobId(7));
     }
 }

@@ -1,7 +1,6 @@
 //! The first line of a journal: the version of the records after it. Never reads a record.
 
 use std::fmt;
-use std::path::Path;
 
 /// Version of the records of a journal, and of everything they hold. The test below fails when their bytes change and
 /// this does not, and says what to do.
@@ -66,15 +65,11 @@ pub(super) fn head_length(content: &[u8]) -> Result<usize, HeadError> {
     }
 }
 
-/// Whether nothing was ever written into this journal: its daemon was killed before it could begin.
-pub(super) fn is_unwritten(path: &Path) -> bool {
-    std::fs::metadata(path).map_or(true, |metadata| metadata.len() == 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use pcm_core::node::record::Record;
+    use std::path::Path;
     use wire_samples::{Golden, Version, Wire};
 
     #[test]

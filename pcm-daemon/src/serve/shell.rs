@@ -3,7 +3,7 @@
 
 use super::event::Event;
 use super::hands::Hands;
-use super::journal::Journal;
+use super::journal::{Journal, JournalError};
 use super::timers::{Clock, Timers};
 use pcm_core::node::Node;
 use pcm_core::node::event;
@@ -22,8 +22,8 @@ pub(super) struct Shell {
     clock: Clock,
     timers: Timers,
     journal: Journal,
-    /// Whether the journal takes no more records.
-    is_broken: bool,
+    /// Why the journal takes no more records.
+    broken: Option<JournalError>,
 }
 
 impl Shell {
@@ -34,14 +34,22 @@ impl Shell {
             clock,
             timers: Timers::default(),
             journal,
-            is_broken: false,
+            broken: None,
         }
     }
 
-    /// Handles events until the daemon has to end; `effects` are those of its beginning.
-    pub(super) async fn run(&mut self, effects: Vec<Effect>, events: &mut mpsc::Receiver<Event>) {
+    /// Handles events until the node is over; `effects` are those of its beginning. Fails when the journal does: the
+    /// keeper then starts another daemon, which goes on from what is written.
+    pub(super) async fn run(
+        &mut self,
+        effects: Vec<Effect>,
+        events: &mut mpsc::Receiver<Event>,
+    ) -> Result<(), JournalError> {
         self.carry_out(effects);
-        while !self.node.is_over() && !self.is_broken {
+        while !self.node.is_over() {
+            if let Some(error) = self.broken.take() {
+                return Err(error);
+            }
             let next = self.timers.next().map(|at| self.clock.instant(at));
             let sleep = async {
                 match next {
@@ -52,7 +60,7 @@ impl Shell {
             let event = tokio::select! {
                 event = events.recv() => match event {
                     Some(event) => Some(event),
-                    None => return,
+                    None => return Ok(()),
                 },
                 event = self.hands.next_peer_event() => Some(Event::Peer(event)),
                 () = sleep => None,
@@ -64,6 +72,7 @@ impl Shell {
                 self.handle([event::Event::Timer(timer)]);
             }
         }
+        Ok(())
     }
 
     pub(super) async fn farewell(&mut self, events: mpsc::Receiver<Event>) {
@@ -106,7 +115,7 @@ impl Shell {
     fn write(&mut self, record: &Record) -> bool {
         if let Err(error) = self.journal.write(record) {
             tracing::error!(%error, "the daemon cannot remember what it does and ends");
-            self.is_broken = true;
+            self.broken = Some(error);
             return false;
         }
         if self.journal.is_grown() {

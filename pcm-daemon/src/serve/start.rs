@@ -7,8 +7,7 @@ use super::event::Event;
 use super::event_log::EventLog;
 use super::hands::Hands;
 use super::host::{Host, cpus_allowed};
-use super::journal::{Journal, JournalError};
-use super::journal_head::is_unwritten;
+use super::journal::{Journal, JournalError, inherited_files};
 use super::keeper_orders::KeeperOrders;
 use super::logs::node_dir;
 use super::memory::{Bulk, RdmaWish, lend, lending_name};
@@ -115,10 +114,9 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let limits = limits()?;
     let dir = node_dir(&spec.cluster_dir, node);
     std::fs::create_dir_all(&dir).with_context(|| format!("{} cannot be made", dir.display()))?;
-    let path = dir.join("journal");
-    let is_new = is_first || (welcome.holds_nothing() && is_unwritten(&path));
+    let may_begin = is_first || welcome.holds_nothing();
     let mut past = Past::new(node.clone(), limits.clone());
-    let journal = Journal::open(&path, is_new, |record| past.take(record))?;
+    let journal = Journal::open(inherited_files()?, may_begin, |record| past.take(record))?;
     let doors = open_doors(&spec, &dir, past.address.as_deref()).await?;
     let (events, mut receiver) = mpsc::channel(EVENTS_MAX);
     let clock = Clock::start(|system| past.next_boot(system));
@@ -171,7 +169,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     tokio::spawn(accept_local(local, links, events));
     let effects = node.begin(heritage(welcome, past, &mut hands));
     let mut shell = Shell::new(node, hands, clock, journal);
-    shell.run(effects, &mut receiver).await;
+    shell.run(effects, &mut receiver).await?;
     shell.farewell(receiver).await;
     Ok(())
 }
