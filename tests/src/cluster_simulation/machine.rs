@@ -63,6 +63,11 @@ impl Machine {
         self.daemon.as_ref().map(Daemon::life)
     }
 
+    /// Its processes run, and nobody speaks for them.
+    pub(super) fn is_without_daemon(&self) -> bool {
+        self.is_up() && self.daemon.as_ref().is_none_or(Daemon::is_stopped)
+    }
+
     pub(super) fn is_up(&self) -> bool {
         self.keeper.is_some()
     }

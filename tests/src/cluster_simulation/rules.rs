@@ -2,6 +2,7 @@
 //! the ledger of everything before that.
 
 use super::ledger::{Complete, Ledger};
+use super::machine::Machine;
 use super::rules_of_data::{checkpoint_can_be_restored, no_element_lost_or_doubled, the_end_tells_the_truth};
 use super::rules_of_layouts::{
     never_two_layouts, no_rank_at_two_places, no_rank_past_a_committed_ceiling, none_dismissed_while_one_is_called,
@@ -33,6 +34,7 @@ const RULES: [(&str, Rule); 10] = [
 impl Simulation {
     /// Looks at the rules after a step.
     pub(super) fn check(&mut self) -> Result<(), Violation> {
+        self.ledger.now = self.queue.now();
         for seen in self.ledger.take_seen() {
             for (rule, check) in RULES {
                 check(&mut self.ledger, &seen).map_err(|text| Violation::new(rule, text))?;
@@ -49,6 +51,7 @@ impl Simulation {
 
     fn note_for_checkpoints(&mut self, seen: &Seen) {
         let now = self.queue.now();
+        let is_any_daemon_away = self.machines.iter().any(Machine::is_without_daemon);
         let ledger = &mut self.ledger;
         match seen {
             Seen::BuffersChanged { job } => _ = ledger.buffers_changed.insert(*job),
@@ -63,8 +66,11 @@ impl Simulation {
                     ledger.heirs_begin.insert(*job, *epoch);
                     ledger.complete.remove(job);
                 }
-                // What lies behind a cut is given up.
-                EventKind::Crashed { .. } if ledger.has_cut => _ = ledger.complete.remove(job),
+                // What lies behind a cut is given up, and what a node holds whose daemon is away for so long that it
+                // counts as dead: nobody can ask its keeper.
+                EventKind::Crashed { .. } if ledger.has_cut || is_any_daemon_away => {
+                    ledger.complete.remove(job);
+                }
                 EventKind::CheckpointComplete { .. } if ledger.heirs_begin.get(job) > Some(epoch) => {}
                 EventKind::CheckpointComplete { iteration, ranks, .. } => {
                     let complete = Complete {
@@ -122,9 +128,11 @@ fn no_job_twice(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
             let EventKind::JobEnded { code, .. } = **kind else {
                 return Ok(());
             };
+            ledger.ended_at.entry(*job).or_insert(ledger.now);
             match ledger.ends.insert(*job, code) {
-                // Known: a coordinator in a minority ends a job that it had begun to end, and so does its heir.
-                Some(before) if before != code && !ledger.has_cut => {
+                // Known: a coordinator in a minority ends a job that it had begun to end, and so does its heir. So does
+                // the heir of one whose machine is lost while its last words are on their way.
+                Some(before) if before != code && !ledger.has_cut && !ledger.is_lost_at_end(*job) => {
                     Err(format!("job {job} ended with {before} and with {code}"))
                 }
                 _ => Ok(()),
