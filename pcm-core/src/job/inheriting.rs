@@ -51,7 +51,7 @@ impl Coordinator {
         }
     }
 
-    /// The job as `own` leads it from now on, the heir at this place in the will, `lost` being the node that did before.
+    /// The job as `own` leads it now, the heir at this place in the will, `lost` being the node that did before.
     pub fn inherit(mut self, own: NodeName, lost: &NodeName, place: usize, now_us: u64) -> (Self, Vec<Effect>) {
         self.own = own;
         let times = if place == 0 { 1 } else { AHEAD_OF_FIRST_HEIR };

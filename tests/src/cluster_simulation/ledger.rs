@@ -91,7 +91,7 @@ impl Ledger {
         std::mem::take(&mut self.seen)
     }
 
-    /// Whether a machine was lost, without notice, so soon after a job ended that a message from it may have been on its
+    /// Whether a machine was lost, without notice, so soon after a job ended that a message may have been on its
     /// way.
     pub(super) fn is_lost_at_end(&self, job: JobId) -> bool {
         let ended = self.ended_at.get(&job);

@@ -96,7 +96,7 @@ impl Cluster {
         missing
     }
 
-    /// Whether this node can know which other nodes there are: one that was there before told it, or all had their time.
+    /// Whether this node can know which other nodes there are: one that was there before is seen, or time is up.
     /// A node that is as new as this one knows no more.
     pub(in crate::node) fn is_settled(&self) -> bool {
         let mut others = self.nodes.others();

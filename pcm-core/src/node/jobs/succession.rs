@@ -29,7 +29,7 @@ const RETURN_AFTER_LOSS_WITHIN: Duration = Duration::from_secs(30);
 /// An heir that may not open its will now looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// A new will is checked after this time: a job that ends within it needs no check, and one that is renewed all the time
+/// A new will is checked after this time: a job that ends within it needs no check, and one that is renewed often
 /// costs a few bytes a second.
 const CHECK_AFTER: Duration = Duration::from_secs(2);
 
