@@ -96,6 +96,15 @@ pub struct Step {
     pub renews_will: bool,
 }
 
+/// What a node knows of a job before its part there begins.
+#[derive(Clone, Debug, Default)]
+pub struct Beginning {
+    /// Makes the names of the job's worlds unique for all time.
+    pub kvs_prefix: String,
+    /// The highest reign of a coordinator that the node has heard of.
+    pub reign: u32,
+}
+
 /// The processes of a job here.
 #[derive(Debug)]
 struct Runs {
@@ -163,10 +172,11 @@ impl JobAtNode {
         }
     }
 
-    /// The first order of the job comes here. `kvs_prefix` makes the names of its worlds unique for all time.
-    pub fn begin(&mut self, now: Moment, from: &NodeName, order: Box<StartOrder>, kvs_prefix: String) -> Step {
+    /// The first order of the job comes here.
+    pub fn begin(&mut self, now: Moment, from: &NodeName, order: Box<StartOrder>, beginning: Beginning) -> Step {
         let (own, holder) = (self.own.clone(), order.coordinator.clone());
-        let mut part = Participant::new(self.job, own.clone(), &order, kvs_prefix);
+        let mut part = Participant::new(self.job, own.clone(), &order, beginning.kvs_prefix);
+        part.know_reign(beginning.reign);
         let (reconfigurer, first) = if order.layout.is_empty() {
             let machine = Reconfigurer::at_first_message(own, holder, self.limits.clone());
             (machine, Vec::new())
@@ -677,7 +687,7 @@ mod tests {
         fn order(&mut self, order: CoordinatorToNode) {
             match order {
                 CoordinatorToNode::Start(order) if self.job.part().is_none() => {
-                    let step = self.job.begin(self.now, &node(), order, "x".to_owned());
+                    let step = self.job.begin(self.now, &node(), order, Beginning::default());
                     self.carry_out(step);
                 }
                 order => self.give(Input::Run(participant::Input::Ordered { node: node(), order })),

@@ -20,6 +20,10 @@ const WORLDS_AHEAD: u32 = 10_000;
 /// all in the stamps of checkpoints.
 const EPOCHS_AHEAD: u64 = 1000;
 
+/// Of two heirs behind a cut each may take the job over from the same will: what they lay out must differ, too. A later
+/// heir is ahead by so many times more than the first; no job is inherited that often.
+const AHEAD_OF_FIRST_HEIR: u32 = 64;
+
 /// What makes a new will worth its bytes: when this is the same, an heir would do the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gist {
@@ -47,14 +51,15 @@ impl Coordinator {
         }
     }
 
-    /// The job as `own` leads it from now on, `lost` being the node that did before.
-    pub fn inherit(mut self, own: NodeName, lost: &NodeName, now_us: u64) -> (Self, Vec<Effect>) {
+    /// The job as `own` leads it now, the heir at this place in the will, `lost` being the node that did before.
+    pub fn inherit(mut self, own: NodeName, lost: &NodeName, place: usize, now_us: u64) -> (Self, Vec<Effect>) {
         self.own = own;
+        let times = if place == 0 { 1 } else { AHEAD_OF_FIRST_HEIR };
         self.reign += 1;
         self.doubts_since_us = None;
-        self.process_next = self.process_next.saturating_add(PROCESSES_AHEAD);
-        self.world_next = self.world_next.saturating_add(WORLDS_AHEAD);
-        self.epoch = Epoch(self.epoch.0 + EPOCHS_AHEAD);
+        self.process_next = self.process_next.saturating_add(PROCESSES_AHEAD * times);
+        self.world_next = self.world_next.saturating_add(WORLDS_AHEAD * times);
+        self.epoch = Epoch(self.epoch.0 + EPOCHS_AHEAD * u64::from(times));
         self.spares.skip_numbers();
         let mut effects = vec![Effect::Note(EventKind::Inherited {
             from: lost.clone(),

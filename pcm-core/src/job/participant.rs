@@ -250,6 +250,11 @@ impl Participant {
         }
     }
 
+    /// A coordinator of a lower reign does not lead the job any more.
+    pub(super) fn know_reign(&mut self, reign: u32) {
+        self.reign = reign;
+    }
+
     /// Takes one input; on return the state is changed and the effects are to be carried out.
     pub fn handle(&mut self, now_us: u64, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -381,6 +386,17 @@ impl Participant {
     /// Whether this is about a world of the job started again, which this part, at its end, makes way for.
     pub fn is_for_next_life(&self, message: &WorldMessage) -> bool {
         self.phase != Phase::Active && self.is_early(message)
+    }
+
+    /// Whether this is about a world that this part never had: of two coordinators behind a cut the other one may have
+    /// started the job again, and this part makes way for that.
+    pub fn is_for_other_life(&self, message: &WorldMessage) -> bool {
+        match message {
+            WorldMessage::Barrier { world, .. } | WorldMessage::BarrierGone { world } => {
+                !self.is_early(message) && !self.worlds.contains_key(world)
+            }
+            WorldMessage::BarrierDone { .. } => false,
+        }
     }
 
     /// Another node leads the job, which goes on from a checkpoint: what runs here belongs to the past.

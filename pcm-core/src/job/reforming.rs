@@ -56,7 +56,12 @@ impl Coordinator {
     }
 
     pub(super) fn on_newcomers(&mut self, node: &NodeName, world: WorldId, started: &[(ProcessId, u32)]) {
+        let first = self.processes.keys().next().copied();
         for (process, pid) in started {
+            if first.is_some_and(|first| *process < first) {
+                // Said late: the job was started again since, and nobody would say that this one has ended.
+                continue;
+            }
             let state = ProcessState::Running { pid: *pid };
             let known = self.processes.entry(*process).or_insert_with(|| Process {
                 node: node.clone(),

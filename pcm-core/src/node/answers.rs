@@ -115,6 +115,7 @@ impl Node {
                     DrainStep::Files => ending.on_drain_files(job, answer, jobs, cx),
                 });
             }
+            (Asker::Farewell, _) => self.with_ending(|ending, _, cx| ending.on_farewell_heard(cx)),
             (Asker::Program { job }, answer) => program_requests::on_answer(job, answer),
             (Asker::Links, Some(Answer::Pong { .. })) => {
                 let now = self.out.now();

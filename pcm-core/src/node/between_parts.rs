@@ -176,7 +176,8 @@ impl Node {
     }
 
     fn is_needed(&self, node: &NodeName) -> bool {
-        let has_to_say = self.jobs.is_any_shared_with(node) || self.store.holds_for(node);
+        let is_shared = self.jobs.is_any_shared_with(node) || self.jobs.holds_will_of(node);
+        let has_to_say = is_shared || self.store.holds_for(node);
         has_to_say && self.cluster.may_live(node)
     }
 
@@ -223,7 +224,7 @@ impl Node {
     /// Some time after a restart: nodes of our jobs that were not seen since are gone.
     pub(in crate::node) fn on_settled(&mut self) {
         let nodes = self.jobs.table.coordinators();
-        let nodes = nodes.flat_map(|(_, coordinator)| coordinator.active_nodes().cloned());
+        let nodes = nodes.flat_map(|(_, coordinator)| coordinator.nodes_with_output().cloned());
         let missing: BTreeSet<NodeName> = nodes.filter(|node| !self.cluster.nodes().is_live(node)).collect();
         for node in self.cluster.settle().union(&missing) {
             self.cluster.note_loss(self.out.now(), node);

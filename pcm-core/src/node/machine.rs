@@ -117,6 +117,7 @@ impl Node {
     /// Handles an event to its end.
     pub fn handle(&mut self, now: Moment, event: Event) -> Vec<Effect> {
         self.out.begin(now);
+        self.cluster.note_time(now);
         self.on_event(event);
         self.handle_own();
         self.out.take()
@@ -220,6 +221,7 @@ impl Node {
             Timer::Agent => self.agent.start(&mut self.out),
             Timer::AgentSilent => self.agent.on_silence_timer(&mut self.out),
             Timer::Wills => self.with_jobs(|jobs, cx| jobs.open_wills(cx)),
+            Timer::WillsHeld => self.with_jobs(|jobs, cx| jobs.check_wills(cx)),
             Timer::Quorum => self.on_quorum_timer(),
             Timer::OutputEnd(job) => self.with_jobs(|jobs, cx| jobs.on_output_end_timer(job, cx)),
         }

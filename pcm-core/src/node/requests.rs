@@ -202,7 +202,7 @@ impl Node {
             return self.refuse(from, refusal::LAST_NODE, message);
         }
         self.out.answer(from, DaemonToControl::Done);
-        self.cluster.leave(&mut self.out);
+        self.with_ending(|ending, _, cx| ending.take_leave(cx));
     }
 
     fn gather(&mut self, from: Requester, wanted: Wanted, question: &Question, nodes: &[NodeName], within: Duration) {

@@ -52,6 +52,8 @@ pub enum Timer {
     Unneeded(ParkKey),
     /// A job whose coordinator is gone may be ours to lead.
     Wills,
+    /// Wills that came may be void already.
+    WillsHeld,
     /// This node may see more of the cluster, or know that it does not.
     Quorum,
     /// Copies that a node's daemon had ordered may be of no use.

@@ -49,7 +49,7 @@ fn an_heir_ends_what_is_left_and_asks_for_places_when_it_has() {
     let mut coordinator = started();
     let iteration = Some(Iteration(40));
     coordinator.handle(2, Input::Checkpoint { iteration });
-    let (mut heir, effects) = coordinator.inherit(node(2), &node(0), 3);
+    let (mut heir, effects) = coordinator.inherit(node(2), &node(0), 0, 3);
     assert_eq!(ends(&effects), ["n1"]);
     assert_eq!((heir.status().state, heir.reign()), (JobState::Recovering, 1));
     assert_eq!(heir.claim(), SuccessionMessage::Led { reign: 1 });
@@ -60,7 +60,7 @@ fn an_heir_ends_what_is_left_and_asks_for_places_when_it_has() {
 
 #[test]
 fn a_job_without_a_checkpoint_is_ended_by_its_heir() {
-    let (mut heir, effects) = started().inherit(node(1), &node(0), 3);
+    let (mut heir, effects) = started().inherit(node(1), &node(0), 0, 3);
     assert_eq!(ends(&effects), ["n1"]);
     let message = NodeToCoordinator::Cleared;
     let effects = heir.handle(4, Input::Said { node: node(1), message });

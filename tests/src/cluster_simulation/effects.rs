@@ -42,7 +42,12 @@ impl Simulation {
                 self.tell(|| format!("n{machine} notes {job:?} {}", short(&kind)));
                 self.tally.note(&kind);
                 let kind = Box::new(kind);
-                self.ledger.see(Seen::Noted { job, epoch, kind });
+                self.ledger.see(Seen::Noted {
+                    machine,
+                    job,
+                    epoch,
+                    kind,
+                });
             }
             Effect::Control { link, message } => self.on_answer(machine, link, *message),
             Effect::Rank(effect) => return self.carry_out_rank(machine, effect).map(Event::RankFact),

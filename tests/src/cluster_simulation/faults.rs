@@ -178,6 +178,8 @@ impl Simulation {
         }
         self.tell(|| format!("n{machine} is lost"));
         self.tally.machines_lost += 1;
+        let now = self.queue.now();
+        self.ledger.losses.push((machine, now));
         let silent = self.machines[machine].life();
         self.ledger.see(Seen::MachineLost);
         if let Some(of) = silent {

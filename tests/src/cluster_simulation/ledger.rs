@@ -8,6 +8,9 @@ use pcm_proto::layout::Layout;
 use pcm_proto::reconfiguration::Attempt;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A message takes no longer, in microseconds.
+const ON_ITS_WAY_MAX: u64 = 500_000;
+
 /// One start of a job.
 pub(super) type RunKey = (JobId, u32);
 
@@ -67,8 +70,14 @@ pub(super) struct Ledger {
     /// The first epoch of the coordinator that took a job over last.
     pub(super) heirs_begin: BTreeMap<JobId, Epoch>,
     pub(super) buffers_changed: BTreeSet<JobId>,
+    /// Where and when each job ended first.
+    pub(super) ended_at: BTreeMap<JobId, (usize, u64)>,
     /// When a machine was lost, or left, last.
     pub(super) down_at: Option<u64>,
+    /// Machines that were lost without notice, and when.
+    pub(super) losses: Vec<(usize, u64)>,
+    /// The time of the present step.
+    pub(super) now: u64,
     /// Whether the network was ever cut, or nodes took each other for lost.
     pub(super) has_cut: bool,
 }
@@ -80,6 +89,15 @@ impl Ledger {
 
     pub(super) fn take_seen(&mut self) -> Vec<Seen> {
         std::mem::take(&mut self.seen)
+    }
+
+    /// Whether the machine on which a job ended was lost so soon afterwards that a message may have been on its way.
+    pub(super) fn is_lost_at_end(&self, job: JobId) -> bool {
+        let Some((machine, at)) = self.ended_at.get(&job) else {
+            return false;
+        };
+        let is_its_loss = |(lost, when): &(usize, u64)| lost == machine && (*at..at + ON_ITS_WAY_MAX).contains(when);
+        self.losses.iter().any(is_its_loss)
     }
 
     /// The first layout that a process is a member of, as far as any daemon has written it.

@@ -4,7 +4,7 @@ use super::daemon::Daemon;
 use super::disk::Disk;
 use super::happening::{Boot, Life};
 use super::keeper::Keeper;
-use pcm_proto::ids::NodeName;
+use pcm_proto::ids::{JobId, NodeName};
 
 /// Machines whose processes have the port of the first one's daemon.
 const PORT: u16 = 7000;
@@ -61,6 +61,17 @@ impl Machine {
 
     pub(super) fn life(&self) -> Option<Life> {
         self.daemon.as_ref().map(Daemon::life)
+    }
+
+    /// Its processes run, and nobody speaks for them.
+    pub(super) fn is_without_daemon(&self) -> bool {
+        self.is_up() && self.daemon.as_ref().is_none_or(Daemon::is_stopped)
+    }
+
+    /// Whether its keeper holds a buffer of a job's checkpoints.
+    pub(super) fn holds(&self, job: JobId) -> bool {
+        let mut buffers = self.keeper.iter().flat_map(|keeper| keeper.buffers.keys());
+        buffers.any(|key| key.job == job)
     }
 
     pub(super) fn is_up(&self) -> bool {

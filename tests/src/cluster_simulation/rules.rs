@@ -11,6 +11,7 @@ use super::seen::Seen;
 use super::simulation::Simulation;
 use super::violation::Violation;
 use pcm_proto::event::EventKind;
+use pcm_proto::ids::JobId;
 
 /// The end of a machine is known to all after this time, in microseconds.
 const NOTICED_AFTER: u64 = 6_000_000;
@@ -33,6 +34,7 @@ const RULES: [(&str, Rule); 10] = [
 impl Simulation {
     /// Looks at the rules after a step.
     pub(super) fn check(&mut self) -> Result<(), Violation> {
+        self.ledger.now = self.queue.now();
         for seen in self.ledger.take_seen() {
             for (rule, check) in RULES {
                 check(&mut self.ledger, &seen).map_err(|text| Violation::new(rule, text))?;
@@ -49,6 +51,12 @@ impl Simulation {
 
     fn note_for_checkpoints(&mut self, seen: &Seen) {
         let now = self.queue.now();
+        let machines = &self.machines;
+        let is_out_of_reach = |job: &JobId| {
+            machines
+                .iter()
+                .any(|machine| machine.is_without_daemon() && machine.holds(*job))
+        };
         let ledger = &mut self.ledger;
         match seen {
             Seen::BuffersChanged { job } => _ = ledger.buffers_changed.insert(*job),
@@ -56,6 +64,7 @@ impl Simulation {
                 job: Some(job),
                 epoch,
                 kind,
+                ..
             } => match **kind {
                 // The heir cannot know what was complete behind a cut, and what is so for the coordinator before it
                 // is without meaning.
@@ -63,8 +72,11 @@ impl Simulation {
                     ledger.heirs_begin.insert(*job, *epoch);
                     ledger.complete.remove(job);
                 }
-                // What lies behind a cut is given up.
-                EventKind::Crashed { .. } if ledger.has_cut => _ = ledger.complete.remove(job),
+                // What lies behind a cut is given up, and what a node holds whose daemon is away for so long that it
+                // counts as dead: nobody can ask its keeper.
+                EventKind::Crashed { .. } if ledger.has_cut || is_out_of_reach(job) => {
+                    ledger.complete.remove(job);
+                }
                 EventKind::CheckpointComplete { .. } if ledger.heirs_begin.get(job) > Some(epoch) => {}
                 EventKind::CheckpointComplete { iteration, ranks, .. } => {
                     let complete = Complete {
@@ -117,14 +129,19 @@ fn no_job_twice(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
             _ => Ok(()),
         },
         Seen::Noted {
-            job: Some(job), kind, ..
+            machine,
+            job: Some(job),
+            kind,
+            ..
         } => {
             let EventKind::JobEnded { code, .. } = **kind else {
                 return Ok(());
             };
+            ledger.ended_at.entry(*job).or_insert((*machine, ledger.now));
             match ledger.ends.insert(*job, code) {
-                // Known: a coordinator in a minority ends a job that it had begun to end, and so does its heir.
-                Some(before) if before != code && !ledger.has_cut => {
+                // Known: a coordinator in a minority ends a job that it had begun to end, and so does its heir. So does
+                // the heir of one whose machine is lost while its last words are on their way.
+                Some(before) if before != code && !ledger.has_cut && !ledger.is_lost_at_end(*job) => {
                     Err(format!("job {job} ended with {before} and with {code}"))
                 }
                 _ => Ok(()),

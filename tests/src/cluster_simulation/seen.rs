@@ -75,6 +75,7 @@ pub(super) enum Seen {
     },
     /// A node adds an event to its log.
     Noted {
+        machine: usize,
         job: Option<JobId>,
         epoch: Epoch,
         kind: Box<EventKind>,

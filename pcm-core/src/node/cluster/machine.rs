@@ -36,6 +36,7 @@ pub(in crate::node) struct Cluster {
     is_settled: bool,
     /// Addresses of nodes that were there before this one.
     seeds: Vec<String>,
+    is_parting: bool,
 }
 
 /// Time as the failure detector counts it.
@@ -52,6 +53,7 @@ impl Cluster {
             awaited: BTreeSet::new(),
             is_settled: false,
             seeds: Vec::new(),
+            is_parting: false,
             own,
             nodes,
         }
@@ -94,7 +96,7 @@ impl Cluster {
         missing
     }
 
-    /// Whether this node can know which other nodes there are: one that was there before told it, or all had time.
+    /// Whether this node can know which other nodes there are: one that was there before is seen, or time is up.
     /// A node that is as new as this one knows no more.
     pub(in crate::node) fn is_settled(&self) -> bool {
         let mut others = self.nodes.others();
@@ -281,6 +283,11 @@ impl Cluster {
         self.carry_out(effects, out);
     }
 
+    /// The node says its last words, and then leaves.
+    pub(in crate::node) fn begin_to_leave(&mut self) {
+        self.is_parting = true;
+    }
+
     /// The node leaves a cluster that goes on; [`ClusterFact::Left`] when the others know.
     pub(in crate::node) fn leave(&mut self, out: &mut Outbox) {
         let mut effects = Vec::new();
@@ -290,10 +297,20 @@ impl Cluster {
 
     /// Whether this node has begun to leave.
     pub(in crate::node) fn is_leaving(&self) -> bool {
-        self.nodes.members.own_health() == Health::Left
+        self.is_parting || self.nodes.members.own_health() == Health::Left
     }
 
     // Quorum.
+
+    /// Something happens to the node: when nothing did for long, it stood still.
+    pub(in crate::node) fn note_time(&mut self, now: Moment) {
+        self.quorum.note_time(now);
+    }
+
+    /// Whether the node stood still until a moment ago: others may have taken it for dead.
+    pub(in crate::node) fn is_just_awake(&self, now: Moment) -> bool {
+        self.quorum.is_just_awake(now)
+    }
 
     /// Whether a node was lost so lately that others may be about to be.
     pub(in crate::node) fn is_just_lost(&self, now: Moment, node: &NodeName) -> bool {

@@ -17,6 +17,9 @@ const ROUNDING: Duration = Duration::from_millis(100);
 /// A node that was cut off and is back sees the others, and hears who leads what, within this time.
 const REJOINS_WITHIN: Duration = Duration::from_secs(6);
 
+/// A node to which nothing happens for so long was stopped: its failure detector alone has eight ticks a second.
+const STANDSTILL_MIN: Duration = Duration::from_millis(800);
+
 /// Losses that are remembered; more nodes than that do not fail in seconds, or nothing can be done about it.
 const LOSSES_MAX: usize = 1024;
 
@@ -34,6 +37,9 @@ pub struct Quorum {
     rejoined: Option<Moment>,
     /// Nodes on the own host.
     same_host: BTreeSet<NodeName>,
+    /// When something happened to the node last, and when it did after a standstill.
+    happened: Option<Moment>,
+    awake: Option<Moment>,
 }
 
 impl Quorum {
@@ -46,7 +52,22 @@ impl Quorum {
             outweighing: BTreeSet::new(),
             rejoined: None,
             same_host: BTreeSet::new(),
+            happened: None,
+            awake: None,
         }
+    }
+
+    /// Something happens to the node.
+    pub fn note_time(&mut self, now: Moment) {
+        let last = self.happened.replace(now);
+        if last.is_some_and(|last| now.since(last) >= STANDSTILL_MIN) {
+            self.awake = Some(now);
+        }
+    }
+
+    /// Whether the node stood still, and had no time since to hear what the others did meanwhile.
+    pub fn is_just_awake(&self, now: Moment) -> bool {
+        self.awake.is_some_and(|awake| now.since(awake) < self.certain_after)
     }
 
     /// A node is, or was, on the own host or elsewhere.

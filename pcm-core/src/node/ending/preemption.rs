@@ -4,14 +4,21 @@
 
 use super::state::{Ending, Preemption};
 use crate::node::context::Context;
+use crate::node::jobs::heirs::HEIRS;
 use crate::node::jobs::machine::Jobs;
+use crate::node::queries::Asker;
 use crate::node::requester::Requester;
 use crate::node::timer::Timer;
 use pcm_proto::checkpoint::IntoFiles;
+use pcm_proto::control::ControlToDaemon;
+use pcm_proto::peer::Question;
 use std::time::Duration;
 
 /// Of that time, what is left for the last checkpoints of jobs coordinated here.
 const HAND_OVER_SHARE: u32 = 4;
+
+/// A node that does not answer within this time is not waited for.
+const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
 /// Whether all is said is looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -60,6 +67,42 @@ impl Ending {
         if is_waiting && cx.now() < notice.until {
             return cx.arm(LOOK_AGAIN, Timer::Leave);
         }
-        cx.cluster.leave(cx.out);
+        self.take_leave(cx);
+    }
+
+    /// Leaves when those who heard something of this node lately have heard all of it: an heir that missed the word
+    /// that a job is over would open its will.
+    pub(in crate::node) fn take_leave(&mut self, cx: &mut Context<'_>) {
+        if self.farewells.is_some() || cx.cluster.is_leaving() {
+            return;
+        }
+        cx.cluster.begin_to_leave();
+        let mut nodes = cx.cluster.nodes().reachable();
+        let heirs = cx.cluster.heirs(HEIRS);
+        nodes.retain(|node| heirs.contains(node) || cx.cluster.transports().is_linked(node));
+        self.farewells = Some(nodes.len());
+        for node in &nodes {
+            // Its answer says that everything before it has come.
+            let ping = ControlToDaemon::Ping {
+                node: Some(node.clone()),
+            };
+            let question = Question::Control(Box::new(ping));
+            cx.ask(node, question, Asker::Farewell, FAREWELL_WITHIN);
+        }
+        self.leave_if_heard(cx);
+    }
+
+    /// A node has heard all, or is not waited for.
+    pub(in crate::node) fn on_farewell_heard(&mut self, cx: &mut Context<'_>) {
+        if let Some(left) = &mut self.farewells {
+            *left = left.saturating_sub(1);
+        }
+        self.leave_if_heard(cx);
+    }
+
+    fn leave_if_heard(&mut self, cx: &mut Context<'_>) {
+        if self.farewells == Some(0) {
+            cx.cluster.leave(cx.out);
+        }
     }
 }

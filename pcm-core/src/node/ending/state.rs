@@ -11,6 +11,8 @@ pub(in crate::node) struct Ending {
     pub(super) stage: Stage,
     pub(super) drain: Option<Draining>,
     pub(super) preemption: Option<Preemption>,
+    /// Nodes that have not said yet that they heard this one's last words.
+    pub(super) farewells: Option<usize>,
 }
 
 /// How long the node goes on.

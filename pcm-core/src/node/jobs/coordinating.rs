@@ -215,6 +215,8 @@ impl Jobs {
         let is_over = matches!(message, CheckpointMessage::Stored { .. });
         let inputs = match self.table.led_with(job) {
             Some((coordinator, led)) => led.leading.on_message(node, message, coordinator, cx),
+            // Its heir leads the job, and may need what is held.
+            None if is_over && cx.cluster.is_leaving() => return,
             // The job is over.
             None if is_over => return say_checkpoint(cx, node, job, CheckpointMessage::Forget { but: None }),
             None => Err(message),

@@ -9,7 +9,10 @@ use pcm_proto::peer::SuccessionMessage;
 use std::collections::BTreeMap;
 
 /// Heirs of a job: it goes on when its coordinator's node and one of these are lost at once.
-pub(super) const HEIRS: usize = 2;
+pub(in crate::node) const HEIRS: usize = 2;
+
+/// Jobs with a lost coordinator that are remembered; a node knows no more of them at one time.
+const REIGNS_MAX: usize = 4096;
 
 /// What the coordinator told its heirs last.
 #[derive(Debug, Default)]
@@ -23,12 +26,33 @@ pub(super) struct Will {
     pub(super) from: NodeName,
     pub(super) heirs: Vec<NodeName>,
     pub(super) bytes: Vec<u8>,
+    /// Whether its coordinator was asked if it is still good.
+    pub(super) is_checked: bool,
 }
 
 /// Wills that other nodes left here.
 #[derive(Debug, Default)]
 pub(in crate::node) struct Wills {
     pub(super) held: BTreeMap<JobId, Will>,
+    /// Whether new ones are going to be checked.
+    pub(super) is_check_due: bool,
+    /// The highest reigns of jobs whose coordinators' nodes were lost, by their heirs' account.
+    reigns: BTreeMap<JobId, u32>,
+}
+
+impl Wills {
+    /// An heir says that it leads a job.
+    pub(super) fn note_reign(&mut self, job: JobId, reign: u32) {
+        let known = self.reigns.entry(job).or_default();
+        *known = reign.max(*known);
+        if self.reigns.len() > REIGNS_MAX {
+            self.reigns.pop_first();
+        }
+    }
+
+    pub(super) fn reign(&self, job: JobId) -> u32 {
+        self.reigns.get(&job).copied().unwrap_or(0)
+    }
 }
 
 impl Willed {

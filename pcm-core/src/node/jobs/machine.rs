@@ -259,7 +259,7 @@ impl Jobs {
         if self.table.leads(job) {
             let node = node.clone();
             self.coordinate(job, coordinator::Input::Said { node, message }, cx);
-        } else {
+        } else if !cx.cluster.is_leaving() {
             // The job is over, or this is not its coordinator; either way the node need not keep it.
             cx.send_job(node, job, CoordinatorToNode::Close);
         }

@@ -2,7 +2,7 @@
 
 pub(in crate::node) mod coordinating;
 mod data;
-mod heirs;
+pub(in crate::node) mod heirs;
 mod layout_changes;
 pub(in crate::node) mod leading;
 pub(in crate::node) mod led;

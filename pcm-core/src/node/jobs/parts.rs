@@ -4,7 +4,7 @@
 use super::local::Local;
 use super::machine::Jobs;
 use super::table::Job;
-use crate::job::at_node::{self, JobAtNode};
+use crate::job::at_node::{self, Beginning, JobAtNode};
 use crate::job::participant::{Closing, Effect, Input, Participant};
 use crate::node::context::Context;
 use crate::node::event::{Held, KeeperFact, RankNews};
@@ -103,12 +103,15 @@ impl Jobs {
         if self.closed.contains(&job) {
             return cx.send_job(node, job, NodeToCoordinator::Cleared);
         }
-        let prefix = format!("pcm-{}", cx.settings.spec.cluster_id);
+        let beginning = Beginning {
+            kvs_prefix: format!("pcm-{}", cx.settings.spec.cluster_id),
+            reign: self.wills.reign(job),
+        };
         let machine = JobAtNode::new(job, cx.own(), cx.settings.limits.clone());
         let now = cx.now();
         let known = self.table.insert(job, machine);
         known.local = Some(Local::new(job));
-        let step = known.machine.begin(now, node, order, prefix);
+        let step = known.machine.begin(now, node, order, beginning);
         self.finish(job, step, cx);
         for (node, message) in self.early.take(job) {
             self.on_message(job, &node, message, cx);
@@ -131,7 +134,8 @@ impl Jobs {
         cx: &mut Context<'_>,
     ) {
         // Worlds are numbered through all lives of a job, so the word can only be for the life that is meant.
-        if self.table.part(job).is_none_or(|part| part.is_for_next_life(&message)) {
+        let is_for_other = |part: &Participant| part.is_for_next_life(&message) || part.is_for_other_life(&message);
+        if self.table.part(job).is_none_or(is_for_other) {
             return self.early.hold(job, node.clone(), message.into());
         }
         let node = node.clone();

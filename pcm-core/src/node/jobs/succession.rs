@@ -7,6 +7,7 @@ use super::heirs::{HEIRS, Will, content};
 use super::leading::Leading;
 use super::led::{Audience, Led};
 use crate::checkpoint::Filed;
+use crate::job::coordinator::{self, Coordinator};
 use crate::job::participant;
 use crate::moment::Moment;
 use crate::node::context::Context;
@@ -18,7 +19,7 @@ use crate::node::streams::job_output::JobOutput;
 use crate::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{JobId, NodeName};
-use pcm_proto::peer::SuccessionMessage;
+use pcm_proto::peer::{CoordinatorToNode, SuccessionMessage};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -27,6 +28,10 @@ const RETURN_AFTER_LOSS_WITHIN: Duration = Duration::from_secs(30);
 
 /// An heir that may not open its will now looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// A new will is checked after this time: a job that ends within it needs no check, and one that is renewed often
+/// costs a few bytes a second.
+const CHECK_AFTER: Duration = Duration::from_secs(2);
 
 impl Jobs {
     /// Tells a job's heirs what they need to know.
@@ -66,10 +71,44 @@ impl Jobs {
         self.heard_of(job, cx);
         if let Some(coordinator) = self.table.coordinator(job) {
             let claim = coordinator.claim();
-            return cx.send_job(from, job, claim);
+            return match cx.cluster.is_leaving() {
+                true => {}
+                false => cx.send_job(from, job, claim),
+            };
+        }
+        let reign = content(&bytes).map_or(0, |(state, _)| state.reign());
+        if let Some(status) = self.ended.find(job).filter(|status| status.reign > reign) {
+            // It was taken for lost, and the job has ended meanwhile.
+            let reign = status.reign;
+            return cx.send_job(from, job, SuccessionMessage::Led { reign });
         }
         let from = from.clone();
-        self.wills.held.insert(job, Will { from, heirs, bytes });
+        let will = Will {
+            from,
+            heirs,
+            bytes,
+            is_checked: false,
+        };
+        self.wills.held.insert(job, will);
+        if !std::mem::replace(&mut self.wills.is_check_due, true) {
+            cx.arm(CHECK_AFTER, Timer::WillsHeld);
+        }
+    }
+
+    /// Asks for each will that is new whether it is still good: the word that it is void may have been lost with a
+    /// link, or overtaken by the will.
+    pub(in crate::node) fn check_wills(&mut self, cx: &mut Context<'_>) {
+        self.wills.is_check_due = false;
+        for (job, will) in &mut self.wills.held {
+            if !std::mem::replace(&mut will.is_checked, true) {
+                cx.send_job(&will.from, *job, SuccessionMessage::WillHeld);
+            }
+        }
+    }
+
+    /// Whether a node left wills here.
+    pub(in crate::node) fn holds_will_of(&self, node: &NodeName) -> bool {
+        self.wills.held.values().any(|will| will.from == *node)
     }
 
     fn on_will_void(&mut self, job: JobId, from: &NodeName) {
@@ -89,6 +128,10 @@ impl Jobs {
     /// A node is linked (again): wills between it and this node are renewed, and it hears who leads what.
     pub(in crate::node) fn on_wills_linked(&mut self, node: &NodeName, cx: &mut Context<'_>) {
         cx.note_rejoined();
+        if cx.cluster.is_leaving() {
+            // Its heirs lead its jobs.
+            return;
+        }
         let held = self.wills.held.iter().filter(|(_, will)| will.from == *node);
         for job in held.map(|(job, _)| *job).collect::<Vec<_>>() {
             cx.send_job(node, job, SuccessionMessage::WillHeld);
@@ -119,7 +162,7 @@ impl Jobs {
             !cx.cluster.nodes().is_live(&will.from) && !before.any(|heir| cx.cluster.nodes().is_live(heir))
         });
         let mine: Vec<JobId> = mine.map(|(job, _)| *job).collect();
-        if mine.is_empty() {
+        if mine.is_empty() || cx.cluster.is_leaving() {
             return;
         }
         let of = |job: &JobId| self.wills.held.get(job).map(|will| &will.from);
@@ -128,6 +171,10 @@ impl Jobs {
             .filter_map(of)
             .any(|node| cx.cluster.is_just_lost(cx.now(), node))
         {
+            return cx.out.arm(LOOK_AGAIN, Timer::Wills);
+        }
+        if cx.cluster.is_just_awake(cx.now()) {
+            // Those that it took for dead may be the ones who went on.
             return cx.out.arm(LOOK_AGAIN, Timer::Wills);
         }
         if cx.is_cut_off() || cx.is_going_down {
@@ -147,7 +194,9 @@ impl Jobs {
             return;
         };
         let now_us = cx.now().0;
-        let (state, effects) = state.inherit(cx.own(), &will.from, now_us);
+        let own = cx.own();
+        let place = will.heirs.iter().position(|heir| *heir == own).unwrap_or(0);
+        let (state, effects) = state.inherit(own, &will.from, place, now_us);
         let filed = filed
             .into_iter()
             .map(|(iteration, directory)| Filed { iteration, directory });
@@ -176,6 +225,16 @@ impl Jobs {
             led.output(coordinator, |output, view| output.ask(None, view, cx.out));
         }
         self.finish(job, step, cx);
+        // What was said of these before this node led the job is not said again.
+        let nodes = self
+            .table
+            .coordinator(job)
+            .into_iter()
+            .flat_map(Coordinator::nodes_with_output);
+        let gone: Vec<NodeName> = nodes.filter(|node| !cx.cluster.may_live(node)).cloned().collect();
+        for node in gone {
+            self.coordinate(job, coordinator::Input::NodeGone { node }, cx);
+        }
     }
 
     /// Another daemon leads this job in place of one that it takes for lost.
@@ -194,6 +253,11 @@ impl Jobs {
             self.ended.forget(job);
         }
         self.wills.held.remove(&job);
+        if reign < self.wills.reign(job) {
+            // It has not heard that yet another leads the job.
+            return;
+        }
+        self.wills.note_reign(job, reign);
         let by = node.clone();
         cx.store(StoreInput::Led { job, by });
         if self.table.runs(job) {
@@ -207,7 +271,12 @@ impl Jobs {
         tracing::warn!(%job, node = %to, "another node leads the job: this one was taken for lost");
         let stopped = self.table.stop_leading(job);
         cx.record(Record::Abdicated { job });
-        let Some((_, mut led)) = stopped else { return };
+        let Some((coordinator, mut led)) = stopped else { return };
+        let own = cx.own();
+        for node in coordinator.active_nodes().filter(|node| ![to, &own].contains(node)) {
+            // The other may not know that the job is there.
+            cx.send_job(node, job, CoordinatorToNode::End { grace_ms: 0 });
+        }
         led.output.close(cx.out);
         led.leading.on_abdicated(job, to, cx);
         if let Some(link) = led.link {

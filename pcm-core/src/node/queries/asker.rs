@@ -19,6 +19,8 @@ pub enum Asker {
     Drain { job: JobId, step: DrainStep },
     /// A program that asked for another number of ranks.
     Program { job: JobId },
+    /// This node's end: the other has heard what came before.
+    Farewell,
     /// The measurements of links: only the time counts.
     Links,
 }
