@@ -3,6 +3,7 @@
 use super::agent::samples::job_sample;
 use super::agent::{AgentFact, AgentView};
 use super::cluster::fact::ClusterFact;
+use super::cluster::machine::Birth;
 use super::event::PeerFact;
 use super::links::Transfer;
 use super::machine::Node;
@@ -170,7 +171,11 @@ impl Node {
         }
         self.with_jobs(|jobs, cx| jobs.heard_of(report.highest_job, cx));
         let node = report.node.clone();
-        if self.cluster.note_report(report, &mut self.out) {
+        let birth = self.cluster.note_report(report, &mut self.out);
+        if birth == Birth::Unseen {
+            self.with_jobs(|jobs, cx| jobs.on_node_gone(&node, cx));
+        }
+        if birth != Birth::Known {
             self.with_jobs(|jobs, cx| jobs.reform_all(&change::Input::NodeReborn { node }, cx));
         }
     }

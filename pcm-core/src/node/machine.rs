@@ -141,7 +141,9 @@ impl Node {
             Record::Boot(nodes.members.own_boot()),
             Record::KeeperSince(nodes.own().keeper_since_us),
         ];
-        records.extend(nodes.others().map(|report| Record::Node(Box::new(report))));
+        let unheard = self.cluster.unheard();
+        let known = nodes.others().chain(unheard);
+        records.extend(known.map(|report| Record::Node(Box::new(report))));
         records.extend(self.jobs.present(self.out.now().0));
         records.extend(self.store.records());
         records

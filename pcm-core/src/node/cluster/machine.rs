@@ -32,11 +32,24 @@ pub(in crate::node) struct Cluster {
     links: Links,
     /// Nodes that an earlier daemon knew and that were not seen since.
     awaited: BTreeSet<NodeName>,
+    /// Nodes that an earlier daemon knew and that have not said how they are since.
+    unheard: BTreeSet<NodeName>,
     /// Whether those had their time to be seen, or no other is known to be there.
     is_settled: bool,
     /// Addresses of nodes that were there before this one.
     seeds: Vec<String>,
     is_parting: bool,
+}
+
+/// Whether a node was born again since it last said how it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::node) enum Birth {
+    /// It is the one that was known, or there was none.
+    Known,
+    /// It was, while this daemon looked.
+    Seen,
+    /// It was, and no daemon was here to notice that the one before was lost.
+    Unseen,
 }
 
 /// Time as the failure detector counts it.
@@ -51,6 +64,7 @@ impl Cluster {
             transports: Transports::new(nodes.own().fabric.clone(), has_device),
             links: Links::default(),
             awaited: BTreeSet::new(),
+            unheard: BTreeSet::new(),
             is_settled: false,
             seeds: Vec::new(),
             is_parting: false,
@@ -76,6 +90,7 @@ impl Cluster {
     pub(in crate::node) fn remember(&mut self, report: &NodeReport, out: &mut Outbox) {
         set_address(&report.node, &report.address, out);
         self.awaited.insert(report.node.clone());
+        self.unheard.insert(report.node.clone());
         self.note_host(report);
         if report.keeper_since_us != 0 {
             self.nodes.note_report(report.clone());
@@ -86,6 +101,13 @@ impl Cluster {
     pub(in crate::node) fn begin(&mut self, seeds: &[String]) {
         self.is_settled = seeds.is_empty() && self.awaited.is_empty();
         self.seeds = seeds.to_vec();
+    }
+
+    /// What nodes said to an earlier daemon that have said nothing to this one: a later daemon, too, must know them again
+    /// when they are born again.
+    pub(in crate::node) fn unheard(&self) -> impl Iterator<Item = NodeReport> + '_ {
+        let unseen = self.unheard.iter().filter(|node| !self.nodes.is_live(node));
+        unseen.filter_map(|node| self.nodes.last_report(node).cloned())
     }
 
     /// The nodes that an earlier daemon knew had their time to be seen; those that were not.
@@ -109,12 +131,17 @@ impl Cluster {
             .note_host(&report.node, report.host == self.nodes.own().host);
     }
 
-    /// Another node says how it is; whether it was born again since it last did, be it to an earlier daemon.
-    pub(in crate::node) fn note_report(&mut self, report: NodeReport, out: &mut Outbox) -> bool {
+    /// Another node says how it is.
+    pub(in crate::node) fn note_report(&mut self, report: NodeReport, out: &mut Outbox) -> Birth {
         if !self.nodes.is_known_keeper(&report) {
             out.record(Record::Node(Box::new(report.clone())));
         }
-        self.nodes.note_report(report)
+        let is_first = self.unheard.remove(&report.node);
+        match self.nodes.note_report(report) {
+            false => Birth::Known,
+            true if is_first => Birth::Unseen,
+            true => Birth::Seen,
+        }
     }
 
     /// How this node is; the caller knows the fields that other parts own.

@@ -61,6 +61,11 @@ impl Nodes {
         before.is_some_and(|before| before.keeper_since_us == report.keeper_since_us)
     }
 
+    /// What a node said of itself last.
+    pub fn last_report(&self, node: &NodeName) -> Option<&NodeReport> {
+        self.reports.get(node)
+    }
+
     pub fn is_draining(&self) -> bool {
         self.own.state == NodeState::Draining
     }
