@@ -4,8 +4,8 @@
 //! and pipes, their shared pages and their exit statuses, so that a daemon which is killed and started again finds
 //! everything where it was. One message is one packet on an inherited `SOCK_SEQPACKET` socket pair; descriptors travel
 //! with the packet that names them. A message longer than [`INLINE_BYTES_MAX`] travels in a memory file whose
-//! descriptor is the packet's first. The variable [`KEEPER_FD`] tells the daemon the number of its end; the files of its
-//! journal have the numbers [`JOURNAL_FDS`].
+//! descriptor is the packet's first. The variable [`KEEPER_FD`] tells the daemon the number of its end; the files of
+//! its journal have the numbers [`JOURNAL_FDS`].
 
 use crate::boot::BootSpec;
 use crate::checkpoint::BufferKey;

@@ -51,7 +51,7 @@ fn assert_noticed_by(plant: Plant, rules: &[&str]) {
 
 const SEEDS_OF_EVERY_RUN: u64 = 10_000;
 
-const HISTORIES_UNTIL_NOTICED_MAX: u64 = 1500;
+const HISTORIES_UNTIL_NOTICED_MAX: u64 = 6000;
 
 #[test]
 fn a_daemon_that_ignores_an_abort_is_noticed() {
@@ -62,6 +62,7 @@ fn a_daemon_that_ignores_an_abort_is_noticed() {
             "no_rank_at_two_places",
             "nothing_is_left_without_a_job",
             "every_job_goes_on_or_ends",
+            "the_end_tells_the_truth",
         ],
     );
 }
@@ -74,6 +75,7 @@ fn a_rank_that_checks_before_it_announces_is_noticed() {
         "none_dismissed_while_one_is_called",
         "a_complete_checkpoint_can_be_restored",
         "the_end_tells_the_truth",
+        "no_element_lost_or_doubled",
     ];
     assert_noticed_by(Plant::RankChecksBeforeAnnouncing, &rules);
 }

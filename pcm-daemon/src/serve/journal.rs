@@ -1,7 +1,7 @@
 //! What a daemon must not forget when it is killed: records, appended before anybody is told. They are in memory that
-//! the keeper holds, for they have to survive the daemon only: ranks die with their keeper. No disk that is full, slow or
-//! away, and no other user, has a part in it. A journal that has grown is written again, with the present state, into
-//! the second of two files.
+//! the keeper holds, for they have to survive the daemon only: ranks die with their keeper. No disk that is full, slow
+//! or away, and no other user, has a part in it. A journal that has grown is written again, with the present state,
+//! into the second of two files.
 #![allow(unsafe_code, reason = "descriptors that the keeper opened for this process")]
 
 use super::journal_head::{HeadError, head, head_length};
@@ -67,8 +67,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Takes over the journal and reads what it says; begins an empty one where nothing was ever written and `may_begin`
-    /// allows it. A record that was cut by the daemon's death was told to nobody and is dropped.
+    /// Takes over the journal and reads what it says; begins an empty one where nothing was ever written and
+    /// `may_begin` allows it. A record that was cut by the daemon's death was told to nobody and is dropped.
     pub(super) fn open(files: [File; 2], may_begin: bool, take: impl FnMut(Record)) -> Result<Self, JournalError> {
         let contents = [read(&files[0])?, read(&files[1])?];
         let [first, second] = &contents;

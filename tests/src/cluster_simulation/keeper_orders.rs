@@ -246,6 +246,10 @@ impl Simulation {
             return;
         }
         for key in keeper.living(job) {
+            // What one order leaves alive the end of the job ends: some processes outlive that, too.
+            if self.plants_now(Plant::ProcessOutlivesItsKill) {
+                continue;
+            }
             let status = ExitStatus::Signal(9);
             let delay = self.random.between(20, 400);
             self.queue

@@ -103,8 +103,8 @@ impl Cluster {
         self.seeds = seeds.to_vec();
     }
 
-    /// What nodes said to an earlier daemon that have said nothing to this one: a later daemon, too, must know them again
-    /// when they are born again.
+    /// What nodes said to an earlier daemon that have said nothing to this one: a later daemon, too, must see that they
+    /// were born again.
     pub(in crate::node) fn unheard(&self) -> impl Iterator<Item = NodeReport> + '_ {
         let unseen = self.unheard.iter().filter(|node| !self.nodes.is_live(node));
         unseen.filter_map(|node| self.nodes.last_report(node).cloned())
