@@ -177,6 +177,7 @@ fn start(spec: &BootSpec, log: &Path) -> Result<Child, String> {
                 "BatchMode=yes",
                 "-o",
                 &format!("ConnectTimeout={SSH_CONNECT_SECONDS}"),
+                "--",
                 destination,
             ]);
             command.arg(format!(

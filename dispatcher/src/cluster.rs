@@ -2,7 +2,7 @@
 //! removed at the end. It never touches what daemons own below `nodes/` but for reading addresses and removing all.
 
 use crate::failure::{CLUSTER_LOCKED, Failure};
-use pcm_proto::boot::NodeSpec;
+use pcm_proto::boot::{NodeSpec, is_cluster_id};
 use pcm_proto::fabric::TUNING_FILE;
 use pcm_proto::ids::NodeName;
 use pcm_proto::method::COSTS_FILE;
@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// A lock file can be removed by a finishing `down` while we wait for it; so often we try again.
 const LOCK_TRIES_MAX: usize = 16;
+
+/// Write permission of group and others.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -85,8 +88,33 @@ impl ClusterDir {
         made.map_err(|error| Failure::file("create", &self.path, &error))
     }
 
+    /// Refuses a directory that is not this user's alone; one that is not there is nobody's.
+    fn check_owner(&self) -> Result<(), Failure> {
+        let metadata = match fs::metadata(&self.path) {
+            Ok(metadata) => metadata,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+            Err(error) => return Err(Failure::file("read", &self.path, &error)),
+        };
+        let (shown, own) = (self.path.display(), rustix::process::geteuid().as_raw());
+        if metadata.uid() != own {
+            let owner = metadata.uid();
+            return Err(Failure::foreign_cluster(format!(
+                "{shown} belongs to user {owner}, not to user {own}: run pcmctl as its owner, or name another \
+                 directory with --cluster DIR"
+            )));
+        }
+        if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
+            return Err(Failure::foreign_cluster(format!(
+                "other users may write into {shown}: run 'chmod go-w {shown}', or name another directory with \
+                 --cluster DIR"
+            )));
+        }
+        Ok(())
+    }
+
     /// Takes the lock of `up` and `down`, or refuses at once where another has it.
     pub fn lock(&self) -> Result<Lock, Failure> {
+        self.check_owner()?;
         let path = self.path.join("lock");
         for _ in 0..LOCK_TRIES_MAX {
             let opened = OpenOptions::new()
@@ -130,18 +158,27 @@ impl ClusterDir {
 
     /// What is recorded of the cluster; `None` where there is none.
     pub fn record(&self) -> Result<Option<ClusterRecord>, Failure> {
+        self.check_owner()?;
         let path = self.path.join("cluster.json");
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
             Err(error) => return Err(Failure::file("read", &path, &error)),
         };
-        serde_json::from_slice(&text).map(Some).map_err(|error| {
+        let damaged = |reason: String| {
             Failure::system(format!(
-                "{} is damaged ({error}): remove the directory and boot again",
+                "{} is damaged ({reason}): remove the directory and boot again",
                 path.display()
             ))
-        })
+        };
+        let record: ClusterRecord = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        if !is_cluster_id(&record.id) {
+            return Err(damaged("its id is not hexadecimal".to_owned()));
+        }
+        match record.nodes.iter().find(|node| !node.spec.is_reachable()) {
+            Some(node) => Err(damaged(format!("node {} has no valid ssh destination", node.spec.name))),
+            None => Ok(Some(record)),
+        }
     }
 
     /// The record, or the failure that no cluster is here.
@@ -286,11 +323,50 @@ fn has_content(jobs: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn directory() -> (tempfile::TempDir, ClusterDir) {
         let temporary = tempfile::tempdir().unwrap();
         let cluster = ClusterDir::locate(Some(&temporary.path().join("with space/c"))).unwrap();
         (temporary, cluster)
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_into_is_refused_with_what_to_do() {
+        let (_temporary, cluster) = directory();
+        assert_eq!(cluster.record().unwrap(), None);
+        cluster.create().unwrap();
+        for (mode, is_refused) in [(0o700, false), (0o755, false), (0o775, true), (0o757, true)] {
+            fs::set_permissions(cluster.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let refused = [cluster.record().map(|_| ()), cluster.lock().map(|_| ())];
+            for outcome in refused {
+                assert_eq!(outcome.is_err(), is_refused, "{mode:o}");
+                let failure = outcome.err();
+                let says = failure.is_none_or(|failure| failure.message.contains("chmod go-w"));
+                assert!(says, "{mode:o}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_that_would_run_what_it_names_is_damaged() {
+        let (_temporary, cluster) = directory();
+        cluster.create().unwrap();
+        let record = |id: &str, destination: &str| {
+            format!(
+                "{{\"id\": \"{id}\", \"created_us\": 1, \"nodes\": [{{\"name\": \"a\", \"address\": \"127.0.0.1\", \
+                 \"site\": \"s\", \"cpus\": [], \"reach\": {{\"Ssh\": {{\"destination\": \"{destination}\"}}}}, \
+                 \"listens\": null}}]}}"
+            )
+        };
+        for (text, is_sound) in [
+            (record("a4089c38abf37fb5", "me@gate"), true),
+            (record("a4; touch x", "me@gate"), false),
+            (record("a4089c38abf37fb5", "-oProxyCommand=touch x"), false),
+        ] {
+            fs::write(cluster.path().join("cluster.json"), &text).unwrap();
+            assert_eq!(cluster.record().is_ok(), is_sound, "{text}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub const CODES: &[&str] = &[
     "no_cluster",
     "cluster_running",
     CLUSTER_LOCKED,
+    FOREIGN_CLUSTER,
     "wrong_key",
     LINK_LOST,
     UNEXPECTED_ANSWER,
@@ -22,6 +23,9 @@ pub const CODES: &[&str] = &[
 
 /// Another `up` or `down` holds the directory.
 pub const CLUSTER_LOCKED: &str = "cluster_locked";
+
+/// The directory is another user's, or another user may write into it.
+pub const FOREIGN_CLUSTER: &str = "foreign_cluster";
 
 /// The link to a daemon was lost.
 pub const LINK_LOST: &str = "link_lost";
@@ -108,6 +112,11 @@ impl Failure {
                 dir.display()
             ),
         )
+    }
+
+    /// Others could have put anything into the directory.
+    pub fn foreign_cluster(message: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, FOREIGN_CLUSTER, message)
     }
 
     /// The cluster could not be booted.

@@ -1,7 +1,7 @@
 //! Host files: one node a line, `name [address] [cpus=0-3] [site=S] [ssh=user@host]`, `#` begins a comment.
 
 use crate::cpus;
-use pcm_proto::boot::{NodeSpec, Reach};
+use pcm_proto::boot::{NodeSpec, Reach, is_destination};
 use pcm_proto::ids::{NodeName, name_check};
 use std::collections::BTreeSet;
 use std::net::{TcpListener, ToSocketAddrs};
@@ -105,15 +105,6 @@ pub fn local_node(name: NodeName, cpus: Vec<u32>) -> NodeSpec {
         cpus,
         reach: Reach::Local,
     }
-}
-
-/// What ssh may be handed as a destination: never an option, a space or a control character.
-fn is_destination(text: &str) -> bool {
-    !text.is_empty()
-        && !text.starts_with('-')
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '@' | '%'))
 }
 
 /// Whether an address is one of this machine: only then a socket can be bound to it.

@@ -20,6 +20,9 @@ const LEVEL_MIN: Duration = Duration::from_secs(10);
 /// The same in patiences: who allows for machines that stand still allows for starts on them.
 const LEVEL_PATIENCES: u32 = 3;
 
+/// Longest id of a cluster; today's have 16 digits.
+const CLUSTER_ID_MAX: usize = 64;
+
 /// How a node's daemon is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
@@ -30,6 +33,20 @@ pub enum Reach {
         /// Host, alias or `user@host`, as ssh takes it.
         destination: String,
     },
+}
+
+/// What ssh may be handed as a destination: never an option, a space or a control character.
+pub fn is_destination(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with('-')
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '@' | '%'))
+}
+
+/// Whether a text can be the id of a cluster: hexadecimal digits alone, safe in a file name and on a command line.
+pub fn is_cluster_id(text: &str) -> bool {
+    !text.is_empty() && text.len() <= CLUSTER_ID_MAX && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// One node of the cluster as its owner describes it.
@@ -71,7 +88,27 @@ pub struct BootSpec {
     pub patience_ms: u32,
 }
 
+impl NodeSpec {
+    /// Whether it can be started as it says.
+    pub fn is_reachable(&self) -> bool {
+        match &self.reach {
+            Reach::Local => true,
+            Reach::Ssh { destination } => is_destination(destination),
+        }
+    }
+}
+
 impl BootSpec {
+    /// What in it is not valid, though it can be read.
+    pub fn fault(&self) -> Option<String> {
+        if !is_cluster_id(&self.cluster_id) {
+            return Some("the cluster's id is not hexadecimal".to_owned());
+        }
+        let mut nodes = self.subtree.iter().chain([&self.node]);
+        let bad = nodes.find(|node| !node.is_reachable())?;
+        Some(format!("node {} has no valid ssh destination", bad.name))
+    }
+
     /// How long another node may be silent before it is taken for dead.
     pub fn patience(&self) -> Duration {
         Duration::from_millis(self.patience_ms.into())

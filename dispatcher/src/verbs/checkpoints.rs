@@ -7,12 +7,12 @@ use pcm_checkpoint::{Checkpoint, Contents, RegionRecord, export, is_checkpoint};
 use pcm_view::time;
 use serde::Serialize;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
 Example:
-  pcmctl checkpoints --dir results
+  pcmctl checkpoints results
   pcmctl checkpoints show results/heat-1200
   pcmctl checkpoints export results/heat-1200 --region t --out t.npy";
 
@@ -24,8 +24,11 @@ const ENTRIES_MAX: usize = 100_000;
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
-    /// The directory with the checkpoints [default: 'checkpoints' in the cluster's directory]
-    #[arg(long)]
+    /// A directory with checkpoints, or one checkpoint [default: 'checkpoints' in the cluster's directory]
+    #[arg(value_name = "DIR")]
+    place: Option<PathBuf>,
+    /// The same as DIR
+    #[arg(long, conflicts_with = "place")]
     dir: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
@@ -79,8 +82,19 @@ struct Line {
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     match args.action {
         None => {
-            let directory = args.dir.unwrap_or_else(|| cluster.path().join("checkpoints"));
-            let lines = list(&directory)?;
+            let lines = match args.place.or(args.dir) {
+                Some(directory) if is_checkpoint(&directory) => vec![line(&open(&directory)?)],
+                Some(directory) => list(&directory)?,
+                None => {
+                    let directory = cluster.path().join("checkpoints");
+                    // No job has written any yet.
+                    if directory.exists() {
+                        list(&directory)?
+                    } else {
+                        Vec::new()
+                    }
+                }
+            };
             if args.json {
                 output::print_json(&lines)?;
             } else {
@@ -112,11 +126,7 @@ fn open(directory: &Path) -> Result<Checkpoint, Failure> {
 
 /// Names directories that cannot be opened on standard error and leaves them out.
 fn list(directory: &Path) -> Result<Vec<Line>, Failure> {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Failure::file("list", directory, &error)),
-    };
+    let entries = fs::read_dir(directory).map_err(|error| Failure::file("list", directory, &error))?;
     let mut lines = Vec::new();
     for entry in entries.take(ENTRIES_MAX).flatten() {
         let path = entry.path();
@@ -272,7 +282,8 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         fs::create_dir(empty.path().join("no-checkpoint")).unwrap();
         assert!(list(empty.path()).unwrap().is_empty());
-        assert!(list(&empty.path().join("not-there")).unwrap().is_empty());
+        let refused = list(&empty.path().join("not-there")).err().unwrap();
+        assert!(refused.message.contains("not-there"), "{refused}");
     }
 
     #[test]

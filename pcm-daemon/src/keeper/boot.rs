@@ -9,9 +9,11 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, chdir, getrlimit, setrlimit, setsid};
 use serde::Deserialize;
 use std::fmt;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 /// Longest specification: ten thousand nodes with long names.
 const SPEC_BYTES_MAX: u64 = 8 << 20;
@@ -31,6 +33,8 @@ pub enum BootError {
         /// What the system says.
         error: io::Error,
     },
+    /// The cluster's directory is another user's, or another user may write into it.
+    Foreign(PathBuf),
     /// The system refused something a keeper needs.
     System {
         doing: &'static str,
@@ -54,6 +58,11 @@ impl fmt::Display for BootError {
                     path.display()
                 )
             }
+            Self::Foreign(path) => write!(
+                f,
+                "{} belongs to another user, or others may write into it: run as its owner, or `chmod go-w` it",
+                path.display()
+            ),
             Self::System { doing, error } => write!(f, "{doing}: {error}"),
         }
     }
@@ -140,7 +149,11 @@ fn spec_read(from: impl Read) -> Result<BootSpec, BootError> {
     let malformed = |error: serde_json::Error| BootError::Spec(error.to_string());
     let stated: Stated = serde_json::from_str(&text).map_err(malformed)?;
     VersionMismatch::check(stated.version).map_err(BootError::Version)?;
-    serde_json::from_str(&text).map_err(malformed)
+    let spec: BootSpec = serde_json::from_str(&text).map_err(malformed)?;
+    match spec.fault() {
+        Some(fault) => Err(BootError::Spec(fault)),
+        None => Ok(spec),
+    }
 }
 
 /// What is read of a specification of any version; 0 where it says none.
@@ -150,19 +163,34 @@ struct Stated {
     version: u16,
 }
 
+/// Whoever may write into the cluster's directory could name what this node starts.
+fn check_owner(directory: &Path) -> Result<(), BootError> {
+    let Ok(metadata) = std::fs::metadata(directory) else {
+        // It is made below, for its owner alone.
+        return Ok(());
+    };
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    if is_own && metadata.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(BootError::Foreign(directory.to_owned()))
+}
+
 fn log_open(spec: &BootSpec) -> Result<OwnedFd, BootError> {
+    check_owner(&spec.cluster_dir)?;
     let directory = spec.cluster_dir.join("nodes").join(spec.node.name.as_str());
-    std::fs::create_dir_all(&directory).map_err(|error| BootError::File {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    made.map_err(|error| BootError::File {
         path: directory.clone(),
         error,
     })?;
     let path = directory.join("daemon.log");
-    let log = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
     log.map(OwnedFd::from).map_err(|error| BootError::File { path, error })
 }
 
 /// Raises the own limit of open files; the limit that was, for the ranks. A refusal only means fewer ranks.
-fn files_raise() -> libc::rlimit {
+pub(super) fn files_raise() -> libc::rlimit {
     let before = getrlimit(Resource::Nofile);
     let wanted = before
         .maximum

@@ -173,7 +173,7 @@ fn start(spec: &BootSpec) -> Result<Child, String> {
         Reach::Ssh { destination } => {
             let mut command = Command::new("ssh");
             let connect = format!("ConnectTimeout={SSH_CONNECT_SECONDS}");
-            command.args(["-o", "BatchMode=yes", "-o", &connect, destination]);
+            command.args(["-o", "BatchMode=yes", "-o", &connect, "--", destination]);
             let marks = format!(
                 "env PCM_CLUSTER_ID={} PCM_NODE={} pcm-daemon",
                 spec.cluster_id, spec.node.name
