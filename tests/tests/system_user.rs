@@ -90,6 +90,35 @@ fn another_user_gets_nothing_of_a_cluster() {
     }
     let outcome = as_nobody(&cluster, &script);
     assert_eq!(outcome.status.code(), Some(4), "{outcome:?}");
-    assert!(outcome.stderr.contains("[wrong_key]"), "{outcome:?}");
+    assert!(outcome.stderr.contains("[foreign_cluster]"), "{outcome:?}");
+    cluster.down();
+}
+
+#[test]
+fn a_directory_that_another_user_laid_out_is_refused_and_starts_nothing() {
+    let cluster = Cluster::up(1);
+    if !can_be_nobody(&cluster) {
+        return cluster.down();
+    }
+    // A record that would have this user's ssh run a program of the other's.
+    let record = "{\"id\": \"a1\", \"created_us\": 1, \"nodes\": [{\"name\": \"a\", \"address\": \"127.0.0.1\", \
+                  \"site\": \"s\", \"cpus\": [], \"listens\": null, \
+                  \"reach\": {\"Ssh\": {\"destination\": \"-oProxyCommand=touch started\"}}}]}";
+    let script = format!("mkdir -m 755 \"$PCM_CLUSTER\" && printf '%s' '{record}' > \"$PCM_CLUSTER/cluster.json\"");
+    let laid = as_nobody(&cluster, &script);
+    assert!(laid.status.success(), "{laid:?}");
+    let foreign = cluster.files().join("nobody/cluster dir");
+    for verb in [&["nodes"][..], &["down"], &["up", "--local", "1"], &["run", "true"]] {
+        let mut command = cluster.command(built("pcmctl"));
+        command
+            .args(verb)
+            .env("PCM_CLUSTER", &foreign)
+            .current_dir(cluster.files());
+        let outcome = limited::run(&mut command, LIMIT);
+        assert_eq!(outcome.status.code(), Some(4), "{verb:?}: {outcome:?}");
+        assert!(outcome.stderr.contains("[foreign_cluster]"), "{verb:?}: {outcome:?}");
+    }
+    assert!(!cluster.files().join("started").exists());
+    assert!(foreign.join("cluster.json").exists(), "it is not ours to remove");
     cluster.down();
 }
