@@ -173,7 +173,7 @@ impl ClusterDir {
         };
         let record: ClusterRecord = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         if !is_cluster_id(&record.id) {
-            return Err(damaged("its id is not hexadecimal".to_owned()));
+            return Err(damaged("its id is not valid".to_owned()));
         }
         match record.nodes.iter().find(|node| !node.spec.is_reachable()) {
             Some(node) => Err(damaged(format!("node {} has no valid ssh destination", node.spec.name))),

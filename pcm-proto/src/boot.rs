@@ -44,9 +44,10 @@ pub fn is_destination(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '@' | '%'))
 }
 
-/// Whether a text can be the id of a cluster: hexadecimal digits alone, safe in a file name and on a command line.
+/// Whether a text can be the id of a cluster: letters, digits and dashes, safe in a file name and on a command line.
 pub fn is_cluster_id(text: &str) -> bool {
-    !text.is_empty() && text.len() <= CLUSTER_ID_MAX && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    !text.is_empty() && text.len() <= CLUSTER_ID_MAX && !text.starts_with('-') && text.bytes().all(is_plain)
 }
 
 /// One node of the cluster as its owner describes it.
@@ -102,7 +103,7 @@ impl BootSpec {
     /// What in it is not valid, though it can be read.
     pub fn fault(&self) -> Option<String> {
         if !is_cluster_id(&self.cluster_id) {
-            return Some("the cluster's id is not hexadecimal".to_owned());
+            return Some("the id of the cluster is not valid".to_owned());
         }
         let mut nodes = self.subtree.iter().chain([&self.node]);
         let bad = nodes.find(|node| !node.is_reachable())?;
