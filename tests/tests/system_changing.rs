@@ -129,7 +129,7 @@ fn a_change_hook_that_fails_is_an_error_of_iterate_and_the_layout_counts() {
 fn a_program_gets_the_ranks_it_asks_for() {
     let cluster = Cluster::up(2);
     let mut command = cluster.pcmctl(&["run", "-n", "1", "--"]);
-    command.arg(built("pcm-changing")).args(["request", "600", "1000"]);
+    command.arg(built("pcm-changing")).args(["request", "3000", "1000"]);
     let outcome = Background::start(&mut command).end(LIMIT);
     assert!(outcome.status.success(), "{outcome:?}");
     let changed: Vec<&str> = outcome

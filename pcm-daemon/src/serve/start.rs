@@ -113,7 +113,9 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     tracing::info!(%node, restarts, held, pid = std::process::id(), "the daemon starts");
     let limits = limits()?;
     let dir = node_dir(&spec.cluster_dir, node);
-    std::fs::create_dir_all(&dir).with_context(|| format!("{} cannot be made", dir.display()))?;
+    if let Err(error) = std::fs::create_dir_all(&dir) {
+        tracing::warn!(%error, dir = %dir.display(), "the node's folder cannot be made");
+    }
     let may_begin = is_first || welcome.holds_nothing();
     let mut past = Past::new(node.clone(), limits.clone());
     let journal = Journal::open(inherited_files()?, may_begin, |record| past.take(record))?;
@@ -196,7 +198,11 @@ async fn open_doors(spec: &BootSpec, dir: &Path, before: Option<&str>) -> anyhow
         .listen(&local_address(&spec.cluster_id, node))
         .await?;
     let address = address_of(spec, listener.address());
-    publish(&dir.join("address"), &address)?;
+    match publish(&dir.join("address"), &address) {
+        // A full disk, or one that is away, ends no node that runs: others know the address, or hear it.
+        Err(error) if before.is_some() => tracing::warn!(error = format!("{error:#}"), "the address is not published"),
+        published => published?,
+    }
     Ok(Doors {
         key,
         identity,
