@@ -88,7 +88,7 @@ impl ClusterDir {
         made.map_err(|error| Failure::file("create", &self.path, &error))
     }
 
-    /// Refuses a directory that is not this user's alone; one that is not there is nobody's.
+    /// Refuses a directory that other users own or may write into; a missing one is accepted.
     fn check_owner(&self) -> Result<(), Failure> {
         let metadata = match fs::metadata(&self.path) {
             Ok(metadata) => metadata,

@@ -46,10 +46,7 @@ impl Shell {
         events: &mut mpsc::Receiver<Event>,
     ) -> Result<(), JournalError> {
         self.carry_out(effects);
-        while !self.node.is_over() {
-            if let Some(error) = self.broken.take() {
-                return Err(error);
-            }
+        while self.broken.is_none() && !self.node.is_over() {
             let next = self.timers.next().map(|at| self.clock.instant(at));
             let sleep = async {
                 match next {
@@ -72,7 +69,7 @@ impl Shell {
                 self.handle([event::Event::Timer(timer)]);
             }
         }
-        Ok(())
+        self.broken.take().map_or(Ok(()), Err)
     }
 
     pub(super) async fn farewell(&mut self, events: mpsc::Receiver<Event>) {
