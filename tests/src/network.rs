@@ -155,7 +155,7 @@ impl Network {
     /// An `ssh` that enters a node's network, with memory of its own, where the destination is a node's name.
     fn write_ssh(&self) -> bool {
         let script = format!(
-            "#!/bin/sh\nwhile [ \"$1\" = -o ]; do shift 2; done\nnode=$1; shift\n\
+            "#!/bin/sh\nwhile [ \"$1\" = -o ]; do shift 2; done\n[ \"$1\" = -- ] && shift\nnode=$1; shift\n\
              exec nsenter --net=/run/netns/{}-$node unshare --ipc --mount sh -c \
              'mount -t tmpfs tmpfs /dev/shm && exec sh -c \"$1\"' sh \"$*\"\n",
             self.name

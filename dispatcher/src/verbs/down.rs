@@ -132,7 +132,15 @@ async fn sweep_remote(record: &ClusterRecord) -> Vec<String> {
             record.id
         );
         let mut command = Command::new("ssh");
-        command.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=5", destination, &script]);
+        command.args([
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "ConnectTimeout=5",
+            "--",
+            destination,
+            &script,
+        ]);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
