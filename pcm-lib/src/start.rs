@@ -26,8 +26,9 @@ use rustix::{
     io::{FdFlags, fcntl_setfd},
 };
 use std::{
-    env,
+    env, io,
     os::fd::{BorrowedFd, RawFd},
+    path::PathBuf,
     sync::{OnceLock, atomic::Ordering::Relaxed},
 };
 
@@ -44,6 +45,21 @@ pub(crate) struct Started {
 }
 
 static STARTED: OnceLock<Started> = OnceLock::new();
+
+/// The working directory when MPI was initialised.
+static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+
+/// Keeps the working directory, which a program may change later; to be called before `PMPI_Init`.
+pub(crate) fn directory_keep() {
+    if let Ok(directory) = env::current_dir() {
+        _ = DIRECTORY.set(directory);
+    }
+}
+
+/// The directory the program was started in, as near as is known.
+pub(crate) fn directory() -> io::Result<PathBuf> {
+    DIRECTORY.get().cloned().map_or_else(env::current_dir, Ok)
+}
 
 /// The daemon's part in this process's life, if it has one.
 pub(crate) fn started() -> Option<&'static Started> {

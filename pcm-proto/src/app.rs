@@ -56,6 +56,8 @@ pub mod environment {
     pub const CHECKPOINT_DIR: &str = "PCM_CHECKPOINT_DIR";
     /// What the names of checkpoints begin with; default: the program's name.
     pub const CHECKPOINT_NAME: &str = "PCM_CHECKPOINT_NAME";
+    /// Values that the job's ranks registered before they began, for one that joins them; from the daemon.
+    pub const VALUES: &str = "PCM_VALUES";
     /// How often the job was started again after crashes; from the daemon.
     pub const RESTARTS: &str = "PCM_RESTARTS";
     /// Which start of the job this is, in a number that no other has; from the daemon.
@@ -123,6 +125,9 @@ pub enum AppToDaemon {
     Checkpoint(RankCheckpoint),
     /// The application wants the job to have so many ranks. Not answered.
     Resize { ranks: u32 },
+    /// What the values are that the application registered, for processes that join it later: a text that only the
+    /// library reads. Said by rank 0 when it begins.
+    Values { text: String },
     /// The application called `MPI_Finalize`. The last message of a rank.
     Finalizing,
 }

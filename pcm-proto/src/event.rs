@@ -2,7 +2,7 @@
 //! are made of, so their JSON form is a public interface: every line has `time`, `job`, `epoch` and `kind`.
 
 use crate::fabric::FabricReport;
-use crate::ids::{Bytes, Epoch, Iteration, JobId, NodeName, Rank};
+use crate::ids::{Bytes, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
 use crate::layout::Mode;
 use crate::method::Method;
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,12 @@ pub enum EventKind {
     JobStarted {
         /// Milliseconds from acceptance.
         start_ms: f64,
+    },
+    /// The application's `MPI_Comm_spawn` was answered with an error.
+    SpawnRefused {
+        /// The process that asked.
+        process: ProcessId,
+        reason: String,
     },
     /// The application's `MPI_Comm_spawn` was answered: its children are initialised and about to meet their parent.
     Spawned {

@@ -33,6 +33,12 @@ pub enum Failure {
         /// What went wrong.
         reason: String,
     },
+    /// The program does not allow the change: its registrations differ, or a hook failed. Another way cannot help.
+    Refused {
+        /// The process that reports it.
+        process: ProcessId,
+        reason: String,
+    },
     /// Nothing was heard from the coordinator for longer than a participant waits.
     CoordinatorSilent,
     /// The coordinator of the attempt was replaced.
@@ -125,6 +131,9 @@ impl fmt::Display for Failure {
             Self::NotStanding { process } => write!(f, "process {process} was not waiting at the meeting point"),
             Self::NotJoined { process, reason } => write!(f, "process {process} could not join: {reason}"),
             Self::NotMoved { process, reason } => write!(f, "the data of process {process} did not move: {reason}"),
+            Self::Refused { process, reason } => {
+                write!(f, "the program in process {process} does not allow it: {reason}")
+            }
             Self::CoordinatorSilent => write!(f, "nothing was heard of the coordinator"),
             Self::CoordinatorReplaced => write!(f, "another coordinator took over"),
             Self::DaemonRestarted => write!(f, "its daemon was started again"),

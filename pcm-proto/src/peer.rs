@@ -69,6 +69,8 @@ pub struct NodeReport {
     pub state: NodeState,
     /// Nodes with the same number can share memory among their processes.
     pub host: u64,
+    /// What the host calls itself; empty when not yet heard.
+    pub host_name: String,
     /// Its speed, relative to a fixed calibration loop; 0 when not yet measured.
     pub speed: f64,
     /// CPU time taken on its CPUs by others, in CPUs.
@@ -108,6 +110,10 @@ pub struct WorldCommand {
     pub args: Vec<Vec<u8>>,
     /// Working directory, where it is not the job's.
     pub cwd: Option<std::path::PathBuf>,
+    /// Where the program is looked for before the job's search path (info key `path`).
+    pub search_path: Option<Vec<u8>>,
+    /// Hosts or nodes the application asked for (info key `host`); empty leaves the choice to us.
+    pub hosts: Vec<String>,
 }
 
 /// A set of processes that are started together and share an `MPI_COMM_WORLD`.
@@ -186,12 +192,10 @@ pub struct SpawnAsk {
     pub process: ProcessId,
     /// Counts its requests from 0.
     pub number: u32,
-    /// The programs in order.
-    pub commands: Vec<WorldCommand>,
+    /// The programs in order, or what is wrong with the request.
+    pub commands: Result<Vec<WorldCommand>, String>,
     /// Keys the new world finds from the beginning.
     pub preset: Vec<(String, String)>,
-    /// Nodes the application asked for (info key `host`); empty leaves the choice to us.
-    pub hosts: Vec<String>,
 }
 
 /// `MPI_Publish_name` and its kin.
@@ -237,6 +241,8 @@ pub enum JobMessage {
 pub enum CoordinatorToNode {
     /// Along the tree of the job's nodes: start worlds.
     Start(Box<StartOrder>),
+    /// Before a change is prepared there: [`JobSpec::values`] as they are known by now.
+    Values { text: String },
     /// Send a signal to all processes of the job there.
     Signal { signal: i32 },
     /// End these processes of a job that goes on.
@@ -340,6 +346,8 @@ pub enum NodeToCoordinator {
     },
     /// The processes of this spare world are initialised and wait for a parent.
     SpareReady { world: WorldId },
+    /// Rank 0 has begun and registered these values.
+    Values { text: String },
     /// A process publishes, withdraws or looks up a name of the job.
     Name {
         process: ProcessId,

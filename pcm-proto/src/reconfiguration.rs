@@ -359,6 +359,17 @@ pub enum ReconfigurationOrder {
     },
 }
 
+/// What kept a rank from taking part in a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Trouble {
+    /// The processes could not be joined.
+    Joining,
+    /// Memory, the network or MPI failed while data moved.
+    Moving,
+    /// What the program registered, or one of its hooks, does not allow the change in any way.
+    Program,
+}
+
 /// Rank to daemon, about a reconfiguration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReconfigurationReport {
@@ -392,8 +403,7 @@ pub enum ReconfigurationReport {
     /// It cannot take part; it stands at the ceiling again, or ends if it is a newcomer.
     Failed {
         attempt: Attempt,
-        /// Whether joining (else moving) failed.
-        joining: bool,
+        trouble: Trouble,
         /// What went wrong.
         reason: String,
     },

@@ -40,6 +40,9 @@ pub fn event_words(event: &Event) -> String {
             let placed = placement_words(placement).replace(" ranks ", " children ");
             format!("spawned by the program: {placed}, {how}, {spawn_ms:.1} ms until they could meet their parent")
         }
+        EventKind::SpawnRefused { process, reason } => {
+            format!("MPI_Comm_spawn of process {process} was refused: {reason}")
+        }
         EventKind::SpareLost { name, reason } => format!("a spare on {name} is lost: {reason}"),
         EventKind::GivenUp { phase, reason, again } => {
             let then = if *again {

@@ -112,7 +112,11 @@ int main(int argc, char **argv)
     else
         derive();
     const char *name = is("differ") && pcm_joining() ? "other" : "data";
-    double *data = pcm_array(name, PCM_DOUBLE, 1, (size_t[]){1000}, PCM_BLOCK(0));
+    /* As if rank 0 had read it from a file and told all: a rank that joins was not told. */
+    size_t rows = (is("extent") || is("unknown")) && pcm_joining() ? 0 : 1000;
+    if (!is("unknown"))
+        pcm_value("rows", &rows, sizeof rows);
+    double *data = pcm_array(name, PCM_DOUBLE, 1, (size_t[]){rows}, PCM_BLOCK(0));
     if (data == NULL)
         return 3;
     pcm_value("iteration", &iteration, sizeof iteration);

@@ -9,8 +9,12 @@ use tests::{
     wait,
 };
 
-/// Runs the program on two ranks, moves one with these options, and waits for the end.
+/// Runs the program on two ranks, moves one, and waits for the end.
 fn moved(what: &str) -> (Outcome, Outcome) {
+    moved_by(what, "live")
+}
+
+fn moved_by(what: &str, mode: &str) -> (Outcome, Outcome) {
     let cluster = Cluster::up(2);
     let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0", "--"]);
     command.arg(built("pcm-changing")).args([what, "1500", "1000"]);
@@ -21,7 +25,7 @@ fn moved(what: &str) -> (Outcome, Outcome) {
         let ranks = document["ranks"].as_array()?;
         (ranks.len() == 2 && ranks.iter().all(|rank| rank["iteration"].as_u64() > Some(0))).then_some(())
     });
-    let change = cluster.run(&["migrate", "1", "--rank", "1", "--to", "n1", "--mode", "live"]);
+    let change = cluster.run(&["migrate", "1", "--rank", "1", "--to", "n1", "--mode", mode]);
     let outcome = job.end(LIMIT);
     cluster.down();
     (change, outcome)
@@ -142,18 +146,30 @@ fn a_program_gets_the_ranks_it_asks_for() {
 }
 
 #[test]
-fn a_process_that_registers_something_else_is_not_let_in() {
-    let (change, outcome) = moved("differ");
-    assert!(!change.status.success(), "{change:?}");
-    assert!(
-        change.stderr.contains("\\\"other\\\"")
-            || change.stderr.contains("\"other\"")
-            || change.stderr.contains("\"data\""),
-        "the region is named: {change:?}"
-    );
-    assert!(
-        outcome.status.success() && outcome.stdout.contains(": done"),
-        "{outcome:?}"
-    );
-    assert!(!outcome.stdout.contains("changed at"), "{outcome:?}");
+fn a_process_that_registers_something_else_is_not_let_in_and_costs_no_rank() {
+    // Another way would end all ranks before it meets the same fault.
+    for (what, mode, region) in [
+        ("differ", "live", "other"),
+        ("differ", "auto", "other"),
+        ("unknown", "auto", "data"),
+    ] {
+        let (change, outcome) = moved_by(what, mode);
+        let is_named = change.stderr.contains(&format!("\"{region}\"")) && !change.status.success();
+        assert!(is_named, "{what}: {change:?}");
+        let goes_on = outcome.status.success() && outcome.stdout.contains(": done");
+        assert!(goes_on && !outcome.stdout.contains("changed at"), "{what}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_process_that_joins_knows_a_value_before_it_registers_what_depends_on_it() {
+    for mode in ["live", "relaunch"] {
+        let (change, outcome) = moved_by("extent", mode);
+        assert!(change.status.success(), "{mode}: {change:?}");
+        assert!(outcome.stdout.contains("changed at"), "{mode}: {outcome:?}");
+        assert!(
+            outcome.status.success() && outcome.stdout.contains(": done"),
+            "{mode}: {outcome:?}"
+        );
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, symlink},
     path::{Path, PathBuf},
     process::{self, Command},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -148,9 +148,11 @@ fn a_checkpoint_of_another_program_is_refused() {
 fn in_a_cluster_a_killed_job_is_restarted_from_its_checkpoint_also_after_down_and_up() {
     let mut cluster = Cluster::up(3);
     let directory = cluster.files().join("kept");
-    let program = built("heat2d-c");
+    // As the Python of a virtual environment is a link, by whose path it finds its packages.
+    let link = cluster.files().join("linked program");
+    symlink(built("heat2d-c"), &link).expect("a link");
     let place = directory.to_str().expect("a path in UTF-8");
-    let program = program.to_str().expect("a path in UTF-8");
+    let program = "./linked program";
     let started = cluster.run(
         &[
             &[
@@ -182,7 +184,18 @@ fn in_a_cluster_a_killed_job_is_restarted_from_its_checkpoint_also_after_down_an
     assert!(cluster.boot(&["--local", "2"]).status.success());
     let newest = checkpoints(&directory).pop().expect("it is still there");
     let newest = newest.to_str().expect("a path in UTF-8");
+    let shown = cluster.run(&["checkpoints", "show", newest, "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    assert_eq!(
+        shown["application"]["program"],
+        link.to_str().expect("a path in UTF-8"),
+        "{shown}"
+    );
     let restarted = cluster.run(&["restart", newest, "-n", "2"]);
+    assert!(
+        restarted.stderr.contains("plate continues from"),
+        "its name: {restarted:?}"
+    );
     let closing = finished(&restarted, "restart");
     assert_eq!((closing.checksum, closing.ranks), (reference_checksum(61, 83, 400), 2));
     assert!(restarted.stderr.contains("continues from iteration"), "{restarted:?}");

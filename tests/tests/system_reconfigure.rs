@@ -35,7 +35,7 @@ fn every_verb(program: &str) {
     assert_eq!(job.nodes(), [before[0].as_str(), "n3"]);
     job.resize(4);
     job.resize(2);
-    let done = job.change("rebalance", &[]);
+    let done = job.change("rebalance", &["--shares", "2,1"]);
     assert_eq!(done["plan"], "rebalance", "{done}");
     job.change("rebalance", &["--shares", "1,1"]);
     let there = job.change("rebalance", &["--shares", "3,1"]);

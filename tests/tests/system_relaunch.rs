@@ -43,7 +43,7 @@ fn each_verb_by_relaunch_ends_with_the_same_numbers_and_leaves_nothing_parked() 
     for (arguments, plan, size) in [
         (vec!["migrate", "1", "--rank", "1", "--to", "n2"], "migrate", 2),
         (vec!["expand", "1", "--to", "5"], "expand", 5),
-        (vec!["rebalance", "1"], "rebalance", 5),
+        (vec!["rebalance", "1", "--shares", "2,1,1,1,1"], "rebalance", 5),
         (vec!["shrink", "1", "--to", "3"], "shrink", 3),
     ] {
         let done = cluster.json(&[&arguments[..], &["--mode", "relaunch"]].concat());

@@ -79,7 +79,7 @@ fn heat2d_is_relaunched_by_every_verb_across_nodes_and_ends_with_the_same_bits()
     for (arguments, plan, size) in [
         (vec!["migrate", "1", "--rank", "1", "--to", "n2"], "migrate", 2),
         (vec!["expand", "1", "--to", "4"], "expand", 4),
-        (vec!["rebalance", "1"], "rebalance", 4),
+        (vec!["rebalance", "1", "--shares", "2,1,1,1"], "rebalance", 4),
         (vec!["shrink", "1", "--to", "3"], "shrink", 3),
     ] {
         let done = cluster.json(&[&arguments[..], &["--mode", "relaunch"]].concat());

@@ -31,7 +31,7 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(RANKS_MAX))
     )]
     ranks: Option<u32>,
-    /// The job's name [default: the program's file name]
+    /// The job's name [default: that of the checkpoint's job]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Nodes the job may use, as a,b [default: all]
@@ -93,14 +93,19 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
              in its environment"
         )));
     }
+    if let Some(name) = &args.name {
+        name_check(name).map_err(|error| Failure::usage(format!("--name {name:?}: {error}")))?;
+    }
     let file = program.file_name().map(|file| file.to_string_lossy().into_owned());
-    let name = args.name.clone().or(file).filter(|name| name_check(name).is_ok());
+    let names = [args.name.clone(), Some(application.name.clone()), file];
+    let name = names.into_iter().flatten().find(|name| name_check(name).is_ok());
     let nodes = args.nodes.iter().map(|name| {
         NodeName::new(name)
             .map_err(|error| Failure::usage(format!("--nodes {name:?}: {error}; 'pcmctl nodes' lists them")))
     });
     let env = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
     let mut spec = JobSpec {
+        values: String::new(),
         name: name.unwrap_or_else(|| "restarted".to_owned()),
         size: args.ranks.unwrap_or(manifest.ranks),
         min: 1,

@@ -288,6 +288,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
     }
     let env = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
     Ok(JobSpec {
+        values: String::new(),
         name: name(args, program)?,
         size: args.ranks,
         min: args.min,

@@ -252,7 +252,16 @@ impl JobAtNode {
         let Some(runs) = &self.runs else { return };
         if runs.reconfigurer.processes().contains(&process) {
             let finished = has_finished(&runs.part, process, status);
-            self.on_change(now, change::Input::Exited { process, finished }, hosts, draft);
+            let has_joined = runs.members.contains(&process) || !self.is_newcomer(process);
+            let input = match finished || has_joined {
+                true => change::Input::Exited { process, finished },
+                false => {
+                    let code = status.shell_code();
+                    let reason = format!("it ended with code {code} before it joined; the job's output may say why");
+                    change::Input::StartFailed { process, reason }
+                }
+            };
+            self.on_change(now, input, hosts, draft);
         }
     }
 
@@ -578,13 +587,9 @@ fn start_world(
     is_restored: bool,
     hosts: &impl Hosts,
 ) -> participant::Input {
-    let placed = members.iter().map(|(_, member)| worlds::PlacedMember {
-        process: member.process,
-        node: member.node.clone(),
-        host: hosts.host(&member.node),
-    });
+    let processes = members.iter().map(|(_, member)| member);
     participant::Input::StartWorld {
-        start: worlds::world_of_members(world, &placed.collect::<Vec<_>>()),
+        start: worlds::world_placed(world, processes, |node| hosts.host(node)),
         places: members.iter().map(|(rank, member)| (member.process, *rank)).collect(),
         epoch: layout.epoch,
         size: layout.size() as u32,
@@ -628,6 +633,7 @@ mod tests {
                 host: 7,
             };
             let spec = JobSpec {
+                values: String::new(),
                 name: "test".to_owned(),
                 size: 1,
                 min: 1,

@@ -77,6 +77,14 @@ pub enum Input {
     Tick,
 }
 
+/// Ranks of a spawn that are placed together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpawnWant {
+    pub count: u32,
+    /// Hosts or nodes the application named; empty leaves the choice to us.
+    pub hosts: Vec<String>,
+}
+
 /// What the driver has to do, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -90,10 +98,7 @@ pub enum Effect {
         process: ProcessId,
         /// Number of its request.
         number: u32,
-        /// Ranks to place.
-        count: u32,
-        /// Nodes the application named; empty leaves the choice to us.
-        hosts: Vec<String>,
+        wants: Vec<SpawnWant>,
     },
     /// Find places and a checkpoint for the ranks of a job that crashed, and answer with [`Input::Restarted`]. Comes
     /// again while there are none.
@@ -252,6 +257,7 @@ impl Coordinator {
             .chain(self.ending_deadline())
             .chain(self.spawning.deadline())
             .chain(self.recovering_deadline())
+            .chain(self.hearsay_deadline())
             .chain(self.spares_deadline())
             .min()
     }
@@ -319,6 +325,7 @@ impl Coordinator {
             NodeToCoordinator::Name { process, request } => self.on_name(process, request, effects),
             NodeToCoordinator::SpawnReady { world } => self.on_spawn_ready(now_us, world, effects),
             NodeToCoordinator::SpareReady { world } => self.on_spare_ready(world),
+            NodeToCoordinator::Values { text } => self.spec.values = text,
         }
     }
 

@@ -84,7 +84,7 @@ impl Coordinator {
             }
             return;
         }
-        if matches!(self.phase, Phase::Recovering(_)) {
+        if matches!(self.phase, Phase::Recovering(_)) || self.is_hearsay(end.process) {
             return;
         }
         self.judge(now_us, end, &node, effects);
@@ -168,6 +168,10 @@ impl Coordinator {
         if role == Role::Spare {
             return self.on_spare_lost(now_us, world, reason.to_owned(), effects);
         }
+        if role == Role::Leaver {
+            // The world of a spawn was given up when the first of it was refused.
+            return;
+        }
         let reason = format!("{} was not started ({code}): {reason}", self.describe(process, &node));
         if self.restarts() > 0 {
             // It could be started before: the node is in trouble, or still busy with what was ended there.
@@ -207,17 +211,16 @@ impl Coordinator {
         } else {
             format!(", saying {message:?}")
         };
-        let reason = format!("{who} called MPI_Abort with code {code}{said}");
         let is_of_mpi = !(0..=ABORT_CODE_MAX).contains(&code);
+        let reason = match is_of_mpi {
+            false => format!("{who} called MPI_Abort with code {code}{said}"),
+            true => format!("MPI in {who} gave up with error code {code}{said}: most often it lost another rank"),
+        };
         // A shell sees eight bits; an abort is never a success.
         let code = if code & 0xff == 0 { 1 } else { code & 0xff };
-        let end = JobEnd {
-            code,
-            reason: reason.clone(),
-        };
+        let end = JobEnd { code, reason };
         if is_of_mpi {
-            // MPI met an error it cannot return, such as a mate that was killed: nobody asked for an end.
-            return self.crash(now_us, reason, (end, Fault::Rank), effects);
+            return self.on_abort_by_mpi(now_us, process, end);
         }
         self.begin_ending(now_us, end, 0, effects);
     }
@@ -274,6 +277,7 @@ impl Coordinator {
         });
         self.orders.clear();
         self.enlisting.clear();
+        self.recovery.hearsay = None;
         self.send_end(grace_ms, effects);
         self.end_when_nothing_is_left(effects);
     }
@@ -333,7 +337,12 @@ impl Coordinator {
         self.resend_enlistments(now_us, effects);
         self.spawning_expired(now_us, effects);
         match &mut self.phase {
-            Phase::Starting | Phase::Running => self.end_if_due(now_us, effects),
+            Phase::Starting | Phase::Running => {
+                self.hearsay_on_time(now_us, effects);
+                if matches!(self.phase, Phase::Starting | Phase::Running) {
+                    self.end_if_due(now_us, effects);
+                }
+            }
             Phase::Ending(ending) => {
                 if now_us >= ending.since_us + ENDING_US_MAX {
                     self.give_up_on_silent_nodes(effects);

@@ -35,7 +35,7 @@ pub(super) enum Outward {
     /// Ask the coordinator for more processes.
     Spawn {
         process: ProcessId,
-        commands: Vec<SpawnCommand>,
+        commands: Result<Vec<SpawnCommand>, String>,
     },
     /// Tell the coordinator that this world is ready to meet its parent.
     Ready(WorldId),
@@ -330,7 +330,7 @@ impl Participant {
                     self.names.insert(process, request);
                     effects.extend(self.name_asks());
                 }
-                Outward::Spawn { process, commands } => self.on_spawn(process, &commands, effects),
+                Outward::Spawn { process, commands } => self.on_spawn(process, commands, effects),
             }
         }
     }
@@ -380,21 +380,14 @@ impl Participant {
         self.in_world(world, effects, |world| world.on_name_answer(process, &answer));
     }
 
-    fn on_spawn(&mut self, process: ProcessId, commands: &[SpawnCommand], effects: &mut Vec<Effect>) {
+    fn on_spawn(&mut self, process: ProcessId, commands: Result<Vec<SpawnCommand>, String>, effects: &mut Vec<Effect>) {
         let number = self.spawns.get(&process).map_or(0, |(last, _)| last + 1);
+        let first = commands.as_ref().ok().and_then(|commands| commands.first());
         let ask = SpawnAsk {
             process,
             number,
-            commands: commands.iter().map(world_command).collect(),
-            preset: commands
-                .first()
-                .map(|command| command.preputs.clone())
-                .unwrap_or_default(),
-            hosts: commands
-                .iter()
-                .filter_map(|command| command.info("host"))
-                .map(str::to_owned)
-                .collect(),
+            preset: first.map(|command| command.preputs.clone()).unwrap_or_default(),
+            commands: commands.map(|commands| commands.iter().map(world_command).collect()),
         };
         self.spawns.insert(process, (number, Some(ask.clone())));
         let message = NodeToCoordinator::Spawn(Box::new(ask));
@@ -437,6 +430,8 @@ fn world_command(command: &SpawnCommand) -> WorldCommand {
         program: command.program.clone().into_bytes(),
         args: command.args.iter().map(|arg| arg.clone().into_bytes()).collect(),
         cwd: command.info("wdir").or_else(|| command.info("wd")).map(Into::into),
+        search_path: command.info("path").map(|path| path.as_bytes().to_vec()),
+        hosts: command.hosts(),
     }
 }
 

@@ -7,6 +7,7 @@ pub mod coordinator;
 pub mod doubting;
 pub mod ended;
 mod ending;
+mod hearsay;
 pub mod inheriting;
 pub mod local_world;
 mod names;

@@ -55,6 +55,11 @@ fn speed_for_next(view: &NodeView, given: u32) -> f64 {
     speed * (free / f64::from(view.ranks + given + 1)).min(1.0)
 }
 
+/// The speed one more rank would find on a node.
+pub fn speed_for_one_more(view: &NodeView) -> f64 {
+    speed_for_next(view, 0)
+}
+
 /// Distributes `count` ranks over the open ones among `allowed` (all nodes when empty). Shares come in the order of
 /// `allowed`, or of `views`; ranks of one node are neighbours.
 ///

@@ -67,6 +67,7 @@ impl Coordinator {
         self.orders.clear();
         self.enlisting.clear();
         self.failure = None;
+        self.recovery.hearsay = None;
         self.recovery.under_way = None;
         self.send_end(0, effects);
     }

@@ -51,6 +51,15 @@ pub(super) struct RestartEvent {
     pub(super) started_us: Option<u64>,
 }
 
+/// The first abort by MPI, as long as its cause may still be heard of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hearsay {
+    pub(super) end: JobEnd,
+    pub(super) since_us: u64,
+    /// Whoever aborted like that; their ends say nothing new.
+    pub(super) aborted: BTreeSet<ProcessId>,
+}
+
 /// What the coordinator keeps for crashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Recovery {
@@ -66,6 +75,7 @@ pub(super) struct Recovery {
     pub(super) restarts: u32,
     pub(super) restores: Option<Restores>,
     pub(super) under_way: Option<Restart>,
+    pub(super) hearsay: Option<Hearsay>,
 }
 
 impl Recovery {
@@ -83,6 +93,7 @@ impl Recovery {
             restarts: 0,
             restores: None,
             under_way: None,
+            hearsay: None,
         }
     }
 }

@@ -44,7 +44,14 @@ impl Coordinator {
     /// Notes what is spawned, and finds a spare for it: the oldest that is ready, of the same program, arguments and
     /// directory, on a node that the application named if it named any.
     pub(super) fn spare_for(&mut self, now_us: u64, ask: &SpawnAsk) -> Option<WorldId> {
-        let [command] = &ask.commands[..] else { return None };
+        let [asked] = ask.commands.as_deref().ok()? else {
+            return None;
+        };
+        // What is asked for is the same program wherever it is to be.
+        let command = &WorldCommand {
+            hosts: Vec::new(),
+            ..asked.clone()
+        };
         if self.spec.spares == 0 || command.count != 1 {
             return None;
         }
@@ -64,7 +71,7 @@ impl Coordinator {
                 self.spares.programs.insert(0, program);
             }
         }
-        let is_named = |node: &NodeName| ask.hosts.is_empty() || ask.hosts.iter().any(|host| host == node.as_str());
+        let is_named = |node: &NodeName| asked.hosts.is_empty() || asked.hosts.iter().any(|host| host == node.as_str());
         let fits = |spare: &Spare| {
             let process = self.processes.get(&spare.process);
             spare.is_ready && spare.command == *command && process.is_some_and(|process| is_named(&process.node))

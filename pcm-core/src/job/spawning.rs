@@ -2,7 +2,7 @@
 //! answer, which waits until the first new rank asks for its parent's port. An earlier answer would make the parent
 //! wait inside MPI for the whole start of its children.
 
-use super::coordinator::{Coordinator, Effect};
+use super::coordinator::{Coordinator, Effect, SpawnWant};
 use super::phase::Phase;
 use super::placement::Share;
 use super::process::{Process, ProcessState, Role};
@@ -11,7 +11,7 @@ use super::worlds;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::RANKS_MAX;
-use pcm_proto::peer::{CoordinatorToNode, SpawnAsk};
+use pcm_proto::peer::{CoordinatorToNode, SpawnAsk, WorldCommand};
 use std::collections::BTreeMap;
 
 /// Longest time from the request until the new world is ready to meet its parent.
@@ -32,8 +32,7 @@ impl Coordinator {
             }
             return;
         }
-        let count: u32 = ask.commands.iter().map(|command| command.count).sum();
-        let hosts = ask.hosts.clone();
+        let wants = ask.commands.as_deref().map(wants).map_err(Clone::clone);
         let alive = self.processes.values().filter(|process| process.counts()).count() as u32;
         let spare = self.spare_for(now_us, &ask).filter(|_| alive < RANKS_MAX);
         if let Some(world) = spare {
@@ -52,17 +51,21 @@ impl Coordinator {
         if spare.is_some() {
             return;
         }
-        if count == 0 || count > RANKS_MAX.saturating_sub(alive) {
-            let reason = format!("{count} more processes were asked for, a job has 1 to {RANKS_MAX} at a time");
-            self.answer(asker, Err(reason), effects);
-        } else {
-            effects.push(Effect::Place {
-                process: asker.0,
-                number: asker.1,
-                count,
-                hosts,
-            });
+        let wants = match wants {
+            Ok(wants) => wants,
+            Err(reason) => return self.refuse(asker, format!("the request cannot be carried out: {reason}"), effects),
+        };
+        let counts = wants.iter().map(|want| u64::from(want.count));
+        let (count, room) = (counts.sum::<u64>(), RANKS_MAX.saturating_sub(alive));
+        if count == 0 || count > u64::from(room) {
+            let reason = format!("it asks for {count} processes; the job has room for 1 to {room} of {RANKS_MAX}");
+            return self.refuse(asker, reason, effects);
         }
+        effects.push(Effect::Place {
+            process: asker.0,
+            number: asker.1,
+            wants,
+        });
     }
 
     pub(super) fn on_spawn_placed(
@@ -76,16 +79,17 @@ impl Coordinator {
             return;
         };
         let State::Placing(ask) = &request.state else { return };
+        let Ok(commands) = ask.commands.clone() else { return };
         if request.number != asker.1 || !matches!(self.phase, Phase::Starting | Phase::Running) {
             return;
         }
         let shares = match shares {
             Ok(shares) => shares,
-            Err(reason) => return self.answer(asker, Err(reason), effects),
+            Err(reason) => return self.refuse(asker, reason, effects),
         };
         let world = WorldId(self.world_next);
         let first = self.process_next;
-        let (commands, preset) = (ask.commands.clone(), ask.preset.clone());
+        let preset = ask.preset.clone();
         let start = worlds::spawned_world(world, &shares, ProcessId(first), commands, preset);
         request.state = State::Starting {
             world,
@@ -120,7 +124,7 @@ impl Coordinator {
             .all(Process::is_over);
         if is_over && let Some((asker, _)) = self.spawning.asker_of(world) {
             let reason = "the processes ended before they called MPI_Init".to_owned();
-            self.answer(asker, Err(reason), effects);
+            self.refuse(asker, reason, effects);
         }
     }
 
@@ -139,8 +143,7 @@ impl Coordinator {
         effects.push(Effect::Place {
             process: ask.process,
             number: ask.number,
-            count: 1,
-            hosts: ask.hosts.clone(),
+            wants: ask.commands.as_deref().map(wants).unwrap_or_default(),
         });
         request.state = State::Placing(ask);
         true
@@ -150,7 +153,7 @@ impl Coordinator {
     pub(super) fn on_guest_refused(&mut self, world: WorldId, reason: &str, effects: &mut Vec<Effect>) {
         self.give_up_world(world, effects);
         if let Some((asker, _)) = self.spawning.asker_of(world) {
-            self.answer(asker, Err(reason.to_owned()), effects);
+            self.refuse(asker, reason.to_owned(), effects);
         }
     }
 
@@ -170,11 +173,8 @@ impl Coordinator {
                 self.give_up_world(world, effects);
             }
             let seconds = SPAWN_US_MAX / 1_000_000;
-            self.answer(
-                asker,
-                Err(format!("the processes did not call MPI_Init within {seconds} s")),
-                effects,
-            );
+            let reason = format!("the processes did not call MPI_Init within {seconds} s");
+            self.refuse(asker, reason, effects);
         }
     }
 
@@ -190,6 +190,12 @@ impl Coordinator {
             let message = CoordinatorToNode::EndProcesses { processes, grace_ms: 0 };
             effects.push(Effect::Send { node, message });
         }
+    }
+
+    fn refuse(&mut self, asker: Asker, reason: String, effects: &mut Vec<Effect>) {
+        let process = asker.0;
+        self.answer(asker, Err(reason.clone()), effects);
+        effects.push(Effect::Note(EventKind::SpawnRefused { process, reason }));
     }
 
     fn answer(&mut self, asker: Asker, result: Result<u32, String>, effects: &mut Vec<Effect>) {
@@ -213,4 +219,19 @@ impl Coordinator {
             });
         }
     }
+}
+
+/// The processes of a spawn, those together that may go to the same hosts.
+fn wants(commands: &[WorldCommand]) -> Vec<SpawnWant> {
+    let mut wants: Vec<SpawnWant> = Vec::new();
+    for WorldCommand { count, hosts, .. } in commands {
+        match wants.last_mut() {
+            Some(last) if last.hosts == *hosts => last.count = last.count.saturating_add(*count),
+            _ => wants.push(SpawnWant {
+                count: *count,
+                hosts: hosts.clone(),
+            }),
+        }
+    }
+    wants
 }

@@ -80,6 +80,20 @@ pub struct PlacedMember {
     pub host: u64,
 }
 
+/// A world of these members of a layout, in rank order.
+pub fn world_placed<'a>(
+    world: WorldId,
+    members: impl Iterator<Item = &'a Member>,
+    host: impl Fn(&NodeName) -> u64,
+) -> WorldStart {
+    let placed = members.map(|member| PlacedMember {
+        process: member.process,
+        node: member.node.clone(),
+        host: host(&member.node),
+    });
+    world_of_members(world, &placed.collect::<Vec<_>>())
+}
+
 /// A world whose processes are given in rank order.
 pub fn world_of_members(world: WorldId, members: &[PlacedMember]) -> WorldStart {
     let mut nodes: Vec<NodeName> = Vec::new();

@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 /// Shares are whole numbers of about this size, so that a per cent of speed counts.
 const WEIGHT_SCALE: f64 = 1000.0;
 
+/// Measured speeds of equal nodes differ by a few per cent, which is no reason to prefer one.
+const CLEARLY: f64 = 1.1;
+
 /// A layout that is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayoutAsked {
@@ -122,7 +125,7 @@ pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) 
             if *to >= size || *to < least {
                 return Err(bad_size(*to, least, size.saturating_sub(1)));
             }
-            plain(PlanKind::Shrink, shrunk(size, *to))
+            plain(PlanKind::Shrink, cluster.shrunk(job.nodes, *to))
         }
         LayoutChange::Leave(ranks) => {
             let seats = without(size, ranks)?;
@@ -135,7 +138,7 @@ pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) 
         LayoutChange::Rebalance => Ok(Planned {
             kind: PlanKind::Rebalance,
             seats: stay(size),
-            weights: cluster.weights(job.nodes),
+            weights: changed_weights(job.weights, cluster.weights(job.nodes))?,
         }),
         LayoutChange::Arrange { moves, weights } => {
             if weights.len() != job.nodes.len() || weights.contains(&0) {
@@ -205,10 +208,7 @@ impl ClusterView<'_> {
         if let Some(name) = allowed.iter().find(|name| (self.state)(name).is_none()) {
             return Err(unknown_node(name));
         }
-        let mut views = self.nodes.clone();
-        for view in &mut views {
-            view.ranks = view.ranks.max((self.placed)(&view.name));
-        }
+        let views = self.counted();
         placement::place(&views, allowed, count).map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))
     }
 
@@ -219,6 +219,48 @@ impl ClusterView<'_> {
         let shares = placement::place(&views, &allowed, count);
         let shares = shares.map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))?;
         Ok(one_by_one(&shares))
+    }
+
+    /// Of each of `to` blocks one rank stays, among those whose data is there: the one that finds most speed where it
+    /// is, among equals the one on the emptier node, else the first, whose block begins where the new one does.
+    fn shrunk(&self, nodes: &[NodeName], to: u32) -> Vec<Seat> {
+        let begin = |seat: u32| (u64::from(seat) * nodes.len() as u64 / u64::from(to)) as usize;
+        let of_job = |name: &NodeName| nodes.iter().filter(|node| *node == name).count() as u32;
+        let mut views = self.counted();
+        for view in &mut views {
+            view.ranks = view.ranks.saturating_sub(of_job(&view.name));
+        }
+        let mut staying = Vec::new();
+        for seat in 0..to {
+            let found = |rank: usize| {
+                let view = views.iter().find(|view| view.name == nodes[rank]);
+                view.map_or((0.0, 0), |view| (placement::speed_for_one_more(view), view.ranks))
+            };
+            let better = |best: usize, rank: usize| {
+                let ((most, fewest), (speed, ranks)) = (found(best), found(rank));
+                let is_better = speed > most * CLEARLY || (speed * CLEARLY >= most && ranks < fewest);
+                if is_better { rank } else { best }
+            };
+            let Some(rank) = (begin(seat)..begin(seat + 1)).reduce(better) else {
+                continue;
+            };
+            staying.push(Seat::Stay {
+                rank: Rank(rank as u32),
+            });
+            if let Some(view) = views.iter_mut().find(|view| view.name == nodes[rank]) {
+                view.ranks += 1;
+            }
+        }
+        staying
+    }
+
+    /// The nodes with all ranks that were placed there; reports lag behind.
+    fn counted(&self) -> Vec<NodeView> {
+        let mut views = self.nodes.clone();
+        for view in &mut views {
+            view.ranks = view.ranks.max((self.placed)(&view.name));
+        }
+        views
     }
 
     /// Shares by what each rank gets of its node.
@@ -281,10 +323,21 @@ fn expanded(size: u32, to: u32, joining: Vec<NodeName>) -> Vec<Seat> {
         .collect()
 }
 
-/// Of `size` ranks those stay whose block begins where one of `to` blocks begins, as nearly as can be.
-fn shrunk(size: u32, to: u32) -> Vec<Seat> {
-    let kept = |seat: u32| (u64::from(seat) * u64::from(size) / u64::from(to)) as u32;
-    (0..to).map(|seat| Seat::Stay { rank: Rank(kept(seat)) }).collect()
+/// The shares that were found, unless they are the present ones as nearly as speeds are known.
+fn changed_weights(present: &[u32], found: Vec<u32>) -> Result<Vec<u32>, Refusal> {
+    let share = |weights: &[u32], rank: usize| match weights.get(rank) {
+        Some(weight) => f64::from(*weight) / weights.iter().map(|weight| f64::from(*weight)).sum::<f64>(),
+        None => 1.0 / found.len() as f64,
+    };
+    let is_other = |rank: usize| {
+        let (present, found) = (share(present, rank), share(&found, rank));
+        found > present * CLEARLY || present > found * CLEARLY
+    };
+    if (0..found.len()).any(is_other) {
+        return Ok(found);
+    }
+    let message = "the ranks' shares fit the nodes' speeds already, so nothing would move: --shares gives others";
+    Err(Refusal::new(refusal::BAD_LAYOUT, message.to_owned()))
 }
 
 /// All seats but those of the ranks that leave.
@@ -318,6 +371,7 @@ pub(super) mod tests {
     /// A job whose program may have up to eight ranks.
     pub(in crate::node) fn spec() -> JobSpec {
         JobSpec {
+            values: String::new(),
             name: "heat2d".to_owned(),
             size: 2,
             min: 1,
@@ -475,11 +529,48 @@ pub(super) mod tests {
                 );
             }
             for to in 1..size {
-                let mut ranks: Vec<Seat> = shrunk(size, to);
+                let mut ranks = staying(&vec!["a"; size as usize], to);
                 assert_eq!(ranks.len(), to as usize);
                 ranks.dedup();
                 assert_eq!(ranks.len(), to as usize);
             }
         }
+    }
+
+    /// The ranks that stay of a job on these nodes, of two CPUs each but for `slow`, where others take one and a half.
+    fn staying(on: &[&str], to: u32) -> Vec<u32> {
+        let nodes: Vec<NodeName> = on.iter().map(|name| node(name)).collect();
+        let own = node("a");
+        let mut views: Vec<NodeView> = ["a", "b", "c", "slow"].map(|name| view(name, 2)).into();
+        views[3].load_by_others = 1.5;
+        let cluster = ClusterView {
+            own: &own,
+            nodes: views,
+            state: &|_| Some(NodeState::Up),
+            placed: &|name| on.iter().filter(|node| **node == name.as_str()).count() as u32,
+        };
+        let rank = |seat: Seat| match seat {
+            Seat::Stay { rank } => rank.0,
+            seat => panic!("{seat:?}"),
+        };
+        cluster.shrunk(&nodes, to).into_iter().map(rank).collect()
+    }
+
+    #[test]
+    fn ranks_that_stay_are_spread_over_nodes_and_leave_slow_ones() {
+        assert_eq!(staying(&["a", "a", "b", "b"], 2), [0, 2]);
+        // By data alone ranks 0 and 2 would stay, on one node.
+        assert_eq!(staying(&["a", "b", "a", "c", "b"], 2), [0, 3]);
+        assert_eq!(staying(&["slow", "a", "slow", "b"], 2), [1, 3]);
+        assert_eq!(staying(&["slow", "slow"], 1), [0]);
+    }
+
+    #[test]
+    fn shares_that_fit_already_are_no_reason_for_a_change() {
+        let refused = |present: &[u32], found: Vec<u32>| changed_weights(present, found).is_err();
+        assert!(refused(&[], vec![1000, 985]));
+        assert!(refused(&[3, 1], vec![1000, 330]));
+        assert!(!refused(&[], vec![1000, 500]));
+        assert!(!refused(&[3, 1], vec![1000, 990]));
     }
 }

@@ -28,39 +28,46 @@ impl SpawnCommand {
     pub fn info(&self, key: &str) -> Option<&str> {
         self.infos.iter().rev().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }
-}
 
-/// One block as it stands in the request, with its place among its siblings.
-#[derive(Debug)]
-pub(super) struct Block {
-    pub(super) command: SpawnCommand,
-    /// How many blocks the request has.
-    pub(super) total: usize,
-    /// This one's number, from 1.
-    pub(super) number: usize,
-}
-
-/// Reads the lines between `mcmd=spawn` and `endcmd`.
-pub(super) fn block_read(lines: &[&str]) -> Result<Block, ParseError> {
-    let mut fields = BTreeMap::new();
-    for line in lines {
-        let (name, value) = line.split_once('=').ok_or_else(|| ParseError::bad_spawn(line))?;
-        fields.insert(name, value);
+    /// The hosts of the hint `host`, which separates them by commas.
+    pub fn hosts(&self) -> Vec<String> {
+        let named = self.info("host").unwrap_or_default().split(',').map(str::trim);
+        named.filter(|host| !host.is_empty()).map(str::to_owned).collect()
     }
-    let number = |name: &str, missing: Option<usize>| -> Result<usize, ParseError> {
+}
+
+/// Reads the lines of one command. An argument may hold line ends: a line that begins no field goes on with the last.
+pub(super) fn command_read(lines: &[&str]) -> Result<SpawnCommand, ParseError> {
+    let mut fields: BTreeMap<&str, String> = BTreeMap::new();
+    let mut last = "";
+    for line in lines {
+        match (line.split_once('='), fields.get_mut(last)) {
+            (Some((name, value)), _) if is_field(name) => {
+                last = name;
+                fields.insert(name, value.to_owned());
+            }
+            (_, Some(value)) => {
+                value.push('\n');
+                value.push_str(line);
+            }
+            (_, None) => return Err(ParseError::bad_spawn(line)),
+        }
+    }
+    let number = |name: &str, missing: Option<usize>, max: usize| -> Result<usize, ParseError> {
         match (fields.get(name), missing) {
             (None, Some(value)) => Ok(value),
             (None, None) => Err(ParseError::SpawnIncomplete { field: name.to_owned() }),
             (Some(text), _) => text
                 .parse()
                 .ok()
-                .filter(|value| *value <= SPAWN_PARTS_MAX)
+                .filter(|value| *value <= max)
                 .ok_or_else(|| ParseError::bad_spawn(&format!("{name}={text}"))),
         }
     };
+    let parts = |name: &str| number(name, Some(0), SPAWN_PARTS_MAX);
     let text = |name: String| -> Result<String, ParseError> {
         match fields.get(name.as_str()) {
-            Some(value) => Ok((*value).to_owned()),
+            Some(value) => Ok(value.clone()),
             None => Err(ParseError::SpawnIncomplete { field: name }),
         }
     };
@@ -69,19 +76,32 @@ pub(super) fn block_read(lines: &[&str]) -> Result<Block, ParseError> {
             .map(|i| Ok((text(format!("{what}_key_{i}"))?, text(format!("{what}_val_{i}"))?)))
             .collect()
     };
-    let processes = number("nprocs", None)?;
-    let command = SpawnCommand {
-        processes: u32::try_from(processes).map_err(|_| ParseError::bad_spawn("nprocs"))?,
+    Ok(SpawnCommand {
+        processes: number("nprocs", None, u32::MAX as usize)? as u32,
         program: text("execname".to_owned())?,
-        args: (1..=number("argcnt", Some(0))?)
+        args: (1..=parts("argcnt")?)
             .map(|i| text(format!("arg{i}")))
             .collect::<Result<_, _>>()?,
-        preputs: pairs(number("preput_num", Some(0))?, "preput")?,
-        infos: pairs(number("info_num", Some(0))?, "info")?,
-    };
-    Ok(Block {
-        command,
-        total: number("totspawns", Some(1))?,
-        number: number("spawnssofar", Some(1))?,
+        preputs: pairs(parts("preput_num")?, "preput")?,
+        infos: pairs(parts("info_num")?, "info")?,
     })
+}
+
+/// Whether a name is one that stands before a value in a spawn.
+fn is_field(name: &str) -> bool {
+    const SINGLE: [&str; 7] = [
+        "nprocs",
+        "execname",
+        "totspawns",
+        "spawnssofar",
+        "argcnt",
+        "preput_num",
+        "info_num",
+    ];
+    const COUNTED: [&str; 5] = ["arg", "preput_key_", "preput_val_", "info_key_", "info_val_"];
+    let is_counted = |prefix: &str| {
+        let digits = name.strip_prefix(prefix);
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+    };
+    SINGLE.contains(&name) || COUNTED.iter().any(|prefix| is_counted(prefix))
 }

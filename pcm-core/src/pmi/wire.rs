@@ -1,7 +1,7 @@
 //! The text of PMI-1: requests from bytes, answers to lines. Stateless: a request is read from all bytes that wait
 //! unanswered in the process's socket, so that a daemon that dies before it answers leaves them for the next one.
 
-use super::spawn::{Block, SpawnCommand, block_read};
+use super::spawn::{SpawnCommand, command_read};
 use super::world::PARENT_PORT_KEY;
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,13 @@ pub enum Request {
     Unknown {
         command: String,
     },
+    /// A request that cannot be carried out as it stands; answered as failed.
+    Unfit {
+        /// `spawn`, or the command as it stands.
+        command: String,
+        /// What is wrong with it, for people.
+        reason: String,
+    },
 }
 
 impl Request {
@@ -83,28 +90,24 @@ impl Request {
     }
 }
 
-/// Why bytes are not a request. The process does not speak PMI-1, or something wrote into its socket.
+/// What is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseError {
-    /// No end of a request within the limit.
-    #[error("a PMI request longer than {REQUEST_BYTES_MAX} bytes")]
+pub(super) enum ParseError {
+    #[error("it is longer than {REQUEST_BYTES_MAX} bytes; pass long data in a file or a message")]
     TooLong,
-    #[error("a PMI request that is not text")]
+    #[error("it holds bytes that are not UTF-8")]
     NotText,
     /// A line that begins with neither `cmd=` nor `mcmd=`.
-    #[error("a PMI line without a command: {line:?}")]
+    #[error("a line without a command: {line:?}")]
     NoCommand { line: String },
     /// A field that a command needs is missing, too long or no number.
-    #[error("PMI command {command:?} with a missing or bad {field:?}")]
-    BadField { command: String, field: &'static str },
+    #[error("{field:?} is missing or bad")]
+    BadField { field: &'static str },
     /// A spawn without a needed line.
-    #[error("a PMI spawn request without {field:?}")]
-    SpawnIncomplete {
-        /// The line's name.
-        field: String,
-    },
+    #[error("it lacks {field:?}")]
+    SpawnIncomplete { field: String },
     /// A spawn line that makes no sense.
-    #[error("a PMI spawn request with a bad line: {line:?}")]
+    #[error("it has a bad line: {line:?}")]
     BadSpawn { line: String },
 }
 
@@ -118,60 +121,128 @@ fn beginning(line: &str) -> String {
     line.chars().take(60).collect()
 }
 
-/// Reads the first request of `bytes`, with the number of bytes it takes; `None` when its end has not come yet.
-pub fn request_read(bytes: &[u8]) -> Result<Option<(Request, usize)>, ParseError> {
-    let mut lines = Lines { bytes, at: 0 };
-    let request = match lines.next()? {
-        None => None,
-        Some("mcmd=spawn") => spawn_read(&mut lines)?,
-        Some(line) => Some(line_read(line)?),
-    };
-    match request {
-        Some(request) => Ok(Some((request, lines.at))),
-        None if bytes.len() >= REQUEST_BYTES_MAX => Err(ParseError::TooLong),
-        None => Ok(None),
-    }
+/// What stands first among the bytes of a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// A request, and how many bytes it takes.
+    Whole(Request, usize),
+    /// The end of the first request has not come yet.
+    Incomplete,
+    /// The first request is longer than a request may be: skip it ([`Skipping`]).
+    TooLong,
 }
 
-struct Lines<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Lines<'a> {
-    fn next(&mut self) -> Result<Option<&'a str>, ParseError> {
-        let rest = &self.bytes[self.at..];
-        let Some(length) = rest.iter().position(|b| *b == b'\n') else {
-            return Ok(None);
+/// Reads the first request of `bytes`.
+pub fn request_read(bytes: &[u8]) -> Reading {
+    let mut extent = Extent::of(bytes);
+    let Ok(end) = extent.end_in(bytes) else {
+        return match bytes.len() >= REQUEST_BYTES_MAX {
+            true => Reading::TooLong,
+            false => Reading::Incomplete,
         };
-        self.at += length + 1;
-        let line = std::str::from_utf8(&rest[..length]).map_err(|_| ParseError::NotText)?;
-        Ok(Some(line))
+    };
+    let text = std::str::from_utf8(&bytes[..end]).map_err(|_| ParseError::NotText);
+    let request = text.and_then(|text| match extent.is_spawn {
+        true => spawn_read(text),
+        false => line_read(text.trim_end_matches('\n')),
+    });
+    Reading::Whole(request.unwrap_or_else(|error| extent.unfit(&bytes[..end], &error)), end)
+}
+
+/// A request too long to be kept until it is answered; it is answered as failed.
+#[derive(Debug)]
+pub struct Skipping {
+    extent: Extent,
+    command: Request,
+}
+
+impl Skipping {
+    /// Begins with the bytes that [`request_read`] found too long.
+    pub fn new(bytes: &[u8]) -> Self {
+        let extent = Extent::of(bytes);
+        let command = extent.unfit(bytes, &ParseError::TooLong);
+        Self { extent, command }
+    }
+
+    /// Either the request and where it ends, or how many bytes can be thrown away before the next look.
+    pub fn over(&mut self, bytes: &[u8]) -> Result<(Request, usize), usize> {
+        let end = self.extent.end_in(bytes)?;
+        Ok((self.command.clone(), end))
     }
 }
 
-fn spawn_read(lines: &mut Lines<'_>) -> Result<Option<Request>, ParseError> {
-    let mut commands = Vec::new();
-    loop {
-        let mut block = Vec::new();
-        loop {
-            match lines.next()? {
-                None => return Ok(None),
-                Some("endcmd") => break,
-                Some(line) => block.push(line),
+/// Where a request ends: a line, or the blocks of a spawn up to the last one's `endcmd`.
+#[derive(Debug)]
+struct Extent {
+    is_spawn: bool,
+    /// Blocks of the spawn, and the present one's number.
+    blocks: usize,
+    number: usize,
+    /// The beginning of the present line was in bytes seen before.
+    is_in_line: bool,
+}
+
+impl Extent {
+    /// What begins with lines of a spawn whose head is lost is such a spawn, too.
+    fn of(bytes: &[u8]) -> Self {
+        let is_line = bytes.starts_with(b"cmd=") || !bytes.ends_with(b"endcmd\n");
+        Self {
+            is_spawn: bytes.starts_with(b"mcmd=spawn\n") || !is_line,
+            blocks: 1,
+            number: 1,
+            is_in_line: false,
+        }
+    }
+
+    /// The end in `bytes`, or how many of them need not be seen again.
+    fn end_in(&mut self, bytes: &[u8]) -> Result<usize, usize> {
+        const SHORT: usize = 64;
+        let mut at = 0;
+        while let Some(length) = bytes[at..].iter().position(|b| *b == b'\n') {
+            let line = &bytes[at..at + length];
+            at += length + 1;
+            let is_tail = std::mem::take(&mut self.is_in_line);
+            if !self.is_spawn || (!is_tail && self.ends_with(line)) {
+                return Ok(at);
             }
         }
-        let Block { command, total, number } = block_read(&block)?;
-        commands.push(command);
-        if number >= total {
-            return Ok(Some(Request::Spawn { commands }));
+        if bytes.len() - at <= SHORT {
+            return Err(at);
         }
-        match lines.next()? {
-            None => return Ok(None),
-            Some("mcmd=spawn") => {}
-            Some(line) => return Err(ParseError::bad_spawn(line)),
+        self.is_in_line = true;
+        Err(bytes.len())
+    }
+
+    fn ends_with(&mut self, line: &[u8]) -> bool {
+        let number = |name: &str| str::from_utf8(line.strip_prefix(name.as_bytes())?).ok()?.parse().ok();
+        self.blocks = number("totspawns=").unwrap_or(self.blocks);
+        self.number = number("spawnssofar=").unwrap_or(self.number);
+        line == b"endcmd" && self.number >= self.blocks
+    }
+
+    fn unfit(&self, bytes: &[u8], error: &ParseError) -> Request {
+        let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+        let line = String::from_utf8_lossy(&line[..line.len().min(REQUEST_BYTES_MAX)]);
+        let command = match self.is_spawn {
+            true => "spawn".to_owned(),
+            false => beginning(field(&line, "cmd").unwrap_or("unknown")),
+        };
+        let reason = error.to_string();
+        Request::Unfit { command, reason }
+    }
+}
+
+fn spawn_read(text: &str) -> Result<Request, ParseError> {
+    let mut commands = Vec::new();
+    let mut block = Vec::new();
+    for line in text.lines() {
+        match line {
+            "mcmd=spawn" => {}
+            "endcmd" => commands.push(command_read(&std::mem::take(&mut block))?),
+            line => block.push(line),
         }
     }
+    Ok(Request::Spawn { commands })
 }
 
 fn line_read(line: &str) -> Result<Request, ParseError> {
@@ -180,18 +251,12 @@ fn line_read(line: &str) -> Result<Request, ParseError> {
         field(line, name)
             .filter(|value| value.len() <= max)
             .map(str::to_owned)
-            .ok_or_else(|| ParseError::BadField {
-                command: command.to_owned(),
-                field: name,
-            })
+            .ok_or(ParseError::BadField { field: name })
     };
     let number = |name: &'static str, missing: i32| -> Result<i32, ParseError> {
         match field(line, name) {
             None => Ok(missing),
-            Some(text) => text.parse().map_err(|_| ParseError::BadField {
-                command: command.to_owned(),
-                field: name,
-            }),
+            Some(text) => text.parse().map_err(|_| ParseError::BadField { field: name }),
         }
     };
     Ok(match command {
@@ -210,10 +275,7 @@ fn line_read(line: &str) -> Result<Request, ParseError> {
                 value: value
                     .filter(|value| value.len() <= VALUE_LENGTH_MAX)
                     .map(str::to_owned)
-                    .ok_or_else(|| ParseError::BadField {
-                        command: "put".to_owned(),
-                        field: "value",
-                    })?,
+                    .ok_or(ParseError::BadField { field: "value" })?,
             }
         }
         "get" => Request::Get {
@@ -222,7 +284,7 @@ fn line_read(line: &str) -> Result<Request, ParseError> {
         "barrier_in" => Request::BarrierIn,
         "finalize" => Request::Finalize,
         "abort" => Request::Abort {
-            code: number("exitcode", 1)?,
+            code: number("exitcode", 1).unwrap_or(1),
             message: line
                 .split_once(" message=")
                 .map_or(String::new(), |(_, text)| beginning(text)),
@@ -279,7 +341,20 @@ pub enum Answer<'a> {
     Unknown(&'a str),
 }
 
-impl Answer<'_> {
+impl<'a> Answer<'a> {
+    /// To a request that cannot be carried out.
+    pub fn to_unfit(command: &'a str) -> Self {
+        match command {
+            "spawn" => Self::SpawnRefused,
+            "put" => Self::PutRefused,
+            "get" => Self::Value(None),
+            "publish_name" => Self::Published(false),
+            "unpublish_name" => Self::Unpublished(false),
+            "lookup_name" => Self::Found(None),
+            command => Self::Unknown(command),
+        }
+    }
+
     /// The answer as the process reads it, with the end of the line.
     pub fn line(&self) -> String {
         match self {

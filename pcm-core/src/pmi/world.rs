@@ -102,8 +102,8 @@ pub enum Effect {
     /// The process wants more processes; answer with [`World::on_spawned`] or [`World::on_spawn_refused`].
     SpawnRequested {
         process: ProcessId,
-        /// What to start, as one world.
-        commands: Vec<SpawnCommand>,
+        /// What to start, as one world, or what is wrong with the request.
+        commands: Result<Vec<SpawnCommand>, String>,
     },
     /// A child of a spawn asked for its parent's port: the children are initialised and about to connect. Now the
     /// parent may be told ([`World::on_spawned`] of its world); before, its MPI would stand still for their start.
@@ -213,7 +213,9 @@ impl World {
             Request::BarrierIn => self.on_barrier(process),
             Request::Finalize => self.on_finalize(process),
             Request::Abort { code, message } => vec![Effect::Aborted { process, code, message }],
-            Request::Spawn { commands } => self.on_spawn(process, commands),
+            Request::Spawn { commands } => self.on_spawn(process, Ok(commands)),
+            Request::Unfit { command, reason } if command == "spawn" => self.on_spawn(process, Err(reason)),
+            Request::Unfit { command, .. } => answer(Answer::to_unfit(&command)),
             request @ (Request::Publish { .. } | Request::Unpublish { .. } | Request::Lookup { .. }) => {
                 vec![Effect::NameRequested { process, request }]
             }
@@ -409,7 +411,7 @@ impl World {
         effects
     }
 
-    fn on_spawn(&mut self, process: ProcessId, commands: Vec<SpawnCommand>) -> Vec<Effect> {
+    fn on_spawn(&mut self, process: ProcessId, commands: Result<Vec<SpawnCommand>, String>) -> Vec<Effect> {
         let Some(member) = self.members.get_mut(&process) else {
             return Vec::new();
         };

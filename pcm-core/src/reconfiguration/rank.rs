@@ -11,7 +11,7 @@ use super::seat::Seat;
 use crate::moment::{Moment, micros};
 use pcm_proto::ids::{Iteration, Rank, WorldId};
 use pcm_proto::layout::Mode;
-use pcm_proto::reconfiguration::{Attempt, MeetOrder, ReconfigurationOrder, ReconfigurationReport, Tally};
+use pcm_proto::reconfiguration::{Attempt, MeetOrder, ReconfigurationOrder, ReconfigurationReport, Tally, Trouble};
 use std::time::Duration;
 
 /// Life of a process as far as reconfigurations go.
@@ -255,12 +255,12 @@ impl RankSide {
         };
         match result {
             Ok(()) => vec![self.say(ReconfigurationReport::Met { attempt })],
-            Err(reason) => self.fail(now, true, reason),
+            Err(reason) => self.fail(now, Trouble::Joining, reason),
         }
     }
 
     /// The data has moved or is parked, or not. Saying so is giving one's word.
-    pub fn on_moved(&mut self, now: Moment, result: Result<(Tally, Tally), String>) -> Vec<RankEffect> {
+    pub fn on_moved(&mut self, now: Moment, result: Result<(Tally, Tally), (Trouble, String)>) -> Vec<RankEffect> {
         let State::Called {
             attempt,
             mode,
@@ -286,18 +286,18 @@ impl RankSide {
                     received,
                 })]
             }
-            Err(reason) => self.fail(now, false, reason),
+            Err((trouble, reason)) => self.fail(now, trouble, reason),
         }
     }
 
-    fn fail(&mut self, now: Moment, joining: bool, reason: String) -> Vec<RankEffect> {
+    fn fail(&mut self, now: Moment, trouble: Trouble, reason: String) -> Vec<RankEffect> {
         let State::Called { attempt, iteration, .. } = self.state else {
             return Vec::new();
         };
         self.refused = Some(attempt);
         let told = self.say(ReconfigurationReport::Failed {
             attempt,
-            joining,
+            trouble,
             reason,
         });
         let mut effects = vec![told, RankEffect::Return];

@@ -1,7 +1,7 @@
 //! A cluster in a test: one coordinator, a part on each node, a keeper and processes that obey, and a network that
 //! loses what the test wants it to lose.
 
-use pcm_core::job::coordinator::{self, Coordinator};
+use pcm_core::job::coordinator::{self, Coordinator, SpawnWant};
 use pcm_core::job::participant::{self, LocalState, Participant};
 use pcm_core::job::placement::Share;
 use pcm_core::job::recovery::Restarted;
@@ -22,6 +22,7 @@ pub(crate) fn node(number: usize) -> NodeName {
 
 pub(crate) fn spec(size: u32, world: WorldShape) -> JobSpec {
     JobSpec {
+        values: String::new(),
         name: "test".into(),
         size,
         min: 1,
@@ -153,14 +154,13 @@ impl Cluster {
             match effect {
                 coordinator::Effect::Send { node: to, message } => self.send(&node(0), to, message),
                 coordinator::Effect::Note(kind) => self.notes.push(kind),
-                coordinator::Effect::Place {
-                    process, number, count, ..
-                } => {
-                    let shares = Ok(vec![Share {
+                coordinator::Effect::Place { process, number, wants } => {
+                    let share = |want: &SpawnWant| Share {
                         node: node(1),
                         host: 1,
-                        count,
-                    }]);
+                        count: want.count,
+                    };
+                    let shares = Ok(wants.iter().map(share).collect());
                     self.coordinate(coordinator::Input::SpawnPlaced {
                         process,
                         number,

@@ -151,9 +151,38 @@ fn mpi_that_gives_up_is_a_crash_and_a_program_that_aborts_is_an_end() {
             message: NodeToCoordinator::Aborted { process, code, message },
         });
         cluster.settle();
+        cluster.pass(SECOND);
+        cluster.settle();
         assert_eq!(cluster.end.is_none(), comes_back, "{:?}", cluster.end);
+        assert_eq!(cluster.coordinator.restarts(), u32::from(comes_back));
         assert_eq!(living(&cluster).len(), if comes_back { 2 } else { 0 });
     }
+}
+
+#[test]
+fn the_end_that_made_mpi_give_up_elsewhere_is_what_is_told() {
+    let mut cluster = running(&[1, 1, 1]);
+    cluster.coordinate(Input::Checkpoint { iteration: None });
+    let process = ProcessId(2);
+    for aborting in [process, ProcessId(0)] {
+        cluster.coordinate(Input::Said {
+            node: node(usize::from(aborting == process) * 2),
+            message: NodeToCoordinator::Aborted {
+                process: aborting,
+                code: 930_820_111,
+                message: String::new(),
+            },
+        });
+    }
+    // It ends by the abort before the end of the first is told.
+    cluster.exit(process, ExitStatus::Code(15));
+    cluster.settle();
+    assert!(cluster.end.is_none(), "{:?}", cluster.end);
+    cluster.exit(ProcessId(1), ExitStatus::Signal(9));
+    cluster.settle();
+    let end = cluster.end.clone().expect("it is ended");
+    assert!(end.code == 137 && end.reason.contains("rank 1 on node n1"), "{end:?}");
+    cluster.assert_nothing_is_left();
 }
 
 #[test]

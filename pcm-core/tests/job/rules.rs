@@ -284,15 +284,23 @@ fn the_answer_to_a_spawn_waits_until_the_child_asks_for_its_parent() {
 
 #[test]
 fn a_spawn_that_cannot_start_is_an_error_for_the_application_and_not_the_end() {
-    let mut cluster = Cluster::accept_refusing(&[1, 1], WorldShape::Job, BTreeSet::from([P[3]]));
-    cluster.settle();
-    cluster.pmi(P[0], spawn(2));
-    cluster.settle();
-    assert_eq!(cluster.lines(P[0]), ["cmd=spawn_result rc=-1"]);
-    assert!(
-        cluster.end.is_none() && cluster.running.len() == 2,
-        "the child that did start is ended"
-    );
+    for refused in [vec![P[3]], vec![P[2], P[3]]] {
+        let refused = BTreeSet::from_iter(refused);
+        let mut cluster = Cluster::accept_refusing(&[1, 1], WorldShape::Job, refused);
+        cluster.settle();
+        cluster.pmi(P[0], spawn(2));
+        cluster.settle();
+        assert_eq!(cluster.lines(P[0]), ["cmd=spawn_result rc=-1"]);
+        assert!(
+            cluster.end.is_none() && cluster.running.len() == 2,
+            "the child that did start is ended"
+        );
+        let told = cluster
+            .notes
+            .iter()
+            .filter(|note| matches!(note, EventKind::SpawnRefused { .. }));
+        assert_eq!(told.count(), 1, "for people once");
+    }
 }
 
 #[test]

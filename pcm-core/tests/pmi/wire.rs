@@ -1,12 +1,27 @@
 //! Requests from bytes.
 
-use pcm_core::pmi::wire::{Answer, ParseError, REQUEST_BYTES_MAX, Request, VALUE_LENGTH_MAX, request_read};
+use pcm_core::pmi::wire::{Answer, REQUEST_BYTES_MAX, Reading, Request, Skipping, VALUE_LENGTH_MAX, request_read};
 use proptest::prelude::*;
 
 fn read(text: &str) -> Request {
-    let (request, taken) = request_read(text.as_bytes()).unwrap().unwrap();
-    assert_eq!(taken, text.len());
+    read_bytes(text.as_bytes())
+}
+
+fn read_bytes(bytes: &[u8]) -> Request {
+    let Reading::Whole(request, taken) = request_read(bytes) else {
+        panic!("no request")
+    };
+    assert_eq!(taken, bytes.len());
     request
+}
+
+/// What is wrong with a request, and how it is answered.
+fn unfit(bytes: &[u8]) -> (String, String) {
+    let Request::Unfit { command, reason } = read_bytes(bytes) else {
+        panic!("a fit request")
+    };
+    let line = Answer::to_unfit(&command).line();
+    (reason, line)
 }
 
 const SPAWN: &str = "\
@@ -94,44 +109,97 @@ fn a_spawn_of_several_commands_is_one_request() {
 fn a_request_is_not_read_before_its_last_byte() {
     for text in [SPAWN, "cmd=put kvsname=k key=a value=b\n"] {
         for length in 0..text.len() {
-            assert_eq!(request_read(&text.as_bytes()[..length]), Ok(None), "{length}");
+            assert_eq!(
+                request_read(&text.as_bytes()[..length]),
+                Reading::Incomplete,
+                "{length}"
+            );
         }
     }
 }
 
 #[test]
 fn only_the_first_of_two_requests_is_taken() {
-    let (request, taken) = request_read(b"cmd=finalize\ncmd=barrier_in\n").unwrap().unwrap();
-    assert_eq!((request, taken), (Request::Finalize, 13));
+    let reading = request_read(b"cmd=finalize\ncmd=barrier_in\n");
+    assert_eq!(reading, Reading::Whole(Request::Finalize, 13));
 }
 
 #[test]
-fn limits_hold() {
+fn an_argument_may_hold_line_ends() {
+    let args = ["arg1=a\n=b\n\nc d\nargs=3\n", "arg2=x\nprefix=y"];
+    let text = SPAWN.replace("arg1=a=b", args[0]).replace("arg2=two words", args[1]);
+    let Request::Spawn { commands } = read(&text) else {
+        panic!("no spawn")
+    };
+    assert_eq!(commands[0].args, ["a\n=b\n\nc d\nargs=3\n", "x\nprefix=y"]);
+}
+
+#[test]
+fn hosts_are_separated_by_commas() {
+    let Request::Spawn { commands } = read(&SPAWN.replace("info_val_0=n1", "info_val_0=n1, n2 ,")) else {
+        panic!("no spawn")
+    };
+    assert_eq!(commands[0].hosts(), ["n1", "n2"]);
+    assert!(commands[1].hosts().is_empty());
+}
+
+#[test]
+fn what_cannot_be_carried_out_is_answered_with_a_reason() {
     let long = format!("cmd=put kvsname=k key=a value={}\n", "x".repeat(VALUE_LENGTH_MAX + 1));
-    assert!(matches!(
-        request_read(long.as_bytes()),
-        Err(ParseError::BadField { field: "value", .. })
-    ));
-    assert_eq!(request_read(&vec![b'x'; REQUEST_BYTES_MAX]), Err(ParseError::TooLong));
-    let many = SPAWN.replace("argcnt=2", "argcnt=4000000000");
-    assert!(matches!(
-        request_read(many.as_bytes()),
-        Err(ParseError::BadSpawn { .. })
-    ));
-    let missing = SPAWN.replace("argcnt=2", "argcnt=3");
-    assert!(matches!(
-        request_read(missing.as_bytes()),
-        Err(ParseError::SpawnIncomplete { .. })
-    ));
+    let (reason, answer) = unfit(long.as_bytes());
+    assert_eq!(reason, "\"value\" is missing or bad");
+    assert_eq!(answer, "cmd=put_result rc=-1 msg=no_room\n");
+    let refused = "cmd=spawn_result rc=-1\n";
+    for (from, to, wrong) in [
+        (
+            "argcnt=2",
+            "argcnt=4000000000",
+            "it has a bad line: \"argcnt=4000000000\"",
+        ),
+        ("argcnt=2", "argcnt=3", "it lacks \"arg3\""),
+        ("nprocs=2", "nprocs=many", "it has a bad line: \"nprocs=many\""),
+    ] {
+        let (reason, answer) = unfit(SPAWN.replace(from, to).as_bytes());
+        assert_eq!((reason.as_str(), answer.as_str()), (wrong, refused));
+    }
+    let mut foreign = SPAWN.as_bytes().to_vec();
+    let at = SPAWN.find("two words").unwrap();
+    foreign[at] = 0xff;
+    assert_eq!(unfit(&foreign).0, "it holds bytes that are not UTF-8");
+    assert_eq!(unfit(b"cmd=lookup_name\n").1, "cmd=lookup_result rc=1 info=unknown\n");
+    assert!(unfit(b"GET / HTTP/1.1\r\n").0.starts_with("a line without a command"));
+    assert_eq!(unfit(b"\xff\xfe\n").1, "cmd=unknown_result rc=-1 msg=unknown_command\n");
 }
 
 #[test]
-fn what_is_no_request_is_refused_with_its_beginning() {
-    assert!(matches!(
-        request_read(b"GET / HTTP/1.1\r\n"),
-        Err(ParseError::NoCommand { .. })
-    ));
-    assert_eq!(request_read(b"\xff\xfe\n"), Err(ParseError::NotText));
+fn what_is_too_long_is_skipped_piece_by_piece_and_answered() {
+    let text = SPAWN.replace("two words", &"x\nendcmd y".repeat(REQUEST_BYTES_MAX));
+    let next = "cmd=finalize\n";
+    let sent = format!("{text}{next}").into_bytes();
+    assert_eq!(request_read(&sent[..REQUEST_BYTES_MAX]), Reading::TooLong);
+    for piece in [1_000, 60_001, REQUEST_BYTES_MAX] {
+        let mut skipping = Skipping::new(&sent[..REQUEST_BYTES_MAX]);
+        let (mut at, mut seen) = (0, piece);
+        let (request, end) = loop {
+            match skipping.over(&sent[at..seen]) {
+                Ok((request, end)) => break (request, at + end),
+                Err(past) => at += past,
+            }
+            seen = sent.len().min(seen + piece);
+        };
+        let Request::Unfit { command, reason } = request else {
+            panic!("a fit request")
+        };
+        assert_eq!((command.as_str(), end), ("spawn", text.len()));
+        assert!(reason.contains("longer than 65536 bytes"), "{reason}");
+    }
+}
+
+#[test]
+fn what_is_left_of_a_spawn_after_a_cut_is_answered_once() {
+    let tail = &SPAWN[SPAWN.rfind("argcnt").unwrap()..];
+    let (_, answer) = unfit(tail.as_bytes());
+    assert_eq!(answer, "cmd=spawn_result rc=-1\n");
 }
 
 #[test]
@@ -148,7 +216,7 @@ fn an_unknown_command_is_answered_as_failed() {
 proptest! {
     #[test]
     fn no_bytes_make_the_reader_fail_otherwise_than_by_its_errors(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-        if let Ok(Some((_, taken))) = request_read(&bytes) {
+        if let Reading::Whole(_, taken) = request_read(&bytes) {
             prop_assert!(0 < taken && taken <= bytes.len());
         }
     }
@@ -162,7 +230,7 @@ proptest! {
         let mut bytes = SPAWN.as_bytes().to_vec();
         bytes[at] = byte;
         bytes.drain(cut..(cut + 7).min(SPAWN.len()));
-        if let Ok(Some((_, taken))) = request_read(&bytes) {
+        if let Reading::Whole(_, taken) = request_read(&bytes) {
             prop_assert!(0 < taken && taken <= bytes.len());
         }
     }

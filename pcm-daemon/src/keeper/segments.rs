@@ -25,7 +25,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 
 /// How MPI libraries and what they are built on begin the names of files that they unlink themselves in good time:
 /// MPICH, UCX, libfabric.
-const TRANSIENT: [&str; 3] = ["mpich_shar_tmp", "ucx_shm_posix_", "fi_shm"];
+const TRANSIENT: [&str; 4] = ["mpich_shar_tmp", "ucx_shm_posix_", "fi_shm", "fi_sm2_"];
 
 /// The inode number of the machine's first PID namespace, fixed in the kernel (`PROC_PID_INIT_INO`).
 const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;

@@ -173,13 +173,6 @@ async fn pmi_listen(key: ProcessKey, port: Arc<PmiPort>, events: Sender<RankEven
     loop {
         let (event, is_last) = match port.next().await {
             Ok(Asked::Request(request)) => (RankEvent::Pmi { key, request }, false),
-            Ok(Asked::Garbled(error)) => (
-                RankEvent::PmiBroken {
-                    key,
-                    reason: error.to_string(),
-                },
-                true,
-            ),
             Ok(Asked::Closed) => (RankEvent::PmiClosed { key }, true),
             Err(error) => (
                 RankEvent::PmiBroken {

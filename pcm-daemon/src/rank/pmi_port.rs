@@ -2,7 +2,7 @@
 //! other at once, so that what stands in the socket is what was not answered.
 
 use crate::watched::watch;
-use pcm_core::pmi::wire::{ParseError, REQUEST_BYTES_MAX, Request, request_read};
+use pcm_core::pmi::wire::{REQUEST_BYTES_MAX, Reading, Request, Skipping, request_read};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +18,6 @@ const LOOK_BYTES: usize = 2048;
 #[derive(Debug)]
 pub(super) enum Asked {
     Request(Request),
-    Garbled(ParseError),
     Closed,
 }
 
@@ -44,16 +43,17 @@ impl PmiPort {
         while self.pending.load(Ordering::Acquire) != 0 {
             self.answered.notified().await;
         }
-        let mut seen = 0;
+        let (mut seen, mut skipping) = (0, None);
         self.socket
-            .async_io(Interest::READABLE, |socket| match look(socket, &mut seen)? {
-                Look::Complete(request, length) => {
-                    self.pending.store(length, Ordering::Release);
-                    Ok(Asked::Request(request))
+            .async_io(Interest::READABLE, |socket| {
+                match look_past(socket, &mut seen, &mut skipping)? {
+                    Look::Complete(request, length) => {
+                        self.pending.store(length, Ordering::Release);
+                        Ok(Asked::Request(request))
+                    }
+                    Look::Closed => Ok(Asked::Closed),
+                    Look::Incomplete | Look::TooLong(_) => Err(io::ErrorKind::WouldBlock.into()),
                 }
-                Look::Garbled(error) => Ok(Asked::Garbled(error)),
-                Look::Closed => Ok(Asked::Closed),
-                Look::Incomplete => Err(io::ErrorKind::WouldBlock.into()),
             })
             .await
     }
@@ -72,16 +72,7 @@ impl PmiPort {
                 "a PMI answer was cut: the process does not read",
             ));
         }
-        let mut left = self.pending.load(Ordering::Acquire);
-        let mut sink = [0; LOOK_BYTES];
-        while left > 0 {
-            let part = left.min(LOOK_BYTES);
-            let (_, taken) = recv(&self.socket, &mut sink[..part], RecvFlags::DONTWAIT)?;
-            if taken == 0 {
-                break;
-            }
-            left -= taken;
-        }
+        take(&self.socket, self.pending.load(Ordering::Acquire))?;
         self.pending.store(0, Ordering::Release);
         self.answered.notify_one();
         Ok(())
@@ -91,7 +82,7 @@ impl PmiPort {
 enum Look {
     Complete(Request, usize),
     Incomplete,
-    Garbled(ParseError),
+    TooLong(Skipping),
     Closed,
 }
 
@@ -100,23 +91,65 @@ enum Look {
 fn look(socket: impl AsFd, seen: &mut usize) -> io::Result<Look> {
     let mut size = LOOK_BYTES.max(*seen * 2).min(REQUEST_BYTES_MAX);
     loop {
-        let mut bytes = vec![0; size];
-        let (_, length) = match recv(&socket, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Err(rustix::io::Errno::CONNRESET) => return Ok(Look::Closed),
-            result => result?,
-        };
-        if length == 0 {
+        let bytes = peek(&socket, size)?;
+        if bytes.is_empty() {
             return Ok(Look::Closed);
         }
-        *seen = length;
-        return Ok(match request_read(&bytes[..length]) {
-            Ok(Some((request, taken))) => Look::Complete(request, taken),
-            Ok(None) if length == size && size < REQUEST_BYTES_MAX => {
+        *seen = bytes.len();
+        return Ok(match request_read(&bytes) {
+            Reading::Whole(request, taken) => Look::Complete(request, taken),
+            Reading::Incomplete if bytes.len() == size && size < REQUEST_BYTES_MAX => {
                 size = REQUEST_BYTES_MAX;
                 continue;
             }
-            Ok(None) => Look::Incomplete,
-            Err(error) => Look::Garbled(error),
+            Reading::Incomplete => Look::Incomplete,
+            Reading::TooLong => Look::TooLong(Skipping::new(&bytes)),
         });
     }
+}
+
+/// As [`look`], but takes what there is of a request that is too long, up to its last line.
+fn look_past(socket: impl AsFd, seen: &mut usize, skipping: &mut Option<Skipping>) -> io::Result<Look> {
+    let skipping = match skipping {
+        Some(skipping) => skipping,
+        none => match look(&socket, seen)? {
+            Look::TooLong(begun) => none.insert(begun),
+            look => return Ok(look),
+        },
+    };
+    loop {
+        let bytes = peek(&socket, REQUEST_BYTES_MAX)?;
+        if bytes.is_empty() {
+            return Ok(Look::Closed);
+        }
+        match skipping.over(&bytes) {
+            Ok((request, end)) => return Ok(Look::Complete(request, end)),
+            Err(0) => return Ok(Look::Incomplete),
+            Err(past) => take(&socket, past)?,
+        }
+    }
+}
+
+/// The bytes that stand in the socket, at most so many; none when it is closed.
+fn peek(socket: impl AsFd, size: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; size];
+    let length = match recv(&socket, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Err(rustix::io::Errno::CONNRESET) => 0,
+        result => result?.1,
+    };
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+fn take(socket: impl AsFd, mut left: usize) -> io::Result<()> {
+    let mut sink = [0; LOOK_BYTES];
+    while left > 0 {
+        let part = left.min(LOOK_BYTES);
+        let (_, taken) = recv(&socket, &mut sink[..part], RecvFlags::DONTWAIT)?;
+        if taken == 0 {
+            break;
+        }
+        left -= taken;
+    }
+    Ok(())
 }

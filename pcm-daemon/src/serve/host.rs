@@ -6,10 +6,11 @@ use std::os::linux::fs::MetadataExt;
 use std::path::Path;
 
 /// The machine, or container, this daemon is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Host {
     /// Equal numbers mean: their processes can share memory and reach each other's loopback.
     pub(super) number: u64,
+    pub(super) name: String,
 }
 
 impl Host {
@@ -30,6 +31,7 @@ impl Host {
         Self {
             // A clash between two hosts of one cluster is out of the question.
             number: fnv1a(text.bytes()),
+            name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         }
     }
 }

@@ -357,6 +357,7 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
             NodeState::Up
         },
         host: host.number,
+        host_name: host.name,
         speed: 0.0,
         load_by_others: 0.0,
         ranks: 0,

@@ -281,7 +281,7 @@ impl Job {
                 }
                 Effect::SpawnRequested { process, commands } => {
                     self.parents.insert(self.worlds.len(), (process, number));
-                    Box::pin(self.world_start(node, &commands, true)).await;
+                    Box::pin(self.world_start(node, &commands.unwrap(), true)).await;
                 }
                 Effect::ParentAsked => {
                     let (parent, parent_world) = self.parents[&number];

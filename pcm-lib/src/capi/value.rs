@@ -73,7 +73,8 @@ pub struct pcm_custom_hooks {
 }
 
 /// Registers a variable that has the same value on every rank, such as the number of the iteration. A joining rank
-/// gets the value in pcm_start; a rank that stays keeps its own.
+/// gets the value in pcm_start; a rank that stays keeps its own. Up to 1 KiB long, it has the value with which the job
+/// began as soon as it is registered in a joining rank: register what your arrays' extents depend on before them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_value(name: *const c_char, value: *mut c_void, size: usize) -> pcm_result {
     code_of(|registry| {

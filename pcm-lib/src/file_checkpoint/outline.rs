@@ -2,13 +2,16 @@
 //! files can be written while it runs on. Holds no data.
 
 use super::Settings;
-use crate::region::{ElementType, Kind, Registry};
+use crate::{
+    region::{ElementType, Kind, Registry},
+    start,
+};
 use pcm_checkpoint::{
     Application, ArrayRecord, BLOCK_BYTES, Compression, Contents, FORMAT, Manifest, PartRecord, RegionRecord, VERSION,
     dtype_of_size,
 };
 use std::{
-    env,
+    env, io,
     path::PathBuf,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -94,13 +97,26 @@ fn application(settings: &Settings) -> Application {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     Application {
         name: settings.name.clone(),
-        program: env::current_exe().map(text).unwrap_or_default(),
+        program: program_as_started().map(text).unwrap_or_default(),
         arguments: env::args_os()
             .skip(1)
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
-        directory: env::current_dir().map(text).unwrap_or_default(),
+        directory: start::directory().map(text).unwrap_or_default(),
     }
+}
+
+/// The program's file by the path it was started by, which may be a link: an interpreter finds its packages by it.
+fn program_as_started() -> io::Result<PathBuf> {
+    let file = env::current_exe()?;
+    let typed = env::args_os().next().unwrap_or_default();
+    let folders = match typed.as_encoded_bytes().contains(&b'/') {
+        true => vec![start::directory()?],
+        false => env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect(),
+    };
+    let paths = folders.into_iter().map(|folder| folder.join(&typed));
+    let mut same = paths.filter(|path| path.canonicalize().is_ok_and(|found| found == file));
+    same.next().map_or(Ok(file.clone()), std::path::absolute)
 }
 
 /// The NumPy type of an element.

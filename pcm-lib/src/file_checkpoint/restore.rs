@@ -5,6 +5,7 @@
 use super::{CheckpointError, agree, outline::dtype};
 use crate::{
     mpi::Communicator,
+    park::custom_parcels,
     region::{ArrayRegion, CustomRegion, Delivered, HookFailed, Kind, PerRankRegion, Registry},
 };
 use pcm_checkpoint::{Checkpoint, Contents, RegionRecord, array_fill};
@@ -185,29 +186,41 @@ fn per_rank_after(
     Ok(Some(value))
 }
 
-/// A custom region was packed for as many ranks as there were: whole packs can go to fewer ranks, but not to more.
+/// A custom region was packed for as many ranks as there were. On another number, this process takes the place of each
+/// old rank that has something for it, one after the other, and packs what it is to get.
 fn custom_restore(
     name: &str,
     region: &mut CustomRegion,
     (old, new, rank): (u32, u32, u32),
     raw: impl Fn(u32) -> Result<Vec<u8>, String>,
 ) -> Result<(), String> {
-    if !old.is_multiple_of(new) {
-        return Err(format!(
-            "custom region {name:?} was packed on {old} ranks and can be restored on {old} or a number that divides \
-             it, not on {new}; restart it so, then expand or shrink the job"
-        ));
+    let hooks = region.hooks.as_mut();
+    let failed = |hook: &str, error: HookFailed| format!("the {hook} hook of {name:?} failed: {error}");
+    let mut packs: Vec<(u32, Vec<u8>)> = Vec::new();
+    if old == new {
+        packs.push((rank, raw(rank)?));
+    } else {
+        let all = custom_parcels(hooks, old, new).map_err(|error| format!("{name:?}: {error}"))?;
+        for from in all
+            .iter()
+            .filter(|parcel| parcel.id.to.0 == rank)
+            .map(|parcel| parcel.id.from.0)
+        {
+            let bytes = raw(from)?;
+            let as_kept = [Delivered { from, bytes: &bytes }];
+            hooks.unpack(&as_kept).map_err(|error| failed("unpack", error))?;
+            let mut packed = Vec::new();
+            let outcome = hooks.pack(rank, new, &mut packed);
+            outcome.map_err(|error| failed("pack", error))?;
+            packs.push((from, packed));
+        }
     }
-    let each = old / new;
-    let packs: Vec<(u32, Vec<u8>)> = (rank * each..(rank + 1) * each)
-        .map(|from| Ok((from, raw(from)?)))
-        .collect::<Result<_, String>>()?;
+    packs.sort_by_key(|pack| pack.0);
     let parts: Vec<Delivered<'_>> = packs
         .iter()
         .map(|(from, bytes)| Delivered { from: *from, bytes })
         .collect();
-    let outcome = region.hooks.unpack(&parts);
-    outcome.map_err(|error| format!("the unpack hook of {name:?} failed: {error}"))
+    hooks.unpack(&parts).map_err(|error| failed("unpack", error))
 }
 
 #[cfg(test)]
@@ -268,5 +281,41 @@ mod tests {
         assert!(refused.unwrap_err().contains("no merge hook"));
         let kept = per_rank_after("v", &mut counter(PerRankHooks::default()), (2, 3, 2), raw);
         assert_eq!(kept, Ok(None));
+    }
+
+    /// The numbers below 40 that are congruent to a rank; the hooks know no rank, as in a program the data says whose
+    /// it is.
+    struct Items(std::rc::Rc<std::cell::RefCell<Vec<u8>>>);
+
+    impl crate::region::CustomHooks for Items {
+        fn targets(&mut self, _: u32, _: u32, after: u32) -> Option<Vec<u32>> {
+            Some((0..after).collect())
+        }
+
+        fn pack(&mut self, to: u32, after: u32, out: &mut Vec<u8>) -> Result<(), HookFailed> {
+            out.extend(self.0.borrow().iter().filter(|item| u32::from(**item) % after == to));
+            Ok(())
+        }
+
+        fn unpack(&mut self, parts: &[Delivered<'_>]) -> Result<(), HookFailed> {
+            *self.0.borrow_mut() = parts.iter().flat_map(|part| part.bytes.iter().copied()).collect();
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn custom_data_goes_to_whom_it_belongs_on_any_number_of_ranks() {
+        let of = |rank: u32, ranks: u32| (0..40_u8).filter(move |item| u32::from(*item) % ranks == rank);
+        for (old, new) in (1..8).flat_map(|old| (1..8).map(move |new| (old, new))) {
+            for rank in 0..new {
+                let items = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+                let hooks = Box::new(Items(std::rc::Rc::clone(&items)));
+                let raw = |from| Ok(of(from, old).collect());
+                custom_restore("items", &mut CustomRegion { hooks }, (old, new, rank), raw).unwrap();
+                let mut got = items.borrow().clone();
+                got.sort_unstable();
+                assert_eq!(got, of(rank, new).collect::<Vec<_>>(), "{old} to {new}, rank {rank}");
+            }
+        }
     }
 }

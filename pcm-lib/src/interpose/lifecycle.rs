@@ -48,6 +48,7 @@ pub unsafe extern "C" fn MPI_Init_thread(
 fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     let clock = Clock::choose();
     let before = clock.moment();
+    start::directory_keep();
     process_id::find_libfabric();
     // A child of a spawn meets its parent in here, which spins while it waits for it.
     let turns = std::env::var_os("PMI_SPAWNED").map(|_| ShortTurns::begin());

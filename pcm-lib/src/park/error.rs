@@ -6,6 +6,7 @@ use pcm_core::{
     partition::PartitionError,
     redistribution::{PlanError, parcels::ParcelError},
 };
+use pcm_proto::reconfiguration::Trouble;
 use std::{fmt, io};
 
 /// Why no image was made. Nothing has changed.
@@ -29,6 +30,18 @@ pub(crate) enum ParkError {
     Partition { region: String, error: PartitionError },
     /// There is no plan for an array.
     Plan { region: String, error: PlanError },
+}
+
+impl ParkError {
+    /// Whether the program is at fault, so that no other way would help.
+    pub(crate) fn trouble(&self) -> Trouble {
+        match self {
+            Self::Hook { .. } | Self::Parcel { .. } | Self::NoMergeHook { .. } | Self::Partition { .. } => {
+                Trouble::Program
+            }
+            Self::Memory(_) | Self::File(_) | Self::Head(_) | Self::NotHanded(_) | Self::Plan { .. } => Trouble::Moving,
+        }
+    }
 }
 
 impl fmt::Display for ParkError {

@@ -264,7 +264,7 @@ fn targets(
 }
 
 /// Who packs a custom region for whom in a relaunch: processes before are numbered from 0, those after follow.
-pub(super) fn custom_parcels(
+pub(crate) fn custom_parcels(
     hooks: &mut dyn crate::region::CustomHooks,
     before: u32,
     after: u32,

@@ -10,7 +10,7 @@ mod sums;
 
 pub(crate) use client::{Client, failed, request};
 pub(crate) use error::{ParkError, RestoreError};
-pub(crate) use image::{Image, Published};
+pub(crate) use image::{Image, Published, custom_parcels};
 pub(crate) use opened::{Opened, Source};
 pub(crate) use restore::{check_registrations, restore};
 

@@ -8,6 +8,7 @@ use pcm_core::{
     partition::PartitionError,
     redistribution::{ChangeError, ChunkHeader, ChunkRefused, PlanError, parcels::ParcelError},
 };
+use pcm_proto::reconfiguration::Trouble;
 use std::fmt;
 
 /// What went wrong on this process. It cannot agree to the move any more; the move must be aborted everywhere.
@@ -101,6 +102,20 @@ impl MoveError {
         Self::Unexpected {
             from,
             problem: refused.to_string(),
+        }
+    }
+}
+
+impl MoveError {
+    /// Whether the program is at fault, so that no other way would help.
+    pub(crate) fn trouble(&self) -> Trouble {
+        match self {
+            Self::RegistrationsDiffer { .. }
+            | Self::Partition { .. }
+            | Self::Parcel { .. }
+            | Self::NoMergeHook { .. }
+            | Self::Hook { .. } => Trouble::Program,
+            _ => Trouble::Moving,
         }
     }
 }

@@ -7,6 +7,7 @@ mod description;
 mod element;
 mod error;
 mod home;
+pub(crate) mod known;
 mod limits;
 pub mod memory;
 mod per_rank;

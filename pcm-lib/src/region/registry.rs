@@ -5,6 +5,7 @@ use super::{
     ArrayForm, ArrayRegion, CustomHooks, CustomRegion, PerRankHooks, PerRankRegion, RegionError, Value,
     array::check_axes,
     home::Home,
+    known::KnownValues,
     limits::{NAME_LENGTH_MAX, REGIONS_MAX},
     memory::{Capacity, MemoryError, Storage},
 };
@@ -52,6 +53,8 @@ pub struct Registry {
     capacity: Capacity,
     /// How often constant arrays changed places.
     constant_swaps: u64,
+    /// Values of the job that this process joins.
+    known: KnownValues,
 }
 
 impl Registry {
@@ -63,7 +66,13 @@ impl Registry {
             is_started: false,
             capacity: Capacity::shared_by(home.ranks_here),
             constant_swaps: 0,
+            known: KnownValues::default(),
         }
+    }
+
+    /// A registry of a process that joins a job with these values.
+    pub(crate) fn with_known(self, known: KnownValues) -> Self {
+        Self { known, ..self }
     }
 
     /// Where this process stands.
@@ -108,10 +117,14 @@ impl Registry {
         Ok(self.add(name, Kind::Array(Box::new(array))))
     }
 
-    /// Registers a replicated value.
-    pub fn value(&mut self, name: &str, value: Value) -> Result<RegionId, RegionError> {
+    /// Registers a replicated value. In a process that joins a job it has the value from then on with which the job
+    /// began.
+    pub fn value(&mut self, name: &str, mut value: Value) -> Result<RegionId, RegionError> {
         self.check_name(name)?;
         self.check_memory(name, &value)?;
+        if let Some(known) = self.known.get(name).filter(|known| known.len() == value.length()) {
+            value.bytes_mut().copy_from_slice(known);
+        }
         Ok(self.add(name, Kind::Value(value)))
     }
 

@@ -61,7 +61,9 @@ pub(super) fn hold(registry: &mut Registry, part: &mut Part, first: Vec<RankEffe
                 RankEffect::Meet(order) => effects.extend(join(registry, part, &order)),
                 RankEffect::Park => {
                     part.delay(Phase::Moving);
-                    let parked = part.park(registry).map_err(|error| error.to_string());
+                    let parked = part
+                        .park(registry)
+                        .map_err(|error| (error.trouble(), error.to_string()));
                     effects.extend(
                         part.side
                             .on_moved(part.now(), parked.map(|tally| (tally, Tally::default()))),
@@ -114,7 +116,10 @@ fn join(registry: &Registry, part: &mut Part, order: &MeetOrder) -> Vec<RankEffe
         let ahead = early.map(|early| early.into_ahead(attempt)).unwrap_or_default();
         match Joint::begin(registry, meeting, order, attempt, ahead) {
             Ok(joint) => part.joint = Some(joint),
-            Err(error) => effects.extend(part.side.on_moved(part.now(), Err(error.to_string()))),
+            Err(error) => effects.extend(
+                part.side
+                    .on_moved(part.now(), Err((error.trouble(), error.to_string()))),
+            ),
         }
     }
     effects
@@ -129,7 +134,7 @@ fn work_or_rest(registry: &mut Registry, part: &mut Part) -> Vec<RankEffect> {
     let outcome = match joint.drive(registry, Instant::now() + LOOK_WHILE_MOVING) {
         Ok(Progress::Pending) => return Vec::new(),
         Ok(Progress::Complete { sent, received }) => Ok((sent, received)),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err((error.trouble(), error.to_string())),
     };
     part.side.on_moved(part.now(), outcome)
 }

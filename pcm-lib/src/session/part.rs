@@ -6,7 +6,7 @@ use crate::{
     channel::ChannelError,
     mpi::{Communicator, Port},
     park::Published,
-    region::Registry,
+    region::{Registry, known},
     role::{Planned, Role},
     start::{self, Started},
 };
@@ -256,6 +256,15 @@ impl Part {
         let progress = &self.started.recorder.page().head.progress;
         progress.registered_bytes.store(registry.registered_bytes(), Relaxed);
         progress.constant_bytes.store(registry.constant_bytes(), Relaxed);
+    }
+
+    /// Rank 0 says what processes that join later need to know when they register.
+    pub(super) fn tell_values(&self, registry: &Registry) {
+        if self.seat == Seat::Member(Rank(0)) {
+            // A daemon that is not heard of is missed elsewhere.
+            let text = known::written(registry);
+            _ = self.started.channel.send(&AppToDaemon::Values { text });
+        }
     }
 
     pub(super) fn now(&self) -> Moment {

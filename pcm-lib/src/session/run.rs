@@ -13,7 +13,7 @@ use super::{
 use crate::{
     file_checkpoint::CheckpointError,
     mpi::Communicator,
-    region::{HookFailed, RegionError, Registry},
+    region::{HookFailed, RegionError, Registry, known::KnownValues},
     role::Role,
     start, start_error,
 };
@@ -96,8 +96,14 @@ enum Life {
 impl Session {
     /// A session without regions.
     pub(crate) fn new() -> Result<Self, NotUsable> {
+        let home = present::home()?;
+        let known = if home.is_first {
+            KnownValues::default()
+        } else {
+            KnownValues::told()
+        };
         Ok(Self {
-            registry: Registry::new(present::home()?),
+            registry: Registry::new(home).with_known(known),
             life: Life::Registering,
             checkpoints: None,
             change_hooks: Vec::new(),
@@ -128,6 +134,7 @@ impl Session {
             part.restore(&mut self.registry, planned)?;
         }
         part.show_registered(&self.registry);
+        part.tell_values(&self.registry);
         told.extend(part.early_as_newcomer(&mut self.registry));
         let waits = !told.is_empty();
         let held = waits.then(|| hold(&mut self.registry, &mut part, told));

@@ -10,7 +10,7 @@ use super::simulation::Simulation;
 use pcm_proto::app::AppToDaemon;
 use pcm_proto::ids::{Bytes, JobId, Rank as RankNumber};
 use pcm_proto::keeper::ProcessKey;
-use pcm_proto::reconfiguration::{Attempt, MeetOrder, Tally};
+use pcm_proto::reconfiguration::{Attempt, MeetOrder, Tally, Trouble};
 use std::collections::BTreeMap;
 
 /// A collective call that not all come to ends after this time, in microseconds, if it ends.
@@ -119,7 +119,7 @@ impl Simulation {
         }
         let Some(rank) = self.ranks.get_mut(&key) else { return };
         let Some(side) = &mut rank.side else { return };
-        let effects = side.on_moved(now, result);
+        let effects = side.on_moved(now, result.map_err(|reason| (Trouble::Moving, reason)));
         self.follow(key, effects);
     }
 

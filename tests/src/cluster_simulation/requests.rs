@@ -21,6 +21,7 @@ const TRY_EVERY: u64 = 400_000;
 
 fn spec(program: usize, ranks: u32, is_detached: bool, restarts_max: u32) -> JobSpec {
     JobSpec {
+        values: String::new(),
         name: format!("program {program}"),
         size: ranks,
         min: 1,

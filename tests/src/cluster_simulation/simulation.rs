@@ -352,6 +352,7 @@ impl Simulation {
                 NodeState::Up
             },
             host: own.host,
+            host_name: "simulated".to_owned(),
             speed: 0.0,
             load_by_others: 0.0,
             ranks: 0,

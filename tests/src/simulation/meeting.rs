@@ -10,7 +10,7 @@ use pcm_core::reconfiguration::rank::RankSide;
 use pcm_core::reconfiguration::seat::Seat;
 use pcm_proto::ids::{Bytes, ProcessId, WorldId};
 use pcm_proto::layout::Plan;
-use pcm_proto::reconfiguration::{Attempt, MeetOrder, Tally};
+use pcm_proto::reconfiguration::{Attempt, MeetOrder, Tally, Trouble};
 use std::collections::BTreeMap;
 
 const ACCEPT_TIMEOUT_US: u64 = 250_000;
@@ -181,7 +181,7 @@ impl Simulation {
             return;
         };
         let Some(side) = &mut own.side else { return };
-        let effects = side.on_moved(now, result);
+        let effects = side.on_moved(now, result.map_err(|reason| (Trouble::Moving, reason)));
         self.follow(process, effects);
     }
 

@@ -505,6 +505,7 @@ mod tests {
             cpus: vec![0],
             state: pcm_proto::control::NodeState::Up,
             host: 1,
+            host_name: String::new(),
             speed: 1.0,
             load_by_others: 0.0,
             ranks: 0,

@@ -5,7 +5,7 @@ use super::leading::say_checkpoint;
 use super::led::{Audience, Led};
 use super::machine::Jobs;
 use crate::job::at_node::{JobAtNode, Step};
-use crate::job::coordinator::{Coordinator, Effect, Input};
+use crate::job::coordinator::{Coordinator, Effect, Input, SpawnWant};
 use crate::job::placement::Share;
 use crate::job::recovery::Restarted;
 use crate::job::worlds::WORLDS_MAX;
@@ -22,7 +22,7 @@ use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles};
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
-use pcm_proto::peer::{CoordinatorToNode, OutputPiece, StreamToNode};
+use pcm_proto::peer::{CoordinatorToNode, NodeReport, OutputPiece, StreamToNode};
 use pcm_proto::refusal;
 use std::collections::BTreeMap;
 
@@ -110,13 +110,8 @@ impl Jobs {
                     led.on_note(kind, coordinator, cx);
                 }
             }
-            Effect::Place {
-                process,
-                number,
-                count,
-                hosts,
-            } => {
-                let shares = self.place_spawn(job, count, &hosts, cx);
+            Effect::Place { process, number, wants } => {
+                let shares = self.place_spawn(job, &wants, cx);
                 self.coordinate(
                     job,
                     Input::SpawnPlaced {
@@ -132,24 +127,18 @@ impl Jobs {
         }
     }
 
-    fn place_spawn(
-        &self,
-        job: JobId,
-        count: u32,
-        hosts: &[String],
-        cx: &mut Context<'_>,
-    ) -> Result<Vec<Share>, String> {
-        // A host the application names may be none of our nodes; then the choice is ours.
-        let named = hosts.iter().filter_map(|host| NodeName::new(host.as_str()).ok());
-        let mut allowed: Vec<NodeName> = named.filter(|node| cx.cluster.nodes().state(node).is_some()).collect();
-        if allowed.is_empty() {
-            allowed = self
-                .table
-                .coordinator(job)
-                .map(|coordinator| coordinator.spec().nodes.clone())
-                .unwrap_or_default();
+    fn place_spawn(&self, job: JobId, wants: &[SpawnWant], cx: &mut Context<'_>) -> Result<Vec<Share>, String> {
+        let of_job = self.table.coordinator(job).map(|coordinator| &coordinator.spec().nodes);
+        let of_job = of_job.map_or(&[][..], Vec::as_slice);
+        let mut shares = Vec::new();
+        for SpawnWant { count, hosts } in wants {
+            let named = hosts.iter().map(|host| nodes_of_host(host, cx));
+            let named = named.collect::<Result<Vec<_>, String>>()?.concat();
+            let allowed = if named.is_empty() { of_job } else { &named };
+            let placed = self.place(allowed, *count, cx);
+            shares.extend(placed.map_err(|refusal| refusal.message)?);
         }
-        self.place(&allowed, count, cx).map_err(|refusal| refusal.message)
+        Ok(shares)
     }
 
     fn on_job_ended(&mut self, job: JobId, end: &JobEnd, nodes: &[NodeName], cx: &mut Context<'_>) {
@@ -400,4 +389,27 @@ pub(super) fn is_crowded(spec: &JobSpec, shares: &[Share], cx: &Context<'_>) -> 
         let cpus = cx.cluster.nodes().cpus_of_host(*host);
         *ranks > cpus || (is_going_to_grow && spec.max as usize > cpus)
     })
+}
+
+/// The nodes that an application means by a host: a node's name, the name of its machine, or its address.
+fn nodes_of_host(host: &str, cx: &Context<'_>) -> Result<Vec<NodeName>, String> {
+    let nodes = cx.cluster.nodes();
+    if let Some(node) = NodeName::new(host).ok().filter(|node| nodes.state(node).is_some()) {
+        return Ok(vec![node]);
+    }
+    let reports: Vec<NodeReport> = [nodes.own().clone()].into_iter().chain(nodes.others()).collect();
+    let is_meant = |report: &&NodeReport| {
+        let address = report.address.rsplit_once(':').map(|(address, _)| address);
+        report.host_name == host || address == Some(host)
+    };
+    let meant = reports.iter().filter(is_meant).map(|report| report.node.clone());
+    let meant: Vec<NodeName> = meant.collect();
+    if meant.is_empty() {
+        let known: Vec<&str> = reports.iter().map(|report| report.node.as_str()).collect();
+        let known = known.join(", ");
+        return Err(format!(
+            "host {host:?} is neither a node nor a machine of this cluster, which has {known}"
+        ));
+    }
+    Ok(meant)
 }

@@ -217,12 +217,12 @@ impl Led {
             }
             self.stdin(coordinator, |stdin, view| stdin.pass(view, cx.out));
         }
-        self.tell_of_crash(job, &kind, cx);
+        self.tell_reader(job, &kind, cx);
         cx.note(Some(job), coordinator.epoch(), kind);
     }
 
-    /// An attached reader hears what happened, and that output will be repeated.
-    fn tell_of_crash(&mut self, job: JobId, kind: &EventKind, cx: &mut Context<'_>) {
+    /// An attached reader hears of a crash, that output will be repeated, and of what the program was refused.
+    fn tell_reader(&mut self, job: JobId, kind: &EventKind, cx: &mut Context<'_>) {
         let text = match kind {
             EventKind::Crashed { reason, verdict, .. } => format!("{reason}; {verdict}"),
             EventKind::Recovered(recovered) => format!(
@@ -231,6 +231,7 @@ impl Led {
                 recovered.from,
                 recovered.total_ms / 1000.0
             ),
+            EventKind::SpawnRefused { reason, .. } => format!("MPI_Comm_spawn was refused: {reason}"),
             _ => return,
         };
         if let Some(link) = self.link {

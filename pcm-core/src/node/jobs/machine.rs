@@ -200,6 +200,10 @@ impl Jobs {
                     let hosts = nodes.into_iter().map(|node| (node.clone(), known.host(&node)));
                     let hosts = CoordinatorToNode::Hosts(hosts.collect());
                     cx.send_job(&to, job, hosts);
+                    let spec = self.table.coordinator(job).map(coordinator::Coordinator::spec);
+                    if let Some(text) = spec.map(|spec| spec.values.clone()).filter(|text| !text.is_empty()) {
+                        cx.send_job(&to, job, CoordinatorToNode::Values { text });
+                    }
                 }
                 Effect::ChangesGivenUp => {
                     if let Some(known) = self.table.get_mut(job) {

@@ -90,6 +90,7 @@ fn is_foreign(name: &[u8]) -> bool {
         names::EPOCH,
         names::RANK,
         names::SIZE,
+        names::VALUES,
     ];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || ours.iter().any(|own| own.as_bytes() == name)
 }

@@ -85,6 +85,9 @@ impl Launcher {
             None => Vec::new(),
         };
         extra.extend(local.newcomer.iter().flat_map(role_variables));
+        if !spec.values.is_empty() {
+            extra.push((names::VALUES.to_owned(), spec.values.clone()));
+        }
         if part.restarts() > 0 {
             extra.push((names::RESTARTS.to_owned(), part.restarts().to_string()));
             extra.push((names::LIFE.to_owned(), part.life().to_string()));
@@ -98,9 +101,12 @@ impl Launcher {
                 is_restored: true,
             }));
         }
-        let search_path = spec.env.iter().find(|(name, _)| name == b"PATH");
+        let first = command.and_then(|command| command.search_path.as_deref());
+        let of_job = spec.env.iter().find(|(name, _)| name == b"PATH");
+        let of_job = of_job.map(|(_, value)| value.as_slice());
+        let search_path: Vec<&[u8]> = first.into_iter().chain(of_job).collect();
         Some(Launch {
-            search_path: search_path.map(|(_, value)| value.clone()).unwrap_or_default(),
+            search_path: search_path.join(&b':'),
             peers_max: spec.max.max(1) as usize,
             spec: ProcessSpec {
                 key,

@@ -13,7 +13,7 @@ use pcm_proto::image::{ImageMessage, ImageName};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::layout::Mode;
 use pcm_proto::parked::{Asked, ParkKey};
-use pcm_proto::reconfiguration::{Attempt, ReconfigurationReport, Tally};
+use pcm_proto::reconfiguration::{Attempt, ReconfigurationReport, Tally, Trouble};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -230,7 +230,7 @@ fn is_to_come(key: ParkKey, step: &Step<'_>) -> bool {
 fn park_failed(key: ParkKey, reason: String, step: &mut Step<'_>) {
     let report = ReconfigurationReport::Failed {
         attempt: key.attempt,
-        joining: false,
+        trouble: Trouble::Moving,
         reason,
     };
     let process = key.process;

@@ -326,6 +326,7 @@ pub(super) mod tests {
     /// A job of one rank on node n1, led by node n0.
     pub(in crate::node::streams) fn coordinator() -> Coordinator {
         let spec = JobSpec {
+            values: String::new(),
             name: "test".into(),
             size: 1,
             min: 1,

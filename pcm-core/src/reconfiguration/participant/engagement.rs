@@ -7,7 +7,8 @@ use super::work::{Participant, Work};
 use pcm_proto::ids::{Iteration, NodeName, ProcessId, Rank};
 use pcm_proto::layout::{Member, Mode, Plan};
 use pcm_proto::reconfiguration::{
-    AbortReason, Answer, Attempt, Decision, Failure, Order, ReconfigurationOrder, ReconfigurationReport, WorldPort,
+    AbortReason, Answer, Attempt, Decision, Failure, Order, ReconfigurationOrder, ReconfigurationReport, Trouble,
+    WorldPort,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -350,13 +351,14 @@ impl Participant {
             }
             ReconfigurationReport::Failed {
                 attempt,
-                joining,
+                trouble,
                 reason,
             } => {
                 if self.is_current(step, process, attempt) {
-                    let failure = match joining {
-                        true => Failure::NotJoined { process, reason },
-                        false => Failure::NotMoved { process, reason },
+                    let failure = match trouble {
+                        Trouble::Joining => Failure::NotJoined { process, reason },
+                        Trouble::Moving => Failure::NotMoved { process, reason },
+                        Trouble::Program => Failure::Refused { process, reason },
                     };
                     self.fail(step, failure);
                 }
