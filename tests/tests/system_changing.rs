@@ -149,8 +149,8 @@ fn a_program_gets_the_ranks_it_asks_for() {
 fn a_process_that_registers_something_else_is_not_let_in_and_costs_no_rank() {
     // Another way would end all ranks before it meets the same fault.
     for (what, mode, region) in [
-        ("differ", "live", "other"),
-        ("differ", "auto", "other"),
+        ("differ", "live", "data"),
+        ("differ", "auto", "data"),
         ("unknown", "auto", "data"),
     ] {
         let (change, outcome) = moved_by(what, mode);

@@ -1,6 +1,6 @@
 //! `restart`: runs the program of a checkpoint from there, on any number of ranks and on any nodes.
 
-use super::run::{RESTARTS_DEFAULT, Shown, checkpoint_settings, launch, set};
+use super::run::{RESTARTS_DEFAULT, Shown, checkpoint_settings, job_of_checkpoints, launch, set};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::run::watching::Wanted;
@@ -97,7 +97,11 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
         name_check(name).map_err(|error| Failure::usage(format!("--name {name:?}: {error}")))?;
     }
     let file = program.file_name().map(|file| file.to_string_lossy().into_owned());
-    let names = [args.name.clone(), Some(application.name.clone()), file];
+    let names = [
+        args.name.clone(),
+        Some(job_of_checkpoints(&application.name).to_owned()),
+        file,
+    ];
     let name = names.into_iter().flatten().find(|name| name_check(name).is_ok());
     let nodes = args.nodes.iter().map(|name| {
         NodeName::new(name)

@@ -229,6 +229,14 @@ pub(crate) fn checkpoint_settings(spec: &mut JobSpec, every: Option<&str>, direc
     }
 }
 
+/// The name of the job that [`checkpoint_settings`] gave such a name to its checkpoints.
+pub(crate) fn job_of_checkpoints(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((job, started)) if started.len() >= 10 && started.bytes().all(|b| b.is_ascii_digit()) => job,
+        _ => name,
+    }
+}
+
 /// Sets a variable of the ranks' environment.
 pub(crate) fn set(spec: &mut JobSpec, variable: &str, value: &[u8]) {
     spec.env.retain(|(name, _)| name != variable.as_bytes());
