@@ -411,6 +411,8 @@ impl JobAtNode {
         let mut draft = Draft::default();
         let ended = self.leads.iter().flat_map(Coordinator::say_ended);
         draft.effects.extend(ended.map(Effect::Lead));
+        let missed = self.leads.iter().filter_map(Coordinator::own_order);
+        draft.effects.extend(missed.map(Effect::Lead));
         let Some(runs) = &mut self.runs else {
             return draft.finish(now);
         };
@@ -626,7 +628,7 @@ mod tests {
     }
 
     impl Alone {
-        fn started() -> Self {
+        fn accepted() -> (Coordinator, Vec<coordinator::Effect>) {
             let share = Share {
                 node: node(),
                 count: 1,
@@ -653,7 +655,11 @@ mod tests {
                 method: None,
                 spares: 0,
             };
-            let (state, effects) = Coordinator::accept(JobId(1), node(), spec, &[share], false, 0);
+            Coordinator::accept(JobId(1), node(), spec, &[share], false, 0)
+        }
+
+        fn started() -> Self {
+            let (state, effects) = Self::accepted();
             let mut alone = Self {
                 job: JobAtNode::new(JobId(1), node(), Limits::default()),
                 journal: Vec::new(),
@@ -787,6 +793,26 @@ mod tests {
         let step = alone.job.handle(alone.now, Input::Change(report), &OneHost);
         assert_eq!(step.effects, [Effect::ChangesGivenUp]);
         assert!(step.entry.is_none());
+    }
+
+    #[test]
+    fn a_coordinator_whose_daemon_died_after_the_job_was_accepted_tells_its_own_node_of_it() {
+        let (state, effects) = Alone::accepted();
+        let mut job = JobAtNode::new(JobId(1), node(), Limits::default());
+        // Carried out by nobody.
+        job.lead(state, effects);
+        let step = job.on_restarted(Moment(2), &BTreeSet::new(), &BTreeMap::new(), &OneHost);
+        let tells = |effect: &Effect| match effect {
+            Effect::Lead(coordinator::Effect::Send { node: to, message }) => {
+                *to == node() && matches!(message, CoordinatorToNode::Start(_))
+            }
+            _ => false,
+        };
+        assert_eq!(step.effects.iter().filter(|effect| tells(effect)).count(), 1);
+        let started = Alone::started();
+        let mut job = started.job;
+        let step = job.on_restarted(Moment(9), &BTreeSet::new(), &BTreeMap::new(), &OneHost);
+        assert!(!step.effects.iter().any(tells), "all of it was started");
     }
 
     #[test]

@@ -262,6 +262,20 @@ impl Coordinator {
             .min()
     }
 
+    /// What this node's own part of the job may have missed when its daemon died. Changes nothing.
+    pub fn own_order(&self) -> Option<Effect> {
+        let open = self.orders.get(&0)?;
+        let tree = vec![self.own.clone()];
+        let order = StartOrder {
+            tree,
+            ..open.order.clone()
+        };
+        Some(Effect::Send {
+            node: self.own.clone(),
+            message: CoordinatorToNode::Start(Box::new(order)),
+        })
+    }
+
     /// What a node that was out of reach may have missed. Changes nothing.
     pub fn on_linked(&self, node: &NodeName) -> Vec<Effect> {
         let mut effects = Vec::new();

@@ -283,7 +283,7 @@ impl Coordinator {
     }
 
     /// How a job that is being ended, or has, ends.
-    pub(super) fn decided_end(&self) -> Option<JobEnd> {
+    pub fn decided_end(&self) -> Option<JobEnd> {
         match &self.phase {
             Phase::Ending(ending) => Some(ending.end.clone()),
             Phase::Ended(end) => Some(end.clone()),

@@ -34,20 +34,41 @@ pub struct Gist {
     stage: u8,
 }
 
+/// How far a job is. It never goes back, so of two wills the one that is further is the newer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Progress {
+    pub(crate) reign: u32,
+    pub(crate) epoch: Epoch,
+    pub(crate) stage: u8,
+}
+
 impl Coordinator {
+    pub fn progress(&self) -> Progress {
+        Progress {
+            reign: self.reign,
+            epoch: self.epoch,
+            stage: self.stage(),
+        }
+    }
+
+    /// A phase that follows another in one epoch has a higher one.
+    fn stage(&self) -> u8 {
+        match self.phase {
+            Phase::Starting => 0,
+            Phase::Running => 1,
+            Phase::Recovering(_) => 2,
+            Phase::Ending(_) => 3,
+            Phase::Ended(_) => 4,
+        }
+    }
+
     pub fn gist(&self) -> Gist {
         Gist {
             epoch: self.epoch,
             restarts: self.recovery.restarts,
             checkpoint: self.checkpoint(),
             nodes: self.nodes.len(),
-            stage: match self.phase {
-                Phase::Starting => 0,
-                Phase::Running => 1,
-                Phase::Recovering(_) => 2,
-                Phase::Ending(_) => 3,
-                Phase::Ended(_) => 4,
-            },
+            stage: self.stage(),
         }
     }
 

@@ -78,6 +78,8 @@ pub struct Membership {
     turn: usize,
     last_tick: Duration,
     next_join: Duration,
+    /// A node with mates looks for its seeds no longer than until then.
+    seeks_until: Duration,
     next_knock: Duration,
     next_sync: Duration,
     counters: Counters,
@@ -113,6 +115,7 @@ impl Membership {
             turn: 0,
             last_tick: now,
             next_join: now,
+            seeks_until: now + timing::SEEK_MAX,
             next_knock: now + timing::KNOCK_PERIOD,
             next_sync: now,
             counters: Counters::default(),
@@ -430,15 +433,23 @@ impl Membership {
         }
     }
 
-    /// While it has no mates, a node asks one seed after the other.
+    /// While it has no mates, a node asks one seed after the other; at first also while it knows none of its seeds: its
+    /// mates may be as new as it is, and the answers of the seed lost.
     fn join(&mut self, now: Duration, out: &mut Vec<Effect>) {
-        if now < self.next_join || self.seeds.is_empty() || self.view.live_count() > 0 {
+        let has_mates = self.view.live_count() > 0;
+        let is_joined = has_mates && (now >= self.seeks_until || self.knows_seed());
+        if now < self.next_join || self.seeds.is_empty() || is_joined {
             return;
         }
         self.next_join = now + timing::JOIN_PERIOD;
         self.turn = self.turn.wrapping_add(1);
         let seed = self.seeds[self.turn % self.seeds.len()].clone();
         self.send_all(&Target::Seed(seed), true, out);
+    }
+
+    fn knows_seed(&self) -> bool {
+        let mut live = self.view.iter().filter(|(_, member)| member.health.is_live());
+        live.any(|(_, member)| self.seeds.contains(&member.details.address))
     }
 
     /// Tries one of the nodes that are taken for dead; if it lives it will object.

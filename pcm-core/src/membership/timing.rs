@@ -69,6 +69,10 @@ pub const UPDATES_PER_SYNC: usize = 2000;
 /// How often a node without mates asks its seeds.
 pub const JOIN_PERIOD: Duration = Duration::from_millis(500);
 
+/// So long after its start a node asks its seeds also while it has mates, if it knows none of its seeds: sixty packets,
+/// of which one must arrive and be answered. A seed that is gone for good is not asked any longer.
+pub const SEEK_MAX: Duration = Duration::from_secs(30);
+
 /// One node taken for dead is tried again this often, so that a healed network is noticed.
 pub const KNOCK_PERIOD: Duration = Duration::from_secs(1);
 

@@ -233,6 +233,7 @@ impl Node {
         let missing: BTreeSet<NodeName> = nodes.filter(|node| !self.cluster.nodes().is_live(node)).collect();
         for node in self.cluster.settle().union(&missing) {
             self.cluster.note_loss(self.out.now(), node);
+            self.desk.queries.on_node_gone(node, &mut self.out);
         }
         self.look_around();
         self.tell_doubt();

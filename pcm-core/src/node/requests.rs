@@ -98,7 +98,9 @@ impl Node {
     fn find_coordinator(&mut self, from: Requester, job: JobId, request: ControlToDaemon) {
         let within = coordinator_answers_within(&request);
         let known = self.jobs.table.part(job).map(|part| part.coordinator());
-        if let Some(coordinator) = known.filter(|coordinator| **coordinator != self.settings.own) {
+        // In place of one that is gone another may lead the job.
+        let may_answer = |node: &&NodeName| **node != self.settings.own && self.cluster.may_answer(node);
+        if let Some(coordinator) = known.filter(may_answer) {
             let queries = &mut self.desk.queries;
             return queries.forward(from, coordinator, request, within, &mut self.out);
         }

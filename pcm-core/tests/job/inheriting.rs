@@ -82,6 +82,15 @@ fn a_will_is_made_again_when_an_heir_would_do_something_else() {
     assert_ne!(coordinator.gist(), before);
 }
 
+#[test]
+fn a_will_of_a_job_that_is_ending_is_newer_than_one_of_the_same_layout_that_runs() {
+    let mut coordinator = started();
+    let before = coordinator.progress();
+    let (code, reason) = (137, "killed".to_owned());
+    coordinator.handle(2, Input::End { code, reason });
+    assert!(before < coordinator.progress());
+}
+
 fn how_it_ended(effects: &[Effect]) -> Option<String> {
     effects.iter().find_map(|effect| match effect {
         Effect::Ended { end, .. } => Some(end.reason.clone()),

@@ -1,7 +1,7 @@
 //! Packets no honest sender makes.
 
 use crate::network::{local, ms, name};
-use pcm_core::membership::{Effect, Membership, Rejection};
+use pcm_core::membership::{Effect, Membership, Rejection, Target};
 use proptest::prelude::*;
 
 fn detector() -> Membership {
@@ -23,6 +23,48 @@ fn a_packet_with_our_own_name_is_refused_and_counted() {
     assert_eq!(detector.counters().rejected, 1);
     assert!(detector.on_message(ms(1), &name(1), &bytes, &mut out).is_ok());
     assert!(detector.member(&name(1)).is_some());
+}
+
+/// What a node says to its seed when it begins.
+fn introduction(index: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    Membership::new(local(index, 1), vec!["host9:1".into()], ms(0)).on_tick(ms(0), &mut out);
+    match out.pop() {
+        Some(Effect::Send { bytes, .. }) => bytes,
+        other => panic!("a node without mates asks its seed: {other:?}"),
+    }
+}
+
+/// Whether the detector asks its seed within a second.
+fn asks_its_seed(detector: &mut Membership, from_ms: u64) -> bool {
+    let mut out = Vec::new();
+    for tick in 0..8 {
+        detector.on_tick(ms(from_ms + 125 * tick), &mut out);
+    }
+    let is_for_seed =
+        |effect: &Effect| matches!(effect, Effect::Send { to, .. } if *to == Target::Seed("host1:1".into()));
+    out.iter().any(is_for_seed)
+}
+
+#[test]
+fn a_node_whose_mates_are_as_new_asks_its_seed_until_it_knows_it_or_time_is_up() {
+    let mut out = Vec::new();
+    let mut detector = detector();
+    detector
+        .on_message(ms(1), &name(2), &introduction(2), &mut out)
+        .unwrap();
+    assert!(detector.member(&name(2)).is_some());
+    assert!(asks_its_seed(&mut detector, 1000));
+    detector
+        .on_message(ms(2000), &name(1), &introduction(1), &mut out)
+        .unwrap();
+    assert!(!asks_its_seed(&mut detector, 2000));
+
+    let mut detector = self::detector();
+    detector
+        .on_message(ms(29_999), &name(2), &introduction(2), &mut out)
+        .unwrap();
+    assert!(!asks_its_seed(&mut detector, 31_000));
 }
 
 proptest! {

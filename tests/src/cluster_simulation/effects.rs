@@ -33,7 +33,7 @@ impl Simulation {
             }
             Effect::ForgetLinks { node } => {
                 if let Some(other) = machine_named(&node) {
-                    self.forget_wire(machine, other);
+                    self.forget_wires(machine, other);
                 }
             }
             Effect::Peers(effect) => self.carry_out_peers(machine, effect),

@@ -3,6 +3,7 @@
 use super::groups::GroupKey;
 use super::seen::Seen;
 use pcm_proto::ids::{Epoch, JobId, Rank};
+use pcm_proto::job::JobEnd;
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::layout::Layout;
 use pcm_proto::reconfiguration::Attempt;
@@ -66,6 +67,10 @@ pub(super) struct Ledger {
     pub(super) living: BTreeSet<ProcessKey>,
     pub(super) accepted: BTreeMap<JobId, u64>,
     pub(super) ends: BTreeMap<JobId, i32>,
+    /// What an heir on this machine was told last of a job's end, while it does not lead the job.
+    pub(super) willed: BTreeMap<(JobId, usize), Option<JobEnd>>,
+    /// Jobs whose last heir knew how they were to end, and the machine of that heir.
+    pub(super) known_ends: BTreeMap<JobId, (usize, JobEnd)>,
     pub(super) complete: BTreeMap<JobId, Complete>,
     /// The first epoch of the coordinator that took a job over last.
     pub(super) heirs_begin: BTreeMap<JobId, Epoch>,

@@ -93,10 +93,8 @@ impl Peers {
         was_used
     }
 
-    /// The node is taken for dead; the wire that is to be dropped.
-    pub(super) fn forget(&mut self, other: usize) -> Option<u64> {
-        let peer = self.peer(other);
-        peer.waiting.clear();
-        peer.wire
+    /// The node is taken for dead.
+    pub(super) fn forget(&mut self, other: usize) {
+        self.peer(other).waiting.clear();
     }
 }

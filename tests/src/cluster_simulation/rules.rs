@@ -12,15 +12,17 @@ use super::simulation::Simulation;
 use super::violation::Violation;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::JobId;
+use pcm_proto::job::JobEnd;
 
 /// The end of a machine is known to all after this time, in microseconds.
 const NOTICED_AFTER: u64 = 6_000_000;
 
 type Rule = fn(&mut Ledger, &Seen) -> Result<(), String>;
 
-const RULES: [(&str, Rule); 10] = [
+const RULES: [(&str, Rule); 11] = [
     ("no_process_twice", no_process_twice),
     ("no_job_twice", no_job_twice),
+    ("an_heir_keeps_an_end_that_it_knows", an_heir_keeps_an_end_that_it_knows),
     ("never_two_layouts", never_two_layouts),
     ("no_rank_at_two_places", no_rank_at_two_places),
     ("same_iteration", same_iteration),
@@ -140,8 +142,12 @@ fn no_job_twice(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
             ledger.ended_at.entry(*job).or_insert((*machine, ledger.now));
             match ledger.ends.insert(*job, code) {
                 // Known: a coordinator in a minority ends a job that it had begun to end, and so does its heir. So does
-                // the heir of one whose machine is lost while its last words are on their way.
-                Some(before) if before != code && !ledger.has_cut && !ledger.is_lost_at_end(*job) => {
+                // the heir of one whose machine is lost while its last words are on their way, unless it was told.
+                Some(before)
+                    if before != code
+                        && !ledger.has_cut
+                        && (ledger.known_ends.contains_key(job) || !ledger.is_lost_at_end(*job)) =>
+                {
                     Err(format!("job {job} ended with {before} and with {code}"))
                 }
                 _ => Ok(()),
@@ -155,4 +161,43 @@ fn no_job_twice(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
         },
         _ => Ok(()),
     }
+}
+
+/// An heir that was told how its job is to end ends it so, and does not start it again. What it adds to the reason, and
+/// a worse code, are of nodes that do not answer.
+fn an_heir_keeps_an_end_that_it_knows(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
+    let (machine, job, kind) = match seen {
+        Seen::Willed { machine, job, end } => {
+            ledger.willed.insert((*job, *machine), end.clone());
+            return Ok(());
+        }
+        Seen::Noted {
+            machine,
+            job: Some(job),
+            kind,
+            ..
+        } => (machine, job, &**kind),
+        _ => return Ok(()),
+    };
+    if matches!(kind, EventKind::Inherited { .. }) {
+        match ledger.willed.remove(&(*job, *machine)).flatten() {
+            Some(end) => ledger.known_ends.insert(*job, (*machine, end)),
+            None => ledger.known_ends.remove(job),
+        };
+        return Ok(());
+    }
+    let Some((_, known)) = ledger.known_ends.get(job).filter(|(heir, _)| heir == machine) else {
+        return Ok(());
+    };
+    let happened = match kind {
+        EventKind::Crashed { .. } => "starts it again".to_owned(),
+        EventKind::JobEnded { code, reason } if *code < known.code || !reason.starts_with(&known.reason) => {
+            format!("ends it with {code} ({reason})")
+        }
+        _ => return Ok(()),
+    };
+    let JobEnd { code, reason } = known;
+    Err(format!(
+        "n{machine} inherited job {job}, which was ending with {code} ({reason}), and {happened}"
+    ))
 }

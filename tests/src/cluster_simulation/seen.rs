@@ -5,6 +5,7 @@ use super::happening::Boot;
 use pcm_core::reconfiguration::record::JobRecord;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, Rank};
+use pcm_proto::job::JobEnd;
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::reconfiguration::Attempt;
 
@@ -84,6 +85,13 @@ pub(super) enum Seen {
     MachineLost,
     /// Nothing runs on a machine any more.
     MachineDown,
+    /// A daemon heard what a job's coordinator leaves it for the case that it is lost; the end of the job, if that is
+    /// decided.
+    Willed {
+        machine: usize,
+        job: JobId,
+        end: Option<JobEnd>,
+    },
     /// A person's request to run a job was accepted under this number.
     Accepted {
         job: JobId,

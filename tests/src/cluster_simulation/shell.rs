@@ -7,12 +7,16 @@ use super::seen::Seen;
 use super::simulation::Simulation;
 use super::story::short;
 use pcm_core::job::at_node::Entry;
+use pcm_core::job::coordinator::Coordinator;
 use pcm_core::node::event::{Event, PeerFact, RankNews};
 use pcm_core::node::outbox::Effect;
 use pcm_core::node::record::Record;
 use pcm_core::node::timer::Timer;
+use pcm_proto::frame::{self, HEADER_LENGTH};
+use pcm_proto::ids::Iteration;
+use pcm_proto::job::JobEnd;
 use pcm_proto::keeper::ProcessKey;
-use pcm_proto::peer::DaemonToDaemon;
+use pcm_proto::peer::{DaemonToDaemon, JobMessage, SuccessionMessage};
 use std::collections::VecDeque;
 
 /// Reports that follow from one event; more is a loop.
@@ -54,6 +58,15 @@ impl Simulation {
         let now = self.queue.now();
         if !is_chatter(&event) {
             self.tell(|| format!("n{machine} <= {}", short(&event)));
+        }
+        if let Event::Peer(PeerFact::Said {
+            message: DaemonToDaemon::Job { job, message },
+            ..
+        }) = &event
+            && let JobMessage::Succession(SuccessionMessage::Will { bytes, .. }) = &**message
+        {
+            let (job, end) = (*job, willed(bytes));
+            self.ledger.see(Seen::Willed { machine, job, end });
         }
         if let Event::Rank(RankNews::Printed { key, bytes, .. }) = &event
             && let Some(rank) = self.ranks.get_mut(key)
@@ -172,6 +185,12 @@ fn persisted(record: &Record) -> Option<Seen> {
     };
     let record = Box::new(record?.clone());
     Some(Seen::Persisted { job: *job, record })
+}
+
+/// The end that a will says is decided.
+fn willed(bytes: &[u8]) -> Option<JobEnd> {
+    let content = frame::decode::<(Coordinator, Vec<(Iteration, Vec<u8>)>)>(bytes.get(HEADER_LENGTH..)?);
+    content.ok()?.0.decided_end()
 }
 
 /// The failure detector's own talk, and what comes every second; no replay shows it.

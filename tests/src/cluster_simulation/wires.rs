@@ -260,13 +260,18 @@ impl Simulation {
         }
     }
 
-    /// The node is taken for dead.
-    pub(super) fn forget_wire(&mut self, machine: usize, other: usize) {
+    /// The node is taken for dead: all wires to it are dropped.
+    pub(super) fn forget_wires(&mut self, machine: usize, other: usize) {
         let Some(daemon) = &mut self.machines[machine].daemon else {
             return;
         };
-        if let Some(number) = daemon.peers.forget(other) {
-            self.break_wire(number, false);
+        daemon.peers.forget(other);
+        let of = daemon.life();
+        for number in self.network.of(of) {
+            let wire = self.network.wire(number);
+            if wire.is_some_and(|wire| wire.other(of).machine == other) {
+                self.break_wire(number, false);
+            }
         }
     }
 

@@ -295,6 +295,11 @@ impl Cluster {
         member.is_none_or(|member| member.health.is_live())
     }
 
+    /// Whether a node is there, or was for an earlier daemon and had no time to be seen since.
+    pub(in crate::node) fn may_answer(&self, node: &NodeName) -> bool {
+        self.nodes.is_live(node) || self.awaited.contains(node)
+    }
+
     /// Whether the node takes new ranks from now on.
     pub(in crate::node) fn set_draining(&mut self, is_draining: bool, out: &mut Outbox) {
         self.nodes.own_mut().state = if is_draining {

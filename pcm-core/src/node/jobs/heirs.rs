@@ -2,6 +2,7 @@
 
 use crate::checkpoint::Filed;
 use crate::job::coordinator::Coordinator;
+use crate::job::inheriting::Progress;
 use crate::node::context::Context;
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::{Iteration, JobId, NodeName};
@@ -11,7 +12,8 @@ use std::collections::BTreeMap;
 /// Heirs of a job: it goes on when its coordinator's node and one of these are lost at once.
 pub(in crate::node) const HEIRS: usize = 2;
 
-/// Jobs with a lost coordinator that are remembered; a node knows no more of them at one time.
+/// Jobs with a lost coordinator that are remembered, and such with a void will; a node knows no more of them at one
+/// time.
 const REIGNS_MAX: usize = 4096;
 
 /// What the coordinator told its heirs last.
@@ -26,6 +28,8 @@ pub(super) struct Will {
     pub(super) from: NodeName,
     pub(super) heirs: Vec<NodeName>,
     pub(super) bytes: Vec<u8>,
+    /// How far the job was; none of a will that cannot be read.
+    pub(super) progress: Option<Progress>,
     /// Whether its coordinator was asked if it is still good.
     pub(super) is_checked: bool,
 }
@@ -38,9 +42,30 @@ pub(in crate::node) struct Wills {
     pub(super) is_check_due: bool,
     /// The highest reigns of jobs whose coordinators' nodes were lost, by their heirs' account.
     reigns: BTreeMap<JobId, u32>,
+    /// Wills that were void: whose, and how far the job was.
+    voided: BTreeMap<JobId, (NodeName, Option<Progress>)>,
 }
 
 impl Wills {
+    /// Whether a newer will of this coordinator came before this one, over another link.
+    pub(super) fn is_outdated(&self, job: JobId, from: &NodeName, progress: Option<Progress>) -> bool {
+        let held = self.held.get(&job).map(|will| (&will.from, will.progress));
+        let voided = self.voided.get(&job).map(|(from, progress)| (from, *progress));
+        let mut known = held.into_iter().chain(voided);
+        known.any(|(of, newest)| of == from && progress < newest)
+    }
+
+    /// A coordinator has other heirs, or its job is over.
+    pub(super) fn void(&mut self, job: JobId, from: &NodeName) {
+        if let Some(will) = self.held.get(&job).filter(|will| will.from == *from) {
+            self.voided.insert(job, (from.clone(), will.progress));
+            self.held.remove(&job);
+        }
+        if self.voided.len() > REIGNS_MAX {
+            self.voided.pop_first();
+        }
+    }
+
     /// An heir says that it leads a job.
     pub(super) fn note_reign(&mut self, job: JobId, reign: u32) {
         let known = self.reigns.entry(job).or_default();
@@ -94,4 +119,54 @@ pub(super) type Content = (Coordinator, Vec<(Iteration, Vec<u8>)>);
 /// What a will says.
 pub(super) fn content(bytes: &[u8]) -> Option<Content> {
     frame::decode(bytes.get(HEADER_LENGTH..)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_proto::ids::Epoch;
+
+    const JOB: JobId = JobId(1);
+
+    fn node(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    fn progress(stage: u8) -> Option<Progress> {
+        let (reign, epoch) = (0, Epoch(3));
+        Some(Progress { reign, epoch, stage })
+    }
+
+    fn holding(stage: u8) -> Wills {
+        let mut wills = Wills::default();
+        let will = Will {
+            from: node("n1"),
+            heirs: Vec::new(),
+            bytes: Vec::new(),
+            progress: progress(stage),
+            is_checked: false,
+        };
+        wills.held.insert(JOB, will);
+        wills
+    }
+
+    #[test]
+    fn a_will_that_a_newer_one_of_the_same_coordinator_overtook_does_not_count() {
+        let wills = holding(3);
+        assert!(wills.is_outdated(JOB, &node("n1"), progress(1)));
+        assert!(!wills.is_outdated(JOB, &node("n1"), progress(3)));
+        assert!(
+            !wills.is_outdated(JOB, &node("n2"), progress(1)),
+            "another heir leads the job"
+        );
+    }
+
+    #[test]
+    fn a_will_that_comes_after_the_word_that_it_is_void_does_not_count() {
+        let mut wills = holding(3);
+        wills.void(JOB, &node("n2"));
+        assert!(wills.held.contains_key(&JOB), "it is not the will of that node");
+        wills.void(JOB, &node("n1"));
+        assert!(wills.held.is_empty() && wills.is_outdated(JOB, &node("n1"), progress(1)));
+    }
 }

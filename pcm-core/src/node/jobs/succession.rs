@@ -61,7 +61,7 @@ impl Jobs {
     ) {
         match message {
             SuccessionMessage::Will { heirs, bytes } => self.on_will(job, node, heirs, bytes, cx),
-            SuccessionMessage::WillVoid => self.on_will_void(job, node),
+            SuccessionMessage::WillVoid => self.wills.void(job, node),
             SuccessionMessage::WillHeld => self.on_will_held(job, node, cx),
             SuccessionMessage::Led { reign } => self.on_led(job, node, reign, cx),
         }
@@ -76,17 +76,23 @@ impl Jobs {
                 false => cx.send_job(from, job, claim),
             };
         }
-        let reign = content(&bytes).map_or(0, |(state, _)| state.reign());
+        let state = content(&bytes).map(|(state, _)| state);
+        let reign = state.as_ref().map_or(0, Coordinator::reign);
         if let Some(status) = self.ended.find(job).filter(|status| status.reign > reign) {
             // It was taken for lost, and the job has ended meanwhile.
             let reign = status.reign;
             return cx.send_job(from, job, SuccessionMessage::Led { reign });
+        }
+        let progress = state.as_ref().map(Coordinator::progress);
+        if self.wills.is_outdated(job, from, progress) {
+            return;
         }
         let from = from.clone();
         let will = Will {
             from,
             heirs,
             bytes,
+            progress,
             is_checked: false,
         };
         self.wills.held.insert(job, will);
@@ -109,12 +115,6 @@ impl Jobs {
     /// Whether a node left wills here.
     pub(in crate::node) fn holds_will_of(&self, node: &NodeName) -> bool {
         self.wills.held.values().any(|will| will.from == *node)
-    }
-
-    fn on_will_void(&mut self, job: JobId, from: &NodeName) {
-        if self.wills.held.get(&job).is_some_and(|will| will.from == *from) {
-            self.wills.held.remove(&job);
-        }
     }
 
     fn on_will_held(&mut self, job: JobId, heir: &NodeName, cx: &mut Context<'_>) {

@@ -385,6 +385,24 @@ impl CheckpointStore {
         self.drop_buffers(orphans, pool, step);
     }
 
+    /// A checkpoint will not be complete: ranks write into its buffers again. A coordinator that is started again must
+    /// not take them for its parts.
+    pub(super) fn on_given_up(&mut self, job: JobId, id: CheckpointId, pool: &mut BufferPool, step: &mut Step<'_>) {
+        let begun_with = step.around.job(job).and_then(|facts| Some(facts.restores?.stamp));
+        let is_over = |holds: &Holding| holds.stamp.id == id && Some(holds.stamp) != begun_with;
+        let of_job = self.buffers.iter().filter(|(key, _)| key.job == job && !key.is_copy);
+        let over = of_job.filter(|(_, buffer)| buffer.holds.as_ref().is_some_and(is_over));
+        let over: Vec<BufferKey> = over.map(|(key, _)| *key).collect();
+        if step.around.job(job).is_none() {
+            // No process of the job is here that would write into them.
+            return self.drop_buffers(over, pool, step);
+        }
+        for key in over {
+            self.empty(key);
+            step.out.record(Record::NotKept { key });
+        }
+    }
+
     /// Older copies are not needed, nor what ended processes left, nor buffers that living ones replaced.
     pub(super) fn on_settled(&mut self, job: JobId, id: CheckpointId, pool: &mut BufferPool, step: &mut Step<'_>) {
         let mut newest: BTreeMap<ProcessId, u32> = BTreeMap::new();

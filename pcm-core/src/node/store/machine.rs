@@ -331,6 +331,7 @@ impl Store {
                 tell_ranks(job, CheckpointOrder::Settled { id }, step);
             }
             CheckpointMessage::GivenUp { id } => {
+                self.checkpoints.on_given_up(job, id, self.inbound.pool(), step);
                 self.drop_copies(job, |holds| holds.stamp.id == id, step);
                 tell_ranks(job, CheckpointOrder::GivenUp { id }, step);
             }

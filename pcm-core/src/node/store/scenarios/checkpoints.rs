@@ -6,7 +6,7 @@ use crate::node::record::{Holding, Record};
 use crate::node::store::checkpoint_store::HeldBuffer;
 use crate::node::store::effect::{StoreEffect, Sums};
 use crate::node::store::input::StoreInput;
-use pcm_proto::checkpoint::{BufferKey, CheckpointMessage};
+use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, RankCheckpoint};
 use pcm_proto::ids::{CheckpointId, ProcessId, Rank};
 use std::collections::BTreeMap;
 
@@ -233,4 +233,42 @@ fn a_restored_rank_gets_a_part_that_is_here_at_once() {
         failed.checkpoint_messages()[..],
         [CheckpointMessage::NotRestored { .. }]
     ));
+}
+
+#[test]
+fn a_part_of_a_checkpoint_that_was_given_up_is_not_offered_again() {
+    let mut world = with_part(3);
+    world.on(StoreInput::RankCheckpoint {
+        from: rank(0),
+        said: RankCheckpoint::Kept {
+            buffer: 1,
+            id: CheckpointId(2),
+            iteration: stamp(2).iteration,
+            rank: Rank(1),
+            ranks: 2,
+            bytes: memory(4).bytes,
+            held_us: 5,
+        },
+        memory: Some(memory(4)),
+    });
+    let second = BufferKey { number: 1, ..BUFFER };
+    world.on(summed(second, 2));
+    assert_eq!(world.store.records().len(), 2);
+    let given_up = world.checkpoint(CheckpointMessage::GivenUp { id: CheckpointId(2) });
+    assert!(given_up.order.contains(&"record"), "a later daemon must know it, too");
+    assert_eq!(world.store.records().len(), 1);
+    let linked = world.on(StoreInput::CoordinatorLinked { node: node("n1") });
+    assert!(matches!(
+        linked.checkpoint_messages()[..],
+        [CheckpointMessage::Stored { stamp: of, .. }] if of.id == CheckpointId(1)
+    ));
+}
+
+#[test]
+fn a_part_that_was_given_up_goes_with_its_buffer_where_the_job_has_no_process() {
+    let mut world = with_part(3);
+    world.around.has_job = false;
+    let given_up = world.checkpoint(CheckpointMessage::GivenUp { id: CheckpointId(1) });
+    assert!(given_up.order.contains(&"keeper"));
+    assert_eq!(given_up.released(), [MemoryId(3)]);
 }
