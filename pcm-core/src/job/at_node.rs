@@ -409,10 +409,10 @@ impl JobAtNode {
         hosts: &impl Hosts,
     ) -> Step {
         let mut draft = Draft::default();
-        let ended = self.leads.iter().flat_map(Coordinator::say_ended);
-        draft.effects.extend(ended.map(Effect::Lead));
-        let missed = self.leads.iter().filter_map(Coordinator::own_order);
-        draft.effects.extend(missed.map(Effect::Lead));
+        let missed = |lead: &Coordinator| lead.say_ended().into_iter().chain(lead.own_order());
+        draft
+            .effects
+            .extend(self.leads.iter().flat_map(missed).map(Effect::Lead));
         let Some(runs) = &mut self.runs else {
             return draft.finish(now);
         };

@@ -105,8 +105,8 @@ impl Coordinator {
         self.check_resolved(step);
     }
 
-    /// A relaunch that a predecessor committed has to be carried out where this voter is, also when none of the majority
-    /// was engaged in it: nobody else starts its processes.
+    /// A relaunch that a predecessor committed has to be carried out where this voter is, also when none of the
+    /// majority was engaged in it: nobody else starts its processes.
     fn on_late_standing(&mut self, step: &mut Step<'_>, standing: &Standing) {
         let engaged = standing.engaged.as_ref();
         let is_committed = |(attempt, plan, _): &&(Attempt, Plan, bool)| {
