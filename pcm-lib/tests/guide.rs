@@ -1,4 +1,5 @@
-//! The C code of docs/guide.md compiles, warnings denied; its two programs, and its Rust function, do what they say.
+//! The code of docs/guide.md and docs/guide-data.md compiles, warnings denied, and does what they say; what is said to
+//! be from an example is literally there.
 #![allow(clippy::unwrap_used, unsafe_code, reason = "a test that calls MPI")]
 
 mod harness;
@@ -13,12 +14,42 @@ use std::{
 
 include!("guide/run.rs");
 
-/// The pieces of code of one language.
-fn pieces(text: &str, language: &str) -> Vec<String> {
-    let begin = format!("```{language}\n");
-    let rest = text.split(&begin).skip(1);
-    rest.map(|piece| piece.split("```").next().unwrap().to_owned())
-        .collect()
+const GUIDES: [&str; 2] = ["guide.md", "guide-data.md"];
+
+/// A piece of code.
+struct Piece {
+    language: String,
+    code: String,
+    /// The file it is from, as `From [PATH](…):` before it says.
+    from: Option<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn all_pieces(guide: &str) -> Vec<Piece> {
+    let text = fs::read_to_string(root().join("docs").join(guide)).unwrap();
+    let parts: Vec<&str> = text.split("```").collect();
+    assert_eq!(parts.len() % 2, 1, "{guide}: a fence is not closed");
+    let piece = |pair: &[&str]| {
+        let (language, code) = pair[1].split_once('\n').unwrap();
+        let line = pair[0].trim_end().lines().last().unwrap_or_default();
+        let from = line.strip_prefix("From [").and_then(|rest| rest.split(']').next());
+        Piece {
+            language: language.to_owned(),
+            code: code.to_owned(),
+            from: from.map(str::to_owned),
+        }
+    };
+    parts.windows(2).step_by(2).map(piece).collect()
+}
+
+/// The pieces of one language that are not from an example.
+fn pieces(guide: &str, language: &str) -> Vec<String> {
+    let own = all_pieces(guide).into_iter();
+    let own = own.filter(|piece| piece.from.is_none() && piece.language == language);
+    own.map(|piece| piece.code).collect()
 }
 
 fn mpi_headers() -> PathBuf {
@@ -31,11 +62,9 @@ fn mpi_headers() -> PathBuf {
 
 #[test]
 fn every_piece_of_c_in_the_guide_compiles() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let guide = fs::read_to_string(root.join("../docs/guide.md")).unwrap();
-    let pieces = pieces(&guide, "c");
+    let pieces: Vec<String> = GUIDES.iter().flat_map(|guide| pieces(guide, "c")).collect();
     assert!(
-        pieces.len() >= 5,
+        pieces.len() >= 8,
         "the guide was not understood: {} pieces",
         pieces.len()
     );
@@ -46,7 +75,7 @@ fn every_piece_of_c_in_the_guide_compiles() {
         let output = Command::new("cc")
             .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
             .arg("-I")
-            .arg(root.join("include"))
+            .arg(root().join("pcm-lib/include"))
             .arg("-isystem")
             .arg(mpi_headers())
             .arg(&source)
@@ -57,6 +86,73 @@ fn every_piece_of_c_in_the_guide_compiles() {
             "{piece}\n{}",
             String::from_utf8_lossy(&output.stderr)
         );
+    }
+}
+
+#[test]
+fn every_piece_is_compiled_or_literally_in_the_example_it_names() {
+    let mut from_examples = 0;
+    for piece in GUIDES.iter().flat_map(|guide| all_pieces(guide)) {
+        let Piece { language, code, from } = piece;
+        match from {
+            Some(path) => {
+                let source = fs::read_to_string(root().join(&path)).unwrap();
+                assert!(source.contains(&code), "{path} has no\n{code}");
+                from_examples += 1;
+            }
+            None => assert!(
+                ["c", "rust,no_run", "sh"].contains(&language.as_str()),
+                "{language}:\n{code}"
+            ),
+        }
+    }
+    assert!(from_examples >= 9, "{from_examples}");
+}
+
+/// Lines that a malleable version has and its plain one has not.
+fn added(plain: &str, malleable: &str) -> usize {
+    let output = Command::new("diff")
+        .args([plain, malleable].map(|path| root().join("examples").join(path)))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter(|line| line.starts_with("> ")).count()
+}
+
+#[test]
+fn the_guide_counts_the_lines_that_make_the_examples_malleable() {
+    let guide = fs::read_to_string(root().join("docs/guide-data.md")).unwrap();
+    let counted = [
+        (
+            "particles",
+            added("particles/particles-plain.c", "particles/particles.c"),
+        ),
+        (
+            "sparse_cg",
+            added("sparse_cg/sparse_cg-plain.cpp", "sparse_cg/sparse_cg.cpp"),
+        ),
+        ("python", added("python/gray_scott_plain.py", "python/gray_scott.py")),
+    ];
+    for (example, lines) in counted {
+        let row = guide
+            .lines()
+            .find(|line| line.starts_with(&format!("| `examples/{example}` |")))
+            .unwrap();
+        assert!(row.ends_with(&format!("| {lines} |")), "{lines} lines, but: {row}");
+    }
+}
+
+#[test]
+fn the_c_code_on_grids_timers_and_fortran_does_what_is_said() {
+    let main = fs::read_to_string(root().join("pcm-lib/tests/guide/main.c")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("pieces.c");
+    fs::write(&source, pieces("guide-data.md", "c").concat() + &main).unwrap();
+    let program = harness::compile(directory.path(), source.to_str().unwrap(), With::Shared);
+    for ranks in [6, 3] {
+        let output = harness::start_plain(ranks, &program, &[], With::Shared).output();
+        assert_eq!(output.matches("is right").count(), ranks, "{output}");
     }
 }
 
@@ -76,9 +172,7 @@ fn program_output(piece: &str, with: With) -> String {
 
 #[test]
 fn the_plain_and_the_malleable_program_of_the_guide_print_the_same() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let guide = fs::read_to_string(root.join("../docs/guide.md")).unwrap();
-    let pieces = pieces(&guide, "c");
+    let pieces = pieces("guide.md", "c");
     let plain = program_output(&pieces[0], With::Nothing);
     assert!(plain.contains("mean 0."), "{plain}");
     assert_eq!(program_output(&pieces[1], With::Shared), plain);
@@ -86,10 +180,8 @@ fn the_plain_and_the_malleable_program_of_the_guide_print_the_same() {
 
 #[test]
 fn the_rust_code_of_the_guide_is_the_code_that_is_run() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let guide = fs::read_to_string(root.join("../docs/guide.md")).unwrap();
-    let run = fs::read_to_string(root.join("tests/guide/run.rs")).unwrap();
-    assert_eq!(pieces(&guide, "rust,no_run"), [run]);
+    let run = fs::read_to_string(root().join("pcm-lib/tests/guide/run.rs")).unwrap();
+    assert_eq!(pieces("guide.md", "rust,no_run"), [run]);
 }
 
 #[test]
@@ -113,11 +205,12 @@ fn the_rust_function_of_the_guide_computes() {
 
 #[test]
 fn the_guide_names_no_call_that_the_header_lacks() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let guide = fs::read_to_string(root.join("../docs/guide.md")).unwrap();
-    let header = fs::read_to_string(root.join("include/pcm.h")).unwrap();
-    let words = guide.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-    let calls = words.filter(|word| word.starts_with("pcm_") || word.starts_with("PCM_"));
-    let missing: Vec<&str> = calls.filter(|word| !header.contains(word)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    let header = fs::read_to_string(root().join("pcm-lib/include/pcm.h")).unwrap();
+    for guide in GUIDES {
+        let text = fs::read_to_string(root().join("docs").join(guide)).unwrap();
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        let calls = words.filter(|word| word.starts_with("pcm_") || word.starts_with("PCM_"));
+        let missing: Vec<&str> = calls.filter(|word| !header.contains(word)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
 }

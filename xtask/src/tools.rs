@@ -14,6 +14,8 @@ use std::{
 
 /// Python bindings, whose wheel works with any MPICH, and their own test suite, which only the source archive has.
 const MPI4PY: &str = "mpi4py==4.1.2";
+/// For the example in Python; its wheel works with Python 3.11 and newer.
+const NUMPY: &str = "numpy==2.4.6";
 /// The last release of Intel's runtime that was found to carry the Intel MPI Benchmarks; they need only libmpi.so.12.
 const BENCHMARKS: &str = "impi-rt==2021.13.1";
 /// The benchmarks that are kept; the rest of the package is another MPI.
@@ -30,7 +32,8 @@ pub(crate) fn bring(repository: &Repository) -> Result<(), Failure> {
         wheel::install(MPI4PY, &folder.join("lib"))?;
         wheel::unpack_source(MPI4PY, folder)
     })?;
-    complete(&tools.join("imb"), BENCHMARKS, keep_benchmarks)
+    complete(&tools.join("imb"), BENCHMARKS, keep_benchmarks)?;
+    complete(&tools.join("numpy"), NUMPY, |folder| wheel::install(NUMPY, folder))
 }
 
 /// Fills a folder unless it holds exactly this version; it appears under its name only when it is complete.
