@@ -255,11 +255,7 @@ impl JobAtNode {
             let has_joined = runs.members.contains(&process) || !self.is_newcomer(process);
             let input = match finished || has_joined {
                 true => change::Input::Exited { process, finished },
-                false => {
-                    let code = status.shell_code();
-                    let reason = format!("it ended with code {code} before it joined; the job's output may say why");
-                    change::Input::StartFailed { process, reason }
-                }
+                false => change::Input::ended_early(process, status),
             };
             self.on_change(now, input, hosts, draft);
         }

@@ -7,6 +7,7 @@ use super::record::JobRecord;
 use super::refusal::Refused;
 use pcm_proto::event::Reconfigured;
 use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, Rank, WorldId};
+use pcm_proto::keeper::ExitStatus;
 use pcm_proto::layout::{Layout, Member, PlanRequest};
 use pcm_proto::reconfiguration::{
     AbortReason, Attempt, Loss, Phase, ReconfigurationMessage, ReconfigurationOrder, ReconfigurationReport, Reign,
@@ -81,6 +82,15 @@ pub enum Input {
     NodeReborn { node: NodeName },
     /// A timer ended.
     Timer(Timer),
+}
+
+impl Input {
+    /// A newcomer ended before it joined.
+    pub fn ended_early(process: ProcessId, status: ExitStatus) -> Self {
+        let code = status.shell_code();
+        let reason = format!("it ended with code {code} before it joined; the job's output may say why");
+        Self::StartFailed { process, reason }
+    }
 }
 
 /// A timer carries what was true when it was armed; one that is no longer true is ignored, so none is ever cancelled.
