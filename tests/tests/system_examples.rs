@@ -173,7 +173,7 @@ impl Example {
                 ("PYTHONDONTWRITEBYTECODE", "1".into()),
                 ("LD_LIBRARY_PATH", env::join_paths(libraries).expect("paths")),
             ],
-            iterations_each: 250,
+            iterations_each: 600,
             is_exact: true,
             restarts_on_the_same_number: false,
         })
