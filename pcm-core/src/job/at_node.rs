@@ -359,7 +359,7 @@ impl JobAtNode {
             if self
                 .leads
                 .as_ref()
-                .is_some_and(|coordinator| !coordinator.has_node(&to))
+                .is_some_and(|coordinator| !coordinator.is_enlisted(&to))
             {
                 self.on_lead(now, coordinator::Input::Enlist { node: to.clone() }, draft);
             }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 impl Coordinator {
     /// Tells a node of the job, unless it knows.
     pub(super) fn on_enlist(&mut self, now_us: u64, node: NodeName, effects: &mut Vec<Effect>) {
-        if !matches!(self.phase, Phase::Starting | Phase::Running) || self.nodes.contains_key(&node) {
+        if !matches!(self.phase, Phase::Starting | Phase::Running) || self.is_enlisted(&node) {
             return;
         }
         self.nodes.insert(node.clone(), NodeStage::Active);

@@ -54,6 +54,11 @@ impl Coordinator {
         self.nodes.contains_key(node)
     }
 
+    /// Whether a node was told of the job as it is now; of one that was started again the others know nothing.
+    pub fn is_enlisted(&self, node: &NodeName) -> bool {
+        self.nodes.get(node) == Some(&NodeStage::Active)
+    }
+
     /// Nodes that may have output of the job.
     pub fn nodes_with_output(&self) -> impl Iterator<Item = &NodeName> {
         let may = |stage: &NodeStage| matches!(stage, NodeStage::Active | NodeStage::Emptied);

@@ -85,6 +85,26 @@ fn a_lost_node_s_ranks_go_on_elsewhere() {
 }
 
 #[test]
+fn a_node_that_a_crash_left_without_ranks_is_told_of_the_job_before_it_gets_one_again() {
+    let mut cluster = running(&[1, 1]);
+    cluster.open.remove(&node(1));
+    cluster.exit(ProcessId(1), ExitStatus::Signal(11));
+    cluster.settle();
+    assert!(
+        cluster.running.values().all(|at| *at != node(1)),
+        "{:?}",
+        cluster.running
+    );
+    assert!(!cluster.coordinator.is_enlisted(&node(1)));
+    let restarts = |cluster: &Cluster| cluster.parts[&node(1)].restarts();
+    assert_eq!(restarts(&cluster), 0, "it knows the job as it was");
+    cluster.coordinate(Input::Enlist { node: node(1) });
+    cluster.settle();
+    assert!(cluster.coordinator.is_enlisted(&node(1)));
+    assert_eq!(restarts(&cluster), 1);
+}
+
+#[test]
 fn a_job_waits_for_a_node_that_takes_its_ranks_and_not_for_ever() {
     let mut cluster = running(&[1, 1]);
     cluster.open.clear();
