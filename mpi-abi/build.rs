@@ -23,6 +23,7 @@ SAME(sizeof(MPI_Info), sizeof(int));
 SAME(sizeof(MPI_Message), sizeof(int));
 SAME(sizeof(MPI_Op), sizeof(int));
 SAME(sizeof(MPI_Request), sizeof(int));
+SAME(sizeof(MPI_Session), sizeof(int));
 SAME(sizeof(MPI_Win), sizeof(int));
 SAME(sizeof(MPI_File), sizeof(void *));
 SAME(sizeof(MPI_Aint), sizeof(long));

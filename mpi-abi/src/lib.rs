@@ -32,7 +32,25 @@ handles!(
     MPI_Message,
     MPI_Op,
     MPI_Request,
+    MPI_Session,
     MPI_Win,
+);
+
+/// Functions of a program, which only their addresses stand for here.
+macro_rules! functions {
+    ($($name:ident),* $(,)?) => {
+        $(
+            #[repr(C)]
+            #[derive(Debug)]
+            pub struct $name([u8; 0]);
+        )*
+    };
+}
+
+functions!(
+    MPI_Comm_copy_attr_function,
+    MPI_Comm_delete_attr_function,
+    MPI_Comm_errhandler_function,
 );
 
 pub type MPI_Aint = c_long;
@@ -59,11 +77,13 @@ pub const MPI_UINT8_T: MPI_Datatype = MPI_Datatype(0x4c00_013b);
 pub const MPI_UINT64_T: MPI_Datatype = MPI_Datatype(0x4c00_083e);
 pub const MPI_ERRORS_ARE_FATAL: MPI_Errhandler = MPI_Errhandler(0x5400_0000);
 pub const MPI_ERRORS_RETURN: MPI_Errhandler = MPI_Errhandler(0x5400_0001);
+pub const MPI_ERRHANDLER_NULL: MPI_Errhandler = MPI_Errhandler(0x1400_0000);
 pub const MPI_GROUP_NULL: MPI_Group = MPI_Group(0x0800_0000);
 pub const MPI_INFO_NULL: MPI_Info = MPI_Info(0x1c00_0000);
 pub const MPI_MAX: MPI_Op = MPI_Op(0x5800_0001);
 pub const MPI_MIN: MPI_Op = MPI_Op(0x5800_0002);
 pub const MPI_SUM: MPI_Op = MPI_Op(0x5800_0003);
+pub const MPI_SESSION_NULL: MPI_Session = MPI_Session(0x3800_0000);
 pub const MPI_REQUEST_NULL: MPI_Request = MPI_Request(0x2c00_0000);
 
 pub const MPI_ANY_SOURCE: c_int = -2;
@@ -149,7 +169,24 @@ unsafe extern "C" {
         comm: MPI_Comm,
         newcomm: *mut MPI_Comm,
     ) -> c_int;
+    pub fn PMPI_Comm_create_errhandler(
+        comm_errhandler_fn: *mut MPI_Comm_errhandler_function,
+        errhandler: *mut MPI_Errhandler,
+    ) -> c_int;
+    pub fn PMPI_Comm_create_from_group(
+        group: MPI_Group,
+        stringtag: *const c_char,
+        info: MPI_Info,
+        errhandler: MPI_Errhandler,
+        newcomm: *mut MPI_Comm,
+    ) -> c_int;
     pub fn PMPI_Comm_create_group(comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: *mut MPI_Comm) -> c_int;
+    pub fn PMPI_Comm_create_keyval(
+        comm_copy_attr_fn: *mut MPI_Comm_copy_attr_function,
+        comm_delete_attr_fn: *mut MPI_Comm_delete_attr_function,
+        comm_keyval: *mut c_int,
+        extra_state: *mut c_void,
+    ) -> c_int;
     pub fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int;
     pub fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int;
     pub fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int;
@@ -160,6 +197,7 @@ unsafe extern "C" {
     pub fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int;
     pub fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int;
     pub fn PMPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> c_int;
+    pub fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int;
     pub fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int;
     pub fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int;
     pub fn PMPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: *mut MPI_Comm) -> c_int;
@@ -193,6 +231,11 @@ unsafe extern "C" {
     pub fn PMPI_Get_count(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut c_int) -> c_int;
     pub fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int;
     pub fn PMPI_Group_free(group: *mut MPI_Group) -> c_int;
+    pub fn PMPI_Group_from_session_pset(
+        session: MPI_Session,
+        pset_name: *const c_char,
+        newgroup: *mut MPI_Group,
+    ) -> c_int;
     pub fn PMPI_Group_incl(group: MPI_Group, n: c_int, ranks: *const c_int, newgroup: *mut MPI_Group) -> c_int;
     pub fn PMPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int;
     pub fn PMPI_Group_translate_ranks(
@@ -239,6 +282,16 @@ unsafe extern "C" {
         tag: c_int,
         newintercomm: *mut MPI_Comm,
     ) -> c_int;
+    pub fn PMPI_Intercomm_create_from_groups(
+        local_group: MPI_Group,
+        local_leader: c_int,
+        remote_group: MPI_Group,
+        remote_leader: c_int,
+        stringtag: *const c_char,
+        info: MPI_Info,
+        errhandler: MPI_Errhandler,
+        newintercomm: *mut MPI_Comm,
+    ) -> c_int;
     pub fn PMPI_Intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: *mut MPI_Comm) -> c_int;
     pub fn PMPI_Iprobe(source: c_int, tag: c_int, comm: MPI_Comm, flag: *mut c_int, status: *mut MPI_Status) -> c_int;
     pub fn PMPI_Irecv(
@@ -265,6 +318,10 @@ unsafe extern "C" {
     pub fn PMPI_Publish_name(service_name: *const c_char, info: MPI_Info, port_name: *const c_char) -> c_int;
     pub fn PMPI_Query_thread(provided: *mut c_int) -> c_int;
     pub fn PMPI_Request_free(request: *mut MPI_Request) -> c_int;
+    pub fn PMPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int;
+    pub fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int;
+    pub fn PMPI_Session_get_pset_info(session: MPI_Session, pset_name: *const c_char, info: *mut MPI_Info) -> c_int;
+    pub fn PMPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: *mut MPI_Session) -> c_int;
     pub fn PMPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int;
     pub fn PMPI_Testany(
         count: c_int,

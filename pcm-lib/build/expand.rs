@@ -45,7 +45,9 @@ pub(crate) fn expand(table: &Table, declared: &BTreeMap<String, Prototype>) -> S
             .collect();
         let parameters = parameters.join(", ");
         if !entry.by_hand {
-            _ = writeln!(declarations, "    fn P{name}({parameters}) -> c_int;");
+            if entry.through.is_none() {
+                _ = writeln!(declarations, "    fn P{name}({parameters}) -> c_int;");
+            }
             let body = match class {
                 Some(class) => counted(entry, class, functions.len() - 1),
                 None => local(entry),
@@ -85,7 +87,12 @@ fn rust_type(argument: &Argument) -> String {
 
 fn forward(entry: &Entry) -> String {
     let names: Vec<String> = entry.prototype.arguments.iter().map(rust_name).collect();
-    format!("unsafe {{ P{}({}) }}", entry.prototype.name, names.join(", "))
+    let name = &entry.prototype.name;
+    let called = match &entry.through {
+        Some(module) => format!("super::{module}::{name}"),
+        None => format!("P{name}"),
+    };
+    format!("unsafe {{ {called}({}) }}", names.join(", "))
 }
 
 /// The communicators that the arguments mean. Each is one expression of Rust.
@@ -107,6 +114,9 @@ fn local(entry: &Entry) -> String {
     let mut given = communicators(entry, |name| format!("recorder.current({name})"));
     if entry.prototype.name == "MPI_Comm_set_errhandler" {
         given = format!("    recorder.errhandler_set(comm_, errhandler_);\n{given}");
+    }
+    if [&given, &before, &after].iter().all(|text| text.is_empty()) {
+        return format!("    {call}\n");
     }
     let end = if after.is_empty() {
         format!("    {call}\n")

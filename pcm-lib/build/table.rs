@@ -10,6 +10,8 @@ pub(crate) struct Entry {
     pub(crate) prototype: Prototype,
     /// Whether its wrapper is written in the library's source.
     pub(crate) by_hand: bool,
+    /// The module whose function of this name the wrapper calls in place of MPI's.
+    pub(crate) through: Option<String>,
 }
 
 /// The whole table.
@@ -42,11 +44,12 @@ pub(crate) fn parse(text: &str) -> Result<Table, String> {
         } else {
             let (text, mark) = line.split_once(';').ok_or_else(bad)?;
             let prototype = Prototype::parse(text).ok_or_else(bad)?;
-            let by_hand = match mark.trim() {
-                "" => false,
-                "by hand" => true,
-                _ => return Err(bad()),
-            };
+            let mark = mark.trim();
+            let through = mark.strip_prefix("through ").map(str::to_owned);
+            let by_hand = mark == "by hand";
+            if !mark.is_empty() && !by_hand && through.is_none() {
+                return Err(bad());
+            }
             if class.is_empty() || table.entries.iter().any(|entry| entry.prototype.name == prototype.name) {
                 return Err(bad());
             }
@@ -54,6 +57,7 @@ pub(crate) fn parse(text: &str) -> Result<Table, String> {
                 class: class.clone(),
                 prototype,
                 by_hand,
+                through,
             });
         }
     }

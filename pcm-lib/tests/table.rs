@@ -96,3 +96,19 @@ fn every_function_marked_by_hand_is_written_by_hand() {
         "{by_hand:?}"
     );
 }
+
+#[test]
+fn every_function_that_a_wrapper_calls_in_place_of_mpi_is_in_its_module() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/interpose");
+    let mut seen = 0;
+    for entry in table().entries {
+        let Some(module) = entry.through else { continue };
+        let source = std::fs::read_to_string(format!("{folder}/{module}.rs")).unwrap();
+        assert!(
+            source.contains(&format!("unsafe fn {}(", entry.prototype.name)),
+            "{module}"
+        );
+        seen += 1;
+    }
+    assert!(seen > 0);
+}

@@ -8,6 +8,7 @@ pub mod browser;
 pub mod c_program;
 pub mod cluster;
 pub mod cluster_simulation;
+pub mod conformance;
 pub mod crashing;
 pub mod guests;
 pub mod heat2d;

@@ -5,10 +5,16 @@ use crate::{
     failure::{Failure, OnPath},
     repository::Repository,
 };
-use std::{fs, process, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process,
+    process::Command,
+};
 
 struct Program {
     name: &'static str,
+    /// A file, or a folder of which every C file is part of the program.
     source: &'static str,
     /// Linked with libpcm before MPI, as soon as there is a libpcm.
     malleable: bool,
@@ -30,12 +36,14 @@ const fn malleable(name: &'static str, source: &'static str) -> Program {
     }
 }
 
-const PROGRAMS: [Program; 16] = [
+const PROGRAMS: [Program; 18] = [
     malleable("heat2d-c", "examples/heat2d/heat2d.c"),
     plain("heat2d-c-plain", "examples/heat2d/heat2d-plain.c"),
     plain("pcm-probe", "dispatcher/probe/probe.c"),
     malleable("pcm-changing", "tests/programs/changing.c"),
     malleable("pcm-constant", "tests/programs/constant.c"),
+    plain("pcm-conformance-plain", "tests/programs/conformance"),
+    malleable("pcm-conformance", "tests/programs/conformance"),
     plain("pcm-trial", "tests/programs/trial.c"),
     plain("pcm-deadlock", "tests/programs/deadlock.c"),
     malleable("pcm-faulty", "tests/programs/faulty.c"),
@@ -62,7 +70,7 @@ pub(crate) fn build(
         let finished = environment.release.join(program.name);
         // A running job keeps its program: the new one takes the name when it is complete.
         let fresh = environment.release.join(format!(".{}-{}", program.name, process::id()));
-        let mut compiler = compiler(repository, environment, program);
+        let mut compiler = compiler(repository, environment, program)?;
         compiler.arg("-o").arg(&fresh);
         if program.malleable && environment.release.join("libpcm.so").is_file() {
             compiler
@@ -87,19 +95,30 @@ pub(crate) fn build(
 /// Compiles without output, warnings denied.
 pub(crate) fn lint(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
     for program in &PROGRAMS {
-        let mut compiler = compiler(repository, environment, program);
+        let mut compiler = compiler(repository, environment, program)?;
         compiler.args(["-Werror", "-Wconversion", "-fsyntax-only"]);
         must(compiler, "mend the C source named above")?;
     }
     Ok(())
 }
 
-fn compiler(repository: &Repository, environment: &Environment, program: &Program) -> Command {
+fn compiler(repository: &Repository, environment: &Environment, program: &Program) -> Result<Command, Failure> {
     let mut compiler = environment.command("cc");
     compiler.args(FLAGS).arg("-isystem").arg(&environment.mpi.include);
-    compiler
-        .arg("-I")
-        .arg(repository.root.join("pcm-lib/include"))
-        .arg(repository.root.join(program.source));
-    compiler
+    compiler.arg("-I").arg(repository.root.join("pcm-lib/include"));
+    compiler.args(sources(&repository.root.join(program.source))?);
+    Ok(compiler)
+}
+
+fn sources(source: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !source.is_dir() {
+        return Ok(vec![source.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(source).on("read", source)? {
+        files.push(entry.on("read", source)?.path());
+    }
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "c"));
+    files.sort();
+    Ok(files)
 }

@@ -1,7 +1,9 @@
 //! The MPI functions that libpcm defines on top of PMPI; see `interpose/table.txt`.
 
+mod callbacks;
 mod datatypes;
 mod era;
+mod from_groups;
 mod handle_table;
 mod host_name;
 mod last_words;
@@ -12,5 +14,6 @@ mod process_id;
 mod ranks;
 pub(crate) mod recorder;
 pub(crate) mod refusal;
+mod sessions;
 pub(crate) mod waiting;
 pub(crate) mod wrappers;

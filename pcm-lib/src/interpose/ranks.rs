@@ -71,6 +71,20 @@ unsafe fn group(communicator: MPI_Comm) -> Option<MPI_Group> {
     }
 }
 
+/// The ranks in the job of a group's members, [`OUTSIDE`] for those that have none. `None` where MPI does not answer.
+///
+/// # Safety
+/// MPI is initialised, both exist.
+pub(super) unsafe fn in_job(from: MPI_Group, job: MPI_Comm) -> Option<Vec<i32>> {
+    // SAFETY: by the contract; the group is freed.
+    unsafe {
+        let mut to = group(job)?;
+        let ranks = ranks(from, to);
+        mpi_abi::PMPI_Group_free(&mut to);
+        ranks
+    }
+}
+
 unsafe fn ranks(from: MPI_Group, to: MPI_Group) -> Option<Vec<i32>> {
     // SAFETY: both groups exist; both lists have `size` places.
     unsafe {

@@ -148,6 +148,20 @@ impl Recorder {
         }
     }
 
+    /// What the application calls a communicator: the opposite of [`Recorder::current`].
+    pub(super) fn shown(&self, communicator: mpi_abi::MPI_Comm) -> mpi_abi::MPI_Comm {
+        if handle::word(communicator) == self.job.load(Relaxed) {
+            mpi_abi::MPI_COMM_WORLD
+        } else {
+            communicator
+        }
+    }
+
+    /// Why there is no MPI_COMM_WORLD now, if there is none.
+    pub(super) fn world_now(&self) -> Result<(), String> {
+        self.era.refusal_of_world().map_or(Ok(()), Err)
+    }
+
     /// As [`Recorder::current`], for a call that other processes have part in: the code of an error where such a call
     /// cannot be made.
     #[inline]

@@ -1,7 +1,7 @@
 //! Errors of the library's own as errors of MPI: with a text, through the error handler that the application chose.
 #![allow(unsafe_code, reason = "calls MPI")]
 
-use mpi_abi::MPI_Comm;
+use mpi_abi::{MPI_Comm, MPI_Session};
 use std::{ffi::CString, os::raw::c_int, sync::Mutex, sync::PoisonError};
 
 /// The one code of such errors, once there is one; MPI never gives codes back.
@@ -14,6 +14,16 @@ pub(crate) fn raise(communicator: MPI_Comm, text: &str) -> c_int {
     };
     // SAFETY: the communicator exists; the code is one of MPI's.
     unsafe { mpi_abi::PMPI_Comm_call_errhandler(communicator, code) };
+    code
+}
+
+/// The same in a session.
+pub(crate) fn raise_in(session: MPI_Session, text: &str) -> c_int {
+    let Some(code) = code_with(text) else {
+        return mpi_abi::MPI_ERR_OTHER;
+    };
+    // SAFETY: the session exists; the code is one of MPI's.
+    unsafe { mpi_abi::PMPI_Session_call_errhandler(session, code) };
     code
 }
 

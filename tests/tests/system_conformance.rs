@@ -1,0 +1,152 @@
+//! The conformance program in every surrounding in which a program can run, compared with the same program as one of
+//! MPI alone under mpiexec. What differs stands in a list with its reason, or is a defect.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+use tests::{
+    background::Background,
+    binaries::{built, mpiexec},
+    cluster::{Cluster, LIMIT},
+    conformance::{self, Difference, Outcomes, known, read, table},
+    limited,
+};
+
+const RANKS: &str = "4";
+const PROGRAM: &str = "pcm-conformance";
+const PLAIN: &str = "pcm-conformance-plain";
+/// A chapter that is lost is noticed.
+const CHECKS_MIN: usize = 300;
+/// Far more than all checks take once. Under mpiexec ranks that wait keep their CPUs from those that work, so a machine
+/// that does much else needs many times the seconds of an idle one.
+const ROUND_MAX: Duration = Duration::from_secs(240);
+/// Chapters about what libpcm has wrappers with decisions for.
+const CHAPTERS_OF_WRAPPERS: [&str; 4] = ["communicators", "caching", "errors", "sessions"];
+/// What the daemons choose for their ranks: without it, MPICH's own choice does not let a program spawn here.
+const TRANSPORT: [(&str, &str); 2] = [("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")];
+
+fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+fn differences_known() -> Vec<Difference> {
+    known(&in_repository("tests/programs/conformance/differences.txt"))
+}
+
+/// The one round of checks that a command runs.
+fn round(command: &mut Command) -> Outcomes {
+    let outcome = limited::run(command, ROUND_MAX);
+    let mut rounds = read(&outcome.stdout);
+    assert!(outcome.status.success() && rounds.len() == 1, "{outcome:?}");
+    rounds.remove(0)
+}
+
+fn under_mpiexec(cluster: &Cluster, program: &str, chapters: &[&str]) -> Outcomes {
+    let mut command = cluster.command(mpiexec());
+    command.envs(TRANSPORT);
+    round(command.args(["-n", RANKS]).arg(built(program)).args(chapters))
+}
+
+/// The outcomes of some chapters.
+fn of_chapters(outcomes: &Outcomes, chapters: &[&str]) -> Outcomes {
+    let is_wanted = |check: &str| {
+        check
+            .split_once('.')
+            .is_some_and(|(chapter, _)| chapters.contains(&chapter))
+    };
+    let wanted = outcomes.iter().filter(|(check, _)| is_wanted(check));
+    wanted
+        .map(|(check, outcome)| (check.clone(), outcome.clone()))
+        .collect()
+}
+
+fn under_daemons(cluster: &Cluster, shape: &str, program: &str) -> Outcomes {
+    let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--world", shape, "--"]);
+    round(command.arg(built(program)))
+}
+
+/// The checks before a change, and after each.
+fn around_changes(cluster: &Cluster) -> Vec<Outcomes> {
+    let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--nodes", "n0", "--name", "changing", "--"]);
+    let job = Background::start(command.arg(built(PROGRAM)).args(["--changes", "2"]));
+    cluster.wait_until_ranks_of_iterate("changing");
+    let changes: [&[&str]; 2] = [
+        &["migrate", "changing", "--rank", "0", "--to", "n1", "--mode", "live"],
+        &["expand", "changing", "--to", "5", "--mode", "live"],
+    ];
+    for change in changes {
+        let outcome = cluster.run(change);
+        assert!(outcome.status.success(), "{outcome:?}");
+    }
+    let outcome = job.end(LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    read(&outcome.stdout)
+}
+
+fn differences(expected: &Outcomes, places: &BTreeMap<&str, Outcomes>) -> Vec<(String, String, String)> {
+    let mut found = Vec::new();
+    for (place, outcomes) in places {
+        let names = expected
+            .keys()
+            .chain(outcomes.keys().filter(|name| !expected.contains_key(*name)));
+        for name in names {
+            let (here, there) = (outcomes.get(name), expected.get(name));
+            let word =
+                |outcome: Option<&conformance::Outcome>| outcome.map_or("missing".to_owned(), |o| o.word.clone());
+            if word(here) != word(there) {
+                println!(
+                    "{place} {name} {}",
+                    here.map_or("missing".to_owned(), ToString::to_string)
+                );
+                found.push(((*place).to_owned(), name.clone(), word(here)));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_check_ends_as_under_mpiexec_or_stands_in_the_list() {
+    let cluster = Cluster::up(2);
+    let expected = under_mpiexec(&cluster, PLAIN, &[]);
+    assert!(expected.len() >= CHECKS_MIN, "{}", expected.len());
+    let mut around = around_changes(&cluster).into_iter();
+    let mut next = || around.next().expect("a round before each change and after the last");
+    let places = BTreeMap::from([
+        ("before a change", next()),
+        ("after a migration", next()),
+        ("after an expansion", next()),
+        ("--world job", under_daemons(&cluster, "job", PLAIN)),
+        ("--world node", under_daemons(&cluster, "node", PLAIN)),
+        ("--world rank", under_daemons(&cluster, "rank", PLAIN)),
+    ]);
+    let linked = under_mpiexec(&cluster, PROGRAM, &CHAPTERS_OF_WRAPPERS);
+    cluster.down();
+    let mut found = differences(&expected, &places);
+    found.extend(differences(
+        &of_chapters(&expected, &CHAPTERS_OF_WRAPPERS),
+        &BTreeMap::from([("mpiexec with libpcm", linked)]),
+    ));
+    for (name, outcome) in expected.iter().filter(|(_, outcome)| outcome.word != "ok") {
+        println!("mpiexec {name} {outcome}");
+        found.push(("mpiexec".to_owned(), name.clone(), outcome.word.clone()));
+    }
+    found.sort();
+    let mut wanted: Vec<_> = differences_known()
+        .into_iter()
+        .map(|known| (known.place, known.check, known.word))
+        .collect();
+    wanted.sort();
+    assert_eq!(found, wanted, "what was found, and what the list says");
+}
+
+#[test]
+fn the_page_about_conformance_shows_the_list() {
+    let page = fs::read_to_string(in_repository("docs/conformance.md")).expect("the page");
+    let table = table(&differences_known());
+    assert!(page.contains(&table), "docs/conformance.md must contain\n{table}");
+}
