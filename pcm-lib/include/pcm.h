@@ -506,7 +506,8 @@ const char *pcm_last_error(void);
 
 /**
  * Registers a variable that has the same value on every rank, such as the number of the iteration. A joining rank
- * gets the value in pcm_start; a rank that stays keeps its own.
+ * gets the value in pcm_start; a rank that stays keeps its own. Up to 1 KiB long, it has the value with which the job
+ * began as soon as it is registered in a joining rank: register what your arrays' extents depend on before them.
  */
 enum pcm_result pcm_value(const char *name,
                           void *value,
