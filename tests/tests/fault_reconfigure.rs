@@ -66,7 +66,7 @@ enum Fate {
 /// The phases that the coordinator has begun; what it did after it was killed does not count.
 fn phases(cluster: &Cluster) -> Vec<String> {
     let log = fs::read_to_string(cluster.dir().join("nodes/n0/daemon.log")).unwrap_or_default();
-    let before = log.split("ended: Signal(9)").next().unwrap_or_default();
+    let before = log.split("status=Signal(9)").next().unwrap_or_default();
     let begun = before.lines().filter(|line| !line.contains("aborted"));
     let phase = |line: &str| Some(line.split_once("phase=\"")?.1.split_once('"')?.0.to_owned());
     begun.filter_map(phase).collect()

@@ -5,6 +5,7 @@
 
 use tests::cluster_simulation::runner::{run, run_seed, run_seeds};
 use tests::cluster_simulation::scenario::{Plant, Scenario};
+use tests::cluster_simulation::tally::Tally;
 
 fn number(variable: &str, default: u64) -> u64 {
     let text = std::env::var(variable).ok();
@@ -67,17 +68,23 @@ fn a_daemon_that_ignores_an_abort_is_noticed() {
     );
 }
 
+/// Defence in depth, as in the simulation of reconfigurations: such a rank runs past a ceiling, but then it does not
+/// stand at it, so nobody is called to meet it.
 #[test]
-fn a_rank_that_checks_before_it_announces_is_noticed() {
-    let rules = [
-        "no_rank_past_a_committed_ceiling",
-        "same_iteration",
-        "none_dismissed_while_one_is_called",
-        "a_complete_checkpoint_can_be_restored",
-        "the_end_tells_the_truth",
-        "no_element_lost_or_doubled",
-    ];
-    assert_noticed_by(Plant::RankChecksBeforeAnnouncing, &rules);
+fn a_rank_that_checks_before_it_announces_spoils_changes_but_breaks_no_rule() {
+    let tally = |plant: Option<Plant>| {
+        let runs = (0..1_000).map(|seed| {
+            let scenario = Scenario {
+                plant,
+                ..Scenario::of_seed(seed)
+            };
+            run(seed, &scenario, false).unwrap_or_else(|(violation, _)| panic!("seed {seed}: {violation}"))
+        });
+        runs.fold(Tally::default(), Tally::plus)
+    };
+    let (spoilt, sound) = (tally(Some(Plant::RankChecksBeforeAnnouncing)), tally(None));
+    println!("{spoilt:?}\n{sound:?}");
+    assert!(spoilt.given_up > sound.given_up, "{spoilt:?}, {sound:?}");
 }
 
 #[test]
