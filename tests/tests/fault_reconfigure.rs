@@ -105,6 +105,13 @@ fn agent_of(daemon: u32) -> u32 {
     agent.expect("a daemon has an agent")
 }
 
+/// The log tells of a phase before the journal holds it. An answer to a question shows that the journal does.
+fn expect_written(cluster: &Cluster, victim: Victim) {
+    if matches!(victim, Victim::Coordinator) {
+        assert!(cluster.run(&["nodes"]).status.success());
+    }
+}
+
 fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
     let cluster = Cluster::that_crashes(4);
     let keepers = keepers(&cluster);
@@ -133,6 +140,7 @@ fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
         Victim::Agent => agent,
         Victim::Asker => asked.pid(),
     };
+    expect_written(&cluster, victim);
     assert!(processes::send(pid, Signal::KILL), "{victim:?} was gone before");
     let begun = Instant::now();
     let reached = phases(&cluster);

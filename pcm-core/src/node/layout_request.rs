@@ -222,7 +222,8 @@ impl ClusterView<'_> {
     }
 
     /// Of each of `to` blocks one rank stays, among those whose data is there: the one that finds most speed where it
-    /// is, among equals the one on the emptier node, else the first, whose block begins where the new one does.
+    /// is, among equals the one on the emptier node, else the first, whose block begins where the new one does. Rank 0
+    /// stays wherever it is: its process is the one with files and timers of its own.
     fn shrunk(&self, nodes: &[NodeName], to: u32) -> Vec<Seat> {
         let begin = |seat: u32| (u64::from(seat) * nodes.len() as u64 / u64::from(to)) as usize;
         let of_job = |name: &NodeName| nodes.iter().filter(|node| *node == name).count() as u32;
@@ -241,7 +242,8 @@ impl ClusterView<'_> {
                 let is_better = speed > most * CLEARLY || (speed * CLEARLY >= most && ranks < fewest);
                 if is_better { rank } else { best }
             };
-            let Some(rank) = (begin(seat)..begin(seat + 1)).reduce(better) else {
+            let block = begin(seat)..if seat == 0 { 1 } else { begin(seat + 1) };
+            let Some(rank) = block.reduce(better) else {
                 continue;
             };
             staying.push(Seat::Stay {
@@ -561,8 +563,14 @@ pub(super) mod tests {
         assert_eq!(staying(&["a", "a", "b", "b"], 2), [0, 2]);
         // By data alone ranks 0 and 2 would stay, on one node.
         assert_eq!(staying(&["a", "b", "a", "c", "b"], 2), [0, 3]);
-        assert_eq!(staying(&["slow", "a", "slow", "b"], 2), [1, 3]);
+        assert_eq!(staying(&["a", "b", "slow", "b"], 2), [0, 3]);
         assert_eq!(staying(&["slow", "slow"], 1), [0]);
+    }
+
+    #[test]
+    fn rank_0_stays() {
+        assert_eq!(staying(&["slow", "a", "slow", "b"], 2), [0, 3]);
+        assert_eq!(staying(&["a", "a", "a", "b"], 1), [0]);
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl RankHandle {
     pub fn attach(handed: Handed, events: Sender<RankEvent>) -> Result<Self, AttachError> {
         let Handed { key, pid, ends, .. } = handed;
         let page = PageMap::new(ends.page.as_fd()).map_err(AttachError::Page)?;
-        let pmi = Arc::new(PmiPort::new(ends.pmi).map_err(AttachError::Watch)?);
+        let pmi = Arc::new(PmiPort::new(ends.pmi, &page.page().head.orders.pmi_answering).map_err(AttachError::Watch)?);
         let channel = Arc::new(Channel::new(ends.channel).map_err(AttachError::Watch)?);
         let mut tasks = vec![
             tokio::spawn(pmi_listen(key, Arc::clone(&pmi), events.clone())).abort_handle(),
@@ -136,7 +136,7 @@ impl RankHandle {
 
     /// Answers the present PMI request with a line. An error means that the process is dead or as good as dead.
     pub fn pmi_answer(&self, line: &str) -> io::Result<()> {
-        self.pmi.answer(line)
+        self.pmi.answer(line, &self.page.page().head.orders.pmi_answering)
     }
 
     /// Tells the library something. `WouldBlock` means that it has not read its channel for long.

@@ -1,12 +1,16 @@
 //! The PMI socket of one rank. A request is only looked at until it is answered; then answer and removal follow each
 //! other at once, so that what stands in the socket is what was not answered.
+//!
+//! A daemon may be killed between the two: the answer wakes the rank, which often takes the daemon's CPU just then. So
+//! it notes on the rank's page which request it answers before it does, and its successor removes that request.
 
 use crate::watched::watch;
 use pcm_core::pmi::wire::{REQUEST_BYTES_MAX, Reading, Request, Skipping, request_read};
+use pcm_proto::fnv::fnv1a;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -26,14 +30,26 @@ pub(super) struct PmiPort {
     socket: AsyncFd<OwnedFd>,
     /// Length of the request that waits for its answer, 0 when none does.
     pending: AtomicUsize,
+    /// Its hash, never 0.
+    mark: AtomicU64,
     answered: Notify,
 }
 
 impl PmiPort {
-    pub(super) fn new(socket: OwnedFd) -> io::Result<Self> {
+    /// `answering` is the note of whoever served the rank before.
+    pub(super) fn new(socket: OwnedFd, answering: &AtomicU64) -> io::Result<Self> {
+        let noted = answering.load(Ordering::SeqCst);
+        if noted != 0
+            && let Ok(Look::Complete { length, mark, .. }) = look(&socket, &mut 0)
+            && mark == noted
+        {
+            take(&socket, length)?;
+        }
+        answering.store(0, Ordering::SeqCst);
         Ok(Self {
             socket: watch(socket)?,
             pending: AtomicUsize::new(0),
+            mark: AtomicU64::new(0),
             answered: Notify::new(),
         })
     }
@@ -47,7 +63,8 @@ impl PmiPort {
         self.socket
             .async_io(Interest::READABLE, |socket| {
                 match look_past(socket, &mut seen, &mut skipping)? {
-                    Look::Complete(request, length) => {
+                    Look::Complete { request, length, mark } => {
+                        self.mark.store(mark, Ordering::Release);
                         self.pending.store(length, Ordering::Release);
                         Ok(Asked::Request(request))
                     }
@@ -60,11 +77,12 @@ impl PmiPort {
 
     /// Whether a whole request stands in the socket.
     pub(super) fn is_asking(&self) -> bool {
-        matches!(look(self.socket.get_ref(), &mut 0), Ok(Look::Complete(..)))
+        matches!(look(self.socket.get_ref(), &mut 0), Ok(Look::Complete { .. }))
     }
 
-    /// Sends the answer and takes the request out.
-    pub(super) fn answer(&self, line: &str) -> io::Result<()> {
+    /// Sends the answer and takes the request out; `answering` is the note for a successor.
+    pub(super) fn answer(&self, line: &str, answering: &AtomicU64) -> io::Result<()> {
+        answering.store(self.mark.load(Ordering::Acquire), Ordering::SeqCst);
         let sent = send(&self.socket, line.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
         if sent != line.len() {
             return Err(io::Error::new(
@@ -73,6 +91,7 @@ impl PmiPort {
             ));
         }
         take(&self.socket, self.pending.load(Ordering::Acquire))?;
+        answering.store(0, Ordering::SeqCst);
         self.pending.store(0, Ordering::Release);
         self.answered.notify_one();
         Ok(())
@@ -80,7 +99,7 @@ impl PmiPort {
 }
 
 enum Look {
-    Complete(Request, usize),
+    Complete { request: Request, length: usize, mark: u64 },
     Incomplete,
     TooLong(Skipping),
     Closed,
@@ -97,7 +116,7 @@ fn look(socket: impl AsFd, seen: &mut usize) -> io::Result<Look> {
         }
         *seen = bytes.len();
         return Ok(match request_read(&bytes) {
-            Reading::Whole(request, taken) => Look::Complete(request, taken),
+            Reading::Whole(request, length) => complete(request, &bytes[..length]),
             Reading::Incomplete if bytes.len() == size && size < REQUEST_BYTES_MAX => {
                 size = REQUEST_BYTES_MAX;
                 continue;
@@ -105,6 +124,14 @@ fn look(socket: impl AsFd, seen: &mut usize) -> io::Result<Look> {
             Reading::Incomplete => Look::Incomplete,
             Reading::TooLong => Look::TooLong(Skipping::new(&bytes)),
         });
+    }
+}
+
+fn complete(request: Request, bytes: &[u8]) -> Look {
+    Look::Complete {
+        request,
+        length: bytes.len(),
+        mark: fnv1a(bytes.iter().copied()).max(1),
     }
 }
 
@@ -123,7 +150,7 @@ fn look_past(socket: impl AsFd, seen: &mut usize, skipping: &mut Option<Skipping
             return Ok(Look::Closed);
         }
         match skipping.over(&bytes) {
-            Ok((request, end)) => return Ok(Look::Complete(request, end)),
+            Ok((request, end)) => return Ok(complete(request, &bytes[..end])),
             Err(0) => return Ok(Look::Incomplete),
             Err(past) => take(&socket, past)?,
         }
@@ -152,4 +179,58 @@ fn take(socket: impl AsFd, mut left: usize) -> io::Result<()> {
         left -= taken;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    const REQUEST: &[u8] = b"cmd=get_maxes\n";
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap()
+    }
+
+    fn said(rank: &OwnedFd) -> Vec<u8> {
+        peek(rank, LOOK_BYTES).unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn a_successor_asks_itself_no_request_that_was_answered() {
+        for answers in [false, true] {
+            let (rank, daemon) = pair();
+            let answering = AtomicU64::new(0);
+            send(&rank, REQUEST, SendFlags::empty()).unwrap();
+            let port = PmiPort::new(daemon.try_clone().unwrap(), &answering).unwrap();
+            assert!(matches!(port.next().await, Ok(Asked::Request(Request::Maxes))));
+            if answers {
+                // Killed between the answer and the removal.
+                answering.store(port.mark.load(Ordering::Acquire), Ordering::SeqCst);
+                send(&daemon, b"cmd=maxes\n", SendFlags::empty()).unwrap();
+            }
+            let successor = PmiPort::new(daemon, &answering).unwrap();
+            assert_eq!(successor.is_asking(), !answers);
+            assert_eq!(answering.load(Ordering::SeqCst), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_rank_asks_next_is_not_taken_for_what_was_answered() {
+        let (rank, daemon) = pair();
+        let answering = AtomicU64::new(0);
+        send(&rank, REQUEST, SendFlags::empty()).unwrap();
+        let port = PmiPort::new(daemon.try_clone().unwrap(), &answering).unwrap();
+        assert!(matches!(port.next().await, Ok(Asked::Request(_))));
+        let mark = port.mark.load(Ordering::Acquire);
+        port.answer("cmd=maxes\n", &answering).unwrap();
+        assert_eq!(
+            (answering.load(Ordering::SeqCst), said(&rank)),
+            (0, b"cmd=maxes\n".to_vec())
+        );
+        // Killed before it could withdraw its note.
+        answering.store(mark, Ordering::SeqCst);
+        send(&rank, b"cmd=get_appnum\n", SendFlags::empty()).unwrap();
+        assert!(PmiPort::new(daemon, &answering).unwrap().is_asking());
+    }
 }

@@ -52,7 +52,9 @@ pub struct Orders {
     pub is_crowded: AtomicU64,
     /// CLOCK_MONOTONIC until when a process of the node may still be starting, in nanoseconds; 0 while none is.
     pub starting_until: AtomicU64,
-    unused: [AtomicU64; 4],
+    /// What the daemon notes for its successor: the hash of the PMI request whose answer is on its way; 0 when none is.
+    pub pmi_answering: AtomicU64,
+    unused: [AtomicU64; 3],
 }
 
 /// Who the rank is and how far it has come.
