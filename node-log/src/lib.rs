@@ -2,7 +2,8 @@
 //! and changed while they run.
 
 mod levels;
+mod queue;
 mod writing;
 
 pub use levels::{BadLevels, Levels};
-pub use writing::{begin, write_as_told, write_from_now_on};
+pub use writing::{begin, begin_aside, finish, write_as_told, write_from_now_on};

@@ -1,11 +1,18 @@
 //! The one writer of a process. Must be begun once, before anything is to be written.
 
 use crate::levels::{BadLevels, Levels};
+use crate::queue::{Queue, Queued};
 use std::io::{self, Write};
 use std::sync::OnceLock;
+use std::time::Duration;
 use tracing_subscriber::{filter::Targets, fmt, prelude::*, registry, reload};
 
 type Change = Box<dyn Fn(Targets) -> bool + Send + Sync>;
+
+/// A disk that takes longer has lost the last words.
+const LAST_WORDS_MAX: Duration = Duration::from_millis(500);
+
+static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 static CHANGE: OnceLock<Change> = OnceLock::new();
 
@@ -16,6 +23,28 @@ pub fn begin() {
     registry().with(filter).with(writing).init();
     // A second beginning would have panicked above.
     _ = CHANGE.set(Box::new(move |filter| handle.reload(filter).is_ok()));
+}
+
+/// As [`begin`], by a thread of its own: a disk that is slow or away holds up nobody who has something to say.
+/// [`finish`] waits for the last words.
+pub fn begin_aside() {
+    let queue = QUEUE.get_or_init(Queue::default);
+    let write = || queue.write_to(Forgiving(io::stderr()));
+    if let Err(error) = std::thread::Builder::new().name("log".to_owned()).spawn(write) {
+        eprintln!("no thread writes the log ({error}); what is to be told is told directly");
+        return begin();
+    }
+    let (filter, handle) = reload::Layer::new(Levels::at_start().targets());
+    let writing = fmt::layer().with_writer(move || Queued(queue)).with_ansi(false);
+    registry().with(filter).with(writing).init();
+    _ = CHANGE.set(Box::new(move |filter| handle.reload(filter).is_ok()));
+}
+
+/// Waits until everything is written, for a short time.
+pub fn finish() {
+    if let Some(queue) = QUEUE.get() {
+        queue.drain(LAST_WORDS_MAX);
+    }
 }
 
 /// Writes with these levels from now on; false where nothing was begun.

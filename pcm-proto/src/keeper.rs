@@ -45,8 +45,11 @@ pub struct ProcessKey {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessSpec {
     pub key: ProcessKey,
-    /// Program file, already resolved against the search path.
+    /// The program as it was typed.
     pub program: PathBuf,
+    /// Directories in which a program without a slash is searched, as in `PATH`.
+    #[serde(with = "serde_bytes")]
+    pub search_path: Vec<u8>,
     /// Arguments, without the program's name.
     #[serde(with = "crate::byte_lists::strings")]
     pub args: Vec<Vec<u8>>,
@@ -170,8 +173,8 @@ pub enum KeeperToDaemon {
     /// The process could not be started; nothing of it is left.
     StartRefused {
         key: ProcessKey,
-        /// The system's error number, 0 where there is none.
-        errno: i32,
+        /// As in [`crate::refusal`].
+        code: String,
         /// What happened, to what.
         reason: String,
     },

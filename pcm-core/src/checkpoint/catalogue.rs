@@ -309,15 +309,18 @@ impl Catalogue {
         effects
     }
 
-    /// Drops what no restart will ask for: all older than the newest complete ones of each level.
+    /// Drops what no restart will ask for: all older than the newest complete ones of each level, and than the newest
+    /// that outlives the loss of a node.
     fn collect(&mut self, effects: &mut Vec<Effect>) {
         let Some(newest) = self.committed().next().map(|entry| entry.stamp.id) else {
             return;
         };
-        let (mut memory, mut files) = (self.keep.memory, self.keep.files);
+        let (mut memory, mut files, mut doubled) = (self.keep.memory, self.keep.files, 1);
         for (id, entry) in self.entries.range_mut(..=newest).rev() {
             let is_committed = entry.progress == Progress::Committed;
-            let keeps_memory = is_committed && entry.is_complete(Place::is_memory) && take_one(&mut memory);
+            let is_safe = is_committed && entry.is_doubled() && take_one(&mut doubled);
+            let is_newest = is_committed && entry.is_complete(Place::is_memory) && take_one(&mut memory);
+            let keeps_memory = is_newest || is_safe;
             let has_files = entry.is_complete(|place| *place == Place::File);
             let is_whole = entry.progress != Progress::Gathering;
             let keeps_files = entry.is_filing || is_whole && has_files && take_one(&mut files);
@@ -489,6 +492,22 @@ mod tests {
         assert_eq!(effects, [Effect::Announce(stamp(2)), drop(0), drop(1)]);
         let kept: Vec<u64> = catalogue.restorable().map(|r| r.stamp.id.0).collect();
         assert_eq!(kept, [2, 1]);
+    }
+
+    #[test]
+    fn the_newest_that_outlives_a_node_is_kept_whatever_newer_ones_there_are() {
+        let partner = |rank: u32| Place::Partner(node(["n1", "n0"][rank as usize]));
+        let mut catalogue = Catalogue::new(Keep { memory: 2, files: 0 });
+        commit(&mut catalogue, 1, own);
+        store(&mut catalogue, 1, partner);
+        for id in 2..5 {
+            let effects = commit(&mut catalogue, id, own);
+            let is_first = |effect: &Effect| matches!(effect, Effect::Drop { id, .. } if id.0 == 1);
+            assert!(!effects.iter().any(is_first), "{effects:?}");
+        }
+        store(&mut catalogue, 4, partner);
+        let kept: Vec<u64> = catalogue.restorable().map(|r| r.stamp.id.0).collect();
+        assert_eq!(kept, [4, 3]);
     }
 
     #[test]

@@ -105,6 +105,15 @@ impl Entry {
         self.parts.iter().all(|part| part.copies.iter().any(&counts))
     }
 
+    /// Whether it outlives the loss of any one node.
+    pub(super) fn is_doubled(&self) -> bool {
+        self.parts.iter().all(|part| {
+            let mut nodes = part.copies.iter().filter_map(Place::node);
+            let first = nodes.next();
+            first.is_some() && nodes.any(|node| Some(node) != first)
+        })
+    }
+
     /// The ranks whose parts have no copy.
     pub(super) fn missing(&self) -> impl Iterator<Item = Rank> + '_ {
         let parts = (0..).map(Rank).zip(&self.parts);

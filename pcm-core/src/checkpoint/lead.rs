@@ -54,6 +54,16 @@ pub struct Filed {
     pub directory: Vec<u8>,
 }
 
+/// Where copies of what a node has go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyTo {
+    Node(NodeName),
+    /// To a node that was not heard of yet, or is silent just now.
+    NodeToCome,
+    /// There is no other node.
+    Nowhere,
+}
+
 /// What is to be done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeadEffect {
@@ -147,7 +157,7 @@ impl Lead {
         now: Moment,
         node: &NodeName,
         part: Part,
-        partner: impl Fn(&NodeName) -> Option<NodeName>,
+        partner: impl Fn(&NodeName) -> CopyTo,
     ) -> Result<Vec<LeadEffect>, PartRefused> {
         let Part {
             stamp, rank, process, ..
@@ -267,7 +277,7 @@ impl Lead {
     }
 
     /// What the passing of time decides.
-    pub fn on_tick(&mut self, now: Moment, partner: impl Fn(&NodeName) -> Option<NodeName>) -> Vec<LeadEffect> {
+    pub fn on_tick(&mut self, now: Moment, partner: impl Fn(&NodeName) -> CopyTo) -> Vec<LeadEffect> {
         let mut out = Vec::new();
         let Some(making) = &self.making else { return out };
         let (id, age) = (making.stamp.id, now.since(making.since));
@@ -348,12 +358,7 @@ impl Lead {
         }
     }
 
-    fn order_copies(
-        &mut self,
-        now: Moment,
-        partner: &impl Fn(&NodeName) -> Option<NodeName>,
-        out: &mut Vec<LeadEffect>,
-    ) {
+    fn order_copies(&mut self, now: Moment, partner: &impl Fn(&NodeName) -> CopyTo, out: &mut Vec<LeadEffect>) {
         let Some(making) = &mut self.making else { return };
         making.ordered = now;
         let stamp = making.stamp;
@@ -362,7 +367,9 @@ impl Lead {
             let is_copied = copies
                 .iter()
                 .any(|(known, place)| known == rank && matches!(place, Place::Partner(_)));
-            if let Some(to) = partner(from).filter(|_| !is_copied) {
+            if let CopyTo::Node(to) = partner(from)
+                && !is_copied
+            {
                 out.push(LeadEffect::Copy {
                     to,
                     stamp,
@@ -374,7 +381,7 @@ impl Lead {
         }
     }
 
-    fn settle_if_copied(&mut self, partner: &impl Fn(&NodeName) -> Option<NodeName>, out: &mut Vec<LeadEffect>) {
+    fn settle_if_copied(&mut self, partner: &impl Fn(&NodeName) -> CopyTo, out: &mut Vec<LeadEffect>) {
         let Some(making) = self.making.as_ref().filter(|making| making.is_complete) else {
             return;
         };
@@ -384,10 +391,13 @@ impl Lead {
                 .iter()
                 .any(|(known, place)| known == rank && matches!(place, Place::Partner(_)))
         };
-        let has_partner = |rank: &Rank| making.parts.get(rank).is_some_and(|(_, node)| partner(node).is_some());
+        let no_safer = |rank: &Rank| match making.parts.get(rank) {
+            Some((_, node)) => partner(node) == CopyTo::Nowhere,
+            None => true,
+        };
         if (0..making.stamp.ranks)
             .map(Rank)
-            .all(|rank| is_safe(&rank) || !has_partner(&rank))
+            .all(|rank| is_safe(&rank) || no_safer(&rank))
         {
             self.settle(out);
         }

@@ -1,6 +1,7 @@
 //! What must hold for the checkpoints of a job, whatever order things happen in.
 
 use super::*;
+use crate::checkpoint::CopyTo;
 use crate::moment::Moment;
 use pcm_proto::ids::{Bytes, CheckpointId, Epoch, Iteration, NodeName, ProcessId, Rank};
 
@@ -34,8 +35,8 @@ fn part(iteration: u64, rank: u32, is_copy: bool) -> Part {
 }
 
 /// Rank r runs on node r; the copy of node 0 is on node 1 and the other way round.
-fn partner(of: &NodeName) -> Option<NodeName> {
-    Some(if *of == node(0) { node(1) } else { node(0) })
+fn partner(of: &NodeName) -> CopyTo {
+    CopyTo::Node(if *of == node(0) { node(1) } else { node(0) })
 }
 
 fn store(lead: &mut Lead, at: u32, part: Part) -> Vec<LeadEffect> {
@@ -82,12 +83,28 @@ fn a_checkpoint_counts_when_all_parts_are_there_and_is_settled_when_all_are_copi
 }
 
 #[test]
+fn a_checkpoint_is_not_settled_before_the_other_nodes_are_known() {
+    let mut lead = Lead::new(None);
+    settled(&mut lead, 5);
+    for rank in 0..2 {
+        let stored = lead.on_stored(Moment(0), &node(rank), part(9, rank, false), |_| CopyTo::NodeToCome);
+        let effects = stored.unwrap();
+        assert!(!effects.contains(&LeadEffect::Settled(CheckpointId(10))), "{effects:?}");
+    }
+    let effects = lead.on_tick(lead.deadline().unwrap(), partner);
+    assert!(
+        matches!(effects[..], [LeadEffect::Copy { .. }, LeadEffect::Copy { .. }]),
+        "{effects:?}"
+    );
+}
+
+#[test]
 fn without_another_node_a_checkpoint_is_settled_at_once() {
     let mut lead = Lead::new(None);
     let mut effects = Vec::new();
     for rank in 0..2 {
         effects = lead
-            .on_stored(Moment(0), &node(0), part(5, rank, false), |_| None)
+            .on_stored(Moment(0), &node(0), part(5, rank, false), |_| CopyTo::Nowhere)
             .unwrap();
     }
     assert!(effects.contains(&LeadEffect::Settled(CheckpointId(6))), "{effects:?}");

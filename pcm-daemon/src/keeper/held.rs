@@ -1,6 +1,8 @@
 //! One rank as the keeper holds it: its process, the daemon's ends of its descriptors, how it ended.
 
+use super::program::program_find;
 use super::start::{Program, StartError, Step, TARGET_MAX, c_string, env_entry, start};
+use super::start_refused::StartRefused;
 use pcm_proto::app::environment::{CHANNEL_FD, PAGE_FD};
 use pcm_proto::keeper::{ExitStatus, HeldProcess, ProcessKey, ProcessSpec};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
@@ -11,6 +13,7 @@ use rustix::process::Pid;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The numbers of a rank's descriptors: above what scripts use for their own, and the same for all.
 const RANK_PMI: RawFd = 230;
@@ -32,7 +35,14 @@ pub(super) struct Held {
 
 impl Held {
     /// Starts the process. `files_max` is the limit of open files the keeper itself was started with.
-    pub(super) fn start(spec: &ProcessSpec, page: OwnedFd, files_max: libc::rlimit) -> Result<Self, StartError> {
+    pub(super) fn start(spec: &ProcessSpec, page: OwnedFd, files_max: libc::rlimit) -> Result<Self, StartRefused> {
+        let typed = spec.program.as_os_str().as_bytes();
+        let file = program_find(typed, &spec.cwd, &spec.search_path)?;
+        let started = Self::start_file(&file, spec, page, files_max);
+        started.map_err(|error| StartRefused::by_system(&file, &error))
+    }
+
+    fn start_file(file: &Path, spec: &ProcessSpec, page: OwnedFd, files_max: libc::rlimit) -> Result<Self, StartError> {
         let (pmi, rank_pmi) = socket_pair(SocketType::STREAM)?;
         let (channel, rank_channel) = socket_pair(SocketType::SEQPACKET)?;
         let rank_page = high(page.try_clone().map_err(|_| descriptors(Errno::MFILE))?)?;
@@ -40,8 +50,8 @@ impl Held {
         let (stderr, rank_stderr) = pipe_out()?;
         let (rank_stdin, stdin) = stdin_open(spec.stdin)?;
         let program = Program {
-            file: c_string(spec.program.as_os_str().as_bytes())?,
-            args: arguments(spec)?,
+            file: c_string(file.as_os_str().as_bytes())?,
+            args: arguments(file, spec)?,
             env: environment(spec)?,
             cwd: c_string(spec.cwd.as_os_str().as_bytes())?,
             descriptors: vec![
@@ -140,9 +150,8 @@ pub(super) fn null_open() -> Result<OwnedFd, StartError> {
     high(null)
 }
 
-fn arguments(spec: &ProcessSpec) -> Result<Vec<CString>, StartError> {
-    let program = spec.program.as_os_str().as_bytes().to_vec();
-    [program]
+fn arguments(file: &Path, spec: &ProcessSpec) -> Result<Vec<CString>, StartError> {
+    [file.as_os_str().as_bytes().to_vec()]
         .into_iter()
         .chain(spec.args.iter().cloned())
         .map(c_string)

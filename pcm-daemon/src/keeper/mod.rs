@@ -12,11 +12,13 @@ mod clearing;
 mod daemon;
 mod held;
 mod images;
+mod program;
 mod run;
 mod salvage;
 mod segments;
 mod signals;
 mod start;
+mod start_refused;
 mod strays;
 
 pub use boot::{BootError, become_keeper};

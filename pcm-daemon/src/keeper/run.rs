@@ -8,6 +8,7 @@ use super::held::{Held, memory_file};
 use super::images::{Image, Images};
 use super::segments::Footprint;
 use super::signals::Signals;
+use super::start_refused::StartRefused;
 use super::strays::Mark;
 use node_log::Levels;
 use pcm_proto::ids::JobId;
@@ -340,28 +341,28 @@ impl Keeper {
             let process = held.process();
             return self.tell(&KeeperToDaemon::Started(process), With::Process(key));
         }
-        let refusal = if self.clearings.contains_key(&key.job) || matches!(self.mode, Mode::Ending { .. }) {
-            Err((0, format!("job {} is being ended", key.job)))
-        } else if let Some(page) = page {
-            let footprint = self
-                .footprints
-                .entry(key.job)
-                .or_insert_with(|| Footprint::new(SystemTime::now()));
-            footprint.expect(&spec.segments);
-            Held::start(spec, page, self.booted.files_max).map_err(|error| {
-                let (program, what) = (spec.program.display(), error.step.text());
-                (error.errno, format!("{program}: {what}: {}", error.text()))
-            })
-        } else {
-            Err((0, "the order came without a shared page".to_owned()))
+        let started = match page {
+            _ if self.clearings.contains_key(&key.job) || matches!(self.mode, Mode::Ending { .. }) => {
+                Err(StartRefused::plain(format!("job {} is being ended", key.job)))
+            }
+            Some(page) => {
+                let now = SystemTime::now();
+                let footprint = self.footprints.entry(key.job).or_insert_with(|| Footprint::new(now));
+                footprint.expect(&spec.segments);
+                Held::start(spec, page, self.booted.files_max)
+            }
+            None => Err(StartRefused::plain("the order came without a shared page".to_owned())),
         };
-        match refusal {
+        match started {
             Ok(held) => {
                 let process = held.process();
                 self.table.insert(key, held);
                 self.tell(&KeeperToDaemon::Started(process), With::Process(key));
             }
-            Err((errno, reason)) => self.tell(&KeeperToDaemon::StartRefused { key, errno, reason }, With::Nothing),
+            Err(StartRefused { code, reason }) => {
+                let code = code.to_owned();
+                self.tell(&KeeperToDaemon::StartRefused { key, code, reason }, With::Nothing);
+            }
         }
     }
 

@@ -147,8 +147,8 @@ pub enum FromKeeper {
     /// A process could not be started; nothing of it is left.
     StartRefused {
         key: ProcessKey,
-        /// The system's error number, 0 where there is none.
-        errno: i32,
+        /// As in [`pcm_proto::refusal`].
+        code: String,
         /// What happened, to what.
         reason: String,
     },
@@ -299,7 +299,7 @@ impl KeeperLink {
         };
         Ok(Some(match message {
             KeeperToDaemon::Started(process) => FromKeeper::Started(handed(process, descriptors)?),
-            KeeperToDaemon::StartRefused { key, errno, reason } => FromKeeper::StartRefused { key, errno, reason },
+            KeeperToDaemon::StartRefused { key, code, reason } => FromKeeper::StartRefused { key, code, reason },
             KeeperToDaemon::Exited { key, status } => FromKeeper::Exited { key, status },
             KeeperToDaemon::Parked { key, bytes } => match image(key, bytes, descriptors) {
                 Some(image) => FromKeeper::Parked(image),

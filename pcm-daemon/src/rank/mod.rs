@@ -14,7 +14,6 @@ mod handle;
 mod output;
 mod page;
 mod pmi_port;
-pub mod program;
 
 pub use handle::{AttachError, RankEvent, RankHandle};
 pub use output::{CHUNK_BYTES_MAX, Output};

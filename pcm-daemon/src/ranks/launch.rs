@@ -1,40 +1,22 @@
-//! What a process needs of this machine before the keeper can start it: its program and its shared page.
+//! What a process needs of this daemon before the keeper can start it: its shared page.
 
 use crate::rank::PageFile;
-use crate::rank::program::{ProgramError, program_find};
 use pcm_core::node::ranks::effect::RankFact;
 use pcm_core::node::ranks::launch::Launch;
 use pcm_proto::keeper::ProcessSpec;
 use pcm_proto::refusal;
 use std::path::PathBuf;
 
-/// Finds the program and makes the page, or says why the process is not started.
+/// The order for the keeper and the process's page, or why the process is not started.
 pub(super) fn prepare(launch: Launch) -> Result<(ProcessSpec, PageFile), RankFact> {
-    let Launch {
-        mut spec,
-        search_path,
-        peers_max,
-    } = launch;
-    let key = spec.key;
-    let failed = |code: &str, reason: String| RankFact::LaunchFailed {
-        key,
-        code: code.to_owned(),
-        reason,
-    };
-    let typed = spec.program.as_os_str().as_encoded_bytes();
-    spec.program =
-        program_find(typed, &spec.cwd, &search_path).map_err(|error| failed(code_of(&error), error.to_string()))?;
-    let page = PageFile::new(peers_max).map_err(|error| failed(refusal::START_FAILED, error.to_string()))?;
-    Ok((spec, page))
-}
-
-fn code_of(error: &ProgramError) -> &'static str {
-    match error {
-        ProgramError::NotFound { .. } => refusal::UNKNOWN_PROGRAM,
-        ProgramError::NotExecutable { .. } | ProgramError::NotFile { .. } | ProgramError::NotProgram { .. } => {
-            refusal::NOT_EXECUTABLE
-        }
-        ProgramError::Directory { .. } => refusal::BAD_DIRECTORY,
+    let Launch { spec, peers_max } = launch;
+    match PageFile::new(peers_max) {
+        Ok(page) => Ok((spec, page)),
+        Err(error) => Err(RankFact::LaunchFailed {
+            key: spec.key,
+            code: refusal::START_FAILED.to_owned(),
+            reason: error.to_string(),
+        }),
     }
 }
 

@@ -2,6 +2,7 @@
 //! [`pcm_core::node::agent`] decides.
 
 use super::event::Event;
+use super::files;
 use pcm_core::node::agent::AgentEffect;
 use pcm_core::node::event::AgentNews;
 use pcm_core::node::requester::LinkId;
@@ -76,7 +77,7 @@ pub(super) fn local_address(cluster_id: &str, node: &NodeName) -> LocalAddress {
 fn start(life: u64, spec: &BootSpec, events: mpsc::Sender<Event>) -> io::Result<oneshot::Sender<()>> {
     let mut command = Command::new(std::env::current_exe()?.with_file_name("ios-agent"));
     let node = &spec.node.name;
-    let log = super::logs::path(&spec.cluster_dir, node, LogOf::Agent);
+    let log = files::path(&files::node_dir(&spec.cluster_dir, node), LogOf::Agent);
     let log = std::fs::OpenOptions::new().create(true).append(true).open(log);
     command.args([spec.cluster_id.as_str(), node.as_str()]);
     command

@@ -44,6 +44,8 @@ pub(super) enum Event {
     Notice,
     /// The boot tree has news.
     Boot(BootFact),
+    /// The node's files have been looked at.
+    Files(pcm_core::node::event::Event),
     /// Output of a detached job was written to its files.
     Written(Written),
 }

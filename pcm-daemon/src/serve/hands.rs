@@ -5,11 +5,9 @@ use super::agent_process::AgentProcess;
 use super::boot;
 use super::control_senders::ControlSenders;
 use super::event::Event;
-use super::event_log::EventLog;
+use super::files::{EventLog, Files, LogLevels, Work};
 use super::keeper_orders::KeeperOrders;
-use super::logs::{NodeLogs, node_dir};
 use super::memory::{Bulk, MemoryCarrier};
-use super::method_file::MethodFile;
 use super::peer_links::PeerLinks;
 use crate::keeper;
 use crate::keeper_link::{FromKeeper, Handed, HandedBuffer, HandedImage};
@@ -18,9 +16,9 @@ use crate::rank::{Output, RankEvent};
 use crate::ranks::{self, Outcome, RankTable};
 use pcm_core::moment::Moment;
 use pcm_core::node::cost_file::MethodsEffect;
-use pcm_core::node::event::{AgentNews, ControlFact, Event as NodeEvent, Held, KeeperFact, RankNews};
+use pcm_core::node::event::{AgentNews, ControlFact, Event as NodeEvent, Held, KeeperFact, LogsAnswer, RankNews};
 use pcm_core::node::memory::MemoryFile;
-use pcm_core::node::outbox::{BootEffect, Effect};
+use pcm_core::node::outbox::{BootEffect, Effect, LogsEffect};
 use pcm_core::node::ranks::effect::RankEffect;
 use pcm_core::node::store::checkpoint_store::HeldBuffer;
 use pcm_core::node::store::effect::StoreEffect;
@@ -33,16 +31,17 @@ use pcm_proto::boot::BootSpec;
 use pcm_proto::checkpoint::RankCheckpoint;
 use pcm_proto::image::ImageMessage;
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
-use pcm_proto::method::COSTS_FILE;
 use pcm_proto::parked::{ParkKey, RestoreAnswer};
 use pcm_proto::peer::{DaemonToDaemon, JobMessage};
-use pcm_proto::refusal;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// Time for last words to reach their readers.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// After this time a change takes what was known of costs before.
+const COSTS_WITHIN: Duration = Duration::from_millis(300);
 
 /// The keeper kills what is left, looks again and waits for processes that hang in the kernel.
 const KEEPER_CLEARS_WITHIN: Duration = Duration::from_secs(10);
@@ -62,10 +61,10 @@ pub(super) struct Hands {
     ranks: RankTable<Event>,
 }
 
-/// The files of a node beside journal and events.
+/// What goes to files.
 pub(super) struct Disk {
-    pub(super) logs: NodeLogs,
-    methods: MethodFile,
+    pub(super) levels: LogLevels,
+    files: Files,
     output: OutputFiles<Event>,
 }
 
@@ -74,6 +73,38 @@ pub(super) struct Disk {
 pub(super) struct Links {
     controls: ControlSenders,
     agent: AgentProcess,
+}
+
+impl Disk {
+    fn carry_out_methods(&self, effect: MethodsEffect, events: &mpsc::Sender<Event>) {
+        match effect {
+            MethodsEffect::Learn(cost) => _ = self.files.order(Work::Learn(cost)),
+            MethodsEffect::Read => {
+                self.files.order(Work::ReadCosts);
+                let events = events.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(COSTS_WITHIN).await;
+                    let as_before = Event::Files(NodeEvent::CostsRead(None));
+                    // A daemon that has ended asks no more.
+                    _ = events.send(as_before).await;
+                });
+            }
+        }
+    }
+
+    fn carry_out_logs(&mut self, effect: LogsEffect) -> Option<LogsAnswer> {
+        match effect {
+            LogsEffect::Levels { from, of, levels } => Some(self.levels.change(from, of, &levels)),
+            LogsEffect::Rotate => {
+                self.files.order(Work::Rotate);
+                None
+            }
+            LogsEffect::Tail { from, of, lines } => {
+                self.files.order(Work::Tail { from, of, lines });
+                None
+            }
+        }
+    }
 }
 
 impl Hands {
@@ -86,14 +117,14 @@ impl Hands {
         events: mpsc::Sender<Event>,
     ) -> Self {
         let (own, cluster_dir) = (spec.node.name.clone(), spec.cluster_dir.clone());
-        let methods = MethodFile::at(cluster_dir.join(COSTS_FILE), node_dir(&cluster_dir, &own));
+        let files = log.files();
         Self {
             log,
             keeper,
             peers: PeerLinks::new(peers),
             disk: Disk {
-                logs: NodeLogs::new(cluster_dir.clone(), own.clone()),
-                methods,
+                levels: LogLevels::default(),
+                files,
                 output: OutputFiles::new(cluster_dir, events.clone()),
             },
             links: Links::default(),
@@ -143,6 +174,7 @@ impl Hands {
             Event::Rank(news) => return self.rank_news(news).map(NodeEvent::Rank).into_iter().collect(),
             Event::Notice => NodeEvent::Notice,
             Event::Boot(fact) => NodeEvent::Boot(fact),
+            Event::Files(fact) => fact,
             Event::Written(Written { job, pieces }) => NodeEvent::Filed { job, pieces },
         };
         vec![one]
@@ -172,11 +204,7 @@ impl Hands {
     fn keeper_fact(&mut self, fact: FromKeeper) -> KeeperFact {
         match fact {
             FromKeeper::Started(handed) => KeeperFact::Started(self.hold(handed)),
-            FromKeeper::StartRefused { key, errno, reason } => KeeperFact::StartRefused {
-                key,
-                code: refusal_code(errno).to_owned(),
-                reason,
-            },
+            FromKeeper::StartRefused { key, code, reason } => KeeperFact::StartRefused { key, code, reason },
             FromKeeper::Exited { key, status } => KeeperFact::Exited { key, status },
             FromKeeper::Parked(image) => {
                 let (key, memory) = self.hold_image(image);
@@ -272,14 +300,13 @@ impl Hands {
                 let ended = self.links.agent.carry_out(effect, &self.spec, &self.events);
                 ended.map(NodeEvent::Agent)
             }
-            Effect::Methods(MethodsEffect::Read) => Some(NodeEvent::CostsRead(self.disk.methods.read_changed())),
-            Effect::Methods(MethodsEffect::Learn(cost)) => {
-                self.disk.methods.learn(&cost);
+            Effect::Methods(effect) => {
+                self.disk.carry_out_methods(effect, &self.events);
                 None
             }
             Effect::Logs(effect) => {
-                let done = self.disk.logs.carry_out(effect);
-                done.map(|done| NodeEvent::Logs(Box::new(done)))
+                let answer = self.disk.carry_out_logs(effect);
+                answer.map(|answer| NodeEvent::Logs(Box::new(answer)))
             }
             Effect::Boot(effect) => self.carry_out_boot(effect),
             Effect::Sweep { prefixes } => {
@@ -418,6 +445,9 @@ impl Hands {
             }
         };
         let _ = tokio::time::timeout(FAREWELL, all).await;
+        if tokio::time::timeout(FAREWELL, self.disk.files.done()).await.is_err() {
+            tracing::warn!("the disk is away: the last events are not written");
+        }
         self.keeper.order(DaemonToKeeper::Quit);
         let closed = async {
             while let Some(event) = events.recv().await {
@@ -429,15 +459,5 @@ impl Hands {
         if tokio::time::timeout(KEEPER_CLEARS_WITHIN, closed).await.is_err() {
             tracing::warn!("the keeper did not say that it has cleared up");
         }
-    }
-}
-
-fn refusal_code(errno: i32) -> &'static str {
-    use rustix::io::Errno;
-    match Errno::from_raw_os_error(errno) {
-        Errno::NOENT | Errno::NOTDIR => refusal::UNKNOWN_PROGRAM,
-        Errno::ACCESS | Errno::NOEXEC => refusal::NOT_EXECUTABLE,
-        Errno::TOOBIG => refusal::ENVIRONMENT_TOO_LARGE,
-        _ => refusal::START_FAILED,
     }
 }

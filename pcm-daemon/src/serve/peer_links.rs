@@ -1,7 +1,7 @@
 //! The links to other daemons: carries out what the node wants of them, and tells the node what they report and how
 //! each node is reached.
 
-use super::event_log::EventLog;
+use super::files::EventLog;
 use pcm_core::moment::Moment;
 use pcm_core::node::event::{Event, PeerFact};
 use pcm_core::node::outbox::PeersEffect;

@@ -4,12 +4,11 @@
 use super::agent_process::{listen_to_agent, local_address};
 use super::control_link::listen_to_control;
 use super::event::Event;
-use super::event_log::EventLog;
+use super::files::{EventLog, Files, FilesSpec, node_dir};
 use super::hands::Hands;
 use super::host::{Host, cpus_allowed};
 use super::journal::{Journal, JournalError, inherited_files};
 use super::keeper_orders::KeeperOrders;
-use super::logs::node_dir;
 use super::memory::{Bulk, RdmaWish, lend, lending_name};
 use super::preemption::{hear_notice, notice_time};
 use super::shell::Shell;
@@ -31,9 +30,10 @@ use pcm_proto::control::NodeState;
 use pcm_proto::fabric::{FabricReport, UdAddress};
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::keeper::DAEMON_EXIT_FINAL;
+use pcm_proto::method::COSTS_FILE;
 use pcm_proto::peer::NodeReport;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -50,7 +50,7 @@ const LIMITS_VARIABLE: &str = "PCM_LIMITS";
 
 /// Runs the daemon until it has to end; the exit code, as the keeper understands it.
 pub fn run() -> i32 {
-    node_log::begin();
+    node_log::begin_aside();
     // Ranks that share the CPU may only be spinning while they wait for what the daemon says.
     let _turns = cpu_turns::ShortTurns::begin();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -64,6 +64,7 @@ pub fn run() -> i32 {
     let code = runtime.block_on(serve_or_report());
     // Tasks that still hold something are not waited for.
     runtime.shutdown_background();
+    node_log::finish();
     code
 }
 
@@ -142,7 +143,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     });
     let peers = peers.await?;
     let own_device = peers.own_rdma_address();
-    let log = EventLog::open(&dir.join("events.jsonl"), node.clone(), is_first);
+    let log = open_log(&spec, dir, is_first, events.clone())?;
     let keeper = KeeperOrders::start(link, events.clone());
     let mut hands = Hands::new(spec.clone(), address, (log, keeper), peers, events.clone());
     let bulk = open_bulk(listener.address().ip(), (key, identity), &spec, &events).await;
@@ -174,6 +175,23 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     shell.run(effects, &mut receiver).await?;
     shell.farewell(receiver).await;
     Ok(())
+}
+
+/// The node's events and the thread for its files.
+fn open_log(
+    spec: &BootSpec,
+    node_dir: PathBuf,
+    is_new: bool,
+    answers: mpsc::Sender<Event>,
+) -> std::io::Result<EventLog> {
+    let files = FilesSpec {
+        node_dir,
+        costs: spec.cluster_dir.join(COSTS_FILE),
+        is_new,
+    };
+    let earlier = (!is_new).then(|| files.events());
+    let files = Files::start(files, answers)?;
+    Ok(EventLog::new(spec.node.name.clone(), files, earlier.as_deref()))
 }
 
 /// The sockets on which a daemon is reached.
@@ -275,7 +293,7 @@ fn heritage(welcome: Welcome, past: Past, hands: &mut Hands) -> Heritage {
         levels,
         ..
     } = welcome;
-    hands.disk.logs.take_over_levels(levels.as_deref());
+    hands.disk.levels.take_over(levels.as_deref());
     Heritage {
         restarts,
         held: held.into_iter().map(|handed| hands.hold(handed)).collect(),

@@ -181,6 +181,7 @@ impl Node {
         ProcessSpec {
             key,
             program: PathBuf::from(program),
+            search_path: Vec::new(),
             args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
             env: own
                 .map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes()))

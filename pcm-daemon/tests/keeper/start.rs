@@ -3,6 +3,7 @@
 use crate::node::{Node, await_that, is_alive, key};
 use pcm_daemon::keeper_link::{FromKeeper, Handed};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessSpec};
+use pcm_proto::refusal;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
@@ -113,14 +114,18 @@ async fn a_start_that_fails_says_at_which_step_and_why() {
     let (node, _) = Node::boot().await;
     std::fs::write(node.directory.path().join("plain"), "no program").unwrap();
     let plain = node.directory.path().join("plain").display().to_string();
-    let cases: BTreeMap<&str, (ProcessSpec, i32, &str)> = [
+    let cases: BTreeMap<&str, (ProcessSpec, &str, &str)> = [
         (
             "missing",
-            (node.spec(key(1, 0), "/no/such", &[]), libc::ENOENT, "executing it"),
+            (
+                node.spec(key(1, 0), "/no/such", &[]),
+                refusal::UNKNOWN_PROGRAM,
+                "no program",
+            ),
         ),
         (
             "not executable",
-            (node.spec(key(1, 0), &plain, &[]), libc::EACCES, "executing it"),
+            (node.spec(key(1, 0), &plain, &[]), refusal::NOT_EXECUTABLE, "chmod"),
         ),
         ("no such CPU", {
             let spec = node.spec(key(1, 0), "/bin/true", &[]);
@@ -129,7 +134,7 @@ async fn a_start_that_fails_says_at_which_step_and_why() {
                     cpus: vec![1000],
                     ..spec
                 },
-                libc::EINVAL,
+                refusal::START_FAILED,
                 "binding it to its CPUs",
             )
         }),
@@ -140,8 +145,8 @@ async fn a_start_that_fails_says_at_which_step_and_why() {
                     cwd: "/no/such".into(),
                     ..spec
                 },
-                libc::ENOENT,
-                "entering its working directory",
+                refusal::BAD_DIRECTORY,
+                "working directory",
             )
         }),
     ]
@@ -149,8 +154,8 @@ async fn a_start_that_fails_says_at_which_step_and_why() {
     for (case, (spec, expected, step)) in cases {
         node.order_start(spec).await;
         match node.hear().await {
-            FromKeeper::StartRefused { errno, reason, .. } => {
-                assert_eq!(errno, expected, "{case}: {reason}");
+            FromKeeper::StartRefused { code, reason, .. } => {
+                assert_eq!(code, expected, "{case}: {reason}");
                 assert!(reason.contains(step), "{case}: {reason}");
             }
             other => panic!("{case}: {other:?}"),

@@ -71,6 +71,8 @@ pub(super) struct Ledger {
     pub(super) willed: BTreeMap<(JobId, usize), Option<JobEnd>>,
     /// Jobs whose last heir knew how they were to end, and the machine of that heir.
     pub(super) known_ends: BTreeMap<JobId, (usize, JobEnd)>,
+    /// Jobs of which the loss of any one machine leaves a whole checkpoint.
+    pub(super) survivors: BTreeSet<JobId>,
     pub(super) complete: BTreeMap<JobId, Complete>,
     /// The first epoch of the coordinator that took a job over last.
     pub(super) heirs_begin: BTreeMap<JobId, Epoch>,

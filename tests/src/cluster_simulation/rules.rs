@@ -2,7 +2,10 @@
 //! the ledger of everything before that.
 
 use super::ledger::{Complete, Ledger};
-use super::rules_of_data::{checkpoint_can_be_restored, no_element_lost_or_doubled, the_end_tells_the_truth};
+use super::rules_of_data::{
+    checkpoint_can_be_restored, no_element_lost_or_doubled, one_lost_machine_leaves_a_checkpoint,
+    the_end_tells_the_truth,
+};
 use super::rules_of_layouts::{
     never_two_layouts, no_rank_at_two_places, no_rank_past_a_committed_ceiling, none_dismissed_while_one_is_called,
     one_reconfiguration_at_a_time, same_iteration,
@@ -47,6 +50,8 @@ impl Simulation {
         for job in changed {
             checkpoint_can_be_restored(self, job)
                 .map_err(|text| Violation::new("a_complete_checkpoint_can_be_restored", text))?;
+            one_lost_machine_leaves_a_checkpoint(self, job)
+                .map_err(|text| Violation::new("one_lost_machine_leaves_a_checkpoint", text))?;
         }
         Ok(())
     }
@@ -60,6 +65,16 @@ impl Simulation {
                 .any(|machine| machine.is_without_daemon() && machine.holds(*job))
         };
         let ledger = &mut self.ledger;
+        match seen {
+            Seen::Noted { kind, .. } if matches!(**kind, EventKind::NodeGone { .. }) => ledger.survivors.clear(),
+            Seen::Noted {
+                job: Some(job), kind, ..
+            } if matches!(**kind, EventKind::Inherited { .. } | EventKind::JobEnded { .. }) => {
+                ledger.survivors.remove(job);
+            }
+            Seen::MachineLost | Seen::MachineDown => ledger.survivors.clear(),
+            _ => {}
+        }
         match seen {
             Seen::BuffersChanged { job } => _ = ledger.buffers_changed.insert(*job),
             Seen::Noted {

@@ -2,6 +2,7 @@
 
 use super::image;
 use super::ledger::{Ledger, run_of};
+use super::person::Act;
 use super::seen::Seen;
 use super::simulation::Simulation;
 use pcm_proto::event::EventKind;
@@ -116,20 +117,9 @@ pub(super) fn checkpoint_can_be_restored(simulation: &Simulation, job: JobId) ->
     {
         return Ok(());
     }
-    let mut held: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-    for machine in &simulation.machines {
-        let buffers = machine.keeper.iter().flat_map(|keeper| &keeper.buffers);
-        for (_, file) in buffers.filter(|(key, _)| key.job == job) {
-            let Some((iteration, data)) = image::decode(&file.borrow()) else {
-                continue;
-            };
-            // A newer one that is whole serves as well.
-            if iteration >= complete.iteration {
-                held.entry(iteration).or_default().extend(data.into_keys());
-            }
-        }
-    }
-    let most = held.values().map(BTreeSet::len).max().unwrap_or(0);
+    // A newer one that is whole serves as well.
+    let held = held_of(simulation, job).split_off(&complete.iteration);
+    let most = held.values().map(BTreeMap::len).max().unwrap_or(0);
     match most == ELEMENTS {
         true => Ok(()),
         false => Err(format!(
@@ -138,4 +128,63 @@ pub(super) fn checkpoint_can_be_restored(simulation: &Simulation, job: JobId) ->
             complete.iteration, complete.ranks,
         )),
     }
+}
+
+/// Once a settled checkpoint of a job survives the loss of any one machine there is always one that does, as long as
+/// every machine is there: each restart and each newer checkpoint leaves one that has its copies.
+pub(super) fn one_lost_machine_leaves_a_checkpoint(simulation: &mut Simulation, job: JobId) -> Result<(), String> {
+    let is_asked_to_leave =
+        |(_, act): &(u64, Act)| matches!(act, Act::Drain { .. } | Act::Notice { .. } | Act::Down { .. });
+    let is_over = simulation.ledger.ends.contains_key(&job);
+    // Nobody copies to a node that leaves, or that seems lost.
+    if is_over || simulation.ledger.has_cut || simulation.scenario.acts.iter().any(is_asked_to_leave) {
+        return Ok(());
+    }
+    let held = held_of(simulation, job);
+    let is_left_without = |lost: usize| {
+        let is_left = |machines: &BTreeSet<usize>| machines.iter().any(|machine| *machine != lost);
+        let is_whole =
+            |parts: &BTreeMap<u32, BTreeSet<usize>>| parts.values().filter(|on| is_left(on)).count() == ELEMENTS;
+        held.values().any(is_whole)
+    };
+    let needed = (0..simulation.machines.len()).find(|machine| !is_left_without(*machine));
+    // A copy that its node has not looked at yet does not count.
+    let is_settled = |iteration: &u64| {
+        let ranks = simulation.ranks.iter().filter(|(key, _)| key.job == job);
+        ranks
+            .into_iter()
+            .any(|(_, rank)| rank.keeping.settled.0 == iteration + 1)
+    };
+    let has_settled = held.keys().any(is_settled);
+    let survivors = &mut simulation.ledger.survivors;
+    match needed {
+        None if !has_settled => {}
+        None => _ = survivors.insert(job),
+        Some(machine) if survivors.contains(&job) => {
+            return Err(format!(
+                "no checkpoint of job {job} is whole without n{machine}, as one was: iterations {:?} are held",
+                held.keys().collect::<Vec<_>>()
+            ));
+        }
+        Some(_) => {}
+    }
+    Ok(())
+}
+
+/// The machines that hold each element in a whole part, by the iteration of the checkpoint.
+fn held_of(simulation: &Simulation, job: JobId) -> BTreeMap<u64, BTreeMap<u32, BTreeSet<usize>>> {
+    let mut held: BTreeMap<u64, BTreeMap<u32, BTreeSet<usize>>> = BTreeMap::new();
+    for (number, machine) in simulation.machines.iter().enumerate() {
+        let buffers = machine.keeper.iter().flat_map(|keeper| &keeper.buffers);
+        for (_, file) in buffers.filter(|(key, _)| key.job == job) {
+            let Some((iteration, data)) = image::decode(&file.borrow()) else {
+                continue;
+            };
+            let parts = held.entry(iteration).or_default();
+            for element in data.into_keys() {
+                parts.entry(element).or_default().insert(number);
+            }
+        }
+    }
+    held
 }

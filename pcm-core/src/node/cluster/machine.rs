@@ -170,8 +170,10 @@ impl Cluster {
 
     /// The nodes that may hold copies for each other.
     pub(in crate::node) fn partners(&self) -> Partners {
-        let reports = self.nodes.others().chain([self.nodes.own().clone()]);
-        Partners::among(reports.filter(|report| report.state == NodeState::Up))
+        let all: Vec<_> = self.nodes.others().chain([self.nodes.own().clone()]).collect();
+        let is_in = |state: NodeState| move |report: &NodeReport| report.state == state;
+        let may_grow = !self.is_settled || all.iter().any(is_in(NodeState::Suspect));
+        Partners::among(all.into_iter().filter(is_in(NodeState::Up)), may_grow)
     }
 
     /// Nodes that would lead a job of this one, the first that lives: such as hold copies of its checkpoints.

@@ -1,5 +1,6 @@
 //! Which node holds copies for which: as far away as there is one.
 
+use crate::checkpoint::CopyTo;
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::NodeReport;
 
@@ -8,17 +9,28 @@ use pcm_proto::peer::NodeReport;
 pub(in crate::node) struct Partners {
     /// Nodes that may hold copies, in order, each with its site and host.
     nodes: Vec<(NodeName, String, u64)>,
+    /// Whether others may come: not all that there are have been heard of.
+    may_grow: bool,
 }
 
 impl Partners {
-    pub(in crate::node) fn among(reports: impl Iterator<Item = NodeReport>) -> Self {
+    pub(in crate::node) fn among(reports: impl Iterator<Item = NodeReport>, may_grow: bool) -> Self {
         let mut nodes: Vec<_> = reports.map(|report| (report.node, report.site, report.host)).collect();
         nodes.sort();
-        Self { nodes }
+        Self { nodes, may_grow }
+    }
+
+    /// Where copies of what a node has go.
+    pub(in crate::node) fn copy_to(&self, node: &NodeName) -> CopyTo {
+        match self.of(node) {
+            Some(partner) => CopyTo::Node(partner),
+            None if self.may_grow => CopyTo::NodeToCome,
+            None => CopyTo::Nowhere,
+        }
     }
 
     /// The next node after this one: of another site if there is one, else of another host, else any other.
-    pub(in crate::node) fn of(&self, node: &NodeName) -> Option<NodeName> {
+    fn of(&self, node: &NodeName) -> Option<NodeName> {
         self.ring(node).into_iter().next()
     }
 
@@ -42,6 +54,7 @@ mod tests {
         let node = |(name, site, host): &(&str, &str, u64)| (NodeName::new(*name).unwrap(), (*site).to_owned(), *host);
         Partners {
             nodes: nodes.iter().map(node).collect(),
+            may_grow: false,
         }
     }
 

@@ -177,7 +177,7 @@ impl Leading {
                     return Ok(Vec::new());
                 }
                 let (now, partners) = (cx.now(), cx.cluster.partners());
-                let stored = self.lead.on_stored(now, node, part, |node| partners.of(node));
+                let stored = self.lead.on_stored(now, node, part, |node| partners.copy_to(node));
                 stored.unwrap_or_else(|error| {
                     tracing::info!(%job, %node, %error, "a part of a checkpoint is not taken");
                     Vec::new()
@@ -225,7 +225,7 @@ impl Leading {
     pub(super) fn on_timer(&mut self, coordinator: &Coordinator, cx: &mut Context<'_>) -> Vec<Input> {
         self.armed = None;
         let (now, partners) = (cx.now(), cx.cluster.partners());
-        let effects = self.lead.on_tick(now, |node| partners.of(node));
+        let effects = self.lead.on_tick(now, |node| partners.copy_to(node));
         self.carry_out(effects, coordinator, cx)
     }
 

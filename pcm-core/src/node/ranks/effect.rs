@@ -13,7 +13,7 @@ use std::time::Duration;
 /// An order about ranks.
 #[derive(Debug)]
 pub enum RankEffect {
-    /// Find the program, make the shared page and have the keeper start the process; [`RankFact::LaunchFailed`] if one
+    /// Make the shared page and have the keeper start the process; [`RankFact::LaunchFailed`] if one
     /// of these fails.
     Launch(Box<Launch>),
     /// Send a message to the library in a process, and the memory file with it if one is named.

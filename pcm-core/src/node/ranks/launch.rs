@@ -1,5 +1,5 @@
-//! The order for one process of a job: its program as typed, its environment, its CPUs. The driver finds the program
-//! and makes the shared page.
+//! The order for one process of a job: its program as typed, its environment, its CPUs. The driver makes the
+//! shared page, the keeper finds the program.
 
 use super::environment::{Belonging, environment};
 use crate::job::participant::{Newcomer, Participant};
@@ -16,10 +16,7 @@ use std::path::{Path, PathBuf};
 /// A process to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Complete, but for the program, which is as it was typed.
     pub spec: ProcessSpec,
-    /// Directories in which a program without a slash is searched.
-    pub search_path: Vec<u8>,
     /// Peers that its page has room for.
     pub peers_max: usize,
 }
@@ -106,11 +103,11 @@ impl Launcher {
         let of_job = of_job.map(|(_, value)| value.as_slice());
         let search_path: Vec<&[u8]> = first.into_iter().chain(of_job).collect();
         Some(Launch {
-            search_path: search_path.join(&b':'),
             peers_max: spec.max.max(1) as usize,
             spec: ProcessSpec {
                 key,
                 program: PathBuf::from(OsStr::from_bytes(typed)),
+                search_path: search_path.join(&b':'),
                 args: args.clone(),
                 env: environment(&spec.env, &settings, &belonging, &extra),
                 cwd,

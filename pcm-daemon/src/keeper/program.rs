@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a program cannot be started.
 #[derive(Debug)]
-pub enum ProgramError {
+pub(super) enum ProgramError {
     /// No such file, neither as a path nor in the search path.
     NotFound {
         program: PathBuf,
@@ -79,7 +79,7 @@ impl fmt::Display for ProgramError {
 impl std::error::Error for ProgramError {}
 
 /// The file that `program`, as typed in `cwd` with this search path, stands for.
-pub fn program_find(program: &[u8], cwd: &Path, search_path: &[u8]) -> Result<PathBuf, ProgramError> {
+pub(super) fn program_find(program: &[u8], cwd: &Path, search_path: &[u8]) -> Result<PathBuf, ProgramError> {
     directory_check(cwd)?;
     let typed = PathBuf::from(OsStr::from_bytes(program));
     if program.contains(&b'/') {

@@ -1,0 +1,14 @@
+//! The node's files in the cluster's directory: events, logs, costs of methods. One thread touches them, so that a disk
+//! that is full, slow or away holds up nobody else. What the thread cannot take is dropped and counted.
+
+mod event_file;
+mod event_log;
+mod log_levels;
+mod logs;
+mod method_file;
+mod writer;
+
+pub(super) use event_log::EventLog;
+pub(super) use log_levels::LogLevels;
+pub(super) use logs::{node_dir, path};
+pub(super) use writer::{Files, FilesSpec, Work};
