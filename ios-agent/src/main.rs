@@ -2,5 +2,7 @@
 
 #[expect(clippy::disallowed_methods, reason = "the shell ends here")]
 fn main() {
-    std::process::exit(ios_agent::run::main(std::env::args().skip(1)));
+    let code = ios_agent::run::main(std::env::args().skip(1));
+    node_log::finish();
+    std::process::exit(code);
 }

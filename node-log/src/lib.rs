@@ -6,4 +6,4 @@ mod queue;
 mod writing;
 
 pub use levels::{BadLevels, Levels};
-pub use writing::{begin, begin_aside, finish, write_as_told, write_from_now_on};
+pub use writing::{begin, finish, write_as_told, write_from_now_on};

@@ -5,7 +5,7 @@ use crate::queue::{Queue, Queued};
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
-use tracing_subscriber::{filter::Targets, fmt, prelude::*, registry, reload};
+use tracing_subscriber::{filter::Targets, fmt, fmt::writer::BoxMakeWriter, prelude::*, registry, reload};
 
 type Change = Box<dyn Fn(Targets) -> bool + Send + Sync>;
 
@@ -16,27 +16,19 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 static CHANGE: OnceLock<Change> = OnceLock::new();
 
-/// Writes to standard error from now on, with the levels of the environment.
+/// Writes to standard error from now on, with the levels of the environment; by a thread of its own: a disk that is
+/// slow or away holds up nobody who has something to say. [`finish`] waits for the last words.
 pub fn begin() {
-    let (filter, handle) = reload::Layer::new(Levels::at_start().targets());
-    let writing = fmt::layer().with_writer(|| Forgiving(io::stderr())).with_ansi(false);
-    registry().with(filter).with(writing).init();
-    // A second beginning would have panicked above.
-    _ = CHANGE.set(Box::new(move |filter| handle.reload(filter).is_ok()));
-}
-
-/// As [`begin`], by a thread of its own: a disk that is slow or away holds up nobody who has something to say.
-/// [`finish`] waits for the last words.
-pub fn begin_aside() {
     let queue = QUEUE.get_or_init(Queue::default);
     let write = || queue.write_to(Forgiving(io::stderr()));
-    if let Err(error) = std::thread::Builder::new().name("log".to_owned()).spawn(write) {
-        eprintln!("no thread writes the log ({error}); what is to be told is told directly");
-        return begin();
-    }
+    let writer = match std::thread::Builder::new().name("log".to_owned()).spawn(write) {
+        Ok(_) => BoxMakeWriter::new(|| Queued(queue)),
+        Err(_) => BoxMakeWriter::new(|| Forgiving(io::stderr())),
+    };
     let (filter, handle) = reload::Layer::new(Levels::at_start().targets());
-    let writing = fmt::layer().with_writer(move || Queued(queue)).with_ansi(false);
+    let writing = fmt::layer().with_writer(writer).with_ansi(false);
     registry().with(filter).with(writing).init();
+    // A second beginning would have panicked above.
     _ = CHANGE.set(Box::new(move |filter| handle.reload(filter).is_ok()));
 }
 

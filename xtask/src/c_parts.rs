@@ -16,27 +16,35 @@ struct Program {
     name: &'static str,
     /// A file, or a folder of which every C file is part of the program.
     source: &'static str,
-    /// Linked with libpcm before MPI, as soon as there is a libpcm.
-    malleable: bool,
+    kind: Kind,
 }
 
-/// A program that knows MPI alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It knows MPI alone.
+    Plain,
+    /// Linked with libpcm before MPI, as soon as there is a libpcm.
+    Malleable,
+    /// A library that is loaded before the C library.
+    InFront,
+}
+
 const fn plain(name: &'static str, source: &'static str) -> Program {
-    Program {
-        name,
-        source,
-        malleable: false,
-    }
+    let kind = Kind::Plain;
+    Program { name, source, kind }
 }
 
 const fn malleable(name: &'static str, source: &'static str) -> Program {
-    Program {
-        malleable: true,
-        ..plain(name, source)
-    }
+    let kind = Kind::Malleable;
+    Program { name, source, kind }
 }
 
-const PROGRAMS: [Program; 18] = [
+const fn in_front(name: &'static str, source: &'static str) -> Program {
+    let kind = Kind::InFront;
+    Program { name, source, kind }
+}
+
+const PROGRAMS: [Program; 19] = [
     malleable("heat2d-c", "examples/heat2d/heat2d.c"),
     plain("heat2d-c-plain", "examples/heat2d/heat2d-plain.c"),
     plain("pcm-probe", "dispatcher/probe/probe.c"),
@@ -47,6 +55,7 @@ const PROGRAMS: [Program; 18] = [
     plain("pcm-trial", "tests/programs/trial.c"),
     plain("pcm-deadlock", "tests/programs/deadlock.c"),
     malleable("pcm-faulty", "tests/programs/faulty.c"),
+    in_front("libpcm-sick-disk.so", "tests/programs/sick_disk.c"),
     plain("pcm-wire", "tests/programs/wire.c"),
     malleable("pcm-pingpong", "bench/programs/pingpong.c"),
     malleable("pcm-keeping", "bench/programs/keeping.c"),
@@ -72,24 +81,33 @@ pub(crate) fn build(
         let fresh = environment.release.join(format!(".{}-{}", program.name, process::id()));
         let mut compiler = compiler(repository, environment, program)?;
         compiler.arg("-o").arg(&fresh);
-        if program.malleable && environment.release.join("libpcm.so").is_file() {
+        if program.kind == Kind::InFront {
+            compiler.args(["-shared", "-fPIC"]);
+        }
+        if program.kind == Kind::Malleable && environment.release.join("libpcm.so").is_file() {
             compiler
                 .arg("-L")
                 .arg(&environment.release)
                 .args(["-lpcm", "-Wl,-rpath,$ORIGIN"]);
         }
-        compiler
-            .arg("-L")
-            .arg(&environment.mpi.library)
-            .args(environment.mpi.link.iter().map(|name| format!("-l{name}")));
-        // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
-        compiler
-            .args(["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker"])
-            .arg(&environment.mpi.library);
+        if program.kind != Kind::InFront {
+            link_mpi(&mut compiler, environment);
+        }
         must(compiler, "the compiler's messages are above")?;
         fs::rename(&fresh, &finished).on("replace", &finished)?;
     }
     Ok(())
+}
+
+fn link_mpi(compiler: &mut Command, environment: &Environment) {
+    compiler
+        .arg("-L")
+        .arg(&environment.mpi.library)
+        .args(environment.mpi.link.iter().map(|name| format!("-l{name}")));
+    // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
+    compiler
+        .args(["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker"])
+        .arg(&environment.mpi.library);
 }
 
 /// Compiles without output, warnings denied.

@@ -63,8 +63,10 @@ struct Keeper {
 
 /// Keeps a node until its daemon ends on purpose or cannot be kept alive; the exit code.
 pub fn run(booted: Booted) -> i32 {
+    let signals = Signals::new();
+    // Its thread has the signals blocked, too.
     node_log::begin();
-    let signals = match Signals::new() {
+    let signals = match signals {
         Ok(signals) => signals,
         Err(error) => {
             tracing::error!(%error, "signals cannot be heard");

@@ -25,8 +25,8 @@ pub(super) struct Signals {
 impl Signals {
     /// Blocks the signals and opens the descriptor.
     pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: fills a set on the stack, blocks it for this (the only) thread, takes no handler away that is ours,
-        // and opens a new descriptor for the set.
+        // SAFETY: fills a set on the stack, blocks it for this thread, the only one as yet, takes no handler away that
+        // is ours, and opens a new descriptor for the set.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);

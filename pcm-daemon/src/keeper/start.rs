@@ -139,8 +139,8 @@ pub(super) fn start(program: &Program<'_>) -> Result<Pid, StartError> {
     let top = stack.as_mut_ptr_range().end.cast::<c_void>();
     let argument = ptr::from_mut(&mut order).cast::<c_void>();
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: `child` makes only system calls on the stack given here; CLONE_VFORK suspends this thread, the only one,
-    // until the child has executed or ended, so that everything `order` points to outlives the child's use of it.
+    // SAFETY: `child` makes only system calls on the stack given here; CLONE_VFORK suspends this thread until
+    // the child has executed or ended, so that everything `order` points to outlives the child's use of it.
     let pid = unsafe { libc::clone(child, top, flags, argument) };
     let failed = |step, errno| Err(StartError { step, errno });
     if pid < 0 {

@@ -50,7 +50,7 @@ const LIMITS_VARIABLE: &str = "PCM_LIMITS";
 
 /// Runs the daemon until it has to end; the exit code, as the keeper understands it.
 pub fn run() -> i32 {
-    node_log::begin_aside();
+    node_log::begin();
     // Ranks that share the CPU may only be spinning while they wait for what the daemon says.
     let _turns = cpu_turns::ShortTurns::begin();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -64,7 +64,6 @@ pub fn run() -> i32 {
     let code = runtime.block_on(serve_or_report());
     // Tasks that still hold something are not waited for.
     runtime.shutdown_background();
-    node_log::finish();
     code
 }
 

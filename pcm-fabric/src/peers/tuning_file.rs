@@ -2,6 +2,7 @@
 
 use crate::hybrid::Tuning;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::SystemTime;
 
 /// The tuning, and the file it is read from.
@@ -10,6 +11,14 @@ pub(super) struct TuningFile {
     path: PathBuf,
     written_at: Option<SystemTime>,
     tuning: Tuning,
+    /// A look at the file that is under way.
+    look: Option<Receiver<Found>>,
+}
+
+#[derive(Debug)]
+struct Found {
+    written_at: SystemTime,
+    text: Vec<u8>,
 }
 
 impl TuningFile {
@@ -18,6 +27,7 @@ impl TuningFile {
             path: path.to_owned(),
             written_at: None,
             tuning: Tuning::default(),
+            look: None,
         }
     }
 
@@ -25,15 +35,31 @@ impl TuningFile {
         &self.tuning
     }
 
-    /// Reads the file if it was written since the last time.
+    /// Has the file read if it was written since the last time; what was found is taken in at a later call. Never waits
+    /// for the disk.
     pub(super) fn refresh(&mut self) {
-        let written_at = std::fs::metadata(&self.path).and_then(|metadata| metadata.modified());
-        let Ok(written_at) = written_at else { return };
-        if self.written_at.replace(written_at) == Some(written_at) {
-            return;
+        if let Some(look) = &self.look {
+            match look.try_recv() {
+                Ok(found) => self.take_in(found),
+                Err(TryRecvError::Empty) => return,
+                // No file, or the one that is known.
+                Err(TryRecvError::Disconnected) => {}
+            }
         }
-        let text = std::fs::read(&self.path).unwrap_or_default();
-        match serde_json::from_slice(&text) {
+        let (path, known) = (self.path.clone(), self.written_at);
+        let (found, look) = channel();
+        self.look = Some(look);
+        tokio::task::spawn_blocking(move || {
+            if let Some(news) = read_changed(&path, known) {
+                // A daemon that has ended needs none.
+                _ = found.send(news);
+            }
+        });
+    }
+
+    fn take_in(&mut self, found: Found) {
+        self.written_at = Some(found.written_at);
+        match serde_json::from_slice(&found.text) {
             Ok(tuning) => {
                 self.tuning = tuning;
                 tracing::info!(?tuning, "costs of exchanges on this fabric");
@@ -44,4 +70,13 @@ impl TuningFile {
             }
         }
     }
+}
+
+fn read_changed(path: &Path, known: Option<SystemTime>) -> Option<Found> {
+    let written_at = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
+    let text = || std::fs::read(path).unwrap_or_default();
+    (known != Some(written_at)).then(|| Found {
+        written_at,
+        text: text(),
+    })
 }

@@ -61,7 +61,7 @@ static void note_as(enum state state, const char *text, const char *more, int li
     if (own.state != OK)
         return;
     own.state = state;
-    snprintf(own.reason, sizeof own.reason, "rank %d, line %d: %s%s", rank, line, text, more);
+    snprintf(own.reason, sizeof own.reason, "rank %d, line %d: %.100s%.100s", rank, line, text, more);
     for (char *c = own.reason; *c != '\0'; c++)
         if (*c == '\n')
             *c = ' ';
