@@ -97,6 +97,7 @@ pub const MPI_ERR_COMM: c_int = 5;
 pub const MPI_ERR_OTHER: c_int = 15;
 pub const MPI_ERR_INTERN: c_int = 16;
 pub const MPI_ERR_NAME: c_int = 33;
+pub const MPI_ERR_SPAWN: c_int = 42;
 pub const MPI_ERR_UNSUPPORTED_OPERATION: c_int = 44;
 
 pub const MPI_MAX_ERROR_STRING: usize = 512;
@@ -200,6 +201,27 @@ unsafe extern "C" {
     pub fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int;
     pub fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int;
     pub fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int;
+    pub fn PMPI_Comm_spawn(
+        command: *const c_char,
+        argv: *mut *mut c_char,
+        maxprocs: c_int,
+        info: MPI_Info,
+        root: c_int,
+        comm: MPI_Comm,
+        intercomm: *mut MPI_Comm,
+        array_of_errcodes: *mut c_int,
+    ) -> c_int;
+    pub fn PMPI_Comm_spawn_multiple(
+        count: c_int,
+        array_of_commands: *mut *mut c_char,
+        array_of_argv: *mut *mut *mut c_char,
+        array_of_maxprocs: *const c_int,
+        array_of_info: *const MPI_Info,
+        root: c_int,
+        comm: MPI_Comm,
+        intercomm: *mut MPI_Comm,
+        array_of_errcodes: *mut c_int,
+    ) -> c_int;
     pub fn PMPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: *mut MPI_Comm) -> c_int;
     pub fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int;
     pub fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int;

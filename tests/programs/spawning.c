@@ -62,7 +62,7 @@ int main(int argc, char **argv)
         MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         if (rank == 0) {
             printf("%s by %d ranks%s\n", code ? "refused" : "spawned", all,
-                   class == MPI_ERR_SPAWN ? ", class spawn" : "");
+                   code && class != MPI_ERR_SPAWN ? ", not as a spawn" : "");
             fflush(stdout);
         }
     }

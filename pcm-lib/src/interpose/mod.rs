@@ -15,5 +15,6 @@ mod ranks;
 pub(crate) mod recorder;
 pub(crate) mod refusal;
 mod sessions;
+mod spawns;
 pub(crate) mod waiting;
 pub(crate) mod wrappers;
