@@ -116,6 +116,8 @@ pub struct Catalogue {
     entries: BTreeMap<CheckpointId, Entry>,
     /// No number up to this one is given again.
     highest: CheckpointId,
+    /// Nothing goes before a newer one than this is there: of those up to it not everything was heard yet.
+    learned: CheckpointId,
 }
 
 impl Catalogue {
@@ -124,6 +126,14 @@ impl Catalogue {
         Self {
             keep,
             ..Self::default()
+        }
+    }
+
+    /// A catalogue that learns what there is, of which this is the newest.
+    pub fn learning(keep: Keep, newest: CheckpointId) -> Self {
+        Self {
+            learned: newest,
+            ..Self::new(keep)
         }
     }
 
@@ -237,6 +247,7 @@ impl Catalogue {
     /// and other data will bear its numbers.
     pub fn rolled_back_to(&mut self, id: CheckpointId) {
         self.entries.retain(|known, _| *known <= id);
+        self.learned = self.learned.min(id);
     }
 
     /// A checkpoint that was found not to be restorable is none.
@@ -312,7 +323,8 @@ impl Catalogue {
     /// Drops what no restart will ask for: all older than the newest complete ones of each level, and than the newest
     /// that outlives the loss of a node.
     fn collect(&mut self, effects: &mut Vec<Effect>) {
-        let Some(newest) = self.committed().next().map(|entry| entry.stamp.id) else {
+        let newest = self.committed().next().map(|entry| entry.stamp.id);
+        let Some(newest) = newest.filter(|newest| *newest > self.learned) else {
             return;
         };
         let (mut memory, mut files, mut doubled) = (self.keep.memory, self.keep.files, 1);
@@ -508,6 +520,17 @@ mod tests {
         store(&mut catalogue, 4, partner);
         let kept: Vec<u64> = catalogue.restorable().map(|r| r.stamp.id.0).collect();
         assert_eq!(kept, [4, 3]);
+    }
+
+    #[test]
+    fn nothing_goes_before_all_that_there_was_is_known() {
+        let mut catalogue = Catalogue::learning(Keep::default(), CheckpointId(2));
+        catalogue.stored(stamp(1), Rank(0), own(0), tally(0)).unwrap();
+        assert_eq!(commit(&mut catalogue, 2, own), [Effect::Announce(stamp(2))]);
+        commit(&mut catalogue, 1, own);
+        assert_eq!(catalogue.restorable().count(), 2);
+        commit(&mut catalogue, 3, own);
+        assert_eq!(catalogue.restorable().count(), 1);
     }
 
     #[test]

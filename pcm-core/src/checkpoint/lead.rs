@@ -141,10 +141,11 @@ impl Lead {
     pub fn new(known: Option<Iteration>) -> Self {
         // Two in memory: the older one may lack the copies of the newer.
         let keep = Keep { memory: 2, files: 0 };
+        let announced = CheckpointId(known.map_or(0, |iteration| iteration.0 + 1));
         Self {
-            catalogue: Catalogue::new(keep),
+            catalogue: Catalogue::learning(keep, announced),
             making: None,
-            announced: CheckpointId(known.map_or(0, |iteration| iteration.0 + 1)),
+            announced,
             newest: known,
             is_learning: known.is_some(),
             filed: VecDeque::new(),
