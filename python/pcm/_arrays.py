@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
@@ -161,7 +162,8 @@ def array(name: str, shape: int | Sequence[int], *options: Option, dtype: Any = 
     Without an option its first axis is divided in equal blocks. `dtype` may be a structured type without objects.
     """
     prepare()
-    shape = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
+    extents_given = (shape,) if hasattr(shape, "__index__") else shape
+    shape = tuple(operator.index(extent) for extent in extents_given)  # type: ignore[union-attr]
     dtype = np.dtype(dtype)
     if dtype.hasobject:
         raise Error(f'region "{name}": elements travel as bytes, so {dtype} is not possible', ERROR_ARGUMENT)

@@ -120,8 +120,12 @@ def prepare() -> None:
 def _finalize() -> None:
     flag = ctypes.c_int()
     library.MPI_Finalized(ctypes.byref(flag))
-    if not flag.value:
-        library.MPI_Finalize()
+    if flag.value:
+        return
+    if hasattr(sys, "last_value"):  # an exception ended the program: the other ranks would wait for this one for ever
+        sys.stderr.flush()
+        library.MPI_Abort(_WORLD, 1)
+    library.MPI_Finalize()
 
 
 def _asked_of_mpi(function: str) -> int:

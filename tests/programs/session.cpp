@@ -1,7 +1,7 @@
 // All that pcm.hpp has beside arrays, in a sum that does not depend on the ranks: rank 0 adds to a value of each rank
 // and to a list of its own in each iteration; both are shared out and collected when the ranks change.
 //
-// Usage: session ITERATIONS SLEEP_US
+// Usage: session ITERATIONS SLEEP_US [fail]    with a change hook that fails
 #include <chrono>
 #include <complex>
 #include <cstdio>
@@ -54,7 +54,7 @@ static void check_array(pcm::array<std::complex<double>> &grid, int rank)
     expect(grid.boxes().size() == 1 && grid.boxes()[0].start[0] == rows.first, "one box");
 }
 
-static void run(long iterations, std::chrono::microseconds pause)
+static void run(long iterations, std::chrono::microseconds pause, bool has_failing_hook)
 {
     pcm::array<std::complex<double>> grid("grid", {12, 9}, {pcm::block(0), pcm::block(1), pcm::halo(0, 1)});
     pcm::array<std::int16_t> one("one", {40}, {pcm::cyclic(0, 3), pcm::scratch()});
@@ -90,6 +90,8 @@ static void run(long iterations, std::chrono::microseconds pause)
         check_array(grid, rank);
         hooks++;
     });
+    if (has_failing_hook)
+        pcm::on_change([] { throw std::logic_error("planted in a hook"); });
     pcm::on_exit([] { std::fflush(nullptr); });
     pcm::session session;
     check_errors();
@@ -121,10 +123,10 @@ static void run(long iterations, std::chrono::microseconds pause)
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
-    if (argc != 3)
+    if (argc < 3)
         return 2;
     try {
-        run(std::atol(argv[1]), std::chrono::microseconds(std::atol(argv[2])));
+        run(std::atol(argv[1]), std::chrono::microseconds(std::atol(argv[2])), argc > 3);
     } catch (const std::exception &e) {
         std::fprintf(stderr, "session: %s\n", e.what());
         MPI_Abort(MPI_COMM_WORLD, 1);

@@ -2,7 +2,7 @@
 rank and to a list of its own in each iteration; both are shared out and collected when the ranks change. It does
 without mpi4py.
 
-Usage: session.py ITERATIONS SLEEP_US
+Usage: session.py ITERATIONS SLEEP_US [fail]    with a change hook that fails
 """
 import sys
 import time
@@ -58,6 +58,10 @@ def check_array(grid, rank):
         assert grid.boxes()[0].start == (rows[0], cols[0])
 
 
+def fail():
+    raise ValueError("planted in a hook")
+
+
 def main():
     iterations, pause = int(sys.argv[1]), float(sys.argv[2]) / 1e6
     grid = pcm.array("grid", (12, 9), pcm.block(0), pcm.block(1), pcm.halo(0, 1), dtype=complex)
@@ -83,6 +87,8 @@ def main():
         hooks.append(pcm.rank())
         check_array(grid, pcm.rank())
 
+    if len(sys.argv) > 3:
+        pcm.on_change(fail)
     assert raises(grid.bounds, 5) and raises(pcm.array, "grid", 4) and raises(pcm.value, "big", "x" * 5000)
     before_start = one.local
     pcm.start()

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 use tests::{
+    background::Background,
     binaries::built,
     cluster::{Cluster, LIMIT},
     example::{Example, NODES, assert_survives, for_python, mpi_compiler, source},
@@ -79,6 +80,36 @@ fn heat2d_in_cpp_survives_changes_a_kill_and_a_restart() {
 fn heat2d_in_cpp_becomes_malleable_in_seven_lines() {
     let lines = lines_changed("heat2d-plain.cpp", "heat2d.cpp");
     assert!(lines <= 7, "{lines}");
+}
+
+/// An exception of a hook passes through C and ends the program, with what it said.
+fn assert_hook_fails(program: &[OsString], variables: &[(&str, OsString)]) {
+    let cluster = Cluster::up(2);
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--"]);
+    command.args(program).args(["100000", "10000", "fail"]);
+    command.envs(variables.iter().cloned());
+    let job = Background::start(&mut command);
+    cluster.wait_until_ranks_iterate();
+    cluster.run(&["expand", "1", "--to", "3"]);
+    let outcome = job.end(3 * LIMIT);
+    assert!(!outcome.status.success(), "{outcome:?}");
+    assert!(outcome.stderr.contains("planted in a hook"), "{outcome:?}");
+    cluster.down();
+}
+
+#[test]
+fn an_exception_of_a_hook_in_cpp_arrives_at_iterate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = cpp(&program("session.cpp"), &built("pcmcc"), folder.path()) else {
+        return;
+    };
+    assert_hook_fails(&program, &[]);
+}
+
+#[test]
+fn an_exception_of_a_hook_in_python_arrives_at_iterate() {
+    let Some(variables) = for_python() else { return };
+    assert_hook_fails(&python(program("session.py")), &variables);
 }
 
 /// An example of its own, which is malleable only.
