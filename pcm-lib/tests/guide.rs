@@ -4,16 +4,13 @@
 
 mod harness;
 #[path = "../../tests/src/pieces.rs"]
+#[allow(unreachable_pub, reason = "the package tests has it, too")]
 mod pieces;
 
 use harness::With;
 use pcm::mpi::Communicator;
 use pieces::{Piece, all_pieces, literal_pieces, pieces, root};
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{env, fs, path::PathBuf, process::Command};
 
 include!("guide/run.rs");
 
