@@ -135,8 +135,7 @@ inline const std::error_category &category() noexcept
 
 inline std::error_code make_error_code(pcm_result result) noexcept
 {
-    bool is_error = result != PCM_OK && result != PCM_CHANGED;
-    return {is_error ? static_cast<int>(result) : 0, category()};
+    return {result == PCM_CHANGED ? 0 : static_cast<int>(result), category()};
 }
 
 // ---- options of arrays -----------------------------------------------------------------------------------------
