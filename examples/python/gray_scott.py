@@ -65,17 +65,11 @@ def checksum(u, v, first):
 def main():
     rows, cols, iterations = map(int, sys.argv[1:4])
     pause = float(sys.argv[4]) if len(sys.argv) > 4 else 0.0
-    pcm.array("u", (rows, cols), halo=1, periodic=True)
-    pcm.array("v", (rows, cols), halo=1, periodic=True)
-    iteration = pcm.value("iteration", 0)
-    first, u, v = pcm.bounds("u")[0], pcm.data("u"), pcm.data("v")
-    set_initial(u, v, first, rows)
-    pcm.start()
-    while iteration.value < iterations:
-        if pcm.iterate():
-            first, u, v = pcm.bounds("u")[0], pcm.data("u"), pcm.data("v")
+    both = [pcm.array(name, (rows, cols), pcm.block(0), pcm.halo(0, 1), pcm.periodic(0)) for name in "uv"]
+    set_initial(both[0].local, both[1].local, both[0].bounds()[0], rows)
+    for iteration in pcm.iterations(iterations):
+        first, u, v = both[0].bounds()[0], both[0].local, both[1].local
         advance(u, v)
-        iteration.value += 1
         time.sleep(pause)
     total, comm = checksum(u, v, first), MPI.COMM_WORLD
     if comm.rank == 0:

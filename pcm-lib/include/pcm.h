@@ -29,7 +29,7 @@
  * A part is stored with its halo, also at the ends of the array: element (i, j) of the example's part, counted from the
  * first row of the halo, is t[i * cols + j].
  *
- * (In C++ the macro does not work: call pcm_array_create.)
+ * (In C++ the macro does not work: use pcm.hpp.)
  */
 #define pcm_array(name, element, ndims, ...)                                                                          \
     pcm_array_create((name), (element), (ndims), (const void *const[]){__VA_ARGS__, (const void *)0})

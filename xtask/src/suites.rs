@@ -60,8 +60,11 @@ pub(crate) struct Chosen<'a> {
 /// Names the rounds of the tests that strike at random.
 const ROUNDS_VARIABLE: &str = "PCM_CHAOS_ROUNDS";
 
-fn has_nft() -> bool {
-    let version = Command::new("nft").arg("--version").stdout(Stdio::null()).status();
+/// Targets with tests that compile Fortran.
+const NEEDS_FORTRAN: [&str; 2] = ["system_languages", "system_guides"];
+
+fn has(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
 }
 
@@ -135,7 +138,11 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
     {
         println!("the dashboard's tests in a browser cannot run: {failure}");
     }
-    if targets.iter().any(|name| name.starts_with(NEEDS_FILTER)) && !has_nft() {
+    if targets.iter().any(|name| NEEDS_FORTRAN.contains(&name.as_str())) && !has("gfortran") {
+        // Its tests say themselves that they cannot run without.
+        wheel::install_system_package("gfortran");
+    }
+    if targets.iter().any(|name| name.starts_with(NEEDS_FILTER)) && !has("nft") {
         // Its tests say themselves that they cannot run without.
         wheel::install_system_package("nftables");
     }

@@ -12,11 +12,10 @@ static void expect(int is_right, const char *what)
 
 int main(int argc, char **argv)
 {
-    int dims[2] = {0, 0}, wraps[2] = {0, 0}, size, rank, before, after, rows, cols, first, last;
+    int dims[2] = {0, 0}, wraps[2] = {0, 0}, size, rank, before, after, rows, cols;
     MPI_Comm grid;
     MPI_Init(&argc, &argv);
     begin_to_measure();
-    double *a = field(3, 40, &first, &last);
     begin();
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -30,13 +29,6 @@ int main(int argc, char **argv)
     MPI_Comm_size(same_rows, &cols);
     MPI_Comm_size(same_cols, &rows);
     expect(rows == dims[0] && cols == dims[1], "the communicators are the lines of the grid");
-
-    size_t extents[2];
-    expect(a != NULL && field(3, 40, &first, &last) == a, "the second call finds the array");
-    expect(pcm_local_extents("a", extents) == PCM_OK, "the array has extents");
-    expect(extents[0] == (size_t)(last - first + 3) && extents[1] == 3, "as Fortran is told");
-    expect(rank > 0 || first == 1, "Fortran counts from 1");
-    expect(rank < size - 1 || last == 40, "to the last one");
 
     expect(seconds_so_far() >= 0 && seconds_so_far() < 100, "the time since the beginning");
     printf("rank %d of %d is right\n", rank, size);

@@ -1,0 +1,108 @@
+! The part of Fortran's module mpi that heat2d uses, over the C functions of an MPICH: for an MPI without Fortran, such
+! as the wheel of PyPI. With an MPI that has `use mpi`, leave this file out.
+module mpi
+  use, intrinsic :: iso_c_binding
+  implicit none
+  private
+  public :: MPI_Init, MPI_Finalize, MPI_Abort, MPI_Comm_rank, MPI_Comm_size, MPI_Sendrecv, MPI_Reduce, MPI_Wtime
+
+  ! Handles of MPICH's C binding are numbers, and the same as in its Fortran.
+  integer, parameter, public :: MPI_COMM_WORLD = 1140850688         ! 0x44000000
+  integer, parameter, public :: MPI_DOUBLE_PRECISION = 1275070475   ! 0x4c00080b, C's double
+  integer, parameter, public :: MPI_INTEGER8 = 1275070522           ! 0x4c00083a, C's int64_t
+  integer, parameter, public :: MPI_SUM = 1476395011                ! 0x58000003
+  integer, parameter, public :: MPI_PROC_NULL = -1, MPI_STATUS_SIZE = 5
+  integer, public :: MPI_STATUS_IGNORE(MPI_STATUS_SIZE)             ! ignored, whatever is passed
+
+  interface
+    integer(c_int) function c_init(argc, argv) bind(c, name='MPI_Init')
+      import :: c_int, c_ptr
+      type(c_ptr), value :: argc, argv
+    end function
+    integer(c_int) function c_finalize() bind(c, name='MPI_Finalize')
+      import :: c_int
+    end function
+    integer(c_int) function c_abort(comm, code) bind(c, name='MPI_Abort')
+      import :: c_int
+      integer(c_int), value :: comm, code
+    end function
+    integer(c_int) function c_comm_rank(comm, rank) bind(c, name='MPI_Comm_rank')
+      import :: c_int
+      integer(c_int), value :: comm
+      integer(c_int), intent(out) :: rank
+    end function
+    integer(c_int) function c_comm_size(comm, size) bind(c, name='MPI_Comm_size')
+      import :: c_int
+      integer(c_int), value :: comm
+      integer(c_int), intent(out) :: size
+    end function
+    integer(c_int) function c_sendrecv(sent, sent_count, sent_type, to, sent_tag, got, got_count, got_type, from, &
+                                       got_tag, comm, status) bind(c, name='MPI_Sendrecv')
+      import :: c_int
+      !GCC$ attributes no_arg_check :: sent, got
+      type(*) :: sent(*), got(*)
+      integer(c_int), value :: sent_count, sent_type, to, sent_tag, got_count, got_type, from, got_tag, comm
+      integer(c_int), intent(out) :: status(5)
+    end function
+    integer(c_int) function c_reduce(sent, got, count, type, operation, root, comm) bind(c, name='MPI_Reduce')
+      import :: c_int
+      !GCC$ attributes no_arg_check :: sent, got
+      type(*) :: sent(*), got(*)
+      integer(c_int), value :: count, type, operation, root, comm
+    end function
+    real(c_double) function c_wtime() bind(c, name='MPI_Wtime')
+      import :: c_double
+    end function
+  end interface
+
+contains
+
+  subroutine MPI_Init(ierror)
+    integer, intent(out) :: ierror
+    ierror = c_init(c_null_ptr, c_null_ptr)
+  end subroutine
+
+  subroutine MPI_Finalize(ierror)
+    integer, intent(out) :: ierror
+    ierror = c_finalize()
+  end subroutine
+
+  subroutine MPI_Abort(comm, code, ierror)
+    integer, intent(in) :: comm, code
+    integer, intent(out) :: ierror
+    ierror = c_abort(comm, code)
+  end subroutine
+
+  subroutine MPI_Comm_rank(comm, rank, ierror)
+    integer, intent(in) :: comm
+    integer, intent(out) :: rank, ierror
+    ierror = c_comm_rank(comm, rank)
+  end subroutine
+
+  subroutine MPI_Comm_size(comm, size, ierror)
+    integer, intent(in) :: comm
+    integer, intent(out) :: size, ierror
+    ierror = c_comm_size(comm, size)
+  end subroutine
+
+  subroutine MPI_Sendrecv(sent, sent_count, sent_type, to, sent_tag, got, got_count, got_type, from, got_tag, comm, &
+                          status, ierror)
+    !GCC$ attributes no_arg_check :: sent, got
+    type(*) :: sent(*), got(*)
+    integer, intent(in) :: sent_count, sent_type, to, sent_tag, got_count, got_type, from, got_tag, comm
+    integer, intent(out) :: status(MPI_STATUS_SIZE), ierror
+    ierror = c_sendrecv(sent, sent_count, sent_type, to, sent_tag, got, got_count, got_type, from, got_tag, comm, status)
+  end subroutine
+
+  subroutine MPI_Reduce(sent, got, count, type, operation, root, comm, ierror)
+    !GCC$ attributes no_arg_check :: sent, got
+    type(*) :: sent(*), got(*)
+    integer, intent(in) :: count, type, operation, root, comm
+    integer, intent(out) :: ierror
+    ierror = c_reduce(sent, got, count, type, operation, root, comm)
+  end subroutine
+
+  double precision function MPI_Wtime()
+    MPI_Wtime = c_wtime()
+  end function
+end module

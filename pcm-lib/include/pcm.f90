@@ -1,0 +1,1164 @@
+! pcm.f90: libpcm for Fortran, over pcm.h. Compile it with the compiler of the program and link with -lpcm before MPI:
+!
+!     MPICH_CC=gfortran pcmcc -O2 pcm.f90 program.f90 -o program
+!
+!     use pcm
+!     real(real64), pointer :: t(:, :)
+!     integer, target, save :: iteration = 0
+!     call pcm_array('t', t, [cols, rows], [pcm_block(2), pcm_halo(2, 1)])    ! dimension 2 is divided
+!     call pcm_value('iteration', iteration)
+!     call pcm_start()
+!     do while (iteration < last)
+!       if (pcm_iterate()) call pcm_data('t', t)                              ! ranks joined, left or moved
+!       ...
+!
+! All is counted as Fortran does: dimension 1 is the fastest, indices begin with 1, an interval includes its last index.
+! The pointer of an array has the bounds of its global indices: t(j, i) is the same element on every rank that has it,
+! t(:, first - 1) and t(:, last + 1) above are the halo. Only where the library divides a dimension cyclically does the
+! part begin with index 1.
+!
+! Each procedure takes `status` last: the code of pcm.h, PCM_OK or PCM_CHANGED if all went well. Without it a failure
+! ends the program with the text of pcm_last_error. What pcm.h says about a function holds for its counterpart here.
+module pcm
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64, error_unit
+  implicit none
+  private
+
+  public :: pcm_array, pcm_data, pcm_value, pcm_value_bytes, pcm_value_per_rank, pcm_custom, pcm_pack
+  public :: pcm_option, pcm_block, pcm_cyclic, pcm_weighted, pcm_counts
+  public :: pcm_halo, pcm_periodic, pcm_stale_halo, pcm_scratch, pcm_constant
+  public :: pcm_bounds, pcm_owner, pcm_box_count, pcm_box, pcm_local_offset, pcm_local_extents, pcm_swap
+  public :: pcm_start, pcm_iterate, pcm_on_change, pcm_on_exit, pcm_joining, pcm_request, pcm_remaining
+  public :: pcm_checkpoint, pcm_checkpoint_wait, pcm_active, pcm_version, pcm_last_error
+  public :: pcm_hook, pcm_merge_hook, pcm_split_hook, pcm_pack_hook, pcm_unpack_hook, pcm_targets_hook, pcm_part
+
+  ! Results, as in pcm.h; docs/errors.md has the others.
+  integer, parameter, public :: PCM_OK = 0, PCM_CHANGED = -1
+  integer, parameter, public :: PCM_ERROR_STARTED = 23, PCM_ERROR_NOT_STARTED = 24
+  integer, parameter, public :: PCM_ERROR_ARGUMENT = 30, PCM_ERROR_TWICE = 32, PCM_ERROR_UNKNOWN = 33
+  integer, parameter, public :: PCM_ERROR_KIND = 34, PCM_ERROR_HOOK = 40, PCM_ERROR_MOVE = 41
+  integer, parameter, public :: PCM_ERROR_CHECKPOINT = 42
+
+  integer(c_int), parameter :: PCM_INT32 = 3, PCM_INT64 = 4, PCM_FLOAT = 9, PCM_DOUBLE = 10
+  integer(c_int), parameter :: PCM_COMPLEX_FLOAT = 11, PCM_COMPLEX_DOUBLE = 12
+
+  ! enum pcm_option_kind
+  integer(c_int), parameter :: BLOCK = 1885564161, CYCLIC = BLOCK + 1, WEIGHTED = BLOCK + 2, COUNTS = BLOCK + 3
+  integer(c_int), parameter :: HALO = BLOCK + 4, PERIODIC = BLOCK + 5, STALE_HALO = BLOCK + 6
+  integer(c_int), parameter :: SCRATCH = BLOCK + 7, CONSTANT = BLOCK + 8
+
+  integer, parameter :: DIMENSIONS_MAX = 3, HOOKS_MAX = 64
+
+  ! An option of an array; the functions pcm_block and so on make it.
+  type :: pcm_option
+    private
+    integer(c_int) :: kind = BLOCK
+    integer :: dimension = 1
+    integer(c_size_t) :: number = 0
+    real(c_double), allocatable :: weights(:)
+    integer(c_size_t), allocatable :: counts(:)
+  end type
+
+  type, bind(c) :: c_option
+    integer(c_int) :: kind, axis
+    integer(c_size_t) :: number
+    type(c_ptr) :: list
+  end type
+
+  ! What one old rank packed for this one.
+  type, bind(c) :: pcm_part
+    integer(c_int) :: from
+    type(c_ptr) :: data
+    integer(c_size_t) :: size
+  end type
+
+  type, bind(c) :: c_custom_hooks
+    type(c_ptr) :: context
+    type(c_funptr) :: pack, unpack, targets
+  end type
+
+  ! Where a part is, in Fortran's order: the global index of its first element, and its extents.
+  type :: place
+    type(c_ptr) :: address
+    integer :: first(DIMENSIONS_MAX), extents(DIMENSIONS_MAX)
+  end type
+
+  ! An array that was registered here, so that a pointer of another type or rank is refused.
+  type :: form
+    character(:), allocatable :: name
+    integer :: dimensions
+    integer(c_int) :: element
+  end type
+
+  abstract interface
+    ! A hook of the program; another status than 0 is a failure.
+    subroutine pcm_hook(status)
+      integer, intent(inout) :: status
+    end subroutine
+    ! The hooks that C calls, as pcm.h describes them; c_f_pointer makes Fortran pointers of the addresses.
+    integer(c_int) function pcm_merge_hook(context, mine, other) bind(c)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: context, mine, other
+    end function
+    integer(c_int) function pcm_split_hook(context, mine, share, left) bind(c)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: context, mine, share
+      integer(c_int), value :: left
+    end function
+    integer(c_int) function pcm_pack_hook(context, to, ranks, packer) bind(c)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: context, packer
+      integer(c_int), value :: to, ranks
+    end function
+    ! parts is the address of `count` elements of type(pcm_part).
+    integer(c_int) function pcm_unpack_hook(context, parts, count) bind(c)
+      import :: c_int, c_ptr, c_size_t
+      type(c_ptr), value :: context, parts
+      integer(c_size_t), value :: count
+    end function
+    integer(c_int) function pcm_targets_hook(context, from, ranks_before, ranks_after, targets) bind(c)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: context
+      integer(c_int), value :: from, ranks_before, ranks_after
+      integer(c_int), intent(out) :: targets(*)
+    end function
+  end interface
+
+  type :: kept_hook
+    procedure(pcm_hook), pointer, nopass :: call => null()
+  end type
+
+  type(kept_hook) :: hooks(HOOKS_MAX)
+  integer, target :: numbers(HOOKS_MAX)
+  integer :: hook_count = 0
+  type(form), allocatable :: forms(:)
+
+  interface pcm_array
+    module procedure array_int32_1, array_int32_2, array_int32_3
+    module procedure array_int64_1, array_int64_2, array_int64_3
+    module procedure array_real32_1, array_real32_2, array_real32_3
+    module procedure array_real64_1, array_real64_2, array_real64_3
+    module procedure array_complex32_1, array_complex32_2, array_complex32_3
+    module procedure array_complex64_1, array_complex64_2, array_complex64_3
+  end interface
+
+  ! Makes the pointer this rank's part of an array; again after each change of the ranks and after pcm_swap.
+  interface pcm_data
+    module procedure data_int32_1, data_int32_2, data_int32_3
+    module procedure data_int64_1, data_int64_2, data_int64_3
+    module procedure data_real32_1, data_real32_2, data_real32_3
+    module procedure data_real64_1, data_real64_2, data_real64_3
+    module procedure data_complex32_1, data_complex32_2, data_complex32_3
+    module procedure data_complex64_1, data_complex64_2, data_complex64_3
+  end interface
+
+  ! Registers a variable, of any rank, that has the same value on every rank. It needs the attributes target and save.
+  interface pcm_value
+    module procedure value_int32, value_int64, value_real32
+    module procedure value_real64, value_complex32, value_complex64
+  end interface
+
+  interface
+    function c_array_create(name, element, ndims, form) bind(c, name='pcm_array_create') result(address)
+      import :: c_ptr, c_char, c_int
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: element, ndims
+      type(c_ptr), intent(in) :: form(*)
+      type(c_ptr) :: address
+    end function
+    function c_data(name) bind(c, name='pcm_data') result(address)
+      import :: c_ptr, c_char
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr) :: address
+    end function
+    integer(c_int) function c_swap(one, other) bind(c, name='pcm_swap')
+      import :: c_char, c_int
+      character(kind=c_char), intent(in) :: one(*), other(*)
+    end function
+    integer(c_int) function c_bounds(name, axis, start, end) bind(c, name='pcm_bounds')
+      import :: c_char, c_int, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: axis
+      integer(c_size_t), intent(inout) :: start, end
+    end function
+    integer(c_int) function c_local_extents(name, extents) bind(c, name='pcm_local_extents')
+      import :: c_char, c_int, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), intent(inout) :: extents(*)
+    end function
+    integer(c_int) function c_box_count(name, count) bind(c, name='pcm_box_count')
+      import :: c_char, c_int, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), intent(inout) :: count
+    end function
+    integer(c_int) function c_box(name, n, start, length) bind(c, name='pcm_box')
+      import :: c_char, c_int, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: n
+      integer(c_size_t), intent(inout) :: start(*), length(*)
+    end function
+    integer(c_int) function c_owner(name, index, rank) bind(c, name='pcm_owner')
+      import :: c_char, c_int, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), intent(in) :: index(*)
+      integer(c_int), intent(inout) :: rank
+    end function
+    integer(c_int) function c_local_offset(name, index, offset) bind(c, name='pcm_local_offset')
+      import :: c_char, c_int, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), intent(in) :: index(*)
+      integer(c_size_t), intent(inout) :: offset
+    end function
+    integer(c_int) function c_start() bind(c, name='pcm_start')
+      import :: c_int
+    end function
+    integer(c_int) function c_iterate() bind(c, name='pcm_iterate')
+      import :: c_int
+    end function
+    integer(c_int) function c_checkpoint() bind(c, name='pcm_checkpoint')
+      import :: c_int
+    end function
+    integer(c_int) function c_checkpoint_wait() bind(c, name='pcm_checkpoint_wait')
+      import :: c_int
+    end function
+    integer(c_int) function c_joining() bind(c, name='pcm_joining')
+      import :: c_int
+    end function
+    integer(c_int) function c_request(ranks) bind(c, name='pcm_request')
+      import :: c_int
+      integer(c_int), value :: ranks
+    end function
+    integer(c_int) function c_remaining(iterations) bind(c, name='pcm_remaining')
+      import :: c_int, c_long_long
+      integer(c_long_long), value :: iterations
+    end function
+    integer(c_int) function c_active(active) bind(c, name='pcm_active')
+      import :: c_int
+      integer(c_int), intent(inout) :: active
+    end function
+    integer(c_int) function c_on_change(hook, context) bind(c, name='pcm_on_change')
+      import :: c_int, c_funptr, c_ptr
+      type(c_funptr), value :: hook
+      type(c_ptr), value :: context
+    end function
+    integer(c_int) function c_on_exit(hook, context) bind(c, name='pcm_on_exit')
+      import :: c_int, c_funptr, c_ptr
+      type(c_funptr), value :: hook
+      type(c_ptr), value :: context
+    end function
+    integer(c_int) function c_value(name, value, size) bind(c, name='pcm_value')
+      import :: c_char, c_int, c_ptr, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: value
+      integer(c_size_t), value :: size
+    end function
+    integer(c_int) function c_value_per_rank(name, value, size, merge, split, context) &
+        bind(c, name='pcm_value_per_rank')
+      import :: c_char, c_int, c_ptr, c_funptr, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: value, context
+      integer(c_size_t), value :: size
+      type(c_funptr), value :: merge, split
+    end function
+    integer(c_int) function c_custom(name, hooks) bind(c, name='pcm_custom')
+      import :: c_char, c_int, c_custom_hooks
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_custom_hooks), intent(in) :: hooks
+    end function
+    integer(c_int) function c_pack(packer, data, size) bind(c, name='pcm_pack')
+      import :: c_int, c_ptr, c_size_t
+      type(c_ptr), value :: packer, data
+      integer(c_size_t), value :: size
+    end function
+    function c_version() bind(c, name='pcm_version') result(text)
+      import :: c_ptr
+      type(c_ptr) :: text
+    end function
+    function c_last_error() bind(c, name='pcm_last_error') result(text)
+      import :: c_ptr
+      type(c_ptr) :: text
+    end function
+    integer(c_size_t) function c_strlen(text) bind(c, name='strlen')
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: text
+    end function
+  end interface
+
+contains
+
+  ! ---- options of arrays: how a dimension is divided, or what an array is for; see PCM_BLOCK and so on in pcm.h ------
+
+  function pcm_block(dimension) result(option)
+    integer, intent(in) :: dimension
+    type(pcm_option) :: option
+    option%dimension = dimension
+  end function
+
+  function pcm_cyclic(dimension, length) result(option)
+    integer, intent(in) :: dimension, length
+    type(pcm_option) :: option
+    option = pcm_option(kind=CYCLIC, dimension=dimension, number=int(length, c_size_t))
+  end function
+
+  function pcm_weighted(dimension, weights) result(option)
+    integer, intent(in) :: dimension
+    real(real64), intent(in) :: weights(:)
+    type(pcm_option) :: option
+    option = pcm_option(kind=WEIGHTED, dimension=dimension, number=size(weights, kind=c_size_t))
+    option%weights = weights
+  end function
+
+  function pcm_counts(dimension, counts_of_ranks) result(option)
+    integer, intent(in) :: dimension, counts_of_ranks(:)
+    type(pcm_option) :: option
+    option = pcm_option(kind=COUNTS, dimension=dimension, number=size(counts_of_ranks, kind=c_size_t))
+    option%counts = int(counts_of_ranks, c_size_t)
+  end function
+
+  function pcm_halo(dimension, width) result(option)
+    integer, intent(in) :: dimension, width
+    type(pcm_option) :: option
+    option = pcm_option(kind=HALO, dimension=dimension, number=int(width, c_size_t))
+  end function
+
+  function pcm_periodic(dimension) result(option)
+    integer, intent(in) :: dimension
+    type(pcm_option) :: option
+    option = pcm_option(kind=PERIODIC, dimension=dimension)
+  end function
+
+  function pcm_stale_halo() result(option)
+    type(pcm_option) :: option
+    option = pcm_option(kind=STALE_HALO)
+  end function
+
+  function pcm_scratch() result(option)
+    type(pcm_option) :: option
+    option = pcm_option(kind=SCRATCH)
+  end function
+
+  function pcm_constant() result(option)
+    type(pcm_option) :: option
+    option = pcm_option(kind=CONSTANT)
+  end function
+
+  ! ---- arrays -------------------------------------------------------------------------------------------------------
+
+  ! Registers an array of Fortran's extents; the library's axis 0 is Fortran's last dimension.
+  logical function created(name, element, extents, options, status)
+    character(*), intent(in) :: name
+    integer(c_int), intent(in) :: element
+    integer, intent(in) :: extents(:)
+    type(pcm_option), target, intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    integer(c_size_t), target :: lengths(DIMENSIONS_MAX)
+    type(c_option), target :: in_c(size(options))
+    type(c_ptr) :: entries(size(options) + 2)
+    integer :: i, n
+    n = size(extents)
+    lengths(1:n) = int(extents(n:1:-1), c_size_t)
+    entries(1) = c_loc(lengths)
+    do i = 1, size(options)
+      in_c(i) = c_option(options(i)%kind, 0, options(i)%number, c_null_ptr)
+      if (options(i)%kind < STALE_HALO) in_c(i)%axis = int(n - options(i)%dimension, c_int)
+      if (allocated(options(i)%weights)) in_c(i)%list = c_loc(options(i)%weights)
+      if (allocated(options(i)%counts)) in_c(i)%list = c_loc(options(i)%counts)
+      entries(i + 1) = c_loc(in_c(i))
+    end do
+    entries(size(entries)) = c_null_ptr
+    created = c_associated(c_array_create(in_c_text(name), element, int(n, c_int), entries))
+    if (created) then
+      if (.not. allocated(forms)) allocate(forms(0))
+      forms = [forms, form(trim(name), n, element)]
+      call tell(int(PCM_OK, c_int), status)
+    else
+      call tell(int(PCM_ERROR_ARGUMENT, c_int), status)
+    end if
+  end function
+
+  ! Where this rank's part of an array of that form is.
+  logical function found(name, dimensions, element, at, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: dimensions
+    integer(c_int), intent(in) :: element
+    type(place), intent(out) :: at
+    integer, optional, intent(out) :: status
+    integer(c_size_t) :: lengths(DIMENSIONS_MAX), start, end
+    integer(c_int) :: result
+    integer :: i
+    at%address = c_data(in_c_text(name))
+    found = c_associated(at%address)
+    if (.not. found) then
+      call tell(int(PCM_ERROR_UNKNOWN, c_int), status)
+      return
+    end if
+    if (allocated(forms)) then
+      do i = 1, size(forms)
+        if (forms(i)%name == trim(name)) &
+          found = forms(i)%dimensions == dimensions .and. forms(i)%element == element
+      end do
+    end if
+    if (.not. found) then
+      call tell(int(PCM_ERROR_KIND, c_int), status, 'array "' // trim(name) // '": the pointer has another type or rank')
+      return
+    end if
+    result = c_local_extents(in_c_text(name), lengths)
+    at%first = 1
+    do i = 1, dimensions
+      at%extents(i) = int(lengths(dimensions + 1 - i))
+      if (c_bounds(in_c_text(name), int(dimensions - i, c_int), start, end) == PCM_OK) &
+        at%first(i) = int(start) + 1 - (at%extents(i) - int(end - start)) / 2
+    end do
+    call tell(result, status)
+  end function
+
+  ! The global indices of a dimension that this rank owns, from first to last; last is first - 1 if it owns none.
+  subroutine pcm_bounds(name, dimension, first, last, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: dimension
+    integer, intent(out) :: first, last
+    integer, optional, intent(out) :: status
+    integer(c_size_t) :: start, end
+    start = 0
+    end = 0
+    call tell(c_bounds(in_c_text(name), axis_of(name, dimension), start, end), status)
+    first = int(start) + 1
+    last = int(end)
+  end subroutine
+
+  ! The number of elements of the part along each dimension, halo included.
+  subroutine pcm_local_extents(name, extents, status)
+    character(*), intent(in) :: name
+    integer, intent(out) :: extents(:)
+    integer, optional, intent(out) :: status
+    integer(c_size_t) :: lengths(DIMENSIONS_MAX)
+    integer :: n
+    lengths = 0
+    call tell(c_local_extents(in_c_text(name), lengths), status)
+    n = dimensions_of(name)
+    extents(1:n) = int(lengths(n:1:-1))
+  end subroutine
+
+  subroutine pcm_box_count(name, count, status)
+    character(*), intent(in) :: name
+    integer, intent(out) :: count
+    integer, optional, intent(out) :: status
+    integer(c_size_t) :: number
+    number = 0
+    call tell(c_box_count(in_c_text(name), number), status)
+    count = int(number)
+  end subroutine
+
+  ! The first and the last global index of box n, from 1, along each dimension.
+  subroutine pcm_box(name, n, first, last, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: n
+    integer, intent(out) :: first(:), last(:)
+    integer, optional, intent(out) :: status
+    integer(c_size_t) :: start(DIMENSIONS_MAX), length(DIMENSIONS_MAX)
+    integer :: d
+    start = 0
+    length = 0
+    call tell(c_box(in_c_text(name), int(n - 1, c_size_t), start, length), status)
+    d = dimensions_of(name)
+    first(1:d) = int(start(d:1:-1)) + 1
+    last(1:d) = int(start(d:1:-1) + length(d:1:-1))
+  end subroutine
+
+  ! The rank that owns a global index, one number per dimension.
+  subroutine pcm_owner(name, index, rank, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: index(:)
+    integer, intent(out) :: rank
+    integer, optional, intent(out) :: status
+    integer(c_int) :: owner
+    owner = -1
+    call tell(c_owner(in_c_text(name), in_c_index(name, index), owner), status)
+    rank = owner
+  end subroutine
+
+  ! The position, from 1, at which this rank stores a global index that it owns.
+  subroutine pcm_local_offset(name, index, position, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: index(:)
+    integer(int64), intent(out) :: position
+    integer, optional, intent(out) :: status
+    integer(c_size_t) :: offset
+    offset = 0
+    call tell(c_local_offset(in_c_text(name), in_c_index(name, index), offset), status)
+    position = int(offset, int64) + 1
+  end subroutine
+
+  ! Exchanges two arrays of the same form; call pcm_data for both afterwards.
+  subroutine pcm_swap(one, other, status)
+    character(*), intent(in) :: one, other
+    integer, optional, intent(out) :: status
+    call tell(c_swap(in_c_text(one), in_c_text(other)), status)
+  end subroutine
+
+  ! ---- the run ------------------------------------------------------------------------------------------------------
+
+  subroutine pcm_start(status)
+    integer, optional, intent(out) :: status
+    call tell(c_start(), status)
+  end subroutine
+
+  ! The top of an iteration: true if ranks joined, left or moved.
+  logical function pcm_iterate(status)
+    integer, optional, intent(out) :: status
+    integer(c_int) :: result
+    result = c_iterate()
+    pcm_iterate = result == PCM_CHANGED
+    call tell(result, status)
+  end function
+
+  logical function pcm_joining()
+    pcm_joining = c_joining() == 1
+  end function
+
+  subroutine pcm_request(ranks, status)
+    integer, intent(in) :: ranks
+    integer, optional, intent(out) :: status
+    call tell(c_request(int(ranks, c_int)), status)
+  end subroutine
+
+  subroutine pcm_remaining(iterations, status)
+    integer, intent(in) :: iterations
+    integer, optional, intent(out) :: status
+    call tell(c_remaining(int(iterations, c_long_long)), status)
+  end subroutine
+
+  subroutine pcm_checkpoint(status)
+    integer, optional, intent(out) :: status
+    call tell(c_checkpoint(), status)
+  end subroutine
+
+  subroutine pcm_checkpoint_wait(status)
+    integer, optional, intent(out) :: status
+    call tell(c_checkpoint_wait(), status)
+  end subroutine
+
+  ! True if a daemon started this program.
+  logical function pcm_active(status)
+    integer, optional, intent(out) :: status
+    integer(c_int) :: active
+    active = 0
+    call tell(c_active(active), status)
+    pcm_active = active == 1
+  end function
+
+  function pcm_version() result(text)
+    character(:), allocatable :: text
+    text = from_c(c_version())
+  end function
+
+  function pcm_last_error() result(text)
+    character(:), allocatable :: text
+    text = from_c(c_last_error())
+  end function
+
+  ! ---- values, hooks, custom data -----------------------------------------------------------------------------------
+
+  ! As pcm_value, for variables of other types: address by c_loc, size in bytes.
+  subroutine pcm_value_bytes(name, address, size, status)
+    character(*), intent(in) :: name
+    type(c_ptr), intent(in) :: address
+    integer, intent(in) :: size
+    integer, optional, intent(out) :: status
+    call tell(c_value(in_c_text(name), address, int(size, c_size_t)), status)
+  end subroutine
+
+  ! Registers a variable that has a separate value on each rank: its address by c_loc, its size in bytes.
+  subroutine pcm_value_per_rank(name, address, size, merge, split, context, status)
+    character(*), intent(in) :: name
+    type(c_ptr), intent(in) :: address
+    integer, intent(in) :: size
+    procedure(pcm_merge_hook), optional :: merge
+    procedure(pcm_split_hook), optional :: split
+    type(c_ptr), optional, intent(in) :: context
+    integer, optional, intent(out) :: status
+    type(c_funptr) :: both(2)
+    type(c_ptr) :: passed
+    both = c_null_funptr
+    passed = c_null_ptr
+    if (present(merge)) both(1) = c_funloc(merge)
+    if (present(split)) both(2) = c_funloc(split)
+    if (present(context)) passed = context
+    call tell(c_value_per_rank(in_c_text(name), address, int(size, c_size_t), both(1), both(2), passed), status)
+  end subroutine
+
+  ! Registers data that only the program can interpret: see pcm_custom_hooks in pcm.h.
+  subroutine pcm_custom(name, pack, unpack, targets, context, status)
+    character(*), intent(in) :: name
+    procedure(pcm_pack_hook) :: pack
+    procedure(pcm_unpack_hook) :: unpack
+    procedure(pcm_targets_hook), optional :: targets
+    type(c_ptr), optional, intent(in) :: context
+    integer, optional, intent(out) :: status
+    type(c_custom_hooks) :: all
+    all = c_custom_hooks(c_null_ptr, c_funloc(pack), c_funloc(unpack), c_null_funptr)
+    if (present(targets)) all%targets = c_funloc(targets)
+    if (present(context)) all%context = context
+    call tell(c_custom(in_c_text(name), all), status)
+  end subroutine
+
+  ! Appends bytes to the output of a pack hook; returns what the hook returns.
+  integer(c_int) function pcm_pack(packer, address, size)
+    type(c_ptr), intent(in) :: packer, address
+    integer, intent(in) :: size
+    pcm_pack = c_pack(packer, address, int(size, c_size_t))
+  end function
+
+  ! Calls the hook on every rank after the ranks have changed.
+  subroutine pcm_on_change(hook, status)
+    procedure(pcm_hook) :: hook
+    integer, optional, intent(out) :: status
+    type(c_ptr) :: context
+    if (kept(hook, context, status)) call tell(c_on_change(c_funloc(changed), context), status)
+  end subroutine
+
+  ! Calls the hook on a rank that leaves, before it ends; it must not communicate.
+  subroutine pcm_on_exit(hook, status)
+    procedure(pcm_hook) :: hook
+    integer, optional, intent(out) :: status
+    type(c_ptr) :: context
+    if (kept(hook, context, status)) call tell(c_on_exit(c_funloc(leaving), context), status)
+  end subroutine
+
+  logical function kept(hook, context, status)
+    procedure(pcm_hook) :: hook
+    type(c_ptr), intent(out) :: context
+    integer, optional, intent(out) :: status
+    context = c_null_ptr
+    kept = hook_count < HOOKS_MAX
+    if (.not. kept) then
+      call tell(int(PCM_ERROR_ARGUMENT, c_int), status, 'there are 64 hooks already')
+      return
+    end if
+    hook_count = hook_count + 1
+    hooks(hook_count)%call => hook
+    numbers(hook_count) = hook_count
+    context = c_loc(numbers(hook_count))
+  end function
+
+  integer(c_int) function changed(context) bind(c)
+    type(c_ptr), value :: context
+    integer, pointer :: number
+    integer :: status
+    call c_f_pointer(context, number)
+    status = 0
+    call hooks(number)%call(status)
+    changed = int(status, c_int)
+  end function
+
+  subroutine leaving(context) bind(c)
+    type(c_ptr), value :: context
+    if (changed(context) /= 0) write(error_unit, '(a)') 'pcm: an exit hook failed'
+  end subroutine
+
+  ! ---- between the languages ----------------------------------------------------------------------------------------
+
+  ! Hands a result to the caller; a failure for which there is no status ends the program.
+  subroutine tell(result, status, own_text)
+    integer(c_int), intent(in) :: result
+    integer, optional, intent(out) :: status
+    character(*), optional, intent(in) :: own_text
+    if (present(status)) then
+      status = int(result)
+    else if (result > 0) then
+      if (present(own_text)) then
+        write(error_unit, '(2a)') 'pcm: ', own_text
+      else
+        write(error_unit, '(2a)') 'pcm: ', pcm_last_error()
+      end if
+      error stop 1
+    end if
+  end subroutine
+
+  function in_c_text(text) result(in_c)
+    character(*), intent(in) :: text
+    character(:, kind=c_char), allocatable :: in_c
+    in_c = trim(text) // c_null_char
+  end function
+
+  function from_c(address) result(text)
+    type(c_ptr), intent(in) :: address
+    character(:), allocatable :: text
+    character(kind=c_char), pointer :: characters(:)
+    integer :: i
+    call c_f_pointer(address, characters, [c_strlen(address)])
+    allocate(character(size(characters)) :: text)
+    do i = 1, size(characters)
+      text(i:i) = characters(i)
+    end do
+  end function
+
+  ! 0 for an array that was not registered here.
+  integer function dimensions_of(name)
+    character(*), intent(in) :: name
+    integer :: i
+    dimensions_of = 0
+    if (.not. allocated(forms)) return
+    do i = 1, size(forms)
+      if (forms(i)%name == trim(name)) dimensions_of = forms(i)%dimensions
+    end do
+  end function
+
+  integer(c_int) function axis_of(name, dimension)
+    character(*), intent(in) :: name
+    integer, intent(in) :: dimension
+    axis_of = int(dimensions_of(name) - dimension, c_int)
+  end function
+
+  ! The library reads as many numbers as the array has axes; what is missing becomes 2**64 - 1, which it refuses.
+  function in_c_index(name, index) result(in_c)
+    character(*), intent(in) :: name
+    integer, intent(in) :: index(:)
+    integer(c_size_t) :: in_c(DIMENSIONS_MAX)
+    integer :: n
+    in_c = -1_c_size_t
+    n = dimensions_of(name)
+    if (size(index) == n) in_c(1:n) = int(index(n:1:-1), c_size_t) - 1
+  end function
+
+  ! ---- the same for each type and rank ------------------------------------------------------------------------------
+
+  subroutine value_int32(name, value, status)
+    character(*), intent(in) :: name
+    integer(int32), target, intent(inout) :: value(..)
+    integer, optional, intent(out) :: status
+    call pcm_value_bytes(name, c_loc(value), size(value) * storage_size(value) / 8, status)
+  end subroutine
+
+  subroutine array_int32_1(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(:)
+    integer, intent(in) :: extents(1)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_INT32, extents, options, status)) call data_int32_1(name, array, status)
+  end subroutine
+
+  subroutine data_int32_1(name, array, status)
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(:)
+    integer, optional, intent(out) :: status
+    integer(int32), pointer :: part(:)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 1, PCM_INT32, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:1))
+    array(at%first(1):) => part
+  end subroutine
+
+  subroutine array_int32_2(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(:, :)
+    integer, intent(in) :: extents(2)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_INT32, extents, options, status)) call data_int32_2(name, array, status)
+  end subroutine
+
+  subroutine data_int32_2(name, array, status)
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(:, :)
+    integer, optional, intent(out) :: status
+    integer(int32), pointer :: part(:, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 2, PCM_INT32, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:2))
+    array(at%first(1):, at%first(2):) => part
+  end subroutine
+
+  subroutine array_int32_3(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(:, :, :)
+    integer, intent(in) :: extents(3)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_INT32, extents, options, status)) call data_int32_3(name, array, status)
+  end subroutine
+
+  subroutine data_int32_3(name, array, status)
+    character(*), intent(in) :: name
+    integer(int32), pointer, intent(out) :: array(:, :, :)
+    integer, optional, intent(out) :: status
+    integer(int32), pointer :: part(:, :, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 3, PCM_INT32, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:3))
+    array(at%first(1):, at%first(2):, at%first(3):) => part
+  end subroutine
+
+  subroutine value_int64(name, value, status)
+    character(*), intent(in) :: name
+    integer(int64), target, intent(inout) :: value(..)
+    integer, optional, intent(out) :: status
+    call pcm_value_bytes(name, c_loc(value), size(value) * storage_size(value) / 8, status)
+  end subroutine
+
+  subroutine array_int64_1(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(:)
+    integer, intent(in) :: extents(1)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_INT64, extents, options, status)) call data_int64_1(name, array, status)
+  end subroutine
+
+  subroutine data_int64_1(name, array, status)
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(:)
+    integer, optional, intent(out) :: status
+    integer(int64), pointer :: part(:)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 1, PCM_INT64, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:1))
+    array(at%first(1):) => part
+  end subroutine
+
+  subroutine array_int64_2(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(:, :)
+    integer, intent(in) :: extents(2)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_INT64, extents, options, status)) call data_int64_2(name, array, status)
+  end subroutine
+
+  subroutine data_int64_2(name, array, status)
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(:, :)
+    integer, optional, intent(out) :: status
+    integer(int64), pointer :: part(:, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 2, PCM_INT64, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:2))
+    array(at%first(1):, at%first(2):) => part
+  end subroutine
+
+  subroutine array_int64_3(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(:, :, :)
+    integer, intent(in) :: extents(3)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_INT64, extents, options, status)) call data_int64_3(name, array, status)
+  end subroutine
+
+  subroutine data_int64_3(name, array, status)
+    character(*), intent(in) :: name
+    integer(int64), pointer, intent(out) :: array(:, :, :)
+    integer, optional, intent(out) :: status
+    integer(int64), pointer :: part(:, :, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 3, PCM_INT64, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:3))
+    array(at%first(1):, at%first(2):, at%first(3):) => part
+  end subroutine
+
+  subroutine value_real32(name, value, status)
+    character(*), intent(in) :: name
+    real(real32), target, intent(inout) :: value(..)
+    integer, optional, intent(out) :: status
+    call pcm_value_bytes(name, c_loc(value), size(value) * storage_size(value) / 8, status)
+  end subroutine
+
+  subroutine array_real32_1(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(:)
+    integer, intent(in) :: extents(1)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_FLOAT, extents, options, status)) call data_real32_1(name, array, status)
+  end subroutine
+
+  subroutine data_real32_1(name, array, status)
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(:)
+    integer, optional, intent(out) :: status
+    real(real32), pointer :: part(:)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 1, PCM_FLOAT, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:1))
+    array(at%first(1):) => part
+  end subroutine
+
+  subroutine array_real32_2(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(:, :)
+    integer, intent(in) :: extents(2)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_FLOAT, extents, options, status)) call data_real32_2(name, array, status)
+  end subroutine
+
+  subroutine data_real32_2(name, array, status)
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(:, :)
+    integer, optional, intent(out) :: status
+    real(real32), pointer :: part(:, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 2, PCM_FLOAT, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:2))
+    array(at%first(1):, at%first(2):) => part
+  end subroutine
+
+  subroutine array_real32_3(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(:, :, :)
+    integer, intent(in) :: extents(3)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_FLOAT, extents, options, status)) call data_real32_3(name, array, status)
+  end subroutine
+
+  subroutine data_real32_3(name, array, status)
+    character(*), intent(in) :: name
+    real(real32), pointer, intent(out) :: array(:, :, :)
+    integer, optional, intent(out) :: status
+    real(real32), pointer :: part(:, :, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 3, PCM_FLOAT, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:3))
+    array(at%first(1):, at%first(2):, at%first(3):) => part
+  end subroutine
+
+  subroutine value_real64(name, value, status)
+    character(*), intent(in) :: name
+    real(real64), target, intent(inout) :: value(..)
+    integer, optional, intent(out) :: status
+    call pcm_value_bytes(name, c_loc(value), size(value) * storage_size(value) / 8, status)
+  end subroutine
+
+  subroutine array_real64_1(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(:)
+    integer, intent(in) :: extents(1)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_DOUBLE, extents, options, status)) call data_real64_1(name, array, status)
+  end subroutine
+
+  subroutine data_real64_1(name, array, status)
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(:)
+    integer, optional, intent(out) :: status
+    real(real64), pointer :: part(:)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 1, PCM_DOUBLE, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:1))
+    array(at%first(1):) => part
+  end subroutine
+
+  subroutine array_real64_2(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(:, :)
+    integer, intent(in) :: extents(2)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_DOUBLE, extents, options, status)) call data_real64_2(name, array, status)
+  end subroutine
+
+  subroutine data_real64_2(name, array, status)
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(:, :)
+    integer, optional, intent(out) :: status
+    real(real64), pointer :: part(:, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 2, PCM_DOUBLE, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:2))
+    array(at%first(1):, at%first(2):) => part
+  end subroutine
+
+  subroutine array_real64_3(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(:, :, :)
+    integer, intent(in) :: extents(3)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_DOUBLE, extents, options, status)) call data_real64_3(name, array, status)
+  end subroutine
+
+  subroutine data_real64_3(name, array, status)
+    character(*), intent(in) :: name
+    real(real64), pointer, intent(out) :: array(:, :, :)
+    integer, optional, intent(out) :: status
+    real(real64), pointer :: part(:, :, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 3, PCM_DOUBLE, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:3))
+    array(at%first(1):, at%first(2):, at%first(3):) => part
+  end subroutine
+
+  subroutine value_complex32(name, value, status)
+    character(*), intent(in) :: name
+    complex(real32), target, intent(inout) :: value(..)
+    integer, optional, intent(out) :: status
+    call pcm_value_bytes(name, c_loc(value), size(value) * storage_size(value) / 8, status)
+  end subroutine
+
+  subroutine array_complex32_1(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(:)
+    integer, intent(in) :: extents(1)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_COMPLEX_FLOAT, extents, options, status)) call data_complex32_1(name, array, status)
+  end subroutine
+
+  subroutine data_complex32_1(name, array, status)
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(:)
+    integer, optional, intent(out) :: status
+    complex(real32), pointer :: part(:)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 1, PCM_COMPLEX_FLOAT, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:1))
+    array(at%first(1):) => part
+  end subroutine
+
+  subroutine array_complex32_2(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(:, :)
+    integer, intent(in) :: extents(2)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_COMPLEX_FLOAT, extents, options, status)) call data_complex32_2(name, array, status)
+  end subroutine
+
+  subroutine data_complex32_2(name, array, status)
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(:, :)
+    integer, optional, intent(out) :: status
+    complex(real32), pointer :: part(:, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 2, PCM_COMPLEX_FLOAT, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:2))
+    array(at%first(1):, at%first(2):) => part
+  end subroutine
+
+  subroutine array_complex32_3(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(:, :, :)
+    integer, intent(in) :: extents(3)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_COMPLEX_FLOAT, extents, options, status)) call data_complex32_3(name, array, status)
+  end subroutine
+
+  subroutine data_complex32_3(name, array, status)
+    character(*), intent(in) :: name
+    complex(real32), pointer, intent(out) :: array(:, :, :)
+    integer, optional, intent(out) :: status
+    complex(real32), pointer :: part(:, :, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 3, PCM_COMPLEX_FLOAT, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:3))
+    array(at%first(1):, at%first(2):, at%first(3):) => part
+  end subroutine
+
+  subroutine value_complex64(name, value, status)
+    character(*), intent(in) :: name
+    complex(real64), target, intent(inout) :: value(..)
+    integer, optional, intent(out) :: status
+    call pcm_value_bytes(name, c_loc(value), size(value) * storage_size(value) / 8, status)
+  end subroutine
+
+  subroutine array_complex64_1(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(:)
+    integer, intent(in) :: extents(1)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_COMPLEX_DOUBLE, extents, options, status)) call data_complex64_1(name, array, status)
+  end subroutine
+
+  subroutine data_complex64_1(name, array, status)
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(:)
+    integer, optional, intent(out) :: status
+    complex(real64), pointer :: part(:)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 1, PCM_COMPLEX_DOUBLE, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:1))
+    array(at%first(1):) => part
+  end subroutine
+
+  subroutine array_complex64_2(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(:, :)
+    integer, intent(in) :: extents(2)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_COMPLEX_DOUBLE, extents, options, status)) call data_complex64_2(name, array, status)
+  end subroutine
+
+  subroutine data_complex64_2(name, array, status)
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(:, :)
+    integer, optional, intent(out) :: status
+    complex(real64), pointer :: part(:, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 2, PCM_COMPLEX_DOUBLE, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:2))
+    array(at%first(1):, at%first(2):) => part
+  end subroutine
+
+  subroutine array_complex64_3(name, array, extents, options, status)
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(:, :, :)
+    integer, intent(in) :: extents(3)
+    type(pcm_option), intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    nullify(array)
+    if (created(name, PCM_COMPLEX_DOUBLE, extents, options, status)) call data_complex64_3(name, array, status)
+  end subroutine
+
+  subroutine data_complex64_3(name, array, status)
+    character(*), intent(in) :: name
+    complex(real64), pointer, intent(out) :: array(:, :, :)
+    integer, optional, intent(out) :: status
+    complex(real64), pointer :: part(:, :, :)
+    type(place) :: at
+    nullify(array)
+    if (.not. found(name, 3, PCM_COMPLEX_DOUBLE, at, status)) return
+    call c_f_pointer(at%address, part, at%extents(1:3))
+    array(at%first(1):, at%first(2):, at%first(3):) => part
+  end subroutine
+end module

@@ -1,0 +1,600 @@
+// pcm.hpp: libpcm for C++17, over pcm.h. Header only; link with -lpcm before MPI (MPICC=mpicxx pcmcc does it).
+//
+//     pcm::array<double> t("t", {rows, cols}, {pcm::block(0), pcm::halo(0, 1)});
+//     pcm::register_value("iteration", iteration);
+//     pcm::session session;                 // the registration ends
+//     while (iteration < last) {
+//         if (session.iterate())            // ranks joined, left or moved
+//             rank = ...;                   // t is up to date by itself; pointers taken from it before are not
+//         ...
+//
+// Functions throw pcm::error, whose text is that of pcm_last_error. Those of a session also have a form that throws
+// nothing and sets a std::error_code instead. What pcm.h says about a function holds for its counterpart here.
+
+#ifndef PCM_HPP
+#define PCM_HPP
+
+#include <pcm.h>
+
+#include <algorithm>
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace pcm {
+
+// ---- errors ----------------------------------------------------------------------------------------------------
+
+// A call failed.
+class error : public std::runtime_error {
+  public:
+    error(pcm_result code, const std::string &text) : std::runtime_error(text), code_(code) {}
+    pcm_result code() const noexcept { return code_; }
+
+  private:
+    pcm_result code_;
+};
+
+namespace detail {
+
+class category_of_results : public std::error_category {
+  public:
+    const char *name() const noexcept override { return "pcm"; }
+    // The text of the last failed call of this thread: ask for it before the next call.
+    std::string message(int code) const override
+    {
+        const char *text = pcm_last_error();
+        return text && *text ? text : "libpcm: error " + std::to_string(code);
+    }
+};
+
+// An exception of a hook must not pass through C: it is kept here until the call that ran the hook has returned.
+inline std::exception_ptr &of_a_hook()
+{
+    static std::exception_ptr kept;
+    return kept;
+}
+
+// Counts the layouts this process has seen; an array looks up its memory again when it has changed.
+inline unsigned long long &layout()
+{
+    static unsigned long long count = 0;
+    return count;
+}
+
+inline pcm_result seen(pcm_result result)
+{
+    if (result == PCM_CHANGED)
+        layout()++;
+    return result;
+}
+
+inline pcm_result checked(pcm_result result)
+{
+    std::exception_ptr kept = std::exchange(of_a_hook(), nullptr);
+    if (result == PCM_OK || result == PCM_CHANGED)
+        return result;
+    if (kept)
+        std::rethrow_exception(kept);
+    throw error(result, pcm_last_error());
+}
+
+// The registry of the library holds addresses of what is stored here until MPI ends, so nothing is ever removed.
+template <typename T> T &stored(T value)
+{
+    static std::deque<std::unique_ptr<T>> *all = new std::deque<std::unique_ptr<T>>;
+    all->push_back(std::make_unique<T>(std::move(value)));
+    return *all->back();
+}
+
+// Runs a hook's body; what it throws becomes a failure that C understands.
+template <typename Body> int guarded(int failure, Body body) noexcept
+{
+    try {
+        return body();
+    } catch (...) {
+        of_a_hook() = std::current_exception();
+        return failure;
+    }
+}
+
+inline int next_layout(void *) noexcept
+{
+    layout()++;
+    return 0;
+}
+
+// The first array registers the hook that runs before all hooks of the program.
+inline void watch_layout()
+{
+    static bool is_watched = false;
+    if (!is_watched)
+        checked(pcm_on_change(next_layout, nullptr));
+    is_watched = true;
+}
+
+} // namespace detail
+
+inline const std::error_category &category() noexcept
+{
+    static const detail::category_of_results one;
+    return one;
+}
+
+inline std::error_code make_error_code(pcm_result result) noexcept
+{
+    return {result == PCM_CHANGED ? 0 : static_cast<int>(result), category()};
+}
+
+// ---- options of arrays -----------------------------------------------------------------------------------------
+
+// How an axis is divided, or what an array is for: see PCM_BLOCK and the following in pcm.h.
+class option {
+  public:
+    option(pcm_option_kind kind, int axis, std::size_t number = 0) : kind_(kind), axis_(axis), number_(number) {}
+    option(int axis, std::vector<double> weights)
+        : kind_(PCM_OPTION_WEIGHTED), axis_(axis), number_(weights.size()), weights_(std::move(weights))
+    {
+    }
+    option(int axis, std::vector<std::size_t> counts)
+        : kind_(PCM_OPTION_COUNTS), axis_(axis), number_(counts.size()), counts_(std::move(counts))
+    {
+    }
+    // Valid as long as this option.
+    pcm_option in_c() const
+    {
+        const void *list = nullptr;
+        if (kind_ == PCM_OPTION_WEIGHTED)
+            list = weights_.data();
+        else if (kind_ == PCM_OPTION_COUNTS)
+            list = counts_.data();
+        return {kind_, axis_, number_, list};
+    }
+
+  private:
+    pcm_option_kind kind_;
+    int axis_;
+    std::size_t number_;
+    std::vector<double> weights_;
+    std::vector<std::size_t> counts_;
+};
+
+inline option block(int axis) { return {PCM_OPTION_BLOCK, axis}; }
+inline option cyclic(int axis, std::size_t length) { return {PCM_OPTION_CYCLIC, axis, length}; }
+inline option weighted(int axis, std::vector<double> weights) { return {axis, std::move(weights)}; }
+inline option counts(int axis, std::vector<std::size_t> counts) { return {axis, std::move(counts)}; }
+inline option halo(int axis, std::size_t width) { return {PCM_OPTION_HALO, axis, width}; }
+inline option periodic(int axis) { return {PCM_OPTION_PERIODIC, axis}; }
+inline option stale_halo() { return {PCM_OPTION_STALE_HALO, 0}; }
+inline option scratch() { return {PCM_OPTION_SCRATCH, 0}; }
+inline option constant() { return {PCM_OPTION_CONSTANT, 0}; }
+
+// ---- arrays ----------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+// How the library calls an element; a structure is known by its size.
+template <typename T> constexpr int element()
+{
+    static_assert(std::is_trivially_copyable_v<T>, "elements travel as bytes: no pointers, no constructors");
+    if constexpr (std::is_same_v<T, std::complex<float>>)
+        return PCM_COMPLEX_FLOAT;
+    else if constexpr (std::is_same_v<T, std::complex<double>>)
+        return PCM_COMPLEX_DOUBLE;
+    else if constexpr (std::is_same_v<T, float>)
+        return PCM_FLOAT;
+    else if constexpr (std::is_same_v<T, double>)
+        return PCM_DOUBLE;
+    else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8) {
+        constexpr int first = std::is_signed_v<T> ? PCM_INT8 : PCM_UINT8;
+        return first + (sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3);
+    } else
+        return PCM_BYTES(sizeof(T));
+}
+
+} // namespace detail
+
+// Global indices from `first` to `end`, `end` excluded.
+struct interval {
+    std::size_t first, end;
+    std::size_t size() const noexcept { return end - first; }
+};
+
+// A box of global indices: its first index and its length along each axis.
+struct box {
+    std::vector<std::size_t> start, length;
+};
+
+// The interval of an axis of any array that this rank owns.
+inline interval bounds(const std::string &array, int axis)
+{
+    interval found{0, 0};
+    detail::checked(pcm_bounds(array.c_str(), axis, &found.first, &found.end));
+    return found;
+}
+
+// An array that is divided among the ranks. If it cannot be registered, the code of the error is PCM_ERROR_ARGUMENT, and
+// its text says why. The object is a name for it: copies name the same array, and it stays
+// registered when they are gone. Its memory is that of the library; pointers, iterators and spans of it are valid until
+// session::iterate returns true, or until swap. Build a std::span or std::mdspan from data() and local_extents().
+template <typename T> class array {
+  public:
+    using value_type = T;
+    using iterator = T *;
+    using const_iterator = const T *;
+
+    array(std::string name, std::vector<std::size_t> extents, const std::vector<option> &options)
+        : name_(std::move(name)), extents_(std::move(extents))
+    {
+        std::vector<pcm_option> in_c;
+        for (const option &one : options)
+            in_c.push_back(one.in_c());
+        std::vector<const void *> form{extents_.data()};
+        for (const pcm_option &one : in_c)
+            form.push_back(&one);
+        form.push_back(nullptr);
+        detail::watch_layout();
+        if (!pcm_array_create(name_.c_str(), detail::element<T>(), static_cast<int>(extents_.size()), form.data()))
+            throw error(PCM_ERROR_ARGUMENT, pcm_last_error());
+        look_up();
+    }
+
+    const std::string &name() const noexcept { return name_; }
+    // Of the whole array.
+    const std::vector<std::size_t> &extents() const noexcept { return extents_; }
+    std::size_t axes() const noexcept { return extents_.size(); }
+
+    // This rank's part, halo included, row-major.
+    T *data() { return current().data_; }
+    const T *data() const { return current().data_; }
+    std::size_t size() const { return current().size_; }
+    bool empty() const { return size() == 0; }
+    T *begin() { return data(); }
+    T *end() { return data() + size(); }
+    const T *begin() const { return data(); }
+    const T *end() const { return data() + size(); }
+    // Along each axis, halo included.
+    std::vector<std::size_t> local_extents() const
+    {
+        const auto &local = current().local_;
+        return {local.begin(), local.begin() + static_cast<std::ptrdiff_t>(axes())};
+    }
+    std::size_t local_extent(std::size_t axis) const { return current().local_.at(axis); }
+
+    // An element of the part, counted from the first one of the halo.
+    T &operator[](std::size_t i) { return data()[i]; }
+    const T &operator[](std::size_t i) const { return data()[i]; }
+    T &operator()(std::size_t i, std::size_t j) { return data()[i * local_[1] + j]; }
+    const T &operator()(std::size_t i, std::size_t j) const { return data()[i * local_[1] + j]; }
+    T &operator()(std::size_t i, std::size_t j, std::size_t k) { return data()[(i * local_[1] + j) * local_[2] + k]; }
+    const T &operator()(std::size_t i, std::size_t j, std::size_t k) const
+    {
+        return data()[(i * local_[1] + j) * local_[2] + k];
+    }
+
+    // The global indices of an axis that this rank owns; fails if the axis is cyclic.
+    interval bounds(int axis) const { return pcm::bounds(name_, axis); }
+
+    std::vector<box> boxes() const
+    {
+        std::size_t count = 0;
+        detail::checked(pcm_box_count(name_.c_str(), &count));
+        std::vector<box> all(count, box{extents_, extents_});
+        for (std::size_t n = 0; n < count; n++)
+            detail::checked(pcm_box(name_.c_str(), n, all[n].start.data(), all[n].length.data()));
+        return all;
+    }
+
+    int owner(const std::vector<std::size_t> &index) const
+    {
+        int rank = 0;
+        detail::checked(pcm_owner(name_.c_str(), whole(index), &rank));
+        return rank;
+    }
+
+    // Where this rank stores a global index that it owns, from data().
+    std::size_t local_offset(const std::vector<std::size_t> &index) const
+    {
+        std::size_t offset = 0;
+        detail::checked(pcm_local_offset(name_.c_str(), whole(index), &offset));
+        return offset;
+    }
+
+    // Exchanges the contents with those of an array of the same form; copies nothing.
+    void swap(array &other)
+    {
+        detail::checked(pcm_swap(name_.c_str(), other.name_.c_str()));
+        detail::layout()++;
+    }
+
+  private:
+    const array &current() const
+    {
+        if (layout_ != detail::layout())
+            look_up();
+        return *this;
+    }
+    array &current()
+    {
+        static_cast<const array *>(this)->current();
+        return *this;
+    }
+    void look_up() const
+    {
+        detail::checked(pcm_local_extents(name_.c_str(), local_.data()));
+        data_ = static_cast<T *>(pcm_data(name_.c_str()));
+        size_ = 1;
+        for (std::size_t axis = 0; axis < axes(); axis++)
+            size_ *= local_[axis];
+        layout_ = detail::layout();
+    }
+    const std::size_t *whole(const std::vector<std::size_t> &index) const
+    {
+        if (index.size() != axes())
+            throw error(PCM_ERROR_ARGUMENT, "array \"" + name_ + "\" has " + std::to_string(axes()) +
+                                                " axes, the index has " + std::to_string(index.size()));
+        return index.data();
+    }
+
+    std::string name_;
+    std::vector<std::size_t> extents_;
+    mutable std::array<std::size_t, 3> local_{};
+    mutable T *data_ = nullptr;
+    mutable std::size_t size_ = 0;
+    mutable unsigned long long layout_ = 0;
+};
+
+// ---- values ----------------------------------------------------------------------------------------------------
+
+// Registers a variable that has the same value on every rank. It must live as long as the session is used.
+template <typename T> void register_value(const std::string &name, T &variable)
+{
+    static_assert(std::is_trivially_copyable_v<T>, "values travel as bytes: no pointers, no constructors");
+    detail::checked(pcm_value(name.c_str(), &variable, sizeof variable));
+}
+
+// A value that has the same contents on every rank, in memory that lives long enough by itself. Copies share it.
+template <typename T> class value {
+  public:
+    value(const std::string &name, T initial) : kept_(&detail::stored(std::move(initial)))
+    {
+        register_value(name, *kept_);
+    }
+    T &operator*() noexcept { return *kept_; }
+    const T &operator*() const noexcept { return *kept_; }
+    T *operator->() noexcept { return kept_; }
+    const T *operator->() const noexcept { return kept_; }
+
+  private:
+    T *kept_;
+};
+
+// A value of each rank, which moves with it. merge(mine, other) takes the value of a rank that ends; without it the
+// job cannot shrink. split(mine, left) takes a share for a new rank off `mine`, which `left` ranks still share; without
+// it a new rank keeps what it registered.
+template <typename T> class value_per_rank {
+  public:
+    using merge_function = std::function<void(T &mine, const T &other)>;
+    using split_function = std::function<T(T &mine, int left)>;
+
+    value_per_rank(const std::string &name, T initial, merge_function merge = {}, split_function split = {})
+        : kept_(&detail::stored(Kept{std::move(initial), std::move(merge), std::move(split)}))
+    {
+        static_assert(std::is_trivially_copyable_v<T>, "values travel as bytes: no pointers, no constructors");
+        detail::checked(pcm_value_per_rank(name.c_str(), &kept_->own, sizeof(T), kept_->merge ? merge_in_c : nullptr,
+                                           kept_->split ? split_in_c : nullptr, kept_));
+    }
+    T &operator*() noexcept { return kept_->own; }
+    const T &operator*() const noexcept { return kept_->own; }
+    T *operator->() noexcept { return &kept_->own; }
+    const T *operator->() const noexcept { return &kept_->own; }
+
+  private:
+    struct Kept {
+        T own;
+        merge_function merge;
+        split_function split;
+    };
+    // The memory that the library passes need not be aligned for T.
+    static int merge_in_c(void *context, void *mine, const void *other) noexcept
+    {
+        return detail::guarded(1, [=] {
+            T own, leaving;
+            std::memcpy(&own, mine, sizeof own);
+            std::memcpy(&leaving, other, sizeof leaving);
+            static_cast<Kept *>(context)->merge(own, leaving);
+            std::memcpy(mine, &own, sizeof own);
+            return 0;
+        });
+    }
+    static int split_in_c(void *context, void *mine, void *share, int left) noexcept
+    {
+        return detail::guarded(1, [=] {
+            T own;
+            std::memcpy(&own, mine, sizeof own);
+            T given = static_cast<Kept *>(context)->split(own, left);
+            std::memcpy(mine, &own, sizeof own);
+            std::memcpy(share, &given, sizeof given);
+            return 0;
+        });
+    }
+
+    Kept *kept_;
+};
+
+// ---- hooks and custom data -------------------------------------------------------------------------------------
+
+// Called on every rank after the ranks have changed. What it throws, session::iterate throws.
+inline void on_change(std::function<void()> hook)
+{
+    auto &kept = detail::stored(std::move(hook));
+    auto call = [](void *context) {
+        return detail::guarded(1, [=] {
+            (*static_cast<std::function<void()> *>(context))();
+            return 0;
+        });
+    };
+    detail::checked(pcm_on_change(call, &kept));
+}
+
+// Called on a rank that leaves, before it ends; it must not communicate. What it throws is lost.
+inline void on_exit(std::function<void()> hook)
+{
+    auto &kept = detail::stored(std::move(hook));
+    auto call = [](void *context) {
+        detail::guarded(1, [=] {
+            (*static_cast<std::function<void()> *>(context))();
+            return 0;
+        });
+    };
+    detail::checked(pcm_on_exit(call, &kept));
+}
+
+// Output of a pack hook.
+class packer {
+  public:
+    explicit packer(pcm_packer *own) : own_(own) {}
+    void append(const void *data, std::size_t bytes) { detail::checked(pcm_pack(own_, data, bytes)); }
+    template <typename T> void append(const std::vector<T> &all)
+    {
+        static_assert(std::is_trivially_copyable_v<T>, "data travels as bytes: no pointers, no constructors");
+        append(all.data(), all.size() * sizeof(T));
+    }
+
+  private:
+    pcm_packer *own_;
+};
+
+// What old rank `from` packed for this one; valid until the hook returns.
+struct part {
+    int from;
+    const std::byte *data;
+    std::size_t size;
+
+    template <typename T> std::vector<T> as() const
+    {
+        static_assert(std::is_trivially_copyable_v<T>, "data travels as bytes: no pointers, no constructors");
+        std::vector<T> all(size / sizeof(T));
+        if (!all.empty())
+            std::memcpy(all.data(), data, all.size() * sizeof(T));
+        return all;
+    }
+};
+
+// The hooks of data that only the program can interpret: see pcm_custom_hooks in pcm.h.
+struct custom_hooks {
+    std::function<void(int to, int ranks, packer &)> pack;
+    std::function<void(const std::vector<part> &)> unpack;
+    std::function<std::vector<int>(int from, int ranks_before, int ranks_after)> targets{};
+};
+
+inline void custom(const std::string &name, custom_hooks hooks)
+{
+    auto &kept = detail::stored(std::move(hooks));
+    pcm_custom_hooks in_c{};
+    in_c.context = &kept;
+    in_c.pack = [](void *context, int to, int ranks, pcm_packer *output) {
+        return detail::guarded(1, [=] {
+            packer one(output);
+            static_cast<custom_hooks *>(context)->pack(to, ranks, one);
+            return 0;
+        });
+    };
+    in_c.unpack = [](void *context, const pcm_part *parts, std::size_t count) {
+        return detail::guarded(1, [=] {
+            std::vector<part> all;
+            for (std::size_t i = 0; i < count; i++)
+                all.push_back({parts[i].from, static_cast<const std::byte *>(parts[i].data), parts[i].size});
+            static_cast<custom_hooks *>(context)->unpack(all);
+            return 0;
+        });
+    };
+    if (kept.targets)
+        in_c.targets = [](void *context, int from, int before, int after, int *targets) {
+            return detail::guarded(-1, [=] {
+                std::vector<int> all = static_cast<custom_hooks *>(context)->targets(from, before, after);
+                if (all.size() > static_cast<std::size_t>(after))
+                    throw std::length_error("a targets hook named more ranks than there are");
+                std::copy(all.begin(), all.end(), targets);
+                return static_cast<int>(all.size());
+            });
+        };
+    detail::checked(pcm_custom(name.c_str(), &in_c));
+}
+
+// ---- the session -----------------------------------------------------------------------------------------------
+
+// True in a process that joined a running job.
+inline bool joining() noexcept { return pcm_joining() == 1; }
+
+// True if a daemon started this program.
+inline bool active()
+{
+    int is_active = 0;
+    detail::checked(pcm_active(&is_active));
+    return is_active == 1;
+}
+
+inline std::string version() { return pcm_version(); }
+
+// The time in which ranks may change: make it when all data is registered, once, and end it before MPI_Finalize. In a
+// process that joins, the constructor returns when the data is in place. The end waits for nothing, so an exception
+// may leave it.
+class session {
+  public:
+    session() { detail::checked(began(pcm_start())); }
+    explicit session(std::error_code &code) noexcept { code = make_error_code(began(pcm_start())); }
+    session(const session &) = delete;
+    session &operator=(const session &) = delete;
+
+    // The top of an iteration: true if ranks joined, left or moved. Does not return on a rank that leaves; destructors
+    // do not run there.
+    bool iterate() { return detail::checked(detail::seen(pcm_iterate())) == PCM_CHANGED; }
+    bool iterate(std::error_code &code) noexcept
+    {
+        pcm_result result = detail::seen(pcm_iterate());
+        detail::of_a_hook() = nullptr;
+        code = make_error_code(result);
+        return result == PCM_CHANGED;
+    }
+
+    // Begins a checkpoint in files.
+    void checkpoint() { detail::checked(pcm_checkpoint()); }
+    void checkpoint(std::error_code &code) noexcept { code = make_error_code(pcm_checkpoint()); }
+    // Waits until it is on disk.
+    void checkpoint_wait() { detail::checked(pcm_checkpoint_wait()); }
+    void checkpoint_wait(std::error_code &code) noexcept { code = make_error_code(pcm_checkpoint_wait()); }
+
+    // Asks for a number of ranks.
+    void request(int ranks) { detail::checked(pcm_request(ranks)); }
+    void request(int ranks, std::error_code &code) noexcept { code = make_error_code(pcm_request(ranks)); }
+    // Declares how many iterations remain.
+    void remaining(long long iterations) { detail::checked(pcm_remaining(iterations)); }
+    void remaining(long long iterations, std::error_code &code) noexcept
+    {
+        code = make_error_code(pcm_remaining(iterations));
+    }
+
+  private:
+    static pcm_result began(pcm_result result)
+    {
+        detail::layout()++;
+        return result;
+    }
+};
+
+} // namespace pcm
+
+#endif // PCM_HPP

@@ -1,0 +1,135 @@
+// All that pcm.hpp has beside arrays, in a sum that does not depend on the ranks: rank 0 adds to a value of each rank
+// and to a list of its own in each iteration; both are shared out and collected when the ranks change.
+//
+// Usage: session ITERATIONS SLEEP_US [fail]    with a change hook that fails
+#include <chrono>
+#include <complex>
+#include <cstdio>
+#include <cstdlib>
+#include <mpi.h>
+#include <pcm.hpp>
+#include <thread>
+
+static void expect(bool is_so, const char *what)
+{
+    if (is_so)
+        return;
+    std::fprintf(stderr, "session: not so: %s\n", what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+template <typename Call> static pcm_result code_of(Call call)
+{
+    try {
+        call();
+    } catch (const pcm::error &e) {
+        expect(*e.what() != '\0', "an error has a text");
+        return e.code();
+    }
+    return PCM_OK;
+}
+
+// Errors come as exceptions, with the code and the text of C, or as codes.
+static void check_errors()
+{
+    expect(code_of([] { pcm::bounds("nothing", 0); }) == PCM_ERROR_UNKNOWN, "an unknown array is named");
+    expect(code_of([] { pcm::array<int> bad("bad", {4}, {pcm::block(7)}); }) != PCM_OK, "axis 7 of one is refused");
+    std::error_code code;
+    pcm::session twice(code);
+    expect(code.value() == PCM_ERROR_STARTED && !code.message().empty(), "a second session has a code");
+    expect(code.category() == pcm::category(), "the code is of this library");
+}
+
+// A part is stored with its halo; what the library says of an index is where the array has it.
+static void check_array(pcm::array<std::complex<double>> &grid, int rank)
+{
+    auto rows = grid.bounds(0), cols = grid.bounds(1);
+    expect(grid.local_extent(0) == rows.size() + 2 && grid.local_extents()[1] == cols.size(), "local extents");
+    expect(static_cast<std::size_t>(grid.end() - grid.begin()) == grid.size(), "a range over the part");
+    if (rows.size() == 0 || cols.size() == 0)
+        return;
+    expect(grid.owner({rows.first, cols.first}) == rank, "a rank owns the first of its own");
+    auto offset = grid.local_offset({rows.first, cols.first});
+    expect(&grid(1, 0) == &grid[offset] && &grid[offset] == grid.data() + offset, "two ways to one element");
+    expect(grid.boxes().size() == 1 && grid.boxes()[0].start[0] == rows.first, "one box");
+}
+
+static void run(long iterations, std::chrono::microseconds pause, bool has_failing_hook)
+{
+    pcm::array<std::complex<double>> grid("grid", {12, 9}, {pcm::block(0), pcm::block(1), pcm::halo(0, 1)});
+    pcm::array<std::int16_t> one("one", {40}, {pcm::cyclic(0, 3), pcm::scratch()});
+    pcm::array<std::int16_t> other("other", {40}, {pcm::cyclic(0, 3)});
+    int size;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    std::vector<double> weights(static_cast<std::size_t>(size), 1.5);
+    pcm::array<float> uneven("uneven", {30}, {pcm::weighted(0, weights), pcm::constant()});
+    pcm::value<long> iteration("iteration", 0);
+    pcm::value_per_rank<long> tokens(
+        "tokens", 0, [](long &mine, const long &leaving) { mine += leaving; },
+        [](long &mine, int left) {
+            long share = mine / left;
+            mine -= share;
+            return share;
+        });
+    std::vector<long> list;
+    pcm::custom("list", {[&](int to, int ranks, pcm::packer &out) {
+                             (void)ranks;
+                             (void)to;
+                             out.append(list);
+                         },
+                         [&](const std::vector<pcm::part> &parts) {
+                             list.clear();
+                             for (const pcm::part &part : parts)
+                                 for (long each : part.as<long>())
+                                     list.push_back(each);
+                         },
+                         [](int from, int before, int after) { return std::vector<int>{from * after / before}; }});
+    int rank = -1, hooks = 0;
+    pcm::on_change([&] {
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        check_array(grid, rank);
+        hooks++;
+    });
+    if (has_failing_hook)
+        pcm::on_change([] { throw std::logic_error("planted in a hook"); });
+    pcm::on_exit([] { std::fflush(nullptr); });
+    pcm::session session;
+    check_errors();
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (; *iteration < iterations; ++*iteration) {
+        int before = hooks;
+        bool is_changed = session.iterate();
+        expect(is_changed == (hooks > before), "the hook runs in each change");
+        check_array(grid, rank);
+        session.remaining(iterations - *iteration);
+        const std::int16_t *was = one.data();
+        one.swap(other);
+        expect(other.data() == was, "a swap exchanges the memory");
+        if (rank == 0) {
+            *tokens += *iteration;
+            list.push_back(*iteration);
+        }
+        std::this_thread::sleep_for(pause);
+    }
+    long mine[2] = {*tokens, 0}, all[2] = {0, 0};
+    for (long each : list)
+        mine[1] += each;
+    MPI_Reduce(mine, all, 2, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank == 0)
+        std::printf("session: iterations %ld ranks %d checksum %ld+%ld\n", *iteration, size, all[0], all[1]);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    if (argc < 3)
+        return 2;
+    try {
+        run(std::atol(argv[1]), std::chrono::microseconds(std::atol(argv[2])), argc > 3);
+    } catch (const std::exception &e) {
+        std::fprintf(stderr, "session: %s\n", e.what());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    MPI_Finalize();
+}

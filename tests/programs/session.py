@@ -1,0 +1,132 @@
+"""What the package pcm has beside heat2d, in a sum that does not depend on the ranks: rank 0 adds to a value of each
+rank and to a list of its own in each iteration; both are shared out and collected when the ranks change. It does
+without mpi4py.
+
+Usage: session.py ITERATIONS SLEEP_US [fail]    with a change hook that fails
+"""
+import sys
+import time
+
+import numpy as np
+import pcm
+
+
+def raises(call, *arguments):
+    try:
+        call(*arguments)
+    except pcm.Error as error:
+        assert str(error), "an error has a text"
+        return True
+    return False
+
+
+def check_stale(view):
+    """An old view raises, whatever is done with it; it never reads memory that has moved."""
+    uses = (
+        lambda: view[0], lambda: view.sum(), lambda: view + 1, lambda: np.add(view, 1), lambda: np.roll(view, 1),
+        lambda: len(view), lambda: list(view), lambda: view.shape, lambda: view.__setitem__(0, 1), lambda: 1 - view,
+        lambda: view.copy(), lambda: np.concatenate([view, view]), lambda: view == 3, lambda: bool(view),
+    )  # fmt: skip
+    for number, use in enumerate(uses):
+        assert raises(use), f"use {number} of a stale view does not raise"
+    assert np.ndarray.__len__(view) == 0, "C sees no element"
+    assert refuses_buffer(view), "C gets no memory of it"
+
+
+def refuses_buffer(view):
+    """As for mpi4py, which asks for contiguous memory."""
+    import ctypes
+
+    room = ctypes.create_string_buffer(256)
+    try:
+        ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), room, 0x0098 | 0x0008)  # PyBUF_ANY_CONTIGUOUS
+    except (ValueError, BufferError, pcm.Error):
+        return True
+    return False
+
+
+def check_array(grid, rank):
+    rows, cols = grid.bounds(0), grid.bounds(1)
+    assert grid.local.shape == (rows[1] - rows[0] + 2, cols[1] - cols[0])
+    assert grid.own.shape == (rows[1] - rows[0], cols[1] - cols[0])
+    assert grid.local is grid.local, "a view is made once"
+    assert type(grid.local[1:] + 1) is np.ndarray, "results are ordinary arrays"
+    if grid.own.size:
+        assert grid.owner(rows[0], cols[0]) == rank
+        grid.own[0, 0] = 7
+        assert grid.local.flat[grid.local_offset(rows[0], cols[0])] == 7
+        assert grid.boxes()[0].start == (rows[0], cols[0])
+
+
+def fail():
+    raise ValueError("planted in a hook")
+
+
+def main():
+    iterations, pause = int(sys.argv[1]), float(sys.argv[2]) / 1e6
+    grid = pcm.array("grid", (12, 9), pcm.block(0), pcm.block(1), pcm.halo(0, 1), dtype=complex)
+    record = np.dtype([("number", np.int32), ("weight", np.float32)])
+    one = pcm.array("one", 40, pcm.cyclic(0, 3), pcm.SCRATCH, dtype=record)
+    other = pcm.array("other", 40, pcm.cyclic(0, 3), dtype=record)
+    pcm.array("fixed", 30, pcm.weighted(0, [1.5] * pcm.size()), pcm.CONSTANT, dtype=np.float32)
+    shared = pcm.value("shared", {"done": 0, "name": ("any", "kind")})
+    tokens = pcm.value_per_rank(
+        "tokens", [0], lambda mine, gone: [mine[0] + gone[0]],
+        lambda mine, left: ([mine[0] - mine[0] // left], [mine[0] // left]),
+    )  # fmt: skip
+    items = []
+
+    def unpack(parts):
+        items[:] = [each for _, part in parts for each in part]
+
+    pcm.custom("list", lambda to, ranks: list(items), unpack, lambda old, before, after: [old * after // before])
+    hooks = []
+
+    @pcm.on_change
+    def changed():
+        hooks.append(pcm.rank())
+        check_array(grid, pcm.rank())
+
+    if len(sys.argv) > 3:
+        pcm.on_change(fail)
+    assert raises(grid.bounds, 5) and raises(pcm.array, "grid", 4) and raises(pcm.value, "big", "x" * 5000)
+    before_start = one.local
+    pcm.start()
+    check_stale(before_start)
+    assert raises(pcm.start), "a second start"
+    old = grid.local
+    row = old[1:]
+    for iteration in range(shared.value["done"], iterations):
+        count = len(hooks)
+        if pcm.iterate():
+            assert len(hooks) == count + 1
+            check_stale(old)
+            check_stale(row)
+        old = grid.local
+        row = old[1:]
+        check_array(grid, pcm.rank())
+        first = one.local
+        pcm.swap(one, other)
+        check_stale(first)
+        pcm.remaining(iterations - iteration)
+        if pcm.rank() == 0:
+            tokens.value = [tokens.value[0] + iteration]
+            items.append(iteration)
+        shared.value = {"done": iteration + 1, "name": shared.value["name"]}
+        assert shared.value["name"] == ("any", "kind")
+        time.sleep(pause)
+    finish(iterations, tokens.value[0], sum(items))
+
+
+def finish(iterations, tokens, items):
+    """Adds up over the ranks, with the MPI that the package found."""
+    from pcm._library import library
+    import ctypes
+
+    mine, total = (ctypes.c_longlong * 2)(tokens, items), (ctypes.c_longlong * 2)()
+    library.MPI_Reduce(mine, total, 2, 0x4C00083A, 0x58000003, 0, 0x44000000)
+    if pcm.rank() == 0:
+        print(f"session: iterations {iterations} ranks {pcm.size()} checksum {total[0]}+{total[1]}", flush=True)
+
+
+main()
