@@ -140,12 +140,15 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
                 listens: None,
             })
             .collect(),
+        manner: None,
+        core: None,
     };
     let manner = Manner {
         fabric: args.fabric.into(),
         is_rdma_sealed: args.encrypt_rdma,
         patience_ms: args.patience,
     };
+    record.manner = Some(manner);
     let booted = boot_or_interrupt(cluster, &record, &key, (&nodes, manner), &mut interrupts).await;
     let outcome = match booted {
         Ok(outcome) if accepted(&outcome, args.allow_missing) => outcome,
