@@ -1,6 +1,7 @@
 //! Nodes that join by themselves, as an engine such as Slurm starts them: the process that was started is the keeper,
 //! a signal to it is a notice, and its exit code says how the node ended.
 
+use pcm_proto::handshake::PROTOCOL_VERSION;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{collections::BTreeSet, fs, time::Duration};
@@ -176,6 +177,45 @@ fn a_rank_that_somebody_ends_by_a_signal_still_ends_its_job() {
     assert_eq!(ended.status.code(), Some(143), "{ended:?}");
     assert!(cluster.run(&["down"]).status.success());
     drop((a, b));
+    cluster.assert_nothing_left();
+}
+
+#[test]
+fn a_specification_starts_a_node_in_the_foreground() {
+    let mut cluster = Cluster::place();
+    let [a] = joined(&mut cluster, ["a"]);
+    let key = fs::read_to_string(cluster.dir().join("key")).expect("the key");
+    let part = |name: &str| {
+        key.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .expect("in the key")
+    };
+    let seed = fs::read_to_string(cluster.dir().join("nodes/a/address")).expect("the address of a");
+    let spec = serde_json::json!({
+        "version": PROTOCOL_VERSION, "cluster_id": part("cluster "), "key": part("secret "),
+        "cluster_dir": cluster.dir(), "subtree": [], "seeds": [seed.trim()], "fabric": "auto",
+        "is_rdma_sealed": false, "patience_ms": 5000,
+        "node": {"name": "b", "address": "127.0.0.1", "site": "here", "cpus": [], "reach": "Local"},
+    });
+    let mut command = cluster.daemon(&["--foreground"]);
+    command.envs([("PCM_CLUSTER_ID", part("cluster ")), ("PCM_NODE", "b")]);
+    let mut keeper = Background::start(&mut command);
+    keeper.write(spec.to_string().as_bytes());
+    keeper.close_input();
+    let ready = wait::until("the report", LIMIT, || {
+        serde_json::from_str::<Value>(keeper.stdout().lines().next()?).ok()
+    });
+    assert_eq!(
+        (&ready["outcome"], ready["keeper_pid"].as_u64()),
+        (&"ready".into(), Some(keeper.pid().into()))
+    );
+    wait_for_nodes(&cluster, &["a", "b"]);
+    keeper.signal(Signal::TERM);
+    assert_eq!(keeper.end(LEAVES_WITHIN).status.code(), Some(LEFT));
+    // Whoever described it keeps the list.
+    assert_eq!(listed(&cluster), ["a"]);
+    assert!(cluster.run(&["down"]).status.success());
+    assert_eq!(a.end(LIMIT).status.code(), Some(0));
     cluster.assert_nothing_left();
 }
 

@@ -99,3 +99,33 @@ pub(super) fn say(console: Option<&OwnedFd>, line: &str) {
         let _ = writeln!(std::fs::File::from(copy), "pcm-daemon: {line}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_proto::ids::{JobId, ProcessId};
+
+    #[test]
+    fn an_end_that_a_notice_may_explain_is_told_after_it_and_no_other_is_held() {
+        let key = ProcessKey {
+            job: JobId(1),
+            process: ProcessId(0),
+        };
+        let mut held = HeldBack::default();
+        for status in [
+            ExitStatus::Code(0),
+            ExitStatus::Signal(libc::SIGKILL),
+            ExitStatus::Signal(libc::SIGSEGV),
+        ] {
+            assert!(!held.keep(key, status), "{status:?}");
+        }
+        assert!(held.keep(key, ExitStatus::Signal(libc::SIGTERM)));
+        let alone = held.next().unwrap();
+        assert!(held.take_due().is_empty());
+        held.on_notice();
+        assert!(held.next().unwrap() < alone);
+        std::thread::sleep(NOTICE_IS_HEARD);
+        assert_eq!(held.take_due(), [(key, ExitStatus::Signal(libc::SIGTERM))]);
+        assert_eq!(held.next(), None);
+    }
+}
