@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::sweep::CLUSTER_ID_VARIABLE;
 use pcm_fabric::ClusterKey;
 use pcm_proto::boot::{BootReport, BootSpec, NodeSpec, Reach};
-use pcm_proto::fabric::FabricWish;
+pub use pcm_proto::cluster_record::Manner;
 use pcm_proto::handshake::PROTOCOL_VERSION;
 use pcm_proto::ids::NodeName;
 use std::fs::OpenOptions;
@@ -57,17 +57,6 @@ impl Outcome {
         let failed = self.failed.iter().find(|(node, _)| node == name);
         failed.map(|(_, why)| why.as_str())
     }
-}
-
-/// How the daemons of a cluster are to deal with each other.
-#[derive(Clone, Copy, Debug)]
-pub struct Manner {
-    /// What carries their messages.
-    pub fabric: FabricWish,
-    /// Whether copies of checkpoints over InfiniBand or RoCE are encrypted.
-    pub is_rdma_sealed: bool,
-    /// How long one of them may be silent before it is taken for dead, in milliseconds.
-    pub patience_ms: u32,
 }
 
 /// Boots all nodes: the first as root of the tree; where that fails, the next one takes the rest.

@@ -28,7 +28,7 @@ Inspect  top, dashboard        watch and control on the terminal, in a browser
          report, trace         a job's history (HTML); its calls (Perfetto)
          events, explain       what happened; why a job was moved or not
          messages, metrics     messages between ranks; numbers for Prometheus
-Other    logs, bench           logs and log levels; compare methods of change
+Other    logs, bench, slurm    logs; compare methods of change; a job script
          env, completions, man compiler flags; shell completion; manual pages
 Options  --cluster DIR (or PCM_CLUSTER), -h or --help, -V or --version
 ";
@@ -134,6 +134,8 @@ verbs! {
     Bench(bench),
     /// Print compiler flags for libpcm, for eval
     Env(env),
+    /// Print a job script for Slurm
+    Slurm(slurm),
     /// Print a completion script for a shell
     Completions(completions),
     /// Print manual pages

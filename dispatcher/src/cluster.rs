@@ -2,12 +2,12 @@
 //! removed at the end. It never touches what daemons own below `nodes/` but for reading addresses and removing all.
 
 use crate::failure::{CLUSTER_LOCKED, Failure};
-use pcm_proto::boot::{NodeSpec, is_cluster_id};
+use pcm_proto::boot::is_cluster_id;
+pub use pcm_proto::cluster_record::{ClusterRecord, RecordedNode};
 use pcm_proto::fabric::TUNING_FILE;
 use pcm_proto::ids::NodeName;
 use pcm_proto::method::COSTS_FILE;
 use rustix::fs::FlockOperation;
-use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -21,27 +21,6 @@ const LOCK_TRIES_MAX: usize = 16;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
-
-/// A node as it was booted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordedNode {
-    /// How it was described.
-    #[serde(flatten)]
-    pub spec: NodeSpec,
-    /// Where its daemon listened at first, as `host:port`; absent until it has reported.
-    pub listens: Option<String>,
-}
-
-/// What `cluster.json` holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClusterRecord {
-    /// Names the cluster in environments, sockets and logs.
-    pub id: String,
-    /// Microseconds since 1970.
-    pub created_us: u64,
-    /// Its nodes in boot order.
-    pub nodes: Vec<RecordedNode>,
-}
 
 /// The directory of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -387,6 +366,8 @@ mod tests {
                 id: "c".into(),
                 created_us: 0,
                 nodes: Vec::new(),
+                manner: None,
+                core: None,
             })
             .unwrap();
         assert_eq!(cluster.record().unwrap().unwrap().id, "c");

@@ -9,6 +9,7 @@ pub mod compiler;
 mod courtesy;
 pub mod cpus;
 mod doctor;
+pub mod engine;
 pub mod failure;
 pub mod hostfile;
 mod kept;

@@ -1,6 +1,7 @@
 //! What `pcm-daemon` does for each way of calling it.
 
-use crate::{keeper, serve};
+use crate::keeper::Stance;
+use crate::{join, keeper, serve};
 
 const HELP: &str = "\
 pcm-daemon: the daemon of a node, and the keeper above it
@@ -9,15 +10,31 @@ pcm-daemon: the daemon of a node, and the keeper above it
 
   pcm-daemon            becomes the node's keeper; reads a boot specification (JSON) on standard input,
                         reports on standard output, logs to DIR/nodes/NAME/daemon.log
+  pcm-daemon --foreground
+                        the same without leaving its session: for engines that watch the process they start;
+                        SIGTERM is a notice that the node will be taken away
+  pcm-daemon join       joins a cluster by itself, in the foreground; 'pcm-daemon join --help' says how
   pcm-daemon serve      the daemon proper, started by a keeper
   pcm-daemon --help     this text
   pcm-daemon --version  the version
 
 Exit codes: 0 ended on purpose; 1 ended because the daemon could not be kept alive; 2 called wrongly;
-78 must not be started again as it is (a line on standard error or in the log says why).
+78 must not be started again as it is (a line on standard error or in the log says why). In the foreground:
+0 the cluster is down or the node was removed; 75 left because of a notice; 1 failed.
 
 Example:  pcmctl up --local 4
 ";
+
+/// Keeps a node; the exit code. `refused` is that of a keeper that cannot even begin.
+fn keep(stance: Stance, refused: i32) -> i32 {
+    match keeper::become_keeper(stance) {
+        Ok(booted) => keeper::run(booted),
+        Err(error) => {
+            eprintln!("pcm-daemon: {error}");
+            refused
+        }
+    }
+}
 
 /// Runs what the arguments (without the program's name) say; the exit code.
 pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
@@ -26,13 +43,11 @@ pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
         .collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        [] => match keeper::become_keeper() {
-            Ok(booted) => keeper::run(booted),
-            Err(error) => {
-                eprintln!("pcm-daemon: {error}");
-                pcm_proto::keeper::DAEMON_EXIT_FINAL
-            }
-        },
+        [] => keep(Stance::Detached, pcm_proto::keeper::DAEMON_EXIT_FINAL),
+        ["--foreground"] => keep(Stance::Foreground { has_joined: false }, 1),
+        // What `join` becomes.
+        ["--foreground", "--joined"] => keep(Stance::Foreground { has_joined: true }, 1),
+        ["join", ref options @ ..] => join::run(options),
         ["serve"] => {
             // The keeper starts us through a link that bears another name. A refusal leaves a worse name in `ps`.
             let _ = rustix::thread::set_name(c"pcm-daemon");

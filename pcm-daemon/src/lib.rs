@@ -1,6 +1,8 @@
 //! The daemon of a node and the keeper above it. The daemon is the process manager of the node's ranks.
 
+mod cluster_record;
 pub mod entry;
+mod join;
 pub mod keeper;
 pub mod keeper_link;
 pub mod output_files;

@@ -5,6 +5,7 @@ pub mod app;
 pub mod boot;
 pub mod byte_lists;
 pub mod checkpoint;
+pub mod cluster_record;
 pub mod control;
 pub mod envelope;
 pub mod event;

@@ -213,6 +213,17 @@ impl Cluster {
         command
     }
 
+    /// `pcm-daemon` with these arguments, in the test's own `/dev/shm`; the process that is started becomes it.
+    pub fn daemon(&self, arguments: &[&str]) -> Command {
+        let program = built("pcm-daemon");
+        let mut command = match &self.shared_memory {
+            Some(own) => self.marked(own.command(&program)),
+            None => self.command(program),
+        };
+        command.args(arguments);
+        command
+    }
+
     /// Runs `pcmctl` to its end.
     pub fn run(&self, arguments: &[&str]) -> Outcome {
         limited::run(&mut self.pcmctl(arguments), LIMIT)

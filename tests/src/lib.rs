@@ -1,4 +1,5 @@
-//! What the test targets `sim_*`, `system_*`, `fault_*` and `rdma_*` share. Must never hold a test's own logic.
+//! What the test targets `sim_*`, `system_*`, `fault_*`, `rdma_*` and `slurm_*` share. Must never hold a test's own
+//! logic.
 
 pub mod adapting;
 pub mod agents;
@@ -26,6 +27,7 @@ pub mod processes;
 pub mod shared_memory;
 pub mod simulation;
 pub mod skip;
+pub mod slurm;
 pub mod stand_in_data;
 pub mod trace_format;
 pub mod wait;

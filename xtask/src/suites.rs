@@ -29,17 +29,26 @@ pub(crate) enum Suite {
     Fault,
     /// Verbs on soft-RoCE, in emulated guests; brings qemu and a kernel.
     Rdma,
-    /// All of them but rdma.
+    /// Jobs of a real Slurm of virtual nodes on this machine.
+    Slurm,
+    /// All of them but rdma and slurm.
     All,
 }
 
 /// The suites that are targets `NAME_*` of the package `tests`.
-const OF_TARGETS: [(Suite, &str); 4] = [
+const OF_TARGETS: [(Suite, &str); 5] = [
     (Suite::Sim, "sim_"),
     (Suite::System, "system_"),
     (Suite::Fault, "fault_"),
     (Suite::Rdma, "rdma_"),
+    (Suite::Slurm, "slurm_"),
 ];
+
+/// Suites that need more of a machine than the others.
+const NEEDS_OTHERS: [Suite; 2] = [Suite::Rdma, Suite::Slurm];
+
+/// What the suite slurm starts; its tests name them, too, where they are missing.
+const SLURM_PACKAGES: &str = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins";
 
 /// Targets with tests that drive a browser begin so.
 const NEEDS_BROWSER: &str = "system_dashboard";
@@ -66,6 +75,13 @@ const NEEDS_FORTRAN: [&str; 2] = ["system_languages", "system_guides"];
 fn has(program: &str) -> bool {
     let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
+}
+
+fn has_slurm() -> bool {
+    let folders = env::var("PATH").unwrap_or_default();
+    let folders: Vec<&str> = folders.split(':').chain(["/usr/sbin"]).collect();
+    let is_found = |program: &&str| folders.iter().any(|folder| Path::new(folder).join(program).is_file());
+    ["slurmctld", "slurmd", "sbatch", "munged"].iter().all(is_found)
 }
 
 /// Runs a suite and closes with the counts over all runners.
@@ -146,6 +162,9 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
         // Its tests say themselves that they cannot run without.
         wheel::install_system_package("nftables");
     }
+    if targets.iter().any(|name| name.starts_with("slurm_")) && !has_slurm() {
+        wheel::install_system_package(SLURM_PACKAGES);
+    }
     if targets.iter().any(|name| name.starts_with("rdma_"))
         && let Err(failure) = softroce::bring(repository, environment)
     {
@@ -156,7 +175,7 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
 fn chosen_targets(names: &[String], suite: Suite) -> Vec<String> {
     let wanted = |name: &String| {
         OF_TARGETS.iter().any(|(of, prefix)| {
-            (suite == *of || (suite == Suite::All && *of != Suite::Rdma)) && name.starts_with(prefix)
+            (suite == *of || (suite == Suite::All && !NEEDS_OTHERS.contains(of))) && name.starts_with(prefix)
         })
     };
     names.iter().filter(|name| wanted(name)).cloned().collect()

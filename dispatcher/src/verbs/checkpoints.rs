@@ -143,6 +143,14 @@ fn list(directory: &Path) -> Result<Vec<Line>, Failure> {
     Ok(lines)
 }
 
+/// The newest checkpoint in a directory, which may not be there yet.
+pub(super) fn newest(directory: &Path) -> Result<Option<PathBuf>, Failure> {
+    if !directory.exists() {
+        return Ok(None);
+    }
+    Ok(list(directory)?.pop().map(|line| line.directory))
+}
+
 fn line(checkpoint: &Checkpoint) -> Line {
     let manifest = checkpoint.manifest();
     Line {

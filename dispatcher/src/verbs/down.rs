@@ -1,6 +1,7 @@
 //! `down`: ends a cluster, through its daemons where they answer, otherwise without them.
 
 use crate::cluster::{ClusterDir, ClusterRecord};
+use crate::engine;
 use crate::failure::{Failure, LINK_LOST};
 use crate::link::Link;
 use crate::{output, sweep};
@@ -68,6 +69,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         sweep::wait_until_gone(&record.id, LEAVE_MAX);
     }
     let (swept, left) = sweep::end_all(&record.id);
+    cancel_helpers(&record).await;
     let unreached = if asked { Vec::new() } else { sweep_remote(&record).await };
     if left > 0 {
         return Err(Failure::system(format!(
@@ -104,6 +106,19 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         output::print(&format!("cluster {} is down{swept}{kept}\n", report.cluster))?;
     }
     Ok(0)
+}
+
+/// Helpers that wait in a queue have nothing to join any more.
+async fn cancel_helpers(record: &ClusterRecord) {
+    let Some(core) = &record.core else { return };
+    let Some(manager) = engine::named(&core.engine) else {
+        return;
+    };
+    let call = manager.cancel_waiting_helpers(&core.job);
+    let shown = call.shown();
+    if let Err(failure) = engine::run(call).await {
+        eprintln!("pcmctl: helpers may still wait in the queue ({failure}); later, call '{shown}'");
+    }
 }
 
 /// Tells the daemons to end everything; false if none accepted.

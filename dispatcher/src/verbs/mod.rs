@@ -1,5 +1,6 @@
 //! One verb per file. Each has `Args`, as clap reads them, and `run`, which returns the exit code.
 
+mod allocated;
 pub(crate) mod bench;
 pub(crate) mod checkpoint;
 pub(crate) mod checkpoints;
@@ -31,6 +32,7 @@ pub(crate) mod restart;
 pub(crate) mod run;
 pub(crate) mod shrink;
 pub(crate) mod signal;
+pub(crate) mod slurm;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod up;

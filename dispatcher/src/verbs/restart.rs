@@ -1,6 +1,7 @@
 //! `restart`: runs the program of a checkpoint from there, on any number of ranks and on any nodes.
 
-use super::run::{RESTARTS_DEFAULT, Shown, checkpoint_settings, job_of_checkpoints, launch, set};
+use super::checkpoints;
+use super::run::{self, RESTARTS_DEFAULT, Shown, checkpoint_settings, job_of_checkpoints, launch, set};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::run::watching::Wanted;
@@ -8,6 +9,7 @@ use pcm_checkpoint::Checkpoint;
 use pcm_proto::app::environment;
 use pcm_proto::ids::{NodeName, name_check};
 use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -16,13 +18,19 @@ The program, its arguments and its directory are those of the checkpoint ('pcmct
 
 Example:
   pcmctl checkpoints
-  pcmctl restart checkpoints/heat-00001200 -n 6";
+  pcmctl restart checkpoints/heat-00001200 -n 6
+  pcmctl restart --newest kept -n 6 -- ./heat2d   # the first time from the beginning";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
     /// The checkpoint's directory
-    checkpoint: PathBuf,
+    #[arg(required_unless_present = "newest")]
+    checkpoint: Option<PathBuf>,
+    /// The newest checkpoint in DIR instead, where the next ones go too. If there is none, PROGRAM is run from its
+    /// beginning; without PROGRAM nothing is
+    #[arg(long, value_name = "DIR", conflicts_with = "checkpoint")]
+    newest: Option<PathBuf>,
     /// Ranks to start with [default: as many as made the checkpoint]
     #[arg(
         short = 'n',
@@ -52,11 +60,21 @@ pub(crate) struct Args {
     /// With --detach: print one JSON document
     #[arg(long, requires = "detach")]
     json: bool,
+    /// With --newest: the program and its arguments
+    #[arg(last = true, conflicts_with = "checkpoint", value_name = "PROGRAM")]
+    command: Vec<OsString>,
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
-    let directory = args.checkpoint.canonicalize();
-    let directory = directory.map_err(|error| Failure::file("open", &args.checkpoint, &error))?;
+    let chosen = match (&args.newest, &args.checkpoint) {
+        (Some(place), _) => match checkpoints::newest(place)? {
+            Some(newest) => newest,
+            None => return begin(&args, place, cluster).await,
+        },
+        (None, named) => named.clone().unwrap_or_default(),
+    };
+    let directory = chosen.canonicalize();
+    let directory = directory.map_err(|error| Failure::file("open", &chosen, &error))?;
     let checkpoint = Checkpoint::open(&directory).map_err(|error| Failure::checkpoint(error.to_string()))?;
     let mut spec = spec(&args, &checkpoint)?;
     let beside = directory.parent().unwrap_or(&directory);
@@ -80,6 +98,43 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         },
     };
     launch(spec, cluster, shown).await
+}
+
+/// Runs the program from its beginning: there is no checkpoint yet.
+async fn begin(args: &Args, place: &Path, cluster: &ClusterDir) -> Result<i32, Failure> {
+    let shown = place.display();
+    if args.command.is_empty() {
+        eprintln!("pcmctl: there is no checkpoint in {shown}, so nothing is run");
+        return Ok(0);
+    }
+    eprintln!("pcmctl: there is no checkpoint in {shown}, so the program begins");
+    let ranks = args.ranks.map(|ranks| OsString::from(ranks.to_string()));
+    let nodes = (!args.nodes.is_empty()).then(|| args.nodes.join(",").into());
+    let options: [(&str, Option<OsString>); 5] = [
+        ("--ranks", ranks),
+        ("--name", args.name.clone().map(OsString::from)),
+        ("--nodes", nodes),
+        ("--checkpoint-every", args.checkpoint_every.clone().map(OsString::from)),
+        ("--checkpoint-dir", Some(place.into())),
+    ];
+    let flags = [
+        ("--label", args.label),
+        ("--progress", args.progress),
+        ("--detach", args.detach),
+        ("--json", args.json),
+    ];
+    let options = options
+        .into_iter()
+        .filter_map(|(name, value)| Some([name.into(), value?]));
+    let words = options.flatten();
+    let words = words.chain(
+        flags
+            .iter()
+            .filter(|(_, is_set)| *is_set)
+            .map(|(name, _)| OsString::from(name)),
+    );
+    let words = words.chain([OsString::from("--")]).chain(args.command.iter().cloned());
+    run::run(run::parse(words)?, cluster).await
 }
 
 fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
@@ -164,5 +219,17 @@ mod tests {
         assert_eq!(spec.cwd, Path::new("/home/somebody/run 1"));
         let restore = spec.env.iter().find(|(name, _)| name == b"PCM_RESTORE").unwrap();
         assert_eq!(restore.1, golden.as_os_str().as_bytes());
+    }
+
+    #[test]
+    fn a_program_is_only_named_for_the_newest_checkpoint_that_may_be_none() {
+        let parse = |line: &[&str]| Line::try_parse_from([&["restart"], line].concat());
+        let args = parse(&["--newest", "kept", "-n", "5", "--", "./a", "-n", "7"])
+            .ok()
+            .unwrap()
+            .args;
+        assert_eq!((args.ranks, args.command.len(), args.checkpoint), (Some(5), 3, None));
+        assert!(parse(&[]).is_err() && parse(&["kept/1", "--", "./a"]).is_err());
+        assert!(parse(&["kept/1", "--newest", "kept"]).is_err());
     }
 }

@@ -185,6 +185,14 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     launch(spec, cluster, shown).await
 }
 
+/// Reads a command line of `run`, without the verb.
+pub(super) fn parse(words: impl Iterator<Item = OsString>) -> Result<Args, Failure> {
+    let line = <Args as clap::Args>::augment_args(clap::Command::new("run").no_binary_name(true));
+    let matches = line.try_get_matches_from(words);
+    let args = matches.and_then(|matches| <Args as clap::FromArgMatches>::from_arg_matches(&matches));
+    args.map_err(|error| Failure::usage(error.to_string()))
+}
+
 /// How the user sees a job.
 pub(crate) struct Shown {
     /// Prefix lines of output with their rank.

@@ -1,7 +1,9 @@
 //! `up`: boots a cluster; a boot that fails removes everything it started.
 
+use super::allocated;
 use crate::boot::{self, Manner, Outcome};
 use crate::cluster::{ClusterDir, ClusterRecord, RecordedNode};
+use crate::engine;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::output::{self, Align, Table};
@@ -20,6 +22,7 @@ const EXAMPLE: &str = "\
 Example:
   pcmctl up --local 4                     four virtual nodes n0 … n3 on this machine
   pcmctl up --local 3 --cpus '0;1;0-1'    with separate CPUs
+  pcmctl up                               in a Slurm job: all its nodes
   pcmctl up --hosts FILE                  one line per node: name [address] [cpus=0-3] [site=S] [ssh=user@host]";
 
 /// Time for daemons of an interrupted or failed boot to end by themselves.
@@ -27,7 +30,7 @@ const LEAVE_MAX: Duration = Duration::from_millis(200);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
-#[command(group = clap::ArgGroup::new("where").required(true))]
+#[command(group = clap::ArgGroup::new("where"))]
 pub(crate) struct Args {
     /// Boot N virtual nodes on this machine
     #[arg(
@@ -40,6 +43,9 @@ pub(crate) struct Args {
     /// Boot the nodes of this file, over ssh if they are remote
     #[arg(long, value_name = "FILE", group = "where")]
     hosts: Option<PathBuf>,
+    /// Boot the nodes of the Slurm allocation this runs in; without another choice also the default there
+    #[arg(long, group = "where")]
+    slurm: bool,
     /// CPUs of each virtual node, separated by ';' [default: all CPUs for each]
     #[arg(long, value_name = "LISTS", conflicts_with = "hosts")]
     cpus: Option<String>,
@@ -122,6 +128,12 @@ struct ReportedNode<'a> {
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    if let Some((manager, allocation)) = allocation(&args)? {
+        let began = Instant::now();
+        let (record, booted) = allocated::up(&args.allocated(), cluster, (manager.as_ref(), &allocation)).await?;
+        let nodes: Vec<NodeSpec> = record.nodes.iter().map(|node| node.spec.clone()).collect();
+        return show(&args, cluster, &record, &nodes, &booted, began.elapsed());
+    }
     let nodes = wanted(&args)?;
     // Before anything is made that an interrupt would leave behind.
     let mut interrupts = Interrupts::watch()?;
@@ -140,12 +152,11 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
                 listens: None,
             })
             .collect(),
+        manner: None,
+        core: None,
     };
-    let manner = Manner {
-        fabric: args.fabric.into(),
-        is_rdma_sealed: args.encrypt_rdma,
-        patience_ms: args.patience,
-    };
+    let manner = args.manner();
+    record.manner = Some(manner);
     let booted = boot_or_interrupt(cluster, &record, &key, (&nodes, manner), &mut interrupts).await;
     let outcome = match booted {
         Ok(outcome) if accepted(&outcome, args.allow_missing) => outcome,
@@ -162,6 +173,40 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     record.nodes.retain(|node| node.listens.is_some());
     cluster.save(&record)?;
     show(&args, cluster, &record, &nodes, &outcome, begun.elapsed())
+}
+
+/// The allocation whose nodes are to be booted, if that is what is wanted.
+fn allocation(args: &Args) -> Result<Option<engine::Present>, Failure> {
+    if args.local.is_some() || args.hosts.is_some() {
+        return Ok(None);
+    }
+    let present = engine::present();
+    match (&present, args.slurm) {
+        (Some(_), _) => Ok(present),
+        (None, true) => Err(Failure::usage(
+            "this is no Slurm job (SLURM_JOB_ID is not set): call it in a script for sbatch, or within salloc",
+        )),
+        (None, false) => Err(Failure::usage(
+            "say where: --local N, or --hosts FILE; without either, only within a Slurm job; see 'pcmctl up --help'",
+        )),
+    }
+}
+
+impl Args {
+    fn allocated(&self) -> allocated::Wanted {
+        allocated::Wanted {
+            manner: self.manner(),
+            may_miss: self.allow_missing,
+        }
+    }
+
+    fn manner(&self) -> Manner {
+        Manner {
+            fabric: self.fabric.into(),
+            is_rdma_sealed: self.encrypt_rdma,
+            patience_ms: self.patience,
+        }
+    }
 }
 
 fn wanted(args: &Args) -> Result<Vec<NodeSpec>, Failure> {
@@ -183,7 +228,7 @@ fn wanted(args: &Args) -> Result<Vec<NodeSpec>, Failure> {
 }
 
 /// Refuses if a cluster runs in the directory; removes what a dead one left.
-async fn clear_stale(cluster: &ClusterDir) -> Result<(), Failure> {
+pub(super) async fn clear_stale(cluster: &ClusterDir) -> Result<(), Failure> {
     let Some(record) = cluster.record()? else {
         return Ok(());
     };
@@ -223,13 +268,13 @@ async fn boot_or_interrupt(
 }
 
 /// Signals that ask this process to end.
-struct Interrupts {
+pub(super) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Interrupts {
-    fn watch() -> Result<Self, Failure> {
+    pub(super) fn watch() -> Result<Self, Failure> {
         let refused = |error| Failure::system(format!("cannot watch for signals: {error}"));
         Ok(Self {
             interrupt: signal(SignalKind::interrupt()).map_err(refused)?,
@@ -237,7 +282,7 @@ impl Interrupts {
         })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -249,7 +294,7 @@ fn accepted(outcome: &Outcome, allow_missing: bool) -> bool {
     outcome.failed.is_empty() || (allow_missing && !outcome.ready.is_empty())
 }
 
-fn undo(cluster: &ClusterDir, cluster_id: &str) -> Result<(), Failure> {
+pub(super) fn undo(cluster: &ClusterDir, cluster_id: &str) -> Result<(), Failure> {
     sweep::wait_until_gone(cluster_id, LEAVE_MAX);
     let (_, left) = sweep::end_all(cluster_id);
     cluster.remove(cluster_id, false)?;

@@ -179,6 +179,11 @@ impl Local {
     pub fn is_alive(&self) -> bool {
         matches!(self.state, LocalState::Starting | LocalState::Running { .. })
     }
+
+    /// Whether its end is nothing that the job expects.
+    pub fn is_needed(&self) -> bool {
+        self.is_alive() && !self.is_leaving && self.kill_at_us.is_none() && !self.is_spare
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

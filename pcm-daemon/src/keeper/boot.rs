@@ -1,7 +1,9 @@
 //! From a started program to a keeper: reads the specification, opens the log, leaves the session of whoever started
-//! it. What goes wrong here is told on the standard error of the one who started it.
+//! it, unless it is to stay in the foreground. What goes wrong here is told on the standard error of the one who
+//! started it.
 #![allow(unsafe_code, reason = "fork, before there is any thread, and limits of the process")]
 
+use super::foreground::Stance;
 use super::start::TARGET_MAX;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::handshake::VersionMismatch;
@@ -78,10 +80,14 @@ pub struct Booted {
     pub(super) report: Option<OwnedFd>,
     /// The limit of open files that ranks start with.
     pub(super) files_max: libc::rlimit,
+    pub(super) stance: Stance,
+    /// The standard error it was started with, for its last word; only in the foreground.
+    pub(super) console: Option<OwnedFd>,
 }
 
-/// Turns this process into a keeper in a session of its own; the process that was started ends with code 0.
-pub fn become_keeper() -> Result<Booted, BootError> {
+/// Turns this process into a keeper. Unless it stays in the foreground, the keeper gets a session of its own, and the
+/// process that was started ends with code 0.
+pub fn become_keeper(stance: Stance) -> Result<Booted, BootError> {
     inherited_close()?;
     let spec = spec_read(io::stdin().lock())?;
     let log = log_open(&spec)?;
@@ -96,18 +102,13 @@ pub fn become_keeper() -> Result<Booted, BootError> {
         rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), TARGET_MAX).map_err(system("keeping the report"))?;
     let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(system("opening /dev/null"))?;
-    // SAFETY: this process has one thread, and the child goes on as this program.
-    match unsafe { libc::fork() } {
-        0 => {}
-        pid if pid > 0 => std::process::exit(0),
-        _ => {
-            return Err(BootError::System {
-                doing: "leaving the session",
-                error: io::Error::last_os_error(),
-            });
-        }
-    }
-    setsid().map_err(system("making a session"))?;
+    let console = if stance == Stance::Detached {
+        leave_session()?;
+        None
+    } else {
+        let kept = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), TARGET_MAX);
+        Some(kept.map_err(system("keeping standard error"))?)
+    };
     chdir("/").map_err(system("entering /"))?;
     rustix::stdio::dup2_stdin(&null).map_err(system("closing standard input"))?;
     rustix::stdio::dup2_stdout(&null).map_err(system("closing standard output"))?;
@@ -118,7 +119,23 @@ pub fn become_keeper() -> Result<Booted, BootError> {
         spec,
         report: Some(report),
         files_max,
+        stance,
+        console,
     })
+}
+
+/// Goes on in a child that leads a session; the process that was started ends.
+fn leave_session() -> Result<(), BootError> {
+    let failed = |error| BootError::System {
+        doing: "leaving the session",
+        error,
+    };
+    // SAFETY: this process has one thread, and the child goes on as this program.
+    match unsafe { libc::fork() } {
+        0 => setsid().map(|_| ()).map_err(|error| failed(error.into())),
+        pid if pid > 0 => std::process::exit(0),
+        _ => Err(failed(io::Error::last_os_error())),
+    }
 }
 
 /// Closes whatever the one who started us left open: ranks would inherit it, and hold it open for as long as they run.

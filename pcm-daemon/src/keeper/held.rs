@@ -25,6 +25,8 @@ pub(super) struct Held {
     pub(super) key: ProcessKey,
     pub(super) pid: Pid,
     pub(super) ended: Option<ExitStatus>,
+    /// Whether a daemon ordered a signal for it: its end by one is no surprise.
+    pub(super) is_signalled: bool,
     pmi: OwnedFd,
     channel: OwnedFd,
     page: OwnedFd,
@@ -71,6 +73,7 @@ impl Held {
             key: spec.key,
             pid,
             ended: None,
+            is_signalled: false,
             pmi,
             channel,
             page,

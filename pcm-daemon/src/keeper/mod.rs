@@ -10,8 +10,10 @@ mod boot;
 mod checkpoint_store;
 mod clearing;
 mod daemon;
+mod foreground;
 mod held;
 mod images;
+mod node_environment;
 mod program;
 mod run;
 mod salvage;
@@ -22,5 +24,6 @@ mod start_refused;
 mod strays;
 
 pub use boot::{BootError, become_keeper};
+pub use foreground::Stance;
 pub use run::run;
 pub use strays::{Swept, sweep};

@@ -4,8 +4,10 @@ use super::boot::Booted;
 use super::checkpoint_store::Buffers;
 use super::clearing::{Clearing, Scene};
 use super::daemon::{Daemon, Heard, Restarts, With};
+use super::foreground::{HeldBack, Stance, last_word};
 use super::held::{Held, memory_file};
 use super::images::{Image, Images};
+use super::node_environment;
 use super::segments::Footprint;
 use super::signals::Signals;
 use super::start_refused::StartRefused;
@@ -24,6 +26,9 @@ use std::time::{Duration, Instant, SystemTime};
 const ORDERS_MAX: usize = 64;
 /// How long a daemon that said `Quit` has for its own end.
 const FAREWELL_MAX: Duration = Duration::from_secs(3);
+
+/// Signals that come within this time are one notice: engines send some twice, or to a group and to its members.
+const NOTICE_IS_ONE: Duration = Duration::from_secs(2);
 
 /// A daemon that was given notice has ended after this time, its longest grace included.
 const NOTICE_MAX: Duration = Duration::from_secs(150);
@@ -52,6 +57,7 @@ struct Keeper {
     start_at: Option<Instant>,
     /// After a notice: when everything ends, whatever the daemon still does.
     notice_until: Option<Instant>,
+    held_back: HeldBack,
     table: BTreeMap<ProcessKey, Held>,
     images: Images,
     buffers: Buffers,
@@ -92,6 +98,7 @@ pub fn run(booted: Booted) -> i32 {
         restarts: Restarts::default(),
         start_at: Some(Instant::now()),
         notice_until: None,
+        held_back: HeldBack::default(),
         table: BTreeMap::new(),
         images: Images::default(),
         buffers: Buffers::default(),
@@ -101,7 +108,7 @@ pub fn run(booted: Booted) -> i32 {
     };
     loop {
         if let Some(code) = keeper.turn() {
-            return code;
+            return last_word(&keeper.booted, code, keeper.notice_until.is_some());
         }
     }
 }
@@ -113,6 +120,9 @@ impl Keeper {
         }
         if self.notice_until.is_some_and(|at| at <= Instant::now()) {
             self.end_all(0, "the daemon did not leave in time after a notice");
+        }
+        for (key, status) in self.held_back.take_due() {
+            self.tell(&KeeperToDaemon::Exited { key, status }, With::Nothing);
         }
         self.clearings_step();
         if let Some(word) = self.images.salvages_step() {
@@ -142,8 +152,15 @@ impl Keeper {
     }
 
     /// The daemon brings the node's work elsewhere and then ends, and the keeper with it. Who cannot wait says it
-    /// twice.
+    /// again, to a keeper in the foreground after a while.
     fn on_notice(&mut self) {
+        let is_heard = self
+            .notice_until
+            .is_some_and(|until| until > Instant::now() + (NOTICE_MAX - NOTICE_IS_ONE));
+        if is_heard && self.booted.stance != Stance::Detached {
+            return;
+        }
+        self.held_back.on_notice();
         match &self.daemon {
             Some(daemon) if self.notice_until.is_none() => {
                 tracing::info!("a signal says that the node will be taken away");
@@ -158,6 +175,7 @@ impl Keeper {
         let timers = self
             .start_at
             .into_iter()
+            .chain(self.held_back.next())
             .chain(self.clearings.values().map(|clearing| clearing.next));
         let (farewell, notice) = match self.mode {
             Mode::Ending { farewell, .. } => (farewell, None),
@@ -351,7 +369,11 @@ impl Keeper {
                 let now = SystemTime::now();
                 let footprint = self.footprints.entry(key.job).or_insert_with(|| Footprint::new(now));
                 footprint.expect(&spec.segments);
-                Held::start(spec, page, self.booted.files_max)
+                Held::start(
+                    &node_environment::of_node(spec, self.booted.stance),
+                    page,
+                    self.booted.files_max,
+                )
             }
             None => Err(StartRefused::plain("the order came without a shared page".to_owned())),
         };
@@ -368,13 +390,14 @@ impl Keeper {
         }
     }
 
-    fn process_signal(&self, key: ProcessKey, number: i32) {
-        let Some(held) = self.table.get(&key).filter(|held| held.is_alive()) else {
+    fn process_signal(&mut self, key: ProcessKey, number: i32) {
+        let Some(held) = self.table.get_mut(&key).filter(|held| held.is_alive()) else {
             return;
         };
         let Some(signal) = Signal::from_named_raw(number) else {
             return tracing::warn!(number, process = %key.process, job = %key.job, "there is no such signal");
         };
+        held.is_signalled = true;
         // A process may have left its own group.
         if kill_process_group(held.pid, signal).is_err() {
             let _ = kill_process(held.pid, signal);
@@ -432,14 +455,18 @@ impl Keeper {
             };
             let status = exit_status(status);
             held.ended = Some(status);
-            let key = held.key;
+            let (key, is_signalled) = (held.key, held.is_signalled);
             if let (ExitStatus::Signal(_), Some(footprint)) = (status, self.footprints.get_mut(&key.job)) {
                 footprint.has_killed = true;
             }
             if let Some(clearing) = self.clearings.get_mut(&key.job) {
                 clearing.next = Instant::now();
             }
-            self.tell(&KeeperToDaemon::Exited { key, status }, With::Nothing);
+            let is_expected = is_signalled || self.clearings.contains_key(&key.job);
+            let may_be_held = self.booted.stance != Stance::Detached && !is_expected;
+            if !(may_be_held && self.held_back.keep(key, status)) {
+                self.tell(&KeeperToDaemon::Exited { key, status }, With::Nothing);
+            }
         }
     }
 

@@ -37,6 +37,7 @@ impl Ending {
             until: cx.now().plus(within),
             is_handing_over: false,
         });
+        jobs.is_taken_away = true;
         cx.set_draining(true);
         // Somebody who was emptying it already waits for an answer; it is emptied with a deadline now.
         self.drain_cancelled(cx);

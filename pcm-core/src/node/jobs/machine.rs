@@ -41,6 +41,8 @@ pub(in crate::node) struct Jobs {
     pub(super) wills: Wills,
     pub(super) launcher: Launcher,
     pub(super) methods: MethodBook,
+    /// Whether the node was given notice: a signal may end its ranks before they have left.
+    pub(in crate::node) is_taken_away: bool,
 }
 
 impl Jobs {
@@ -55,6 +57,7 @@ impl Jobs {
             wills: Wills::default(),
             launcher,
             methods: MethodBook::default(),
+            is_taken_away: false,
         }
     }
 

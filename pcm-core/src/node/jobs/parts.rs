@@ -5,7 +5,7 @@ use super::local::Local;
 use super::machine::Jobs;
 use super::table::Job;
 use crate::job::at_node::{self, Beginning, JobAtNode};
-use crate::job::participant::{Closing, Effect, Input, Participant};
+use crate::job::participant::{self, Closing, Effect, Input, Participant};
 use crate::node::context::Context;
 use crate::node::event::{Held, KeeperFact, RankNews};
 use crate::node::outbox::Inward;
@@ -251,6 +251,12 @@ impl Jobs {
     }
 
     fn end_process(&mut self, key: ProcessKey, status: ExitStatus, cx: &mut Context<'_>) {
+        // Any other signal is judged as always: a crash.
+        if let ExitStatus::Signal(signal @ (1 | 2 | 3 | 15)) = status
+            && self.is_taken_away
+        {
+            self.lost_with_node(key, signal, cx);
+        }
         if self.table.runs(key.job) {
             self.participate(
                 key.job,
@@ -267,6 +273,22 @@ impl Jobs {
             cx.out.keeper(DaemonToKeeper::Forget { key });
         }
         cx.ranks_changed();
+    }
+
+    /// Whoever takes the node away signals its ranks too. That is nobody's wish to end the job, as the signal alone
+    /// would say, so the coordinator hears of the loss first.
+    fn lost_with_node(&mut self, key: ProcessKey, signal: i32, cx: &mut Context<'_>) {
+        let Some(part) = self.table.part(key.job) else { return };
+        let process = part.processes().get(&key.process);
+        if !process.is_some_and(participant::Local::is_needed) {
+            return;
+        }
+        let coordinator = part.coordinator().clone();
+        let reason = format!(
+            "node {} is taken away, and signal {signal} ended a rank before it had moved",
+            cx.settings.own
+        );
+        cx.send_job(&coordinator, key.job, NodeToCoordinator::Lost { reason });
     }
 
     /// Does something with a job, and gives the job what follows.

@@ -1,0 +1,300 @@
+//! Clusters in jobs of a real Slurm: up with the allocation, grown by helpers, given back, and nothing left.
+
+use std::{fs, process::Command, time::Duration};
+use tests::{
+    binaries::built,
+    cluster::LIMIT,
+    heat2d::{Closing, reference_checksum},
+    limited,
+    slurm::Slurm,
+    wait,
+};
+
+/// What a job of these tests may take, with a scheduler that looks every two seconds.
+const JOB_ENDS_WITHIN: Duration = Duration::from_secs(120);
+
+/// Far below KillWait, which a daemon that hangs would take.
+const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
+
+const IDLE_WITHIN: Duration = Duration::from_secs(30);
+
+/// A script whose programs are the built ones and whose cluster is in the Slurm's folder.
+fn script(slurm: &Slurm, body: &str) -> String {
+    let bin = built("pcmctl");
+    let bin = bin.parent().expect("a folder").display();
+    let cluster = slurm.home().join("the cluster");
+    format!(
+        "#!/bin/bash\nset -e\nexport PATH=\"{bin}:$PATH\" PCM_CLUSTER=\"{}\" PCM_POLICY=none PCM_PATIENCE=5\n{body}\n",
+        cluster.display()
+    )
+}
+
+/// Runs a job to its end and gives back what it printed.
+fn run(slurm: &Slurm, options: &[&str], body: &str) -> String {
+    let output = slurm.home().join("job.out");
+    let to = format!("--output={}", output.display());
+    let options = [&["--ntasks-per-node=1", "--exclusive", &to], options].concat();
+    let job = slurm.submit(&options, &script(slurm, body));
+    let state = slurm.wait_for_end(&job, JOB_ENDS_WITHIN);
+    let printed = fs::read_to_string(&output).unwrap_or_default();
+    assert_eq!(state, "COMPLETED", "{printed}");
+    printed
+}
+
+/// Nothing of any job: in Slurm's eyes, among the processes, in the directory.
+fn assert_nothing_left(slurm: &Slurm, nodes: usize) {
+    slurm.wait_until_idle(nodes, IDLE_WITHIN);
+    wait::until("the end of all processes of jobs", LIMIT, || {
+        slurm.processes_of_jobs().is_empty().then_some(())
+    });
+    assert!(!slurm.home().join("the cluster").exists());
+}
+
+#[test]
+fn all_nodes_of_an_allocation_come_up_and_a_job_computes_right() {
+    let slurm = Slurm::start(3, 2);
+    let printed = run(
+        &slurm,
+        &["--nodes=3"],
+        "pcmctl up
+pcmctl run -n 3 -- bash -c 'echo rank on $PCM_NODE says $SLURMD_NODENAME'
+pcmctl run -n 3 -- heat2d-c --rows 61 --cols 83 --iterations 200
+pcmctl down",
+    );
+    assert!(printed.contains("3 nodes up in "), "{printed}");
+    for node in ["v1", "v2", "v3"] {
+        assert!(printed.contains(&format!("rank on {node} says {node}")), "{printed}");
+    }
+    let closing = printed
+        .lines()
+        .find(|line| line.starts_with("heat2d: "))
+        .unwrap_or_default();
+    assert_eq!(
+        Closing::read(closing).checksum,
+        reference_checksum(61, 83, 200),
+        "{printed}"
+    );
+    assert_nothing_left(&slurm, 3);
+}
+
+#[test]
+fn a_helper_joins_is_cancelled_and_the_job_goes_on_without_it() {
+    let slurm = Slurm::start(3, 2);
+    let printed = run(
+        &slurm,
+        &["--nodes=2", "--time=10"],
+        "pcmctl up
+pcmctl grow --slurm 1 -- --exclusive
+pcmctl run -n 2 --name heat --checkpoint-every 0.5 -- heat2d-c --rows 60 --cols 40 --iterations 1500 --sleep-us 5000 &
+job=$!
+for i in $(seq 300); do [ $(pcmctl nodes | grep -c ' up$') = 3 ] && break; sleep 0.1; done
+squeue --noheader --name=pcm-grow-$SLURM_JOB_ID --format='helper: %T of %k for %l'
+pcmctl expand heat --to 3
+sleep 1
+before=$(date +%s%N)
+scancel --name=pcm-grow-$SLURM_JOB_ID
+until pcmctl nodes | grep -q 'v3.*gone' || ! pcmctl nodes | grep -q v3; do sleep 0.05; done
+echo left after $((($(date +%s%N) - before) / 1000000)) ms
+wait $job
+pcmctl events --json | grep -c 'node v3 is taken away' || true
+pcmctl down",
+    );
+    assert!(
+        printed.contains("helper: RUNNING of one more node for job"),
+        "{printed}"
+    );
+    assert!(printed.contains("expand: 2 to 3 ranks"), "{printed}");
+    let closing = printed
+        .lines()
+        .find(|line| line.starts_with("heat2d: "))
+        .unwrap_or_default();
+    assert_eq!(
+        Closing::read(closing).checksum,
+        reference_checksum(60, 40, 1500),
+        "{printed}"
+    );
+    assert_nothing_left(&slurm, 3);
+}
+
+#[test]
+fn a_helper_that_is_removed_gives_its_node_back() {
+    let slurm = Slurm::start(2, 2);
+    let printed = run(
+        &slurm,
+        &["--nodes=1", "--time=10"],
+        "pcmctl up
+helper=$(pcmctl grow --slurm 1 --json -- --exclusive | tr -dc 0-9)
+for i in $(seq 300); do [ $(pcmctl nodes | grep -c ' up$') = 2 ] && break; sleep 0.1; done
+pcmctl nodes
+pcmctl remove v2
+is_running() { squeue --noheader --jobs=$helper --states=RUNNING,COMPLETING | grep -q .; }
+for i in $(seq 300); do is_running || break; sleep 0.1; done
+scontrol --oneliner show job $helper | tr ' ' '\\n' | grep -E '^(JobState|ExitCode)='
+pcmctl down",
+    );
+    assert!(printed.contains("node v2 is removed"), "{printed}");
+    assert!(printed.contains("JobState=COMPLETED\nExitCode=0:0"), "{printed}");
+    assert_nothing_left(&slurm, 2);
+}
+
+#[test]
+fn a_helper_that_waits_is_cancelled_with_its_cluster() {
+    let slurm = Slurm::start(1, 2);
+    let printed = run(
+        &slurm,
+        &["--nodes=1"],
+        "pcmctl up
+helper=$(pcmctl grow --slurm 1 --json | tr -dc 0-9)
+pcmctl down
+scontrol --oneliner show job $helper | tr ' ' '\\n' | grep '^JobState='",
+    );
+    assert!(printed.contains("JobState=CANCELLED"), "{printed}");
+    assert_nothing_left(&slurm, 1);
+}
+
+#[test]
+fn a_job_that_is_cancelled_with_all_its_nodes_goes_on_from_its_files() {
+    let slurm = Slurm::start(2, 2);
+    let kept = slurm.home().join("kept");
+    let kept = kept.display();
+    let job = slurm.submit(
+        &[
+            "--nodes=2",
+            "--ntasks-per-node=1",
+            "--exclusive",
+            "--output=cancelled.out",
+        ],
+        &script(
+            &slurm,
+            &format!(
+                "pcmctl up
+pcmctl run -n 2 --detach --checkpoint-every 0.3 --checkpoint-dir {kept} -- \\
+    heat2d-c --rows 60 --cols 40 --iterations 1500 --sleep-us 5000
+sleep 600"
+            ),
+        ),
+    );
+    let listed = || {
+        let listed = slurm.client(
+            &built("pcmctl").display().to_string(),
+            &["checkpoints", "--json", &kept.to_string()],
+        );
+        let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
+        listed.as_array().map_or(0, Vec::len)
+    };
+    wait::until("two checkpoints in files", LIMIT, || (listed() >= 2).then_some(()));
+    let told = slurm.client("scancel", &[&job]);
+    assert!(told.status.success(), "{told:?}");
+    slurm.wait_until_idle(2, CANCELLED_WITHIN);
+    let printed = run(
+        &slurm,
+        &["--nodes=2"],
+        &format!("pcmctl down --if-up\npcmctl up\npcmctl restart --newest {kept} -n 3\npcmctl down"),
+    );
+    assert!(printed.contains("continues from iteration "), "{printed}");
+    let closing = printed
+        .lines()
+        .find(|line| line.starts_with("heat2d: "))
+        .unwrap_or_default();
+    assert_eq!(
+        Closing::read(closing).checksum,
+        reference_checksum(60, 40, 1500),
+        "{printed}"
+    );
+    assert_nothing_left(&slurm, 2);
+}
+
+/// The template with other lines at its top.
+fn template(program: &str, folder: &str) -> String {
+    let printed = limited::run(Command::new(built("pcmctl")).args(["slurm", "template"]), LIMIT);
+    assert!(printed.status.success(), "{printed:?}");
+    let mut script = printed.stdout;
+    for (begins, becomes) in [
+        ("ranks=", "ranks=3".to_owned()),
+        ("program=", format!("program=({program})")),
+        ("folder=", format!("folder=\"{folder}\"")),
+    ] {
+        let line = script.lines().find(|line| line.starts_with(begins)).map(str::to_owned);
+        script = script.replace(&line.unwrap_or_else(|| panic!("no {begins} in {script}")), &becomes);
+    }
+    script
+}
+
+#[test]
+fn the_template_outlives_its_limit_and_computes_right() {
+    let slurm = Slurm::start(2, 2);
+    let folder = slurm.home().join("template");
+    let output = slurm.home().join("job.out");
+    let bin = built("pcmctl");
+    let bin = bin.parent().expect("a folder").display();
+    let program = format!("{bin}/heat2d-c --rows 60 --cols 40 --iterations 1600 --sleep-us 5000");
+    let script = template(&program, &folder.display().to_string());
+    let script = script.replace(
+        "\nexport PCM_CLUSTER=",
+        &format!("\nexport PATH=\"{bin}:$PATH\"\nexport PCM_CLUSTER="),
+    );
+    let job = slurm.submit(&[&format!("--output={}", output.display())], &script);
+    let printed = || fs::read_to_string(&output).unwrap_or_default();
+    let mut ps = slurm.command(built("pcmctl"));
+    ps.args(["ps", "job", "--json", "--cluster"])
+        .arg(folder.join("cluster"));
+    wait::until("the job to iterate", LIMIT, || {
+        let shown: serde_json::Value = serde_json::from_str(&limited::run(&mut ps, LIMIT).stdout).ok()?;
+        (shown["ranks"][0]["iteration"].as_u64() > Some(50)).then_some(())
+    });
+    // What Slurm sends when the time is nearly up.
+    let told = slurm.client("scancel", &["--batch", "--signal=USR1", &job]);
+    assert!(told.status.success(), "{told:?}");
+    wait::until("the job to be queued again", JOB_ENDS_WITHIN, || {
+        (slurm.state(&job) == "PENDING").then_some(())
+    });
+    // Slurm lets a job that was requeued wait for two minutes, because its nodes refuse it in the same second.
+    wait::until("an earlier start", LIMIT, || {
+        let earlier = slurm.client(
+            "scontrol",
+            &["update", &format!("JobId={job}"), "StartTime=now+3seconds"],
+        );
+        earlier.status.success().then_some(())
+    });
+    assert_eq!(slurm.wait_for_end(&job, JOB_ENDS_WITHIN), "COMPLETED", "{}", printed());
+    let printed = printed();
+    assert!(printed.contains("job continues from iteration "), "{printed}");
+    let closing = printed
+        .lines()
+        .find(|line| line.starts_with("heat2d: "))
+        .unwrap_or_default();
+    assert_eq!(
+        Closing::read(closing).checksum,
+        reference_checksum(60, 40, 1600),
+        "{printed}"
+    );
+    fs::remove_dir_all(folder).expect("what the script is meant to keep");
+    assert_nothing_left(&slurm, 2);
+}
+
+#[test]
+fn without_the_clients_of_slurm_up_says_what_is_missing() {
+    let empty = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(built("pcmctl"));
+    command.args(["up", "--slurm", "--cluster"]).arg(empty.path().join("c"));
+    command
+        .env("SLURM_JOB_ID", "1")
+        .env("SLURM_JOB_NODELIST", "v1")
+        .env("PATH", empty.path());
+    let outcome = limited::run(&mut command, LIMIT);
+    assert_eq!(outcome.status.code(), Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("cannot start scontrol"), "{outcome:?}");
+    assert!(!empty.path().join("c").exists());
+}
+
+#[test]
+fn up_outside_of_a_job_says_so() {
+    let outcome = limited::run(
+        Command::new(built("pcmctl"))
+            .args(["up", "--slurm"])
+            .env_remove("SLURM_JOB_ID"),
+        LIMIT,
+    );
+    assert_eq!(outcome.status.code(), Some(2), "{outcome:?}");
+    assert!(outcome.stderr.contains("this is no Slurm job"), "{outcome:?}");
+}
