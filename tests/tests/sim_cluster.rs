@@ -148,14 +148,20 @@ fn a_second_answer_of_a_process_manager_is_noticed() {
 
 #[test]
 fn a_safe_buffer_that_is_overwritten_is_noticed() {
-    let rule = "a_complete_checkpoint_can_be_restored";
-    assert_noticed_by(Plant::RankOverwritesSafeBuffer, &[rule]);
+    let rules = [
+        "a_complete_checkpoint_can_be_restored",
+        "one_lost_machine_leaves_a_checkpoint",
+    ];
+    assert_noticed_by(Plant::RankOverwritesSafeBuffer, &rules);
 }
 
 #[test]
 fn buffers_that_no_keeper_holds_are_noticed() {
-    let rule = "a_complete_checkpoint_can_be_restored";
-    assert_noticed_by(Plant::KeeperForgetsBuffers, &[rule]);
+    let rules = [
+        "a_complete_checkpoint_can_be_restored",
+        "one_lost_machine_leaves_a_checkpoint",
+    ];
+    assert_noticed_by(Plant::KeeperForgetsBuffers, &rules);
 }
 
 #[test]
