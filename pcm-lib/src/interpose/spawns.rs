@@ -1,6 +1,7 @@
 //! Spawns: what the process manager refuses is an error of the class that MPI has for it. MPICH says "other".
 #![allow(unsafe_code, reason = "calls MPI")]
 #![allow(non_snake_case, reason = "the names are those of MPI")]
+#![allow(clippy::too_many_arguments, reason = "signatures are those of MPI")]
 
 use mpi_abi::{MPI_Comm, MPI_Errhandler, MPI_Info};
 use std::os::raw::{c_int, c_void};
