@@ -30,6 +30,7 @@ pub mod rank_snapshot;
 pub mod reconfiguration;
 pub mod record;
 pub mod refusal;
+pub mod secret;
 pub mod series;
 pub mod shortened;
 pub mod trace;
