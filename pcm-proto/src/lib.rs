@@ -33,6 +33,7 @@ pub mod refusal;
 pub mod secret;
 pub mod series;
 pub mod shortened;
+pub mod sound;
 pub mod trace;
 pub mod tree;
 pub mod unpack;
