@@ -8,7 +8,7 @@ use pcm_proto::boot::{BootReport, BootSpec, NodeSpec, Reach};
 pub use pcm_proto::cluster_record::Manner;
 use pcm_proto::handshake::PROTOCOL_VERSION;
 use pcm_proto::ids::NodeName;
-use std::fs::OpenOptions;
+use pcm_proto::secret::Secret;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub async fn boot_all(key: &ClusterKey, cluster_dir: &Path, nodes: &[NodeSpec], 
             version: PROTOCOL_VERSION,
             cluster_id: key.cluster_id().to_owned(),
             cluster_dir: cluster_dir.to_owned(),
-            key: key.secret_hex().to_string(),
+            key: Secret::new(key.secret_hex().as_str()),
             node: root.clone(),
             subtree: subtree.to_vec(),
             seeds: Vec::new(),
@@ -146,11 +146,7 @@ async fn hear(stdout: ChildStdout, nodes: usize, outcome: &mut Outcome) {
 
 fn start(spec: &BootSpec, log: &Path) -> Result<Child, String> {
     let program = daemon_program();
-    let stderr = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(log)
-        .map_err(|error| format!("cannot open {}: {error}", log.display()))?;
+    let stderr = own_files::append(log).map_err(|error| format!("cannot open {}: {error}", log.display()))?;
     let mut command = match &spec.node.reach {
         Reach::Local => {
             let mut command = Command::new(&program);

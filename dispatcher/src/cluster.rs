@@ -2,23 +2,24 @@
 //! removed at the end. It never touches what daemons own below `nodes/` but for reading addresses and removing all.
 
 use crate::failure::{CLUSTER_LOCKED, Failure};
+use own_files::Foreign;
 use pcm_proto::boot::is_cluster_id;
 pub use pcm_proto::cluster_record::{ClusterRecord, RecordedNode};
 use pcm_proto::fabric::TUNING_FILE;
 use pcm_proto::ids::NodeName;
 use pcm_proto::method::COSTS_FILE;
 use rustix::fs::FlockOperation;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A lock file can be removed by a finishing `down` while we wait for it; so often we try again.
 const LOCK_TRIES_MAX: usize = 16;
 
-/// Write permission of group and others.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Longest record: ten thousand nodes with long names.
+const RECORD_BYTES_MAX: u64 = 8 << 20;
 
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -63,32 +64,15 @@ impl ClusterDir {
 
     /// Makes the directory, readable by its owner only.
     pub fn create(&self) -> Result<(), Failure> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
-        made.map_err(|error| Failure::file("create", &self.path, &error))
+        own_files::make_directory(&self.path).map_err(|error| Failure::file("create", &self.path, &error))
     }
 
     /// Refuses a directory that other users own or may write into; a missing one is accepted.
     fn check_owner(&self) -> Result<(), Failure> {
-        let metadata = match fs::metadata(&self.path) {
-            Ok(metadata) => metadata,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
-            Err(error) => return Err(Failure::file("read", &self.path, &error)),
-        };
-        let (shown, own) = (self.path.display(), rustix::process::geteuid().as_raw());
-        if metadata.uid() != own {
-            let owner = metadata.uid();
-            return Err(Failure::foreign_cluster(format!(
-                "{shown} belongs to user {owner}, not to user {own}: run pcmctl as its owner, or name another \
-                 directory with --cluster DIR"
-            )));
-        }
-        if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
-            return Err(Failure::foreign_cluster(format!(
-                "other users may write into {shown}: run 'chmod go-w {shown}', or name another directory with \
-                 --cluster DIR"
-            )));
-        }
-        Ok(())
+        own_files::check_directory(&self.path).map_err(|foreign| match foreign {
+            Foreign::Hidden { path, error } => Failure::file("read", &path, &error),
+            foreign => Failure::foreign_cluster(format!("{foreign} directory with --cluster DIR")),
+        })
     }
 
     /// Takes the lock of `up` and `down`, or refuses at once where another has it.
@@ -96,13 +80,7 @@ impl ClusterDir {
         self.check_owner()?;
         let path = self.path.join("lock");
         for _ in 0..LOCK_TRIES_MAX {
-            let opened = OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .mode(0o600)
-                .open(&path);
-            let file = match opened {
+            let file = match own_files::open_lock(&path) {
                 Ok(file) => file,
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     self.create()?;
@@ -139,7 +117,7 @@ impl ClusterDir {
     pub fn record(&self) -> Result<Option<ClusterRecord>, Failure> {
         self.check_owner()?;
         let path = self.path.join("cluster.json");
-        let text = match fs::read(&path) {
+        let text = match own_files::read(&path, RECORD_BYTES_MAX) {
             Ok(text) => text,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
             Err(error) => return Err(Failure::file("read", &path, &error)),
@@ -260,16 +238,8 @@ impl ClusterDir {
     }
 
     fn write_private(&self, name: &str, text: &[u8]) -> Result<(), Failure> {
-        let (path, new) = (self.path.join(name), self.path.join(format!("{name}.new")));
-        let written = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .mode(0o600)
-            .open(&new)
-            .and_then(|mut file| file.write_all(text))
-            .and_then(|()| fs::rename(&new, &path));
-        written.map_err(|error| Failure::file("write", &path, &error))
+        let path = self.path.join(name);
+        own_files::replace(&path, text).map_err(|error| Failure::file("write", &path, &error))
     }
 }
 

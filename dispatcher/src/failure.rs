@@ -3,6 +3,7 @@
 
 use pcm_proto::control::Refusal;
 use pcm_proto::refusal;
+use pcm_view::plain::plain;
 use std::fmt;
 use std::path::Path;
 
@@ -204,7 +205,8 @@ impl From<Refusal> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Code and heading of its section on the page are the same.
-        write!(f, "{} [{code}] (docs/errors.md#{code})", self.message, code = self.code)
+        let message = plain(&self.message);
+        write!(f, "{message} [{code}] (docs/errors.md#{code})", code = self.code)
     }
 }
 
@@ -234,6 +236,8 @@ mod tests {
     fn a_message_names_its_code_and_where_it_is_explained() {
         let shown = Failure::usage("no").to_string();
         assert_eq!(shown, "no [usage] (docs/errors.md#usage)");
+        let of_a_rank = Failure::usage("rank 0 says \x1b[2J").to_string();
+        assert!(!of_a_rank.contains('\x1b'), "{of_a_rank:?}");
     }
 
     #[test]

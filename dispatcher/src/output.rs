@@ -1,14 +1,15 @@
 //! Standard output: text, JSON documents, colour only on a terminal. A closed pipe ends the program quietly.
 
 use crate::failure::Failure;
+use pcm_view::plain::plain;
 pub use pcm_view::table::{Align, Table, bytes};
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
 
-/// Writes text to standard output at once.
+/// Writes text to standard output at once. Names, and words of programs, do nothing to the terminal.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(plain(text).as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         // The reader has seen enough, as in `pcmctl events | head`.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),

@@ -1,9 +1,11 @@
 //! Finds and ends, without the help of any daemon, what a cluster left on this machine: processes by the cluster's id
-//! in their environment, and the shared memory they had mapped. It never touches what does not carry the id.
+//! in their environment, and the shared memory of MPI that they had mapped. It never touches what does not carry the
+//! id, what another user started or owns, and files that a process had merely mapped: of these nobody knows whose they
+//! are.
 
 use proc_files::{Environment, MappedFile, ProcessStat};
-use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::process::{Pid, Signal};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, statat};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,6 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Names the cluster in the environment of every process it starts.
 pub const CLUSTER_ID_VARIABLE: &str = "PCM_CLUSTER_ID";
+
+/// How MPI libraries begin the names of their shared memory: MPICH, UCX, libfabric.
+const SHARED_MEMORY_OF_MPI: [&str; 5] = ["mpich_shm_", "mpich_shar_tmp", "ucx_shm_posix_", "fi_shm", "fi_sm2_"];
 
 /// How long processes may take to vanish after SIGKILL; a process in an uninterruptible wait takes longer.
 const VANISH_MAX: Duration = Duration::from_secs(5);
@@ -21,12 +26,27 @@ const ROUNDS_MAX: usize = 5;
 /// Processes of this user that carry the cluster's id, but for this one and its parents.
 pub fn processes(cluster_id: &str) -> Vec<u32> {
     let ours = own_line();
-    let is_marked =
-        |pid: &u32| Environment::of(*pid).is_some_and(|variables| variables.has(CLUSTER_ID_VARIABLE, cluster_id));
     proc_files::pids()
         .filter(|pid| !ours.contains(pid))
-        .filter(is_marked)
+        .filter(|pid| is_marked(*pid, cluster_id))
         .collect()
+}
+
+/// Anybody can give a process of theirs this mark, and root could read it and act on it.
+fn is_marked(pid: u32, cluster_id: &str) -> bool {
+    Environment::of(pid).is_some_and(|variables| variables.has(CLUSTER_ID_VARIABLE, cluster_id))
+        && proc_files::real_user(pid) == Some(rustix::process::geteuid().as_raw())
+}
+
+/// Ends a process if it still is one of the cluster's: its number may have been given to another since it was found.
+fn end(pid: u32, cluster_id: &str) {
+    let descriptor = Pid::from_raw(pid.cast_signed()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    if let Some(descriptor) = descriptor
+        && is_marked(pid, cluster_id)
+    {
+        // A process that ended in between is what was wanted.
+        let _ = pidfd_send_signal(&descriptor, Signal::KILL);
+    }
 }
 
 /// Waits until no process carries the cluster's id; false when some still do at the deadline.
@@ -60,10 +80,7 @@ pub fn end_all(cluster_id: &str) -> (usize, usize) {
             note_segments(pid, &mut segments);
         }
         for &pid in &found {
-            if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
-                // A process that ended in between is what was wanted.
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
-            }
+            end(pid, cluster_id);
         }
         seen.extend(found);
         wait_until_gone(cluster_id, VANISH_MAX / ROUNDS_MAX as u32);
@@ -117,6 +134,9 @@ fn note_segments(pid: u32, segments: &mut BTreeMap<Identity, Segment>) {
 fn mapped_segments(pid: u32) -> Vec<(Identity, String)> {
     let segment = |file: MappedFile| {
         let name = file.path.strip_prefix("/dev/shm").ok()?.to_str()?.to_owned();
+        if !SHARED_MEMORY_OF_MPI.iter().any(|prefix| name.starts_with(prefix)) || name.contains('/') {
+            return None;
+        }
         Some(((file.device, file.inode), name))
     };
     proc_files::mapped_files(pid).into_iter().filter_map(segment).collect()
@@ -133,15 +153,24 @@ fn remove_unused(mut segments: BTreeMap<Identity, Segment>) {
         }
     }
     for Segment { folder, name } in segments.into_values() {
-        // Gone already where its owner was quicker.
-        let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+        let own = rustix::process::geteuid().as_raw();
+        let is_own = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| stat.st_uid == own && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+        if is_own {
+            // Gone already where its owner was quicker.
+            let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
+    use std::fs;
+    use std::io::Read;
+    use std::os::unix::process::CommandExt;
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
 
     #[test]
     fn only_processes_that_carry_the_id_are_ended() {
@@ -165,5 +194,65 @@ mod tests {
         assert_eq!(other.try_wait().unwrap(), None);
         other.kill().unwrap();
         other.wait().unwrap();
+    }
+
+    /// A process that maps these files of shared memory for as long as it lives.
+    fn mapping(id: &str, files: &[&Path]) -> Child {
+        let code = "import mmap,sys,time\nmaps=[mmap.mmap(open(f,'r+b').fileno(),0) for f in sys.argv[1:]]\n\
+                    print('mapped',flush=True)\ntime.sleep(60)";
+        let mut process = Command::new("python3")
+            .args(["-c", code])
+            .args(files)
+            .env(CLUSTER_ID_VARIABLE, id)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 6];
+        process.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        process
+    }
+
+    #[test]
+    fn of_what_a_process_had_mapped_only_the_shared_memory_of_mpi_is_removed() {
+        let id = format!("sweep-maps-{}", std::process::id());
+        let file = |prefix: &str| {
+            let path = Path::new("/dev/shm").join(format!("{prefix}{id}"));
+            fs::write(&path, "data").unwrap();
+            path
+        };
+        let (of_mpi, of_user) = (file("mpich_shm_"), file("results-"));
+        let mut process = mapping(&id, &[&of_mpi, &of_user]);
+        let reaper = std::thread::spawn(move || process.wait().unwrap());
+        assert_eq!(end_all(&id), (1, 0));
+        reaper.join().unwrap();
+        let left = (of_mpi.exists(), of_user.exists());
+        for path in [of_mpi, of_user] {
+            let _ = fs::remove_file(path);
+        }
+        assert_eq!(left, (false, true));
+    }
+
+    #[test]
+    fn a_process_that_another_user_marked_as_the_clusters_is_left_alone() {
+        if !rustix::process::geteuid().is_root() {
+            // An ordinary user cannot start such a process; the first one of the machine is root's.
+            assert_eq!(proc_files::real_user(1), Some(0));
+            return assert!(!is_marked(1, ""));
+        }
+        let id = format!("sweep-other-{}", std::process::id());
+        let mut other = Command::new("sleep")
+            .arg("60")
+            .uid(65_534)
+            .env(CLUSTER_ID_VARIABLE, &id)
+            .spawn()
+            .unwrap();
+        let marked = (
+            Environment::of(other.id()).unwrap().has(CLUSTER_ID_VARIABLE, &id),
+            end_all(&id),
+        );
+        let is_alive = other.try_wait().unwrap().is_none();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!((marked, is_alive), ((true, (0, 0)), true));
     }
 }

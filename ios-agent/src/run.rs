@@ -2,13 +2,16 @@
 
 use crate::decide::tuning::Tuning;
 use crate::shell::Shell;
-use pcm_fabric::{LocalAddress, LocalConnectError, LocalEndpoint};
+use pcm_fabric::{LocalConnectError, LocalEndpoint};
 use pcm_proto::agent::TUNING_VARIABLE;
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::ids::NodeName;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The daemon listens before it starts its agent.
+/// The daemon holds the other end when it starts its agent.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 const USAGE: &str = "usage: ios-agent CLUSTER NODE   (pcm-daemon starts it)";
@@ -17,7 +20,7 @@ const USAGE: &str = "usage: ios-agent CLUSTER NODE   (pcm-daemon starts it)";
 pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
     let arguments: Vec<String> = arguments.collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (cluster, node) = match words[..] {
+    let node = match words[..] {
         ["-h" | "--help"] => {
             println!("{USAGE}");
             return 0;
@@ -26,7 +29,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
             println!("ios-agent {}", env!("CARGO_PKG_VERSION"));
             return 0;
         }
-        [cluster, node] => (cluster, NodeName::new(node)),
+        [_cluster, node] => NodeName::new(node),
         _ => {
             eprintln!("{USAGE}");
             return 2;
@@ -38,7 +41,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
     };
     node_log::begin();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime.map(|runtime| runtime.block_on(serve(cluster, node)));
+    let outcome = runtime.map(|runtime| runtime.block_on(serve(node)));
     match outcome {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => {
@@ -52,12 +55,17 @@ pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
     }
 }
 
-async fn serve(cluster: &str, node: NodeName) -> Result<(), LocalConnectError> {
+async fn serve(node: NodeName) -> Result<(), LocalConnectError> {
     let endpoint = LocalEndpoint::new(Identity::new(Role::Agent { node: node.clone() }));
-    let address = LocalAddress::Abstract(format!("pcm-{cluster}-{node}"));
-    let link = endpoint.connect(&address, CONNECT_WITHIN).await?;
+    let given = given_socket().map_err(LocalConnectError::not_given)?;
+    let link = endpoint.over(given, CONNECT_WITHIN).await?;
     Shell::new(link, node, tuning()).run().await;
     Ok(())
+}
+
+/// The end of a pair of sockets that the daemon gave us as standard input.
+fn given_socket() -> io::Result<UnixStream> {
+    Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
 /// The numbers of the cluster's file, where there is one that makes sense; else the defaults.

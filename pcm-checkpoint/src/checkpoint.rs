@@ -5,11 +5,12 @@ use crate::{
     damage::Damage,
     error::{ReadError, reading},
     manifest::{Manifest, PartRecord, RegionRecord, VERSION},
+    opening::open_regular,
     reader::PartReader,
     seal::{MANIFEST, SEAL, Seal},
 };
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
 };
@@ -19,6 +20,9 @@ const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 /// Longest seal: one line.
 const SEAL_BYTES_MAX: u64 = 4096;
+
+/// What a restart goes by: whoever may write these chooses the program that it runs.
+pub const FILES_THAT_DECIDE: [&str; 2] = [MANIFEST, SEAL];
 
 /// See the file head.
 #[derive(Debug)]
@@ -92,7 +96,7 @@ fn read(directory: &Path, name: &'static str, bytes_max: u64) -> Result<Vec<u8>,
     let path = directory.join(name);
     let read = || -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(&path)?.take(bytes_max).read_to_end(&mut bytes)?;
+        open_regular(&path)?.take(bytes_max).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     match read() {

@@ -10,11 +10,16 @@ use crate::{
 };
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{
-    fs::{self, File},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, ErrorKind, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process,
 };
+
+/// Others may read a checkpoint as far as its user's umask lets them, and never write it.
+const DIRECTORY_MODE: u32 = 0o755;
+const FILE_MODE: u32 = 0o644;
 
 /// The name of a part's file: the region's number, as much of its name as can stand in one, the rank.
 pub fn part_file(region: u32, name: &str, rank: u32, is_array: bool, compression: Compression) -> String {
@@ -69,7 +74,10 @@ impl Draft {
         let parent = parent(target);
         fs::create_dir_all(parent).map_err(writing("make", parent))?;
         let directory = parent.join(format!(".{}{PARTIAL}{owner}{}", name.to_string_lossy(), process::id()));
-        fs::create_dir(&directory).map_err(writing("make", &directory))?;
+        DirBuilder::new()
+            .mode(DIRECTORY_MODE)
+            .create(&directory)
+            .map_err(writing("make", &directory))?;
         Ok(Self {
             directory,
             target: target.to_owned(),
@@ -138,7 +146,7 @@ impl Draft {
     fn file(&self, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
         let path = self.directory.join(name);
         let write = || -> io::Result<()> {
-            let mut file = File::create_new(&path)?;
+            let mut file = new_file(&path)?;
             file.write_all(bytes)?;
             file.sync_all()
         };
@@ -153,6 +161,16 @@ impl Drop for Draft {
             let _ = fs::remove_dir_all(&self.directory);
         }
     }
+}
+
+/// Makes a file of a checkpoint. What may be restarted from it runs as its owner, so nobody else may ever write it,
+/// whatever the umask.
+pub(crate) fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(path)
 }
 
 fn parent(path: &Path) -> &Path {

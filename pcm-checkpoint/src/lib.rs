@@ -10,6 +10,7 @@ mod draft;
 mod error;
 mod manifest;
 mod npy;
+mod opening;
 mod pace;
 mod part;
 mod reader;
@@ -18,7 +19,7 @@ mod seal;
 
 pub use assemble::{ExportError, export};
 pub use block::{BLOCK_BYTES, Compression};
-pub use checkpoint::{Checkpoint, is_checkpoint, remove};
+pub use checkpoint::{Checkpoint, FILES_THAT_DECIDE, is_checkpoint, remove};
 pub use damage::{Damage, Fault};
 pub use draft::{Draft, part_file, remove_drafts};
 pub use error::{ReadError, WriteError};

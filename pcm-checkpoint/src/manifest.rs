@@ -167,6 +167,17 @@ impl ArrayRecord {
     }
 }
 
+/// Byte order, kind, size: the text stands as it is in the header of a file that others read.
+fn is_dtype(text: &str) -> bool {
+    let mut chars = text.chars();
+    let has_order = chars.next().is_some_and(|order| matches!(order, '<' | '>' | '=' | '|'));
+    let has_kind = chars
+        .next()
+        .is_some_and(|kind| matches!(kind, 'b' | 'i' | 'u' | 'f' | 'c' | 'V'));
+    let size = chars.as_str();
+    has_order && has_kind && (1..=10).contains(&size.len()) && size.bytes().all(|digit| digit.is_ascii_digit())
+}
+
 impl Manifest {
     /// The region of this name.
     pub fn region(&self, name: &str) -> Option<&RegionRecord> {
@@ -215,6 +226,16 @@ impl Manifest {
                 "its parts are not those of ranks 0 to {}",
                 i64::from(wanted) - 1
             ));
+        }
+        if let Contents::Array(array) = &region.contents
+            && !is_dtype(&array.dtype)
+        {
+            return Some(format!("{:?} is no type of NumPy's", array.dtype));
+        }
+        if let Contents::Array(array) = &region.contents
+            && **array != ArrayRecord::new(array.dtype.as_str(), &array.partition)
+        {
+            return Some("its extents and margins are not those of its division".to_owned());
         }
         if let Contents::Array(array) = &region.contents
             && array.partition.positions() != self.ranks

@@ -6,6 +6,7 @@
 use crate::{
     block::{BLOCK_BYTES, Compression, checksum, encode},
     direct::{ALIGNMENT, Aligned, WORTH_BYTES, set_direct, write_all_at},
+    draft::new_file,
     error::{WriteError, writing},
     manifest::PartRecord,
     npy::npy_header,
@@ -108,7 +109,7 @@ pub fn write_part_paced(
     };
     let plain = Plain { header: &header, data };
     let path = directory.join(&file);
-    let on_disk = File::create_new(&path).map_err(writing("create", &path))?;
+    let on_disk = new_file(&path).map_err(writing("create", &path))?;
     let written = match compression {
         Compression::None => Blocks::new(&on_disk, &plain, pace).write(),
         compression => Packed::new(&on_disk, &plain, pace, compression).write(),

@@ -6,6 +6,7 @@ use crate::{
     damage::{Damage, Fault},
     direct::{ALIGNMENT, Aligned, PIECE_BYTES, WORTH_BYTES, read_at, set_direct},
     manifest::{Manifest, PartRecord, RegionRecord},
+    opening::open_regular,
 };
 use std::{
     fs::File,
@@ -55,7 +56,7 @@ impl PartReader {
             path: path.clone(),
             fault,
         };
-        let file = File::open(&path).map_err(|error| match error.kind() {
+        let file = open_regular(&path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => damage(Fault::Missing),
             _ => damage(Fault::Unreadable(error)),
         })?;
@@ -129,7 +130,7 @@ impl PartReader {
         let direct = match self.direct.take() {
             Some(direct) => direct,
             None => {
-                let direct = File::open(&self.path).map_err(|error| self.damage(Fault::Unreadable(error)))?;
+                let direct = open_regular(&self.path).map_err(|error| self.damage(Fault::Unreadable(error)))?;
                 set_direct(&direct, true);
                 direct
             }

@@ -37,8 +37,10 @@ const BACKLOG_RETRY: Duration = Duration::from_millis(5);
 pub enum LocalAddress {
     /// A file; give it a short directory that only its user can enter.
     Path(PathBuf),
-    /// A name of the kernel's, gone with its process; anyone in the network namespace can try to connect.
+    /// A name of the kernel's, gone with its process; anyone in the network namespace can try to connect, or take it.
     Abstract(String),
+    /// No name at all: one end of a pair, which a process gave to another that it started.
+    Given,
 }
 
 impl fmt::Display for LocalAddress {
@@ -46,6 +48,7 @@ impl fmt::Display for LocalAddress {
         match self {
             Self::Path(path) => path.display().fmt(f),
             Self::Abstract(name) => write!(f, "@{name}"),
+            Self::Given => f.write_str("the socket that this process was started with"),
         }
     }
 }
@@ -55,6 +58,7 @@ impl LocalAddress {
         let bytes = match self {
             Self::Path(path) => path.as_os_str().as_bytes().to_vec(),
             Self::Abstract(name) => [b"\0", name.as_bytes()].concat(),
+            Self::Given => Vec::new(),
         };
         match bytes.len() {
             length if length > SOCKET_PATH_LENGTH_MAX => Err(length),
@@ -147,6 +151,14 @@ impl fmt::Display for LocalConnectError {
 
 impl std::error::Error for LocalConnectError {}
 
+impl LocalConnectError {
+    /// This process was started without a socket.
+    pub fn not_given(source: io::Error) -> Self {
+        let address = LocalAddress::Given;
+        Self::Unreachable { address, source }
+    }
+}
+
 /// A local peer that runs as another user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherUser {
@@ -222,7 +234,7 @@ impl LocalEndpoint {
         };
         let listener = match UnixListener::bind(&path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                if matches!(address, LocalAddress::Abstract(_)) || !is_left_behind(&path).await {
+                if !matches!(address, LocalAddress::Path(_)) || !is_left_behind(&path).await {
                     return Err(LocalListenError::Taken {
                         address: address.clone(),
                     });
@@ -237,7 +249,7 @@ impl LocalEndpoint {
                 fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(refused)?;
                 Some(path.clone())
             }
-            LocalAddress::Abstract(_) => None,
+            LocalAddress::Abstract(_) | LocalAddress::Given => None,
         };
         Ok(LocalListener {
             listener,
@@ -272,6 +284,25 @@ impl LocalEndpoint {
                 connected => break connected.map_err(unreachable)?,
             }
         };
+        self.link_over(stream, address).await
+    }
+
+    /// Makes a link over one end of a pair of sockets within the deadline: no name, so nobody else can take it.
+    pub async fn over(
+        &self,
+        end: std::os::unix::net::UnixStream,
+        deadline: Duration,
+    ) -> Result<Link, LocalConnectError> {
+        let address = LocalAddress::Given;
+        end.set_nonblocking(true).map_err(LocalConnectError::not_given)?;
+        let stream = UnixStream::from_std(end).map_err(LocalConnectError::not_given)?;
+        match time::timeout(deadline, self.link_over(stream, &address)).await {
+            Ok(result) => result,
+            Err(_) => Err(LocalConnectError::Deadline { address, deadline }),
+        }
+    }
+
+    async fn link_over(&self, stream: UnixStream, address: &LocalAddress) -> Result<Link, LocalConnectError> {
         let link = check(stream, &self.shared).await.map_err(|refused| match refused {
             Refused::OtherUser(other) => LocalConnectError::OtherUser(other),
             Refused::Version(mismatch) => LocalConnectError::Version(mismatch),

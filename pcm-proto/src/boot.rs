@@ -6,6 +6,7 @@
 
 use crate::fabric::FabricWish;
 use crate::ids::NodeName;
+use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -74,7 +75,7 @@ pub struct BootSpec {
     /// The cluster's directory, the same path on every node.
     pub cluster_dir: PathBuf,
     /// The cluster's secret in hexadecimal.
-    pub key: String,
+    pub key: Secret,
     /// The node of this daemon.
     pub node: NodeSpec,
     /// Nodes this daemon has to boot, directly or through others.
@@ -171,7 +172,7 @@ mod tests {
             version: PROTOCOL_VERSION,
             cluster_id: "c".into(),
             cluster_dir: "/c".into(),
-            key: String::new(),
+            key: Secret::default(),
             subtree: vec![node.clone(); others],
             node,
             seeds: Vec::new(),

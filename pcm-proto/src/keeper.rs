@@ -18,6 +18,10 @@ use std::path::PathBuf;
 /// Names the daemon's end of the socket pair in the daemon's environment.
 pub const KEEPER_FD: &str = "PCM_KEEPER_FD";
 
+/// The umask of whoever booted the node, in octal digits, in the daemon's environment: daemons boot other nodes, and a
+/// keeper that finds it gives it to its ranks. Keepers and daemons have one that closes their files to others.
+pub const UMASK: &str = "PCM_UMASK";
+
 /// Numbers of the memory files that hold the daemon's journal: the keeper has them as long as it lives, so no disk that
 /// is full or away costs a daemon its memory of the past.
 pub const JOURNAL_FDS: [i32; 2] = [4, 5];

@@ -4,6 +4,7 @@
 pub mod chart;
 pub mod dashboard;
 pub mod lines;
+pub mod plain;
 pub mod report;
 pub mod sentences;
 pub mod svg;

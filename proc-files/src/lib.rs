@@ -13,6 +13,6 @@ pub use environment::Environment;
 pub use machine::{CpuTicks, available_bytes, cpu_pressure_us, cpu_ticks, free_swap_bytes, memory_pressure_us};
 pub use maps::{MappedFile, mapped_files};
 pub use process::{
-    children, command_line, file_count, kernel_function, memory_bytes, pids, program_name, run_and_delay_ns,
+    children, command_line, file_count, kernel_function, memory_bytes, pids, program_name, real_user, run_and_delay_ns,
 };
 pub use stat::ProcessStat;

@@ -68,6 +68,14 @@ pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
+/// The user who started a process, whatever rights it has taken on since. The owner of its folder in `/proc` says
+/// something else of a program that took some on.
+pub fn real_user(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,4 +30,5 @@ pub mod skip;
 pub mod slurm;
 pub mod stand_in_data;
 pub mod trace_format;
+pub mod users;
 pub mod wait;

@@ -58,7 +58,7 @@ fn targets(repository: &Repository) -> Result<Vec<String>, Failure> {
 
 /// The name of this machine as the compiler says it. With a target named, what runs during the build is not
 /// instrumented.
-fn machine() -> Result<String, Failure> {
+pub(crate) fn machine() -> Result<String, Failure> {
     let output = Command::new("rustc").args(["--print", "host-tuple"]).output();
     let output = output.map_err(Failure::start("rustc"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -14,6 +14,7 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl, Stream};
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::JobEnd;
 use pcm_proto::refusal;
+use pcm_view::plain::plain;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -181,7 +182,9 @@ impl<'a> Attached<'a> {
     ) -> Result<(), Failure> {
         match answer {
             DaemonToControl::JobStarted { .. } | DaemonToControl::Done => {}
-            DaemonToControl::Notice { job, text } => self.line.beside(|| eprintln!("pcmctl: job {job}: {text}")),
+            DaemonToControl::Notice { job, text } => {
+                self.line.beside(|| eprintln!("pcmctl: job {job}: {}", plain(&text)))
+            }
             DaemonToControl::StdinTaken { bytes } => {
                 for chunk in self.input.on_taken(bytes) {
                     self.tell(ControlToDaemon::Stdin(chunk)).await;
@@ -423,7 +426,7 @@ impl<'a> Attached<'a> {
             return Ok(CODE_BROKEN_PIPE);
         }
         if !end.reason.is_empty() {
-            eprintln!("pcmctl: job {job}: {}", end.reason);
+            eprintln!("pcmctl: job {job}: {}", plain(&end.reason));
         }
         if cut_off.is_some_and(|at| at.elapsed() < TOLD_EVERY * 2) {
             eprintln!(

@@ -5,11 +5,13 @@ use super::run::{self, RESTARTS_DEFAULT, Shown, checkpoint_settings, job_of_chec
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::run::watching::Wanted;
-use pcm_checkpoint::Checkpoint;
+use own_files::Foreign;
+use pcm_checkpoint::{Application, Checkpoint, FILES_THAT_DECIDE};
 use pcm_proto::app::environment;
 use pcm_proto::ids::{NodeName, name_check};
 use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -76,6 +78,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let directory = chosen.canonicalize();
     let directory = directory.map_err(|error| Failure::file("open", &chosen, &error))?;
     let checkpoint = Checkpoint::open(&directory).map_err(|error| Failure::checkpoint(error.to_string()))?;
+    check_owner(&directory)?;
     let mut spec = spec(&args, &checkpoint)?;
     let beside = directory.parent().unwrap_or(&directory);
     checkpoint_settings(&mut spec, args.checkpoint_every.as_deref(), beside);
@@ -89,6 +92,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         directory.display(),
         spec.size
     );
+    eprintln!("pcmctl: it runs {}", command_line(&manifest.application));
     let shown = Shown {
         label: args.label,
         json: args.json,
@@ -135,6 +139,29 @@ async fn begin(args: &Args, place: &Path, cluster: &ClusterDir) -> Result<i32, F
     );
     let words = words.chain([OsString::from("--")]).chain(args.command.iter().cloned());
     run::run(run::parse(words)?, cluster).await
+}
+
+/// Whoever may write the checkpoint chooses what the restart runs.
+fn check_owner(directory: &Path) -> Result<(), Failure> {
+    let foreign = |foreign: Foreign| {
+        Failure::checkpoint(format!(
+            "{foreign} checkpoint; a restart runs the program that the checkpoint names, as you"
+        ))
+    };
+    own_files::check_directory(directory).map_err(foreign)?;
+    for name in FILES_THAT_DECIDE {
+        let path = directory.join(name);
+        let file = File::open(&path).map_err(|error| Failure::file("open", &path, &error))?;
+        own_files::check_file(&path, &file).map_err(foreign)?;
+    }
+    Ok(())
+}
+
+/// What is run, as one reads it: strings in quotes, so that nothing in them acts on the terminal or hides.
+fn command_line(application: &Application) -> String {
+    let words = [&application.program].into_iter().chain(&application.arguments);
+    let words: Vec<String> = words.map(|word| format!("{word:?}")).collect();
+    format!("{} in {:?}", words.join(" "), application.directory)
 }
 
 fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {

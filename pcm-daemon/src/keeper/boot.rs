@@ -5,22 +5,25 @@
 
 use super::foreground::Stance;
 use super::start::TARGET_MAX;
+use own_files::Foreign;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::handshake::VersionMismatch;
+use pcm_proto::keeper::UMASK;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, chdir, getrlimit, setrlimit, setsid};
 use serde::Deserialize;
 use std::fmt;
-use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{OwnedFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Longest specification: ten thousand nodes with long names.
 const SPEC_BYTES_MAX: u64 = 8 << 20;
 /// Most open files the keeper asks for: eight per rank, at most some thousand ranks per node.
 const FILES_MAX: u64 = 1 << 16;
+
+/// What a umask is made of.
+const UMASK_BITS: u32 = 0o777;
 
 /// Why this process cannot be a keeper.
 #[derive(Debug)]
@@ -36,7 +39,7 @@ pub enum BootError {
         error: io::Error,
     },
     /// The cluster's directory is another user's, or another user may write into it.
-    Foreign(PathBuf),
+    Foreign(Foreign),
     /// The system refused something a keeper needs.
     System {
         doing: &'static str,
@@ -60,11 +63,7 @@ impl fmt::Display for BootError {
                     path.display()
                 )
             }
-            Self::Foreign(path) => write!(
-                f,
-                "{} belongs to another user, or others may write into it: run as its owner, or `chmod go-w` it",
-                path.display()
-            ),
+            Self::Foreign(foreign) => write!(f, "{foreign} directory for the cluster"),
             Self::System { doing, error } => write!(f, "{doing}: {error}"),
         }
     }
@@ -83,6 +82,8 @@ pub struct Booted {
     pub(super) stance: Stance,
     /// The standard error it was started with, for its last word; only in the foreground.
     pub(super) console: Option<OwnedFd>,
+    /// The umask that ranks start with.
+    pub(super) umask: u32,
 }
 
 /// Turns this process into a keeper. Unless it stays in the foreground, the keeper gets a session of its own, and the
@@ -97,6 +98,10 @@ pub fn become_keeper(stance: Stance) -> Result<Booted, BootError> {
             error: error.into(),
         }
     };
+    // What this node writes holds environments of jobs; what ranks write is their user's.
+    let own = rustix::process::umask(Mode::RWXG | Mode::RWXO).bits();
+    let told = std::env::var(UMASK).ok();
+    let umask = told.and_then(|told| u32::from_str_radix(&told, 8).ok()).unwrap_or(own) & UMASK_BITS;
     let files_max = files_raise();
     let report =
         rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), TARGET_MAX).map_err(system("keeping the report"))?;
@@ -121,6 +126,7 @@ pub fn become_keeper(stance: Stance) -> Result<Booted, BootError> {
         files_max,
         stance,
         console,
+        umask,
     })
 }
 
@@ -180,30 +186,17 @@ struct Stated {
     version: u16,
 }
 
-/// Whoever may write into the cluster's directory could name what this node starts.
-fn check_owner(directory: &Path) -> Result<(), BootError> {
-    let Ok(metadata) = std::fs::metadata(directory) else {
-        // It is made below, for its owner alone.
-        return Ok(());
-    };
-    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
-    if is_own && metadata.mode() & 0o022 == 0 {
-        return Ok(());
-    }
-    Err(BootError::Foreign(directory.to_owned()))
-}
-
 fn log_open(spec: &BootSpec) -> Result<OwnedFd, BootError> {
-    check_owner(&spec.cluster_dir)?;
+    own_files::check_directory(&spec.cluster_dir).map_err(BootError::Foreign)?;
     let directory = spec.cluster_dir.join("nodes").join(spec.node.name.as_str());
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-    made.map_err(|error| BootError::File {
+    own_files::make_directory(&directory).map_err(|error| BootError::File {
         path: directory.clone(),
         error,
     })?;
     let path = directory.join("daemon.log");
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
-    log.map(OwnedFd::from).map_err(|error| BootError::File { path, error })
+    own_files::append(&path)
+        .map(OwnedFd::from)
+        .map_err(|error| BootError::File { path, error })
 }
 
 /// Raises the own limit of open files; the limit that was, for the ranks. A refusal only means fewer ranks.

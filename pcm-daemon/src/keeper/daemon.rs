@@ -7,7 +7,7 @@ use super::images::Images;
 use super::start::{OWN_PROGRAM, Program, StartError, TARGET_MAX, c_string, env_entry, start};
 use crate::packet::{Letter, letter_receive};
 use pcm_proto::checkpoint::BufferKey;
-use pcm_proto::keeper::{DaemonToKeeper, JOURNAL_FDS, KEEPER_FD, KeeperToDaemon, ProcessKey};
+use pcm_proto::keeper::{DaemonToKeeper, JOURNAL_FDS, KEEPER_FD, KeeperToDaemon, ProcessKey, UMASK};
 use pcm_proto::parked::ParkKey;
 use rustix::net::SocketType;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -72,15 +72,15 @@ pub(super) enum Heard {
 }
 
 impl Daemon {
-    /// Starts a daemon with its journal. `report` becomes its standard output.
-    pub(super) fn start(report: Option<&OwnedFd>, journal: &[OwnedFd; 2]) -> Result<Self, StartError> {
+    /// Starts a daemon with its journal. `report` becomes its standard output; `umask` is for nodes that it boots.
+    pub(super) fn start(report: Option<&OwnedFd>, journal: &[OwnedFd; 2], umask: u32) -> Result<Self, StartError> {
         let (socket, theirs) = socket_pair(SocketType::SEQPACKET)?;
         let null = null_open()?;
         let log = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), TARGET_MAX).map_err(descriptors)?;
         let program = Program {
             file: file()?,
             args: vec![c_string("pcm-daemon")?, c_string("serve")?],
-            env: environment()?,
+            env: environment(umask)?,
             cwd: c_string("/")?,
             descriptors: vec![
                 (null.as_fd(), 0),
@@ -93,6 +93,7 @@ impl Daemon {
             cpus: &[],
             dies_with_us: false,
             files_max: None,
+            umask: None,
         };
         let pid = start(&program)?;
         Ok(Self {
@@ -198,11 +199,12 @@ fn file() -> Result<CString, StartError> {
     }
 }
 
-fn environment() -> Result<Vec<CString>, StartError> {
-    let inherited = std::env::vars_os().filter(|(name, _)| name != KEEPER_FD);
-    let own = (OsString::from(KEEPER_FD), OsString::from(DAEMON_SOCKET.to_string()));
+fn environment(umask: u32) -> Result<Vec<CString>, StartError> {
+    let inherited = std::env::vars_os().filter(|(name, _)| name != KEEPER_FD && name != UMASK);
+    let own = [(KEEPER_FD, DAEMON_SOCKET.to_string()), (UMASK, format!("{umask:03o}"))];
+    let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     inherited
-        .chain([own])
+        .chain(own)
         .map(|(name, value)| env_entry(name.as_bytes(), value.as_bytes()))
         .collect()
 }

@@ -36,15 +36,26 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Starts the process. `files_max` is the limit of open files the keeper itself was started with.
-    pub(super) fn start(spec: &ProcessSpec, page: OwnedFd, files_max: libc::rlimit) -> Result<Self, StartRefused> {
+    /// Starts the process. `files_max` is the limit of open files the keeper itself was started with, `umask` that of
+    /// its user.
+    pub(super) fn start(
+        spec: &ProcessSpec,
+        page: OwnedFd,
+        files_max: libc::rlimit,
+        umask: u32,
+    ) -> Result<Self, StartRefused> {
         let typed = spec.program.as_os_str().as_bytes();
         let file = program_find(typed, &spec.cwd, &spec.search_path)?;
-        let started = Self::start_file(&file, spec, page, files_max);
+        let started = Self::start_file(&file, spec, page, (files_max, umask));
         started.map_err(|error| StartRefused::by_system(&file, &error))
     }
 
-    fn start_file(file: &Path, spec: &ProcessSpec, page: OwnedFd, files_max: libc::rlimit) -> Result<Self, StartError> {
+    fn start_file(
+        file: &Path,
+        spec: &ProcessSpec,
+        page: OwnedFd,
+        (files_max, umask): (libc::rlimit, u32),
+    ) -> Result<Self, StartError> {
         let (pmi, rank_pmi) = socket_pair(SocketType::STREAM)?;
         let (channel, rank_channel) = socket_pair(SocketType::SEQPACKET)?;
         let rank_page = high(page.try_clone().map_err(|_| descriptors(Errno::MFILE))?)?;
@@ -67,6 +78,7 @@ impl Held {
             cpus: &spec.cpus,
             dies_with_us: true,
             files_max: Some(files_max),
+            umask: Some(umask),
         };
         let pid = start(&program)?;
         Ok(Self {

@@ -209,7 +209,7 @@ impl Keeper {
     fn daemon_start(&mut self) {
         self.start_at = None;
         let report = self.booted.report.take();
-        match Daemon::start(report.as_ref(), &self.journal) {
+        match Daemon::start(report.as_ref(), &self.journal, self.booted.umask) {
             Ok(daemon) => self.daemon = Some(daemon),
             Err(error) => {
                 tracing::error!(step = error.step.text(), error = %error.text(), "the daemon cannot be started");
@@ -373,6 +373,7 @@ impl Keeper {
                     &node_environment::of_node(spec, self.booted.stance),
                     page,
                     self.booted.files_max,
+                    self.booted.umask,
                 )
             }
             None => Err(StartRefused::plain("the order came without a shared page".to_owned())),

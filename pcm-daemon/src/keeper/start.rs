@@ -32,6 +32,8 @@ pub(super) struct Program<'a> {
     pub(super) dies_with_us: bool,
     /// Limit of open files it starts with; `None` leaves ours.
     pub(super) files_max: Option<libc::rlimit>,
+    /// Its umask; `None` leaves ours.
+    pub(super) umask: Option<libc::mode_t>,
 }
 
 /// The step at which a start failed.
@@ -104,6 +106,7 @@ struct Order<'a> {
     cpus: Option<&'a libc::cpu_set_t>,
     parent: Option<libc::pid_t>,
     files_max: Option<libc::rlimit>,
+    umask: Option<libc::mode_t>,
     step: i32,
     errno: c_int,
 }
@@ -132,6 +135,7 @@ pub(super) fn start(program: &Program<'_>) -> Result<Pid, StartError> {
         cpus: cpus.as_ref(),
         parent: program.dies_with_us.then(std::process::id).map(u32::cast_signed),
         files_max: program.files_max,
+        umask: program.umask,
         step: 0,
         errno: 0,
     };
@@ -228,6 +232,9 @@ fn prepare(order: &Order<'_>) -> Result<(), Step> {
         }
         if let Some(limit) = &order.files_max {
             check(libc::setrlimit(libc::RLIMIT_NOFILE, limit), Step::Files)?;
+        }
+        if let Some(umask) = order.umask {
+            libc::umask(umask);
         }
         check(libc::chdir(order.cwd), Step::Directory)?;
         // Rust ignores SIGPIPE, a shell SIGQUIT for what it starts in the background, and the keeper blocks the signals

@@ -37,7 +37,10 @@ impl Mark {
     fn job_of(&self, pid: i32) -> Option<JobId> {
         let environment = Environment::of(pid.cast_unsigned())?;
         let job = environment.value(JOB)?.parse().ok()?;
-        (environment.has(CLUSTER_ID, &self.cluster_id) && environment.has(NODE, &self.node)).then_some(JobId(job))
+        let is_marked = environment.has(CLUSTER_ID, &self.cluster_id) && environment.has(NODE, &self.node);
+        // Anybody can give a process of theirs these marks, and root could read them and act on them.
+        let is_ours = || proc_files::real_user(pid.cast_unsigned()) == Some(rustix::process::geteuid().as_raw());
+        (is_marked && is_ours()).then_some(JobId(job))
     }
 }
 

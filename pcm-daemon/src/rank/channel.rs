@@ -5,6 +5,7 @@ use crate::packet::{packet_receive, packet_send};
 use crate::watched::watch;
 use pcm_proto::app::{AppToDaemon, DaemonToApp, PACKET_BYTES_MAX, packet_encode};
 use pcm_proto::frame::decode;
+use pcm_proto::sound::fault_of_rank;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use tokio::io::Interest;
@@ -33,6 +34,9 @@ impl Channel {
             Err(error) => return Err(error),
         };
         let message = decode(&packet.bytes).map_err(io::Error::other)?;
+        if let Some(fault) = fault_of_rank(&message) {
+            return Err(io::Error::other(fault));
+        }
         Ok(Some((message, packet.descriptors)))
     }
 

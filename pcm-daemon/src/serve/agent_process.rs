@@ -6,15 +6,24 @@ use super::files;
 use pcm_core::node::agent::AgentEffect;
 use pcm_core::node::event::AgentNews;
 use pcm_core::node::requester::LinkId;
-use pcm_fabric::{Link, LocalAddress, RecvError, Sender};
+use pcm_fabric::{Link, LocalEndpoint, RecvError, Sender};
 use pcm_proto::agent::{AgentToDaemon, DaemonToAgent, TUNING_FILE, TUNING_VARIABLE};
 use pcm_proto::boot::BootSpec;
 use pcm_proto::control::LogOf;
-use pcm_proto::ids::NodeName;
+use pcm_proto::handshake::{Identity, Role};
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::time::Duration;
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
+
+/// Links of agents are numbered apart from those that are accepted, of which nobody counts so many.
+const FIRST_LINK: u64 = 1 << 63;
+
+/// The agent answers before it does anything else; a loaded machine takes its time to start a process.
+const LINKED_WITHIN: Duration = Duration::from_secs(30);
 
 /// The process, while it runs, and its link, while there is one.
 #[derive(Debug, Default)]
@@ -69,27 +78,30 @@ impl AgentProcess {
     }
 }
 
-/// The name of the local socket on which a daemon serves its agent.
-pub(super) fn local_address(cluster_id: &str, node: &NodeName) -> LocalAddress {
-    LocalAddress::Abstract(format!("pcm-{cluster_id}-{node}"))
-}
-
 fn start(life: u64, spec: &BootSpec, events: mpsc::Sender<Event>) -> io::Result<oneshot::Sender<()>> {
+    // A pair has no name that another user could take, and nobody but the agent has the other end.
+    let (ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new(std::env::current_exe()?.with_file_name("ios-agent"));
     let node = &spec.node.name;
     let log = files::path(&files::node_dir(&spec.cluster_dir, node), LogOf::Agent);
-    let log = std::fs::OpenOptions::new().create(true).append(true).open(log);
+    let log = own_files::append(&log);
     command.args([spec.cluster_id.as_str(), node.as_str()]);
     command
         .env("PCM_CLUSTER_ID", &spec.cluster_id)
         .env("PCM_NODE", node.as_str())
         .env(TUNING_VARIABLE, spec.cluster_dir.join(TUNING_FILE));
     command
-        .stdin(Stdio::null())
+        .stdin(OwnedFd::from(theirs))
         .stdout(Stdio::null())
         .stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
     command.kill_on_drop(true);
     let mut child = command.spawn()?;
+    // The command holds the agent's end, and an agent that is gone is noticed only when nobody does.
+    drop(command);
+    let identity = Identity::new(Role::Daemon {
+        node: spec.node.name.clone(),
+    });
+    tokio::spawn(serve_agent(ours, identity, life, events.clone()));
     let (process, stop) = oneshot::channel::<()>();
     tokio::spawn(async move {
         let status = tokio::select! {
@@ -102,8 +114,20 @@ fn start(life: u64, spec: &BootSpec, events: mpsc::Sender<Event>) -> io::Result<
     Ok(process)
 }
 
+/// Links with the agent of this life and listens to it. One that does not answer as an agent is as good as none.
+async fn serve_agent(ours: UnixStream, identity: Identity, life: u64, events: mpsc::Sender<Event>) {
+    let link = match LocalEndpoint::new(identity).over(ours, LINKED_WITHIN).await {
+        Ok(link) => link,
+        Err(error) => return tracing::warn!(%error, "the agent does not answer"),
+    };
+    if !matches!(link.peer().role, Role::Agent { .. }) {
+        return tracing::warn!(role = %link.peer().role, "what was started as the agent is none");
+    }
+    listen_to_agent(link, LinkId(FIRST_LINK + life), &events).await;
+}
+
 /// Passes on what comes in on the agent's link until its end.
-pub(super) async fn listen_to_agent(link: Link, id: LinkId, events: &mpsc::Sender<Event>) {
+async fn listen_to_agent(link: Link, id: LinkId, events: &mpsc::Sender<Event>) {
     let (sender, mut receiver) = link.split();
     if events.send(Event::AgentLinked { link: id, sender }).await.is_err() {
         return;

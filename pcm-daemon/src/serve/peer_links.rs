@@ -13,6 +13,7 @@ use pcm_proto::event::EventKind;
 use pcm_proto::fabric::FabricReport;
 use pcm_proto::ids::{Bytes, NodeName};
 use pcm_proto::peer::DaemonToDaemon;
+use pcm_proto::sound::fault_of_peer;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -113,6 +114,12 @@ impl PeerLinks {
             // A message says nothing about the way to its sender; each other fact may.
             let is_about_way = !matches!(fact, peers::PeerFact::Said { .. });
             let (node, fact) = fact_of(fact);
+            if let PeerFact::Said { message, .. } = &fact
+                && let Some(fault) = fault_of_peer(message)
+            {
+                tracing::warn!(%node, fault, "a message that makes no sense is not acted on");
+                continue;
+            }
             if is_about_way {
                 events.extend(self.changed_reach(&node));
                 events.extend(self.changed_report());

@@ -1,7 +1,6 @@
 //! From a process the keeper started to a daemon that serves: takes over what the keeper holds and the journal says,
 //! opens its sockets, publishes where it listens, and runs the loop.
 
-use super::agent_process::{listen_to_agent, local_address};
 use super::control_link::listen_to_control;
 use super::event::Event;
 use super::files::{EventLog, Files, FilesSpec, node_dir};
@@ -24,7 +23,7 @@ use pcm_core::node::store::route::AllowedRoutes;
 use pcm_core::node::{Beginnings, Heritage, Node};
 use pcm_core::reconfiguration::limits::Limits;
 use pcm_fabric::peers::{LocalDaemon, Peers};
-use pcm_fabric::{BindError, ClusterKey, Endpoint, Link, Listener, LocalEndpoint, LocalListener};
+use pcm_fabric::{BindError, ClusterKey, Endpoint, Link, Listener};
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::NodeState;
 use pcm_proto::fabric::{FabricReport, UdAddress};
@@ -113,7 +112,8 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     tracing::info!(%node, restarts, held, pid = std::process::id(), "the daemon starts");
     let limits = limits()?;
     let dir = node_dir(&spec.cluster_dir, node);
-    if let Err(error) = std::fs::create_dir_all(&dir) {
+    check_directory(&spec.cluster_dir, is_first)?;
+    if let Err(error) = own_files::make_directory(&dir) {
         tracing::warn!(%error, dir = %dir.display(), "the node's folder cannot be made");
     }
     let may_begin = is_first || welcome.holds_nothing();
@@ -128,7 +128,6 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         identity,
         endpoint,
         listener,
-        local,
         address,
     } = doors;
     let peers = Peers::open(LocalDaemon {
@@ -165,10 +164,8 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     }
     hear_notice(events.clone())?;
     let links = Arc::new(AtomicU64::new(0));
-    let (of_controls, events_of_controls) = (Arc::clone(&links), events.clone());
-    let others = move |link| serve_control(link, &of_controls, &events_of_controls);
+    let others = move |link| serve_control(link, &links, &events);
     hands.peers.accept(listener, others);
-    tokio::spawn(accept_local(local, links, events));
     let effects = node.begin(heritage(welcome, past, &mut hands));
     let mut shell = Shell::new(node, hands, clock, journal);
     shell.run(effects, &mut receiver).await?;
@@ -199,7 +196,6 @@ struct Doors {
     identity: Identity,
     endpoint: Endpoint,
     listener: Listener,
-    local: LocalListener,
     /// Where others reach it.
     address: String,
 }
@@ -207,13 +203,10 @@ struct Doors {
 /// Opens the sockets, where they were before if that is known, and publishes where they are.
 async fn open_doors(spec: &BootSpec, dir: &Path, before: Option<&str>) -> anyhow::Result<Doors> {
     let node = &spec.node.name;
-    let key = ClusterKey::from_hex(&spec.cluster_id, &spec.key)?;
+    let key = ClusterKey::from_hex(&spec.cluster_id, spec.key.reveal())?;
     let identity = Identity::new(Role::Daemon { node: node.clone() });
     let endpoint = Endpoint::new(key.clone(), identity.clone());
     let listener = bind(&endpoint, spec, before).await?;
-    let local = LocalEndpoint::new(identity.clone())
-        .listen(&local_address(&spec.cluster_id, node))
-        .await?;
     let address = address_of(spec, listener.address());
     match publish(&dir.join("address"), &address) {
         // A full disk, or one that is away, ends no node that runs: others know the address, or hear it.
@@ -225,7 +218,6 @@ async fn open_doors(spec: &BootSpec, dir: &Path, before: Option<&str>) -> anyhow
         identity,
         endpoint,
         listener,
-        local,
         address,
     })
 }
@@ -280,6 +272,18 @@ fn nodes(
         ..own_report(spec, address, &cpus, host, past, boot)
     };
     Nodes::new(own_report, membership(itself, spec, past, clock))
+}
+
+/// A node begins in no directory of another user. One that runs already goes on, whatever became of its directory.
+fn check_directory(directory: &Path, is_first: bool) -> anyhow::Result<()> {
+    match own_files::check_directory(directory) {
+        Err(foreign) if is_first => Err(anyhow!("{foreign} directory for the cluster")),
+        Err(foreign) => {
+            tracing::warn!(%foreign, "the cluster's directory is not as it should be");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
 }
 
 /// What the keeper holds and the journal says, with all files taken over.
@@ -356,9 +360,7 @@ fn address_of(spec: &BootSpec, listens: SocketAddr) -> String {
 
 /// Writes a file in one step, so that a reader sees the old or the new one.
 fn publish(path: &Path, text: &str) -> anyhow::Result<()> {
-    let fresh = path.with_extension("new");
-    std::fs::write(&fresh, format!("{text}\n"))
-        .and_then(|()| std::fs::rename(&fresh, path))
+    own_files::replace(path, format!("{text}\n").as_bytes())
         .with_context(|| format!("{} cannot be written", path.display()))
 }
 
@@ -401,20 +403,8 @@ fn next_link(links: &AtomicU64) -> LinkId {
 /// Serves a link that is not another daemon's.
 fn serve_control(link: Link, links: &AtomicU64, events: &mpsc::Sender<Event>) {
     if link.peer().role != Role::Control {
-        return tracing::warn!(role = %link.peer().role, "this is only served on the local socket");
+        return tracing::warn!(role = %link.peer().role, "only pcmctl is served here");
     }
     let (id, events) = (next_link(links), events.clone());
     tokio::spawn(async move { listen_to_control(link, id, &events).await });
-}
-
-async fn accept_local(mut listener: LocalListener, links: Arc<AtomicU64>, events: mpsc::Sender<Event>) {
-    loop {
-        let link = listener.accept().await;
-        if !matches!(link.peer().role, Role::Agent { .. }) {
-            tracing::warn!(role = %link.peer().role, "only the agent is served here");
-            continue;
-        }
-        let (id, events) = (next_link(&links), events.clone());
-        tokio::spawn(async move { listen_to_agent(link, id, &events).await });
-    }
 }

@@ -8,6 +8,7 @@ use pcm_proto::fabric::FabricWish;
 use pcm_proto::handshake::PROTOCOL_VERSION;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey, ProcessSpec};
+use pcm_proto::secret::Secret;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::cell::RefCell;
 use std::io::Write;
@@ -83,7 +84,7 @@ impl Node {
             version: PROTOCOL_VERSION,
             cluster_id: cluster_id.clone(),
             cluster_dir: directory.path().to_owned(),
-            key: "00".repeat(32),
+            key: Secret::new("00".repeat(32)),
             node: NodeSpec {
                 name: name.clone(),
                 address: "127.0.0.1".to_owned(),

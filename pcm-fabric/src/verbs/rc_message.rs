@@ -5,6 +5,7 @@ use crate::bulk::{Protection, Reason, RegionToken, wire::BLOCK_LENGTH};
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 pub(super) const KEY_LENGTH: usize = 32;
 
@@ -21,7 +22,7 @@ pub(super) struct Written {
     pub(super) check: Check,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Said {
     /// Sender: it wants to fill a region from this end; blocks are authenticated, or encrypted, under this key.
     Open {
@@ -52,6 +53,16 @@ pub(super) enum Said {
     Lost { transfer: u64 },
     /// Receiver: all is there.
     Done { transfer: u64 },
+}
+
+/// A message may be logged; the key in it may not.
+impl fmt::Debug for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let transfer = self.transfer();
+        f.debug_struct("Said")
+            .field("transfer", &transfer)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Said {

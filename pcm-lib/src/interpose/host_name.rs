@@ -49,11 +49,18 @@ fn daemons_name() -> Option<&'static CStr> {
     HOST.get()?.as_deref()
 }
 
-/// As libc has it: a name that is too long for the room is cut, and that is an error.
-fn put(name: &CStr, room: &mut [u8]) -> bool {
+/// As libc has it: a name that is too long for the room is cut, and that is an error. A caller may claim more room than
+/// there is, or than any object has: only the bytes of the name are written.
+///
+/// # Safety
+/// `room` has space for the name, or for `length` bytes where that is less.
+unsafe fn put(name: &CStr, room: *mut c_char, length: usize) -> bool {
     let bytes = name.to_bytes_with_nul();
-    let length = bytes.len().min(room.len());
-    room[..length].copy_from_slice(&bytes[..length]);
+    let length = bytes.len().min(length);
+    if length > 0 {
+        // SAFETY: as promised; nobody else knows the room meanwhile.
+        unsafe { bytes.as_ptr().copy_to_nonoverlapping(room.cast::<u8>(), length) };
+    }
     length == bytes.len()
 }
 
@@ -67,16 +74,11 @@ fn hosts_name(use_name: impl FnOnce(&CStr) -> bool) -> Option<bool> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gethostname(name: *mut c_char, length: usize) -> c_int {
-    // SAFETY: the caller's room; nobody else knows it meanwhile.
-    let room = unsafe {
-        match length {
-            0 => &mut [],
-            length => std::slice::from_raw_parts_mut(name.cast::<u8>(), length),
-        }
-    };
+    // SAFETY: the caller's room.
+    let put = |own: &CStr| unsafe { put(own, name, length) };
     let outcome = match daemons_name().filter(|_| IS_MPI_STARTING.get()) {
-        Some(told) => Some(put(told, room)),
-        None => hosts_name(|own| put(own, room)),
+        Some(told) => Some(put(told)),
+        None => hosts_name(put),
     };
     match outcome {
         Some(true) => 0,
@@ -97,8 +99,7 @@ pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, length: *mut 
     // SAFETY: after success there is a text that ends with a zero byte, in room for so many bytes.
     unsafe {
         if code == 0 && daemons_name().is_some_and(|told| *told == *CStr::from_ptr(name)) {
-            let room = std::slice::from_raw_parts_mut(name.cast::<u8>(), mpi_abi::MPI_MAX_PROCESSOR_NAME);
-            hosts_name(|own| put(own, room));
+            hosts_name(|own| put(own, name, mpi_abi::MPI_MAX_PROCESSOR_NAME));
             *length = CStr::from_ptr(name).count_bytes() as c_int;
         }
     }
@@ -114,6 +115,18 @@ mod tests {
         // SAFETY: room of that length.
         let code = unsafe { gethostname(room.as_mut_ptr().cast(), length) };
         (code, room)
+    }
+
+    #[test]
+    fn a_caller_that_claims_all_memory_for_room_gets_the_name_and_nothing_else() {
+        for length in [100, isize::MAX as usize + 1, usize::MAX] {
+            let mut room = [b'?'; 100];
+            // SAFETY: a host's name is shorter than this.
+            let code = unsafe { gethostname(room.as_mut_ptr().cast(), length) };
+            let end = room.iter().position(|byte| *byte == 0).expect("the name ends");
+            assert_eq!(code, 0, "{length}");
+            assert!(room[end + 1..].iter().all(|byte| *byte == b'?'), "{length}");
+        }
     }
 
     #[test]

@@ -3,26 +3,31 @@
 //! faulty policy does; `garbage` says what is no message; `lies` asks for changes that make no sense, names nodes that
 //! are none and never stops talking.
 
-use pcm_fabric::{Link, LocalAddress, LocalEndpoint};
+use pcm_fabric::{Link, LocalEndpoint};
 use pcm_proto::agent::{AgentToAgent, AgentToDaemon, DaemonToAgent, NodeProfile, OfferNumber};
 use pcm_proto::control::LayoutChange;
 use pcm_proto::event::Decision;
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::ids::{Epoch, JobId, NodeName, Rank};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let words: Vec<String> = std::env::args().collect();
-    let [_, cluster, node] = &words[..] else {
+    let [_, _, node] = &words[..] else {
         eprintln!("usage: mad_agent CLUSTER NODE");
         std::process::exit(2);
     };
     let name = NodeName::new(node).expect("a daemon names its node");
     let endpoint = LocalEndpoint::new(Identity::new(Role::Agent { node: name }));
-    let address = LocalAddress::Abstract(format!("pcm-{cluster}-{node}"));
-    let link = endpoint.connect(&address, Duration::from_secs(5)).await;
-    let link = link.expect("the daemon listens before it starts its agent");
+    let given = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .expect("a socket for input");
+    let link = endpoint.over(UnixStream::from(given), Duration::from_secs(5)).await;
+    let link = link.expect("the daemon holds the other end");
     let pid = std::process::id();
     link.send(&AgentToDaemon::Ready { pid })
         .await

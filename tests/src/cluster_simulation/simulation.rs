@@ -34,6 +34,7 @@ use pcm_proto::handshake::PROTOCOL_VERSION;
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::peer::NodeReport;
 use pcm_proto::random::Random;
+use pcm_proto::secret::Secret;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -306,7 +307,7 @@ impl Simulation {
             version: PROTOCOL_VERSION,
             cluster_id: "c0ffee".to_owned(),
             cluster_dir: "/cluster".into(),
-            key: String::new(),
+            key: Secret::default(),
             node: NodeSpec {
                 name: own.name.clone(),
                 address: address(machine),

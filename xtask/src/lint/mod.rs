@@ -8,6 +8,7 @@ mod file_heads;
 mod file_length;
 mod function_length;
 mod import_cycles;
+mod licences;
 mod line_width;
 mod migrate_path;
 mod pure_crates;
@@ -15,5 +16,6 @@ mod run;
 mod short_docs;
 mod style;
 mod unnamed_members;
+mod unsafe_list;
 
 pub(crate) use run::{Extent, run};

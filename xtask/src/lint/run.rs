@@ -1,6 +1,6 @@
 //! Runs the style test, then format, clippy and documentation, as continuous integration wants them.
 
-use super::style;
+use super::{licences, style};
 use crate::{
     c_parts, compile,
     environment::{Environment, must},
@@ -27,6 +27,7 @@ pub(crate) fn run(repository: &Repository, extent: Extent) -> Result<(), Failure
 }
 
 fn compiled(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+    licences::check(repository, environment)?;
     compile::forget_other_mpi(repository, environment)?;
     let step = |arguments: &[&str], advice: &str| {
         let mut cargo = environment.cargo();

@@ -2,11 +2,11 @@
 
 use super::{
     banned_names, complaint::Complaint, debt, decision_titles, file_heads, file_length, function_length, import_cycles,
-    line_width, migrate_path, pure_crates, short_docs, unnamed_members,
+    line_width, migrate_path, pure_crates, short_docs, unnamed_members, unsafe_list,
 };
 use crate::{failure::Failure, repository::Repository, source_tree::Tree};
 
-const RULES: [fn(&Tree) -> Vec<Complaint>; 11] = [
+const RULES: [fn(&Tree) -> Vec<Complaint>; 12] = [
     line_width::check,
     function_length::check,
     file_length::check,
@@ -18,6 +18,7 @@ const RULES: [fn(&Tree) -> Vec<Complaint>; 11] = [
     import_cycles::check,
     migrate_path::check,
     pure_crates::check,
+    unsafe_list::check,
 ];
 
 /// Prints each complaint as `file:line: rule: what to do`. Places that are known debt do not fail the check; a new one
