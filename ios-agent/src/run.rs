@@ -7,8 +7,7 @@ use pcm_proto::agent::TUNING_VARIABLE;
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::ids::NodeName;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// The daemon holds the other end when it starts its agent.
@@ -64,8 +63,8 @@ async fn serve(node: NodeName) -> Result<(), LocalConnectError> {
 }
 
 /// The end of a pair of sockets that the daemon gave us as standard input.
-fn given_socket() -> io::Result<UnixStream> {
-    Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
+fn given_socket() -> io::Result<OwnedFd> {
+    io::stdin().as_fd().try_clone_to_owned()
 }
 
 /// The numbers of the cluster's file, where there is one that makes sense; else the defaults.

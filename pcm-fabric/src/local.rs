@@ -288,12 +288,9 @@ impl LocalEndpoint {
     }
 
     /// Makes a link over one end of a pair of sockets within the deadline: no name, so nobody else can take it.
-    pub async fn over(
-        &self,
-        end: std::os::unix::net::UnixStream,
-        deadline: Duration,
-    ) -> Result<Link, LocalConnectError> {
+    pub async fn over(&self, end: std::os::fd::OwnedFd, deadline: Duration) -> Result<Link, LocalConnectError> {
         let address = LocalAddress::Given;
+        let end = std::os::unix::net::UnixStream::from(end);
         end.set_nonblocking(true).map_err(LocalConnectError::not_given)?;
         let stream = UnixStream::from_std(end).map_err(LocalConnectError::not_given)?;
         match time::timeout(deadline, self.link_over(stream, &address)).await {

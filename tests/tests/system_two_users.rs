@@ -267,7 +267,10 @@ fn a_daemon_whose_names_another_user_took_starts_again_and_its_job_goes_on() {
     let ran = scene.by_owner("\"$CTL\" run -n 2 --nodes n1 -- \"$TRIAL\" ring 0");
     assert!(ran.status.success() && ran.stdout.ends_with("ring done\n"), "{ran:?}");
     let ended = job.end(LIMIT);
-    assert!(ended.status.success() && ended.stdout.ends_with("ring done\n"), "{ended:?}");
+    assert!(
+        ended.status.success() && ended.stdout.ends_with("ring done\n"),
+        "{ended:?}"
+    );
     squatter.close_input();
     assert!(squatter.end(LIMIT).status.success());
     scene.down();

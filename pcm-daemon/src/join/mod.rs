@@ -14,6 +14,7 @@ use pcm_proto::boot::{BootSpec, NodeSpec, Reach};
 use pcm_proto::cluster_record::{ClusterRecord, LOCK_FILE, Manner, RecordedNode};
 use pcm_proto::fabric::FabricWish;
 use pcm_proto::handshake::PROTOCOL_VERSION;
+use pcm_proto::secret::Secret;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Seek, Write};
@@ -80,7 +81,7 @@ fn prepare(options: &Options) -> Result<BootSpec, String> {
         version: PROTOCOL_VERSION,
         cluster_id: key.cluster_id().to_owned(),
         cluster_dir: dir.clone(),
-        key: key.secret_hex().to_string(),
+        key: Secret::new(key.secret_hex().as_str()),
         node,
         subtree: Vec::new(),
         seeds: found.seeds,

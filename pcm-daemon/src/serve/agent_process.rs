@@ -116,7 +116,7 @@ fn start(life: u64, spec: &BootSpec, events: mpsc::Sender<Event>) -> io::Result<
 
 /// Links with the agent of this life and listens to it. One that does not answer as an agent is as good as none.
 async fn serve_agent(ours: UnixStream, identity: Identity, life: u64, events: mpsc::Sender<Event>) {
-    let link = match LocalEndpoint::new(identity).over(ours, LINKED_WITHIN).await {
+    let link = match LocalEndpoint::new(identity).over(ours.into(), LINKED_WITHIN).await {
         Ok(link) => link,
         Err(error) => return tracing::warn!(%error, "the agent does not answer"),
     };

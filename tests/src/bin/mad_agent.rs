@@ -10,7 +10,6 @@ use pcm_proto::event::Decision;
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::ids::{Epoch, JobId, NodeName, Rank};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 #[tokio::main(flavor = "current_thread")]
@@ -26,7 +25,7 @@ async fn main() {
         .as_fd()
         .try_clone_to_owned()
         .expect("a socket for input");
-    let link = endpoint.over(UnixStream::from(given), Duration::from_secs(5)).await;
+    let link = endpoint.over(given, Duration::from_secs(5)).await;
     let link = link.expect("the daemon holds the other end");
     let pid = std::process::id();
     link.send(&AgentToDaemon::Ready { pid })
