@@ -1,5 +1,5 @@
 //! Any bytes as what a rank says to its process manager: each request ends within what came, what is too long is
-//! skipped without being kept, and the same bytes give the same requests.
+//! skipped without being kept.
 
 #![no_main]
 
@@ -10,9 +10,8 @@ fuzz_target!(|data: &[u8]| {
     let mut left = data;
     while !left.is_empty() {
         match request_read(left) {
-            Reading::Whole(request, length) => {
+            Reading::Whole(_, length) => {
                 assert!(length > 0 && length <= left.len());
-                assert_eq!(request_read(&left[..length]), Reading::Whole(request, length));
                 left = &left[length..];
             }
             Reading::Incomplete => break,

@@ -115,7 +115,7 @@ fn a_disk_with_errors_costs_no_rank_no_daemon_and_no_change() {
 fn a_file_server_that_is_away_for_ten_seconds_makes_no_node_silent() {
     let (cluster, disk) = cluster();
     let before = daemons(&cluster);
-    let job = Malleable::start(&cluster, "heat2d-c", 2, 2 * RUN.0, RUN.1);
+    let job = Malleable::start(&cluster, "heat2d-c", 2, 4 * RUN.0, RUN.1);
     disk.fails("stall", "/");
     let begun = Instant::now();
     let mut moves = 0;

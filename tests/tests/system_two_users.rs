@@ -295,14 +295,22 @@ fn what_another_user_planted_where_a_cluster_is_to_be_is_refused() {
         assert!(up.stderr.contains("[foreign_cluster]"), "{name}: {up:?}");
     }
     assert_eq!(fs::read(&victim).expect("it is there"), b"precious");
-    assert!(scene.processes_of_owner().is_empty(), "nothing was started");
+    let left: Vec<String> = scene
+        .processes_of_owner()
+        .into_iter()
+        .map(processes::command_line)
+        .collect();
+    assert!(left.is_empty(), "nothing was started, but {left:?}");
     scene.place.assert_nothing_left();
 }
 
 impl Scene {
     fn processes_of_owner(&self) -> Vec<u32> {
         let is_theirs = |pid: &u32| proc_files::real_user(*pid) == Some(self.owner.uid());
-        proc_files::pids().filter(is_theirs).collect()
+        proc_files::pids()
+            .filter(is_theirs)
+            .filter(|pid| processes::is_alive(*pid))
+            .collect()
     }
 }
 
