@@ -198,7 +198,8 @@ mod tests {
 
     /// A process that maps these files of shared memory for as long as it lives.
     fn mapping(id: &str, files: &[&Path]) -> Child {
-        let code = "import mmap,sys,time\nmaps=[mmap.mmap(open(f,'r+b').fileno(),0) for f in sys.argv[1:]]\n\
+        let code = "import mmap,sys,time\nfiles=[open(f,'r+b') for f in sys.argv[1:]]\n\
+                    maps=[mmap.mmap(f.fileno(),0) for f in files]\n\
                     print('mapped',flush=True)\ntime.sleep(60)";
         let mut process = Command::new("python3")
             .args(["-c", code])

@@ -95,12 +95,14 @@ mod tests {
                 "umask {umask}; exec \"$0\" --exact making::tests::{}",
                 "what_is_made_is_its_owners_whatever_the_umask"
             );
-            let status = Command::new("sh")
+            // Its words are not ours: they look like those of a runner.
+            let ran = Command::new("sh")
                 .args(["-c", &line])
                 .arg(&itself)
                 .env(HERE, home.path())
-                .status();
-            assert!(status.unwrap().success());
+                .output()
+                .unwrap();
+            assert!(ran.status.success(), "{ran:?}");
             for (path, wanted) in [("a", 0o700), ("a/b", 0o700), ("a/b/log", 0o600), ("a/b/record", 0o600)] {
                 assert_eq!(mode(&home.path().join(path)), wanted, "{path} under {umask}");
             }
