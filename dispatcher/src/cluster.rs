@@ -2,24 +2,20 @@
 //! removed at the end. It never touches what daemons own below `nodes/` but for reading addresses and removing all.
 
 use crate::failure::{CLUSTER_LOCKED, Failure};
-use own_files::Foreign;
-use pcm_proto::boot::is_cluster_id;
+pub use own_files::Lock;
+use own_files::{Foreign, Locking};
 pub use pcm_proto::cluster_record::{ClusterRecord, RecordedNode};
+use pcm_proto::cluster_record::{LOCK_FILE, RECORD_BYTES_MAX, RECORD_FILE};
 use pcm_proto::fabric::TUNING_FILE;
 use pcm_proto::ids::NodeName;
 use pcm_proto::method::COSTS_FILE;
-use rustix::fs::FlockOperation;
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A lock file can be removed by a finishing `down` while we wait for it; so often we try again.
 const LOCK_TRIES_MAX: usize = 16;
-
-/// Longest record: ten thousand nodes with long names.
-const RECORD_BYTES_MAX: u64 = 8 << 20;
 
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -27,12 +23,6 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterDir {
     path: PathBuf,
-}
-
-/// Held by `up` and `down` while they change a cluster; released when dropped.
-#[derive(Debug)]
-pub struct Lock {
-    _file: File,
 }
 
 impl ClusterDir {
@@ -78,7 +68,7 @@ impl ClusterDir {
     /// Takes the lock of `up` and `down`, or refuses at once where another has it.
     pub fn lock(&self) -> Result<Lock, Failure> {
         self.check_owner()?;
-        let path = self.path.join("lock");
+        let path = self.path.join(LOCK_FILE);
         for _ in 0..LOCK_TRIES_MAX {
             let file = match own_files::open_lock(&path) {
                 Ok(file) => file,
@@ -88,13 +78,11 @@ impl ClusterDir {
                 }
                 Err(error) => return Err(Failure::file("open", &path, &error)),
             };
-            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => return Err(Failure::cluster_locked(&self.path)),
-                Err(error) => return Err(Failure::file("lock", &path, &error.into())),
-            }
-            if is_same_file(&file, &path) {
-                return Ok(Lock { _file: file });
+            match own_files::lock(file, &path) {
+                Ok(Locking::Held(lock)) => return Ok(lock),
+                Ok(Locking::Busy) => break,
+                Ok(Locking::Removed) => {}
+                Err(error) => return Err(Failure::file("lock", &path, &error)),
             }
         }
         Err(Failure::cluster_locked(&self.path))
@@ -116,7 +104,7 @@ impl ClusterDir {
     /// What is recorded of the cluster; `None` where there is none.
     pub fn record(&self) -> Result<Option<ClusterRecord>, Failure> {
         self.check_owner()?;
-        let path = self.path.join("cluster.json");
+        let path = self.path.join(RECORD_FILE);
         let text = match own_files::read(&path, RECORD_BYTES_MAX) {
             Ok(text) => text,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
@@ -129,13 +117,8 @@ impl ClusterDir {
             ))
         };
         let record: ClusterRecord = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-        if !is_cluster_id(&record.id) {
-            return Err(damaged("its id is not valid".to_owned()));
-        }
-        match record.nodes.iter().find(|node| !node.spec.is_reachable()) {
-            Some(node) => Err(damaged(format!("node {} has no valid ssh destination", node.spec.name))),
-            None => Ok(Some(record)),
-        }
+        record.check().map_err(damaged)?;
+        Ok(Some(record))
     }
 
     /// The record, or the failure that no cluster is here.
@@ -147,7 +130,7 @@ impl ClusterDir {
     pub fn save(&self, record: &ClusterRecord) -> Result<(), Failure> {
         let text = serde_json::to_vec_pretty(record)
             .map_err(|error| Failure::system(format!("cannot write cluster.json: {error}")))?;
-        self.write_private("cluster.json", &text)
+        self.write_private(RECORD_FILE, &text)
     }
 
     /// Writes what exchanges cost on this fabric where the daemons read it, if there is a cluster.
@@ -174,14 +157,14 @@ impl ClusterDir {
     /// that path is returned. Logs stay in place where asked for.
     pub fn remove(&self, cluster_id: &str, keep_logs: bool) -> Result<Option<PathBuf>, Failure> {
         let kept = self.set_job_output_aside(cluster_id)?;
-        for entry in ["cluster.json", "cluster.json.new", "key", TUNING_FILE, COSTS_FILE] {
+        for entry in [RECORD_FILE, "cluster.json.new", "key", TUNING_FILE, COSTS_FILE] {
             self.remove_entry(entry)?;
         }
         if !keep_logs {
             self.remove_entry("nodes")?;
             self.remove_entry("up.log")?;
         }
-        self.remove_entry("lock")?;
+        self.remove_entry(LOCK_FILE)?;
         // Still there where logs, job output or files of others are kept in it.
         let _ = fs::remove_dir(&self.path);
         Ok(kept)
@@ -191,7 +174,7 @@ impl ClusterDir {
     pub fn remove_stale(&self, cluster_id: &str) -> Result<(), Failure> {
         self.set_job_output_aside(cluster_id)?;
         [
-            "cluster.json",
+            RECORD_FILE,
             "cluster.json.new",
             "key",
             TUNING_FILE,
@@ -256,13 +239,6 @@ fn default_directory() -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::usage("HOME is not set: name a directory for the cluster with --cluster DIR"))
 }
 
-fn is_same_file(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::metadata(path)) {
-        (Ok(held), Ok(named)) => held.dev() == named.dev() && held.ino() == named.ino(),
-        _ => false,
-    }
-}
-
 /// Whether a tree of job output holds a byte; looks at one level of jobs with their files.
 fn has_content(jobs: &Path) -> bool {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
@@ -272,7 +248,7 @@ fn has_content(jobs: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     fn directory() -> (tempfile::TempDir, ClusterDir) {
         let temporary = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 //! id, what another user started or owns, and files that a process had merely mapped: of these nobody knows whose they
 //! are.
 
+use pcm_core::pmi::segment::is_of_mpi;
 use proc_files::{Environment, MappedFile, ProcessStat};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, statat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -13,9 +14,6 @@ use std::time::{Duration, Instant};
 
 /// Names the cluster in the environment of every process it starts.
 pub const CLUSTER_ID_VARIABLE: &str = "PCM_CLUSTER_ID";
-
-/// How MPI libraries begin the names of their shared memory: MPICH, UCX, libfabric.
-const SHARED_MEMORY_OF_MPI: [&str; 5] = ["mpich_shm_", "mpich_shar_tmp", "ucx_shm_posix_", "fi_shm", "fi_sm2_"];
 
 /// How long processes may take to vanish after SIGKILL; a process in an uninterruptible wait takes longer.
 const VANISH_MAX: Duration = Duration::from_secs(5);
@@ -134,7 +132,7 @@ fn note_segments(pid: u32, segments: &mut BTreeMap<Identity, Segment>) {
 fn mapped_segments(pid: u32) -> Vec<(Identity, String)> {
     let segment = |file: MappedFile| {
         let name = file.path.strip_prefix("/dev/shm").ok()?.to_str()?.to_owned();
-        if !SHARED_MEMORY_OF_MPI.iter().any(|prefix| name.starts_with(prefix)) || name.contains('/') {
+        if !is_of_mpi(&name) || name.contains('/') {
             return None;
         }
         Some(((file.device, file.inode), name))

@@ -62,13 +62,7 @@ pub fn check_directory(path: &Path) -> Result<(), Foreign> {
         if metadata.is_symlink() {
             continue;
         }
-        if !metadata.is_dir() {
-            let path = path.to_owned();
-            return Err(Foreign::Kind {
-                path,
-                wanted: "directory",
-            });
-        }
+        check_kind(path, metadata.is_dir(), "directory")?;
         check_mode(path, &metadata)?;
     }
     Ok(())
@@ -77,13 +71,7 @@ pub fn check_directory(path: &Path) -> Result<(), Foreign> {
 /// Refuses an open file that another user owns or may write, and what is no regular file.
 pub fn check_file(path: &Path, file: &File) -> Result<(), Foreign> {
     let metadata = file.metadata().map_err(|error| hidden(path, error))?;
-    if !metadata.is_file() {
-        let path = path.to_owned();
-        return Err(Foreign::Kind {
-            path,
-            wanted: "regular file",
-        });
-    }
+    check_kind(path, metadata.is_file(), "regular file")?;
     check_owner(path, &metadata)?;
     check_mode(path, &metadata)
 }
@@ -91,6 +79,14 @@ pub fn check_file(path: &Path, file: &File) -> Result<(), Foreign> {
 fn hidden(path: &Path, error: io::Error) -> Foreign {
     let path = path.to_owned();
     Foreign::Hidden { path, error }
+}
+
+fn check_kind(path: &Path, is_wanted: bool, wanted: &'static str) -> Result<(), Foreign> {
+    if is_wanted {
+        return Ok(());
+    }
+    let path = path.to_owned();
+    Err(Foreign::Kind { path, wanted })
 }
 
 fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), Foreign> {

@@ -1,12 +1,11 @@
 //! The list of nodes in the cluster's directory, as nodes that join by themselves keep it. `pcmctl` finds a daemon with
 //! it. Changed under the lock that `pcmctl up` and `down` take, and always replaced as a whole.
 
-use pcm_proto::boot::{BootSpec, is_cluster_id};
-use pcm_proto::cluster_record::{ClusterRecord, LOCK_FILE, RECORD_FILE};
-use rustix::fs::FlockOperation;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use own_files::{Lock, Locking};
+use pcm_proto::boot::BootSpec;
+use pcm_proto::cluster_record::{ClusterRecord, LOCK_FILE, RECORD_BYTES_MAX, RECORD_FILE};
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,15 +19,13 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The record; `None` where there is none.
 pub(crate) fn read(cluster_dir: &Path) -> io::Result<Option<ClusterRecord>> {
-    let text = match fs::read(cluster_dir.join(RECORD_FILE)) {
+    let text = match own_files::read(&cluster_dir.join(RECORD_FILE), RECORD_BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     let record: ClusterRecord = serde_json::from_slice(&text)?;
-    if !is_cluster_id(&record.id) {
-        return Err(io::Error::other("the id in it is not valid"));
-    }
+    record.check().map_err(io::Error::other)?;
     Ok(Some(record))
 }
 
@@ -49,16 +46,7 @@ fn change_within(
     let Some(record) = change(read(cluster_dir)?) else {
         return Ok(());
     };
-    let (path, fresh) = (cluster_dir.join(RECORD_FILE), cluster_dir.join("cluster.json.new"));
-    let text = serde_json::to_vec_pretty(&record)?;
-    let mut file = OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(&fresh)?;
-    file.write_all(&text)?;
-    fs::rename(fresh, path)
+    own_files::replace(&cluster_dir.join(RECORD_FILE), &serde_json::to_vec_pretty(&record)?)
 }
 
 /// Takes a node that ends out of its cluster's list, if the list is there and is still that of this cluster.
@@ -73,21 +61,14 @@ pub(crate) fn take_out(spec: &BootSpec) {
     }
 }
 
-fn lock(cluster_dir: &Path, within: Duration) -> io::Result<File> {
+fn lock(cluster_dir: &Path, within: Duration) -> io::Result<Lock> {
     let deadline = Instant::now() + within;
+    let path = cluster_dir.join(LOCK_FILE);
     loop {
-        let path = cluster_dir.join(LOCK_FILE);
         // No file is made in a directory that `down` has emptied meanwhile: it could not be removed any more.
-        let opened = OpenOptions::new().write(true).open(&path);
-        match opened {
-            Ok(file) => match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) if is_same_file(&file, &path) => return Ok(file),
-                // `down` removed the file while we waited for it.
-                Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => {}
-                Err(error) => return Err(error.into()),
-            },
-            Err(error) => return Err(error),
+        let file = OpenOptions::new().write(true).open(&path)?;
+        if let Locking::Held(lock) = own_files::lock(file, &path)? {
+            return Ok(lock);
         }
         if Instant::now() >= deadline {
             return Err(io::Error::new(
@@ -96,12 +77,5 @@ fn lock(cluster_dir: &Path, within: Duration) -> io::Result<File> {
             ));
         }
         std::thread::sleep(LOCK_PAUSE);
-    }
-}
-
-fn is_same_file(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::metadata(path)) {
-        (Ok(held), Ok(named)) => held.dev() == named.dev() && held.ino() == named.ino(),
-        _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! What `cluster.json` in the cluster's directory holds: the cluster's id and its nodes, so that `pcmctl` and nodes
 //! that join by themselves find a daemon.
 
-use crate::boot::NodeSpec;
+use crate::boot::{NodeSpec, is_cluster_id};
 use crate::fabric::FabricWish;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,9 @@ pub const RECORD_FILE: &str = "cluster.json";
 
 /// Held by whoever changes it; beside it.
 pub const LOCK_FILE: &str = "lock";
+
+/// The longest: ten thousand nodes with long names.
+pub const RECORD_BYTES_MAX: u64 = 8 << 20;
 
 /// A node as it was booted, or as it joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,4 +60,17 @@ pub struct ClusterRecord {
     /// For nodes that are asked for later.
     #[serde(default)]
     pub core: Option<EngineJob>,
+}
+
+impl ClusterRecord {
+    /// Refuses one whose id or destinations would run what they name.
+    pub fn check(&self) -> Result<(), String> {
+        if !is_cluster_id(&self.id) {
+            return Err("its id is not valid".to_owned());
+        }
+        match self.nodes.iter().find(|node| !node.spec.is_reachable()) {
+            Some(node) => Err(format!("node {} has no valid ssh destination", node.spec.name)),
+            None => Ok(()),
+        }
+    }
 }

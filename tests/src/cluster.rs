@@ -6,6 +6,7 @@ use crate::{
     binaries::built,
     leak::{Before, MARK_VARIABLE},
     limited::{self, Outcome},
+    logs,
     network::Network,
     processes,
     shared_memory::OwnSharedMemory,
@@ -369,16 +370,7 @@ impl Cluster {
     /// What the daemons wrote to their logs, for the message of a failed test.
     pub fn logs(&self) -> String {
         let nodes = fs::read_dir(self.dir().join("nodes")).into_iter().flatten().flatten();
-        let log = |path: PathBuf| {
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            let tail: Vec<&str> = text.lines().rev().take(20).collect();
-            format!(
-                "{}:\n{}\n",
-                path.display(),
-                tail.into_iter().rev().collect::<Vec<_>>().join("\n")
-            )
-        };
-        nodes.map(|node| log(node.path().join("daemon.log"))).collect()
+        logs::tails(nodes.map(|node| node.path().join("daemon.log")), 20)
     }
 }
 

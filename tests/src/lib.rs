@@ -17,6 +17,7 @@ pub mod heat2d;
 pub mod language;
 pub mod leak;
 pub mod limited;
+pub mod logs;
 pub mod malleable;
 pub mod network;
 pub mod own_share;

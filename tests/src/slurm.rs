@@ -3,7 +3,7 @@
 
 use crate::{
     limited::{self, Outcome},
-    processes, wait,
+    logs, processes, wait,
 };
 use rustix::process::Signal;
 use std::{
@@ -219,16 +219,7 @@ impl Slurm {
     /// What its daemons wrote, for the message of a failed test.
     pub fn logs(&self) -> String {
         let files = fs::read_dir(self.home().join("log")).into_iter().flatten().flatten();
-        let tail = |path: PathBuf| {
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            let lines: Vec<&str> = text.lines().rev().take(15).collect();
-            format!(
-                "{}:\n{}\n",
-                path.display(),
-                lines.into_iter().rev().collect::<Vec<_>>().join("\n")
-            )
-        };
-        files.map(|file| tail(file.path())).collect()
+        logs::tails(files.map(|file| file.path()), 15)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Clusters in jobs of a real Slurm: up with the allocation, grown by helpers, given back, and nothing left.
 
-use std::{fs, process::Command, time::Duration};
+use std::{fs, path::PathBuf, process::Command, time::Duration};
 use tests::{
     binaries::built,
     cluster::LIMIT,
@@ -18,10 +18,14 @@ const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
 
 const IDLE_WITHIN: Duration = Duration::from_secs(30);
 
+fn folder_of_programs() -> PathBuf {
+    built("pcmctl").parent().expect("a folder").to_owned()
+}
+
 /// A script whose programs are the built ones and whose cluster is in the Slurm's folder.
 fn script(slurm: &Slurm, body: &str) -> String {
-    let bin = built("pcmctl");
-    let bin = bin.parent().expect("a folder").display();
+    let bin = folder_of_programs();
+    let bin = bin.display();
     let cluster = slurm.home().join("the cluster");
     format!(
         "#!/bin/bash\nset -e\nexport PATH=\"{bin}:$PATH\" PCM_CLUSTER=\"{}\" PCM_POLICY=none PCM_PATIENCE=5\n{body}\n",
@@ -39,6 +43,17 @@ fn run(slurm: &Slurm, options: &[&str], body: &str) -> String {
     let printed = fs::read_to_string(&output).unwrap_or_default();
     assert_eq!(state, "COMPLETED", "{printed}");
     printed
+}
+
+/// What heat2d of so many rows, columns and iterations printed among other lines is right.
+fn assert_right(printed: &str, (rows, cols, iterations): (usize, usize, u64)) {
+    let closing = printed.lines().find(|line| line.starts_with("heat2d: "));
+    let closing = Closing::read(closing.unwrap_or_default());
+    assert_eq!(
+        closing.checksum,
+        reference_checksum(rows, cols, iterations),
+        "{printed}"
+    );
 }
 
 /// Nothing of any job: in Slurm's eyes, among the processes, in the directory.
@@ -65,15 +80,7 @@ pcmctl down",
     for node in ["v1", "v2", "v3"] {
         assert!(printed.contains(&format!("rank on {node} says {node}")), "{printed}");
     }
-    let closing = printed
-        .lines()
-        .find(|line| line.starts_with("heat2d: "))
-        .unwrap_or_default();
-    assert_eq!(
-        Closing::read(closing).checksum,
-        reference_checksum(61, 83, 200),
-        "{printed}"
-    );
+    assert_right(&printed, (61, 83, 200));
     assert_nothing_left(&slurm, 3);
 }
 
@@ -104,15 +111,7 @@ pcmctl down",
         "{printed}"
     );
     assert!(printed.contains("expand: 2 to 3 ranks"), "{printed}");
-    let closing = printed
-        .lines()
-        .find(|line| line.starts_with("heat2d: "))
-        .unwrap_or_default();
-    assert_eq!(
-        Closing::read(closing).checksum,
-        reference_checksum(60, 40, 1500),
-        "{printed}"
-    );
+    assert_right(&printed, (60, 40, 1500));
     assert_nothing_left(&slurm, 3);
 }
 
@@ -192,15 +191,7 @@ sleep 600"
         &format!("pcmctl down --if-up\npcmctl up\npcmctl restart --newest {kept} -n 3\npcmctl down"),
     );
     assert!(printed.contains("continues from iteration "), "{printed}");
-    let closing = printed
-        .lines()
-        .find(|line| line.starts_with("heat2d: "))
-        .unwrap_or_default();
-    assert_eq!(
-        Closing::read(closing).checksum,
-        reference_checksum(60, 40, 1500),
-        "{printed}"
-    );
+    assert_right(&printed, (60, 40, 1500));
     assert_nothing_left(&slurm, 2);
 }
 
@@ -225,8 +216,8 @@ fn the_template_outlives_its_limit_and_computes_right() {
     let slurm = Slurm::start(2, 2);
     let folder = slurm.home().join("template");
     let output = slurm.home().join("job.out");
-    let bin = built("pcmctl");
-    let bin = bin.parent().expect("a folder").display();
+    let bin = folder_of_programs();
+    let bin = bin.display();
     let program = format!("{bin}/heat2d-c --rows 60 --cols 40 --iterations 1600 --sleep-us 5000");
     let script = template(&program, &folder.display().to_string());
     let script = script.replace(
@@ -259,15 +250,7 @@ fn the_template_outlives_its_limit_and_computes_right() {
     assert_eq!(slurm.wait_for_end(&job, JOB_ENDS_WITHIN), "COMPLETED", "{}", printed());
     let printed = printed();
     assert!(printed.contains("job continues from iteration "), "{printed}");
-    let closing = printed
-        .lines()
-        .find(|line| line.starts_with("heat2d: "))
-        .unwrap_or_default();
-    assert_eq!(
-        Closing::read(closing).checksum,
-        reference_checksum(60, 40, 1600),
-        "{printed}"
-    );
+    assert_right(&printed, (60, 40, 1600));
     fs::remove_dir_all(folder).expect("what the script is meant to keep");
     assert_nothing_left(&slurm, 2);
 }

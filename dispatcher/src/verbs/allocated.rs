@@ -16,7 +16,6 @@ use pcm_proto::ids::NodeName;
 use pcm_view::time;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -102,8 +101,7 @@ pub(super) async fn up(
 /// its end.
 fn start(step: engine::Call, cluster_id: &str, dir: &Path) -> Result<Child, Failure> {
     let path = dir.join("up.log");
-    let log = OpenOptions::new().create(true).append(true).open(&path);
-    let log = log.map_err(|error| Failure::file("open", &path, &error))?;
+    let log = own_files::append(&path).map_err(|error| Failure::file("open", &path, &error))?;
     let copy = log.try_clone().map_err(|error| Failure::file("open", &path, &error))?;
     let mut command = step.command();
     command

@@ -1,7 +1,24 @@
-//! The names that MPICH gives to the shared memory of a world. They follow from the world's name, so that what a
-//! killed process leaves in `/dev/shm` can be told from what belongs to any other job on the machine.
+//! The names that MPI libraries give to shared memory in `/dev/shm`. Those of a world follow from the world's name, so
+//! that what a killed process leaves can be told from what belongs to any other job on the machine.
 
 use pcm_proto::fnv::fnv1a_32;
+
+/// How MPICH begins the names of a world's shared memory.
+pub const OF_WORLDS: &str = "mpich_shm_";
+
+/// How MPI libraries and what they are built on begin the names of files that they unlink themselves in good time:
+/// MPICH, UCX, libfabric.
+const TRANSIENT: [&str; 4] = ["mpich_shar_tmp", "ucx_shm_posix_", "fi_shm", "fi_sm2_"];
+
+/// Whether a file of this name would be unlinked by the library that made it.
+pub fn is_transient(name: &str) -> bool {
+    TRANSIENT.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether an MPI library names its files so.
+pub fn is_of_mpi(name: &str) -> bool {
+    name.starts_with(OF_WORLDS) || is_transient(name)
+}
 
 /// The beginning of the names of all shared memory files of the world `kvsname`; a number of its own per clique of
 /// processes that share memory follows.
@@ -9,7 +26,7 @@ use pcm_proto::fnv::fnv1a_32;
 /// MPICH (since 4.3; `posix_init`) names the file `mpich_shm_HASH_CLIQUE` with the 32-bit FNV-1a hash of the world's
 /// name in hexadecimal.
 pub fn segment_prefix(kvsname: &str) -> String {
-    format!("mpich_shm_{:x}_", fnv1a_32(kvsname.bytes()))
+    format!("{OF_WORLDS}{:x}_", fnv1a_32(kvsname.bytes()))
 }
 
 #[cfg(test)]

@@ -16,9 +16,8 @@ use pcm_proto::fabric::FabricWish;
 use pcm_proto::handshake::PROTOCOL_VERSION;
 use pcm_proto::secret::Secret;
 use rustix::fs::{MemfdFlags, memfd_create};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +25,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Silence after which a node is taken for dead, in seconds, where the cluster's list does not say it.
 const PATIENCE_VARIABLE: &str = "PCM_PATIENCE";
-const PATIENCE_MS: u32 = 2400;
 
 /// Runs `pcm-daemon join` with these options; returns only when the node did not join.
 pub(crate) fn run(options: &[&str]) -> i32 {
@@ -94,14 +92,8 @@ fn prepare(options: &Options) -> Result<BootSpec, String> {
 /// Makes the directory, the key and an empty list. A directory with a list has, or had, a cluster: `pcmctl` ends it.
 fn make_cluster(dir: &Path) -> Result<(), String> {
     let failed = |error| unusable(dir, &error);
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(failed)?;
-    let mut lock = OpenOptions::new();
-    let lock = lock.create(true).append(true).mode(0o600).open(dir.join(LOCK_FILE));
-    lock.map_err(failed)?;
+    own_files::make_directory(dir).map_err(failed)?;
+    own_files::open_lock(&dir.join(LOCK_FILE)).map_err(failed)?;
     let key = ClusterKey::generate().map_err(|error| error.to_string())?;
     let mut made = Ok(());
     let changed = cluster_record::change(dir, |record| {
@@ -173,12 +165,13 @@ fn become_keeper(spec: &BootSpec) -> Result<std::convert::Infallible, String> {
 fn default_manner() -> Manner {
     let told = std::env::var(PATIENCE_VARIABLE).ok().and_then(|text| text.parse().ok());
     let told = told.and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
-    let told = told.map(|patience| patience.clamp(timing::PATIENCE_MIN, timing::PATIENCE_MAX));
-    let patience_ms = told.and_then(|patience| u32::try_from(patience.as_millis()).ok());
+    let patience = told
+        .unwrap_or(timing::PATIENCE)
+        .clamp(timing::PATIENCE_MIN, timing::PATIENCE_MAX);
     Manner {
         fabric: FabricWish::Auto,
         is_rdma_sealed: false,
-        patience_ms: patience_ms.unwrap_or(PATIENCE_MS),
+        patience_ms: u32::try_from(patience.as_millis()).unwrap_or(u32::MAX),
     }
 }
 

@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "fork, before there is any thread, and limits of the process")]
 
 use super::foreground::Stance;
-use super::start::TARGET_MAX;
+use super::start::{OfUser, TARGET_MAX};
 use own_files::Foreign;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::handshake::VersionMismatch;
@@ -77,13 +77,10 @@ pub struct Booted {
     pub(super) spec: BootSpec,
     /// Where the first daemon reports, until it is started.
     pub(super) report: Option<OwnedFd>,
-    /// The limit of open files that ranks start with.
-    pub(super) files_max: libc::rlimit,
+    pub(super) of_user: OfUser,
     pub(super) stance: Stance,
     /// The standard error it was started with, for its last word; only in the foreground.
     pub(super) console: Option<OwnedFd>,
-    /// The umask that ranks start with.
-    pub(super) umask: u32,
 }
 
 /// Turns this process into a keeper. Unless it stays in the foreground, the keeper gets a session of its own, and the
@@ -123,10 +120,9 @@ pub fn become_keeper(stance: Stance) -> Result<Booted, BootError> {
     Ok(Booted {
         spec,
         report: Some(report),
-        files_max,
+        of_user: OfUser { files_max, umask },
         stance,
         console,
-        umask,
     })
 }
 

@@ -92,8 +92,7 @@ impl Daemon {
             ],
             cpus: &[],
             dies_with_us: false,
-            files_max: None,
-            umask: None,
+            of_user: None,
         };
         let pid = start(&program)?;
         Ok(Self {

@@ -1,7 +1,7 @@
 //! One rank as the keeper holds it: its process, the daemon's ends of its descriptors, how it ended.
 
 use super::program::program_find;
-use super::start::{Program, StartError, Step, TARGET_MAX, c_string, env_entry, start};
+use super::start::{OfUser, Program, StartError, Step, TARGET_MAX, c_string, env_entry, start};
 use super::start_refused::StartRefused;
 use pcm_proto::app::environment::{CHANNEL_FD, PAGE_FD};
 use pcm_proto::keeper::{ExitStatus, HeldProcess, ProcessKey, ProcessSpec};
@@ -36,26 +36,15 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Starts the process. `files_max` is the limit of open files the keeper itself was started with, `umask` that of
-    /// its user.
-    pub(super) fn start(
-        spec: &ProcessSpec,
-        page: OwnedFd,
-        files_max: libc::rlimit,
-        umask: u32,
-    ) -> Result<Self, StartRefused> {
+    /// Starts the process.
+    pub(super) fn start(spec: &ProcessSpec, page: OwnedFd, of_user: OfUser) -> Result<Self, StartRefused> {
         let typed = spec.program.as_os_str().as_bytes();
         let file = program_find(typed, &spec.cwd, &spec.search_path)?;
-        let started = Self::start_file(&file, spec, page, (files_max, umask));
+        let started = Self::start_file(&file, spec, page, of_user);
         started.map_err(|error| StartRefused::by_system(&file, &error))
     }
 
-    fn start_file(
-        file: &Path,
-        spec: &ProcessSpec,
-        page: OwnedFd,
-        (files_max, umask): (libc::rlimit, u32),
-    ) -> Result<Self, StartError> {
+    fn start_file(file: &Path, spec: &ProcessSpec, page: OwnedFd, of_user: OfUser) -> Result<Self, StartError> {
         let (pmi, rank_pmi) = socket_pair(SocketType::STREAM)?;
         let (channel, rank_channel) = socket_pair(SocketType::SEQPACKET)?;
         let rank_page = high(page.try_clone().map_err(|_| descriptors(Errno::MFILE))?)?;
@@ -77,8 +66,7 @@ impl Held {
             ],
             cpus: &spec.cpus,
             dies_with_us: true,
-            files_max: Some(files_max),
-            umask: Some(umask),
+            of_user: Some(of_user),
         };
         let pid = start(&program)?;
         Ok(Self {

@@ -209,7 +209,7 @@ impl Keeper {
     fn daemon_start(&mut self) {
         self.start_at = None;
         let report = self.booted.report.take();
-        match Daemon::start(report.as_ref(), &self.journal, self.booted.umask) {
+        match Daemon::start(report.as_ref(), &self.journal, self.booted.of_user.umask) {
             Ok(daemon) => self.daemon = Some(daemon),
             Err(error) => {
                 tracing::error!(step = error.step.text(), error = %error.text(), "the daemon cannot be started");
@@ -369,12 +369,8 @@ impl Keeper {
                 let now = SystemTime::now();
                 let footprint = self.footprints.entry(key.job).or_insert_with(|| Footprint::new(now));
                 footprint.expect(&spec.segments);
-                Held::start(
-                    &node_environment::of_node(spec, self.booted.stance),
-                    page,
-                    self.booted.files_max,
-                    self.booted.umask,
-                )
+                let spec = node_environment::of_node(spec, self.booted.stance);
+                Held::start(&spec, page, self.booted.of_user)
             }
             None => Err(StartRefused::plain("the order came without a shared page".to_owned())),
         };

@@ -14,6 +14,7 @@
 //!
 //! [`ProcessSpec::segments`]: pcm_proto::keeper::ProcessSpec::segments
 
+use pcm_core::pmi::segment;
 use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,10 +23,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SHARED_MEMORY: &str = "/dev/shm";
-
-/// How MPI libraries and what they are built on begin the names of files that they unlink themselves in good time:
-/// MPICH, UCX, libfabric.
-const TRANSIENT: [&str; 4] = ["mpich_shar_tmp", "ucx_shm_posix_", "fi_shm", "fi_sm2_"];
 
 /// The inode number of the machine's first PID namespace, fixed in the kernel (`PROC_PID_INIT_INO`).
 const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
@@ -61,7 +58,7 @@ impl Footprint {
         // An empty or general prefix would name the memory of others.
         let own = prefixes
             .iter()
-            .filter(|prefix| prefix.len() > "mpich_shm_".len() && !prefix.contains('/'));
+            .filter(|prefix| prefix.len() > segment::OF_WORLDS.len() && !prefix.contains('/'));
         self.prefixes.extend(own.cloned());
     }
 
@@ -138,10 +135,8 @@ fn left_file(path: PathBuf, owner: u32) -> Option<Left> {
 }
 
 fn is_transient(path: &Path) -> bool {
-    let Some(name) = path.strip_prefix(SHARED_MEMORY).ok().and_then(Path::to_str) else {
-        return false;
-    };
-    TRANSIENT.iter().any(|prefix| name.starts_with(prefix))
+    let name = path.strip_prefix(SHARED_MEMORY).ok().and_then(Path::to_str);
+    name.is_some_and(segment::is_transient)
 }
 
 /// Every file in `/dev/shm` that some process has open or mapped, as far as we may look. What we may not look into

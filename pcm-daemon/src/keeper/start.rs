@@ -19,6 +19,14 @@ pub(super) const TARGET_MAX: RawFd = 256;
 /// The C library keeps those right above to itself.
 const LAST_STANDARD_SIGNAL: c_int = 31;
 
+/// What the keeper was started with and has changed for itself. Ranks get it as the user had it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfUser {
+    /// The limit of open files.
+    pub(super) files_max: libc::rlimit,
+    pub(super) umask: libc::mode_t,
+}
+
 /// Everything about one start.
 #[derive(Debug)]
 pub(super) struct Program<'a> {
@@ -30,10 +38,8 @@ pub(super) struct Program<'a> {
     pub(super) cpus: &'a [u32],
     /// Whether it is killed when this process dies.
     pub(super) dies_with_us: bool,
-    /// Limit of open files it starts with; `None` leaves ours.
-    pub(super) files_max: Option<libc::rlimit>,
-    /// Its umask; `None` leaves ours.
-    pub(super) umask: Option<libc::mode_t>,
+    /// What it starts with of the user's; `None` leaves ours.
+    pub(super) of_user: Option<OfUser>,
 }
 
 /// The step at which a start failed.
@@ -105,8 +111,7 @@ struct Order<'a> {
     descriptors: &'a [(RawFd, RawFd)],
     cpus: Option<&'a libc::cpu_set_t>,
     parent: Option<libc::pid_t>,
-    files_max: Option<libc::rlimit>,
-    umask: Option<libc::mode_t>,
+    of_user: Option<OfUser>,
     step: i32,
     errno: c_int,
 }
@@ -134,8 +139,7 @@ pub(super) fn start(program: &Program<'_>) -> Result<Pid, StartError> {
         descriptors: &descriptors,
         cpus: cpus.as_ref(),
         parent: program.dies_with_us.then(std::process::id).map(u32::cast_signed),
-        files_max: program.files_max,
-        umask: program.umask,
+        of_user: program.of_user,
         step: 0,
         errno: 0,
     };
@@ -230,11 +234,9 @@ fn prepare(order: &Order<'_>) -> Result<(), Step> {
         for (source, target) in order.descriptors {
             check(libc::dup2(*source, *target), Step::Descriptors)?;
         }
-        if let Some(limit) = &order.files_max {
-            check(libc::setrlimit(libc::RLIMIT_NOFILE, limit), Step::Files)?;
-        }
-        if let Some(umask) = order.umask {
-            libc::umask(umask);
+        if let Some(OfUser { files_max, umask }) = &order.of_user {
+            check(libc::setrlimit(libc::RLIMIT_NOFILE, files_max), Step::Files)?;
+            libc::umask(*umask);
         }
         check(libc::chdir(order.cwd), Step::Directory)?;
         // Rust ignores SIGPIPE, a shell SIGQUIT for what it starts in the background, and the keeper blocks the signals

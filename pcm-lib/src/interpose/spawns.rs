@@ -20,23 +20,13 @@ pub(super) unsafe fn MPI_Comm_spawn(
     made: *mut MPI_Comm,
     codes: *mut c_int,
 ) -> c_int {
-    let spawn = || {
-        // SAFETY: the caller's contract.
-        unsafe {
-            mpi_abi::PMPI_Comm_spawn(
-                command.cast(),
-                arguments.cast(),
-                processes,
-                info,
-                root,
-                communicator,
-                made,
-                codes,
-            )
-        }
-    };
+    let (command, arguments) = (command.cast(), arguments.cast());
     // SAFETY: the caller's contract.
-    unsafe { told_as_spawn(communicator, spawn) }
+    unsafe {
+        raised_as_spawn(communicator, || {
+            mpi_abi::PMPI_Comm_spawn(command, arguments, processes, info, root, communicator, made, codes)
+        })
+    }
 }
 
 /// As MPI says.
@@ -54,31 +44,20 @@ pub(super) unsafe fn MPI_Comm_spawn_multiple(
     made: *mut MPI_Comm,
     codes: *mut c_int,
 ) -> c_int {
-    let spawn = || {
-        // SAFETY: the caller's contract.
-        unsafe {
-            mpi_abi::PMPI_Comm_spawn_multiple(
-                count,
-                commands.cast(),
-                arguments.cast(),
-                processes,
-                infos,
-                root,
-                communicator,
-                made,
-                codes,
-            )
-        }
-    };
+    let (all, of_all) = (commands.cast(), arguments.cast());
     // SAFETY: the caller's contract.
-    unsafe { told_as_spawn(communicator, spawn) }
+    unsafe {
+        raised_as_spawn(communicator, || {
+            mpi_abi::PMPI_Comm_spawn_multiple(count, all, of_all, processes, infos, root, communicator, made, codes)
+        })
+    }
 }
 
 /// Calls with a handler that returns, so that the handler which the program chose hears the right class.
 ///
 /// # Safety
 /// `communicator` is what the caller of MPI gave.
-unsafe fn told_as_spawn(communicator: MPI_Comm, spawn: impl FnOnce() -> c_int) -> c_int {
+unsafe fn raised_as_spawn(communicator: MPI_Comm, spawn: impl FnOnce() -> c_int) -> c_int {
     let mut chosen: MPI_Errhandler = mpi_abi::MPI_ERRHANDLER_NULL;
     // SAFETY: MPI checks the communicator; `chosen` is a local, and freed as often as it was taken.
     unsafe {
