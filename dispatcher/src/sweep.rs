@@ -1,7 +1,6 @@
 //! Finds and ends, without the help of any daemon, what a cluster left on this machine: processes by the cluster's id
 //! in their environment, and the shared memory of MPI that they had mapped. It never touches what does not carry the
-//! id, what another user started or owns, and files that a process had merely mapped: of these nobody knows whose they
-//! are.
+//! id, what another user started or owns, and files that a process had merely mapped: their owner may be any program.
 
 use pcm_core::pmi::segment::is_of_mpi;
 use proc_files::{Environment, MappedFile, ProcessStat};

@@ -1,4 +1,4 @@
-//! Any bytes as the head of a request to the dashboard: without the token nobody is admitted.
+//! Any bytes as the head of a request to the dashboard: without the token none is admitted.
 
 #![no_main]
 

@@ -36,7 +36,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Writes what comes, for ever.
+    /// Writes what comes; does not return.
     pub(crate) fn write_to(&self, mut file: impl Write) {
         loop {
             let waiting = self.waiting();
@@ -61,7 +61,7 @@ impl Queue {
     /// Waits so long at most until nothing waits.
     pub(crate) fn drain(&self, within: Duration) {
         let is_busy = |waiting: &mut Waiting| waiting.is_writing || !waiting.bytes.is_empty();
-        // Nobody is left to tell that the time was too short.
+        // That the time was too short cannot be told: this is the log.
         _ = self.changed.wait_timeout_while(self.waiting(), within, is_busy);
     }
 }
@@ -86,7 +86,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Instant;
 
-    /// A file on a disk that is away until it is told to be there.
+    /// A file on a disk that is away until it is there again.
     struct Away {
         is_there: Receiver<()>,
         written: Sender<Vec<u8>>,

@@ -17,7 +17,7 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 static CHANGE: OnceLock<Change> = OnceLock::new();
 
 /// Writes to standard error from now on, with the levels of the environment; by a thread of its own: a disk that is
-/// slow or away holds up nobody who has something to say. [`finish`] waits for the last words.
+/// slow or away holds up no author of a line. [`finish`] waits for the last words.
 pub fn begin() {
     let queue = QUEUE.get_or_init(Queue::default);
     let write = || queue.write_to(Forgiving(io::stderr()));

@@ -36,8 +36,8 @@ impl fmt::Display for Foreign {
             ),
             Self::Writable { path } => write!(
                 f,
-                "other users may write into {0}: run 'chmod go-w {0}' if nobody else can have changed it, or name \
-                 another",
+                "other users may write into {0}: run 'chmod go-w {0}' if no other user can have changed it, or \
+                 name another",
                 path.display()
             ),
             Self::Kind { path, wanted } => write!(f, "{} is no {wanted}: name another", path.display()),

@@ -1,5 +1,5 @@
 //! Makes directories and files that only their owner can enter, read or write, whatever the umask, and follows no link
-//! that somebody may have planted.
+//! that another user may have planted.
 
 use crate::foreign::check_file;
 use rustix::fs::{CWD, Mode, OFlags};
@@ -53,14 +53,14 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| fs::rename(fresh, path));
     if written.is_err() {
-        // The error that is told is the first one.
+        // The first error is the one to return.
         let _ = fs::remove_file(fresh);
     }
     written
 }
 
 fn open(path: &Path, how: OFlags) -> io::Result<File> {
-    // A FIFO in its place would hold us until somebody reads it.
+    // A FIFO in its place would hold us until a process reads it.
     let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(CWD, path, flags, ITS_OWNERS)?);
     check_file(path, &file).map_err(|foreign| io::Error::new(ErrorKind::PermissionDenied, foreign))?;

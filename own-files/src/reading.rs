@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// The bytes of a regular file of ours that others may not write; one that is longer than `bytes_max` is refused.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    // A FIFO in its place would hold us until somebody writes it.
+    // A FIFO in its place would hold us until a process writes it.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(CWD, path, flags, Mode::empty())?);
     check_file(path, &file).map_err(|foreign| io::Error::new(ErrorKind::PermissionDenied, foreign))?;

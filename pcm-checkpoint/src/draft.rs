@@ -163,7 +163,7 @@ impl Drop for Draft {
     }
 }
 
-/// Makes a file of a checkpoint. What may be restarted from it runs as its owner, so nobody else may ever write it,
+/// Makes a file of a checkpoint. What may be restarted from it runs as its owner, so no other user may ever write it,
 /// whatever the umask.
 pub(crate) fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Opens a regular file. A FIFO in its place would hold us until somebody writes it.
+/// Opens a regular file. A FIFO in its place would hold us until a process writes it.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty())?);

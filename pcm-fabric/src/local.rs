@@ -287,7 +287,7 @@ impl LocalEndpoint {
         self.link_over(stream, address).await
     }
 
-    /// Makes a link over one end of a pair of sockets within the deadline: no name, so nobody else can take it.
+    /// Makes a link over one end of a pair of sockets within the deadline: no name, so no other user can take it.
     pub async fn over(&self, end: std::os::fd::OwnedFd, deadline: Duration) -> Result<Link, LocalConnectError> {
         let address = LocalAddress::Given;
         let end = std::os::unix::net::UnixStream::from(end);

@@ -18,7 +18,6 @@ mod sequence;
 #[cfg(test)]
 mod tests;
 mod transports;
-mod tuning_file;
 
 pub use event::{GroupRoute, LinkId, PeerEvent, PeerFact, RdmaReach, SentDatagram};
 pub use path::PathChange;
@@ -26,7 +25,7 @@ pub use transports::{Transport, TransportError};
 
 use crate::accept::Listener;
 use crate::endpoint::Endpoint;
-use crate::hybrid::Service;
+use crate::hybrid::{Service, Tuning};
 use crate::infiniband::UdAddress;
 use crate::key::ClusterKey;
 use crate::link::Link;
@@ -42,7 +41,6 @@ use pcm_proto::peer::DaemonToDaemon;
 use peer::Peer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -64,8 +62,6 @@ pub struct LocalDaemon<'a> {
     pub key: &'a ClusterKey,
     /// The transports its owner wants.
     pub wish: FabricWish,
-    /// Where `pcmctl doctor --tune` writes.
-    pub cluster_dir: &'a Path,
 }
 
 /// All other daemons.
@@ -87,7 +83,7 @@ impl Peers {
         let (reporter, events) = mpsc::channel(EVENTS_MAX);
         let beside = (local.key, local.port);
         let own = local.node.clone();
-        let datagrams = Datagrams::open(own, local.wish, beside, local.cluster_dir, reporter.clone()).await?;
+        let datagrams = Datagrams::open(own, local.wish, beside, reporter.clone()).await?;
         Ok(Self {
             own: local.node,
             boot: local.boot,
@@ -147,7 +143,12 @@ impl Peers {
         }
     }
 
-    /// To be called once a second: new keys and costs, and messages that waited in vain for those before them.
+    /// What exchanges cost on this fabric, from now on.
+    pub fn use_tuning(&mut self, tuning: Tuning) {
+        self.datagrams.use_tuning(tuning);
+    }
+
+    /// To be called once a second: new keys, and messages that waited in vain for those before them.
     pub fn on_tick(&mut self, now: Instant) -> Vec<PeerFact> {
         self.datagrams.on_tick();
         let late = self

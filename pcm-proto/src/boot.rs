@@ -27,7 +27,7 @@ const CLUSTER_ID_MAX: usize = 64;
 /// How a node's daemon is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
-    /// As a process on the machine of the one that boots it; also for a node that joins by itself, which nobody boots.
+    /// As a process on the machine of the one that boots it; also for a node that joins by itself.
     Local,
     /// Over ssh, to this destination.
     Ssh {

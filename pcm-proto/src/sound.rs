@@ -1,6 +1,6 @@
-//! What can be read and makes no sense: indices that lead nowhere, numbers that nobody has so many of. Who holds the
+//! What can be read and makes no sense: indices that lead nowhere, numbers far above any that occur. Who holds the
 //! cluster's key, or is a rank, may say such things by a defect or on purpose; it must not cost more than the message.
-//! Daemons ask here about each message before anybody goes by it.
+//! Daemons ask here about each message before acting on it.
 
 use crate::app::AppToDaemon;
 use crate::checkpoint::{CheckpointMessage, RankCheckpoint, Stamp};

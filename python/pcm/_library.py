@@ -1,4 +1,4 @@
-"""libpcm.so through ctypes: finding it, its errors, MPI where nobody else initialises it, and hooks."""
+"""libpcm.so through ctypes: finding it, its errors, MPI where the program does not initialise it, and hooks."""
 from __future__ import annotations
 
 import atexit
@@ -103,7 +103,7 @@ _prepared = False
 
 
 def prepare() -> None:
-    """Comes before every registration: initialises MPI if nobody has, and registers the first of all change hooks."""
+    """Comes before every registration: initialises MPI if the program has not, and registers the first change hook."""
     global _prepared
     if _prepared:
         return
@@ -122,7 +122,7 @@ def _finalize() -> None:
     library.MPI_Finalized(ctypes.byref(flag))
     if flag.value:
         return
-    if hasattr(sys, "last_value"):  # an exception ended the program: the other ranks would wait for this one for ever
+    if hasattr(sys, "last_value"):  # an exception ended the program: other ranks would wait without end
         sys.stderr.flush()
         library.MPI_Abort(_WORLD, 1)
     library.MPI_Finalize()

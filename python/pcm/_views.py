@@ -102,7 +102,7 @@ def remember(view: np.ndarray, known: dict[int, Any]) -> None:
 
 
 def make(address: int, shape: tuple[int, ...], dtype: np.dtype, known: dict[int, Any]) -> View:
-    """A view of memory that belongs to somebody else."""
+    """A view of memory that belongs to another object."""
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     memory = (ctypes.c_char * size).from_address(address)
     view = np.frombuffer(memory, dtype).reshape(shape).view(View) if size else np.empty(shape, dtype).view(View)

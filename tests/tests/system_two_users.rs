@@ -20,7 +20,7 @@ use tests::{
     wait,
 };
 
-/// The owner of a cluster, and somebody else, each with a folder of theirs below one where both may write.
+/// The owner of a cluster, and another user, each with a folder of theirs below one where both may write.
 struct Scene {
     place: Cluster,
     owner: User,
@@ -140,7 +140,7 @@ impl Scene {
     }
 }
 
-/// The job goes on and ends as if nobody else were there.
+/// The job goes on and ends as if no other user were there.
 fn ends_right(mut job: Background) {
     job.write(b"after\n");
     job.close_input();

@@ -1,6 +1,6 @@
 //! Engines that own machines and give them to jobs, such as Slurm. What an engine is asked and what its answers mean is
 //! pure and behind one trait; the calls are made here, each with a deadline, because a client whose controller is away
-//! waits for ever.
+//! waits without end.
 
 mod call;
 pub mod slurm;

@@ -7,7 +7,7 @@ use super::cluster::machine::Birth;
 use super::event::PeerFact;
 use super::links::Transfer;
 use super::machine::Node;
-use super::outbox::{Effect, Inward, LogsEffect, PeersEffect};
+use super::outbox::{Effect, Inward, PeersEffect};
 use super::queries::{ANSWER_WITHIN, Asker};
 use super::ranks::oversubscription;
 use super::ranks::pages::{PageQuestion, Reader};
@@ -288,7 +288,6 @@ impl Node {
             let queries = &mut self.desk.queries;
             queries.ask(&node, Question::Ping, Asker::Links, ANSWER_WITHIN, &mut self.out);
         }
-        self.out.push(Effect::Logs(LogsEffect::Rotate));
         self.out.push(Effect::Peers(PeersEffect::Tick));
         self.update_report();
         self.cluster.say_reports(&mut self.out);

@@ -135,8 +135,6 @@ pub enum LogsEffect {
     Tail { from: Requester, of: LogOf, lines: u32 },
     /// Write a log with other levels, and tell a requester all of them.
     Levels { from: Requester, of: LogOf, levels: String },
-    /// Put logs aside that have grown too long.
-    Rotate,
 }
 
 /// A fact for another part of the node, handled in the same step, after the present handler.

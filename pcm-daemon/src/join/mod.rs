@@ -175,7 +175,7 @@ fn default_manner() -> Manner {
     }
 }
 
-/// The address of the first node, which nobody has spoken to yet.
+/// The address of the first node: no daemon has seen it yet.
 fn own_address() -> String {
     let launcher = std::env::var("SLURM_LAUNCH_NODE_IPADDR").ok();
     launcher

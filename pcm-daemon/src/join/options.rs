@@ -40,7 +40,7 @@ pub(super) enum Beginning {
     Join,
     /// With this node, which makes it.
     Make,
-    /// With the node of this name; somebody else has made it.
+    /// With the node of this name; `pcmctl up` has made it.
     With(NodeName),
 }
 

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 /// The node was left because of a notice; `EX_TEMPFAIL`: the same command may be run again elsewhere.
 const LEFT_AFTER_NOTICE: i32 = 75;
 
-/// Engines signal every process they find, one after the other, and some signal twice. The end of a rank that comes
-/// first is told so much later.
+/// Engines signal every process they find, one after the other, and some signal twice. The keeper tells the end of
+/// a rank that comes first so much later.
 const NOTICE_FOLLOWS_WITHIN: Duration = Duration::from_millis(300);
 
 /// The daemon hears of the notice through a signal and of ends through a socket; this is for the signal to be first.

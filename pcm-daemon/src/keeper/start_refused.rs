@@ -1,4 +1,4 @@
-//! Why a process of a job was not started, as its daemon is told.
+//! Why a process of a job was not started, as its daemon hears it.
 
 use super::program::ProgramError;
 use super::start::StartError;

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
 
-/// Links of agents are numbered apart from those that are accepted, of which nobody counts so many.
+/// Links of agents are numbered apart from those that are accepted, which never are so many.
 const FIRST_LINK: u64 = 1 << 63;
 
 /// The agent answers before it does anything else; a loaded machine takes its time to start a process.
@@ -79,7 +79,7 @@ impl AgentProcess {
 }
 
 fn start(life: u64, spec: &BootSpec, events: mpsc::Sender<Event>) -> io::Result<oneshot::Sender<()>> {
-    // A pair has no name that another user could take, and nobody but the agent has the other end.
+    // A pair has no name that another user could take, and the agent alone has the other end.
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new(std::env::current_exe()?.with_file_name("ios-agent"));
     let node = &spec.node.name;
@@ -96,7 +96,7 @@ fn start(life: u64, spec: &BootSpec, events: mpsc::Sender<Event>) -> io::Result<
         .stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
     command.kill_on_drop(true);
     let mut child = command.spawn()?;
-    // The command holds the agent's end, and an agent that is gone is noticed only when nobody does.
+    // The command holds the agent's end, and the end of an agent is noticed only when no process does.
     drop(command);
     let identity = Identity::new(Role::Daemon {
         node: spec.node.name.clone(),

@@ -7,6 +7,7 @@ use crate::ranks::RankNews;
 use pcm_core::node::event::BootFact;
 use pcm_core::node::requester::LinkId;
 use pcm_fabric::Sender;
+use pcm_fabric::hybrid::Tuning;
 use pcm_fabric::peers::PeerEvent;
 use pcm_proto::agent::AgentToDaemon;
 use pcm_proto::control::ControlToDaemon;
@@ -46,6 +47,8 @@ pub(super) enum Event {
     Boot(BootFact),
     /// The node's files have been looked at.
     Files(pcm_core::node::event::Event),
+    /// The costs of exchanges were measured.
+    Tuning(Tuning),
     /// Output of a detached job was written to its files.
     Written(Written),
 }

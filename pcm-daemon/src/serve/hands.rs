@@ -95,10 +95,6 @@ impl Disk {
     fn carry_out_logs(&mut self, effect: LogsEffect) -> Option<LogsAnswer> {
         match effect {
             LogsEffect::Levels { from, of, levels } => Some(self.levels.change(from, of, &levels)),
-            LogsEffect::Rotate => {
-                self.files.order(Work::Rotate);
-                None
-            }
             LogsEffect::Tail { from, of, lines } => {
                 self.files.order(Work::Tail { from, of, lines });
                 None
@@ -175,6 +171,10 @@ impl Hands {
             Event::Notice => NodeEvent::Notice,
             Event::Boot(fact) => NodeEvent::Boot(fact),
             Event::Files(fact) => fact,
+            Event::Tuning(tuning) => {
+                self.peers.use_tuning(tuning);
+                return Vec::new();
+            }
             Event::Written(Written { job, pieces }) => NodeEvent::Filed { job, pieces },
         };
         vec![one]

@@ -6,7 +6,7 @@ use pcm_core::moment::Moment;
 use pcm_core::node::event::{Event, PeerFact};
 use pcm_core::node::outbox::PeersEffect;
 use pcm_core::node::reach::{RdmaReach, Reach, Transport};
-use pcm_fabric::hybrid::Service;
+use pcm_fabric::hybrid::{Service, Tuning};
 use pcm_fabric::peers::{self, GroupRoute, PathChange, PeerEvent, Peers};
 use pcm_fabric::{Link, Listener, Sender};
 use pcm_proto::event::EventKind;
@@ -58,6 +58,10 @@ impl PeerLinks {
 
     pub(super) fn send(&mut self, node: &NodeName, message: DaemonToDaemon) {
         self.peers.send(node, message, Instant::now());
+    }
+
+    pub(super) fn use_tuning(&mut self, tuning: Tuning) {
+        self.peers.use_tuning(tuning);
     }
 
     pub(super) fn forget(&mut self, node: &NodeName) -> Vec<Event> {

@@ -26,7 +26,7 @@ use pcm_fabric::peers::{LocalDaemon, Peers};
 use pcm_fabric::{BindError, ClusterKey, Endpoint, Link, Listener};
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::NodeState;
-use pcm_proto::fabric::{FabricReport, UdAddress};
+use pcm_proto::fabric::{FabricReport, TUNING_FILE, UdAddress};
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::keeper::DAEMON_EXIT_FINAL;
 use pcm_proto::method::COSTS_FILE;
@@ -137,7 +137,6 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         port: listener.address(),
         key: &key,
         wish: spec.fabric,
-        cluster_dir: &spec.cluster_dir,
     });
     let peers = peers.await?;
     let own_device = peers.own_rdma_address();
@@ -183,6 +182,7 @@ fn open_log(
     let files = FilesSpec {
         node_dir,
         costs: spec.cluster_dir.join(COSTS_FILE),
+        tuning: spec.cluster_dir.join(TUNING_FILE),
         is_new,
     };
     let earlier = (!is_new).then(|| files.events());

@@ -8,18 +8,16 @@ use super::delivery::Delivery;
 use super::event::{ExchangeId, PeerEvent, RdmaReach, SentDatagram};
 use super::path::{DatagramPath, PathChange};
 use super::transports::{Destination, Transport, TransportError, Transports};
-use super::tuning_file::TuningFile;
 use crate::datagram::{ExchangeError, MESSAGE_LENGTH_MAX, PACKET_LENGTH_SAFE, key_epoch};
-use crate::hybrid::{Choice, Service};
+use crate::hybrid::{Choice, Service, Tuning};
 use crate::infiniband::UdAddress;
 use crate::key::ClusterKey;
 use pcm_proto::envelope::{EnvelopeRef, encode_datagram};
-use pcm_proto::fabric::{FabricReport, FabricWish, TUNING_FILE};
+use pcm_proto::fabric::{FabricReport, FabricWish};
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::DaemonToDaemon;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::mpsc;
 
@@ -65,7 +63,7 @@ pub(super) struct Datagrams {
     transports: Transports,
     /// Why a better transport is not in use, to whatever node.
     why_not: Vec<String>,
-    tuning: TuningFile,
+    tuning: Tuning,
     epoch: u32,
     paths: BTreeMap<NodeName, Paths>,
     events: mpsc::Sender<PeerEvent>,
@@ -78,31 +76,25 @@ impl Datagrams {
         own: NodeName,
         wish: FabricWish,
         (key, port): (&ClusterKey, SocketAddr),
-        cluster_dir: &Path,
         events: mpsc::Sender<PeerEvent>,
     ) -> Result<Self, TransportError> {
         let epoch = key_epoch(SystemTime::now());
         let (transports, why_not) = Transports::open(wish, (key, port), epoch).await?;
-        Ok(Self::over(transports, own, (epoch, why_not), cluster_dir, events))
+        Ok(Self::over(transports, own, (epoch, why_not), events))
     }
 
     fn over(
         transports: Transports,
         own: NodeName,
         (epoch, why_not): (u32, Vec<String>),
-        cluster_dir: &Path,
         events: mpsc::Sender<PeerEvent>,
     ) -> Self {
         transports.listen(&own, &events);
-        let mut tuning = TuningFile::at(&cluster_dir.join(TUNING_FILE));
-        if transports.is_any_open() {
-            tuning.refresh();
-        }
         Self {
             own,
             transports,
             why_not,
-            tuning,
+            tuning: Tuning::default(),
             epoch,
             paths: BTreeMap::new(),
             events,
@@ -201,12 +193,15 @@ impl Datagrams {
         transport.map_or("connections", Transport::name)
     }
 
-    /// Changes to new keys and new costs when it is time.
+    pub(super) fn use_tuning(&mut self, tuning: Tuning) {
+        self.tuning = tuning;
+    }
+
+    /// Changes to new keys when it is time.
     pub(super) fn on_tick(&mut self) {
         if !self.are_in_use() {
             return;
         }
-        self.tuning.refresh();
         let epoch = key_epoch(SystemTime::now());
         if epoch != self.epoch {
             self.epoch = epoch;
@@ -217,7 +212,7 @@ impl Datagrams {
 
     /// The cheaper service for this many bytes to each of so many nodes, without links to them.
     pub(super) fn choose(&self, members: usize, bytes: usize) -> Choice {
-        self.tuning.tuning().choose(members, bytes)
+        self.tuning.choose(members, bytes)
     }
 
     /// Whether any transport is open.

@@ -44,7 +44,6 @@ impl Side {
         let own = NodeName::new(own).unwrap();
         let identity = Identity::new(Role::Daemon { node: own.clone() });
         let endpoint = Endpoint::new(key.clone(), identity);
-        let directory = tempfile::tempdir().unwrap();
         let (listener, peers) = loop {
             let listener = endpoint.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
             let opened = Peers::open(LocalDaemon {
@@ -54,7 +53,6 @@ impl Side {
                 port: listener.address(),
                 key: &key,
                 wish: FabricWish::Udp,
-                cluster_dir: directory.path(),
             });
             // Another test may have the number for UDP.
             if let Ok(peers) = opened.await {

@@ -58,7 +58,7 @@ unsafe fn put(name: &CStr, room: *mut c_char, length: usize) -> bool {
     let bytes = name.to_bytes_with_nul();
     let length = bytes.len().min(length);
     if length > 0 {
-        // SAFETY: as promised; nobody else knows the room meanwhile.
+        // SAFETY: as promised; no other code knows the room meanwhile.
         unsafe { bytes.as_ptr().copy_to_nonoverlapping(room.cast::<u8>(), length) };
     }
     length == bytes.len()

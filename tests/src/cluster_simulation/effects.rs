@@ -63,7 +63,6 @@ impl Simulation {
                     levels: None,
                 })));
             }
-            Effect::Logs(LogsEffect::Rotate) => {}
             Effect::ReadEvents { node, ask, .. } => {
                 let events = Vec::new();
                 return Some(Event::EventsRead { node, ask, events });

@@ -136,7 +136,7 @@ pub(super) fn one_lost_machine_leaves_a_checkpoint(simulation: &mut Simulation, 
     let is_asked_to_leave =
         |(_, act): &(u64, Act)| matches!(act, Act::Drain { .. } | Act::Notice { .. } | Act::Down { .. });
     let is_over = simulation.ledger.ends.contains_key(&job);
-    // Nobody copies to a node that leaves, or that seems lost.
+    // No copy goes to a node that leaves, or that seems lost.
     if is_over || simulation.ledger.has_cut || simulation.scenario.acts.iter().any(is_asked_to_leave) {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Each use of `unsafe` is counted in `unsafe.txt`, by file: one more is seen in the diff of the list, and somebody has
-//! to have looked at it.
+//! Each use of `unsafe` is counted in `unsafe.txt`, by file: one more shows in the diff of the list, where a reviewer
+//! sees it.
 
 use super::complaint::Complaint;
 use crate::source_tree::Tree;

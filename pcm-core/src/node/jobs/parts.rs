@@ -275,8 +275,8 @@ impl Jobs {
         cx.ranks_changed();
     }
 
-    /// Whoever takes the node away signals its ranks too. That is nobody's wish to end the job, as the signal alone
-    /// would say, so the coordinator hears of the loss first.
+    /// An engine that takes the node away signals its ranks too. The signal alone would say that a user ends the job,
+    /// so the coordinator hears of the loss first.
     fn lost_with_node(&mut self, key: ProcessKey, signal: i32, cx: &mut Context<'_>) {
         let Some(part) = self.table.part(key.job) else { return };
         let process = part.processes().get(&key.process);

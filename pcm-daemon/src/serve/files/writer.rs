@@ -4,17 +4,22 @@ use super::super::event::Event;
 use super::event_file::EventFile;
 use super::logs::{last_lines, path, rotate_all};
 use super::method_file::MethodFile;
+use super::tuning_file::TuningFile;
 use pcm_core::node::event::{Event as NodeEvent, LogsAnswer};
 use pcm_core::node::requester::Requester;
 use pcm_core::reconfiguration::method_costs::MethodCost;
 use pcm_proto::control::{DaemonToControl, LogOf};
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 /// Orders that wait while the disk is away: events of some minutes of a busy node.
 const WAITING_MAX: usize = 4096;
+
+/// Between two looks at what may have changed without an order.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// What the thread does.
 #[derive(Debug)]
@@ -27,7 +32,6 @@ pub(in super::super) enum Work {
         of: LogOf,
         lines: u32,
     },
-    Rotate,
     /// Say that all that was ordered before is done.
     Done(oneshot::Sender<()>),
 }
@@ -38,6 +42,8 @@ pub(in super::super) struct FilesSpec {
     pub(in super::super) node_dir: PathBuf,
     /// The file that all nodes share.
     pub(in super::super) costs: PathBuf,
+    /// Where `pcmctl doctor --tune` writes.
+    pub(in super::super) tuning: PathBuf,
     /// Whether an earlier cluster's events go.
     pub(in super::super) is_new: bool,
 }
@@ -74,7 +80,7 @@ impl Files {
         }
     }
 
-    /// Waits until everything is done; the caller must not wait for ever.
+    /// Waits until everything is done; the caller sets a deadline.
     pub(in super::super) async fn done(&self) {
         let (done, is_done) = oneshot::channel();
         if self.order(Work::Done(done)) {
@@ -86,6 +92,7 @@ impl Files {
 struct Writer {
     events: EventFile,
     methods: MethodFile,
+    tuning: TuningFile,
     node_dir: PathBuf,
     answers: mpsc::Sender<Event>,
     /// Events that were not written, so that one line tells of all.
@@ -97,6 +104,7 @@ impl Writer {
         Self {
             events: EventFile::at(spec.events(), spec.is_new),
             methods: MethodFile::at(spec.costs, spec.node_dir.clone()),
+            tuning: TuningFile::at(spec.tuning),
             node_dir: spec.node_dir,
             answers,
             lost: 0,
@@ -104,31 +112,56 @@ impl Writer {
     }
 
     fn run(mut self, orders: &Receiver<Work>) {
-        while let Ok(work) = orders.recv() {
-            match work {
-                Work::Event(event) => self.write(&event),
-                Work::ReadCosts => {
-                    let costs = self.methods.read_changed();
-                    self.answer(NodeEvent::CostsRead(costs));
-                }
-                Work::Learn(cost) => self.methods.learn(&cost),
-                Work::Tail { from, of, lines } => {
-                    let text = last_lines(&path(&self.node_dir, of), lines);
-                    self.answer(NodeEvent::Logs(Box::new(LogsAnswer {
-                        from,
-                        answer: DaemonToControl::Logs(text),
-                        levels: None,
-                    })));
-                }
-                Work::Rotate => rotate_all(&self.node_dir),
-                Work::Done(done) => _ = done.send(()),
+        let mut look_at = Instant::now();
+        loop {
+            let now = Instant::now();
+            if now >= look_at {
+                self.look_around();
+                look_at = now + LOOK_EVERY;
+            }
+            match orders.recv_timeout(look_at.saturating_duration_since(now)) {
+                Ok(work) => self.carry_out(work),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
+    /// What comes without an order: logs that have grown too long, and a fabric that was measured again.
+    fn look_around(&mut self) {
+        rotate_all(&self.node_dir);
+        if let Some(tuning) = self.tuning.read_changed() {
+            self.tell(Event::Tuning(tuning));
+        }
+    }
+
+    fn carry_out(&mut self, work: Work) {
+        match work {
+            Work::Event(event) => self.write(&event),
+            Work::ReadCosts => {
+                let costs = self.methods.read_changed();
+                self.answer(NodeEvent::CostsRead(costs));
+            }
+            Work::Learn(cost) => self.methods.learn(&cost),
+            Work::Tail { from, of, lines } => {
+                let text = last_lines(&path(&self.node_dir, of), lines);
+                self.answer(NodeEvent::Logs(Box::new(LogsAnswer {
+                    from,
+                    answer: DaemonToControl::Logs(text),
+                    levels: None,
+                })));
+            }
+            Work::Done(done) => _ = done.send(()),
+        }
+    }
+
     fn answer(&self, fact: NodeEvent) {
+        self.tell(Event::Files(fact));
+    }
+
+    fn tell(&self, event: Event) {
         // A daemon that has ended asks no more.
-        _ = self.answers.blocking_send(Event::Files(fact));
+        _ = self.answers.blocking_send(event);
     }
 
     fn write(&mut self, event: &pcm_proto::event::Event) {

@@ -9,13 +9,12 @@ use tokio::net::UdpSocket;
 
 async fn two() -> ([Datagrams; 2], [mpsc::Receiver<PeerEvent>; 2], [String; 2]) {
     let key = ClusterKey::from_hex("test", &"5a".repeat(32)).unwrap();
-    let directory = tempfile::tempdir().unwrap();
     let mut made = Vec::new();
     for name in ["n0", "n1"] {
         let (events, receiver) = mpsc::channel(16);
         let own = NodeName::new(name).unwrap();
         let port = SocketAddr::from(([127, 0, 0, 1], 0));
-        let open = Datagrams::open(own, FabricWish::Udp, (&key, port), directory.path(), events);
+        let open = Datagrams::open(own, FabricWish::Udp, (&key, port), events);
         let datagrams = open.await.unwrap();
         let address = datagrams.transports.udp.as_ref().unwrap().local().to_string();
         made.push((datagrams, receiver, address));
@@ -29,10 +28,9 @@ async fn a_taken_port_stops_only_a_daemon_that_insists_on_udp() {
     let taken = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap();
     let key = ClusterKey::from_hex("test", &"5a".repeat(32)).unwrap();
-    let directory = tempfile::tempdir().unwrap();
     let open = |wish| {
         let (own, (events, _)) = (NodeName::new("n0").unwrap(), mpsc::channel(16));
-        Datagrams::open(own, wish, (&key, port), directory.path(), events)
+        Datagrams::open(own, wish, (&key, port), events)
     };
     let report = open(FabricWish::Auto).await.unwrap().report();
     assert_eq!(report.datagrams, "none");
@@ -125,8 +123,8 @@ async fn with_device(name: &str) -> (Datagrams, String, mpsc::Receiver<PeerEvent
     transports.rdma = Some(Datagram::start(packets, &key, 1, DatagramLimits::default()).unwrap());
     let address = transports.udp.as_ref().unwrap().local().to_string();
     let (events, receiver) = mpsc::channel(16);
-    let (own, directory) = (NodeName::new(name).unwrap(), tempfile::tempdir().unwrap());
-    let datagrams = Datagrams::over(transports, own, (1, Vec::new()), directory.path(), events);
+    let own = NodeName::new(name).unwrap();
+    let datagrams = Datagrams::over(transports, own, (1, Vec::new()), events);
     (datagrams, address, receiver)
 }
 
