@@ -722,6 +722,8 @@ contains
     if (size(index) == n) in_c(1:n) = int(index(n:1:-1), c_size_t) - 1
   end function
 
+  ! What follows is written from the pieces in pcm-lib/fortran; tests/fortran_module.rs says how.
+
   ! ---- the same for each type and rank ------------------------------------------------------------------------------
 
   subroutine value_int32(name, value, status)
