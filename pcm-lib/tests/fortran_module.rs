@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-const MARK: &str = "  ! ---- the same for each type and rank ------------------------------------------------------------------------------\n";
+const MARK: &str = "  ! ---- the same for each type and rank ";
 
 /// In the names of procedures, in declarations, in pcm.h.
 const TYPES: [[&str; 3]; 6] = [
@@ -40,9 +40,10 @@ fn the_end_of_the_module_is_the_same_for_each_type_and_rank() {
     let piece = |name: &str| fs::read_to_string(root.join("fortran").join(name)).expect("a piece");
     let path = root.join("include/pcm.f90");
     let checked_in = fs::read_to_string(&path).expect("the module");
-    let (own, _) = checked_in.split_once(MARK).expect("a mark before the end");
+    let (own, end) = checked_in.split_once(MARK).expect("a mark before the end");
+    let rule = end.lines().next().unwrap_or_default();
     let procedures = of_all(&piece("of_each_type.f90"), &piece("of_each_rank.f90"));
-    let text = format!("{own}{MARK}{procedures}end module\n");
+    let text = format!("{own}{MARK}{rule}\n{procedures}end module\n");
     if std::env::var("PCM_MODULE").is_ok_and(|value| value == "write") {
         fs::write(&path, &text).expect("the module is ours");
     }

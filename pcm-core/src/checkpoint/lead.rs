@@ -365,11 +365,8 @@ impl Lead {
         let stamp = making.stamp;
         let copies = self.catalogue.copies_of(stamp.id);
         for (rank, (process, from)) in &making.parts {
-            let is_copied = copies
-                .iter()
-                .any(|(known, place)| known == rank && matches!(place, Place::Partner(_)));
             if let CopyTo::Node(to) = partner(from)
-                && !is_copied
+                && !is_copied(&copies, *rank)
             {
                 out.push(LeadEffect::Copy {
                     to,
@@ -387,18 +384,13 @@ impl Lead {
             return;
         };
         let copies = self.catalogue.copies_of(making.stamp.id);
-        let is_safe = |rank: &Rank| {
-            copies
-                .iter()
-                .any(|(known, place)| known == rank && matches!(place, Place::Partner(_)))
-        };
-        let no_safer = |rank: &Rank| match making.parts.get(rank) {
-            Some((_, node)) => partner(node) == CopyTo::Nowhere,
-            None => true,
+        let has_no_partner = |rank| {
+            let part = making.parts.get(&rank);
+            part.is_none_or(|(_, node)| partner(node) == CopyTo::Nowhere)
         };
         if (0..making.stamp.ranks)
             .map(Rank)
-            .all(|rank| is_safe(&rank) || no_safer(&rank))
+            .all(|rank| is_copied(&copies, rank) || has_no_partner(rank))
         {
             self.settle(out);
         }
@@ -416,4 +408,11 @@ impl Lead {
         self.making.take_if(|making| making.stamp.id == id);
         out.push(LeadEffect::GivenUp(id));
     }
+}
+
+/// Whether a partner holds this rank's part.
+fn is_copied(copies: &[(Rank, Place)], rank: Rank) -> bool {
+    copies
+        .iter()
+        .any(|(known, place)| *known == rank && matches!(place, Place::Partner(_)))
 }

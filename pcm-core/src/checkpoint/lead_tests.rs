@@ -1,7 +1,6 @@
 //! What must hold for the checkpoints of a job, whatever order things happen in.
 
 use super::*;
-use crate::checkpoint::CopyTo;
 use crate::moment::Moment;
 use pcm_proto::ids::{Bytes, CheckpointId, Epoch, Iteration, NodeName, ProcessId, Rank};
 
