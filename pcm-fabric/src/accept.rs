@@ -1,22 +1,19 @@
-//! Accepting links: strangers wait here, a limited number for a limited time, and only peers that finished the
-//! handshake are handed on. A flood of strangers cannot keep members out: the oldest unfinished handshake makes room.
+//! Accepting links: strangers wait in the door, and only peers that finished the handshake are handed on.
 
 use crate::{
     counters::Counters,
+    door::Door,
     endpoint::{self, Shared},
     handshake,
     link::Link,
 };
-use std::{collections::VecDeque, fmt, io, net::SocketAddr, sync::Arc};
+use std::{fmt, io, net::SocketAddr, sync::Arc};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,
-    task::{AbortHandle, JoinSet},
-    time::{self, Duration, Instant},
+    task::AbortHandle,
+    time,
 };
-
-/// Pause after a failed accept, which mostly means that descriptors are short; the connection waits in the kernel.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// Why nothing listens.
 #[derive(Debug)]
@@ -70,17 +67,16 @@ impl Listener {
         let listener = TcpListener::bind(address).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let (finished, links) = mpsc::channel(shared.limits.accept_queue_max);
-        let door = Door {
-            listener,
-            shared,
-            finished,
-            handshakes: JoinSet::new(),
-            half_open: VecDeque::new(),
-        };
+        let door = Door::new(listener, &shared.limits, Arc::clone(&shared.counters));
+        let of_handshakes = Arc::clone(&shared);
+        let run = door.run(
+            move |stream, from| receive(stream, from, Arc::clone(&of_handshakes)),
+            move |link| hand_on(link, &finished, &shared.counters),
+        );
         Ok(Self {
             address,
             links,
-            task: tokio::spawn(door.run()).abort_handle(),
+            task: tokio::spawn(run).abort_handle(),
         })
     }
 
@@ -101,60 +97,10 @@ impl Drop for Listener {
     }
 }
 
-struct Door {
-    listener: TcpListener,
-    shared: Arc<Shared>,
-    finished: mpsc::Sender<Link>,
-    handshakes: JoinSet<Option<Link>>,
-    half_open: VecDeque<(Instant, AbortHandle)>,
-}
-
-impl Door {
-    async fn run(mut self) {
-        loop {
-            let full = self.half_open.len() >= self.shared.limits.half_open_max;
-            let grace_ends = self
-                .half_open
-                .front()
-                .map(|(begun, _)| *begun + self.shared.limits.half_open_grace);
-            tokio::select! {
-                biased;
-                Some(done) = self.handshakes.join_next() => {
-                    self.half_open.retain(|(_, handshake)| !handshake.is_finished());
-                    if let Ok(Some(link)) = done {
-                        self.hand_on(link);
-                    }
-                }
-                accepted = self.listener.accept(), if !full => match accepted {
-                    Ok((stream, from)) => self.begin(stream, from),
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection could not be accepted");
-                        Counters::count(&self.shared.counters.accept_failed);
-                        time::sleep(ACCEPT_RETRY).await;
-                    }
-                },
-                () = time::sleep_until(grace_ends.unwrap_or_else(Instant::now)), if full => {
-                    if let Some((_, oldest)) = self.half_open.pop_front() {
-                        oldest.abort();
-                        Counters::count(&self.shared.counters.half_open_displaced);
-                    }
-                }
-            }
-        }
-    }
-
-    fn begin(&mut self, stream: TcpStream, from: SocketAddr) {
-        let shared = Arc::clone(&self.shared);
-        let handshake = self.handshakes.spawn(receive(stream, from, shared));
-        self.half_open.push_back((Instant::now(), handshake));
-    }
-
-    fn hand_on(&self, link: Link) {
-        let counters = &self.shared.counters;
-        match self.finished.try_send(link) {
-            Ok(()) => Counters::count(&counters.accepted),
-            Err(_) => Counters::count(&counters.accept_queue_full),
-        }
+fn hand_on(link: Link, finished: &mpsc::Sender<Link>, counters: &Counters) {
+    match finished.try_send(link) {
+        Ok(()) => Counters::count(&counters.accepted),
+        Err(_) => Counters::count(&counters.accept_queue_full),
     }
 }
 

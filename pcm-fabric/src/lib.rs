@@ -6,6 +6,7 @@ mod accept;
 pub mod bulk;
 mod counters;
 pub mod datagram;
+mod door;
 mod endpoint;
 mod handshake;
 pub mod hybrid;

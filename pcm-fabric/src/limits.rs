@@ -12,9 +12,13 @@ pub struct Limits {
     /// Handshakes under way at one listener: as many as a tree of daemons and a burst of commands need, and few
     /// enough that a stranger who opens connections holds only about 200 KiB here.
     pub half_open_max: usize,
-    /// When all places are taken, a handshake older than this makes room for the next connection; honest peers need
-    /// a tenth of it.
+    /// When all places are taken, a handshake older than this makes room for the next connection. A handshake takes a
+    /// member a few milliseconds; with all places 5,000 strangers a second are taken in and put out, so that nobody
+    /// waits outside behind a flood of less.
     pub half_open_grace: Duration,
+    /// Connections of members at one receiver of bulk transfers, those kept for a next transfer among them; these make
+    /// room for newer ones.
+    pub bulk_max: usize,
     /// Finished links waiting for the daemon to accept them; more are dropped, their peers try again.
     pub accept_queue_max: usize,
     /// Bytes waiting for one peer at which further messages are refused, so that the most held is this and one frame.
@@ -31,7 +35,8 @@ impl Default for Limits {
         Self {
             handshake_deadline: Duration::from_secs(2),
             half_open_max: 256,
-            half_open_grace: Duration::from_millis(250),
+            half_open_grace: Duration::from_millis(50),
+            bulk_max: 256,
             accept_queue_max: 1024,
             queue_bytes_max: PAYLOAD_LENGTH_MAX,
             stall_deadline: Duration::from_secs(5),

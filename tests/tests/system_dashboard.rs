@@ -82,6 +82,24 @@ fn who_does_not_know_the_token_gets_nothing() {
 }
 
 #[test]
+fn connections_that_do_not_show_the_token_keep_no_browser_out() {
+    let cluster = Cluster::up(1);
+    let (serving, address) = dashboard(&cluster);
+    let authority = address.trim_start_matches("http://").split('/').next();
+    let authority = authority.expect("a host and port");
+    let token = address.split("token=").nth(1).expect("a token");
+    let begun = Instant::now();
+    let silent: Vec<TcpStream> = (0..300)
+        .map(|_| TcpStream::connect(authority).expect("the dashboard listens"))
+        .collect();
+    let said = answer(&address, &format!("GET /?token={token} HTTP/1.1\r\nHost: HERE\r\n\r\n"));
+    assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    drop((silent, serving));
+    cluster.down();
+}
+
+#[test]
 fn the_page_shows_a_migration_within_a_second_and_its_button_migrates() {
     let Some(program) = installed() else {
         return skip::cannot_run("no Chromium in PATH");

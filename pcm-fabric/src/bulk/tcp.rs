@@ -10,24 +10,23 @@ use super::{
     service::{BulkService, PutError, PutReport},
     wire::{self, Kind, Reason, RegionToken},
 };
-use crate::{handshake::Failure, key::ClusterKey, limits::Limits};
+use crate::{door::Door, handshake::Failure, key::ClusterKey, limits::Limits};
 use pcm_proto::handshake::Identity;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     task::{AbortHandle, JoinSet},
     time::{self, Instant},
 };
-
-/// Connections that fill regions at a time.
-const CONNECTIONS_MAX: usize = 256;
 
 /// Connections kept for the next transfer to the same peer, and to all.
 const IDLE_PER_PEER_MAX: usize = 4;
@@ -39,9 +38,6 @@ const IDLE_DEADLINE: Duration = Duration::from_secs(60);
 /// First pause after a broken connection; it doubles up to the second.
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_millis(500);
-
-/// Pause after a failed accept, which mostly means that descriptors are short.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 struct Shared {
     key: ClusterKey,
@@ -79,14 +75,14 @@ impl TcpBulk {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let regions = Regions::default();
-        let door = Door {
+        let receiving = Receiving {
             key: key.clone(),
             local: local.clone(),
             least: protection,
             limits,
             regions: regions.clone(),
         };
-        let listening = tokio::spawn(door.run(listener)).abort_handle();
+        let listening = tokio::spawn(receiving.run(listener)).abort_handle();
         Ok(Self {
             shared: Arc::new(Shared {
                 key,
@@ -244,7 +240,7 @@ impl BulkService for TcpBulk {
 
 /// The receiving side.
 #[derive(Clone)]
-struct Door {
+struct Receiving {
     key: ClusterKey,
     local: Identity,
     least: Protection,
@@ -252,49 +248,41 @@ struct Door {
     regions: Regions,
 }
 
-impl Door {
+impl Receiving {
     async fn run(self, listener: TcpListener) {
-        let half_open = Arc::new(Semaphore::new(self.limits.half_open_max));
-        let mut connections = JoinSet::new();
-        loop {
-            while connections.try_join_next().is_some() {}
-            let Ok((stream, _)) = listener.accept().await else {
-                time::sleep(ACCEPT_RETRY).await;
-                continue;
-            };
-            // A flood of strangers or of members waits outside; honest senders come again.
-            let Ok(place) = Arc::clone(&half_open).try_acquire_owned() else {
-                continue;
-            };
-            if connections.len() >= CONNECTIONS_MAX + self.limits.half_open_max {
-                continue;
-            }
-            let door = self.clone();
-            connections.spawn(async move {
-                let stall = door.limits.stall_deadline;
-                let made = Channel::respond(stream, &door.key, &door.local, door.least, stall);
-                let made = time::timeout(door.limits.handshake_deadline, made).await;
-                drop(place);
-                match made {
-                    Ok(Ok(channel)) => door.serve(channel).await,
-                    Ok(Err(broken)) => tracing::debug!(?broken, "a bulk connection was not made"),
-                    Err(_) => tracing::debug!("a bulk connection was not made in time"),
-                }
-            });
-        }
+        let door = Door::new(listener, &self.limits, Arc::default());
+        let (made_by, mut served) = (self.clone(), Served::default());
+        door.run(
+            move |stream, _| made_by.clone().make(stream),
+            move |channel| served.begin(&self, channel),
+        )
+        .await;
     }
 
-    async fn serve(&self, mut channel: Channel) {
+    async fn make(self, stream: TcpStream) -> Option<Channel> {
+        let stall = self.limits.stall_deadline;
+        let made = Channel::respond(stream, &self.key, &self.local, self.least, stall);
+        match time::timeout(self.limits.handshake_deadline, made).await {
+            Ok(Ok(channel)) => return Some(channel),
+            Ok(Err(broken)) => tracing::debug!(?broken, "a bulk connection was not made"),
+            Err(_) => tracing::debug!("a bulk connection was not made in time"),
+        }
+        None
+    }
+
+    async fn serve(self, mut channel: Channel, is_busy: Arc<AtomicBool>) {
         loop {
-            if let Err(broken) = self.serve_one(&mut channel).await {
+            if let Err(broken) = self.serve_one(&mut channel, &is_busy).await {
                 tracing::debug!(?broken, "a bulk connection ended");
                 return;
             }
         }
     }
 
-    async fn serve_one(&self, channel: &mut Channel) -> Result<(), Broken> {
+    async fn serve_one(&self, channel: &mut Channel, is_busy: &AtomicBool) -> Result<(), Broken> {
+        is_busy.store(false, Ordering::Relaxed);
         let (header, payload) = channel.short(IDLE_DEADLINE).await?;
+        is_busy.store(true, Ordering::Relaxed);
         let opened = wire::parse_open(&payload).filter(|_| header.kind == Kind::Open);
         let (token, length) = opened.ok_or(Broken::Damaged)?;
         match self.regions.open(token, length).await {
@@ -328,4 +316,33 @@ async fn receive_blocks(channel: &mut Channel, filling: &mut Filling, patience: 
         filling.note(header.number);
     }
     Ok(())
+}
+
+/// Connections of members, those in use and those kept for the next transfer, the oldest first. Dropping it ends them.
+#[derive(Default)]
+struct Served {
+    tasks: JoinSet<()>,
+    places: VecDeque<(Arc<AtomicBool>, AbortHandle)>,
+}
+
+impl Served {
+    /// Without a place, a connection that nobody uses makes room; its sender makes another when it needs one. When all
+    /// are in use the newcomer is closed, and its sender comes again.
+    fn begin(&mut self, receiving: &Receiving, channel: Channel) {
+        while self.tasks.try_join_next().is_some() {}
+        self.places.retain(|(_, task)| !task.is_finished());
+        if self.places.len() >= receiving.limits.bulk_max {
+            let idle = self
+                .places
+                .iter()
+                .position(|(is_busy, _)| !is_busy.load(Ordering::Relaxed));
+            let Some((_, idle)) = idle.and_then(|at| self.places.remove(at)) else {
+                return;
+            };
+            idle.abort();
+        }
+        let is_busy = Arc::new(AtomicBool::new(true));
+        let task = self.tasks.spawn(receiving.clone().serve(channel, Arc::clone(&is_busy)));
+        self.places.push_back((is_busy, task));
+    }
 }

@@ -24,10 +24,14 @@ pub(crate) fn key(byte: &str) -> ClusterKey {
 }
 
 pub(crate) async fn end_with(key: ClusterKey, protection: Protection) -> TcpBulk {
+    end_within(key, protection, Limits::default()).await
+}
+
+pub(crate) async fn end_within(key: ClusterKey, protection: Protection, limits: Limits) -> TcpBulk {
     let limits = Limits {
         stall_deadline: Duration::from_millis(500),
         handshake_deadline: Duration::from_millis(500),
-        ..Limits::default()
+        ..limits
     };
     TcpBulk::start(any_port(), key, Identity::new(Role::Control), protection, limits)
         .await

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "the lint exempts only functions marked as tests")]
 
 mod broken;
+mod crowded;
 mod ends;
 mod transfers;

@@ -1,10 +1,12 @@
-//! The listener: on loopback only, few connections, each request read with limits and a deadline.
+//! The listener: on loopback only, few connections, each request read with limits and a deadline. Connections that
+//! have not shown the token have places of their own, of which the oldest makes room: they keep no browser out.
 
 use super::http::{self, HEAD_BYTES_MAX, Refused, Request, Wanted};
 use super::source::Source;
 use super::teller;
 use crate::report::document;
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -14,9 +16,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
 
-/// Connections at a time: a few browser tabs.
-const CONNECTIONS_MAX: usize = 32;
+/// Admitted connections at a time: a few browser tabs.
+const ADMITTED_MAX: usize = 32;
+/// Connections at a time that have not shown the token. A browser shows it at once, and at 2,000 others a second it has
+/// 32 ms.
+const UNKNOWN_MAX: usize = 64;
 /// A request has arrived within this time.
 const REQUEST_WITHIN: Duration = Duration::from_secs(5);
 /// A reader that takes nothing for this long has gone.
@@ -115,22 +121,43 @@ impl Server {
             told,
         });
         tokio::spawn(teller::tell(Arc::clone(&shared.source), tell));
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let admitted = Arc::new(Semaphore::new(ADMITTED_MAX));
+        let mut unknown: VecDeque<AbortHandle> = VecDeque::new();
         loop {
             let Ok((stream, _)) = self.listener.accept().await else {
                 // Out of descriptors, as a rule; they come back when connections end.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            // Beyond the limit a connection is closed at once.
-            if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-                let shared = Arc::clone(&shared);
-                tokio::spawn(async move {
-                    // A browser that went away is no failure of the page's.
-                    _ = converse(stream, &shared).await;
-                    drop(place);
-                });
+            unknown.retain(|reading| !reading.is_finished());
+            if unknown.len() >= UNKNOWN_MAX
+                && let Some(oldest) = unknown.pop_front()
+            {
+                oldest.abort();
             }
+            let reading = tokio::spawn(admit(stream, Arc::clone(&shared), Arc::clone(&admitted)));
+            unknown.push_back(reading.abort_handle());
+        }
+    }
+}
+
+/// Reads a request; whoever may have an answer leaves the places of those who have not shown the token.
+async fn admit(mut stream: TcpStream, shared: Arc<Shared<impl Source>>, admitted: Arc<Semaphore>) {
+    let Ok(Ok(read)) = tokio::time::timeout(REQUEST_WITHIN, read_request(&mut stream, &shared)).await else {
+        return;
+    };
+    match read {
+        Err(refused) => _ = write(&mut stream, &http::refusal(refused)).await,
+        Ok((wanted, body)) => {
+            // Beyond the limit a connection is closed at once.
+            let Ok(place) = admitted.try_acquire_owned() else {
+                return;
+            };
+            tokio::spawn(async move {
+                // A browser that went away is no failure of the page's.
+                _ = answer(stream, wanted, body, &shared).await;
+                drop(place);
+            });
         }
     }
 }
@@ -141,18 +168,14 @@ fn random(bytes: usize) -> io::Result<String> {
     Ok(buffer.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-async fn converse(mut stream: TcpStream, shared: &Shared<impl Source>) -> io::Result<()> {
-    let Ok(read) = tokio::time::timeout(REQUEST_WITHIN, read_request(&mut stream, shared)).await else {
-        return Ok(());
-    };
-    match read? {
-        Err(refused) => write(&mut stream, &http::refusal(refused)).await,
-        Ok((Wanted::Page, _)) => {
+async fn answer(mut stream: TcpStream, wanted: Wanted, body: Vec<u8>, shared: &Shared<impl Source>) -> io::Result<()> {
+    match wanted {
+        Wanted::Page => {
             let nonce = random(16)?;
             let body = format!("{CONTROLS}<script nonce=\"{nonce}\">{SCRIPT}</script>");
             write(&mut stream, &http::answer("text/html", &nonce, &document("pcm", &body))).await
         }
-        Ok((Wanted::Act, body)) => {
+        Wanted::Act => {
             let (is_done, text) = match shared.source.carry_out(&body).await {
                 Ok(text) => (true, text),
                 Err(problem) => (false, problem),
@@ -160,14 +183,14 @@ async fn converse(mut stream: TcpStream, shared: &Shared<impl Source>) -> io::Re
             let text = serde_json::to_string(&Outcome { is_done, text }).unwrap_or_default();
             write(&mut stream, &http::answer("application/json", "", &text)).await
         }
-        Ok((Wanted::Metrics, _)) => {
+        Wanted::Metrics => {
             let answer = match shared.source.metrics().await {
                 Ok(text) => http::answer("text/plain; version=0.0.4", "", &text),
                 Err(problem) => http::unavailable(&problem),
             };
             write(&mut stream, &answer).await
         }
-        Ok((Wanted::Stream, _)) => stream_to(&mut stream, shared.told.clone()).await,
+        Wanted::Stream => stream_to(&mut stream, shared.told.clone()).await,
     }
 }
 
