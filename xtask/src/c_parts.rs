@@ -44,7 +44,7 @@ const fn in_front(name: &'static str, source: &'static str) -> Program {
     Program { name, source, kind }
 }
 
-const PROGRAMS: [Program; 19] = [
+const PROGRAMS: [Program; 20] = [
     malleable("heat2d-c", "examples/heat2d/heat2d.c"),
     plain("heat2d-c-plain", "examples/heat2d/heat2d-plain.c"),
     plain("pcm-probe", "dispatcher/probe/probe.c"),
@@ -56,6 +56,7 @@ const PROGRAMS: [Program; 19] = [
     plain("pcm-deadlock", "tests/programs/deadlock.c"),
     malleable("pcm-faulty", "tests/programs/faulty.c"),
     in_front("libpcm-sick-disk.so", "tests/programs/sick_disk.c"),
+    in_front("libpcm-wild-clock.so", "tests/programs/wild_clock.c"),
     plain("pcm-wire", "tests/programs/wire.c"),
     malleable("pcm-pingpong", "bench/programs/pingpong.c"),
     malleable("pcm-keeping", "bench/programs/keeping.c"),
