@@ -3,7 +3,7 @@
 
 use super::participant::{Effect, Participant};
 use super::worlds;
-use crate::pmi::gather::{Gather, GatherEffect, Puts};
+use crate::pmi::gather::{Gather, GatherEffect, PUTS_BYTES_MAX, Puts};
 use crate::pmi::segment;
 use crate::pmi::spawn::SpawnCommand;
 use crate::pmi::wire::{Answer, Request};
@@ -49,6 +49,8 @@ pub(super) enum Outward {
         code: i32,
         message: String,
     },
+    /// Tell the coordinator that the job cannot go on.
+    Lost { reason: String },
 }
 
 impl LocalWorld {
@@ -248,6 +250,12 @@ impl LocalWorld {
                     message: message.into(),
                 })]
             }
+            (Some(GatherEffect::TooLarge { bytes }), _) => vec![Outward::Lost {
+                reason: format!(
+                    "its MPI put {bytes} bytes of values before one barrier of PMI, and {PUTS_BYTES_MAX} are the most: \
+                     start fewer ranks, or put long data in a file"
+                ),
+            }],
             (Some(GatherEffect::TellParent { .. }), None) => unreachable!("a root has nobody to tell"),
             (Some(GatherEffect::Release { generation, puts }), _) => self.release(generation, puts),
         }
@@ -326,6 +334,10 @@ impl Participant {
                         message: message.into(),
                     });
                 }
+                Outward::Lost { reason } => effects.push(Effect::Send {
+                    node: self.coordinator.clone(),
+                    message: NodeToCoordinator::Lost { reason }.into(),
+                }),
                 Outward::Name { process, request } => {
                     self.names.insert(process, request);
                     effects.extend(self.name_asks());

@@ -1,11 +1,23 @@
 //! One world's barrier along the tree of nodes that hold its processes: a node waits for its own processes and for its
 //! children, then says so upwards; the root releases everybody. The new values of all nodes travel with it.
 
+use pcm_proto::frame::PAYLOAD_LENGTH_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Most bytes of the values that one barrier carries: a message between daemons must hold all of them and its own
+/// head. MPICH puts some hundred bytes per process, and a world has at most 4,096 processes.
+pub const PUTS_BYTES_MAX: usize = PAYLOAD_LENGTH_MAX - (64 << 10);
+
 /// Values put since the last barrier.
 pub type Puts = BTreeMap<String, String>;
+
+/// The bytes that values take in a message, at most.
+pub fn bytes_of(values: &BTreeMap<String, String>) -> usize {
+    // Each text with the head of its encoding.
+    let bytes = |(key, value): (&String, &String)| key.len() + value.len() + 10;
+    values.iter().map(bytes).sum()
+}
 
 /// What a complete subtree does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +35,8 @@ pub enum GatherEffect {
         /// New values of the whole world.
         puts: Puts,
     },
+    /// The new values of the subtree fit no message: this barrier cannot end.
+    TooLarge { bytes: usize },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +155,10 @@ impl<C: Ord> Gather<C> {
     }
 
     fn effect(&self) -> GatherEffect {
+        let bytes = bytes_of(&self.puts);
+        if bytes > PUTS_BYTES_MAX {
+            return GatherEffect::TooLarge { bytes };
+        }
         let (generation, puts) = (self.generation, self.puts.clone());
         if self.is_root {
             GatherEffect::Release { generation, puts }

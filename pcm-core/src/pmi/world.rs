@@ -5,7 +5,7 @@
 //! A request stays in the process's socket until it is answered ([`super::wire`]). A daemon that starts again is
 //! therefore asked again what its predecessor did not answer; every request here may come twice.
 
-use super::gather::Puts;
+use super::gather::{PUTS_BYTES_MAX, Puts, bytes_of};
 use super::spawn::SpawnCommand;
 use super::wire::{Answer, Request};
 use pcm_proto::ids::ProcessId;
@@ -320,7 +320,9 @@ impl World {
     }
 
     fn put(&mut self, key: String, value: String) -> Answer<'static> {
-        if self.values.len() >= VALUES_MAX && !self.values.contains_key(&key) {
+        let is_new = !self.values.contains_key(&key);
+        let bytes = bytes_of(&self.values) + key.len() + value.len();
+        if bytes > PUTS_BYTES_MAX || is_new && self.values.len() >= VALUES_MAX {
             return Answer::PutRefused;
         }
         self.values.insert(key.clone(), value.clone());

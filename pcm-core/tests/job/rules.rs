@@ -2,9 +2,11 @@
 
 use crate::cluster::{Cluster, node};
 use pcm_core::job::coordinator::Input;
+use pcm_core::pmi::gather::PUTS_BYTES_MAX;
 use pcm_core::pmi::spawn::SpawnCommand;
 use pcm_core::pmi::wire::Request;
 use pcm_proto::event::EventKind;
+use pcm_proto::frame::{self, FrameKind, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::ProcessId;
 use pcm_proto::job::{JobState, WorldShape};
 use pcm_proto::keeper::ExitStatus;
@@ -89,6 +91,58 @@ fn a_barrier_ends_for_all_nodes_together_and_brings_every_value() {
             assert_eq!(cluster.lines(*process).last(), Some(&value.as_str()));
         }
     }
+}
+
+/// As many values as one process may put, of `bytes` in all.
+fn put_much(cluster: &mut Cluster, process: ProcessId, bytes: usize) {
+    for number in 0..bytes / 1024 {
+        cluster.pmi(process, put(&format!("{process}-{number}"), &"v".repeat(1000)));
+    }
+}
+
+#[test]
+fn values_that_fit_no_message_end_the_job_with_a_reason_and_no_message_is_longer_than_one_may_be() {
+    let mut cluster = Cluster::accept(&[1, 1, 1, 1], WorldShape::Job);
+    cluster.settle();
+    for process in &P[..4] {
+        put_much(&mut cluster, *process, PUTS_BYTES_MAX / 3);
+        assert_eq!(cluster.lines(*process).last(), Some(&"cmd=put_result rc=0"));
+    }
+    for process in &P[..4] {
+        cluster.pmi(*process, Request::BarrierIn);
+    }
+    cluster.settle_losing(|_, _, message| {
+        let encoded = frame::encode(FrameKind::Message, message, PAYLOAD_LENGTH_MAX, &mut Vec::new());
+        assert!(encoded.is_ok(), "a message is too long");
+        false
+    });
+    for process in &P[..4] {
+        cluster.exit(*process, ExitStatus::Signal(9));
+    }
+    cluster.settle();
+    let end = cluster.end.clone().expect("the job ended");
+    assert!(end.code == 1 && end.reason.contains("barrier of PMI"), "{end:?}");
+    cluster.assert_nothing_is_left();
+}
+
+#[test]
+fn values_that_just_fit_pass_a_barrier_and_more_of_one_node_are_refused() {
+    let mut cluster = Cluster::accept(&[1, 1], WorldShape::Job);
+    cluster.settle();
+    put_much(&mut cluster, P[0], PUTS_BYTES_MAX - (1 << 17));
+    assert_eq!(cluster.lines(P[0]).last(), Some(&"cmd=put_result rc=0"));
+    put_much(&mut cluster, P[1], 1 << 14);
+    for process in &P[..2] {
+        cluster.pmi(*process, Request::BarrierIn);
+    }
+    cluster.settle();
+    assert_eq!(cluster.lines(P[0]).last(), Some(&"cmd=barrier_out rc=0"));
+    cluster.pmi(P[1], get(&format!("{}-0", P[0])));
+    assert!(cluster.lines(P[1]).last().unwrap().ends_with("vvv"));
+    for number in 0..200 {
+        cluster.pmi(P[0], put(&format!("more{number}"), &"v".repeat(1000)));
+    }
+    assert_eq!(cluster.lines(P[0]).last(), Some(&"cmd=put_result rc=-1 msg=no_room"));
 }
 
 #[test]

@@ -87,6 +87,7 @@ impl Tree {
                 ));
             }
             Some(GatherEffect::Release { generation, puts }) => self.release(node, generation, puts),
+            Some(GatherEffect::TooLarge { bytes }) => panic!("{bytes} bytes of values"),
             None => {}
         }
     }

@@ -2,21 +2,21 @@
 //! [`pcm_core::node::agent`] decides.
 
 use super::event::Event;
-use super::files;
+use super::files::Files;
 use pcm_core::node::agent::AgentEffect;
-use pcm_core::node::event::AgentNews;
 use pcm_core::node::requester::LinkId;
 use pcm_fabric::{Link, LocalEndpoint, RecvError, Sender};
 use pcm_proto::agent::{AgentToDaemon, DaemonToAgent, TUNING_FILE, TUNING_VARIABLE};
 use pcm_proto::boot::BootSpec;
 use pcm_proto::control::LogOf;
 use pcm_proto::handshake::{Identity, Role};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 
 /// Links of agents are numbered apart from those that are accepted, which never are so many.
@@ -39,20 +39,18 @@ impl AgentProcess {
         &mut self,
         effect: AgentEffect,
         spec: &BootSpec,
+        files: &Files,
         events: &mpsc::Sender<Event>,
-    ) -> Option<AgentNews> {
+    ) {
         match effect {
-            AgentEffect::Start { life } => match start(life, spec, events.clone()) {
-                Ok(process) => self.process = Some(process),
-                Err(error) => {
-                    let reason = format!("it cannot be started: {error}");
-                    return Some(AgentNews::Ended { life, reason });
-                }
-            },
+            AgentEffect::Start { life } => {
+                let (process, stop) = oneshot::channel();
+                self.process = Some(process);
+                tokio::spawn(run(life, spec.clone(), files.clone(), events.clone(), stop));
+            }
             AgentEffect::Stop => self.stop(),
             AgentEffect::Send(message) => self.send(&message),
         }
-        None
     }
 
     /// Ends the process and closes its link.
@@ -78,13 +76,30 @@ impl AgentProcess {
     }
 }
 
-fn start(life: u64, spec: &BootSpec, events: mpsc::Sender<Event>) -> io::Result<oneshot::Sender<()>> {
+/// A process of this life until it ends or `stop` is dropped.
+async fn run(life: u64, spec: BootSpec, files: Files, events: mpsc::Sender<Event>, mut stop: oneshot::Receiver<()>) {
+    let log = tokio::select! {
+        log = files.log(LogOf::Agent) => log,
+        _ = &mut stop => return,
+    };
+    let reason = match start(life, &spec, log, &events) {
+        Ok(mut child) => {
+            let status = tokio::select! {
+                status = child.wait() => status,
+                _ = stop => return,
+            };
+            status.map_or_else(|error| error.to_string(), |status| status.to_string())
+        }
+        Err(error) => format!("it cannot be started: {error}"),
+    };
+    let _ = events.send(Event::AgentEnded { life, reason }).await;
+}
+
+fn start(life: u64, spec: &BootSpec, log: Option<File>, events: &mpsc::Sender<Event>) -> io::Result<Child> {
     // A pair has no name that another user could take, and the agent alone has the other end.
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new(std::env::current_exe()?.with_file_name("ios-agent"));
     let node = &spec.node.name;
-    let log = files::path(&files::node_dir(&spec.cluster_dir, node), LogOf::Agent);
-    let log = own_files::append(&log);
     command.args([spec.cluster_id.as_str(), node.as_str()]);
     command
         .env("PCM_CLUSTER_ID", &spec.cluster_id)
@@ -93,25 +108,16 @@ fn start(life: u64, spec: &BootSpec, events: mpsc::Sender<Event>) -> io::Result<
     command
         .stdin(OwnedFd::from(theirs))
         .stdout(Stdio::null())
-        .stderr(log.map_or_else(|_| Stdio::null(), Stdio::from));
+        .stderr(log.map_or_else(Stdio::null, Stdio::from));
     command.kill_on_drop(true);
-    let mut child = command.spawn()?;
+    let child = command.spawn()?;
     // The command holds the agent's end, and the end of an agent is noticed only when no process does.
     drop(command);
     let identity = Identity::new(Role::Daemon {
         node: spec.node.name.clone(),
     });
     tokio::spawn(serve_agent(ours, identity, life, events.clone()));
-    let (process, stop) = oneshot::channel::<()>();
-    tokio::spawn(async move {
-        let status = tokio::select! {
-            status = child.wait() => status,
-            _ = stop => return,
-        };
-        let reason = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-        let _ = events.send(Event::AgentEnded { life, reason }).await;
-    });
-    Ok(process)
+    Ok(child)
 }
 
 /// Links with the agent of this life and listens to it. One that does not answer as an agent is as good as none.

@@ -297,8 +297,9 @@ impl Hands {
                 self.memory.take_report().map(NodeEvent::Store)
             }
             Effect::Agent(effect) => {
-                let ended = self.links.agent.carry_out(effect, &self.spec, &self.events);
-                ended.map(NodeEvent::Agent)
+                let files = &self.disk.files;
+                self.links.agent.carry_out(effect, &self.spec, files, &self.events);
+                None
             }
             Effect::Methods(effect) => {
                 self.disk.carry_out_methods(effect, &self.events);

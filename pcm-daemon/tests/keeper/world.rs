@@ -330,7 +330,7 @@ impl Tree {
     fn hear(&mut self, message: GatherEffect) -> Option<GatherEffect> {
         match message {
             GatherEffect::TellParent { generation, puts } => self.gather.on_child(&1, generation, puts),
-            release @ GatherEffect::Release { .. } => Some(release),
+            other => Some(other),
         }
     }
 

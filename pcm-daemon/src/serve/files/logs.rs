@@ -19,7 +19,7 @@ pub(in super::super) fn node_dir(cluster_dir: &Path, node: &NodeName) -> PathBuf
 }
 
 /// Where a log is.
-pub(in super::super) fn path(node_dir: &Path, of: LogOf) -> PathBuf {
+pub(super) fn path(node_dir: &Path, of: LogOf) -> PathBuf {
     node_dir.join(match of {
         LogOf::Daemon => "daemon.log",
         LogOf::Agent => "agent.log",

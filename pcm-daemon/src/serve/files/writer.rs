@@ -9,17 +9,22 @@ use pcm_core::node::event::{Event as NodeEvent, LogsAnswer};
 use pcm_core::node::requester::Requester;
 use pcm_core::reconfiguration::method_costs::MethodCost;
 use pcm_proto::control::{DaemonToControl, LogOf};
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 /// Orders that wait while the disk is away: events of some minutes of a busy node.
 const WAITING_MAX: usize = 4096;
 
 /// Between two looks at what may have changed without an order.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// A process starts without a log where the disk does not give one for so long.
+const LOG_WITHIN: Duration = Duration::from_secs(2);
 
 /// What the thread does.
 #[derive(Debug)]
@@ -31,6 +36,11 @@ pub(in super::super) enum Work {
         from: Requester,
         of: LogOf,
         lines: u32,
+    },
+    /// Open a log for whoever is started with it.
+    OpenLog {
+        of: LogOf,
+        opened: oneshot::Sender<io::Result<File>>,
     },
     /// Say that all that was ordered before is done.
     Done(oneshot::Sender<()>),
@@ -78,6 +88,15 @@ impl Files {
                 false
             }
         }
+    }
+
+    /// A log to write to; `None` where the disk does not give it in time.
+    pub(in super::super) async fn log(&self, of: LogOf) -> Option<File> {
+        let (opened, file) = oneshot::channel();
+        if !self.order(Work::OpenLog { of, opened }) {
+            return None;
+        }
+        timeout(LOG_WITHIN, file).await.ok()?.ok()?.ok()
     }
 
     /// Waits until everything is done; the caller sets a deadline.
@@ -151,6 +170,7 @@ impl Writer {
                     levels: None,
                 })));
             }
+            Work::OpenLog { of, opened } => _ = opened.send(own_files::append(&path(&self.node_dir, of))),
             Work::Done(done) => _ = done.send(()),
         }
     }

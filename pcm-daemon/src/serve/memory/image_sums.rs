@@ -105,6 +105,14 @@ fn preamble(file: &File, bytes: u64) -> io::Result<Preamble> {
     if preamble.image_bytes() != bytes {
         return Err(io::Error::other("its length is not what it says"));
     }
+    // A file can be as long as it likes without any memory; reading its holes would take the memory it claims.
+    let present = rustix::fs::fstat(file)?.st_blocks.cast_unsigned() * 512;
+    if present < preamble.data_bytes {
+        return Err(io::Error::other(format!(
+            "it says that it has {} bytes of data, and {present} bytes are there",
+            preamble.data_bytes
+        )));
+    }
     Ok(preamble)
 }
 
@@ -143,6 +151,8 @@ pub(super) mod tests {
         let file = memory.file();
         file.write_all_at(&preamble.encode(), 0).unwrap();
         file.write_all_at(b"of regions", preamble.head_at()).unwrap();
+        file.write_all_at(&vec![0; data_bytes as usize], preamble.data_at())
+            .unwrap();
         file.write_all_at(b"something", preamble.data_at() + BLOCK_BYTES - 3)
             .unwrap();
         memory
@@ -161,6 +171,27 @@ pub(super) mod tests {
         memory.file().write_all_at(b"S", bytes - 1).unwrap();
         assert!(verify(&memory).is_err());
         assert!(preamble(memory.file(), bytes - 1).is_err());
+    }
+
+    #[test]
+    fn an_image_that_claims_more_data_than_there_is_takes_no_memory() {
+        let preamble = Preamble {
+            head_bytes: 100,
+            is_summed: true,
+            data_bytes: 64 << 30,
+        };
+        let memory = Memory::new(preamble.image_bytes()).unwrap();
+        memory.file().write_all_at(&preamble.encode(), 0).unwrap();
+        let begun = std::time::Instant::now();
+        assert!(verify(&memory).is_err() && complete(&memory).is_err());
+        assert_eq!(stated_tally(memory.file(), memory.bytes()), None);
+        let mut into = Memory::new(memory.bytes()).unwrap();
+        assert!(copy(&memory, &mut into).is_err());
+        for memory in [&memory, &into] {
+            let present = rustix::fs::fstat(memory.file()).unwrap().st_blocks * 512;
+            assert!(present < 1 << 20, "{present} bytes were made");
+        }
+        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
     }
 
     #[test]
