@@ -32,6 +32,14 @@ pub fn part_file(region: u32, name: &str, rank: u32, is_array: bool, compression
 /// Between the name of a checkpoint and the owner in that of its draft; the number of a process ends it.
 const PARTIAL: &str = ".partial-";
 
+/// Whether this directory is what is left of a checkpoint that was not completed, or one that is being written.
+pub fn is_unfinished(directory: &Path) -> bool {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let is_draft = name.starts_with('.') && name.contains(PARTIAL);
+    let is_cut = || directory.join(MANIFEST).is_file() && !directory.join(SEAL).exists();
+    directory.is_dir() && (is_draft || is_cut())
+}
+
 /// Removes drafts below a directory whose owners are gone.
 pub fn remove_drafts(parent: &Path, is_gone: impl Fn(&str) -> bool) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {

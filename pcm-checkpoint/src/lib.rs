@@ -21,7 +21,7 @@ pub use assemble::{ExportError, export};
 pub use block::{BLOCK_BYTES, Compression};
 pub use checkpoint::{Checkpoint, FILES_THAT_DECIDE, is_checkpoint, remove};
 pub use damage::{Damage, Fault};
-pub use draft::{Draft, part_file, remove_drafts};
+pub use draft::{Draft, is_unfinished, part_file, remove_drafts};
 pub use error::{ReadError, WriteError};
 pub use manifest::{Application, ArrayRecord, Contents, FORMAT, Manifest, PartRecord, RegionRecord, VERSION};
 pub use npy::dtype_of_size;

@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use crate::boot::daemon_program;
 use crate::output::bytes;
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,8 +14,22 @@ const SHARED_MEMORY_MIN: u64 = 16 << 20;
 /// Below this, in-memory checkpoints and many ranks may not fit.
 const SHARED_MEMORY_WANTED: u64 = 256 << 20;
 
-/// A daemon holds eight descriptors a rank, a rank some tens of its own.
+/// A rank holds some tens of descriptors, and one or two for each rank of other nodes that it speaks with.
 const DESCRIPTORS_WANTED: u64 = 1024;
+
+/// What a daemon holds at most besides those of ranks: places of strangers and of transfers, links, logs.
+const DESCRIPTORS_OF_DAEMON: u64 = 640;
+
+/// What either holds for a rank: sockets, pipes, a page. With checkpoints in memory eight were counted, between two
+/// checkpoints; while one is made and copied there are the images of the next as well.
+const DESCRIPTORS_OF_RANK: u64 = 5;
+const DESCRIPTORS_WITH_CHECKPOINTS: u64 = 12;
+
+/// Most that a keeper asks for, whatever it may.
+const DESCRIPTORS_MAX: u64 = 1 << 16;
+
+/// A node of fewer ranks than this is soon too small.
+const RANKS_WANTED: u64 = 64;
 
 /// Processes: ranks, each with a helper thread or two, beside what the user runs.
 const PROCESSES_WANTED: u64 = 512;
@@ -26,7 +40,7 @@ pub(crate) fn check() -> Vec<Finding> {
         programs(),
         cpus(),
         shared_memory(Path::new("/dev/shm")),
-        descriptors(),
+        descriptors(getrlimit(Resource::Nofile)),
         processes(),
         locked_memory(),
         ptrace(fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok().as_deref()),
@@ -106,13 +120,35 @@ fn limit(resource: Resource) -> (u64, String) {
     )
 }
 
-fn descriptors() -> Finding {
-    let (value, text) = limit(Resource::Nofile);
-    if value < DESCRIPTORS_WANTED {
-        let advice = format!("raise it: ulimit -n {DESCRIPTORS_WANTED}, before 'pcmctl up'");
-        return Finding::warning("open files", format!("limit {text}"), advice);
+/// Ranks get the limit as it is; a keeper and its daemon raise theirs as far as they may.
+fn descriptors(limit: Rlimit) -> Finding {
+    const NAME: &str = "open files";
+    let own = limit.current.unwrap_or(u64::MAX);
+    let daemons = limit.maximum.unwrap_or(u64::MAX).min(DESCRIPTORS_MAX).max(own);
+    let for_ranks = daemons.saturating_sub(DESCRIPTORS_OF_DAEMON);
+    let (ranks, kept) = (
+        for_ranks / DESCRIPTORS_OF_RANK,
+        for_ranks / DESCRIPTORS_WITH_CHECKPOINTS,
+    );
+    let text = |value: Option<u64>| value.map_or("unlimited".to_owned(), |value| value.to_string());
+    let found = format!(
+        "limit {} for a rank, {} for a daemon: enough for {ranks} ranks of a node, {kept} with checkpoints in memory",
+        text(limit.current),
+        text(limit.maximum),
+    );
+    if kept < RANKS_WANTED {
+        let wanted = DESCRIPTORS_OF_DAEMON + RANKS_WANTED * DESCRIPTORS_WITH_CHECKPOINTS;
+        let advice = format!("raise the hard limit to {wanted} or more (limits.conf), before 'pcmctl up'");
+        Finding::warning(NAME, found, advice)
+    } else if own < DESCRIPTORS_WANTED {
+        Finding::warning(
+            NAME,
+            found,
+            format!("raise it for ranks: ulimit -n {DESCRIPTORS_WANTED}, before 'pcmctl up'"),
+        )
+    } else {
+        Finding::ok(NAME, found)
     }
-    Finding::ok("open files", format!("limit {text}"))
 }
 
 fn processes() -> Finding {
@@ -184,6 +220,24 @@ mod tests {
         let restricted = ptrace(Some("1\n"));
         assert_eq!(restricted.verdict, Verdict::Warning);
         assert!(restricted.advice.contains("kernel.yama.ptrace_scope"));
+    }
+
+    #[test]
+    fn a_limit_of_open_files_is_told_in_ranks_and_checkpoints() {
+        let of = |current, maximum| descriptors(Rlimit { current, maximum });
+        let plenty = of(Some(1024), Some(1_048_576));
+        assert_eq!(plenty.verdict, Verdict::Ok);
+        assert!(
+            plenty.found.contains("12979 ranks of a node, 5408 with checkpoints"),
+            "{}",
+            plenty.found
+        );
+        let few = of(Some(1024), Some(1024));
+        assert_eq!(few.verdict, Verdict::Warning);
+        assert!(few.found.contains("76 ranks of a node, 32 with"), "{}", few.found);
+        assert!(few.advice.contains("1408"), "{}", few.advice);
+        assert_eq!(of(Some(256), Some(1 << 16)).verdict, Verdict::Warning);
+        assert_eq!(of(None, None).verdict, Verdict::Ok);
     }
 
     #[test]

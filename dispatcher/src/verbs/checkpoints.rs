@@ -3,7 +3,7 @@
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::output::{self, Align, Table, bytes};
-use pcm_checkpoint::{Checkpoint, Contents, RegionRecord, export, is_checkpoint};
+use pcm_checkpoint::{Checkpoint, Contents, RegionRecord, export, is_checkpoint, is_unfinished};
 use pcm_view::time;
 use serde::Serialize;
 use std::fs::{self, File};
@@ -82,19 +82,20 @@ struct Line {
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     match args.action {
         None => {
-            let lines = match args.place.or(args.dir) {
-                Some(directory) if is_checkpoint(&directory) => vec![line(&open(&directory)?)],
-                Some(directory) => list(&directory)?,
-                None => {
-                    let directory = cluster.path().join("checkpoints");
-                    // No job has written any yet.
-                    if directory.exists() {
-                        list(&directory)?
-                    } else {
-                        Vec::new()
-                    }
-                }
+            let default = || cluster.path().join("checkpoints");
+            let (lines, unfinished) = match args.place.or(args.dir) {
+                Some(directory) if is_checkpoint(&directory) => (vec![line(&open(&directory)?)], Vec::new()),
+                Some(directory) => (list(&directory)?, unfinished(&directory)),
+                // No job has written any yet.
+                None if !default().exists() => (Vec::new(), Vec::new()),
+                None => (list(&default())?, unfinished(&default())),
             };
+            for directory in unfinished {
+                eprintln!(
+                    "pcmctl: {} is unfinished, no checkpoint: a job writes it now, or was interrupted; then remove it",
+                    directory.display()
+                );
+            }
             if args.json {
                 output::print_json(&lines)?;
             } else {
@@ -141,6 +142,15 @@ fn list(directory: &Path) -> Result<Vec<Line>, Failure> {
     }
     lines.sort_by(|a, b| (&a.created, a.iteration, &a.directory).cmp(&(&b.created, b.iteration, &b.directory)));
     Ok(lines)
+}
+
+/// What was begun there and is no checkpoint.
+fn unfinished(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().take(ENTRIES_MAX);
+    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| is_unfinished(path));
+    found.sort();
+    found
 }
 
 /// The newest checkpoint in a directory, which may not be there yet.
@@ -292,6 +302,27 @@ mod tests {
         assert!(list(empty.path()).unwrap().is_empty());
         let refused = list(&empty.path().join("not-there")).err().unwrap();
         assert!(refused.message.contains("not-there"), "{refused}");
+    }
+
+    #[test]
+    fn what_was_begun_and_not_completed_is_named_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (draft, cut) = (
+            folder.path().join(".heat-12.partial-1-77"),
+            folder.path().join("heat-8"),
+        );
+        for directory in [
+            &draft,
+            &cut,
+            &folder.path().join("results"),
+            &folder.path().join(".git"),
+        ] {
+            fs::create_dir(directory).unwrap();
+        }
+        fs::copy(golden().join("v1/manifest.json"), cut.join("manifest.json")).unwrap();
+        assert_eq!(unfinished(folder.path()), [draft, cut]);
+        assert!(list(folder.path()).unwrap().is_empty());
+        assert!(unfinished(&golden()).is_empty());
     }
 
     #[test]
