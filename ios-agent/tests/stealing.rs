@@ -69,6 +69,11 @@ struct Stage {
     now_us: u64,
     wire: Vec<(NodeName, NodeName, AgentToAgent)>,
     proposed: Vec<(NodeName, u64, LayoutChange)>,
+    offers: usize,
+    /// Why chosen changes were taken back.
+    taken_back: Vec<String>,
+    /// What others want of the thief's CPU.
+    demand_at_thief: fn(u64) -> f64,
     lost: fn(&AgentToAgent) -> bool,
     epoch: Epoch,
     cpu_share: f64,
@@ -96,6 +101,9 @@ impl Stage {
             now_us: 0,
             wire: Vec::new(),
             proposed: Vec::new(),
+            offers: 0,
+            taken_back: Vec::new(),
+            demand_at_thief: |_| 0.0,
             lost: |_| false,
             epoch: Epoch(0),
             cpu_share: 0.5,
@@ -107,12 +115,16 @@ impl Stage {
             match effect {
                 Effect::Tell { to, message } => {
                     assert_ne!(to, *node, "a message to itself leaves the node");
+                    self.offers += usize::from(matches!(message, AgentToAgent::Offer { .. }));
                     if !(self.lost)(&message) {
                         self.wire.push((node.clone(), to, message));
                     }
                 }
                 Effect::Propose { number, change, .. } => self.proposed.push((node.clone(), number, change)),
-                Effect::Decided { .. } => {}
+                Effect::Decided { decision, .. } => {
+                    let why = decision.reason.split_once("was taken back: ");
+                    self.taken_back.extend(why.map(|(_, why)| why.to_owned()));
+                }
             }
         }
     }
@@ -134,7 +146,12 @@ impl Stage {
                 let now = Moment(self.now_us);
                 let is_thief = node.as_str() == "thief";
                 let agent = self.agents.get_mut(&node).unwrap();
-                let own = resources(node.as_str(), u32::from(!is_thief), if is_thief { 0.0 } else { 1.0 });
+                let demand = if is_thief {
+                    (self.demand_at_thief)(self.now_us)
+                } else {
+                    1.0
+                };
+                let own = resources(node.as_str(), u32::from(!is_thief), demand);
                 let number = u64::from(node.as_str().as_bytes()[0]);
                 let jobs = if is_thief {
                     Vec::new()
@@ -222,6 +239,54 @@ fn what_somebody_else_changed_is_left_alone() {
     (stage.epoch, stage.cpu_share) = (Epoch(1), 0.5);
     stage.run(9000);
     assert_eq!(stage.proposed.len(), 0);
+}
+
+#[test]
+fn every_offer_ends_in_a_change_or_in_a_reason() {
+    type Case = (fn(&AgentToAgent) -> bool, fn(u64) -> f64, Option<&'static str>);
+    let offer: fn(&AgentToAgent) -> bool = |message| matches!(message, AgentToAgent::Offer { .. });
+    let cases: [Case; 4] = [
+        (|_| false, |_| 0.0, None),
+        (offer, |_| 0.0, Some("thief did not answer in time")),
+        // It has room when it asks, and none when it is offered something.
+        (
+            |_| false,
+            |us| if us % 2_000_000 < 200_000 { 0.0 } else { 0.9 },
+            Some("thief has no room"),
+        ),
+        // Somebody looks at the cluster again and again.
+        (|_| false, |us| if us % 400_000 < 200_000 { 0.2 } else { 0.45 }, None),
+    ];
+    for (number, (lost, demand, reason)) in cases.into_iter().enumerate() {
+        let mut stage = Stage::new(&["a"]);
+        (stage.lost, stage.demand_at_thief) = (lost, demand);
+        stage.run(30_000);
+        assert!(stage.offers > 0, "case {number}");
+        assert_eq!(
+            stage.proposed.is_empty(),
+            reason.is_some(),
+            "case {number}: {:?}",
+            stage.taken_back
+        );
+        let is_told = |reason: &str| stage.taken_back.iter().all(|told| told.starts_with(reason));
+        assert!(reason.is_none_or(is_told), "case {number}: {:?}", stage.taken_back);
+        assert_eq!(
+            stage.taken_back.is_empty(),
+            reason.is_none(),
+            "case {number}: {:?}",
+            stage.taken_back
+        );
+        assert!(stage.taken_back.len() <= 3, "case {number}: {:?}", stage.taken_back);
+    }
+}
+
+#[test]
+fn a_refusal_of_the_coordinator_is_told() {
+    let mut stage = Stage::new(&["a"]);
+    stage.run(4000);
+    stage.outcome(0, &refused());
+    assert_eq!(stage.taken_back, ["busy"]);
+    assert_eq!(stage.kept_by_thief(), 0);
 }
 
 #[test]

@@ -5,6 +5,13 @@ use super::links::Links;
 use pcm_proto::ids::NodeName;
 use std::collections::BTreeMap;
 
+/// CPU that a newcomer must find on a node for a policy to lead it there.
+pub const SPARE_PER_RANK: f64 = 0.7;
+
+/// CPU that it must find there still for the node to keep a place. A little less: what looks at a cluster and others
+/// that come and go for a moment must not undo what was decided a moment ago.
+pub const SPARE_TO_ACCEPT: f64 = 0.5;
+
 /// A rank as it ran over the last windows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankView {

@@ -3,7 +3,7 @@
 
 use crate::decide::predict::{Model, largest};
 use crate::decide::proposal::{Change, Proposal};
-use crate::decide::view::View;
+use crate::decide::view::{SPARE_PER_RANK, View};
 use pcm_proto::agent::Need;
 
 /// Ranks that one proposal moves: more at once would rest on too long a chain of predictions.
@@ -20,7 +20,7 @@ pub fn has_room(view: &View, node: usize, arrived: usize) -> bool {
     }
     let own = view.own_ranks(node) as f64;
     let is_ours = f64::from(target.ranks) <= own;
-    is_ours || view.spare(node) - arrived as f64 >= 0.7
+    is_ours || view.spare(node) - arrived as f64 >= SPARE_PER_RANK
 }
 
 /// The nodes' memory after the moves so far must suffice for one more rank.

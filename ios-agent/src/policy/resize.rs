@@ -8,14 +8,11 @@ use super::greedy;
 use crate::decide::predict::Model;
 use crate::decide::proposal::{Change, Proposal};
 use crate::decide::tuning::Tuning;
-use crate::decide::view::View;
+use crate::decide::view::{SPARE_PER_RANK, View};
 use pcm_proto::agent::Need;
 
 /// Newcomers one proposal may name.
 const NEWCOMERS_MAX: usize = 64;
-
-/// Spare CPU a newcomer needs.
-const SPARE_PER_RANK: f64 = 0.7;
 
 /// All that concerns the number of ranks and their shares.
 pub fn propose(view: &View, tuning: &Tuning) -> Vec<Proposal> {

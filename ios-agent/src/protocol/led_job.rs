@@ -6,9 +6,9 @@
 //! | watching | a look with a chosen change that needs places | offering, `Offer` to each node |
 //! | watching | a look with a chosen change that needs none | changing, `Propose` |
 //! | offering | `Accept` of all | changing, `Propose` |
-//! | offering | a `Decline`, or the deadline | watching, `Release` to all |
+//! | offering | a `Decline`, or the deadline | watching, `Release` to all, `Decided` says why |
 //! | changing | done | watching, `Moved` to all; what it brings is measured |
-//! | changing | refused, or the deadline | watching, `Release` to all; the direction is blocked for a while |
+//! | changing | refused, or the deadline | as above, and the direction is blocked for a while |
 //! | any | an answer to another offer or proposal | unchanged; an `Accept` nobody waits for is answered with `Release`
 //! |
 
@@ -24,6 +24,7 @@ use crate::policy::interface::Policy;
 use pcm_core::moment::Moment;
 use pcm_proto::agent::{AgentToAgent, JobSample, Need, Neighbour, OfferNumber, PartReport, ProposalOutcome};
 use pcm_proto::control::LayoutChange;
+use pcm_proto::event::Decision;
 use pcm_proto::ids::{Epoch, NodeName, Rank};
 use pcm_proto::random::Random;
 use std::collections::BTreeSet;
@@ -31,6 +32,9 @@ use std::time::Duration;
 
 /// A change has ended within this time, whatever became of it: the daemon's own limit for one.
 const CHANGE_WITHIN: Duration = Duration::from_secs(400);
+
+/// The same reason is not told again for so long.
+const TOLD_AGAIN: Duration = Duration::from_secs(20);
 
 /// Shares are whole numbers of about this size.
 const WEIGHT_SCALE: f64 = 1000.0;
@@ -80,6 +84,8 @@ pub struct LedJob {
     seek_pause: Duration,
     sought_ms: f64,
     want: Option<Need>,
+    /// The last reason that a change was taken back for, until it may be told again.
+    told: Option<(String, Moment)>,
 }
 
 /// What a job needs of the agent around it.
@@ -124,6 +130,7 @@ impl LedJob {
             seek_pause: Duration::from_secs_f64(tuning.steal.pause_s),
             sought_ms: 0.0,
             want: None,
+            told: None,
             job,
         }
     }
@@ -306,7 +313,7 @@ impl LedJob {
             && waiting.contains(from)
         {
             around.known.forget(around.now, from);
-            self.give_up(around, false);
+            self.give_up(around, false, &format!("{from} has no room for it any more"));
         }
     }
 
@@ -344,13 +351,13 @@ impl LedJob {
                 self.phase = Phase::Watching;
                 self.seek_soon(around.now, around.tuning);
             }
-            ProposalOutcome::Refused { .. } => self.give_up(around, true),
+            ProposalOutcome::Refused { message, .. } => self.give_up(around, true, message),
         }
         true
     }
 
-    /// Releases all places; with `is_failed` the direction is left alone for a while.
-    fn give_up(&mut self, around: &mut Around<'_>, is_failed: bool) {
+    /// Releases all places and says why; with `is_failed` the direction is left alone for a while.
+    fn give_up(&mut self, around: &mut Around<'_>, is_failed: bool, why: &str) {
         let phase = std::mem::replace(&mut self.phase, Phase::Watching);
         let (Phase::Offering { offer, plan, .. } | Phase::Changing { offer, plan, .. }) = phase else {
             return;
@@ -358,27 +365,55 @@ impl LedJob {
         for (node, _) in &plan.arrivals {
             around.out.tell(node, AgentToAgent::Release { offer });
         }
+        self.tell_why(&plan, why, around);
         if is_failed {
             self.judge.on_refused(seconds(around.now), plan.direction);
         }
     }
 
+    /// What became of a chosen change. The same again, as while a node has room at every second look only, is told now
+    /// and then.
+    fn tell_why(&mut self, plan: &Plan, why: &str, around: &mut Around<'_>) {
+        let is_known = |(known, until): &(String, Moment)| known == why && around.now < *until;
+        if self.told.as_ref().is_some_and(is_known) {
+            return;
+        }
+        self.told = Some((why.to_owned(), around.now.plus(TOLD_AGAIN)));
+        let decision = Box::new(Decision {
+            policy: policy_of(&self.job.policy).name().to_owned(),
+            chosen: None,
+            predicted_gain_s: plan.priced.gain_s,
+            cost_s: plan.priced.cost_s,
+            achieved_gain_s: None,
+            considered: Vec::new(),
+            reason: format!("the chosen change was taken back: {why}"),
+        });
+        around.out.effects.push(Effect::Decided {
+            job: self.job.job,
+            decision,
+        });
+    }
+
     fn check_deadline(&mut self, around: &mut Around<'_>) {
         match &self.phase {
             Phase::Offering { waiting, until, .. } if around.now >= *until => {
+                let silent: Vec<&str> = waiting.iter().map(NodeName::as_str).collect();
+                let why = format!("{} did not answer in time", silent.join(", "));
                 for node in waiting.clone() {
                     around.known.forget(around.now, &node);
                 }
-                self.give_up(around, false);
+                self.give_up(around, false, &why);
             }
-            Phase::Changing { until, .. } if around.now >= *until => self.give_up(around, true),
+            Phase::Changing { until, .. } if around.now >= *until => {
+                self.give_up(around, true, "the coordinator did not say what became of it");
+            }
             _ => {}
         }
     }
 
     /// The job is not led here any more.
     pub fn end(&mut self, around: &mut Around<'_>) {
-        self.give_up(around, false);
+        self.give_up(around, false, "the job is not led here any more");
     }
 
     fn seek_soon(&mut self, now: Moment, tuning: &Tuning) {

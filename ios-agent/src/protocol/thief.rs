@@ -11,6 +11,7 @@
 
 use super::effects::Outbox;
 use crate::decide::tuning::StealTuning;
+use crate::decide::view::SPARE_TO_ACCEPT;
 use pcm_core::moment::Moment;
 use pcm_proto::agent::{AgentToAgent, Need, Neighbour, OfferNumber, Resources};
 use pcm_proto::ids::{JobId, NodeName};
@@ -20,9 +21,6 @@ use std::time::Duration;
 
 /// Offers a node deals with at once.
 const OFFERS_MAX: usize = 32;
-
-/// CPU a rank needs to be welcome.
-const SPARE_PER_RANK: f64 = 0.7;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Offered {
@@ -256,6 +254,6 @@ impl Room<'_> {
         }
         let of_job = self.own_jobs.get(&self.job).copied().unwrap_or(0);
         let is_its_own = of_job > 0 && self.own.ranks == of_job;
-        is_its_own || Thief::spare(self.own) - f64::from(ranks - 1) >= SPARE_PER_RANK.min(self.tuning.spare_min)
+        is_its_own || Thief::spare(self.own) - f64::from(ranks - 1) >= SPARE_TO_ACCEPT.min(self.tuning.spare_min)
     }
 }
