@@ -1,5 +1,5 @@
-//! The code of docs/guide.md and docs/guide-data.md compiles, warnings denied, and does what they say; what is said to
-//! be from an example is literally there.
+//! The code of the guides in docs/ compiles, warnings denied, and does what they say; what is said to be from an example
+//! is literally there.
 #![allow(clippy::unwrap_used, unsafe_code, reason = "a test that calls MPI")]
 
 mod harness;
@@ -14,7 +14,7 @@ use std::{env, fs, path::PathBuf, process::Command};
 
 include!("guide/run.rs");
 
-const GUIDES: [&str; 2] = ["guide.md", "guide-data.md"];
+const GUIDES: [&str; 3] = ["guide.md", "guide-data.md", "llms.txt"];
 
 fn mpi_headers() -> PathBuf {
     let mpicc = env::var_os("MPICC").map_or_else(|| PathBuf::from("mpicc"), PathBuf::from);

@@ -20,6 +20,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    thread,
     time::Duration,
 };
 
@@ -31,6 +32,13 @@ const CHANGES: u64 = 6;
 
 /// So many changes bring one more kill.
 const CHANGES_PER_KILL: u64 = 25;
+
+/// One change of so many is asked for as a relaunch.
+const RELAUNCH_ONE_IN: usize = 6;
+
+/// Where ranks are killed in changes: in one of so many, and when.
+const KILL_ONE_IN: usize = 5;
+const KILL_WITHIN_MS: usize = 120;
 
 /// Pause of a rank in each iteration.
 const SLEEP: Duration = Duration::from_millis(10);
@@ -188,7 +196,30 @@ fn change(random: &mut Random, ranks: &[(String, u32)]) -> Vec<String> {
             format!("migrate 1 --rank {rank} --to {}", others[random.index(others.len())])
         }
     };
-    words.split(' ').map(str::to_owned).collect()
+    let mode = if random.index(RELAUNCH_ONE_IN) == 0 {
+        " --mode relaunch"
+    } else {
+        ""
+    };
+    format!("{words}{mode}").split(' ').map(str::to_owned).collect()
+}
+
+/// A rank is killed while the job changes: the change may be done before, or given up.
+fn change_and_kill(cluster: &Cluster, change: &[&str], random: &mut Random) {
+    let ranks = ranks(cluster);
+    let (rank, after) = (random.index(ranks.len()), random.index(KILL_WITHIN_MS) as u64);
+    eprintln!("kill -9 of rank {rank} after {after} ms");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(after));
+            processes::send(ranks[rank].1, Signal::KILL);
+        });
+        let outcome = cluster.run(change);
+        assert!(
+            outcome.status.success() || !outcome.stderr.is_empty(),
+            "nobody says why: {outcome:?}"
+        );
+    });
 }
 
 fn kill_a_rank(cluster: &Cluster, random: &mut Random) {
@@ -234,17 +265,32 @@ fn without_seconds(line: &str) -> String {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok()?.parse().ok()
+}
+
+/// What happens to a job.
+pub struct Course {
+    pub changes: u64,
+    pub seed: u64,
+    /// Ranks are killed during changes, too.
+    pub kills_in_changes: bool,
 }
 
 /// Changes and kills at random, then a restart from files: the result is that of the undisturbed plain program.
 pub fn assert_survives(example: &Example, cluster: Cluster) {
+    let course = Course {
+        changes: number("PCM_CHAOS_ROUNDS").unwrap_or(CHANGES),
+        seed: number("PCM_CHAOS_SEED").unwrap_or(1),
+        kills_in_changes: false,
+    };
+    assert_survives_all(example, cluster, &course);
+}
+
+/// The same, on such a course.
+pub fn assert_survives_all(example: &Example, cluster: Cluster, course: &Course) {
     let folder = cluster.files().to_owned();
-    let (changes, seed) = (
-        number("PCM_CHAOS_ROUNDS").unwrap_or(CHANGES),
-        number("PCM_CHAOS_SEED").unwrap_or(1),
-    );
+    let Course { changes, seed, .. } = *course;
     let kills = 1 + changes / CHANGES_PER_KILL;
     let iterations = (changes + 2 * kills) * example.iterations_each;
     let expected = example.under_mpiexec(&example.plain, &folder, 1, iterations);
@@ -265,6 +311,10 @@ pub fn assert_survives(example: &Example, cluster: Cluster) {
         let change = change(&mut random, &ranks(&cluster));
         eprintln!("{}: {}", example.name, change.join(" "));
         let words: Vec<&str> = change.iter().map(String::as_str).collect();
+        if course.kills_in_changes && random.index(KILL_ONE_IN) == 0 {
+            change_and_kill(&cluster, &words, &mut random);
+            continue;
+        }
         let outcome = cluster.run(&words);
         assert!(
             outcome.status.success(),

@@ -22,8 +22,8 @@ const TURNS: u32 = 4;
 /// What a new link may take.
 const LINK_WITHIN: Duration = Duration::from_secs(2);
 
-/// The speed of a job that sleeps half of its time, on a machine that other tests use too; it loses nothing alone.
-const SPEED_MIN: f64 = 0.9;
+/// The speed of a job that sleeps half of its time, on a machine of which the stranger and other tests take their part.
+const SPEED_MIN: f64 = 0.6;
 
 fn flood_for() -> Duration {
     let wanted = std::env::var("PCM_FLOOD_SECONDS").ok();

@@ -49,6 +49,7 @@ const PROGRAMS: [Program; 20] = [
     plain("heat2d-c-plain", "examples/heat2d/heat2d-plain.c"),
     plain("pcm-probe", "dispatcher/probe/probe.c"),
     malleable("pcm-changing", "tests/programs/changing.c"),
+    malleable("pcm-various", "tests/programs/various.c"),
     malleable("pcm-constant", "tests/programs/constant.c"),
     plain("pcm-conformance-plain", "tests/programs/conformance"),
     malleable("pcm-conformance", "tests/programs/conformance"),

@@ -1,0 +1,543 @@
+/* A malleable program whose data a seed chooses (VARIOUS_SEED): arrays of one to three axes of every kind, values,
+ * a value per rank, a custom region, communicators and a window of its own, children. Every element follows from its
+ * index and the number of iterations, so each rank checks all that it holds, in every iteration and right after each
+ * change, halos too: various ITERATIONS SLEEP_US. Its last line has a checksum that does not depend on the ranks. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include <inttypes.h>
+#include <mpi.h>
+#include <pcm.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { AXES = 3, ARRAYS = 4, FORM = 2 + 3 * AXES + 2, RANKS_AT_FIRST = 3, SPAWN_EVERY = 60, RECORDS_MAX = 400 };
+enum split { WHOLE, BLOCK, CYCLIC, WEIGHTED, COUNTS };
+enum kind { INTEGERS, NUMBERS, TRIPLES };
+
+struct array {
+    char name[8], other[8]; /* `other`: where the next iteration is computed, if not in place */
+    enum kind kind;
+    int axes, is_constant, is_swapped, has_cycles;
+    size_t extents[AXES], cycle, halo[AXES], counts[RANKS_AT_FIRST];
+    enum split split[AXES];
+    int is_periodic[AXES];
+};
+
+/* A place: on a rank's part with its halo, and in the array; before or beyond its ends, too. */
+struct place {
+    long local[AXES], global[AXES];
+};
+
+struct record {
+    int64_t id, value;
+};
+
+static uint64_t seed, state;
+static struct array arrays[ARRAYS];
+static int array_count, has_custom, has_tokens, has_window, has_children;
+static int64_t iteration, tokens;
+static struct record records[RECORDS_MAX];
+static size_t record_count, records_in_all;
+static MPI_Comm halves = MPI_COMM_NULL;
+static MPI_Win window = MPI_WIN_NULL;
+static int64_t *cell;
+
+/* ---- choices ------------------------------------------------------------------------------------------------- */
+
+static uint64_t mixed(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static size_t one_of(size_t count)
+{
+    state += 0x9e3779b97f4a7c15u;
+    return (size_t)(mixed(state) % count);
+}
+
+static void choose_axis(struct array *a, int axis, int is_divided)
+{
+    a->extents[axis] = a->axes == 1 ? 1 + one_of(500) : 1 + one_of(18);
+    if (!is_divided)
+        return;
+    size_t way = one_of(8);
+    a->split[axis] = way < 4 ? BLOCK : way < 6 ? CYCLIC : BLOCK;
+    if (a->axes == 1 && way >= 6)
+        a->split[axis] = way == 6 ? WEIGHTED : COUNTS;
+    a->has_cycles |= a->split[axis] == CYCLIC;
+    if (a->split[axis] != CYCLIC && one_of(2) == 0) {
+        a->is_periodic[axis] = one_of(2) == 0;
+        a->halo[axis] = a->is_periodic[axis] && a->extents[axis] < 2 ? 1 : 1 + one_of(2);
+    }
+}
+
+static void choose_array(struct array *a, int number)
+{
+    snprintf(a->name, sizeof a->name, "a%d", number);
+    snprintf(a->other, sizeof a->other, "b%d", number);
+    a->kind = (enum kind)one_of(3);
+    a->axes = 1 + (int)one_of(AXES);
+    int divided = (int)one_of((size_t)a->axes);
+    a->cycle = 1 + one_of(3);
+    for (int axis = 0; axis < a->axes; axis++)
+        choose_axis(a, axis, axis == divided || one_of(3) == 0);
+    for (size_t i = 0; i < RANKS_AT_FIRST; i++)
+        a->counts[i] = a->extents[0] / RANKS_AT_FIRST;
+    a->counts[one_of(RANKS_AT_FIRST)] += a->extents[0] % RANKS_AT_FIRST;
+    a->is_constant = number > 0 && one_of(4) == 0;
+    a->is_swapped = !a->is_constant && one_of(3) == 0;
+}
+
+static void choose(void)
+{
+    const char *text = getenv("VARIOUS_SEED");
+    seed = text == NULL ? 1 : strtoull(text, NULL, 10);
+    state = mixed(seed);
+    array_count = 1 + (int)one_of(ARRAYS);
+    for (int i = 0; i < array_count; i++)
+        choose_array(&arrays[i], i);
+    has_custom = one_of(2) == 0;
+    has_tokens = one_of(2) == 0;
+    has_window = one_of(2) == 0;
+    has_children = one_of(4) == 0;
+    records_in_all = 1 + one_of(RECORDS_MAX);
+}
+
+/* ---- failing -------------------------------------------------------------------------------------------------- */
+
+static void fail(const char *what)
+{
+    int rank = -1, size = -1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    printf("various: WRONG: seed %" PRIu64 ", rank %d of %d, iteration %" PRId64 ": %s: %s\n", seed, rank, size,
+           iteration, what, pcm_last_error());
+    fflush(stdout);
+    MPI_Abort(MPI_COMM_WORLD, 9);
+}
+
+static void check(int is_right, const char *what)
+{
+    if (!is_right)
+        fail(what);
+}
+
+static void done(enum pcm_result result, const char *what)
+{
+    check(result == PCM_OK, what);
+}
+
+/* ---- arrays --------------------------------------------------------------------------------------------------- */
+
+static size_t element_size(const struct array *a)
+{
+    return a->kind == TRIPLES ? 3 * sizeof(int64_t) : sizeof(int64_t);
+}
+
+/* What stands at a place after so many iterations; beyond an end that is not periodic it never changes. */
+static int64_t expected(const struct array *a, const struct place *at, int64_t iterations)
+{
+    uint64_t index = (uint64_t)(a - arrays) + 1;
+    int changes = !a->is_constant;
+    for (int axis = 0; axis < a->axes; axis++) {
+        long global = at->global[axis], extent = (long)a->extents[axis];
+        if (a->is_periodic[axis])
+            global = (global + 2 * extent) % extent;
+        changes &= global >= 0 && global < extent;
+        index = mixed(index * 1009 + (uint64_t)(global + 8));
+    }
+    index = mixed(index + seed) % 1000000;
+    return (int64_t)index + (changes ? iterations * (int64_t)(1 + index % 13) : 0);
+}
+
+static void put(const struct array *a, char *data, size_t offset, int64_t value)
+{
+    int64_t triple[3] = {value, -value, value ^ 0x55};
+    double number = (double)value;
+    const void *from = a->kind == NUMBERS ? (const void *)&number : triple;
+    memcpy(data + offset * element_size(a), from, element_size(a));
+}
+
+static int holds(const struct array *a, const char *data, size_t offset, int64_t value)
+{
+    char wanted[3 * sizeof(int64_t)];
+    put(a, wanted, 0, value);
+    return memcmp(data + offset * element_size(a), wanted, element_size(a)) == 0;
+}
+
+typedef void (*visitor)(const struct array *a, char *data, size_t offset, const struct place *at, void *own);
+
+/* Visits every element of one box of global indices. */
+static void visit_box(const struct array *a, char *data, const size_t *start, const size_t *length, visitor visit,
+                      void *own)
+{
+    size_t count = 1, index[AXES] = {0}, offset = 0;
+    for (int axis = 0; axis < a->axes; axis++)
+        count *= length[axis];
+    for (size_t n = 0; n < count; n++) {
+        struct place at = {{0}, {0}};
+        size_t rest = n;
+        for (int axis = a->axes - 1; axis >= 0; axis--) {
+            index[axis] = start[axis] + rest % length[axis];
+            at.global[axis] = (long)index[axis];
+            rest /= length[axis];
+        }
+        done(pcm_local_offset(a->name, index, &offset), "an offset");
+        visit(a, data, offset, &at, own);
+    }
+}
+
+static void visit_own(const struct array *a, char *data, visitor visit, void *own)
+{
+    size_t boxes = 0;
+    done(pcm_box_count(a->name, &boxes), "the boxes");
+    for (size_t n = 0; n < boxes; n++) {
+        size_t start[AXES], length[AXES];
+        done(pcm_box(a->name, n, start, length), "a box");
+        visit_box(a, data, start, length, visit, own);
+    }
+}
+
+/* Visits every element of the part with its halo; one without elements of its own has none that counts. */
+static void visit_all(const struct array *a, char *data, visitor visit, void *own)
+{
+    size_t extents[AXES], count = 1, start[AXES], end[AXES];
+    if (a->has_cycles) {
+        visit_own(a, data, visit, own);
+        return;
+    }
+    done(pcm_local_extents(a->name, extents), "the extents");
+    for (int axis = 0; axis < a->axes; axis++) {
+        done(pcm_bounds(a->name, axis, &start[axis], &end[axis]), "the bounds");
+        if (end[axis] == start[axis])
+            return;
+        count *= extents[axis];
+    }
+    for (size_t n = 0; n < count; n++) {
+        struct place at = {{0}, {0}};
+        size_t rest = n;
+        for (int axis = a->axes - 1; axis >= 0; axis--) {
+            at.local[axis] = (long)(rest % extents[axis]);
+            at.global[axis] = (long)start[axis] - (long)a->halo[axis] + at.local[axis];
+            rest /= extents[axis];
+        }
+        visit(a, data, n, &at, own);
+    }
+}
+
+static void check_one(const struct array *a, char *data, size_t offset, const struct place *at, void *own)
+{
+    char text[160];
+    (void)own;
+    int64_t wanted = expected(a, at, iteration);
+    if (holds(a, data, offset, wanted))
+        return;
+    int64_t found;
+    memcpy(&found, data + offset * sizeof found, sizeof found);
+    snprintf(text, sizeof text, "%s (%ld, %ld, %ld) is not %" PRId64 " (as an integer it is %" PRId64 ")", a->name,
+             at->global[0], at->global[1], at->global[2], wanted, found);
+    fail(text);
+}
+
+static void put_next(const struct array *a, char *data, size_t offset, const struct place *at, void *own)
+{
+    (void)own;
+    put(a, data, offset, expected(a, at, iteration + 1));
+}
+
+static void put_first(const struct array *a, char *data, size_t offset, const struct place *at, void *own)
+{
+    (void)own;
+    put(a, data, offset, expected(a, at, 0));
+}
+
+struct sum {
+    int64_t count;
+    uint64_t checksum;
+};
+
+static void add_up(const struct array *a, char *data, size_t offset, const struct place *at, void *own)
+{
+    struct sum *sum = own;
+    sum->count++;
+    uint64_t mark = (uint64_t)(a - arrays) + 1;
+    for (int axis = 0; axis < a->axes; axis++)
+        mark = mixed(mark * 31 + (uint64_t)at->global[axis]);
+    uint64_t bits[3] = {0};
+    memcpy(bits, data + offset * element_size(a), element_size(a));
+    sum->checksum += mixed(mark ^ bits[0]);
+}
+
+static char *data_of(const struct array *a)
+{
+    char *data = pcm_data(a->name);
+    check(data != NULL, a->name);
+    return data;
+}
+
+static void register_array(const struct array *a, const char *name)
+{
+    static const double weights[RANKS_AT_FIRST] = {1, 2, 1.5};
+    static const int elements[] = {[INTEGERS] = PCM_INT64, [NUMBERS] = PCM_DOUBLE};
+    pcm_option options[FORM];
+    const void *form[FORM] = {a->extents};
+    size_t count = 0;
+    for (int axis = 0; axis < a->axes; axis++) {
+        static const int kinds[] = {[BLOCK] = PCM_OPTION_BLOCK,
+                                    [CYCLIC] = PCM_OPTION_CYCLIC,
+                                    [WEIGHTED] = PCM_OPTION_WEIGHTED,
+                                    [COUNTS] = PCM_OPTION_COUNTS};
+        enum split split = a->split[axis];
+        size_t number = split == CYCLIC ? a->cycle : split == BLOCK ? 0 : RANKS_AT_FIRST;
+        const void *list = split == WEIGHTED ? (const void *)weights : split == COUNTS ? a->counts : NULL;
+        if (split != WHOLE)
+            options[count++] = (pcm_option){kinds[split], axis, number, list};
+        if (a->halo[axis] > 0)
+            options[count++] = (pcm_option){PCM_OPTION_HALO, axis, a->halo[axis], NULL};
+        if (a->is_periodic[axis])
+            options[count++] = (pcm_option){PCM_OPTION_PERIODIC, axis, 0, NULL};
+    }
+    if (a->is_constant)
+        options[count++] = (pcm_option){PCM_OPTION_CONSTANT, 0, 0, NULL};
+    for (size_t i = 0; i < count; i++)
+        form[1 + i] = &options[i];
+    int element = a->kind == TRIPLES ? PCM_BYTES(3 * sizeof(int64_t)) : elements[a->kind];
+    check(pcm_array_create(name, element, a->axes, form) != NULL, name);
+}
+
+/* ---- what is no array ----------------------------------------------------------------------------------------- */
+
+static int pack(void *own, int to, int ranks, pcm_packer *packer)
+{
+    (void)own;
+    (void)to;
+    (void)ranks;
+    return pcm_pack(packer, records, record_count * sizeof *records);
+}
+
+static int unpack(void *own, const pcm_part *parts, size_t count)
+{
+    (void)own;
+    record_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t more = parts[i].size / sizeof *records;
+        if (record_count + more > RECORDS_MAX)
+            return 1;
+        memcpy(records + record_count, parts[i].data, parts[i].size);
+        record_count += more;
+    }
+    return 0;
+}
+
+static int new_rank(void *own, int from, int before, int after, int *targets)
+{
+    (void)own;
+    targets[0] = (int)((long)from * after / before);
+    return 1;
+}
+
+static int merge(void *own, void *mine, const void *other)
+{
+    (void)own;
+    *(int64_t *)mine += *(const int64_t *)other;
+    return 0;
+}
+
+static int split(void *own, void *mine, void *share, int left)
+{
+    (void)own;
+    *(int64_t *)share = *(int64_t *)mine / (left + 1);
+    *(int64_t *)mine -= *(int64_t *)share;
+    return 0;
+}
+
+static int64_t total(int64_t own)
+{
+    int64_t sum = 0;
+    MPI_Allreduce(&own, &sum, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    return sum;
+}
+
+/* What all ranks hold together, which no change may alter. */
+static void check_totals(void)
+{
+    for (int i = 0; i < array_count; i++) {
+        const struct array *a = &arrays[i];
+        struct sum sum = {0, 0};
+        int64_t wanted = 1;
+        for (int axis = 0; axis < a->axes; axis++)
+            wanted *= (int64_t)a->extents[axis];
+        visit_own(a, data_of(a), add_up, &sum);
+        check(total(sum.count) == wanted, "elements are lost or doubled");
+    }
+    if (has_tokens)
+        check(total(tokens) == 1000 * RANKS_AT_FIRST, "tokens are lost or doubled");
+    int64_t ids = 0, in_all = (int64_t)records_in_all;
+    for (size_t i = 0; i < record_count; i++) {
+        ids += records[i].id;
+        check(records[i].value == records[i].id + iteration, "a record of another time");
+    }
+    if (has_custom) {
+        check(total((int64_t)record_count) == in_all, "records are lost or doubled");
+        check(total(ids) == in_all * (in_all - 1) / 2, "other records");
+    }
+}
+
+static int set_up(void *own)
+{
+    int rank = 0;
+    (void)own;
+    if (halves != MPI_COMM_NULL)
+        MPI_Comm_free(&halves);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &halves);
+    if (has_window) /* the old one has members that have left */
+        MPI_Win_allocate(sizeof *cell, sizeof *cell, MPI_INFO_NULL, MPI_COMM_WORLD, &cell, &window);
+    return 0;
+}
+
+static void talk(void)
+{
+    int rank = 0, size = 0, in_half = 0, one = 1, sum = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, halves);
+    MPI_Comm_size(halves, &in_half);
+    check(sum == in_half && sum == (size + 1 - rank % 2) / 2, "a sum over half of the ranks");
+    if (!has_window)
+        return;
+    int64_t mine = iteration * 100 + rank;
+    MPI_Win_fence(0, window);
+    MPI_Put(&mine, 1, MPI_INT64_T, (rank + 1) % size, 0, 1, MPI_INT64_T, window);
+    MPI_Win_fence(0, window);
+    check(*cell == iteration * 100 + (rank + size - 1) % size, "a put");
+}
+
+static void ask_a_child(char *program)
+{
+    int rank = 0, code = 0;
+    int64_t answer = 0, question = iteration;
+    char *words[] = {"child", NULL};
+    MPI_Comm child;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank != 0)
+        return;
+    MPI_Comm_spawn(program, words, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child, &code);
+    MPI_Send(&question, 1, MPI_INT64_T, 0, 1, child);
+    MPI_Recv(&answer, 1, MPI_INT64_T, 0, 1, child, MPI_STATUS_IGNORE);
+    check(answer == 2 * question, "a child's answer");
+    MPI_Comm_disconnect(&child);
+}
+
+static int be_a_child(void)
+{
+    int64_t question = 0;
+    MPI_Comm parent;
+    MPI_Comm_get_parent(&parent);
+    MPI_Recv(&question, 1, MPI_INT64_T, 0, 1, parent, MPI_STATUS_IGNORE);
+    question *= 2;
+    MPI_Send(&question, 1, MPI_INT64_T, 0, 1, parent);
+    MPI_Comm_disconnect(&parent);
+    return MPI_Finalize();
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------------- */
+
+static void set_initial(void)
+{
+    int rank = 0, size = 1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < array_count; i++)
+        visit_all(&arrays[i], data_of(&arrays[i]), put_first, NULL);
+    tokens = 1000 * RANKS_AT_FIRST / size + (rank == 0 ? 1000 * RANKS_AT_FIRST % size : 0);
+    for (size_t id = (size_t)rank; has_custom && id < records_in_all; id += (size_t)size)
+        records[record_count++] = (struct record){(int64_t)id, (int64_t)id};
+}
+
+static void register_all(void)
+{
+    pcm_value("iteration", &iteration, sizeof iteration);
+    for (int i = 0; i < array_count; i++) {
+        register_array(&arrays[i], arrays[i].name);
+        if (arrays[i].is_swapped)
+            register_array(&arrays[i], arrays[i].other);
+    }
+    if (has_tokens)
+        done(pcm_value_per_rank("tokens", &tokens, sizeof tokens, merge, split, NULL), "tokens");
+    pcm_custom_hooks hooks = {.pack = pack, .unpack = unpack, .targets = new_rank};
+    if (has_custom)
+        done(pcm_custom("records", &hooks), "records");
+    done(pcm_on_change(set_up, NULL), "a hook");
+}
+
+static void compute(void)
+{
+    for (int i = 0; i < array_count; i++) {
+        const struct array *a = &arrays[i];
+        visit_all(a, data_of(a), check_one, NULL);
+        if (a->is_constant)
+            continue;
+        char *to = a->is_swapped ? pcm_data(a->other) : data_of(a);
+        visit_all(a, to, put_next, NULL);
+        if (a->is_swapped)
+            done(pcm_swap(a->name, a->other), "a swap");
+    }
+    for (size_t i = 0; i < record_count; i++)
+        records[i].value++;
+}
+
+static void close_with_a_line(void)
+{
+    int rank = 0, size = 0;
+    struct sum sum = {0, 0};
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    check_totals();
+    for (int i = 0; i < array_count; i++) {
+        visit_all(&arrays[i], data_of(&arrays[i]), check_one, NULL);
+        visit_own(&arrays[i], data_of(&arrays[i]), add_up, &sum);
+    }
+    uint64_t checksum = (uint64_t)total((int64_t)sum.checksum);
+    if (rank == 0)
+        printf("various: iterations %" PRId64 " ranks %d checksum %016" PRIx64 "\n", iteration, size, checksum);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3 && argc != 2)
+        return 2;
+    MPI_Init(&argc, &argv);
+    if (strcmp(argv[1], "child") == 0)
+        return be_a_child();
+    int64_t iterations = atoll(argv[1]), sleep_us = atoll(argv[2]);
+    choose();
+    register_all();
+    if (!pcm_joining())
+        set_initial();
+    done(pcm_start(), "the start");
+    if (!pcm_joining()) {
+        set_up(NULL);
+        check_totals();
+    }
+    for (; iteration < iterations; iteration++) {
+        int result = pcm_iterate();
+        check(result == PCM_OK || result == PCM_CHANGED, "an iteration");
+        if (result == PCM_CHANGED)
+            check_totals();
+        talk();
+        if (has_children && iteration % SPAWN_EVERY == SPAWN_EVERY / 2)
+            ask_a_child(argv[0]);
+        struct timespec time = {.tv_sec = sleep_us / 1000000, .tv_nsec = sleep_us % 1000000 * 1000};
+        nanosleep(&time, NULL);
+        compute();
+    }
+    close_with_a_line();
+    if (window != MPI_WIN_NULL)
+        MPI_Win_free(&window);
+    return MPI_Finalize();
+}

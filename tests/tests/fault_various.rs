@@ -1,0 +1,69 @@
+//! Programs whose data is chosen at random, changed at random, with kills, some of them in the middle of a change, and
+//! a restart from files: every rank checks every element it holds in every iteration (`tests/programs/various.c`).
+//! `PCM_CHAOS_ROUNDS` (`cargo xtask test fault --rounds N`) asks for another number of programs, `PCM_CHAOS_SEED` for
+//! one of them again.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+};
+use tests::{
+    binaries::built,
+    cluster::{CRASH_PATIENCE, Cluster},
+    example::{Course, Example, NODES, assert_survives_all, micros, number},
+};
+
+/// Programs of a normal run, about ten seconds each, two at a time.
+const PROGRAMS: u64 = 8;
+const WORKERS: usize = 2;
+
+const CHANGES: u64 = 8;
+
+fn various(seed: u64) -> Example {
+    let program = vec![built("pcm-various").into_os_string()];
+    Example {
+        name: "various",
+        plain: program.clone(),
+        malleable: program,
+        arguments: |_, iterations, pause| vec![iterations.to_string(), micros(pause)],
+        variables: vec![("VARIOUS_SEED", seed.to_string().into())],
+        iterations_each: 60,
+        is_exact: true,
+        restarts_on_the_same_number: true,
+    }
+}
+
+fn boot() -> Cluster {
+    let mut cluster = Cluster::place();
+    let nodes = NODES.to_string();
+    let up = cluster.boot_with(&["--local", &nodes], &[CRASH_PATIENCE]);
+    assert!(up.status.success(), "{up:?}");
+    cluster
+}
+
+#[test]
+fn whatever_a_program_registers_no_change_loses_it() {
+    let asked = number("PCM_CHAOS_SEED");
+    let first = asked.unwrap_or(1);
+    let programs = number("PCM_CHAOS_ROUNDS").unwrap_or(if asked.is_some() { 1 } else { PROGRAMS });
+    let next = AtomicU64::new(first);
+    thread::scope(|scope| {
+        for _ in 0..WORKERS.min(programs as usize) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Relaxed);
+                    if seed >= first + programs {
+                        break;
+                    }
+                    eprintln!("program {seed}; again with PCM_CHAOS_SEED={seed}");
+                    let course = Course {
+                        changes: CHANGES,
+                        seed,
+                        kills_in_changes: true,
+                    };
+                    assert_survives_all(&various(seed), boot(), &course);
+                }
+            });
+        }
+    });
+}
