@@ -165,7 +165,7 @@ fn invariant_nothing_leaks(catalogue: &Catalogue, world: &World) -> Result<(), T
     Ok(())
 }
 
-/// Of the levels kept, no more than asked for is held once all files are done, and one that outlives the loss of a node.
+/// Of the levels kept, no more than asked for is held once all files are done, and one that survives a lost node.
 fn invariant_memory_is_bounded(catalogue: &Catalogue, world: &World, keep: Keep) -> Result<(), TestCaseError> {
     let Some(newest) = catalogue.newest().map(|r| r.stamp.id.0) else {
         return Ok(());
