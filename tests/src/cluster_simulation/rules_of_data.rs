@@ -2,6 +2,7 @@
 
 use super::image;
 use super::ledger::{Ledger, run_of};
+use super::liveness::is_led;
 use super::person::Act;
 use super::seen::Seen;
 use super::simulation::Simulation;
@@ -155,10 +156,13 @@ pub(super) fn one_lost_machine_leaves_a_checkpoint(simulation: &mut Simulation, 
         ranks.any(|(_, rank)| rank.keeping.settled.0 == iteration + 1)
     };
     let has_settled = held.keys().any(is_settled);
+    let is_led = needed.is_none() || !simulation.ledger.survivors.contains(&job) || is_led(simulation, job);
     let survivors = &mut simulation.ledger.survivors;
     match needed {
         None if !has_settled => {}
         None => _ = survivors.insert(job),
+        // Known: with the machines of its coordinator and of its heirs, or their wills, the job is lost.
+        Some(_) if !is_led => _ = survivors.remove(&job),
         Some(machine) if survivors.contains(&job) => {
             return Err(format!(
                 "no checkpoint of job {job} is whole without n{machine}, as one was: iterations {:?} are held",
