@@ -283,9 +283,8 @@ impl Peers {
 
     /// Sends the waiting messages: over a link if there is one, else the first as a datagram while a link is made.
     fn send_waiting(&mut self, node: &NodeName, now: Instant) {
-        let are_numbered = self.datagrams.are_in_use();
         let peer = self.peer(node);
-        peer.send_over_links(node, are_numbered);
+        peer.send_over_links(node);
         if !peer.is_linked() && peer.has_waiting() {
             self.send_first_as_datagram(node, now);
             self.dial(node);

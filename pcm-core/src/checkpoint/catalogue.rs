@@ -118,6 +118,9 @@ pub struct Catalogue {
     highest: CheckpointId,
     /// Nothing goes before a newer one than this is there: of those up to it not everything was heard yet.
     learned: CheckpointId,
+    /// The newest that is as safe as it can be; none where nobody says so. Nothing goes for a newer one, unless one is
+    /// there that outlives the loss of a node.
+    settled: Option<CheckpointId>,
 }
 
 impl Catalogue {
@@ -129,10 +132,11 @@ impl Catalogue {
         }
     }
 
-    /// A catalogue that learns what there is, of which this is the newest.
+    /// A catalogue that learns what there is, of which this is the newest, and hears which are settled.
     pub fn learning(keep: Keep, newest: CheckpointId) -> Self {
         Self {
             learned: newest,
+            settled: Some(CheckpointId::default()),
             ..Self::new(keep)
         }
     }
@@ -213,6 +217,14 @@ impl Catalogue {
         })
     }
 
+    /// This one is as safe as it can be: what is older may go.
+    pub fn settled(&mut self, id: CheckpointId) -> Vec<Effect> {
+        self.settled = self.settled.max(Some(id));
+        let mut effects = Vec::new();
+        self.collect(&mut effects);
+        effects
+    }
+
     /// Files of a checkpoint are being written: it is kept until they are complete, or [`Catalogue::file_given_up`].
     pub fn file_begun(&mut self, id: CheckpointId) {
         if let Some(entry) = self.entries.get_mut(&id) {
@@ -248,6 +260,7 @@ impl Catalogue {
     pub fn rolled_back_to(&mut self, id: CheckpointId) {
         self.entries.retain(|known, _| *known <= id);
         self.learned = self.learned.min(id);
+        self.settled = self.settled.map(|settled| settled.min(id));
     }
 
     /// A checkpoint that was found not to be restorable is none.
@@ -327,6 +340,9 @@ impl Catalogue {
         let Some(newest) = newest.filter(|newest| *newest > self.learned) else {
             return;
         };
+        if self.settled.is_some_and(|settled| settled < newest) && !self.committed().any(Entry::is_doubled) {
+            return;
+        }
         let (mut memory, mut files, mut doubled) = (self.keep.memory, self.keep.files, 1);
         for (id, entry) in self.entries.range_mut(..=newest).rev() {
             let is_committed = entry.progress == Progress::Committed;
@@ -530,6 +546,12 @@ mod tests {
         commit(&mut catalogue, 1, own);
         assert_eq!(catalogue.restorable().count(), 2);
         commit(&mut catalogue, 3, own);
+        assert_eq!(
+            catalogue.restorable().count(),
+            3,
+            "nothing is settled, and nothing has a copy"
+        );
+        catalogue.settled(CheckpointId(3));
         assert_eq!(catalogue.restorable().count(), 1);
     }
 

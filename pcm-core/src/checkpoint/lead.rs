@@ -160,6 +160,11 @@ impl Lead {
         part: Part,
         partner: impl Fn(&NodeName) -> CopyTo,
     ) -> Result<Vec<LeadEffect>, PartRefused> {
+        // A node that says what it has is there, whether it has been seen or not.
+        let partner = |of: &NodeName| match partner(of) {
+            CopyTo::Nowhere if of != node => CopyTo::NodeToCome,
+            to => to,
+        };
         let Part {
             stamp, rank, process, ..
         } = part;
@@ -231,8 +236,9 @@ impl Lead {
         let mut out = Vec::new();
         let effects = self.catalogue.node_lost(node);
         self.carry(effects, &mut out);
-        if let Some(making) = self.making.as_ref().filter(|making| !making.is_complete) {
-            let id = making.stamp.id;
+        let announced = self.announced;
+        let is_lost = |making: &&Making| !making.is_complete && making.stamp.id > announced;
+        if let Some(id) = self.making.as_ref().filter(is_lost).map(|making| making.stamp.id) {
             self.give_up(id, &mut out);
         }
         self.say_newest(&mut out);
@@ -260,20 +266,33 @@ impl Lead {
     }
 
     /// The job is started again from this checkpoint, or from files.
-    pub fn on_restart(&mut self, from: Option<CheckpointId>) -> RolledBack {
+    pub fn on_restart(&mut self, now: Moment, from: Option<CheckpointId>) -> RolledBack {
         let id = from.unwrap_or_default();
         self.catalogue.rolled_back_to(id);
         self.announced = id;
-        // The ranks that made it are gone, their parts are not: copies are still to come.
-        self.making.take_if(|making| making.stamp.id != id);
+        self.making = None;
         let Some(to) = from else {
             self.newest = self.filed.back().map(|filed| filed.iteration);
             return RolledBack::ToFiles;
         };
-        if self.making.is_some() {
-            RolledBack::ToUncopied(to)
-        } else {
-            RolledBack::ToSettled(to)
+        let copies = self.catalogue.copies_of(id);
+        let base = self.catalogue.restorable().find(|known| known.stamp.id == id);
+        match base.filter(|base| !(0..base.stamp.ranks).all(|rank| is_copied(&copies, Rank(rank)))) {
+            None => RolledBack::ToSettled(to),
+            Some(base) => {
+                // The ranks that made it are gone, their parts are not: of those that are on one node copies are due,
+                // also where a lost node had the other. The processes are only part of the copies' names.
+                let holder = |(rank, place): &(Rank, Place)| Some((*rank, (ProcessId(rank.0), place.node()?.clone())));
+                self.making = Some(Making {
+                    stamp: base.stamp,
+                    since: now,
+                    is_complete: true,
+                    held_us: 0,
+                    parts: copies.iter().rev().filter_map(holder).collect(),
+                    ordered: Moment(0),
+                });
+                RolledBack::ToUncopied(to)
+            }
         }
     }
 
@@ -283,8 +302,11 @@ impl Lead {
         let Some(making) = &self.making else { return out };
         let (id, age) = (making.stamp.id, now.since(making.since));
         if !making.is_complete {
-            if age >= MAKE_MAX {
-                self.give_up(id, &mut out);
+            match id > self.announced {
+                _ if age < MAKE_MAX => {}
+                true => self.give_up(id, &mut out),
+                // It was complete once: those that have the rest of it may come back.
+                false => self.making = None,
             }
         } else if age >= COPY_MAX {
             self.settle(&mut out);
@@ -398,7 +420,10 @@ impl Lead {
 
     fn settle(&mut self, out: &mut Vec<LeadEffect>) {
         if let Some(making) = self.making.take() {
-            out.push(LeadEffect::Settled(making.stamp.id));
+            let id = making.stamp.id;
+            let effects = self.catalogue.settled(id);
+            self.carry(effects, out);
+            out.push(LeadEffect::Settled(id));
         }
     }
 
@@ -410,9 +435,12 @@ impl Lead {
     }
 }
 
-/// Whether a partner holds this rank's part.
+/// Whether two nodes hold this rank's part.
 fn is_copied(copies: &[(Rank, Place)], rank: Rank) -> bool {
-    copies
+    let mut nodes = copies
         .iter()
-        .any(|(known, place)| *known == rank && matches!(place, Place::Partner(_)))
+        .filter(|(known, _)| *known == rank)
+        .map(|(_, place)| place.node());
+    let first = nodes.next();
+    first.is_some_and(|first| nodes.any(|node| node != first))
 }

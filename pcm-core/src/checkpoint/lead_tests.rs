@@ -170,7 +170,7 @@ fn after_a_roll_back_the_same_iterations_make_checkpoints_again() {
     settled(&mut lead, 5);
     store(&mut lead, 0, part(9, 0, false));
     assert_eq!(
-        lead.on_restart(Some(CheckpointId(6))),
+        lead.on_restart(Moment(0), Some(CheckpointId(6))),
         RolledBack::ToSettled(CheckpointId(6))
     );
     let other = |rank, tally| Part {
@@ -197,7 +197,7 @@ fn a_restart_from_a_checkpoint_without_copies_still_has_them_made_and_needs_the_
     store(&mut lead, 0, part(9, 0, false));
     store(&mut lead, 1, part(9, 1, false));
     let uncopied = RolledBack::ToUncopied(CheckpointId(10));
-    assert_eq!(lead.on_restart(Some(CheckpointId(10))), uncopied);
+    assert_eq!(lead.on_restart(Moment(0), Some(CheckpointId(10))), uncopied);
     let effects = lead.on_tick(lead.deadline().unwrap(), partner);
     assert_eq!(effects.len(), 2, "both parts are to be copied: {effects:?}");
     let mut unlucky = lead.clone();
@@ -231,6 +231,77 @@ fn a_coordinator_that_lost_all_it_knew_learns_it_again_from_the_nodes_and_announ
         "{effects:?}"
     );
     assert_eq!(again.restorable(), lead.restorable());
+}
+
+#[test]
+fn a_newer_checkpoint_costs_a_restarted_coordinator_no_copy_of_the_settled_one_that_it_hears_of_late() {
+    let mut lead = Lead::new(Some(Iteration(5)));
+    let drops = |effects: &[LeadEffect]| {
+        let is_drop = |effect: &&LeadEffect| matches!(effect, LeadEffect::Drop { .. });
+        effects.iter().filter(is_drop).count()
+    };
+    let heard = [
+        (0, part(5, 1, true)),
+        (0, part(5, 0, false)),
+        (0, part(9, 0, false)),
+        (1, part(9, 1, false)),
+        (1, part(5, 0, true)),
+        (1, part(5, 1, false)),
+    ];
+    for (at, part) in heard {
+        let effects = store(&mut lead, at, part);
+        assert_eq!(drops(&effects), 0, "{effects:?}");
+    }
+    store(&mut lead, 1, part(9, 0, true));
+    let effects = store(&mut lead, 0, part(9, 1, true));
+    assert!(effects.contains(&LeadEffect::Settled(CheckpointId(10))), "{effects:?}");
+    settled(&mut lead, 12);
+    assert_eq!(lead.restorable().unwrap().stamp, stamp(12));
+}
+
+#[test]
+fn a_restarted_coordinator_gives_up_nothing_that_was_complete_before_all_were_heard() {
+    let mut lead = Lead::new(Some(Iteration(5)));
+    store(&mut lead, 1, part(5, 0, true));
+    assert_eq!(lead.on_node_lost(&node(0)), []);
+    let mut late = lead.clone();
+    assert_eq!(late.on_tick(late.deadline().unwrap(), partner), []);
+    store(&mut late, 1, part(5, 1, false));
+    assert_eq!(late.restorable().unwrap().stamp, stamp(5));
+}
+
+#[test]
+fn a_restart_has_copies_made_of_what_a_lost_node_had_too() {
+    let mut lead = Lead::new(None);
+    settled(&mut lead, 5);
+    lead.on_node_lost(&node(0));
+    let uncopied = RolledBack::ToUncopied(CheckpointId(6));
+    assert_eq!(lead.on_restart(Moment(9 * SECOND), Some(CheckpointId(6))), uncopied);
+    assert!(lead.deadline().unwrap() <= Moment(9 * SECOND), "at once");
+    let effects = lead.on_tick(Moment(9 * SECOND), |_| CopyTo::Node(node(2)));
+    let is_copy = |effect: &&LeadEffect| match effect {
+        LeadEffect::Copy { to, from, .. } => (to, from) == (&node(2), &node(1)),
+        _ => false,
+    };
+    assert_eq!(effects.iter().filter(is_copy).count(), 2, "{effects:?}");
+    store(&mut lead, 2, part(5, 0, true));
+    let effects = store(&mut lead, 2, part(5, 1, true));
+    assert!(effects.contains(&LeadEffect::Settled(CheckpointId(6))), "{effects:?}");
+}
+
+#[test]
+fn a_node_that_says_what_it_has_is_there_before_it_is_seen() {
+    let mut lead = Lead::new(None);
+    let (own, other) = (part(5, 0, false), part(5, 1, false));
+    let unseen = |_: &NodeName| CopyTo::Nowhere;
+    lead.on_stored(Moment(0), &node(0), own, unseen).unwrap();
+    let effects = lead.on_stored(Moment(0), &node(1), other, unseen).unwrap();
+    assert!(!effects.contains(&LeadEffect::Settled(CheckpointId(6))), "{effects:?}");
+    let effects = lead.on_tick(lead.deadline().unwrap(), partner);
+    assert!(matches!(
+        effects[..],
+        [LeadEffect::Copy { .. }, LeadEffect::Copy { .. }]
+    ));
 }
 
 #[test]

@@ -251,6 +251,11 @@ impl Coordinator {
     }
 
     pub(super) fn on_node_stage(&mut self, node: &NodeName, reached: NodeStage, effects: &mut Vec<Effect>) {
+        if reached == NodeStage::Cleared && matches!(self.nodes.get(node), None | Some(NodeStage::Gone)) {
+            // It was taken for lost, and waits for the word that nobody wants anything of its part any more.
+            let (node, message) = (node.clone(), CoordinatorToNode::Release);
+            return effects.push(Effect::Send { node, message });
+        }
         // Of a job that is not being ended it can only be said again of what was ended before it came back.
         if !matches!(self.phase, Phase::Ending(_) | Phase::Recovering(_)) {
             return;

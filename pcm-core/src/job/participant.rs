@@ -406,6 +406,11 @@ impl Participant {
         }
     }
 
+    /// Words about worlds that this part was going to have, as it took them: they are for the part that follows it.
+    pub fn early(&self) -> &[(NodeName, WorldMessage)] {
+        &self.early
+    }
+
     /// Whether this is about a world of the job started again, which this part, at its end, makes way for.
     pub fn is_for_next_life(&self, message: &WorldMessage) -> bool {
         self.phase != Phase::Active && self.is_early(message)

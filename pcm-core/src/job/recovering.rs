@@ -331,8 +331,11 @@ impl Coordinator {
     /// began with: what was computed after it was given up, and its ranks may go on unseen behind a cut.
     pub fn counts(&self, stamp: &Stamp) -> bool {
         let first = self.recovery.restores.as_ref().map(|restores| restores.stamp);
-        let is_before = first.is_some_and(|first| *stamp == first || stamp.id < first.id);
-        stamp.epoch >= self.recovery.life || is_before
+        match first {
+            Some(first) if stamp.id == first.id => *stamp == first,
+            Some(first) if stamp.id < first.id => true,
+            _ => stamp.epoch >= self.recovery.life,
+        }
     }
 
     /// The iteration of the newest checkpoint that counts.

@@ -182,7 +182,7 @@ impl Node {
 
     fn is_needed(&self, node: &NodeName) -> bool {
         let is_shared = self.jobs.is_any_shared_with(node) || self.jobs.holds_will_of(node);
-        let has_to_say = is_shared || self.store.holds_for(node);
+        let has_to_say = is_shared || self.jobs.has_claims() || self.store.holds_for(node);
         has_to_say && self.cluster.may_live(node)
     }
 
@@ -206,6 +206,10 @@ impl Node {
                 self.cluster.say_report(&node, &mut self.out);
                 self.boot.on_heard(&node, &self.cluster, &mut self.out);
                 self.with_jobs(|jobs, cx| jobs.leave_wills(cx));
+                if self.cluster.transports().is_linked(&node) {
+                    // It was taken for lost, or not seen yet, and what was said over the link was said of that.
+                    self.with_jobs(|jobs, cx| jobs.on_linked(&node, cx));
+                }
                 self.dial_if_needed(&node);
             }
             ClusterFact::Gone { node, on_purpose } => {

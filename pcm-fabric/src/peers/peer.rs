@@ -86,12 +86,12 @@ impl Peer {
         }
     }
 
-    /// Sends the waiting messages over the newest link that takes them. Without datagrams they need no numbers.
-    pub(super) fn send_over_links(&mut self, node: &NodeName, are_numbered: bool) {
+    /// Sends the waiting messages over the newest link that takes them.
+    pub(super) fn send_over_links(&mut self, node: &NodeName) {
         while let Some((link, sender)) = self.links.last() {
             let (ordinal, message) = match (&self.head, self.waiting.front()) {
                 (Some(head), _) => (Some(self.sent.ordinal_of(head.number)), &head.message),
-                (None, Some(first)) if !are_numbered || Delivery::of(first) == Delivery::Unordered => (None, first),
+                (None, Some(first)) if Delivery::of(first) == Delivery::Unordered => (None, first),
                 (None, Some(first)) => (Some(self.sent.next_ordinal()), first),
                 (None, None) => return,
             };

@@ -97,7 +97,10 @@ pub(super) enum Net {
         message: Box<DaemonToDaemon>,
     },
     /// What a cut held back goes on, if it may.
-    Thaws(u64),
+    Thaws {
+        from: Life,
+        to: Life,
+    },
     /// A dial reaches its end, or not.
     Dialled {
         of: Life,

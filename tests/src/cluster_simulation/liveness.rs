@@ -107,11 +107,14 @@ fn has_vanished(simulation: &Simulation, job: JobId) -> bool {
         .ranks
         .values()
         .any(|rank| rank.key.job == job && rank.is_alive);
-    let leads = |machine: &super::machine::Machine| {
-        let limits = simulation.scenario.limits();
-        machine.is_up() && machine.disk.leads(job, &machine.name, limits)
-    };
-    simulation.tally.machines_down > 0 && !is_alive && !simulation.machines.iter().any(leads)
+    simulation.tally.machines_down > 0 && !is_alive && !is_led(simulation, job)
+}
+
+/// Whether a node that is there leads a job.
+pub(super) fn is_led(simulation: &Simulation, job: JobId) -> bool {
+    let limits = simulation.scenario.limits();
+    let mut machines = simulation.machines.iter().filter(|machine| machine.is_up());
+    machines.any(|machine| machine.disk.leads(job, &machine.name, limits.clone()))
 }
 
 fn every_question_is_answered(simulation: &Simulation) -> Result<(), Violation> {

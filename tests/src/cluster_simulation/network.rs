@@ -1,5 +1,5 @@
-//! The wires between daemons, and who is cut off from whom. A wire keeps its order; what is on its way is lost when it
-//! breaks. A cut holds a wire's messages back, and breaks it when it lasts.
+//! The wires between daemons, and who is cut off from whom. Messages keep their order, also over two wires; what is
+//! on its way is lost when its wire breaks. A cut holds messages back, and breaks wires when it lasts.
 
 use super::happening::Life;
 use pcm_proto::peer::DaemonToDaemon;
@@ -9,10 +9,6 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) ends: [Life; 2],
-    /// When the last message comes out, by the end that receives it.
-    last: [u64; 2],
-    /// What a cut holds back, in order.
-    stalled: VecDeque<(Life, Box<DaemonToDaemon>)>,
 }
 
 impl Wire {
@@ -23,23 +19,33 @@ impl Wire {
             self.ends[0]
         }
     }
+}
 
-    /// When a message to an end comes out that would take until `at`.
-    pub(super) fn arrives(&mut self, to: Life, at: u64) -> u64 {
-        let last = &mut self.last[usize::from(self.ends[1] == to)];
-        *last = at.max(*last + 1);
-        *last
+/// All messages from one daemon to another, over whichever wires: their numbers keep them in order, as in `pcm-fabric`.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// When the last message comes out.
+    last: u64,
+    /// What a cut holds back, in order, with the wire that carries it.
+    stalled: VecDeque<(u64, Box<DaemonToDaemon>)>,
+}
+
+impl Lane {
+    /// When a message comes out that would take until `at`.
+    pub(super) fn arrives(&mut self, at: u64) -> u64 {
+        self.last = at.max(self.last + 1);
+        self.last
     }
 
-    pub(super) fn stall(&mut self, to: Life, message: Box<DaemonToDaemon>) {
-        self.stalled.push_back((to, message));
+    pub(super) fn stall(&mut self, wire: u64, message: Box<DaemonToDaemon>) {
+        self.stalled.push_back((wire, message));
     }
 
     pub(super) fn is_stalled(&self) -> bool {
         !self.stalled.is_empty()
     }
 
-    pub(super) fn take_stalled(&mut self) -> VecDeque<(Life, Box<DaemonToDaemon>)> {
+    pub(super) fn take_stalled(&mut self) -> VecDeque<(u64, Box<DaemonToDaemon>)> {
         std::mem::take(&mut self.stalled)
     }
 }
@@ -48,6 +54,8 @@ impl Wire {
 #[derive(Debug)]
 pub(super) struct Network {
     wires: BTreeMap<u64, Wire>,
+    /// By sender and receiver.
+    lanes: BTreeMap<(Life, Life), Lane>,
     count: u64,
     /// Which side of a cut each machine is on.
     sides: Vec<u8>,
@@ -57,6 +65,7 @@ impl Network {
     pub(super) fn new(machines: usize) -> Self {
         Self {
             wires: BTreeMap::new(),
+            lanes: BTreeMap::new(),
             count: 0,
             sides: vec![0; machines],
         }
@@ -76,17 +85,16 @@ impl Network {
 
     pub(super) fn connect(&mut self, one: Life, other: Life) -> u64 {
         self.count += 1;
-        let wire = Wire {
-            ends: [one, other],
-            last: [0; 2],
-            stalled: VecDeque::new(),
-        };
-        self.wires.insert(self.count, wire);
+        self.wires.insert(self.count, Wire { ends: [one, other] });
         self.count
     }
 
-    pub(super) fn wire(&mut self, number: u64) -> Option<&mut Wire> {
-        self.wires.get_mut(&number)
+    pub(super) fn wire(&self, number: u64) -> Option<&Wire> {
+        self.wires.get(&number)
+    }
+
+    pub(super) fn lane(&mut self, from: Life, to: Life) -> &mut Lane {
+        self.lanes.entry((from, to)).or_default()
     }
 
     pub(super) fn remove(&mut self, number: u64) -> Option<Wire> {

@@ -112,6 +112,8 @@ pub(super) struct Keeping {
     pub(super) buffers: [Option<Buffer>; 2],
     pub(super) count: u32,
     pub(super) made: Option<CheckpointId>,
+    /// The iteration of the checkpoint in memory that it began with. What it keeps there is no second one.
+    pub(super) begun_with: Option<u64>,
     pub(super) settled: CheckpointId,
     pub(super) given_up: CheckpointId,
     pub(super) is_wanted: bool,
@@ -131,6 +133,8 @@ pub(super) struct Restoring {
     pub(super) asks: u32,
     pub(super) iteration: Option<u64>,
     pub(super) data: Data,
+    /// Whether it is of a checkpoint, and was not parked.
+    pub(super) is_checkpoint: bool,
     pub(super) has_failed: bool,
 }
 

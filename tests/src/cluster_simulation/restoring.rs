@@ -80,7 +80,8 @@ impl Simulation {
                 self.ask_to_restore(key);
             }
             RestoreAnswer::Plan { .. } => {}
-            RestoreAnswer::Image { asked, .. } if restoring.asked == Some(asked) => {
+            RestoreAnswer::Image { asked, attempt, .. } if restoring.asked == Some(asked) => {
+                restoring.is_checkpoint = attempt.is_none();
                 let image = file.and_then(|file| image::decode(&file.borrow()));
                 self.take_image(key, asked, image);
             }
@@ -123,6 +124,7 @@ impl Simulation {
         let (epoch, number, size) = rank.belonging.planned;
         rank.data = restoring.data;
         rank.iteration = restoring.iteration.unwrap_or(0);
+        rank.keeping.begun_with = restoring.iteration.filter(|_| restoring.is_checkpoint);
         (rank.epoch, rank.rank) = (first.unwrap_or(epoch), Rank(number));
         rank.page.started = rank.page.started.max(rank.iteration + 1);
         let (side, told) = RankSide::restored(rank.rank, String::new(), limits);

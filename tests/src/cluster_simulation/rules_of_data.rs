@@ -2,11 +2,13 @@
 
 use super::image;
 use super::ledger::{Ledger, run_of};
+use super::liveness::is_led;
 use super::person::Act;
 use super::seen::Seen;
 use super::simulation::Simulation;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::JobId;
+use pcm_proto::keeper::ProcessKey;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements of every program's array.
@@ -150,16 +152,17 @@ pub(super) fn one_lost_machine_leaves_a_checkpoint(simulation: &mut Simulation, 
     let needed = (0..simulation.machines.len()).find(|machine| !is_left_without(*machine));
     // A copy that its node has not looked at yet does not count.
     let is_settled = |iteration: &u64| {
-        let ranks = simulation.ranks.iter().filter(|(key, _)| key.job == job);
-        ranks
-            .into_iter()
-            .any(|(_, rank)| rank.keeping.settled.0 == iteration + 1)
+        let mut ranks = simulation.ranks.iter().filter(|(key, _)| key.job == job);
+        ranks.any(|(_, rank)| rank.keeping.settled.0 == iteration + 1)
     };
     let has_settled = held.keys().any(is_settled);
+    let is_led = needed.is_none() || !simulation.ledger.survivors.contains(&job) || is_led(simulation, job);
     let survivors = &mut simulation.ledger.survivors;
     match needed {
         None if !has_settled => {}
         None => _ = survivors.insert(job),
+        // Known: with the machines of its coordinator and of its heirs, or their wills, the job is lost.
+        Some(_) if !is_led => _ = survivors.remove(&job),
         Some(machine) if survivors.contains(&job) => {
             return Err(format!(
                 "no checkpoint of job {job} is whole without n{machine}, as one was: iterations {:?} are held",
@@ -171,15 +174,24 @@ pub(super) fn one_lost_machine_leaves_a_checkpoint(simulation: &mut Simulation, 
     Ok(())
 }
 
-/// The machines that hold each element in a whole part, by the iteration of the checkpoint.
+/// The machines that hold each element in a whole part, by the iteration of the checkpoint. What ranks keep at the very
+/// iteration that they began with is none: nobody reads it, and it is soon written over.
 fn held_of(simulation: &Simulation, job: JobId) -> BTreeMap<u64, BTreeMap<u32, BTreeSet<usize>>> {
     let mut held: BTreeMap<u64, BTreeMap<u32, BTreeSet<usize>>> = BTreeMap::new();
     for (number, machine) in simulation.machines.iter().enumerate() {
         let buffers = machine.keeper.iter().flat_map(|keeper| &keeper.buffers);
-        for (_, file) in buffers.filter(|(key, _)| key.job == job) {
+        for (key, file) in buffers.filter(|(key, _)| key.job == job) {
             let Some((iteration, data)) = image::decode(&file.borrow()) else {
                 continue;
             };
+            let process = ProcessKey {
+                job,
+                process: key.process,
+            };
+            let rank = simulation.ranks.get(&process).filter(|_| !key.is_copy);
+            if rank.is_some_and(|rank| rank.keeping.begun_with == Some(iteration)) {
+                continue;
+            }
             let parts = held.entry(iteration).or_default();
             for element in data.into_keys() {
                 parts.entry(element).or_default().insert(number);

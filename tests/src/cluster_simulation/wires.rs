@@ -85,7 +85,7 @@ impl Simulation {
                 continue;
             };
             let to = wire.other(of);
-            let (at, message) = (wire.arrives(to, at), Box::new(message));
+            let (at, message) = (self.network.lane(of, to).arrives(at), Box::new(message));
             let net = Net::Arrives {
                 wire: number,
                 to,
@@ -114,7 +114,7 @@ impl Simulation {
                 let message = *message;
                 self.event_of(to, Event::Peer(PeerFact::Said { node, message }));
             }
-            Net::Thaws(number) => self.on_thaws(number),
+            Net::Thaws { from, to } => self.on_thaws(from, to),
             Net::Dialled { of, to } => self.on_dialled(of, to),
             Net::DialFails { of, to } => self.on_dial_fails(of, to),
             Net::Accepted { of, by, wire } => self.on_accepted(of, by, wire),
@@ -134,17 +134,17 @@ impl Simulation {
 
     fn on_arrives(&mut self, number: u64, to: Life, message: Box<DaemonToDaemon>) {
         let Some(wire) = self.network.wire(number) else { return };
-        let from = wire.other(to).machine;
-        if wire.is_stalled() {
-            return wire.stall(to, message);
+        let from = wire.other(to);
+        let is_cut = self.network.is_cut(from.machine, to.machine);
+        let lane = self.network.lane(from, to);
+        if lane.is_stalled() {
+            return lane.stall(number, message);
         }
-        if self.network.is_cut(from, to.machine) {
-            if let Some(wire) = self.network.wire(number) {
-                wire.stall(to, message);
-            }
-            return self.queue.after(30_000, Happening::Net(Net::Thaws(number)));
+        if is_cut {
+            lane.stall(number, message);
+            return self.queue.after(30_000, Happening::Net(Net::Thaws { from, to }));
         }
-        self.deliver(from, to, *message);
+        self.deliver(from.machine, to, *message);
     }
 
     fn deliver(&mut self, from: usize, to: Life, message: DaemonToDaemon) {
@@ -155,16 +155,14 @@ impl Simulation {
         self.event_of(to, Event::Peer(PeerFact::Said { node, message }));
     }
 
-    fn on_thaws(&mut self, number: u64) {
-        let Some(wire) = self.network.wire(number) else { return };
-        let [one, other] = wire.ends;
-        if self.network.is_cut(one.machine, other.machine) {
-            return self.queue.after(30_000, Happening::Net(Net::Thaws(number)));
+    fn on_thaws(&mut self, from: Life, to: Life) {
+        if self.network.is_cut(from.machine, to.machine) {
+            return self.queue.after(30_000, Happening::Net(Net::Thaws { from, to }));
         }
-        let stalled = self.network.wire(number).map(super::network::Wire::take_stalled);
-        for (to, message) in stalled.into_iter().flatten() {
-            let from = if to == one { other } else { one };
-            self.deliver(from.machine, to, *message);
+        for (number, message) in self.network.lane(from, to).take_stalled() {
+            if self.network.wire(number).is_some() {
+                self.deliver(from.machine, to, *message);
+            }
         }
     }
 
@@ -190,9 +188,7 @@ impl Simulation {
         let number = self.network.connect(of, other);
         let delay = self.random.between(50, 500);
         let at = self.queue.now() + delay;
-        if let Some(wire) = self.network.wire(number) {
-            wire.arrives(other, at);
-        }
+        self.network.lane(of, other).arrives(at);
         let accepted = Net::Accepted {
             of: other,
             by: of.machine,

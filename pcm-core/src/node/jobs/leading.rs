@@ -414,7 +414,7 @@ impl Leading {
     /// The job is started again: nodes drop what is newer than what it is started from.
     pub(super) fn on_restart(&mut self, restarted: &Restarted, coordinator: &Coordinator, cx: &mut Context<'_>) {
         let from = restarted.restores.as_ref().map(|restores| restores.stamp.id);
-        let said = match self.lead.on_restart(from) {
+        let said = match self.lead.on_restart(cx.now(), from) {
             RolledBack::ToFiles => CheckpointMessage::Forget { but: None },
             RolledBack::ToSettled(id) => CheckpointMessage::Forget { but: Some(id) },
             RolledBack::ToUncopied(to) => CheckpointMessage::RolledBack { to },

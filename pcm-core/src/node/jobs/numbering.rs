@@ -78,8 +78,11 @@ impl Jobs {
             );
             return cx.refuse(from, refusal::NODE_UNREACHABLE, message);
         }
+        // One timer for all that wait: it comes once they have been tried again, not once for each of them.
+        if self.unnumbered.is_empty() {
+            cx.arm(TRY_AGAIN, Timer::Number);
+        }
         self.unnumbered.push(Waiting { from, spec, until });
-        cx.arm(TRY_AGAIN, Timer::Number);
     }
 
     pub(in crate::node) fn on_number_timer(&mut self, cx: &mut Context<'_>) {

@@ -187,12 +187,21 @@ impl Jobs {
             return false;
         }
         self.give_up_changes(job, cx);
+        self.keep_words_for_next_part(job);
         if let Some(local) = self.table.stop_running(job) {
             local.ranks.forget_all(cx.out);
         }
         cx.store(StoreInput::JobEmptied { job });
         cx.record(Record::PartOver { job });
         true
+    }
+
+    /// A part that did not know that the job was started again took words about its next worlds for its own.
+    fn keep_words_for_next_part(&mut self, job: JobId) {
+        let words = self.table.part(job).map(Participant::early).unwrap_or_default();
+        for (node, message) in words {
+            self.early.hold(job, node.clone(), message.clone().into());
+        }
     }
 
     pub(in crate::node) fn on_keeper(&mut self, fact: KeeperFact, cx: &mut Context<'_>) {
@@ -349,6 +358,9 @@ impl Jobs {
 
     pub(in crate::node) fn on_part_over(&mut self, job: JobId, closing: Closing, cx: &mut Context<'_>) {
         self.give_up_changes(job, cx);
+        if closing == Closing::JobGoesOn {
+            self.keep_words_for_next_part(job);
+        }
         let Some(local) = self.table.stop_running(job) else {
             return;
         };

@@ -117,6 +117,15 @@ impl Jobs {
         self.wills.held.values().any(|will| will.from == *node)
     }
 
+    /// Whether this node leads, or led to their end, jobs of others that nodes may know nothing of: those behind a cut.
+    pub(in crate::node) fn has_claims(&self) -> bool {
+        let leads = self
+            .table
+            .coordinators()
+            .any(|(_, coordinator)| coordinator.reign() > 0);
+        leads || !self.ended.inherited().is_empty()
+    }
+
     fn on_will_held(&mut self, job: JobId, heir: &NodeName, cx: &mut Context<'_>) {
         let led = self.table.led(job);
         let is_heir = led.is_some_and(|led| led.willed.heirs.contains(heir));

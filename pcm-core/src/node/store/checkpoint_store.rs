@@ -10,7 +10,8 @@ use super::step::Step;
 use crate::node::memory::MemoryFile;
 use crate::node::record::{Holding, PartKey, Record};
 use crate::node::timer::Timer;
-use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, PartTally, RankCheckpoint, Stamp};
+use pcm_proto::app::DaemonToApp;
+use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, CheckpointOrder, PartTally, RankCheckpoint, Stamp};
 use pcm_proto::ids::{CheckpointId, Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,6 +198,12 @@ impl CheckpointStore {
             let reason = "a rank did not hand over the memory it speaks of".to_owned();
             return step.say_checkpoint(&holds.coordinator, key.job, CheckpointMessage::NotStored { id, reason });
         };
+        if begun_with(key.job, step).is_some_and(|stamp| stamp.id == id) {
+            // What the ranks began with is the checkpoint of this iteration, on whichever nodes its parts are.
+            let order = DaemonToApp::Checkpoint(CheckpointOrder::GivenUp { id });
+            let BufferKey { job, process, .. } = key;
+            return step.tell(ProcessKey { job, process }, order);
+        }
         buffer.holds = Some(holds);
         step.push(StoreEffect::Sum {
             key,
@@ -274,23 +281,6 @@ impl CheckpointStore {
         counted.then_some(holds)
     }
 
-    /// Whether a part is held in another buffer than this for the ranks that began with it.
-    fn is_base(&self, part: PartKey, but: BufferKey, step: &Step<'_>) -> bool {
-        let other = self.parts.get(&part).filter(|key| **key != but);
-        let holds = other.and_then(|key| self.buffers.get(key)?.holds.as_ref());
-        let begun_with = step
-            .around
-            .job(part.0)
-            .and_then(|facts| facts.restores.map(|restores| restores.stamp));
-        let is_same = |stamp| {
-            self.buffers
-                .get(&but)
-                .and_then(|buffer| Some(buffer.holds.as_ref()?.stamp))
-                == Some(stamp)
-        };
-        holds.is_some_and(|holds| Some(holds.stamp) == begun_with && !is_same(holds.stamp))
-    }
-
     /// The checksums of a buffer, or of a copy, are there.
     pub(super) fn on_summed(
         &mut self,
@@ -304,14 +294,6 @@ impl CheckpointStore {
         let Some(holds) = holds.filter(|holds| holds.stamp.id == id) else {
             return;
         };
-        let part = (key.job, id, holds.rank);
-        if self.is_base(part, key, step) {
-            // A checkpoint at the very iteration that the ranks began with does not replace that which they began with.
-            self.empty(key);
-            return;
-        }
-        let holds = self.buffers.get_mut(&key).and_then(|buffer| buffer.holds.as_mut());
-        let Some(holds) = holds else { return };
         match tally {
             Ok(tally) => {
                 holds.tally = Some(tally);
@@ -388,7 +370,7 @@ impl CheckpointStore {
     /// A checkpoint will not be complete: ranks write into its buffers again. A coordinator that is started again must
     /// not take them for its parts.
     pub(super) fn on_given_up(&mut self, job: JobId, id: CheckpointId, pool: &mut BufferPool, step: &mut Step<'_>) {
-        let begun_with = step.around.job(job).and_then(|facts| Some(facts.restores?.stamp));
+        let begun_with = begun_with(job, step);
         let is_over = |holds: &Holding| holds.stamp.id == id && Some(holds.stamp) != begun_with;
         let of_job = self.buffers.iter().filter(|(key, _)| key.job == job && !key.is_copy);
         let over = of_job.filter(|(_, buffer)| buffer.holds.as_ref().is_some_and(is_over));
@@ -467,6 +449,11 @@ impl CheckpointStore {
         step.release(over);
         step.out.keeper(DaemonToKeeper::DropKept { keys });
     }
+}
+
+/// The checkpoint that the present processes of a job began with.
+fn begun_with(job: JobId, step: &Step<'_>) -> Option<Stamp> {
+    Some(step.around.job(job)?.restores?.stamp)
 }
 
 fn say_stored(key: BufferKey, holds: &Holding, step: &mut Step<'_>) {

@@ -378,6 +378,11 @@ impl Inbound {
         self.forget_arrivals(|key, _| is_over(key), step);
     }
 
+    /// What processes of a job needed.
+    pub(super) fn forget_of_ranks(&mut self, job: JobId, step: &mut Step<'_>) {
+        self.forget_arrivals(|key, arrival| key.job == job && !arrival.is_copy(), step);
+    }
+
     /// What restored ranks needed of older checkpoints of a job: they have made this one since.
     pub(super) fn forget_restored(&mut self, job: JobId, settled: CheckpointId, step: &mut Step<'_>) {
         self.forget_arrivals(|key, arrival| !arrival.is_copy() && key.is_older(job, settled), step);

@@ -156,11 +156,11 @@ impl Store {
             StoreInput::Salvage { key } => self.relaunch.salvage(key, step),
             StoreInput::DropParked { job, attempt } => self.drop_parked(job, attempt, step),
             StoreInput::JobEmptied { job } => {
-                self.forget_parked(job, step);
+                self.forget_of_ranks(job, step);
                 self.checkpoints.drop_empty(job, self.inbound.pool(), step);
             }
             StoreInput::JobOver { job } => {
-                self.forget_parked(job, step);
+                self.forget_of_ranks(job, step);
                 self.forget_checkpoints(job, |_| false, step);
             }
             input => tracing::error!(?input, "an input of the store is not handled"),
@@ -316,10 +316,10 @@ impl Store {
         self.relaunch.drop_up_to(job, attempt, step);
     }
 
-    fn forget_parked(&mut self, job: JobId, step: &mut Step<'_>) {
+    /// No process of a job is here any more: nobody needs what was parked, or fetched of a checkpoint.
+    fn forget_of_ranks(&mut self, job: JobId, step: &mut Step<'_>) {
         self.relaunch.forget_job(job, step);
-        let is_over = |key: &ImageKey| key.job == job && key.attempt().is_some();
-        self.inbound.forget(is_over, step);
+        self.inbound.forget_of_ranks(job, step);
     }
 
     /// The coordinator of a job says something about its checkpoints.

@@ -234,12 +234,11 @@ impl JobOutput {
             }
             !is_taken
         });
-        if let Some(known) = view.coordinator.processes().get(&process) {
-            out.send_job(
-                &known.node,
-                self.job,
-                StreamToNode::OutputTaken { process, stream, bytes },
-            );
+        let known = view.coordinator.processes().get(&process);
+        // The node of a process of an earlier start is not known any more: it is one of these.
+        let others = view.coordinator.nodes_with_output().filter(|_| known.is_none());
+        for node in known.map(|known| &known.node).into_iter().chain(others) {
+            out.send_job(node, self.job, StreamToNode::OutputTaken { process, stream, bytes });
         }
         true
     }
@@ -455,6 +454,23 @@ pub(super) mod tests {
             ),
             "the record, then the node may let go, then the next batch: {effects:?}"
         );
+    }
+
+    #[test]
+    fn what_a_process_of_an_earlier_start_printed_is_told_to_be_taken_too() {
+        let (job, mut out) = (coordinator(), outbox());
+        let mut output = JobOutput::to_control(JobId(1));
+        let process = ProcessId(77);
+        let late = OutputPiece {
+            process,
+            ..piece(0, 0, b"ab\n")
+        };
+        output.on_piece(&node("n1"), late, view(&job, Some(5)), &mut out);
+        out.take();
+        output.on_taken(process, Stream::Stdout, 3, view(&job, Some(5)), &mut out);
+        let told = out.take();
+        let is_told = |effect: &Effect| matches!(effect, Effect::Send { node: to, .. } if *to == node("n1"));
+        assert!(told.iter().any(is_told), "{told:?}");
     }
 
     #[test]

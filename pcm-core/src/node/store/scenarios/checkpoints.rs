@@ -2,12 +2,14 @@
 
 use super::world::{JOB, TALLY, World, memory, node, part, rank, stamp};
 use crate::node::memory::MemoryId;
+use crate::node::ranks::effect::RankEffect;
 use crate::node::record::{Holding, Record};
 use crate::node::store::checkpoint_store::HeldBuffer;
 use crate::node::store::effect::{StoreEffect, Sums};
 use crate::node::store::input::StoreInput;
-use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, RankCheckpoint};
-use pcm_proto::ids::{CheckpointId, ProcessId, Rank};
+use pcm_proto::app::DaemonToApp;
+use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, CheckpointOrder, RankCheckpoint, Restores, Stamp};
+use pcm_proto::ids::{CheckpointId, Epoch, ProcessId, Rank};
 use std::collections::BTreeMap;
 
 const BUFFER: BufferKey = BufferKey {
@@ -213,7 +215,6 @@ fn after_a_restart_only_what_is_as_it_was_written_down_counts() {
 
 #[test]
 fn a_restored_rank_gets_a_part_that_is_here_at_once() {
-    use pcm_proto::checkpoint::Restores;
     let mut world = with_part(3);
     world.around.restores = Some(Restores {
         stamp: stamp(1),
@@ -233,6 +234,31 @@ fn a_restored_rank_gets_a_part_that_is_here_at_once() {
         failed.checkpoint_messages()[..],
         [CheckpointMessage::NotRestored { .. }]
     ));
+}
+
+#[test]
+fn what_ranks_keep_at_the_iteration_that_they_began_with_is_given_up_and_the_next_is_made() {
+    let mut world = World::new();
+    world.around.restores = Some(Restores {
+        stamp: Stamp {
+            epoch: Epoch(9),
+            ..stamp(1)
+        },
+        sources: vec![vec![node("n1")], vec![node("n2")]],
+    });
+    let kept = world.keep(1, Some(memory(3)));
+    assert_eq!(kept.checkpoint_messages(), []);
+    let is_given_up = |effect: &RankEffect| match effect {
+        RankEffect::Tell { key, message, .. } => {
+            let id = CheckpointId(1);
+            *key == rank(0) && **message == DaemonToApp::Checkpoint(CheckpointOrder::GivenUp { id })
+        }
+        _ => false,
+    };
+    assert!(kept.ranks.iter().any(is_given_up), "{kept:?}");
+    world.keep(2, None);
+    let stored = world.on(summed(BUFFER, 2)).checkpoint_messages();
+    assert!(matches!(stored[..], [CheckpointMessage::Stored { .. }]), "{stored:?}");
 }
 
 #[test]

@@ -280,6 +280,15 @@ fn a_rank_hears_that_its_data_is_lost_when_no_node_is_left() {
 }
 
 #[test]
+fn what_was_fetched_for_ranks_goes_with_the_last_of_them() {
+    let mut world = restoring(&["n2"]);
+    let beyond = beyond(&world.ask(5, 1));
+    world.block(part(1), "n2", beyond);
+    let emptied = world.on(StoreInput::JobEmptied { job: JOB });
+    assert_eq!(emptied.released(), [MemoryId::ordered(1)]);
+}
+
+#[test]
 fn memory_that_cannot_be_written_is_as_if_its_node_were_gone() {
     let mut world = restoring(&["n2"]);
     let beyond = beyond(&world.ask(5, 1));
