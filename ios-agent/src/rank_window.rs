@@ -175,6 +175,7 @@ impl Window {
 mod tests {
     use super::*;
     use pcm_proto::ids::{Epoch, NodeName};
+    use pcm_proto::rank_counts::RankCounts;
 
     fn job(ranks: Vec<RankCounters>) -> JobSample {
         JobSample {
@@ -186,6 +187,7 @@ mod tests {
             started_with: 1,
             min: 1,
             max: 1,
+            counts: RankCounts::default(),
             allowed: Vec::new(),
             policy: String::new(),
             ranks,

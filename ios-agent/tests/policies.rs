@@ -11,6 +11,7 @@ use ios_agent::policy::choice::{POLICIES, policy};
 use pcm_core::link_window::LinkWindow;
 use pcm_core::moment::Moment;
 use pcm_proto::agent::Need;
+use pcm_proto::rank_counts::RankCounts;
 use proptest::prelude::*;
 use std::time::Duration;
 use support::{measured, node, rank, view};
@@ -347,6 +348,9 @@ fn a_job_grows_onto_idle_cpus_up_to_its_limit_while_its_time_is_useful() {
     view.max = 3;
     assert_eq!(expansion(&view), Some(1));
     view.max = 8;
+    view.counts = RankCounts::of(|count| count == 2 || count == 3).unwrap();
+    assert_eq!(expansion(&view), Some(1), "the program does not run on four");
+    view.counts = RankCounts::default();
     view.iteration_ms = 40.0;
     assert_eq!(expansion(&view), None, "half of its time is communication");
     view.iteration_ms = 21.0;
@@ -375,6 +379,9 @@ fn ranks_that_do_not_pay_leave_but_never_below_the_minimum() {
             })
     };
     assert_eq!(leaving(&view), Some(2));
+    view.counts = RankCounts::of(|count| count != 2).unwrap();
+    assert_eq!(leaving(&view), Some(1), "the program does not run on two");
+    view.counts = RankCounts::default();
     view.min = 4;
     assert_eq!(leaving(&view), None);
 }
@@ -393,6 +400,8 @@ fn a_node_its_owner_wants_is_left_by_moving_or_else_by_shrinking() {
     assert_eq!(forced(&view), None, "its size is fixed");
     view.min = 3;
     assert_eq!(forced(&view).unwrap().change, Change::Leave(vec![2]));
+    view.counts = RankCounts::of(|count| count.is_multiple_of(4)).unwrap();
+    assert_eq!(forced(&view), None, "the program does not run on three");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use pcm_proto::agent::{AgentToAgent, JobSample, Need, Neighbour, OfferNumber, Pr
 use pcm_proto::control::LayoutChange;
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, Rank};
 use pcm_proto::link::{LINKS_OF_JOB_MAX, LinkMeasured};
+use pcm_proto::rank_counts::RankCounts;
 use std::collections::BTreeMap;
 
 const MS: u64 = 1000;
@@ -44,6 +45,7 @@ fn job(number: u64, leader: &str, epoch: Epoch) -> JobSample {
         started_with: 1,
         min: 1,
         max: 1,
+        counts: RankCounts::default(),
         allowed: Vec::new(),
         policy: "cost".into(),
         ranks: Vec::new(),

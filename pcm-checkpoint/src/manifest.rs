@@ -3,6 +3,7 @@
 
 use crate::block::{BLOCK_BYTES, Compression};
 use pcm_core::partition::{Partition, Stripe};
+use pcm_proto::rank_counts::RankCounts;
 use serde::{Deserialize, Serialize};
 
 /// What the manifest calls the format.
@@ -24,6 +25,9 @@ pub struct Manifest {
     pub created_unix_s: u64,
     /// Number of ranks that made it.
     pub ranks: u32,
+    /// Numbers of ranks on which the program can run; a program that did not say so runs on any.
+    #[serde(default, skip_serializing_if = "RankCounts::is_any")]
+    pub possible_ranks: RankCounts,
     /// How part files are stored.
     pub compression: Compression,
     /// Bytes of a block before compression; the last of a file may be shorter.
@@ -204,6 +208,9 @@ impl Manifest {
         }
         if self.ranks == 0 {
             return Some("it has no ranks".to_owned());
+        }
+        if !self.possible_ranks.is_sound() {
+            return Some("possible_ranks are no numbers of ranks".to_owned());
         }
         if self.block_bytes == 0 || self.block_bytes > BLOCK_BYTES * 64 {
             return Some(format!("blocks of {} bytes", self.block_bytes));

@@ -30,6 +30,7 @@ module pcm
   public :: pcm_halo, pcm_periodic, pcm_stale_halo, pcm_scratch, pcm_constant
   public :: pcm_bounds, pcm_owner, pcm_box_count, pcm_box, pcm_local_offset, pcm_local_extents, pcm_swap
   public :: pcm_start, pcm_iterate, pcm_on_change, pcm_on_exit, pcm_joining, pcm_request, pcm_remaining
+  public :: pcm_possible_ranks, pcm_possible_hook
   public :: pcm_checkpoint, pcm_checkpoint_wait, pcm_active, pcm_version, pcm_last_error
   public :: pcm_hook, pcm_merge_hook, pcm_split_hook, pcm_pack_hook, pcm_unpack_hook, pcm_targets_hook, pcm_part
 
@@ -96,6 +97,10 @@ module pcm
     subroutine pcm_hook(status)
       integer, intent(inout) :: status
     end subroutine
+    ! Whether the program can run on so many ranks.
+    logical function pcm_possible_hook(ranks)
+      integer, intent(in) :: ranks
+    end function
     ! The hooks that C calls, as pcm.h describes them; c_f_pointer makes Fortran pointers of the addresses.
     integer(c_int) function pcm_merge_hook(context, mine, other) bind(c)
       import :: c_int, c_ptr
@@ -132,6 +137,8 @@ module pcm
   type(kept_hook) :: hooks(HOOKS_MAX)
   integer, target :: numbers(HOOKS_MAX)
   integer :: hook_count = 0
+  ! Set while pcm_possible_ranks asks it.
+  procedure(pcm_possible_hook), pointer :: asked => null()
   type(form), allocatable :: forms(:)
 
   interface pcm_array
@@ -236,6 +243,11 @@ module pcm
     integer(c_int) function c_active(active) bind(c, name='pcm_active')
       import :: c_int
       integer(c_int), intent(inout) :: active
+    end function
+    integer(c_int) function c_possible_ranks(is_possible, context) bind(c, name='pcm_possible_ranks')
+      import :: c_int, c_funptr, c_ptr
+      type(c_funptr), value :: is_possible
+      type(c_ptr), value :: context
     end function
     integer(c_int) function c_on_change(hook, context) bind(c, name='pcm_on_change')
       import :: c_int, c_funptr, c_ptr
@@ -522,6 +534,25 @@ contains
     integer, optional, intent(out) :: status
     call tell(c_request(int(ranks, c_int)), status)
   end subroutine
+
+  ! Says on which numbers of ranks the program can run, before pcm_start.
+  subroutine pcm_possible_ranks(is_possible, status)
+    procedure(pcm_possible_hook) :: is_possible
+    integer, optional, intent(out) :: status
+    integer(c_int) :: result
+    asked => is_possible
+    result = c_possible_ranks(c_funloc(possible), c_null_ptr)
+    asked => null()
+    call tell(result, status)
+  end subroutine
+
+  integer(c_int) function possible(context, ranks) bind(c)
+    type(c_ptr), value :: context
+    integer(c_int), value :: ranks
+    possible = 0
+    if (c_associated(context)) return
+    if (asked(int(ranks))) possible = 1
+  end function
 
   subroutine pcm_remaining(iterations, status)
     integer, intent(in) :: iterations

@@ -258,6 +258,11 @@ typedef int (*pcm_change_hook)(void *context);
 typedef void (*pcm_exit_hook)(void *context);
 
 /**
+ * Whether the program can run on so many ranks: 0 for no.
+ */
+typedef int (*pcm_possible_hook)(void *context, int ranks);
+
+/**
  * Merges the value of a rank that ends (*other) into that of the rank that takes its place (*mine), both of the
  * registered size. Returns 0, or another number to abort the change.
  */
@@ -512,6 +517,14 @@ const char *pcm_last_error(void);
 enum pcm_result pcm_value(const char *name,
                           void *value,
                           size_t size);
+
+/**
+ * Says on which numbers of ranks the program can run, from 1 to 4096: `is_possible` returns 0 for those on which it
+ * cannot. Every rank calls it, before pcm_start, which fails on a number of ranks that is not possible. Agents and
+ * pcmctl change the job to possible numbers only. `context` is passed on.
+ */
+enum pcm_result pcm_possible_ranks(pcm_possible_hook is_possible,
+                                   void *context);
 
 /**
  * Registers a variable that has a separate value on each rank. The value moves with its rank. When the job shrinks,

@@ -110,10 +110,14 @@ template <typename Body> int guarded(int failure, Body body) noexcept
     }
 }
 
+inline int run_hook(void *context) noexcept
+{
+    return guarded(1, [=] { return (*static_cast<std::function<void()> *>(context))(), 0; });
+}
+
 inline int next_layout(void *) noexcept
 {
-    layout()++;
-    return 0;
+    return layout()++, 0;
 }
 
 // The first array registers the hook that runs before all hooks of the program.
@@ -439,27 +443,23 @@ template <typename T> class value_per_rank {
 // Called on every rank after the ranks have changed. What it throws, session::iterate throws.
 inline void on_change(std::function<void()> hook)
 {
-    auto &kept = detail::stored(std::move(hook));
-    auto call = [](void *context) {
-        return detail::guarded(1, [=] {
-            (*static_cast<std::function<void()> *>(context))();
-            return 0;
-        });
-    };
-    detail::checked(pcm_on_change(call, &kept));
+    detail::checked(pcm_on_change(detail::run_hook, &detail::stored(std::move(hook))));
 }
 
 // Called on a rank that leaves, before it ends; it must not communicate. What it throws is lost.
 inline void on_exit(std::function<void()> hook)
 {
-    auto &kept = detail::stored(std::move(hook));
-    auto call = [](void *context) {
-        detail::guarded(1, [=] {
-            (*static_cast<std::function<void()> *>(context))();
-            return 0;
-        });
+    detail::checked(pcm_on_exit([](void *kept) { detail::run_hook(kept); }, &detail::stored(std::move(hook))));
+}
+
+// Says on which numbers of ranks the program can run, before the session.
+inline void possible_ranks(std::function<bool(int ranks)> is_possible)
+{
+    auto call = [](void *context, int ranks) {
+        return detail::guarded(0, [=] { return int{(*static_cast<std::function<bool(int)> *>(context))(ranks)}; });
     };
-    detail::checked(pcm_on_exit(call, &kept));
+    pcm_result result = pcm_possible_ranks(call, &is_possible);
+    detail::checked(detail::of_a_hook() ? PCM_ERROR_HOOK : result);
 }
 
 // Output of a pack hook.

@@ -8,6 +8,7 @@ use crate::event::Decision;
 use crate::ids::{Bytes, Epoch, JobId, NodeName, ProcessId, Rank};
 use crate::keeper::ProcessKey;
 use crate::link::LinkMeasured;
+use crate::rank_counts::RankCounts;
 use serde::{Deserialize, Serialize};
 
 /// Peers of a rank that a sample names, those with the most bytes first: a stencil has up to 26.
@@ -142,6 +143,9 @@ pub struct JobSample {
     pub min: u32,
     /// Most ranks a decision may give it.
     pub max: u32,
+    /// Numbers of ranks on which the program can run.
+    #[serde(default)]
+    pub counts: RankCounts,
     /// Nodes it may use; empty means all.
     pub allowed: Vec<NodeName>,
     /// Its policy; empty means the default.

@@ -8,6 +8,7 @@ use crate::checkpoint::{CheckpointOrder, RankCheckpoint};
 use crate::frame::EncodeError;
 use crate::parked::{RestoreAnswer, RestoreAsk};
 use crate::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport};
+use crate::registered::Registered;
 use serde::{Deserialize, Serialize};
 
 /// Names of the variables by which a daemon tells a rank where it belongs; `PMI_*` come beside them.
@@ -125,9 +126,8 @@ pub enum AppToDaemon {
     Checkpoint(RankCheckpoint),
     /// The application wants the job to have so many ranks. Not answered.
     Resize { ranks: u32 },
-    /// What the values are that the application registered, for processes that join it later: a text that only the
-    /// library reads. Said by rank 0 when it begins.
-    Values { text: String },
+    /// What the application said of itself. Said by rank 0 when it begins.
+    Registered(Registered),
     /// The application called `MPI_Finalize`. The last message of a rank.
     Finalizing,
 }

@@ -2,15 +2,12 @@
 
 use crate::ids::{Bytes, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
 use crate::method::Method;
+use crate::registered::Registered;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Most ranks one `run` may ask for. MPICH's process mapping and our page table of peers are sized for this.
 pub const RANKS_MAX: u32 = 4096;
-
-/// Longest text of [`JobSpec::values`]: values that say how large data is are few and short, and every process that
-/// joins gets the text in its environment.
-pub const VALUES_BYTES_MAX: usize = 16 * 1024;
 
 /// Most spares a job may keep of one program: each has the memory of an initialised MPI, about 30 MB.
 pub const SPARES_MAX: u32 = 64;
@@ -33,9 +30,9 @@ pub enum WorldShape {
 pub struct JobSpec {
     /// Its name; the program's file name by default.
     pub name: String,
-    /// Values that the program registered before it began, as its library wrote them down; not the user's to give.
+    /// What the program said of itself; not the user's to give.
     #[serde(default)]
-    pub values: String,
+    pub registered: Registered,
     /// Ranks to start with.
     pub size: u32,
     /// Fewest ranks it may shrink to.

@@ -19,6 +19,7 @@ use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::ExitStatus;
 use crate::rank_snapshot::RankLook;
 use crate::reconfiguration::ReconfigurationMessage;
+use crate::registered::Registered;
 use crate::trace::TraceChunk;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -241,8 +242,8 @@ pub enum JobMessage {
 pub enum CoordinatorToNode {
     /// Along the tree of the job's nodes: start worlds.
     Start(Box<StartOrder>),
-    /// Before a change is prepared there: [`JobSpec::values`] as they are known by now.
-    Values { text: String },
+    /// Before a change is prepared there: [`JobSpec::registered`] as it is known by now.
+    Registered(Registered),
     /// Send a signal to all processes of the job there.
     Signal { signal: i32 },
     /// End these processes of a job that goes on.
@@ -346,8 +347,8 @@ pub enum NodeToCoordinator {
     },
     /// The processes of this spare world are initialised and wait for a parent.
     SpareReady { world: WorldId },
-    /// Rank 0 has begun and registered these values.
-    Values { text: String },
+    /// Rank 0 has begun and said this.
+    Registered(Registered),
     /// A process publishes, withdraws or looks up a name of the job.
     Name {
         process: ProcessId,

@@ -85,6 +85,7 @@ def layout_changed() -> None:
 
 
 CHANGE_HOOK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+POSSIBLE_HOOK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
 EXIT_HOOK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 

@@ -5,7 +5,20 @@ import ctypes
 import sys
 from typing import Callable, Iterator
 
-from ._library import CHANGE_HOOK, CHANGED, EXIT_HOOK, State, checked, guarded, kept, layout_changed, library, prepare
+from ._library import (
+    CHANGE_HOOK,
+    CHANGED,
+    ERROR_HOOK,
+    EXIT_HOOK,
+    POSSIBLE_HOOK,
+    State,
+    checked,
+    guarded,
+    kept,
+    layout_changed,
+    library,
+    prepare,
+)
 
 _iterate = library.pcm_iterate
 
@@ -70,6 +83,14 @@ def request(ranks: int) -> None:
 def remaining(count: int) -> None:
     """Declares how many iterations remain, on every rank, so that no change comes too late to pay."""
     checked(library.pcm_remaining(ctypes.c_longlong(max(count, 0))))
+
+
+def possible_ranks(is_possible: Callable[[int], bool]) -> None:
+    """Says on which numbers of ranks the program can run, before `start`."""
+    prepare()
+    callback = POSSIBLE_HOOK(lambda _, ranks: guarded(0, lambda: int(bool(is_possible(ranks)))))
+    result = library.pcm_possible_ranks(callback, None)
+    checked(ERROR_HOOK if State.of_a_hook else result)
 
 
 def on_change(hook: Callable[[], None]) -> Callable[[], None]:

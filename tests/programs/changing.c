@@ -68,6 +68,12 @@ static int on_change(void *context)
     return 0;
 }
 
+static int is_even(void *context, int ranks)
+{
+    (void)context;
+    return ranks % 2 == 0;
+}
+
 static void on_exit_say(void *context)
 {
     (void)context;
@@ -120,9 +126,14 @@ int main(int argc, char **argv)
     if (data == NULL)
         return 3;
     pcm_value("iteration", &iteration, sizeof iteration);
+    if (is("even"))
+        pcm_possible_ranks(is_even, NULL);
     pcm_on_change(on_change, &failure);
     pcm_on_exit(on_exit_say, NULL);
-    pcm_start();
+    if (pcm_start() != PCM_OK) {
+        say("start", 1);
+        return 5;
+    }
     if (is("ends"))
         pcm_remaining(iterations - iteration);
     for (; iteration < iterations; iteration++) {

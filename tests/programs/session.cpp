@@ -93,6 +93,12 @@ static void run(long iterations, std::chrono::microseconds pause, bool has_faili
     if (has_failing_hook)
         pcm::on_change([] { throw std::logic_error("planted in a hook"); });
     pcm::on_exit([] { std::fflush(nullptr); });
+    pcm::possible_ranks([](int ranks) { return ranks != 61; });
+    try {
+        pcm::possible_ranks([](int) -> bool { throw std::logic_error("planted in a rule"); });
+        expect(false, "what a rule throws comes out of the call");
+    } catch (const std::logic_error &) {
+    }
     pcm::session session;
     check_errors();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -45,6 +45,16 @@ contains
     call expect(count == 1 .and. all(low == [j, i]) .and. all(high == [last_j, last_i]), 'one box')
   end subroutine
 
+  logical function is_few(ranks)
+    integer, intent(in) :: ranks
+    is_few = ranks < 61
+  end function
+
+  logical function is_none(ranks)
+    integer, intent(in) :: ranks
+    is_none = ranks < 1
+  end function
+
   subroutine look_again(status)
     integer, intent(inout) :: status
     call MPI_Comm_rank(MPI_COMM_WORLD, rank, status)
@@ -152,6 +162,9 @@ program session
   call pcm_custom('list', pack_list, unpack_list, new_rank)
   call pcm_on_change(look_again)
   call pcm_on_exit(say_goodbye)
+  call pcm_possible_ranks(is_few)
+  call pcm_possible_ranks(is_none, status)
+  call expect(status == PCM_ERROR_ARGUMENT, 'a program runs on some number of ranks')
   call pcm_array('grid', one, [4], [pcm_block(1)], status)
   call expect(len(pcm_last_error()) > 0, 'an error has a text')
   call expect(status > 0, 'a second array of the same name is refused')

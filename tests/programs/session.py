@@ -81,6 +81,8 @@ def main():
 
     pcm.custom("list", lambda to, ranks: list(items), unpack, lambda old, before, after: [old * after // before])
     hooks = []
+    pcm.possible_ranks(lambda ranks: ranks < 61)
+    assert raises(pcm.possible_ranks, lambda ranks: ranks < 1) and raises(pcm.possible_ranks, lambda ranks: ranks / 0)
 
     @pcm.on_change
     def changed():

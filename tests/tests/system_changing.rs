@@ -68,6 +68,56 @@ fn a_change_that_comes_in_the_last_iteration_is_refused_and_says_why() {
 }
 
 #[test]
+fn a_program_that_runs_on_even_numbers_of_ranks_is_started_and_changed_to_such_alone() {
+    let cluster = Cluster::up(2);
+    let kept = cluster.files().join("kept");
+    let place = kept.to_str().expect("a path in UTF-8");
+    let program = |ranks: &str| {
+        let options = [
+            "run",
+            "-n",
+            ranks,
+            "--checkpoint-every",
+            "0.5",
+            "--checkpoint-dir",
+            place,
+            "--",
+        ];
+        let mut command = cluster.pcmctl(&options);
+        command.arg(built("pcm-changing")).args(["even", "6000", "1000"]);
+        command
+    };
+    let odd = Background::start(&mut program("3")).end(LIMIT);
+    assert!(!odd.status.success(), "{odd:?}");
+    assert!(
+        odd.stdout.contains("cannot run on 3 ranks: start it on 2 or 4"),
+        "{odd:?}"
+    );
+    let job = Background::start(&mut program("2"));
+    cluster.wait_until_ranks_of_iterate("2");
+    let refused = cluster.run(&["expand", "2", "--to", "3"]);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(
+        refused.stderr.contains("cannot run on 3 ranks, but on 2 or 4"),
+        "{refused:?}"
+    );
+    let grown = cluster.run(&["expand", "2", "--to", "4", "--mode", "live"]);
+    assert!(grown.status.success(), "{grown:?}");
+    let outcome = job.end(LIMIT);
+    assert!(
+        outcome.status.success() && outcome.stdout.contains("even: done"),
+        "{outcome:?}"
+    );
+    let restarted = cluster.run(&["restart", "--newest", place, "-n", "3"]);
+    assert!(
+        restarted.status.code() == Some(2) && restarted.stderr.contains("cannot run on 3 ranks, but on 2 or 4"),
+        "{restarted:?}"
+    );
+    assert_eq!(cluster.events(None, "job_accepted").len(), 2, "nothing was started");
+    cluster.down();
+}
+
+#[test]
 fn a_stale_communicator_is_an_mpi_error_that_names_it() {
     let said = moved_well("stale");
     let line = said

@@ -44,12 +44,13 @@ const fn in_front(name: &'static str, source: &'static str) -> Program {
     Program { name, source, kind }
 }
 
-const PROGRAMS: [Program; 20] = [
+const PROGRAMS: [Program; 22] = [
     malleable("heat2d-c", "examples/heat2d/heat2d.c"),
     plain("heat2d-c-plain", "examples/heat2d/heat2d-plain.c"),
     plain("pcm-probe", "dispatcher/probe/probe.c"),
     malleable("pcm-changing", "tests/programs/changing.c"),
     malleable("pcm-various", "tests/programs/various.c"),
+    malleable("pcm-hooks", "tests/programs/hooks.c"),
     malleable("pcm-constant", "tests/programs/constant.c"),
     plain("pcm-conformance-plain", "tests/programs/conformance"),
     malleable("pcm-conformance", "tests/programs/conformance"),

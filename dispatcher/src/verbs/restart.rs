@@ -10,6 +10,7 @@ use pcm_checkpoint::{Application, Checkpoint, FILES_THAT_DECIDE};
 use pcm_proto::app::environment;
 use pcm_proto::ids::{NodeName, name_check};
 use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
+use pcm_proto::registered::Registered;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -175,6 +176,13 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
              in its environment"
         )));
     }
+    let size = args.ranks.unwrap_or(manifest.ranks);
+    if !manifest.possible_ranks.allow(size) {
+        let (near, counts) = (manifest.possible_ranks.near_words(size), &manifest.possible_ranks);
+        return Err(Failure::usage(format!(
+            "-n {size}: the program of this checkpoint cannot run on {size} ranks, but on {near}: it runs on {counts}"
+        )));
+    }
     if let Some(name) = &args.name {
         name_check(name).map_err(|error| Failure::usage(format!("--name {name:?}: {error}")))?;
     }
@@ -191,9 +199,9 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
     });
     let env = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
     let mut spec = JobSpec {
-        values: String::new(),
+        registered: Registered::default(),
         name: name.unwrap_or_else(|| "restarted".to_owned()),
-        size: args.ranks.unwrap_or(manifest.ranks),
+        size,
         min: 1,
         max: RANKS_MAX,
         nodes: nodes.collect::<Result<_, _>>()?,

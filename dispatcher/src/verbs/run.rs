@@ -13,6 +13,7 @@ use pcm_proto::app::environment;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{JobId, NodeName, name_check};
 use pcm_proto::job::{JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
+use pcm_proto::registered::Registered;
 use pcm_proto::waiting::Waiting;
 use pcm_view::time;
 use std::ffi::OsString;
@@ -304,7 +305,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
     }
     let env = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
     Ok(JobSpec {
-        values: String::new(),
+        registered: Registered::default(),
         name: name(args, program)?,
         size: args.ranks,
         min: args.min,

@@ -3,6 +3,7 @@
 
 use super::links::Links;
 use pcm_proto::ids::NodeName;
+use pcm_proto::rank_counts::RankCounts;
 use std::collections::BTreeMap;
 
 /// CPU that a newcomer must find on a node for a policy to lead it there.
@@ -68,6 +69,8 @@ pub struct View {
     pub min: usize,
     /// Most ranks a decision may give it.
     pub max: usize,
+    /// Numbers of ranks on which the program can run.
+    pub counts: RankCounts,
     /// Ranks it began with.
     pub started_with: usize,
     /// Pause of a change that moves no data, as far as is known.

@@ -94,7 +94,14 @@ fn refuge(model: &Model<'_>, tuning: &Tuning, is_near: &dyn Fn(usize) -> bool) -
     }
     let room = view.ranks.len().saturating_sub(view.min.max(1));
     let leaving: Vec<usize> = affected.into_iter().take(room).collect();
-    leave(model, leaving, Need::Refuge, true, why)
+    leave(model, as_many_as_may(view, leaving), Need::Refuge, true, why)
+}
+
+/// Of these ranks the first, as many as leave a number on which the program can run.
+fn as_many_as_may(view: &View, mut leaving: Vec<usize>) -> Vec<usize> {
+    let is_possible = |count: &usize| view.counts.allow((view.ranks.len() - count) as u32);
+    leaving.truncate((1..=leaving.len()).rev().find(is_possible).unwrap_or(0));
+    leaving
 }
 
 fn leave(model: &Model<'_>, leaving: Vec<usize>, need: Need, is_forced: bool, why: String) -> Option<Proposal> {
@@ -130,7 +137,7 @@ fn give_way(model: &Model<'_>) -> Option<Proposal> {
     let leaving = (0..view.ranks.len())
         .rev()
         .filter(|rank| is_crowded(view.ranks[*rank].node));
-    let leaving: Vec<usize> = leaving.take(beyond).collect();
+    let leaving = as_many_as_may(view, leaving.take(beyond).collect());
     let node = view.ranks[*leaving.first()?].node;
     let why = format!(
         "ranks of other jobs need the CPUs of node {}, and this job has more than the {} ranks it began with",
@@ -164,7 +171,7 @@ fn grow(model: &Model<'_>, tuning: &Tuning, is_near: &dyn Fn(usize) -> bool) -> 
     let at_once = ((size as f64 * tuning.size.grow_part_max) as usize).max(1);
     let most = slots.len().min(view.max - size).min(at_once).min(NEWCOMERS_MAX);
     let mut best: Option<(usize, f64)> = None;
-    for count in 1..=most {
+    for count in (1..=most).filter(|count| view.counts.allow((size + count) as u32)) {
         let places: Vec<usize> = view
             .places()
             .into_iter()
@@ -205,7 +212,7 @@ fn shrink(model: &Model<'_>, tuning: &Tuning) -> Option<Proposal> {
         ranks
     };
     let mut best = None;
-    for count in 1..=size - view.min.max(1) {
+    for count in (1..=size - view.min.max(1)).filter(|count| view.counts.allow((size - count) as u32)) {
         let found = leave(
             model,
             slowest_first[..count].to_vec(),

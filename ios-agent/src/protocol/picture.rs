@@ -101,6 +101,7 @@ impl Picture {
             remaining: remaining(&reports),
             min: job.min as usize,
             max: job.max as usize,
+            counts: job.counts.clone(),
             started_with: job.started_with as usize,
             fixed_cost_ms: learning.fixed_cost_ms(),
             megabytes_per_s: learning.megabytes_per_s(),
@@ -188,6 +189,7 @@ mod tests {
     use super::*;
     use crate::decide::tuning::CostTuning;
     use pcm_proto::ids::{Bytes, Epoch, JobId, Rank};
+    use pcm_proto::rank_counts::RankCounts;
 
     fn node(name: &str, speed: f64) -> Resources {
         Resources {
@@ -224,6 +226,7 @@ mod tests {
             started_with: 1,
             min: 1,
             max: 1,
+            counts: RankCounts::default(),
             allowed: Vec::new(),
             policy: "cost".into(),
             ranks: Vec::new(),

@@ -10,6 +10,7 @@ use ios_agent::decide::links::Links;
 use ios_agent::decide::view::{NodeView, RankView, View};
 use pcm_proto::ids::NodeName;
 use pcm_proto::link::LinkMeasured;
+use pcm_proto::rank_counts::RankCounts;
 use std::collections::BTreeMap;
 
 pub fn name(name: &str) -> NodeName {
@@ -54,6 +55,7 @@ pub fn view(mut nodes: Vec<NodeView>, ranks: Vec<RankView>) -> View {
         remaining: 10_000.0,
         min: ranks.len(),
         max: ranks.len(),
+        counts: RankCounts::default(),
         started_with: ranks.len(),
         fixed_cost_ms: 60.0,
         megabytes_per_s: 500.0,

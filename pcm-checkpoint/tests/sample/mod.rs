@@ -10,6 +10,7 @@ use pcm_checkpoint::{
     VERSION, WriteError, part_file, write_part,
 };
 use pcm_core::partition::{ArraySpec, AxisSpec, Partition};
+use pcm_proto::rank_counts::RankCounts;
 use std::path::{Path, PathBuf};
 
 pub const RANKS: u32 = 3;
@@ -98,6 +99,7 @@ pub fn write(target: &Path, compression: Compression) -> Result<PathBuf, WriteEr
         iteration: 42,
         created_unix_s: 1_700_000_000,
         ranks: RANKS,
+        possible_ranks: RankCounts::default(),
         compression,
         block_bytes: pcm_checkpoint::BLOCK_BYTES,
         regions,

@@ -28,6 +28,8 @@ pub enum Input {
     Lead(coordinator::Input),
     /// For the job's processes here.
     Run(participant::Input),
+    /// A process here ended; the text is the end of its output.
+    Exited(ProcessId, ExitStatus, String),
     /// For the job's reconfiguration.
     Change(change::Input),
 }
@@ -48,11 +50,7 @@ pub enum Effect {
     /// For a reconfiguration: all but what the machines of the job settle among themselves.
     Change(change::Effect),
     /// Tell a node which hosts the nodes of a new layout are on.
-    SendHosts {
-        to: NodeName,
-        /// Nodes of the layout.
-        nodes: Vec<NodeName>,
-    },
+    SendHosts { to: NodeName, nodes: Vec<NodeName> },
     /// The job is being ended: requests for another layout cannot be carried out any more.
     ChangesGivenUp,
 }
@@ -205,9 +203,7 @@ impl JobAtNode {
         let mut draft = Draft::default();
         match input {
             Input::Lead(input) => self.on_lead(now, input, &mut draft),
-            Input::Run(participant::Input::Exited { process, status }) => {
-                self.on_exited(now, (process, status), hosts, &mut draft);
-            }
+            Input::Exited(process, status, said) => self.on_exited(now, (process, status, &said), hosts, &mut draft),
             Input::Run(participant::Input::Refused { process, code, reason }) => {
                 self.on_refused(now, process, (code, reason), hosts, &mut draft);
             }
@@ -246,16 +242,15 @@ impl JobAtNode {
     }
 
     /// A process here ended. The reconfiguration hears of it once the part has judged how.
-    fn on_exited(&mut self, now: Moment, ended: (ProcessId, ExitStatus), hosts: &impl Hosts, draft: &mut Draft) {
-        let (process, status) = ended;
+    fn on_exited(&mut self, now: Moment, ended: (ProcessId, ExitStatus, &str), hosts: &impl Hosts, draft: &mut Draft) {
+        let (process, status, said) = ended;
         self.on_run(now, participant::Input::Exited { process, status }, draft);
         let Some(runs) = &self.runs else { return };
         if runs.reconfigurer.processes().contains(&process) {
             let finished = has_finished(&runs.part, process, status);
-            let has_joined = runs.members.contains(&process) || !self.is_newcomer(process);
-            let input = match finished || has_joined {
-                true => change::Input::Exited { process, finished },
-                false => change::Input::ended_early(process, status),
+            let input = match !finished && self.is_joining(process) {
+                true => change::Input::ended_early(process, status, said),
+                false => change::Input::Exited { process, finished },
             };
             self.on_change(now, input, hosts, draft);
         }
@@ -279,6 +274,11 @@ impl JobAtNode {
         if self.is_newcomer(process) {
             self.on_change(now, change::Input::StartFailed { process, reason }, hosts, draft);
         }
+    }
+
+    /// Whether a process was started for a layout that is not in force yet.
+    pub fn is_joining(&self, process: ProcessId) -> bool {
+        self.is_newcomer(process) && !self.runs.as_ref().is_some_and(|runs| runs.members.contains(&process))
     }
 
     fn is_newcomer(&self, process: ProcessId) -> bool {
@@ -603,6 +603,7 @@ mod tests {
     use pcm_proto::job::{JobSpec, WorldShape};
     use pcm_proto::layout::{ModeWanted, PlanKind, PlanRequest, Seat};
     use pcm_proto::peer::NodeToCoordinator;
+    use pcm_proto::registered::Registered;
 
     struct OneHost;
 
@@ -631,7 +632,7 @@ mod tests {
                 host: 7,
             };
             let spec = JobSpec {
-                values: String::new(),
+                registered: Registered::default(),
                 name: "test".to_owned(),
                 size: 1,
                 min: 1,
@@ -765,10 +766,13 @@ mod tests {
         let mut alone = Alone::started();
         alone.expand();
         let status = ExitStatus::Code(3);
-        alone.give(Input::Run(participant::Input::Exited {
-            process: ProcessId(1),
-            status,
-        }));
+        assert!(alone.job.is_joining(ProcessId(1)) && !alone.job.is_joining(ProcessId(0)));
+        alone.give(Input::Exited(ProcessId(1), status, "\"no licence\"".to_owned()));
+        let told = format!("{:?}", alone.job.state());
+        assert!(
+            told.contains("code 3 before it joined") && told.contains("no licence"),
+            "{told}"
+        );
         assert!(!alone.job.is_reconfiguring());
         assert!(alone.job.coordinator().unwrap().is_running());
         assert_eq!(alone.job.layout().map(Layout::size), Some(1));

@@ -339,7 +339,7 @@ impl Coordinator {
             NodeToCoordinator::Name { process, request } => self.on_name(process, request, effects),
             NodeToCoordinator::SpawnReady { world } => self.on_spawn_ready(now_us, world, effects),
             NodeToCoordinator::SpareReady { world } => self.on_spare_ready(world),
-            NodeToCoordinator::Values { text } => self.spec.values = text,
+            NodeToCoordinator::Registered(registered) => self.spec.registered = registered,
         }
     }
 

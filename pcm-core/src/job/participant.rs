@@ -6,12 +6,13 @@ use super::local_world::LocalWorld;
 use crate::pmi::wire::Request;
 use pcm_proto::checkpoint::Restores;
 use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, Rank, WorldId};
-use pcm_proto::job::{JobSpec, VALUES_BYTES_MAX};
+use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::peer::{
     CoordinatorToNode, JobMessage, NameRequest, NodeToCoordinator, ProcessEnd, SpawnAsk, StartOrder, WorldMessage,
     WorldStart,
 };
+use pcm_proto::registered::Registered;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,8 +72,8 @@ pub enum Input {
         /// With which code.
         code: i32,
     },
-    /// Rank 0 has registered these values and begins.
-    Values { text: String },
+    /// Rank 0 has registered this and begins.
+    Registered(Registered),
     /// All output of the job on this node was taken, now that its processes have ended.
     OutputTaken,
     /// The coordinator is out of reach for too long.
@@ -297,10 +298,10 @@ impl Participant {
             Input::Pmi { process, request } => self.on_pmi(process, request, &mut effects),
             Input::Answered { process } => self.on_answered(process),
             Input::Aborting { process, code } => self.on_aborting(process, code, String::new(), &mut effects),
-            Input::Values { text } if text.len() > VALUES_BYTES_MAX => {}
-            Input::Values { text } => {
-                self.spec.values = text;
-                effects.extend(self.values_told());
+            Input::Registered(registered) if !registered.is_sound() => {}
+            Input::Registered(registered) => {
+                self.spec.registered = registered;
+                effects.extend(self.registered_told());
             }
             Input::OutputTaken => self.on_output_taken(&mut effects),
             Input::CoordinatorLost => self.begin_ending(now_us, super::ending::GRACE_MS, &mut effects),
@@ -311,11 +312,11 @@ impl Participant {
     }
 
     /// What rank 0 registered, for the coordinator; it does no harm to say it again.
-    pub(super) fn values_told(&self) -> Option<Effect> {
-        let text = self.spec.values.clone();
-        (!text.is_empty()).then(|| Effect::Send {
+    pub(super) fn registered_told(&self) -> Option<Effect> {
+        let registered = self.spec.registered.clone();
+        (!registered.is_empty()).then(|| Effect::Send {
             node: self.coordinator.clone(),
-            message: NodeToCoordinator::Values { text }.into(),
+            message: NodeToCoordinator::Registered(registered).into(),
         })
     }
 
@@ -366,7 +367,7 @@ impl Participant {
             } => {
                 self.on_spawn_result(process, number, &result, effects);
             }
-            CoordinatorToNode::Values { text } => self.spec.values = text,
+            CoordinatorToNode::Registered(registered) => self.spec.registered = registered,
             // The node's, whatever jobs it has.
             CoordinatorToNode::Hosts(_) => {}
         }

@@ -62,7 +62,7 @@ impl Participant {
             _ => {}
         }
         effects.extend(self.spawn_asks());
-        effects.extend(self.values_told());
+        effects.extend(self.registered_told());
         effects.extend(self.name_asks());
         let ready = self.worlds.iter().filter(|(_, world)| world.is_spare_ready());
         effects.extend(ready.map(|(world, _)| Effect::Send {

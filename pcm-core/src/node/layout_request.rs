@@ -8,6 +8,7 @@ use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::JobSpec;
 use pcm_proto::layout::{ModeWanted, PlanKind, PlanRequest, Seat};
 use pcm_proto::method::Method;
+use pcm_proto::rank_counts::RankCounts;
 use pcm_proto::refusal;
 use std::collections::BTreeSet;
 
@@ -97,6 +98,16 @@ pub fn check_begun(
 
 /// The seats that a change comes to, or why it is not possible.
 pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) -> Result<Planned, Refusal> {
+    let planned = seated(change, job, cluster)?;
+    let (to, counts) = (planned.size(), &job.spec.registered.counts);
+    if to as usize == job.nodes.len() || counts.allow(to) {
+        return Ok(planned);
+    }
+    Err(impossible_size(to, counts))
+}
+
+/// The seats, whatever the program says of their number.
+fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) -> Result<Planned, Refusal> {
     let size = job.nodes.len() as u32;
     let (least, most) = (job.spec.min.max(1), job.spec.max);
     let plain = |kind, seats| {
@@ -356,6 +367,13 @@ fn bad_rank(rank: Rank, size: u32) -> Refusal {
     Refusal::new(refusal::BAD_LAYOUT, message)
 }
 
+/// The program itself would refuse to run on so many.
+fn impossible_size(to: u32, counts: &RankCounts) -> Refusal {
+    let near = counts.near_words(to);
+    let message = format!("the program cannot run on {to} ranks, but on {near}: it runs on {counts}");
+    Refusal::new(refusal::BAD_LAYOUT, message)
+}
+
 fn bad_size(to: u32, least: u32, most: u32) -> Refusal {
     let message = if least > most {
         format!("{to} ranks are asked for, but the job can go no further that way")
@@ -369,11 +387,12 @@ fn bad_size(to: u32, least: u32, most: u32) -> Refusal {
 pub(super) mod tests {
     use super::*;
     use pcm_proto::job::WorldShape;
+    use pcm_proto::registered::Registered;
 
     /// A job whose program may have up to eight ranks.
     pub(in crate::node) fn spec() -> JobSpec {
         JobSpec {
-            values: String::new(),
+            registered: Registered::default(),
             name: "heat2d".to_owned(),
             size: 2,
             min: 1,
@@ -413,7 +432,11 @@ pub(super) mod tests {
 
     /// Plans a change of a job with two ranks on `a`, beside an empty node `b` and one that is being emptied.
     fn planned(change: &LayoutChange) -> Result<Planned, Refusal> {
-        let (own, spec, nodes) = (node("a"), spec(), [node("a"), node("a")]);
+        planned_of(&spec(), change)
+    }
+
+    fn planned_of(spec: &JobSpec, change: &LayoutChange) -> Result<Planned, Refusal> {
+        let (own, nodes) = (node("a"), [node("a"), node("a")]);
         let state = |name: &NodeName| match name.as_str() {
             "a" | "b" => Some(NodeState::Up),
             "draining" => Some(NodeState::Draining),
@@ -426,7 +449,7 @@ pub(super) mod tests {
             placed: &|name| if name.as_str() == "a" { 2 } else { 0 },
         };
         let job = JobView {
-            spec: &spec,
+            spec,
             nodes: &nodes,
             weights: &[3, 1],
         };
@@ -571,6 +594,39 @@ pub(super) mod tests {
     fn rank_0_stays() {
         assert_eq!(staying(&["slow", "a", "slow", "b"], 2), [0, 3]);
         assert_eq!(staying(&["a", "a", "a", "b"], 1), [0]);
+    }
+
+    #[test]
+    fn a_program_that_runs_on_cubes_is_not_given_another_number() {
+        let mut cubes = spec();
+        cubes.registered.counts = RankCounts::of(|count| [1, 8, 27].contains(&count)).unwrap();
+        let ask = |change| planned_of(&cubes, &change);
+        let refused = ask(LayoutChange::Expand {
+            to: 7,
+            nodes: Vec::new(),
+        })
+        .unwrap_err();
+        assert!(
+            refused
+                .message
+                .contains("on 7 ranks, but on 1 or 8: it runs on 1, 8, 27"),
+            "{refused:?}"
+        );
+        assert_eq!(
+            ask(LayoutChange::Expand {
+                to: 8,
+                nodes: Vec::new()
+            })
+            .unwrap()
+            .size(),
+            8
+        );
+        assert_eq!(ask(LayoutChange::Shrink { to: 1 }).unwrap().size(), 1);
+        // The number that it has is nobody's wish.
+        assert_eq!(
+            ask(LayoutChange::Migrate(vec![(Rank(0), node("b"))])).unwrap().size(),
+            2
+        );
     }
 
     #[test]

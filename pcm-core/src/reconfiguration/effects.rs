@@ -85,10 +85,10 @@ pub enum Input {
 }
 
 impl Input {
-    /// A newcomer ended before it joined.
-    pub fn ended_early(process: ProcessId, status: ExitStatus) -> Self {
-        let code = status.shell_code();
-        let reason = format!("it ended with code {code} before it joined; the job's output may say why");
+    /// A newcomer ended before it joined. `said` is the end of its output.
+    pub fn ended_early(process: ProcessId, status: ExitStatus, said: &str) -> Self {
+        let (code, said) = (status.shell_code(), if said.is_empty() { "nothing" } else { said });
+        let reason = format!("it ended with code {code} before it joined; it printed last: {said}");
         Self::StartFailed { process, reason }
     }
 }

@@ -12,6 +12,7 @@ use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId}
 use pcm_proto::job::{JobEnd, JobSpec, WorldShape};
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator};
+use pcm_proto::registered::Registered;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const JOB: JobId = JobId(1);
@@ -22,7 +23,7 @@ pub(crate) fn node(number: usize) -> NodeName {
 
 pub(crate) fn spec(size: u32, world: WorldShape) -> JobSpec {
     JobSpec {
-        values: String::new(),
+        registered: Registered::default(),
         name: "test".into(),
         size,
         min: 1,

@@ -51,7 +51,9 @@ impl From<&RegionError> for pcm_result {
             | RegionError::Overlaps { .. }
             | RegionError::Axis { .. }
             | RegionError::Options { .. }
-            | RegionError::Partition { .. } => PCM_ERROR_ARGUMENT,
+            | RegionError::Partition { .. }
+            | RegionError::RankCounts { .. }
+            | RegionError::Ranks { .. } => PCM_ERROR_ARGUMENT,
         }
     }
 }

@@ -23,6 +23,9 @@ use std::{
 pub type pcm_merge_hook =
     Option<unsafe extern "C" fn(context: *mut c_void, mine: *mut c_void, other: *const c_void) -> c_int>;
 
+/// Whether the program can run on so many ranks: 0 for no.
+pub type pcm_possible_hook = Option<unsafe extern "C" fn(context: *mut c_void, ranks: c_int) -> c_int>;
+
 /// Splits a share for a new rank (*share, zeroed) off a value (*mine). `left` ranks still need a share of it, this one
 /// included. Returns 0, or another number to abort the change.
 pub type pcm_split_hook =
@@ -81,6 +84,21 @@ pub unsafe extern "C" fn pcm_value(name: *const c_char, value: *mut c_void, size
         // SAFETY: the caller's pointers are NULL or good, and the variable lives as long as the program uses libpcm.
         let (name, value) = unsafe { (text(name)?, borrowed(value, size)?) };
         registry.value(name, value)?;
+        Ok(())
+    })
+}
+
+/// Says on which numbers of ranks the program can run, from 1 to 4096: `is_possible` returns 0 for those on which it
+/// cannot. Every rank calls it, before pcm_start, which fails on a number of ranks that is not possible. Agents and
+/// pcmctl change the job to possible numbers only. `context` is passed on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_possible_ranks(is_possible: pcm_possible_hook, context: *mut c_void) -> pcm_result {
+    code_of(|registry| {
+        let Some(is_possible) = is_possible else {
+            return Err(Misuse::Null("is_possible"));
+        };
+        // SAFETY: the program's function, with the context that it gave.
+        registry.possible_ranks(|ranks| unsafe { is_possible(context, ranks.cast_signed()) } != 0)?;
         Ok(())
     })
 }

@@ -10,6 +10,7 @@ use pcm_checkpoint::{
     Application, ArrayRecord, BLOCK_BYTES, Compression, Contents, FORMAT, Manifest, PartRecord, RegionRecord, VERSION,
     dtype_of_size,
 };
+use pcm_proto::rank_counts::RankCounts;
 use std::{
     env, io,
     path::PathBuf,
@@ -32,6 +33,7 @@ pub(crate) struct Outline {
     application: Application,
     iteration: u64,
     compression: Compression,
+    possible_ranks: RankCounts,
 }
 
 impl Outline {
@@ -49,6 +51,7 @@ impl Outline {
             application: application(settings),
             iteration,
             compression: settings.compression,
+            possible_ranks: registry.possible().clone(),
         }
     }
 
@@ -73,6 +76,7 @@ impl Outline {
             iteration: self.iteration,
             created_unix_s: since_1970.as_secs(),
             ranks,
+            possible_ranks: self.possible_ranks,
             compression: self.compression,
             block_bytes: BLOCK_BYTES,
             regions: regions.collect(),

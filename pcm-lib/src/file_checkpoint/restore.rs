@@ -186,41 +186,38 @@ fn per_rank_after(
     Ok(Some(value))
 }
 
-/// A custom region was packed for as many ranks as there were. On another number, this process takes the place of each
-/// old rank that has something for it, one after the other, and packs what it is to get.
+/// A custom region was packed for as many ranks as there were. On another number a new rank gets what old ranks packed,
+/// as it is: nothing can be packed again before the program has taken up what it got.
 fn custom_restore(
     name: &str,
     region: &mut CustomRegion,
     (old, new, rank): (u32, u32, u32),
     raw: impl Fn(u32) -> Result<Vec<u8>, String>,
 ) -> Result<(), String> {
-    let hooks = region.hooks.as_mut();
-    let failed = |hook: &str, error: HookFailed| format!("the {hook} hook of {name:?} failed: {error}");
-    let mut packs: Vec<(u32, Vec<u8>)> = Vec::new();
-    if old == new {
-        packs.push((rank, raw(rank)?));
-    } else {
-        let all = custom_parcels(hooks, old, new).map_err(|error| format!("{name:?}: {error}"))?;
-        for from in all
-            .iter()
-            .filter(|parcel| parcel.id.to.0 == rank)
-            .map(|parcel| parcel.id.from.0)
-        {
-            let bytes = raw(from)?;
-            let as_kept = [Delivered { from, bytes: &bytes }];
-            hooks.unpack(&as_kept).map_err(|error| failed("unpack", error))?;
-            let mut packed = Vec::new();
-            let outcome = hooks.pack(rank, new, &mut packed);
-            outcome.map_err(|error| failed("pack", error))?;
-            packs.push((from, packed));
+    let mut from = vec![rank];
+    if old != new {
+        let all = custom_parcels(region, old, new).map_err(|error| format!("{name:?}: {error}"))?;
+        let of = |from: u32| all.iter().filter(move |parcel| parcel.id.from.0 == from).count();
+        if let Some(divided) = (0..old).find(|from| of(*from) > 1) {
+            return Err(format!(
+                "{name:?} of rank {divided} of {old} would go to several of {new} ranks, and only a running program \
+                 can divide it; restart on {old}, or on a number of ranks each of which takes over whole ranks"
+            ));
         }
+        let mine = all.iter().filter(|parcel| parcel.id.to.0 == rank);
+        from = mine.map(|parcel| parcel.id.from.0).collect();
+        from.sort_unstable();
     }
-    packs.sort_by_key(|pack| pack.0);
-    let parts: Vec<Delivered<'_>> = packs
+    let kept: Vec<(u32, Vec<u8>)> = from
+        .into_iter()
+        .map(|from| Ok((from, raw(from)?)))
+        .collect::<Result<_, String>>()?;
+    let parts: Vec<Delivered<'_>> = kept
         .iter()
         .map(|(from, bytes)| Delivered { from: *from, bytes })
         .collect();
-    hooks.unpack(&parts).map_err(|error| failed("unpack", error))
+    let outcome = region.unpack(&parts);
+    outcome.map_err(|error| format!("the unpack hook of {name:?} failed: {error}"))
 }
 
 #[cfg(test)]
@@ -283,39 +280,61 @@ mod tests {
         assert_eq!(kept, Ok(None));
     }
 
-    /// The numbers below 40 that are congruent to a rank; the hooks know no rank, as in a program the data says whose
-    /// it is.
-    struct Items(std::rc::Rc<std::cell::RefCell<Vec<u8>>>);
+    /// Items that each rank keeps together; `to_all` wants a part of them for every new rank.
+    struct Items {
+        held: std::rc::Rc<std::cell::RefCell<Vec<u8>>>,
+        to_all: bool,
+    }
 
     impl crate::region::CustomHooks for Items {
-        fn targets(&mut self, _: u32, _: u32, after: u32) -> Option<Vec<u32>> {
-            Some((0..after).collect())
+        fn targets(&mut self, from: u32, before: u32, after: u32) -> Option<Vec<u32>> {
+            Some(if self.to_all {
+                (0..after).collect()
+            } else {
+                vec![from * after / before]
+            })
         }
 
-        fn pack(&mut self, to: u32, after: u32, out: &mut Vec<u8>) -> Result<(), HookFailed> {
-            out.extend(self.0.borrow().iter().filter(|item| u32::from(**item) % after == to));
-            Ok(())
+        fn pack(&mut self, _: u32, _: u32, _: &mut Vec<u8>) -> Result<(), HookFailed> {
+            panic!("a restart packs nothing");
         }
 
         fn unpack(&mut self, parts: &[Delivered<'_>]) -> Result<(), HookFailed> {
-            *self.0.borrow_mut() = parts.iter().flat_map(|part| part.bytes.iter().copied()).collect();
+            *self.held.borrow_mut() = parts.iter().flat_map(|part| part.bytes.iter().copied()).collect();
             Ok(())
         }
     }
 
+    fn items_after((old, new, rank): (u32, u32, u32), to_all: bool) -> Result<Vec<u8>, String> {
+        let held = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let hooks = Box::new(Items {
+            held: std::rc::Rc::clone(&held),
+            to_all,
+        });
+        let raw = |from: u32| Ok(vec![from as u8, 100 + from as u8]);
+        custom_restore("items", &mut CustomRegion::new(hooks), (old, new, rank), raw)?;
+        Ok(held.take())
+    }
+
     #[test]
-    fn custom_data_goes_to_whom_it_belongs_on_any_number_of_ranks() {
-        let of = |rank: u32, ranks: u32| (0..40_u8).filter(move |item| u32::from(*item) % ranks == rank);
+    fn custom_data_goes_to_one_rank_each_on_any_number_of_ranks_and_none_is_lost() {
         for (old, new) in (1..8).flat_map(|old| (1..8).map(move |new| (old, new))) {
-            for rank in 0..new {
-                let items = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-                let hooks = Box::new(Items(std::rc::Rc::clone(&items)));
-                let raw = |from| Ok(of(from, old).collect());
-                custom_restore("items", &mut CustomRegion { hooks }, (old, new, rank), raw).unwrap();
-                let mut got = items.borrow().clone();
-                got.sort_unstable();
-                assert_eq!(got, of(rank, new).collect::<Vec<_>>(), "{old} to {new}, rank {rank}");
-            }
+            let all: Vec<u8> = (0..new)
+                .flat_map(|rank| items_after((old, new, rank), false).unwrap())
+                .collect();
+            let wanted: Vec<u8> = (0..old as u8).flat_map(|from| [from, 100 + from]).collect();
+            assert_eq!(all, wanted, "{old} to {new}");
         }
+    }
+
+    #[test]
+    fn custom_data_that_several_ranks_would_share_is_refused_and_not_packed_again() {
+        let refused = items_after((3, 2, 0), true).unwrap_err();
+        assert!(
+            refused.contains("rank 0 of 3 would go to several of 2 ranks"),
+            "{refused}"
+        );
+        assert_eq!(items_after((3, 1, 0), true).unwrap(), [0, 100, 1, 101, 2, 102]);
+        assert_eq!(items_after((3, 3, 1), true).unwrap(), [1, 101]);
     }
 }

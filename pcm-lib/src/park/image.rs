@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "reads registered memory by address")]
 
 use super::{ParkError, sums::BlockSums};
-use crate::region::{Kind, Registry, Shares};
+use crate::region::{CustomRegion, Kind, Registry, Shares};
 use pcm_core::{
     parked::{Contents, Head, ParkedRegion, Place, Preamble},
     partition::Partition,
@@ -95,9 +95,9 @@ impl Image {
                         continue;
                     };
                     let mut packed = Vec::new();
-                    for to in targets(custom.hooks.as_mut(), &region.name, home.size, after, home.rank)? {
+                    for to in targets(custom, &region.name, home.size, after, home.rank)? {
                         let mut bytes = Vec::new();
-                        let outcome = custom.hooks.pack(to, after, &mut bytes);
+                        let outcome = custom.pack(to, after, &mut bytes);
                         outcome.map_err(|error| ParkError::Hook {
                             region: region.name.clone(),
                             error,
@@ -247,30 +247,24 @@ fn parked(description: crate::region::Description, contents: Contents) -> Parked
 }
 
 /// The new ranks for which this rank packs a custom region.
-fn targets(
-    hooks: &mut dyn crate::region::CustomHooks,
-    region: &str,
-    before: u32,
-    after: u32,
-    rank: u32,
-) -> Result<Vec<u32>, ParkError> {
+fn targets(custom: &mut CustomRegion, region: &str, before: u32, after: u32, rank: u32) -> Result<Vec<u32>, ParkError> {
     let failed = |error| ParkError::Parcel {
         region: region.to_owned(),
         error,
     };
-    let all = custom_parcels(hooks, before, after).map_err(failed)?;
+    let all = custom_parcels(custom, before, after).map_err(failed)?;
     let own = all.into_iter().filter(|parcel| parcel.id.from.0 == rank);
     Ok(own.map(|parcel| parcel.id.to.0).collect())
 }
 
 /// Who packs a custom region for whom in a relaunch: processes before are numbered from 0, those after follow.
 pub(crate) fn custom_parcels(
-    hooks: &mut dyn crate::region::CustomHooks,
+    custom: &mut CustomRegion,
     before: u32,
     after: u32,
 ) -> Result<Vec<parcels::Parcel>, parcels::ParcelError> {
     let change = relaunch_change(before, after);
-    let wanted: Vec<Option<Vec<u32>>> = (0..before).map(|from| hooks.targets(from, before, after)).collect();
+    let wanted: Vec<Option<Vec<u32>>> = (0..before).map(|from| custom.targets(from, before, after)).collect();
     parcels::custom(&change, |from| match wanted.get(from.0 as usize) {
         Some(Some(ranks)) => ranks.iter().copied().map(Rank).collect::<Vec<_>>(),
         _ => block_targets(from, before, after).collect(),

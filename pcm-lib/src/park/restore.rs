@@ -170,7 +170,7 @@ impl Restoring<'_> {
                 Ok(Some(Need::PerRank { id, all }))
             }
             (Contents::Custom(_), Kind::Custom(region)) => {
-                let all = custom_parcels(region.hooks.as_mut(), self.old_size, self.size);
+                let all = custom_parcels(region, self.old_size, self.size);
                 let all = all.map_err(|error| RestoreError::Parcel { region: name, error })?;
                 let own = all.into_iter().filter(|parcel| parcel.id.to == self.rank);
                 let from = own.map(|parcel| parcel.id.from).collect();
@@ -336,7 +336,7 @@ impl Restoring<'_> {
                 let Kind::Custom(custom) = &mut region.kind else {
                     return Ok(());
                 };
-                custom.hooks.unpack(&parts).map_err(|error| RestoreError::Hook {
+                custom.unpack(&parts).map_err(|error| RestoreError::Hook {
                     region: region.name.clone(),
                     hook: "unpack",
                     error,

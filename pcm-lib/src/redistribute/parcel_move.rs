@@ -67,7 +67,7 @@ impl ParcelMove {
                 let (before, after) = (next.old_size, next.order.len() as u32);
                 let mut targets = Vec::new();
                 for from in 0..before {
-                    targets.push(custom.hooks.targets(from, before, after));
+                    targets.push(custom.targets(from, before, after));
                 }
                 let all = parcels::custom(change, |from| match targets.get(from.0 as usize) {
                     Some(Some(ranks)) => ranks.iter().copied().map(pcm_proto::ids::Rank).collect::<Vec<_>>(),
@@ -80,7 +80,7 @@ impl ParcelMove {
                 let (packed, awaited) = parcels::own_parcels(&all, process);
                 for parcel in packed {
                     let mut bytes = Vec::new();
-                    let outcome = custom.hooks.pack(parcel.id.to.0, after, &mut bytes);
+                    let outcome = custom.pack(parcel.id.to.0, after, &mut bytes);
                     outcome.map_err(|error| hook_failed(&name, "pack", error))?;
                     made.give(parcel, bytes, process);
                 }
@@ -203,7 +203,7 @@ impl ParcelMove {
                     .iter()
                     .map(|(id, _, bytes)| Delivered { from: id.from.0, bytes })
                     .collect();
-                let outcome = custom.hooks.unpack(&parts);
+                let outcome = custom.unpack(&parts);
                 outcome.map_err(|error| hook_failed(&name, "unpack", error))?;
             }
             _ => {}

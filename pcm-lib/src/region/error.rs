@@ -5,6 +5,7 @@ use super::{
     memory::MemoryError,
 };
 use pcm_core::partition::PartitionError;
+use pcm_proto::rank_counts::{BadRankCounts, RankCounts};
 use std::fmt;
 
 /// A hook of the application that did not do what it is for.
@@ -105,6 +106,10 @@ pub enum RegionError {
     Memory { name: String, error: MemoryError },
     /// Two arrays that are to change places differ.
     SwapDiffers { one: String, other: String },
+    /// The possible numbers of ranks cannot be kept.
+    RankCounts { error: BadRankCounts },
+    /// The program runs on a number of ranks that it says is not possible.
+    Ranks { size: u32, counts: RankCounts },
 }
 
 impl fmt::Display for RegionError {
@@ -140,6 +145,14 @@ impl fmt::Display for RegionError {
                 "region \"{name}\" is registered after pcm_start; register everything before it, on every rank"
             ),
             Self::BeforeStart { call } => write!(f, "{call} before pcm_start; call pcm_start after all registrations"),
+            Self::RankCounts { error } => write!(f, "{error}; pcm_possible_ranks was told so"),
+            Self::Ranks { size, counts } => {
+                let near = counts.near_words(*size);
+                write!(
+                    f,
+                    "this program cannot run on {size} ranks: start it on {near}; it runs on {counts}"
+                )
+            }
             Self::StartTwice => write!(f, "pcm_start was called before; call it once, after the registrations"),
             Self::Empty { name } => write!(f, "region \"{name}\" would have 0 bytes; give the size of the value"),
             Self::Overlaps { name, other } => write!(

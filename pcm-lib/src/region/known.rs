@@ -2,7 +2,7 @@
 //! arrays are. They are as they were when the job began; `pcm_start` brings the present ones.
 
 use super::{Kind, Registry};
-use pcm_proto::{app::environment, job::VALUES_BYTES_MAX};
+use pcm_proto::{app::environment, registered::VALUES_BYTES_MAX};
 use std::{collections::BTreeMap, env, fmt::Write};
 
 /// A value of more bytes says nothing about the sizes of others.

@@ -5,11 +5,13 @@ use super::{
     ArrayForm, ArrayRegion, CustomHooks, CustomRegion, PerRankHooks, PerRankRegion, RegionError, Value,
     array::check_axes,
     home::Home,
-    known::KnownValues,
+    known::{self, KnownValues},
     limits::{NAME_LENGTH_MAX, REGIONS_MAX},
     memory::{Capacity, MemoryError, Storage},
 };
 use pcm_proto::ids::RegionId;
+use pcm_proto::rank_counts::RankCounts;
+use pcm_proto::registered::Registered;
 
 /// A registered region.
 #[derive(Debug)]
@@ -55,6 +57,8 @@ pub struct Registry {
     constant_swaps: u64,
     /// Values of the job that this process joins.
     known: KnownValues,
+    /// Numbers of ranks on which the program can run.
+    counts: RankCounts,
 }
 
 impl Registry {
@@ -67,6 +71,7 @@ impl Registry {
             capacity: Capacity::shared_by(home.ranks_here),
             constant_swaps: 0,
             known: KnownValues::default(),
+            counts: RankCounts::default(),
         }
     }
 
@@ -90,8 +95,46 @@ impl Registry {
         if self.is_started {
             return Err(RegionError::StartTwice);
         }
+        // Whoever has a process join has asked before.
+        if self.home.is_first && !self.counts.allow(self.home.size) {
+            let (size, counts) = (self.home.size, self.counts.clone());
+            return Err(RegionError::Ranks { size, counts });
+        }
         self.is_started = true;
         Ok(())
+    }
+
+    /// Says on which numbers of ranks the program can run. A start on another number is an error, and no change leads
+    /// to one.
+    pub fn possible_ranks(&mut self, is_possible: impl FnMut(u32) -> bool) -> Result<(), RegionError> {
+        if self.is_started {
+            let name = "possible ranks".to_owned();
+            return Err(RegionError::AfterStart { name });
+        }
+        self.counts = RankCounts::of(is_possible).map_err(|error| RegionError::RankCounts { error })?;
+        Ok(())
+    }
+
+    /// The program goes on with the data that it has, and knows of each change before.
+    pub(crate) fn goes_on(&mut self) {
+        for (_, region) in self.regions_mut() {
+            if let Kind::Custom(custom) = &mut region.kind {
+                custom.goes_on();
+            }
+        }
+    }
+
+    /// Numbers of ranks on which the program can run.
+    pub(crate) fn possible(&self) -> &RankCounts {
+        &self.counts
+    }
+
+    /// What others have to know of it.
+    pub(crate) fn said(&self) -> Registered {
+        Registered {
+            values: known::written(self),
+            counts: self.counts.clone(),
+        }
     }
 
     /// Fails where `call` needs a started program.
@@ -138,7 +181,7 @@ impl Registry {
     /// Registers a custom region.
     pub fn custom(&mut self, name: &str, hooks: Box<dyn CustomHooks>) -> Result<RegionId, RegionError> {
         self.check_name(name)?;
-        Ok(self.add(name, Kind::Custom(CustomRegion { hooks })))
+        Ok(self.add(name, Kind::Custom(CustomRegion::new(hooks))))
     }
 
     /// Lets two arrays that are alike change places: each gets the other's contents. Pointers into them stay good

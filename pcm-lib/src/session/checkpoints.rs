@@ -37,6 +37,9 @@ pub(super) struct Checkpoints {
     behind: Behind,
     /// What became of the last checkpoint in files, as far as this rank knows; none before the first.
     ended: Result<(), String>,
+    /// Whether memory for the next one is to be made, at a top at which the ranks look: to know how much it is, data is
+    /// packed, and the program has gone on with what it got by then.
+    lacks_memory: bool,
     /// Why the last one that was due is not there.
     pub(super) failure: Option<CheckpointError>,
 }
@@ -70,22 +73,22 @@ impl Checkpoints {
             buffers: Buffers::default(),
             told: None,
         });
-        let mut checkpoints = Self {
+        let checkpoints = Self {
             looks: Looks::new(&settings, iteration, started.is_some()),
             settings,
             memory,
             behind: Behind::default(),
             ended: Ok(()),
+            lacks_memory: true,
             failure: None,
         };
-        checkpoints.prepare(registry);
         Ok((checkpoints, iteration))
     }
 
     /// The ranks have changed, and their data with them.
-    pub(super) fn renew(&mut self, registry: &mut Registry, begun: u64) {
+    pub(super) fn renew(&mut self, begun: u64) {
         self.looks.renew(begun);
-        self.prepare(registry);
+        self.lacks_memory = true;
     }
 
     /// Memory that is touched now is not touched while the program is held.
@@ -110,6 +113,9 @@ impl Checkpoints {
     /// this one, and makes it.
     pub(super) fn look(&mut self, registry: &mut Registry, job: &Communicator, begun: u64) -> Result<(), MpiError> {
         self.hear();
+        if std::mem::take(&mut self.lacks_memory) {
+            self.prepare(registry);
+        }
         if self.memory.as_ref().is_some_and(Memory::is_kept_back) {
             self.behind.give_way(self.settings.memory_max);
         }

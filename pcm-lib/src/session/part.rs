@@ -6,7 +6,7 @@ use crate::{
     channel::ChannelError,
     mpi::{Communicator, Port},
     park::Published,
-    region::{Registry, known},
+    region::Registry,
     role::{Planned, Role},
     start::{self, Started},
 };
@@ -258,12 +258,11 @@ impl Part {
         progress.constant_bytes.store(registry.constant_bytes(), Relaxed);
     }
 
-    /// Rank 0 says what processes that join later need to know when they register.
-    pub(super) fn tell_values(&self, registry: &Registry) {
+    /// Rank 0 says what processes that join later, and whoever changes the number of ranks, have to know.
+    pub(super) fn tell_registered(&self, registry: &Registry) {
         if self.seat == Seat::Member(Rank(0)) {
             // A daemon that is not heard of is missed elsewhere.
-            let text = known::written(registry);
-            _ = self.started.channel.send(&AppToDaemon::Values { text });
+            _ = self.started.channel.send(&AppToDaemon::Registered(registry.said()));
         }
     }
 

@@ -124,6 +124,7 @@ impl Session {
             self.life = Life::Failed;
             let (checkpoints, iteration) = Checkpoints::begin(&mut self.registry, &Communicator::world(), true, None)?;
             self.checkpoints = Some(Box::new(checkpoints));
+            self.registry.goes_on();
             self.life = Life::Plain { iteration };
             return Ok(());
         };
@@ -134,7 +135,7 @@ impl Session {
             part.restore(&mut self.registry, planned)?;
         }
         part.show_registered(&self.registry);
-        part.tell_values(&self.registry);
+        part.tell_registered(&self.registry);
         told.extend(part.early_as_newcomer(&mut self.registry));
         let waits = !told.is_empty();
         let held = waits.then(|| hold(&mut self.registry, &mut part, told));
@@ -143,6 +144,7 @@ impl Session {
         let (checkpoints, iteration) = Checkpoints::begin(&mut self.registry, &part.job, is_first, Some(started))?;
         if is_first {
             part.iteration = iteration;
+            self.registry.goes_on();
         }
         self.checkpoints = Some(Box::new(checkpoints));
         self.life = Life::Member(part);
@@ -193,7 +195,8 @@ impl Session {
             return Ok(());
         };
         if step == Step::Changed {
-            checkpoints.renew(&mut self.registry, begun);
+            checkpoints.renew(begun);
+            self.registry.goes_on();
             return Ok(());
         }
         match &mut self.life {

@@ -10,6 +10,7 @@ use pcm_core::moment::Moment;
 use pcm_proto::agent::{JobSample, NEIGHBOURS_MAX, Neighbour, RankReport, Resources};
 use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, Rank};
 use pcm_proto::random::Random;
+use pcm_proto::rank_counts::RankCounts;
 
 /// Neighbours are drawn anew so often.
 const NEIGHBOURS_US: u64 = 30_000_000;
@@ -334,6 +335,7 @@ impl World {
             started_with: of.started_with as u32,
             min: of.bounds.0 as u32,
             max: of.bounds.1 as u32,
+            counts: RankCounts::default(),
             allowed: Vec::new(),
             policy: self.scenario.policy.clone(),
             ranks: Vec::new(),

@@ -14,6 +14,7 @@ use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobSpec, WorldShape};
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::layout::ModeWanted;
+use pcm_proto::registered::Registered;
 
 /// How often a terminal that has lost its job looks for it.
 const TRIES_MAX: u32 = 100;
@@ -21,7 +22,7 @@ const TRY_EVERY: u64 = 400_000;
 
 fn spec(program: usize, ranks: u32, is_detached: bool, restarts_max: u32) -> JobSpec {
     JobSpec {
-        values: String::new(),
+        registered: Registered::default(),
         name: format!("program {program}"),
         size: ranks,
         min: 1,

@@ -27,6 +27,7 @@ pub fn job_sample(
         started_with: spec.size,
         min,
         max,
+        counts: spec.registered.counts.clone(),
         allowed: spec.nodes.clone(),
         policy: spec.policy.clone().unwrap_or_else(|| POLICY_DEFAULT.to_owned()),
         // A rank that counts no iterations cannot be moved, and of its use nothing is known.

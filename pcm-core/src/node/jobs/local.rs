@@ -136,6 +136,11 @@ impl Job {
         is_done.then_some(Input::OutputTaken)
     }
 
+    /// Whether all that a process printed was read.
+    pub(super) fn is_read_out(&self, process: ProcessId) -> bool {
+        self.local.as_ref().is_none_or(|local| local.output.has_ended(process))
+    }
+
     /// The keeper may let go of a process that ended once its output was read to the end.
     pub(super) fn forget_if_done(&mut self, process: ProcessId, cx: &mut Context<'_>) {
         let (Some(part), Some(local)) = (self.machine.part(), &mut self.local) else {

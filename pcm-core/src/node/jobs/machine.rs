@@ -204,8 +204,9 @@ impl Jobs {
                     let hosts = CoordinatorToNode::Hosts(hosts.collect());
                     cx.send_job(&to, job, hosts);
                     let spec = self.table.coordinator(job).map(coordinator::Coordinator::spec);
-                    if let Some(text) = spec.map(|spec| spec.values.clone()).filter(|text| !text.is_empty()) {
-                        cx.send_job(&to, job, CoordinatorToNode::Values { text });
+                    let registered = spec.map(|spec| spec.registered.clone());
+                    if let Some(registered) = registered.filter(|registered| !registered.is_empty()) {
+                        cx.send_job(&to, job, CoordinatorToNode::Registered(registered));
                     }
                 }
                 Effect::ChangesGivenUp => {

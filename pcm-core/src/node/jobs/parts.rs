@@ -267,14 +267,11 @@ impl Jobs {
             self.lost_with_node(key, signal, cx);
         }
         if self.table.runs(key.job) {
-            self.participate(
-                key.job,
-                Input::Exited {
-                    process: key.process,
-                    status,
-                },
-                cx,
-            );
+            let local = self.table.local_mut(key.job);
+            let said = local
+                .map(|local| local.output.said_last(key.process))
+                .unwrap_or_default();
+            self.step(key.job, at_node::Input::Exited(key.process, status, said), cx);
             if let Some(known) = self.table.get_mut(key.job) {
                 known.forget_if_done(key.process, cx);
             }
@@ -379,7 +376,12 @@ impl Jobs {
             if let Some(reason) = nonsense {
                 tracing::warn!(job = %key.job, process = %key.process, reason, "a process does not speak our protocol");
             }
-            return self.on_last_words(key, cx);
+            // Why a newcomer ended is in its output, which may still be on its way; the timer limits the wait.
+            let is_awaited = |known: &Job| known.machine.is_joining(key.process) && !known.is_read_out(key.process);
+            if !self.table.get_mut(key.job).is_some_and(|known| is_awaited(known)) {
+                self.on_last_words(key, cx);
+            }
+            return;
         }
         self.with_job(news.job(), |known, cx| known.on_news(news, cx), cx);
     }

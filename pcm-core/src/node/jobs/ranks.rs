@@ -62,7 +62,7 @@ impl Job {
                 cx.ranks_changed();
             }
             AppToDaemon::Aborting { code } => return Some(participant::Input::Aborting { process, code }.into()),
-            AppToDaemon::Values { text } => return Some(participant::Input::Values { text }.into()),
+            AppToDaemon::Registered(registered) => return Some(participant::Input::Registered(registered).into()),
             AppToDaemon::Resize { ranks } => self.on_size_wanted(ranks, cx),
             AppToDaemon::Finalizing => return Some(Input::Change(change::Input::Finalizing { process })),
             about_data => {

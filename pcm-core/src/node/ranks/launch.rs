@@ -82,8 +82,8 @@ impl Launcher {
             None => Vec::new(),
         };
         extra.extend(local.newcomer.iter().flat_map(role_variables));
-        if !spec.values.is_empty() {
-            extra.push((names::VALUES.to_owned(), spec.values.clone()));
+        if !spec.registered.values.is_empty() {
+            extra.push((names::VALUES.to_owned(), spec.registered.values.clone()));
         }
         if part.restarts() > 0 {
             extra.push((names::RESTARTS.to_owned(), part.restarts().to_string()));

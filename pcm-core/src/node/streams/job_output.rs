@@ -317,6 +317,7 @@ pub(super) mod tests {
     use crate::node::requester::LinkId;
     use pcm_proto::job::{JobSpec, WorldShape};
     use pcm_proto::peer::{DaemonToDaemon, JobMessage};
+    use pcm_proto::registered::Registered;
 
     fn node(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
@@ -325,7 +326,7 @@ pub(super) mod tests {
     /// A job of one rank on node n1, led by node n0.
     pub(in crate::node::streams) fn coordinator() -> Coordinator {
         let spec = JobSpec {
-            values: String::new(),
+            registered: Registered::default(),
             name: "test".into(),
             size: 1,
             min: 1,

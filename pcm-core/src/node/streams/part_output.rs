@@ -11,12 +11,37 @@ use pcm_proto::keeper::ProcessKey;
 use pcm_proto::peer::{OutputPiece, StreamToCoordinator};
 use std::collections::{BTreeMap, VecDeque};
 
+/// Bytes of a stream that are kept to say how it ended: a few lines, as a terminal has room for them.
+const SAID_LAST_MAX: usize = 400;
+
+/// Lines of a stream that are said: an error and where it comes from.
+const LINES_SAID_MAX: usize = 3;
+
 /// One stream of one process.
 #[derive(Debug, Default)]
 struct StreamOut {
     next: u64,
     kept: VecDeque<OutputPiece>,
     has_ended: bool,
+    /// The last bytes, taken or not.
+    said_last: Vec<u8>,
+}
+
+impl StreamOut {
+    fn say(&mut self, bytes: &[u8]) {
+        self.said_last.extend_from_slice(bytes);
+        let beyond = self.said_last.len().saturating_sub(SAID_LAST_MAX);
+        self.said_last.drain(..beyond);
+    }
+
+    /// In quotes, so that nothing in them acts on a terminal.
+    fn last_lines(&self) -> String {
+        let text = String::from_utf8_lossy(&self.said_last);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = &lines[lines.len().saturating_sub(LINES_SAID_MAX)..];
+        let quoted: Vec<String> = last.iter().map(|line| format!("{line:?}")).collect();
+        quoted.join(", ")
+    }
 }
 
 /// Output of the job's processes here.
@@ -66,6 +91,13 @@ impl PartOutput {
         of_process.all(|(_, stream)| stream.has_ended)
     }
 
+    /// The last lines of a process: those of its errors, else those of its output.
+    pub fn said_last(&self, process: ProcessId) -> String {
+        let both = [Stream::Stderr, Stream::Stdout].into_iter();
+        let mut lines = both.filter_map(|stream| Some(self.streams.get(&(process, stream))?.last_lines()));
+        lines.find(|lines| !lines.is_empty()).unwrap_or_default()
+    }
+
     /// Whether nothing more will come and nothing is kept.
     pub fn is_done(&self) -> bool {
         let mut streams = self.streams.values();
@@ -82,6 +114,7 @@ impl PartOutput {
     ) {
         let of = self.streams.entry((process, stream)).or_default();
         let offset = of.next;
+        of.say(&bytes);
         of.next += bytes.len() as u64;
         let piece = OutputPiece {
             process,
@@ -198,6 +231,24 @@ mod tests {
         );
         output.on_asked_from(&[], &node("n1"), &mut out);
         assert_eq!(pieces(&mut out), [(3, 3)]);
+    }
+
+    #[test]
+    fn the_last_lines_of_errors_are_said_else_those_of_the_output_also_once_they_were_taken() {
+        let (mut output, mut out) = output();
+        assert_eq!(output.said_last(OUT.0), "");
+        output.on_lines(OUT, b"one\ntwo\n\nthree\n".to_vec(), &node("n1"), &mut out);
+        output.on_lines(OUT, b"four\x1b\n".to_vec(), &node("n1"), &mut out);
+        output.on_taken(OUT.0, OUT.1, 100, &mut out);
+        assert_eq!(output.said_last(OUT.0), r#""two", "three", "four\u{1b}""#);
+        let errors = (OUT.0, Stream::Stderr);
+        output.on_lines(errors, "ä".repeat(SAID_LAST_MAX).into_bytes(), &node("n1"), &mut out);
+        output.on_lines(errors, b"\nbad input\n".to_vec(), &node("n1"), &mut out);
+        let said = output.said_last(OUT.0);
+        assert!(
+            said.ends_with(r#"ä", "bad input""#) && said.len() < 2 * SAID_LAST_MAX,
+            "{said}"
+        );
     }
 
     #[test]

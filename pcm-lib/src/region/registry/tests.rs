@@ -65,6 +65,28 @@ fn registering_ends_with_the_start_and_the_start_happens_once() {
 }
 
 #[test]
+fn a_program_starts_on_a_possible_number_of_ranks_only() {
+    let mut one = registry(0, 1);
+    one.possible_ranks(|count| count.is_multiple_of(2)).expect("a rule");
+    let refused = one.start().expect_err("one rank");
+    assert!(
+        refused.to_string().contains("cannot run on 1 ranks: start it on 2"),
+        "{refused}"
+    );
+    let mut two = registry(0, 2);
+    assert!(matches!(
+        two.possible_ranks(|_| false),
+        Err(RegionError::RankCounts { .. })
+    ));
+    two.possible_ranks(|count| count.is_multiple_of(2)).expect("a rule");
+    two.start().expect("two ranks");
+    assert!(matches!(
+        two.possible_ranks(|_| true),
+        Err(RegionError::AfterStart { .. })
+    ));
+}
+
+#[test]
 fn an_array_larger_than_memory_is_refused_and_leaves_nothing_behind() {
     let mut registry = registry(0, 1);
     let huge = form([AxisSpec::block(1 << 44)]);
