@@ -21,6 +21,9 @@ const CHANGELOG: &str = include_str!("templates/changelog");
 /// A library in a folder in which the system looks, so that its list of libraries is made again.
 const TRIGGERS: &str = "activate-noawait ldconfig\n";
 
+/// Packages of programs that are linked with the library need this one.
+const LIBRARIES: &str = "libpcm 0 pcm\n";
+
 /// The finished package.
 pub(super) fn write(repository: &Repository, ready: &Ready<'_>) -> Result<PathBuf, Failure> {
     let work = ready.out.join("deb");
@@ -43,6 +46,7 @@ pub(super) fn write(repository: &Repository, ready: &Ready<'_>) -> Result<PathBu
         .replace("@SIZE@", &size(&usr)?.to_string());
     stage::write(&control.join("control"), text, 0o644)?;
     stage::write(&control.join("triggers"), TRIGGERS, 0o644)?;
+    stage::write(&control.join("shlibs"), LIBRARIES, 0o644)?;
     sums(&data, &control.join("md5sums"))?;
     let mut members = vec![("debian-binary", b"2.0\n".to_vec())];
     for (name, tree) in [("control.tar.gz", "control"), ("data.tar.gz", "data")] {
