@@ -1,4 +1,5 @@
-//! Expands `interpose/table.txt` for the MPI that `$MPICC` (or `mpicc`) compiles for, and sets the run path to it.
+//! Expands `interpose/table.txt` for the MPI that `$MPICC` (or `mpicc`) compiles for, sets the run path to it, and
+//! gives the shared library the name that its ABI has.
 
 #[path = "build/expand.rs"]
 mod expand;
@@ -8,6 +9,13 @@ mod prototype;
 mod table;
 
 use std::{env, fs, path::PathBuf, process::ExitCode};
+
+/// The number changes when a program linked with an older library would not run with this one.
+const SONAME: &str = "libpcm.so.0";
+
+/// Where an installed library finds the MPI that shares its prefix, from `lib` and from `libexec/pcm`. Of the run path,
+/// `cargo xtask dist` leaves only this.
+const IN_A_PREFIX: &str = "$ORIGIN:$ORIGIN/../../lib";
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=interpose/table.txt");
@@ -20,6 +28,10 @@ fn main() -> ExitCode {
         for argument in ["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker", &directory] {
             println!("cargo::rustc-link-arg={argument}");
         }
+    }
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
+    for argument in ["-Xlinker", "-rpath", "-Xlinker", IN_A_PREFIX] {
+        println!("cargo::rustc-cdylib-link-arg={argument}");
     }
     println!("cargo::rerun-if-changed=interpose/constants.c");
     let compiler = env::var_os("MPICC").unwrap_or_else(|| "mpicc".into());

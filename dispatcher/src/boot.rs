@@ -2,6 +2,7 @@
 //! node is the daemons' own work, along a tree.
 
 use crate::failure::Failure;
+use crate::installed;
 use crate::sweep::CLUSTER_ID_VARIABLE;
 use pcm_fabric::ClusterKey;
 use pcm_proto::boot::{BootReport, BootSpec, NodeSpec, Reach};
@@ -186,15 +187,12 @@ fn start(spec: &BootSpec, log: &Path) -> Result<Child, String> {
     })
 }
 
-/// The daemon's program: `PCM_DAEMON`, else beside this one, else on the search path.
+/// The daemon's program: `PCM_DAEMON`, else of the same installation, else on the search path.
 pub fn daemon_program() -> PathBuf {
     if let Some(named) = std::env::var_os("PCM_DAEMON").filter(|named| !named.is_empty()) {
         return PathBuf::from(named);
     }
-    let beside = std::env::current_exe().ok().map(|exe| exe.with_file_name("pcm-daemon"));
-    beside
-        .filter(|path| path.is_file())
-        .unwrap_or_else(|| PathBuf::from("pcm-daemon"))
+    installed::part("pcm-daemon").unwrap_or_else(|| PathBuf::from("pcm-daemon"))
 }
 
 fn root_failure(spec: &BootSpec, log: &Path, late: bool, deadline: Duration) -> String {

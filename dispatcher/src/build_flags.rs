@@ -1,46 +1,74 @@
-//! What a compiler needs to link a program with libpcm: where the header, the library and the MPI compiler are.
+//! What a compiler needs to link a program with libpcm: where the header, the library and the MPI compilers are.
 
 use crate::failure::Failure;
+use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The MPI compiler this build was made with.
+/// The MPI compiler for C that this build was made with.
 const BUILT_WITH: Option<&str> = option_env!("MPICC");
+
+/// A language with an MPI compiler of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    C,
+    Cpp,
+    Fortran,
+}
+
+impl Language {
+    /// The MPI compiler, and the variable that names another one.
+    fn compiler(self) -> (&'static str, &'static str) {
+        match self {
+            Self::C => ("mpicc", "MPICC"),
+            Self::Cpp => ("mpicxx", "MPICXX"),
+            Self::Fortran => ("mpifort", "MPIFC"),
+        }
+    }
+}
 
 /// Where things are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildFlags {
-    /// Folder of `pcm.h`.
+    /// Folder of `pcm.h`, `pcm.hpp` and `pcm.f90`.
     pub include: PathBuf,
-    /// Folder of `libpcm.so` and `libpcm.a`.
+    /// Folder of `libpcm.so`.
     pub library: PathBuf,
     /// The MPI compiler.
-    pub mpicc: PathBuf,
+    pub compiler: PathBuf,
+    /// What it is told beside its arguments.
+    pub variables: Vec<(&'static str, OsString)>,
 }
 
 impl BuildFlags {
     /// Looks beside this program: an installation (`bin`, `lib`, `include`) or the repository it was built in.
-    pub fn find() -> Result<Self, Failure> {
-        let exe = std::env::current_exe()
+    pub fn find(language: Language) -> Result<Self, Failure> {
+        let exe = env::current_exe()
             .map_err(|error| Failure::system(format!("cannot find the path of this program: {error}")))?;
         let bin = exe.parent().unwrap_or(Path::new("/"));
-        let library = [bin.to_owned(), bin.join("../lib")]
+        let prefix = bin.parent().unwrap_or(Path::new("/"));
+        let library = [bin.to_owned(), prefix.join("lib")]
             .into_iter()
             .find(|dir| dir.join("libpcm.so").is_file());
-        let installed = bin.join("../include");
         let header = |dir: &PathBuf| dir.join("pcm.h").is_file();
-        let include = Some(installed)
+        let include = Some(prefix.join("include"))
             .filter(header)
             .or_else(|| bin.ancestors().map(|dir| dir.join("pcm-lib/include")).find(header));
         let missing = |what: &str| {
             Failure::system(format!(
-                "{what} is not beside {}: build it with 'cargo xtask build'",
+                "{what} is not beside {}: build it with 'cargo xtask build', or install the package again",
                 exe.display()
             ))
         };
+        let library = library.ok_or_else(|| missing("libpcm.so"))?;
+        // An installation has nothing to do with the place of the build, even where that is still there.
+        let built_with = (library == bin).then_some(BUILT_WITH).flatten();
+        let (compiler, variables) = mpi_compiler(language, bin, built_with);
         Ok(Self {
             include: include.ok_or_else(|| missing("pcm.h"))?,
-            library: library.ok_or_else(|| missing("libpcm.so"))?,
-            mpicc: mpicc(),
+            library,
+            compiler,
+            variables,
         })
     }
 
@@ -60,15 +88,62 @@ impl BuildFlags {
     }
 }
 
-/// The MPI compiler: `MPICC`, `PCM_MPI`, the one of the build, the search path.
-fn mpicc() -> PathBuf {
-    let from = |name: &str| {
-        std::env::var_os(name)
+/// The MPI compiler of a language: its variable, `PCM_MPI`, one beside this program, that of the build, or one in the
+/// search path. An MPI without one for Fortran has its compiler for C call gfortran.
+fn mpi_compiler(language: Language, bin: &Path, built_with: Option<&str>) -> (PathBuf, Vec<(&'static str, OsString)>) {
+    let (name, variable) = language.compiler();
+    let named = |variable: &str| {
+        env::var_os(variable)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    from("MPICC")
-        .or_else(|| from("PCM_MPI").map(|prefix| prefix.join("bin/mpicc")))
-        .or_else(|| BUILT_WITH.map(PathBuf::from).filter(|path| path.is_file()))
-        .unwrap_or_else(|| PathBuf::from("mpicc"))
+    if let Some(compiler) = named(variable) {
+        return (compiler, Vec::new());
+    }
+    let folders = [
+        named("PCM_MPI").map(|prefix| prefix.join("bin")),
+        Some(bin.to_owned()),
+        built_with.and_then(|path| Path::new(path).parent()).map(Path::to_owned),
+    ];
+    let on_path = env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = folders
+        .into_iter()
+        .flatten()
+        .chain(env::split_paths(&on_path))
+        .collect();
+    let found = |name: &str| {
+        folders
+            .iter()
+            .map(|folder| folder.join(name))
+            .find(|path| path.is_file())
+    };
+    match (found(name), language) {
+        (Some(compiler), _) => (compiler, Vec::new()),
+        (None, Language::Fortran) => {
+            let compiler = found("mpicc").unwrap_or_else(|| PathBuf::from("mpicc"));
+            (compiler, vec![("MPICH_CC", "gfortran".into())])
+        }
+        (None, _) => (PathBuf::from(name), Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn an_mpi_without_a_compiler_for_fortran_has_that_for_c_call_gfortran() {
+        let bin = tempfile::tempdir().unwrap();
+        fs::write(bin.path().join("mpicc"), "").unwrap();
+        let (compiler, variables) = mpi_compiler(Language::C, bin.path(), None);
+        assert!(compiler.ends_with("mpicc") && variables.is_empty());
+        let (compiler, variables) = mpi_compiler(Language::Fortran, bin.path(), None);
+        if compiler.ends_with("mpicc") {
+            assert_eq!(variables, [("MPICH_CC", OsString::from("gfortran"))]);
+        }
+        fs::write(bin.path().join("mpifort"), "").unwrap();
+        let (compiler, variables) = mpi_compiler(Language::Fortran, bin.path(), None);
+        assert!(compiler.ends_with("mpifort") && variables.is_empty());
+    }
 }

@@ -1,35 +1,50 @@
-//! `pcmcc`: compiles and links a C program with libpcm in one step, by handing everything on to the MPI compiler.
+//! `pcmcc`, `pcmcxx` and `pcmfort`: compile and link a program with libpcm in one step, by handing everything on to the
+//! MPI compiler of their language. One program under three names.
 
-use crate::build_flags::BuildFlags;
+use crate::build_flags::{BuildFlags, Language};
 use crate::failure::Failure;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 const HELP: &str = "\
-Compiles and links a C program with libpcm: passes every argument to the MPI compiler and adds the flags of libpcm.
+Compiles and links a LANGUAGE program with libpcm: passes every argument to the
+MPI compiler and adds the flags of libpcm.
 
-Usage: pcmcc [compiler arguments]
-       pcmcc -show …     prints the command instead of running it
+Usage: NAME [compiler arguments]
+       NAME -show …      prints the command instead of running it
 
 Example:
-  pcmcc -O2 -o app app.c && pcmctl run -n 4 -- ./app";
+  NAME -O2 -o app SOURCES && pcmctl run -n 4 -- ./app";
+
+/// The names of this program; under any other it is the first.
+const NAMES: [(&str, Language, &str, &str); 3] = [
+    ("pcmcc", Language::C, "C", "app.c"),
+    ("pcmcxx", Language::Cpp, "C++", "app.cpp"),
+    ("pcmfort", Language::Fortran, "Fortran", "pcm.f90 app.f90"),
+];
 
 /// Steps of the compiler that do not link.
 const NO_LINKING: [&str; 4] = ["-c", "-S", "-E", "-M"];
 
 /// Replaces this process by the compiler; returns an exit code only where that did not work.
 pub fn main() -> i32 {
-    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut args = std::env::args_os();
+    let called = args.next().unwrap_or_default();
+    let args: Vec<OsString> = args.collect();
+    let is_called = |name: &str| Path::new(&called).file_name().is_some_and(|called| called == name);
+    let (name, language, word, sources) = *NAMES.iter().find(|(name, ..)| is_called(name)).unwrap_or(&NAMES[0]);
     if args.is_empty() || args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        println!("{HELP}");
+        let help = HELP.replace("LANGUAGE", word).replace("NAME", name);
+        println!("{}", help.replace("SOURCES", sources));
         return if args.is_empty() { 2 } else { 0 };
     }
-    let failure = match BuildFlags::find() {
+    let failure = match BuildFlags::find(language) {
         Ok(flags) => compile(&flags, args),
         Err(failure) => failure,
     };
-    eprintln!("pcmcc: {failure}");
+    eprintln!("{name}: {failure}");
     failure.exit as i32
 }
 
@@ -37,17 +52,25 @@ fn compile(flags: &BuildFlags, args: Vec<OsString>) -> Failure {
     let show = args.iter().any(|arg| arg == "-show");
     let command_line = arguments(flags, args);
     if show {
-        let words = command_line
+        let variables = flags
+            .variables
             .iter()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect::<Vec<_>>();
-        println!("{} {}", flags.mpicc.display(), words.join(" "));
+            .map(|(name, value)| format!("{name}={} ", value.display()));
+        let words = command_line.iter().map(|word| format!(" {}", word.display()));
+        println!(
+            "{}{}{}",
+            variables.collect::<String>(),
+            flags.compiler.display(),
+            words.collect::<String>()
+        );
         std::process::exit(0);
     }
-    let error = Command::new(&flags.mpicc).args(command_line).exec();
+    let mut compiler = Command::new(&flags.compiler);
+    compiler.args(command_line).envs(flags.variables.iter().cloned());
+    let error = compiler.exec();
     Failure::system(format!(
-        "cannot start {}: {error}; name the MPI compiler in MPICC, or its prefix in PCM_MPI",
-        flags.mpicc.display()
+        "cannot start {}: {error}; name the MPI compiler in MPICC, MPICXX or MPIFC, or its prefix in PCM_MPI",
+        flags.compiler.display()
     ))
 }
 
@@ -70,7 +93,8 @@ mod tests {
         let flags = BuildFlags {
             include: "/i".into(),
             library: "/l".into(),
-            mpicc: "mpicc".into(),
+            compiler: "mpicc".into(),
+            variables: Vec::new(),
         };
         let words = |args: &[&str]| arguments(&flags, args.iter().map(OsString::from).collect());
         assert_eq!(

@@ -1,4 +1,5 @@
-//! What `pcmctl` and `pcmcc` are made of: one verb per file in `verbs`, and what several verbs share beside it.
+//! What `pcmctl`, `pcmcc`, `pcmcxx` and `pcmfort` are made of: one verb per file in `verbs`, and what
+//! several verbs share beside it.
 
 pub mod boot;
 pub mod build_flags;
@@ -12,6 +13,7 @@ mod doctor;
 pub mod engine;
 pub mod failure;
 pub mod hostfile;
+mod installed;
 mod kept;
 mod kept_costs;
 mod layout;

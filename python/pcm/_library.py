@@ -19,7 +19,8 @@ def _found() -> ctypes.CDLL:
         return loaded
     if "mpi4py.MPI" in sys.modules:
         raise ImportError("import pcm before mpi4py: libpcm must come before MPI")
-    name = os.environ.get("PCM_LIBRARY", "libpcm.so")
+    installed = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../libpcm.so.0")
+    name = os.environ.get("PCM_LIBRARY") or (installed if os.path.isfile(installed) else "libpcm.so")
     try:
         return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
     except OSError as error:

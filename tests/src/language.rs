@@ -18,7 +18,6 @@ pub fn cpp(source: &Path, with: &Path, folder: &Path) -> Option<Vec<OsString>> {
     }
     let program = folder.join(source.file_stem().expect("a source has a name"));
     let mut compiler = Command::new(with);
-    compiler.env("MPICC", mpi_compiler("mpicxx"));
     compiler.args([
         "-std=c++17",
         "-O2",
@@ -43,7 +42,7 @@ pub fn fortran(name: &str, sources: &[PathBuf], with: &Path, folder: &Path) -> O
     }
     let program = folder.join(name);
     let mut compiler = Command::new(with);
-    // mpicc compiles with this program.
+    // mpicc, which the plain version is compiled with, calls this program.
     compiler.env("MPICH_CC", "gfortran").current_dir(folder);
     compiler.args([
         "-std=f2018",

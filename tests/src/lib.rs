@@ -21,6 +21,7 @@ pub mod logs;
 pub mod malleable;
 pub mod network;
 pub mod own_share;
+pub mod packages;
 pub mod parked;
 pub mod pieces;
 pub mod plate;

@@ -51,7 +51,6 @@ fn sparse_cg(folder: &Path) -> Option<Example> {
         let program = folder.join(name);
         let source = source("sparse_cg").join(format!("{name}.cpp"));
         let mut compiler = Command::new(with);
-        compiler.env("MPICC", mpi_compiler("mpicxx"));
         compile(compiler.args(flags).arg(source).arg("-o").arg(&program));
         vec![program.into_os_string()]
     };
@@ -62,7 +61,7 @@ fn sparse_cg(folder: &Path) -> Option<Example> {
     Some(Example {
         name: "sparse_cg",
         plain: build("sparse_cg-plain", &mpi_compiler("mpicxx")),
-        malleable: build("sparse_cg", &built("pcmcc")),
+        malleable: build("sparse_cg", &built("pcmcxx")),
         arguments: |folder, steps, pause| {
             let mesh = folder.join("mesh.mtx").to_str().expect("UTF-8").to_owned();
             vec![mesh, steps.to_string(), micros(pause)]

@@ -53,7 +53,7 @@ fn the_program_of_the_guide_to_cpp_computes_what_the_plain_one_does() {
     assert_eq!(programs.len(), 1);
     let source = folder.path().join("rod.cpp");
     fs::write(&source, small(&programs[0], "1 << 20", "1 << 10")).expect("a file of the test");
-    let Some(program) = cpp(&source, &built("pcmcc"), folder.path()) else {
+    let Some(program) = cpp(&source, &built("pcmcxx"), folder.path()) else {
         return;
     };
     assert_eq!(output(&program, &[]), expected(folder.path()));
@@ -67,7 +67,7 @@ fn the_program_of_the_guide_to_fortran_computes_what_the_plain_one_does() {
     assert_eq!(programs.len(), 1);
     let source = folder.path().join("rod.f90");
     fs::write(&source, small(&programs[0], "2**20", "2**10")).expect("a file of the test");
-    let Some(program) = fortran("rod", &with_modules(source), &built("pcmcc"), folder.path()) else {
+    let Some(program) = fortran("rod", &with_modules(source), &built("pcmfort"), folder.path()) else {
         return;
     };
     assert_eq!(output(&program, &[]), expected(folder.path()));

@@ -70,7 +70,7 @@ fn heat2d_in_cpp_survives_changes_a_kill_and_a_restart() {
     let Some(plain) = cpp(&plain, &mpi_compiler("mpicxx"), cluster.files()) else {
         return;
     };
-    let malleable = cpp(&malleable, &built("pcmcc"), cluster.files()).expect("there is a compiler");
+    let malleable = cpp(&malleable, &built("pcmcxx"), cluster.files()).expect("there is a compiler");
     let example = heat2d(plain, malleable);
     assert_right(&example, cluster.files());
     assert_survives(&example, cluster);
@@ -100,7 +100,7 @@ fn assert_hook_fails(program: &[OsString], variables: &[(&str, OsString)]) {
 #[test]
 fn an_exception_of_a_hook_in_cpp_arrives_at_iterate() {
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = cpp(&program("session.cpp"), &built("pcmcc"), folder.path()) else {
+    let Some(program) = cpp(&program("session.cpp"), &built("pcmcxx"), folder.path()) else {
         return;
     };
     assert_hook_fails(&program, &[]);
@@ -129,7 +129,7 @@ fn session(program: Vec<OsString>) -> Example {
 #[test]
 fn values_hooks_and_custom_data_of_cpp_survive_changes_a_kill_and_a_restart() {
     let cluster = Cluster::up(NODES as u32);
-    let Some(program) = cpp(&program("session.cpp"), &built("pcmcc"), cluster.files()) else {
+    let Some(program) = cpp(&program("session.cpp"), &built("pcmcxx"), cluster.files()) else {
         return;
     };
     assert_survives(&session(program), cluster);
@@ -144,7 +144,7 @@ fn heat2d_in_fortran_survives_changes_a_kill_and_a_restart() {
         return;
     };
     let sources = with_modules(source("heat2d/heat2d.f90"));
-    let malleable = fortran("heat2d", &sources, &built("pcmcc"), folder).expect("there is a compiler");
+    let malleable = fortran("heat2d", &sources, &built("pcmfort"), folder).expect("there is a compiler");
     let example = heat2d(plain, malleable);
     assert_right(&example, cluster.files());
     assert_survives(&example, cluster);
@@ -160,7 +160,7 @@ fn heat2d_in_fortran_becomes_malleable_in_ten_lines() {
 fn values_hooks_and_custom_data_of_fortran_survive_changes_a_kill_and_a_restart() {
     let cluster = Cluster::up(NODES as u32);
     let sources = with_modules(program("session.f90"));
-    let Some(program) = fortran("session", &sources, &built("pcmcc"), cluster.files()) else {
+    let Some(program) = fortran("session", &sources, &built("pcmfort"), cluster.files()) else {
         return;
     };
     assert_survives(&session(program), cluster);

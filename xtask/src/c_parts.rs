@@ -6,7 +6,9 @@ use crate::{
     repository::Repository,
 };
 use std::{
+    ffi::OsStr,
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process,
     process::Command,
@@ -72,12 +74,21 @@ const PROGRAMS: [Program; 22] = [
 /// No contraction to fused operations: C and Rust must compute the same bits.
 const FLAGS: [&str; 5] = ["-std=c11", "-O3", "-Wall", "-Wextra", "-ffp-contract=off"];
 
+/// Other names of what cargo builds, beside it.
+const LINKS: [(&str, &str); 3] = [("libpcm.so.0", "libpcm.so"), ("pcmcxx", "pcmcc"), ("pcmfort", "pcmcc")];
+
 /// Builds the C programs that are wanted by name beside the Rust ones.
 pub(crate) fn build(
     repository: &Repository,
     environment: &Environment,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<(), Failure> {
+    for (name, goal) in LINKS {
+        let link = environment.release.join(name);
+        if fs::read_link(&link).is_err() {
+            symlink(goal, &link).on("make", &link)?;
+        }
+    }
     for program in PROGRAMS.iter().filter(|program| is_wanted(program.name)) {
         let finished = environment.release.join(program.name);
         // A running job keeps its program: the new one takes the name when it is complete.
@@ -94,7 +105,7 @@ pub(crate) fn build(
                 .args(["-lpcm", "-Wl,-rpath,$ORIGIN"]);
         }
         if program.kind != Kind::InFront {
-            link_mpi(&mut compiler, environment);
+            link_mpi(&mut compiler, environment, environment.mpi.library.as_os_str());
         }
         must(compiler, "the compiler's messages are above")?;
         fs::rename(&fresh, &finished).on("replace", &finished)?;
@@ -102,7 +113,21 @@ pub(crate) fn build(
     Ok(())
 }
 
-fn link_mpi(compiler: &mut Command, environment: &Environment) {
+/// The program that `pcmctl doctor` runs, which finds MPI by this run path.
+pub(crate) fn build_probe(
+    repository: &Repository,
+    environment: &Environment,
+    finished: &Path,
+    run_path: &str,
+) -> Result<(), Failure> {
+    let probe = PROGRAMS.iter().find(|program| program.name == "pcm-probe");
+    let mut compiler = compiler(repository, environment, probe.unwrap_or(&PROGRAMS[0]))?;
+    compiler.args(["-s", "-o"]).arg(finished);
+    link_mpi(&mut compiler, environment, run_path.as_ref());
+    must(compiler, "the compiler's messages are above")
+}
+
+fn link_mpi(compiler: &mut Command, environment: &Environment, run_path: &OsStr) {
     compiler
         .arg("-L")
         .arg(&environment.mpi.library)
@@ -110,7 +135,7 @@ fn link_mpi(compiler: &mut Command, environment: &Environment) {
     // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
     compiler
         .args(["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker"])
-        .arg(&environment.mpi.library);
+        .arg(run_path);
 }
 
 /// Compiles without output, warnings denied.

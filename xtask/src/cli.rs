@@ -1,8 +1,8 @@
 //! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
 
 use crate::{
-    built, compile, environment::Environment, failure::Failure, fuzz, house, lint, planted, repository::Repository,
-    setup, suites,
+    built, compile, dist, environment::Environment, failure::Failure, fuzz, house, lint, planted,
+    repository::Repository, setup, suites,
 };
 use clap::{Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf};
@@ -29,6 +29,12 @@ enum Verb {
     /// Release build of everything, the C parts too, into target/release.
     #[command(after_help = "Example: cargo xtask build")]
     Build,
+    /// Make packages: a tar file, a wheel for pip, and one for Debian.
+    #[command(
+        after_help = "Example: cargo xtask dist\n\nBuilds first; leaves the packages in target/dist. MPI is no part of \
+                      them."
+    )]
+    Dist,
     /// Show what this software does, on a local cluster of four nodes.
     #[command(
         after_help = "Example: cargo xtask demo --quick\n\nBuilds what it runs; takes everything down at the end, \
@@ -118,6 +124,7 @@ impl Cli {
         match self.verb {
             Verb::Setup => report_setup(&setup::run(&repository)?),
             Verb::Build => compile::release(&repository, &setup::run(&repository)?)?,
+            Verb::Dist => dist::run(&repository, &setup::run(&repository)?)?,
             Verb::Demo { quick, out } => built::demo(&repository, &options(quick, "--out", out))?,
             Verb::Test { suite, filter, rounds } => {
                 let chosen = suites::Chosen {

@@ -6,6 +6,7 @@ mod c_parts;
 mod clang;
 mod cli;
 mod compile;
+mod dist;
 mod environment;
 mod failure;
 mod fuzz;

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// The MPI of reference, as pip names it.
-const MPICH: &str = "mpich==5.0.2";
+pub(crate) const MPICH: &str = "mpich==5.0.2";
 /// The oldest libclang bindgen is happy with would do; this is the newest on PyPI.
 const LIBCLANG: &str = "libclang==18.1.1";
 

@@ -2,7 +2,7 @@
 //! test by anything but its runner.
 
 use crate::{
-    browser, compile,
+    browser, compile, dist,
     environment::Environment,
     failure::{Failure, OnPath},
     repository::Repository,
@@ -72,16 +72,25 @@ const ROUNDS_VARIABLE: &str = "PCM_CHAOS_ROUNDS";
 /// Targets with tests that compile Fortran.
 const NEEDS_FORTRAN: [&str; 2] = ["system_languages", "system_guides"];
 
+/// Targets with tests that install packages begin so.
+const NEEDS_PACKAGES: &str = "system_packages";
+
+/// What those tests use packages with.
+const USERS_OF_PACKAGES: [(&str, &str); 3] = [("cmake", "cmake"), ("pkg-config", "pkg-config"), ("tclsh", "tcl")];
+
 fn has(program: &str) -> bool {
     let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
 }
 
 fn has_slurm() -> bool {
+    ["slurmctld", "slurmd", "sbatch", "munged"].into_iter().all(in_path)
+}
+
+fn in_path(program: &str) -> bool {
     let folders = env::var("PATH").unwrap_or_default();
-    let folders: Vec<&str> = folders.split(':').chain(["/usr/sbin"]).collect();
-    let is_found = |program: &&str| folders.iter().any(|folder| Path::new(folder).join(program).is_file());
-    ["slurmctld", "slurmd", "sbatch", "munged"].iter().all(is_found)
+    let mut folders = folders.split(':').chain(["/usr/sbin"]);
+    folders.any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// Runs a suite and closes with the counts over all runners.
@@ -111,7 +120,16 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
     let targets = chosen_targets(&target_names(repository, environment)?, suite);
     bring_programs(repository, environment, &targets);
     if !targets.is_empty() {
-        if let Err(failure) = compile::release(repository, environment) {
+        let is_of_packages = targets.iter().any(|name| name.starts_with(NEEDS_PACKAGES));
+        let built = compile::release(repository, environment);
+        let packed = built.and_then(|()| {
+            if is_of_packages {
+                dist::pack(repository, environment)
+            } else {
+                Ok(())
+            }
+        });
+        if let Err(failure) = packed {
             println!("{failure}");
             counts.failed += 1;
         }
@@ -161,6 +179,22 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
     if targets.iter().any(|name| name.starts_with(NEEDS_FILTER)) && !has("nft") {
         // Its tests say themselves that they cannot run without.
         wheel::install_system_package("nftables");
+    }
+    if targets.iter().any(|name| name.starts_with(NEEDS_PACKAGES)) {
+        // Its tests say themselves that they cannot run without.
+        let missing = USERS_OF_PACKAGES.iter().filter(|(program, _)| !in_path(program));
+        let mut missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
+        let mut python = Command::new("/usr/bin/python3");
+        if !python
+            .args(["-c", "import ensurepip"])
+            .status()
+            .is_ok_and(|status| status.success())
+        {
+            missing.push("python3 python3-venv");
+        }
+        if !missing.is_empty() {
+            wheel::install_system_package(&missing.join(" "));
+        }
     }
     if targets.iter().any(|name| name.starts_with("slurm_")) && !has_slurm() {
         wheel::install_system_package(SLURM_PACKAGES);

@@ -4,6 +4,7 @@
 use crate::{
     failure::{Failure, OnPath},
     repository::Repository,
+    setup::MPICH,
     wheel,
 };
 use std::{
@@ -33,7 +34,11 @@ pub(crate) fn bring(repository: &Repository) -> Result<(), Failure> {
         wheel::unpack_source(MPI4PY, folder)
     })?;
     complete(&tools.join("imb"), BENCHMARKS, keep_benchmarks)?;
-    complete(&tools.join("numpy"), NUMPY, |folder| wheel::install(NUMPY, folder))
+    complete(&tools.join("numpy"), NUMPY, |folder| wheel::install(NUMPY, folder))?;
+    let wheels = [MPICH, MPI4PY, NUMPY];
+    complete(&tools.join("wheels"), &wheels.join(" "), |folder| {
+        wheel::download(&wheels, folder)
+    })
 }
 
 /// Fills a folder unless it holds exactly this version; it appears under its name only when it is complete.

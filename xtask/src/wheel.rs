@@ -51,6 +51,30 @@ pub(crate) fn install(requirement: &str, prefix: &Path) -> Result<(), Failure> {
     fs::remove_dir_all(&downloads).on("remove", &downloads)
 }
 
+/// Downloads wheels of all `requirements` for every Python of this machine into `folder`.
+pub(crate) fn download(requirements: &[&str], folder: &Path) -> Result<(), Failure> {
+    let mut pip_of_any = Vec::new();
+    for version in versions() {
+        let mut pip = pip(folder)?;
+        pip.args([
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--only-binary=:all:",
+        ]);
+        pip.args(["--python-version", &version, "--dest"])
+            .arg(folder)
+            .args(requirements);
+        pip_of_any.push(must(pip, "check the network and that PyPI has these for this machine"));
+    }
+    // A Python too old for one of them is none that a test can use; one is enough.
+    match pip_of_any.into_iter().reduce(Result::or) {
+        Some(outcome) => outcome,
+        None => python().map(|_| ()),
+    }
+}
+
 /// The project in NAME==VERSION.
 pub(crate) fn name_of(requirement: &str) -> &str {
     requirement.split("==").next().unwrap_or(requirement)
@@ -132,6 +156,28 @@ fn pythons() -> Vec<PathBuf> {
     let mut found = in_path.unwrap_or_default();
     found.push(PathBuf::from("/usr/bin/python3"));
     found.retain(|candidate| candidate.is_file());
+    found.dedup();
+    found
+}
+
+/// Versions, as 3.11, of every Python in the search path.
+fn versions() -> Vec<String> {
+    let print = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let told = |python: PathBuf| {
+        Command::new(python)
+            .args(["-c", print])
+            .stdin(Stdio::null())
+            .output()
+            .ok()
+    };
+    let outputs = pythons()
+        .into_iter()
+        .filter_map(told)
+        .filter(|output| output.status.success());
+    let mut found: Vec<String> = outputs
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        .collect();
+    found.sort();
     found.dedup();
     found
 }

@@ -1,4 +1,4 @@
-//! Entry of `pcmcc`.
+//! Entry of `pcmcc`, and of `pcmcxx` and `pcmfort`, which are other names of it.
 
 fn main() {
     std::process::exit(dispatcher::compiler::main());

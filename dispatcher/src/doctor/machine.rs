@@ -2,10 +2,11 @@
 
 use super::finding::Finding;
 use crate::boot::daemon_program;
+use crate::installed;
 use crate::output::bytes;
 use rustix::process::{Resource, Rlimit, getrlimit};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Below this, ranks of one node cannot set up their shared memory: MPICH takes about 4 MiB a rank.
@@ -48,12 +49,6 @@ pub(crate) fn check() -> Vec<Finding> {
     ]
 }
 
-/// A program or library that belongs beside `pcmctl`.
-pub(crate) fn beside(name: &str) -> Option<PathBuf> {
-    let path = std::env::current_exe().ok()?.with_file_name(name);
-    path.is_file().then_some(path)
-}
-
 fn programs() -> Finding {
     const NAME: &str = "programs";
     let daemon = daemon_program();
@@ -73,7 +68,10 @@ fn programs() -> Finding {
         let found = format!("pcmctl {} beside {version}", env!("CARGO_PKG_VERSION"));
         return Finding::broken(NAME, found, "install both from the same build");
     }
-    match ["libpcm.so", "ios-agent"].iter().find(|name| beside(name).is_none()) {
+    match ["libpcm.so", "ios-agent"]
+        .iter()
+        .find(|name| installed::part(name).is_none())
+    {
         Some(missing) => Finding::warning(
             NAME,
             format!("{version}; {missing} is not beside pcmctl"),

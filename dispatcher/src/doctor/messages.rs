@@ -1,8 +1,8 @@
 //! Checks of the MPI in use under real daemons: which library, how fast messages are, whether worlds meet and part.
 
 use super::finding::Finding;
-use super::machine::beside;
 use super::patient::{Patient, Said};
+use crate::installed;
 use serde_json::Value;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const MEET_MEAN_MAX_MS: f64 = 100.0;
 
 /// Runs the probe inside a world and between two, and says what it found.
 pub(crate) async fn check(patient: &Patient) -> Vec<Finding> {
-    let Some(probe) = beside("pcm-probe") else {
+    let Some(probe) = installed::part("pcm-probe") else {
         return vec![Finding::broken(
             "MPI",
             "pcm-probe is not beside pcmctl",

@@ -1,6 +1,6 @@
 //! `env`: the flags for compiling and linking with libpcm, as shell variables.
 
-use crate::build_flags::BuildFlags;
+use crate::build_flags::{BuildFlags, Language};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::output;
@@ -19,8 +19,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, _cluster: &ClusterDir) -> Result<i32, Failure> {
-    let flags = BuildFlags::find()?;
-    let mpicc = flags.mpicc.display().to_string();
+    let flags = BuildFlags::find(Language::C)?;
+    let mpicc = flags.compiler.display().to_string();
     let (compile, link) = (flags.compile(), flags.link());
     if args.json {
         let document = serde_json::json!({"PCM_CFLAGS": compile, "PCM_LIBS": link, "MPICC": mpicc});

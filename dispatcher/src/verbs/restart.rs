@@ -4,6 +4,7 @@ use super::checkpoints;
 use super::run::{self, RESTARTS_DEFAULT, Shown, checkpoint_settings, job_of_checkpoints, launch, set};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
+use crate::installed;
 use crate::run::watching::Wanted;
 use own_files::Foreign;
 use pcm_checkpoint::{Application, Checkpoint, FILES_THAT_DECIDE};
@@ -13,7 +14,7 @@ use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
 use pcm_proto::registered::Registered;
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -197,7 +198,6 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
         NodeName::new(name)
             .map_err(|error| Failure::usage(format!("--nodes {name:?}: {error}; 'pcmctl nodes' lists them")))
     });
-    let env = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
     let mut spec = JobSpec {
         registered: Registered::default(),
         name: name.unwrap_or_else(|| "restarted".to_owned()),
@@ -213,7 +213,7 @@ fn spec(args: &Args, checkpoint: &Checkpoint) -> Result<JobSpec, Failure> {
             .iter()
             .map(|word| word.clone().into_bytes())
             .collect(),
-        env: env.collect(),
+        env: installed::environment_of_ranks(),
         cwd: PathBuf::from(&application.directory),
         bind: true,
         preload: true,

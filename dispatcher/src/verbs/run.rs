@@ -2,6 +2,7 @@
 
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
+use crate::installed;
 use crate::link::Link;
 use crate::method::{self, MethodWanted};
 use crate::output;
@@ -17,7 +18,7 @@ use pcm_proto::registered::Registered;
 use pcm_proto::waiting::Waiting;
 use pcm_view::time;
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "\
@@ -303,7 +304,6 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
             "the current directory's name is not UTF-8: run from another",
         ));
     }
-    let env = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
     Ok(JobSpec {
         registered: Registered::default(),
         name: name(args, program)?,
@@ -315,7 +315,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
         world: args.world.into(),
         program: program.as_bytes().to_vec(),
         args: rest.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
-        env: env.collect(),
+        env: installed::environment_of_ranks(),
         cwd,
         bind: !args.no_bind,
         preload: !args.no_preload,

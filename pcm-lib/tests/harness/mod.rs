@@ -20,7 +20,10 @@ use rustix::{
 use std::{
     env,
     io::Read,
-    os::fd::{AsRawFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::symlink,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -79,7 +82,12 @@ pub(crate) fn compile(folder: &Path, source: &str, with: With) -> PathBuf {
                 .arg("-L")
                 .arg(&libraries)
                 .args(["-lpcm", "-Xlinker", "-rpath", "-Xlinker"])
-                .arg(&libraries);
+                .arg(folder);
+            // By this name a linked program asks for it.
+            let link = folder.join("libpcm.so.0");
+            if !link.exists() {
+                symlink(libraries.join("libpcm.so"), link).unwrap();
+            }
         }
         With::Static => {
             compiler

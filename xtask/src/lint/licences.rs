@@ -21,8 +21,8 @@ const ALLOWED: [&str; 9] = [
 /// Packages with another licence that were looked at one by one: tools of the build that are no part of a program.
 const LOOKED_AT: [(&str, &str); 1] = [("cbindgen", "MPL-2.0")];
 
-/// Fails with the packages that may not be built in.
-pub(super) fn check(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+/// What cargo knows of all packages that a build for this machine takes.
+pub(crate) fn packages(repository: &Repository, environment: &Environment) -> Result<Value, Failure> {
     let mut cargo = environment.cargo();
     cargo
         .current_dir(&repository.root)
@@ -30,12 +30,19 @@ pub(super) fn check(repository: &Repository, environment: &Environment) -> Resul
     // Packages for other systems are not built, and so not there.
     cargo.args(["--filter-platform", &machine()?]);
     let output = cargo.output().map_err(Failure::start("cargo metadata"))?;
-    let document: Option<Value> = serde_json::from_slice(&output.stdout).ok();
-    let packages = document.as_ref().and_then(|document| document["packages"].as_array());
-    let Some(packages) = packages.filter(|packages| !packages.is_empty()) else {
+    serde_json::from_slice(&output.stdout).map_err(|_| Failure::Answer {
+        program: "cargo metadata".to_owned(),
+        problem: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// Fails with the packages that may not be built in.
+pub(super) fn check(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
+    let document = packages(repository, environment)?;
+    let Some(packages) = document["packages"].as_array().filter(|packages| !packages.is_empty()) else {
         return Err(Failure::Answer {
             program: "cargo metadata".to_owned(),
-            problem: String::from_utf8_lossy(&output.stderr).into_owned(),
+            problem: "it names no package".to_owned(),
         });
     };
     let refused: Vec<String> = packages.iter().filter_map(refusal).collect();

@@ -18,4 +18,5 @@ mod style;
 mod unnamed_members;
 mod unsafe_list;
 
+pub(crate) use licences::packages;
 pub(crate) use run::{Extent, run};
