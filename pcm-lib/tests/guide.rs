@@ -1,5 +1,5 @@
-//! The code of the guides in docs/ compiles, warnings denied, and does what they say; what is said to be from an example
-//! is literally there.
+//! The code of the guides in docs/ compiles, warnings denied, and does what they say; what is said to be from an
+//! example is literally there.
 #![allow(clippy::unwrap_used, unsafe_code, reason = "a test that calls MPI")]
 
 mod harness;

@@ -107,12 +107,18 @@ fn a_node_that_a_crash_left_without_ranks_is_told_of_the_job_before_it_gets_one_
 #[test]
 fn a_node_that_was_taken_for_lost_lets_go_of_its_part_over_the_link_that_it_has() {
     let mut cluster = running(&[1, 1, 2]);
+    cluster.open.remove(&node(2));
+    cluster.cut_off.insert(node(2));
     cluster.coordinate(Input::NodeGone { node: node(2) });
     cluster.settle();
+    cluster.cut_off.clear();
     assert!(cluster.running.values().any(|at| *at == node(2)));
     cluster.participate(&node(2), pcm_core::job::participant::Input::CoordinatorLost);
-    cluster.pass(SECOND);
     cluster.settle();
+    for _ in 0..10 {
+        cluster.pass(SECOND);
+        cluster.settle();
+    }
     assert!(!cluster.parts.contains_key(&node(2)), "it waits for a word");
 }
 

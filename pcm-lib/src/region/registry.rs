@@ -116,7 +116,7 @@ impl Registry {
     }
 
     /// The program goes on with the data that it has, and knows of each change before.
-    pub(crate) fn goes_on(&mut self) {
+    pub fn goes_on(&mut self) {
         for (_, region) in self.regions_mut() {
             if let Kind::Custom(custom) = &mut region.kind {
                 custom.goes_on();

@@ -208,6 +208,9 @@ impl Job {
         if self.rank().is_none() {
             self.registry = None;
         }
+        if let Some(registry) = &mut self.registry {
+            registry.goes_on();
+        }
     }
 }
 
