@@ -1,4 +1,4 @@
-/* A malleable program whose data a seed chooses (VARIOUS_SEED): arrays of one to three axes of every kind, values,
+/* A malleable program whose data a seed chooses (VARIOUS_SEED): arrays of one to three axes, values,
  * a value per rank, a custom region, communicators and a window of its own, children. Every element follows from its
  * index and the number of iterations, so each rank checks all that it holds, in every iteration and right after each
  * change, halos too: various ITERATIONS SLEEP_US. Its last line has a checksum that does not depend on the ranks. */
@@ -12,15 +12,15 @@
 #include <string.h>
 #include <time.h>
 
-enum { AXES = 3, ARRAYS = 4, FORM = 2 + 3 * AXES + 2, RANKS_AT_FIRST = 3, SPAWN_EVERY = 60, RECORDS_MAX = 400 };
-enum split { WHOLE, BLOCK, CYCLIC, WEIGHTED, COUNTS };
+enum { AXES = 3, ARRAYS = 4, FORM = 2 + 3 * AXES + 2, TOKENS = 6000, SPAWN_EVERY = 60, RECORDS_MAX = 400 };
+enum split { WHOLE, BLOCK, CYCLIC };
 enum kind { INTEGERS, NUMBERS, TRIPLES };
 
 struct array {
     char name[8], other[8]; /* `other`: where the next iteration is computed, if not in place */
     enum kind kind;
     int axes, is_constant, is_swapped, has_cycles;
-    size_t extents[AXES], cycle, halo[AXES], counts[RANKS_AT_FIRST];
+    size_t extents[AXES], cycle, halo[AXES];
     enum split split[AXES];
     int is_periodic[AXES];
 };
@@ -64,10 +64,7 @@ static void choose_axis(struct array *a, int axis, int is_divided)
     a->extents[axis] = a->axes == 1 ? 1 + one_of(500) : 1 + one_of(18);
     if (!is_divided)
         return;
-    size_t way = one_of(8);
-    a->split[axis] = way < 4 ? BLOCK : way < 6 ? CYCLIC : BLOCK;
-    if (a->axes == 1 && way >= 6)
-        a->split[axis] = way == 6 ? WEIGHTED : COUNTS;
+    a->split[axis] = one_of(3) == 0 ? CYCLIC : BLOCK;
     a->has_cycles |= a->split[axis] == CYCLIC;
     if (a->split[axis] != CYCLIC && one_of(2) == 0) {
         a->is_periodic[axis] = one_of(2) == 0;
@@ -85,9 +82,6 @@ static void choose_array(struct array *a, int number)
     a->cycle = 1 + one_of(3);
     for (int axis = 0; axis < a->axes; axis++)
         choose_axis(a, axis, axis == divided || one_of(3) == 0);
-    for (size_t i = 0; i < RANKS_AT_FIRST; i++)
-        a->counts[i] = a->extents[0] / RANKS_AT_FIRST;
-    a->counts[one_of(RANKS_AT_FIRST)] += a->extents[0] % RANKS_AT_FIRST;
     a->is_constant = number > 0 && one_of(4) == 0;
     a->is_swapped = !a->is_constant && one_of(3) == 0;
 }
@@ -281,21 +275,15 @@ static char *data_of(const struct array *a)
 
 static void register_array(const struct array *a, const char *name)
 {
-    static const double weights[RANKS_AT_FIRST] = {1, 2, 1.5};
     static const int elements[] = {[INTEGERS] = PCM_INT64, [NUMBERS] = PCM_DOUBLE};
     pcm_option options[FORM];
     const void *form[FORM] = {a->extents};
     size_t count = 0;
     for (int axis = 0; axis < a->axes; axis++) {
-        static const int kinds[] = {[BLOCK] = PCM_OPTION_BLOCK,
-                                    [CYCLIC] = PCM_OPTION_CYCLIC,
-                                    [WEIGHTED] = PCM_OPTION_WEIGHTED,
-                                    [COUNTS] = PCM_OPTION_COUNTS};
         enum split split = a->split[axis];
-        size_t number = split == CYCLIC ? a->cycle : split == BLOCK ? 0 : RANKS_AT_FIRST;
-        const void *list = split == WEIGHTED ? (const void *)weights : split == COUNTS ? a->counts : NULL;
+        int way = split == CYCLIC ? PCM_OPTION_CYCLIC : PCM_OPTION_BLOCK;
         if (split != WHOLE)
-            options[count++] = (pcm_option){kinds[split], axis, number, list};
+            options[count++] = (pcm_option){way, axis, split == CYCLIC ? a->cycle : 0, NULL};
         if (a->halo[axis] > 0)
             options[count++] = (pcm_option){PCM_OPTION_HALO, axis, a->halo[axis], NULL};
         if (a->is_periodic[axis])
@@ -375,7 +363,7 @@ static void check_totals(void)
         check(total(sum.count) == wanted, "elements are lost or doubled");
     }
     if (has_tokens)
-        check(total(tokens) == 1000 * RANKS_AT_FIRST, "tokens are lost or doubled");
+        check(total(tokens) == TOKENS, "tokens are lost or doubled");
     int64_t ids = 0, in_all = (int64_t)records_in_all;
     for (size_t i = 0; i < record_count; i++) {
         ids += records[i].id;
@@ -454,7 +442,7 @@ static void set_initial(void)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int i = 0; i < array_count; i++)
         visit_all(&arrays[i], data_of(&arrays[i]), put_first, NULL);
-    tokens = 1000 * RANKS_AT_FIRST / size + (rank == 0 ? 1000 * RANKS_AT_FIRST % size : 0);
+    tokens = TOKENS / size + (rank == 0 ? TOKENS % size : 0);
     for (size_t id = (size_t)rank; has_custom && id < records_in_all; id += (size_t)size)
         records[record_count++] = (struct record){(int64_t)id, (int64_t)id};
 }

@@ -206,6 +206,7 @@ fn change(random: &mut Random, ranks: &[(String, u32)]) -> Vec<String> {
 
 /// A rank is killed while the job changes: the change may be done before, or given up.
 fn change_and_kill(cluster: &Cluster, change: &[&str], random: &mut Random) {
+    wait_for_a_checkpoint(cluster);
     let ranks = ranks(cluster);
     let (rank, after) = (random.index(ranks.len()), random.index(KILL_WITHIN_MS) as u64);
     eprintln!("kill -9 of rank {rank} after {after} ms");
@@ -222,13 +223,17 @@ fn change_and_kill(cluster: &Cluster, change: &[&str], random: &mut Random) {
     });
 }
 
-fn kill_a_rank(cluster: &Cluster, random: &mut Random) {
-    let recovered = || cluster.events(Some("1"), "recovered").len();
-    let before = recovered();
+fn wait_for_a_checkpoint(cluster: &Cluster) {
     wait::until("a checkpoint", LIMIT, || {
         let made = cluster.events(Some("1"), "checkpoint_complete");
         (!made.is_empty()).then_some(())
     });
+}
+
+fn kill_a_rank(cluster: &Cluster, random: &mut Random) {
+    let recovered = || cluster.events(Some("1"), "recovered").len();
+    let before = recovered();
+    wait_for_a_checkpoint(cluster);
     let ranks = ranks(cluster);
     let rank = random.index(ranks.len());
     eprintln!("kill -9 of rank {rank}");

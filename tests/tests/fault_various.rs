@@ -14,7 +14,7 @@ use tests::{
 };
 
 /// Programs of a normal run, about ten seconds each, two at a time.
-const PROGRAMS: u64 = 8;
+const PROGRAMS: u64 = 6;
 const WORKERS: usize = 2;
 
 const CHANGES: u64 = 8;
