@@ -29,7 +29,8 @@ struct StreamOut {
 
 impl StreamOut {
     fn say(&mut self, bytes: &[u8]) {
-        self.said_last.extend_from_slice(bytes);
+        let last = &bytes[bytes.len().saturating_sub(SAID_LAST_MAX)..];
+        self.said_last.extend_from_slice(last);
         let beyond = self.said_last.len().saturating_sub(SAID_LAST_MAX);
         self.said_last.drain(..beyond);
     }
