@@ -3,7 +3,7 @@
 //! which comes before its effects: after a restart they cannot disagree. Never sends, waits or reads a clock.
 
 use super::coordinator::{self, Coordinator};
-use super::participant::{self, LocalState, Participant};
+use super::participant::{self, Local, LocalState, Participant};
 use super::worlds;
 use crate::moment::Moment;
 use crate::reconfiguration::effects as change;
@@ -276,9 +276,10 @@ impl JobAtNode {
         }
     }
 
-    /// Whether a process was started for a layout that is not in force yet.
+    /// Whether a process was started for a layout that is not in force yet, and not told to leave.
     pub fn is_joining(&self, process: ProcessId) -> bool {
-        self.is_newcomer(process) && !self.runs.as_ref().is_some_and(|runs| runs.members.contains(&process))
+        let runs = self.runs.as_ref().filter(|runs| !runs.members.contains(&process));
+        runs.is_some_and(|runs| runs.part.processes().get(&process).is_some_and(Local::is_joining))
     }
 
     fn is_newcomer(&self, process: ProcessId) -> bool {

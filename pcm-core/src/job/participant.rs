@@ -181,6 +181,11 @@ impl Local {
         matches!(self.state, LocalState::Starting | LocalState::Running { .. })
     }
 
+    /// Whether it was started for a reconfiguration, and is not told to leave.
+    pub(super) fn is_joining(&self) -> bool {
+        self.newcomer.is_some() && !self.is_leaving
+    }
+
     /// Whether its end is nothing that the job expects.
     pub fn is_needed(&self) -> bool {
         self.is_alive() && !self.is_leaving && self.kill_at_us.is_none() && !self.is_spare
