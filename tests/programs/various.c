@@ -25,9 +25,9 @@ struct array {
     int is_periodic[AXES];
 };
 
-/* A place: on a rank's part with its halo, and in the array; before or beyond its ends, too. */
+/* A place in an array, or before or beyond its ends. */
 struct place {
-    long local[AXES], global[AXES];
+    long global[AXES];
 };
 
 struct record {
@@ -173,7 +173,7 @@ static void visit_box(const struct array *a, char *data, const size_t *start, co
     for (int axis = 0; axis < a->axes; axis++)
         count *= length[axis];
     for (size_t n = 0; n < count; n++) {
-        struct place at = {{0}, {0}};
+        struct place at = {{0}};
         size_t rest = n;
         for (int axis = a->axes - 1; axis >= 0; axis--) {
             index[axis] = start[axis] + rest % length[axis];
@@ -212,11 +212,10 @@ static void visit_all(const struct array *a, char *data, visitor visit, void *ow
         count *= extents[axis];
     }
     for (size_t n = 0; n < count; n++) {
-        struct place at = {{0}, {0}};
+        struct place at = {{0}};
         size_t rest = n;
         for (int axis = a->axes - 1; axis >= 0; axis--) {
-            at.local[axis] = (long)(rest % extents[axis]);
-            at.global[axis] = (long)start[axis] - (long)a->halo[axis] + at.local[axis];
+            at.global[axis] = (long)start[axis] - (long)a->halo[axis] + (long)(rest % extents[axis]);
             rest /= extents[axis];
         }
         visit(a, data, n, &at, own);

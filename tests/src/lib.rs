@@ -3,6 +3,7 @@
 
 pub mod adapting;
 pub mod agents;
+pub mod asked;
 pub mod background;
 pub mod binaries;
 pub mod browser;

@@ -6,7 +6,7 @@
 use pcm_proto::random::Random;
 use rustix::process::Signal;
 use std::{
-    env, fs,
+    fs,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
+    asked,
     cluster::{CRASH_PATIENCE, Cluster},
     crashing::{Crashing, kill_node},
     heat2d::Closing,
@@ -253,10 +254,9 @@ fn work(next: &AtomicU64, end: u64, begun: Instant) {
 
 #[test]
 fn whatever_is_killed_the_result_is_that_of_an_undisturbed_run() {
-    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seed = number("PCM_CHAOS_SEED");
+    let seed = asked::number("PCM_CHAOS_SEED");
     let first = seed.unwrap_or(1);
-    let rounds = number("PCM_CHAOS_ROUNDS").unwrap_or(if seed.is_some() { 1 } else { ROUNDS });
+    let rounds = asked::number("PCM_CHAOS_ROUNDS").unwrap_or(if seed.is_some() { 1 } else { ROUNDS });
     let (next, begun) = (AtomicU64::new(first), Instant::now());
     thread::scope(|scope| {
         for _ in 0..WORKERS.min(rounds as usize) {

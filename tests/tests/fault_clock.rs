@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 use tests::{
+    asked,
     background::Background,
     binaries::built,
     cluster::{CRASH_PATIENCE, Cluster, LIMIT},
@@ -121,14 +122,10 @@ fn job_beside_a_clock_that_is_wrong_by(hours: [i64; 4]) {
     cluster.assert_nothing_left();
 }
 
-fn rounds() -> usize {
-    let wanted = std::env::var("PCM_CLOCK_ROUNDS").ok();
-    wanted.and_then(|wanted| wanted.parse().ok()).unwrap_or(HOURS.len())
-}
-
 #[test]
 fn a_clock_that_is_set_by_hours_costs_no_node_no_change_and_no_bit() {
-    for round in 0..rounds() {
+    let rounds = asked::number("PCM_CLOCK_ROUNDS").map_or(HOURS.len(), |rounds| rounds as usize);
+    for round in 0..rounds {
         let hours = HOURS[round % HOURS.len()];
         println!("round {round}: {hours:?}");
         job_beside_a_clock_that_is_wrong_by(hours);

@@ -4,6 +4,7 @@ use pcm_proto::random::Random;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use tests::{
+    asked,
     cluster::{Cluster, LIMIT},
     limited::Outcome,
     processes, wait,
@@ -144,8 +145,7 @@ fn a_hundred_runs_in_a_row_leave_nothing() {
 /// A failure names its seed and is replayed with `PCM_SEED`.
 #[test]
 fn twenty_random_kills_of_a_rank_a_daemon_or_pcmctl_neither_hang_nor_leave_anything() {
-    let seed = std::env::var("PCM_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    let seed = asked::number("PCM_SEED").unwrap_or(u64::from(std::process::id()));
     eprintln!("replay with PCM_SEED={seed}");
     let mut random = Random::new(seed);
     let cluster = Cluster::that_crashes(3);

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
+    asked,
     binaries::built,
     cluster::{Cluster, DEFAULT_PATIENCE, LIMIT},
     malleable::Malleable,
@@ -97,14 +98,10 @@ fn job_on_a_disk_that(fault: &str) {
     cluster.down();
 }
 
-fn rounds() -> usize {
-    let wanted = std::env::var("PCM_DISK_ROUNDS").ok();
-    wanted.and_then(|wanted| wanted.parse().ok()).unwrap_or(ERRORS.len())
-}
-
 #[test]
 fn a_disk_with_errors_costs_no_rank_no_daemon_and_no_change() {
-    for round in 0..rounds() {
+    let rounds = asked::number("PCM_DISK_ROUNDS").map_or(ERRORS.len(), |rounds| rounds as usize);
+    for round in 0..rounds {
         let error = ERRORS[round % ERRORS.len()];
         println!("round {round}: {error}");
         job_on_a_disk_that(&error.raw_os_error().to_string());

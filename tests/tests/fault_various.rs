@@ -8,9 +8,10 @@ use std::{
     thread,
 };
 use tests::{
+    asked,
     binaries::built,
     cluster::{CRASH_PATIENCE, Cluster},
-    example::{Course, Example, NODES, assert_survives_all, micros, number},
+    example::{Course, Example, NODES, assert_survives_all, micros},
 };
 
 /// Programs of a normal run, about ten seconds each, two at a time.
@@ -43,9 +44,9 @@ fn boot() -> Cluster {
 
 #[test]
 fn whatever_a_program_registers_no_change_loses_it() {
-    let asked = number("PCM_CHAOS_SEED");
+    let asked = asked::number("PCM_CHAOS_SEED");
     let first = asked.unwrap_or(1);
-    let programs = number("PCM_CHAOS_ROUNDS").unwrap_or(if asked.is_some() { 1 } else { PROGRAMS });
+    let programs = asked::number("PCM_CHAOS_ROUNDS").unwrap_or(if asked.is_some() { 1 } else { PROGRAMS });
     let next = AtomicU64::new(first);
     thread::scope(|scope| {
         for _ in 0..WORKERS.min(programs as usize) {

@@ -3,16 +3,13 @@
 //! `PCM_SIM_SEED=n` with the test `one_seed` shows one history step by step; `PCM_SIM_SEEDS=count PCM_SIM_FIRST=n`
 //! chooses others than those of every run.
 
+use tests::asked;
 use tests::cluster_simulation::runner::{run, run_seed, run_seeds};
 use tests::cluster_simulation::scenario::{Plant, Scenario};
 use tests::cluster_simulation::tally::Tally;
 
 fn number(variable: &str, default: u64) -> u64 {
-    let text = std::env::var(variable).ok();
-    text.map_or(default, |text| {
-        text.parse()
-            .unwrap_or_else(|_| panic!("{variable}={text} is no number"))
-    })
+    asked::number(variable).unwrap_or(default)
 }
 
 #[test]

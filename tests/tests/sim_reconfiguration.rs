@@ -3,17 +3,14 @@
 //! `SIM_SEED=n SIM_STORY=1` with the test `one_seed` shows one history; `SIM_SEEDS=count SIM_FIRST=n` chooses others
 //! than those of every run.
 
+use tests::asked;
 use tests::simulation::cluster::Tally;
 use tests::simulation::invariants::Violation;
 use tests::simulation::runner::{run, run_seed, run_seeds};
 use tests::simulation::scenario::{Plant, Scenario};
 
 fn number(variable: &str, default: u64) -> u64 {
-    let text = std::env::var(variable).ok();
-    text.map_or(default, |text| {
-        text.parse()
-            .unwrap_or_else(|_| panic!("{variable}={text} is no number"))
-    })
+    asked::number(variable).unwrap_or(default)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tests::{cluster::Cluster, malleable::Malleable};
+use tests::{asked, cluster::Cluster, malleable::Malleable};
 
 const PER_SECOND: u64 = 2000;
 
@@ -26,8 +26,7 @@ const LINK_WITHIN: Duration = Duration::from_secs(2);
 const SPEED_MIN: f64 = 0.6;
 
 fn flood_for() -> Duration {
-    let wanted = std::env::var("PCM_FLOOD_SECONDS").ok();
-    Duration::from_secs(wanted.and_then(|wanted| wanted.parse().ok()).unwrap_or(8))
+    Duration::from_secs(asked::number("PCM_FLOOD_SECONDS").unwrap_or(8))
 }
 
 /// Opens connections at its rate until it is told to stop.

@@ -3,7 +3,7 @@
 
 use pcm_proto::random::Random;
 use std::fs;
-use tests::{cluster::Cluster, malleable::Malleable, processes};
+use tests::{asked, cluster::Cluster, malleable::Malleable, processes};
 
 /// Growth of a surviving rank's own memory from one round of changes to another, 40 rounds later.
 const GROWTH_MAX_KIB: u64 = 2048;
@@ -138,8 +138,7 @@ fn fifty_random_changes_of_a_rust_program_keep_the_result_and_leave_nothing() {
 }
 
 fn fifty_random_changes(program: &str) {
-    let seed = std::env::var("PCM_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or(u64::from(std::process::id()));
+    let seed = asked::number("PCM_TEST_SEED").unwrap_or(u64::from(std::process::id()));
     println!("seed {seed}: PCM_TEST_SEED={seed} replays the changes");
     let mut random = Random::new(seed);
     let cluster = Cluster::up(4);

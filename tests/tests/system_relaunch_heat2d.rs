@@ -5,6 +5,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::time::Duration;
 use tests::{
+    asked,
     background::Background,
     binaries::built,
     cluster::{Cluster, LIMIT},
@@ -121,9 +122,7 @@ fn live_reconfigurations_and_relaunches_follow_each_other_as_the_count_of_worlds
 /// it with low ones.
 #[test]
 fn a_job_outlives_more_reconfigurations_than_mpi_can_meet_worlds() {
-    let asked: Option<u64> = std::env::var("PCM_RECONFIGURATIONS")
-        .ok()
-        .map(|text| text.parse().expect("a number"));
+    let asked = asked::number("PCM_RECONFIGURATIONS");
     let (rounds, limits) = asked.map_or((30, "worlds_met_max=10"), |rounds| (rounds, ""));
     let mut cluster = Cluster::place();
     let up = cluster.boot_with(&["--local", "3"], &[("PCM_LIMITS", limits)]);

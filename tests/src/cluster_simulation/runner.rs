@@ -5,6 +5,7 @@ use super::scenario::Scenario;
 use super::simulation::{Simulation, Step};
 use super::tally::Tally;
 use super::violation::Violation;
+use crate::asked;
 
 /// Time after the faults have ended within which everything must have settled.
 const SETTLE_MAX_US: u64 = 180_000_000;
@@ -71,8 +72,8 @@ pub fn run_seed(seed: u64) -> Tally {
 /// # Panics
 /// When a rule is broken; with the replay of the lowest seed that broke one.
 pub fn run_seeds(seeds: &[u64]) -> Tally {
-    let asked = std::env::var("PCM_SIM_THREADS").ok().and_then(|text| text.parse().ok());
-    let threads = asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
+    let all = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = asked::number("PCM_SIM_THREADS").map_or_else(all, |threads| threads as usize);
     let parts: Vec<_> = (0..threads)
         .map(|part| {
             let seeds: Vec<u64> = seeds.iter().copied().skip(part).step_by(threads).collect();
