@@ -36,7 +36,7 @@ pub struct BuildFlags {
     pub library: PathBuf,
     /// The MPI compiler.
     pub compiler: PathBuf,
-    /// What it is told beside its arguments.
+    /// Its environment beside that of this process.
     pub variables: Vec<(&'static str, OsString)>,
 }
 

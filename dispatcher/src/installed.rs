@@ -14,8 +14,12 @@ const FOR_PROGRAMS: &str = "../libexec/pcm";
 
 /// A program or library that `pcmctl` or a daemon uses.
 pub(crate) fn part(name: &str) -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?;
-    part_beside(program.parent()?, name)
+    part_beside(&own_folder()?, name)
+}
+
+/// The folder of the program that runs: `bin`, or that of a build.
+fn own_folder() -> Option<PathBuf> {
+    Some(env::current_exe().ok()?.parent()?.to_owned())
 }
 
 /// The environment of ranks: this process's own. An installed libpcm knows the MPI of its own prefix only, and a rank
@@ -43,9 +47,7 @@ pub(crate) fn environment_of_ranks() -> Vec<(Vec<u8>, Vec<u8>)> {
 /// The folder of the MPI named by `PCM_MPI`, else of the first one in the search path; None in a build, whose libpcm
 /// has it in its run path.
 fn mpi_of_an_installation() -> Option<PathBuf> {
-    let program = env::current_exe().ok()?;
-    let bin = program.parent()?;
-    if !bin.join(FOR_PROGRAMS).is_dir() {
+    if !own_folder()?.join(FOR_PROGRAMS).is_dir() {
         return None;
     }
     let named = env::var_os("PCM_MPI").filter(|prefix| !prefix.is_empty());

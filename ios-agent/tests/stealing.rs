@@ -256,7 +256,7 @@ fn every_offer_ends_in_a_change_or_in_a_reason() {
             |us| if us % 2_000_000 < 200_000 { 0.0 } else { 0.9 },
             Some("thief has no room"),
         ),
-        // Somebody looks at the cluster again and again.
+        // A person looks at the cluster again and again.
         (|_| false, |us| if us % 400_000 < 200_000 { 0.2 } else { 0.45 }, None),
     ];
     for (number, (lost, demand, reason)) in cases.into_iter().enumerate() {

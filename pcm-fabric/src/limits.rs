@@ -13,8 +13,8 @@ pub struct Limits {
     /// enough that a stranger who opens connections holds only about 200 KiB here.
     pub half_open_max: usize,
     /// When all places are taken, a handshake older than this makes room for the next connection. A handshake takes a
-    /// member a few milliseconds; with all places 5,000 strangers a second are taken in and put out, so that nobody
-    /// waits outside behind a flood of less.
+    /// member a few milliseconds; with all places 5,000 strangers a second are taken in and put out, so that no
+    /// member waits outside behind a flood of less.
     pub half_open_grace: Duration,
     /// Connections of members at one receiver of bulk transfers, those kept for a next transfer among them; these make
     /// room for newer ones.

@@ -1,5 +1,5 @@
 /* Stands before the C library of one node's processes: their clock of the day is as many seconds ahead
- * as the file in PCM_CLOCK_HOW says, as on a machine whose clock somebody sets. An empty file is the
+ * as the file in PCM_CLOCK_HOW says, as on a machine whose clock a person sets. An empty file is the
  * right time. Clocks that count from a start are left alone, as the system leaves them. */
 #define _GNU_SOURCE
 #include <fcntl.h>

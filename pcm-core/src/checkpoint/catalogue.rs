@@ -118,8 +118,8 @@ pub struct Catalogue {
     highest: CheckpointId,
     /// Nothing goes before a newer one than this is there: of those up to it not everything was heard yet.
     learned: CheckpointId,
-    /// The newest that is as safe as it can be; none where nobody says so. Nothing goes for a newer one, unless one is
-    /// there that outlives the loss of a node.
+    /// The newest that is as safe as it can be; none where that is never said. Nothing goes for a newer one, unless one
+    /// is there that outlives the loss of a node.
     settled: Option<CheckpointId>,
 }
 

@@ -252,7 +252,7 @@ impl Coordinator {
 
     pub(super) fn on_node_stage(&mut self, node: &NodeName, reached: NodeStage, effects: &mut Vec<Effect>) {
         if reached == NodeStage::Cleared && matches!(self.nodes.get(node), None | Some(NodeStage::Gone)) {
-            // It was taken for lost, and waits for the word that nobody wants anything of its part any more.
+            // It was taken for lost, and waits for the word that its part is not wanted any more.
             let (node, message) = (node.clone(), CoordinatorToNode::Release);
             return effects.push(Effect::Send { node, message });
         }

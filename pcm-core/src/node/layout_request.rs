@@ -622,7 +622,7 @@ pub(super) mod tests {
             8
         );
         assert_eq!(ask(LayoutChange::Shrink { to: 1 }).unwrap().size(), 1);
-        // The number that it has is nobody's wish.
+        // The number that it has was not asked for.
         assert_eq!(
             ask(LayoutChange::Migrate(vec![(Rank(0), node("b"))])).unwrap().size(),
             2

@@ -326,7 +326,7 @@ struct Served {
 }
 
 impl Served {
-    /// Without a place, a connection that nobody uses makes room; its sender makes another when it needs one. When all
+    /// Without a place, an idle connection makes room; its sender makes another when it needs one. When all
     /// are in use the newcomer is closed, and its sender comes again.
     fn begin(&mut self, receiving: &Receiving, channel: Channel) {
         while self.tasks.try_join_next().is_some() {}

@@ -175,7 +175,7 @@ pub(super) fn one_lost_machine_leaves_a_checkpoint(simulation: &mut Simulation, 
 }
 
 /// The machines that hold each element in a whole part, by the iteration of the checkpoint. What ranks keep at the very
-/// iteration that they began with is none: nobody reads it, and it is soon written over.
+/// iteration that they began with is none: no rank reads it, and it is soon written over.
 fn held_of(simulation: &Simulation, job: JobId) -> BTreeMap<u64, BTreeMap<u32, BTreeSet<usize>>> {
     let mut held: BTreeMap<u64, BTreeMap<u32, BTreeSet<usize>>> = BTreeMap::new();
     for (number, machine) in simulation.machines.iter().enumerate() {

@@ -316,7 +316,7 @@ impl Store {
         self.relaunch.drop_up_to(job, attempt, step);
     }
 
-    /// No process of a job is here any more: nobody needs what was parked, or fetched of a checkpoint.
+    /// No process of a job is here any more: what was parked, or fetched of a checkpoint, is not needed.
     fn forget_of_ranks(&mut self, job: JobId, step: &mut Step<'_>) {
         self.relaunch.forget_job(job, step);
         self.inbound.forget_of_ranks(job, step);
