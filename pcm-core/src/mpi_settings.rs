@@ -37,6 +37,7 @@ pub struct Circumstances<'a> {
 }
 
 const NETMOD: &str = "MPIR_CVAR_CH4_NETMOD";
+const PROVIDER: &str = "FI_PROVIDER";
 
 struct Given {
     name: &'static str,
@@ -52,7 +53,7 @@ const ALWAYS: [Given; 1] = [Given {
 
 const WITH_OFI: [Given; 2] = [
     Given {
-        name: "FI_PROVIDER",
+        name: PROVIDER,
         value: "tcp",
         why: "the provider that joins worlds reliably on every network",
     },
@@ -62,6 +63,13 @@ const WITH_OFI: [Given; 2] = [
         why: "UCX is loaded beside OFI and not used; setting up its memory hooks costs 40 ms of every start",
     },
 ];
+
+/// For a provider that emulates operations on the memory of others.
+const OVER_TCP: [Given; 1] = [Given {
+    name: "MPIR_CVAR_CH4_OFI_ENABLE_RMA",
+    value: "0",
+    why: "after ranks have left, fences over libfabric's tcp lost puts or did not return",
+}];
 
 const WITH_UCX: [Given; 1] = [Given {
     name: "UCX_UNIFIED_MODE",
@@ -115,8 +123,17 @@ pub fn settings(
         Circumstances { is_polite: true, .. } => &POLITE[..],
         _ => &[],
     };
+    let mut provider = None;
     for Given { name, value, why } in ALWAYS.iter().chain(for_netmod).chain(collectives) {
-        decide(name, value, why);
+        let decided = decide(name, value, why);
+        if *name == PROVIDER {
+            provider = decided;
+        }
+    }
+    if provider.as_deref() == Some("tcp") {
+        for Given { name, value, why } in &OVER_TCP {
+            decide(name, value, why);
+        }
     }
     if let (Some("ofi"), Some(interface)) = (netmod.as_deref(), circumstances.interface) {
         decide(
@@ -209,6 +226,17 @@ mod tests {
             value(&settings, "MPIR_CVAR_COLL_SHM_LIMIT_PER_NODE"),
             Some((Some("0"), Source::Default))
         );
+    }
+
+    #[test]
+    fn operations_on_the_memory_of_others_are_messages_over_tcp_and_only_there() {
+        let of = |provider: &str| {
+            let options = [(PROVIDER.to_owned(), provider.to_owned())];
+            value(&settings(Circumstances::default(), &[], &options), OVER_TCP[0].name).is_some()
+        };
+        assert_eq!([of("tcp"), of("verbs"), of("")], [true, false, false]);
+        let default = settings(Circumstances::default(), &[], &[]);
+        assert_eq!(value(&default, OVER_TCP[0].name), Some((Some("0"), Source::Default)));
     }
 
     #[test]

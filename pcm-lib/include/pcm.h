@@ -68,13 +68,14 @@
 
 
 /**
+ * From pcm_iterate: ranks joined, left or moved. Not an error, and so not a pcm_result.
+ */
+#define PCM_CHANGED -1
+
+/**
  * Result of a function of libpcm. The numbers never change their meaning.
  */
 typedef enum pcm_result {
-    /**
-     * No error: ranks joined, left or moved (see pcm_iterate).
-     */
-    PCM_CHANGED = -1,
     PCM_OK = 0,
     /**
      * A defect in libpcm; please report it.
@@ -241,9 +242,109 @@ typedef enum pcm_option_kind {
 } pcm_option_kind;
 
 /**
+ * How an axis is divided; the words of the macros PCM_BLOCK and so on apply.
+ */
+typedef enum pcm_split {
+    /**
+     * Not divided: every rank has all of it.
+     */
+    PCM_SPLIT_NONE = 0,
+    /**
+     * As PCM_BLOCK.
+     */
+    PCM_SPLIT_BLOCK = 1,
+    /**
+     * As PCM_CYCLIC: `number` is the length of a block.
+     */
+    PCM_SPLIT_CYCLIC = 2,
+    /**
+     * As PCM_WEIGHTED: `list` has `number` weights (double).
+     */
+    PCM_SPLIT_WEIGHTED = 3,
+    /**
+     * As PCM_COUNTS: `list` has `number` counts (size_t).
+     */
+    PCM_SPLIT_COUNTS = 4,
+} pcm_split;
+
+/**
+ * Properties of an array, to be combined by `|`.
+ */
+typedef enum pcm_flag {
+    PCM_FLAG_NONE = 0,
+    /**
+     * As PCM_SCRATCH.
+     */
+    PCM_FLAG_SCRATCH = 1,
+    /**
+     * As PCM_CONSTANT.
+     */
+    PCM_FLAG_CONSTANT = 2,
+    /**
+     * As PCM_STALE_HALO.
+     */
+    PCM_FLAG_STALE_HALO = 4,
+} pcm_flag;
+
+/**
  * Output of a pack hook, filled with pcm_pack.
  */
 typedef struct pcm_packer pcm_packer;
+
+/**
+ * One axis of an array. Fields that are not set are 0: an axis of that extent, not divided, without a halo.
+ */
+typedef struct pcm_axis {
+    /**
+     * Number of elements along this axis, of the whole array.
+     */
+    size_t extent;
+    /**
+     * One of pcm_split.
+     */
+    int split;
+    /**
+     * Elements of each neighbour that a part has room for, on both sides (PCM_HALO).
+     */
+    size_t halo;
+    /**
+     * Not 0: the halo beyond an end is the other end (PCM_PERIODIC).
+     */
+    int periodic;
+    /**
+     * Length of a block, or of the list.
+     */
+    size_t number;
+    /**
+     * Weights (double) or counts (size_t).
+     */
+    const void *list;
+} pcm_axis;
+
+/**
+ * Memory that the program makes for an array, such as that of a std::vector. The hooks must not call libpcm.
+ */
+typedef struct pcm_memory_hooks {
+    /**
+     * Passed to each hook.
+     */
+    void *context;
+    /**
+     * Returns `bytes` bytes for a new part, beside the present one, which must stay as it is: the change may still be
+     * aborted. NULL if there are none: the change is then refused. Called in pcm_adopt, and in pcm_iterate or
+     * pcm_start before a change.
+     */
+    void *(*make)(void *context, size_t bytes);
+    /**
+     * The array is in `memory`, returned by make, from now on; `bytes` is what make was asked for. The program lets
+     * go of the memory before.
+     */
+    void (*take_up)(void *context, void *memory, size_t bytes);
+    /**
+     * `memory`, returned by make, is not needed: the change was aborted.
+     */
+    void (*give_back)(void *context, void *memory);
+} pcm_memory_hooks;
 
 /**
  * Called on every rank after the ranks have changed, with the new layout in force, to rebuild what depends on the
@@ -356,6 +457,17 @@ void *pcm_array_create(const char *name,
                        const void *const *form);
 
 /**
+ * Registers an array as pcm_array does, its axes being values: for example rows divided in blocks with a halo of one
+ * row are `(pcm_axis[]){{.extent = rows, .split = PCM_SPLIT_BLOCK, .halo = 1}, {.extent = cols}}`. `flags` combines
+ * those of pcm_flag. Returns the address of this rank's part, zeroed; NULL on failure (see pcm_last_error).
+ */
+void *pcm_array_axes(const char *name,
+                     int element,
+                     int ndims,
+                     const struct pcm_axis *axes,
+                     int flags);
+
+/**
  * Returns the address of this rank's part of an array: its halo and its own elements, row-major. The address is valid
  * until pcm_iterate returns PCM_CHANGED or pcm_swap is called. NULL if there is no such array (see pcm_last_error).
  */
@@ -412,6 +524,18 @@ enum pcm_result pcm_local_offset(const char *name,
                                  size_t *offset);
 
 /**
+ * Registers an array as pcm_array_axes does, in memory of the program: the hooks make it, in this call for the first
+ * part. The program must not resize or move it by itself. When ranks join, leave or move, parts are copied from the
+ * old memory to the new one, where an array of pcm_array keeps most elements in place. The hooks are copied.
+ */
+enum pcm_result pcm_adopt(const char *name,
+                          int element,
+                          int ndims,
+                          const struct pcm_axis *axes,
+                          int flags,
+                          const struct pcm_memory_hooks *hooks);
+
+/**
  * Ends the registration of data. Every rank calls it once, after it has registered all regions and before the loop.
  * At the first start of a job, and under mpiexec, it returns immediately. In a process that joins a running job it
  * blocks until the process has its rank: when it returns, MPI_COMM_WORLD is the job's, and the registered data and
@@ -431,10 +555,10 @@ enum pcm_result pcm_start(void);
  * joined gets PCM_CHANGED from its first call. It does not return on a rank that leaves: the exit hooks run, MPI is
  * finalised, and the process exits with code 0.
  *
- * Any other result is an error. PCM_ERROR_HOOK and PCM_ERROR_MOVE follow a change; after all others nothing has
- * changed.
+ * Any other number is an error, one of pcm_result. PCM_ERROR_HOOK and PCM_ERROR_MOVE follow a change; after all others
+ * nothing has changed.
  */
-enum pcm_result pcm_iterate(void);
+int pcm_iterate(void);
 
 /**
  * Makes a checkpoint of all registered data in files. Every rank calls it at the same iteration, right after

@@ -25,6 +25,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -74,17 +75,19 @@ inline unsigned long long &layout()
     return count;
 }
 
-inline pcm_result seen(pcm_result result)
+inline pcm_result iterated(bool &is_changed)
 {
-    if (result == PCM_CHANGED)
+    int result = pcm_iterate();
+    is_changed = result == PCM_CHANGED;
+    if (is_changed)
         layout()++;
-    return result;
+    return is_changed ? PCM_OK : static_cast<pcm_result>(result);
 }
 
 inline pcm_result checked(pcm_result result)
 {
     std::exception_ptr kept = std::exchange(of_a_hook(), nullptr);
-    if (result == PCM_OK || result == PCM_CHANGED)
+    if (result == PCM_OK)
         return result;
     if (kept)
         std::rethrow_exception(kept);
@@ -139,7 +142,7 @@ inline const std::error_category &category() noexcept
 
 inline std::error_code make_error_code(pcm_result result) noexcept
 {
-    return {result == PCM_CHANGED ? 0 : static_cast<int>(result), category()};
+    return {static_cast<int>(result), category()};
 }
 
 // ---- options of arrays -----------------------------------------------------------------------------------------
@@ -360,6 +363,102 @@ template <typename T> class array {
     mutable unsigned long long layout_ = 0;
 };
 
+// Memory of a program's vector, or of another container that is made by its size and moved without its elements moving.
+namespace detail {
+
+template <typename Vector> struct adopted {
+    using element_type = typename Vector::value_type;
+    Vector *own;
+    std::list<Vector> made;
+
+    static void *make(void *context, std::size_t bytes) noexcept
+    {
+        auto &all = static_cast<adopted *>(context)->made;
+        try {
+            return bytes == 0 ? nullptr : all.emplace_back(bytes / sizeof(element_type)).data();
+        } catch (...) {
+            return nullptr;
+        }
+    }
+    static void take_up(void *context, void *memory, std::size_t bytes) noexcept
+    {
+        auto &self = *static_cast<adopted *>(context);
+        auto found = bytes == 0 ? self.made.end() : self.find(memory);
+        *self.own = found == self.made.end() ? Vector() : std::move(*found);
+        if (found != self.made.end())
+            self.made.erase(found);
+    }
+    static void give_back(void *context, void *memory) noexcept
+    {
+        auto &self = *static_cast<adopted *>(context);
+        auto found = self.find(memory);
+        if (found != self.made.end())
+            self.made.erase(found);
+    }
+    typename std::list<Vector>::iterator find(void *memory)
+    {
+        return std::find_if(made.begin(), made.end(), [=](const Vector &one) { return one.data() == memory; });
+    }
+};
+
+// The axis that options describe, and what they say of the whole array.
+inline void describe(const option &one, std::vector<pcm_axis> &axes, int &flags)
+{
+    pcm_option in_c = one.in_c();
+    const std::pair<int, int> of_arrays[] = {{PCM_OPTION_SCRATCH, PCM_FLAG_SCRATCH},
+                                             {PCM_OPTION_CONSTANT, PCM_FLAG_CONSTANT},
+                                             {PCM_OPTION_STALE_HALO, PCM_FLAG_STALE_HALO}};
+    for (auto [kind, flag] : of_arrays) {
+        if (in_c.kind == kind) {
+            flags |= flag;
+            return;
+        }
+    }
+    if (in_c.axis < 0 || static_cast<std::size_t>(in_c.axis) >= axes.size())
+        throw error(PCM_ERROR_ARGUMENT, "an option is for axis " + std::to_string(in_c.axis) + " of " +
+                                            std::to_string(axes.size()) + " axes");
+    pcm_axis &axis = axes[static_cast<std::size_t>(in_c.axis)];
+    if (in_c.kind == PCM_OPTION_HALO)
+        axis.halo = in_c.number;
+    else if (in_c.kind == PCM_OPTION_PERIODIC)
+        axis.periodic = 1;
+    else {
+        axis.split = in_c.kind - PCM_OPTION_BLOCK + PCM_SPLIT_BLOCK;
+        axis.number = in_c.number;
+        axis.list = in_c.list;
+    }
+}
+
+} // namespace detail
+
+// Registers an array whose part on this rank is `vector`, such as a std::vector: the call gives it the part's size,
+// zeroed, and each change gives it new contents. It must live until the end of MPI, and the program must not resize it.
+// Swap two of them with pcm::swap.
+template <typename Vector>
+void adopt(const std::string &name, Vector &vector, const std::vector<std::size_t> &extents,
+           const std::vector<option> &options)
+{
+    std::vector<pcm_axis> axes;
+    int flags = PCM_FLAG_NONE;
+    for (std::size_t extent : extents)
+        axes.push_back({extent, PCM_SPLIT_NONE, 0, 0, 0, nullptr});
+    for (const option &one : options)
+        detail::describe(one, axes, flags);
+    using adopted = detail::adopted<Vector>;
+    adopted &kept = detail::stored(adopted{&vector, {}});
+    pcm_memory_hooks hooks{&kept, adopted::make, adopted::take_up, adopted::give_back};
+    detail::checked(pcm_adopt(name.c_str(), detail::element<typename Vector::value_type>(),
+                              static_cast<int>(axes.size()), axes.data(), flags, &hooks));
+}
+
+// Exchanges two adopted arrays of the same form with their vectors; copies nothing.
+template <typename Vector>
+void swap(const std::string &one, Vector &vector, const std::string &other, Vector &other_vector)
+{
+    detail::checked(pcm_swap(one.c_str(), other.c_str()));
+    std::swap(vector, other_vector);
+}
+
 // ---- values ----------------------------------------------------------------------------------------------------
 
 // Registers a variable that has the same value on every rank. It must live as long as the session is used.
@@ -561,13 +660,18 @@ class session {
 
     // The top of an iteration: true if ranks joined, left or moved. Does not return on a rank that leaves; destructors
     // do not run there.
-    bool iterate() { return detail::checked(detail::seen(pcm_iterate())) == PCM_CHANGED; }
+    bool iterate()
+    {
+        bool is_changed = false;
+        detail::checked(detail::iterated(is_changed));
+        return is_changed;
+    }
     bool iterate(std::error_code &code) noexcept
     {
-        pcm_result result = detail::seen(pcm_iterate());
+        bool is_changed = false;
+        code = make_error_code(detail::iterated(is_changed));
         detail::of_a_hook() = nullptr;
-        code = make_error_code(result);
-        return result == PCM_CHANGED;
+        return is_changed;
     }
 
     // Begins a checkpoint in files.

@@ -5,6 +5,7 @@
 #include <pcm.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int failures;
@@ -90,6 +91,64 @@ static void arrays(int rank)
     FAILS(pcm_swap("t", "dealt"), PCM_ERROR_KIND, "\"dealt\"");
 }
 
+static int made, given_back;
+static void *taken_up;
+
+static void *make(void *context, size_t bytes)
+{
+    (void)context;
+    if (bytes > 4096)
+        return NULL;
+    made++;
+    char *memory = malloc(bytes + 1);
+    if (memory != NULL)
+        memset(memory, 7, bytes);
+    return memory;
+}
+
+static void take_up(void *context, void *memory, size_t bytes)
+{
+    CHECK(context == &made && bytes == 4 * 5 * sizeof(double));
+    free(taken_up);
+    taken_up = memory;
+}
+
+static void give_back(void *context, void *memory)
+{
+    (void)context;
+    given_back++;
+    free(memory);
+}
+
+static void axes_and_memory(int rank)
+{
+    pcm_axis axes[] = {{.extent = 4, .split = PCM_SPLIT_BLOCK, .halo = 1, .periodic = 1}, {.extent = 5}};
+    pcm_memory_hooks hooks = {&made, make, take_up, give_back};
+    size_t extents[2], start, end, counts[] = {3, 1};
+    CHECK(pcm_array_axes("axes", PCM_DOUBLE, 2, axes, PCM_FLAG_CONSTANT | PCM_FLAG_STALE_HALO) != NULL);
+    CHECK(pcm_local_extents("axes", extents) == PCM_OK && extents[0] == 4 && extents[1] == 5);
+    CHECK(pcm_adopt("adopted", PCM_DOUBLE, 2, axes, PCM_FLAG_NONE, &hooks) == PCM_OK);
+    CHECK(made == 1 && given_back == 0 && taken_up != NULL && pcm_data("adopted") == taken_up);
+    for (size_t i = 0; i < extents[0] * extents[1]; i++)
+        CHECK(((double *)taken_up)[i] == 0.0);
+    FAILS(pcm_swap("adopted", "axes"), PCM_ERROR_KIND, "\"axes\"");
+    axes[0] = (pcm_axis){.extent = 4, .split = PCM_SPLIT_COUNTS, .number = 2, .list = counts};
+    CHECK(pcm_array_axes("by counts", PCM_INT32, 1, axes, PCM_FLAG_SCRATCH) != NULL);
+    CHECK(pcm_bounds("by counts", 0, &start, &end) == PCM_OK && end - start == counts[rank]);
+
+    axes[0] = (pcm_axis){.extent = 4000, .split = PCM_SPLIT_BLOCK};
+    FAILS(pcm_adopt("large", PCM_DOUBLE, 1, axes, 0, &hooks), PCM_ERROR_MEMORY, "hook");
+    FAILS(pcm_adopt("a", PCM_DOUBLE, 1, axes, 0, NULL), PCM_ERROR_NULL, "hooks");
+    FAILS(pcm_adopt("a", PCM_DOUBLE, 1, NULL, 0, &hooks), PCM_ERROR_NULL, "axes");
+    FAILS(pcm_adopt("a", PCM_DOUBLE, 4, axes, 0, &hooks), PCM_ERROR_ARGUMENT, "1 to 3 axes");
+    FAILS_NULL(pcm_array_axes("a", PCM_DOUBLE, 1, axes, 8), "PCM_FLAG");
+    axes[0].split = 9;
+    FAILS_NULL(pcm_array_axes("a", PCM_DOUBLE, 1, axes, 0), "divide");
+    hooks.give_back = NULL;
+    FAILS(pcm_adopt("a", PCM_DOUBLE, 1, axes, 0, &hooks), PCM_ERROR_NULL, "give_back");
+    CHECK(made == 1 && given_back == 0);
+}
+
 static void misuse(void)
 {
     size_t extents[] = {10, 10}, start, end;
@@ -139,6 +198,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     arrays(rank);
+    axes_and_memory(rank);
     misuse();
     values();
     FAILS(pcm_iterate(), PCM_ERROR_NOT_STARTED, "pcm_start");

@@ -54,6 +54,16 @@ static void check_array(pcm::array<std::complex<double>> &grid, int rank)
     expect(grid.boxes().size() == 1 && grid.boxes()[0].start[0] == rows.first, "one box");
 }
 
+// A vector of the program is the array's part: as long as it, at the place that the library knows.
+static void check_vector(const std::string &name, const std::vector<double> &held, long iteration)
+{
+    auto rows = pcm::bounds(name, 0);
+    expect(held.size() == 3 * rows.size(), "an adopted vector has the length of the part");
+    expect(held.empty() || held.data() == pcm_data(name.c_str()), "the part is the vector");
+    for (double each : held)
+        expect(each == static_cast<double>(iteration), "an adopted vector has its contents");
+}
+
 static void run(long iterations, std::chrono::microseconds pause, bool has_failing_hook)
 {
     pcm::array<std::complex<double>> grid("grid", {12, 9}, {pcm::block(0), pcm::block(1), pcm::halo(0, 1)});
@@ -63,6 +73,9 @@ static void run(long iterations, std::chrono::microseconds pause, bool has_faili
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     std::vector<double> weights(static_cast<std::size_t>(size), 1.5);
     pcm::array<float> uneven("uneven", {30}, {pcm::weighted(0, weights), pcm::constant()});
+    std::vector<double> held, next;
+    pcm::adopt("held", held, {50, 3}, {pcm::block(0)});
+    pcm::adopt("next", next, {50, 3}, {pcm::block(0)});
     pcm::value<long> iteration("iteration", 0);
     pcm::value_per_rank<long> tokens(
         "tokens", 0, [](long &mine, const long &leaving) { mine += leaving; },
@@ -111,6 +124,10 @@ static void run(long iterations, std::chrono::microseconds pause, bool has_faili
         const std::int16_t *was = one.data();
         one.swap(other);
         expect(other.data() == was, "a swap exchanges the memory");
+        check_vector("held", held, *iteration);
+        for (std::size_t i = 0; i < held.size(); i++)
+            next[i] = held[i] + 1.0;
+        pcm::swap("held", held, "next", next);
         if (rank == 0) {
             *tokens += *iteration;
             list.push_back(*iteration);

@@ -19,7 +19,7 @@ enum kind { INTEGERS, NUMBERS, TRIPLES };
 struct array {
     char name[8], other[8]; /* `other`: where the next iteration is computed, if not in place */
     enum kind kind;
-    int axes, is_constant, is_swapped, has_cycles;
+    int axes, is_constant, is_swapped, has_cycles, is_adopted;
     size_t extents[AXES], cycle, halo[AXES];
     enum split split[AXES];
     int is_periodic[AXES];
@@ -34,8 +34,15 @@ struct record {
     int64_t id, value;
 };
 
+/* Of an array in memory of this program: the part, and what a change may need beside it. */
+struct memory {
+    char *part;
+    int pieces;
+};
+
 static uint64_t seed, state;
 static struct array arrays[ARRAYS];
+static struct memory memories[ARRAYS][2]; /* of the array and of the other that it is swapped with */
 static int array_count, has_custom, has_tokens, has_window, has_children;
 static int64_t iteration, tokens;
 static struct record records[RECORDS_MAX];
@@ -84,6 +91,7 @@ static void choose_array(struct array *a, int number)
         choose_axis(a, axis, axis == divided || one_of(3) == 0);
     a->is_constant = number > 0 && one_of(4) == 0;
     a->is_swapped = !a->is_constant && one_of(3) == 0;
+    a->is_adopted = mixed(seed + (uint64_t)number) % 3 == 0;
 }
 
 static void choose(void)
@@ -96,7 +104,7 @@ static void choose(void)
         choose_array(&arrays[i], i);
     has_custom = one_of(2) == 0;
     has_tokens = one_of(2) == 0;
-    has_window = one_of(2) == 0 && getenv("VARIOUS_WINDOWS") != NULL; /* docs/limits.md */
+    has_window = one_of(2) == 0;
     has_children = one_of(4) == 0;
     records_in_all = 1 + one_of(RECORDS_MAX);
 }
@@ -268,16 +276,60 @@ static void add_up(const struct array *a, char *data, size_t offset, const struc
 static char *data_of(const struct array *a)
 {
     char *data = pcm_data(a->name);
-    check(data != NULL, a->name);
+    check(data != NULL && (!a->is_adopted || data == memories[a - arrays][0].part), a->name);
     return data;
+}
+
+static void *make_memory(void *own, size_t bytes)
+{
+    struct memory *memory = own;
+    memory->pieces++;
+    return malloc(bytes == 0 ? 1 : bytes);
+}
+
+static void give_back_memory(void *own, void *part)
+{
+    struct memory *memory = own;
+    memory->pieces--;
+    free(part);
+}
+
+static void take_up_memory(void *own, void *part, size_t bytes)
+{
+    struct memory *memory = own;
+    (void)bytes;
+    if (memory->part != NULL)
+        give_back_memory(own, memory->part);
+    memory->part = part;
+}
+
+static void adopt(const struct array *a, const char *name, int element)
+{
+    pcm_axis axes[AXES] = {{0}};
+    struct memory *memory = &memories[a - arrays][strcmp(name, a->name) != 0];
+    pcm_memory_hooks hooks = {memory, make_memory, take_up_memory, give_back_memory};
+    for (int axis = 0; axis < a->axes; axis++) {
+        static const int splits[] = {[WHOLE] = PCM_SPLIT_NONE, [BLOCK] = PCM_SPLIT_BLOCK, [CYCLIC] = PCM_SPLIT_CYCLIC};
+        axes[axis] = (pcm_axis){.extent = a->extents[axis],
+                                .split = splits[a->split[axis]],
+                                .halo = a->halo[axis],
+                                .periodic = a->is_periodic[axis],
+                                .number = a->split[axis] == CYCLIC ? a->cycle : 0};
+    }
+    done(pcm_adopt(name, element, a->axes, axes, a->is_constant ? PCM_FLAG_CONSTANT : PCM_FLAG_NONE, &hooks), name);
 }
 
 static void register_array(const struct array *a, const char *name)
 {
     static const int elements[] = {[INTEGERS] = PCM_INT64, [NUMBERS] = PCM_DOUBLE};
+    int element = a->kind == TRIPLES ? PCM_BYTES(3 * sizeof(int64_t)) : elements[a->kind];
     pcm_option options[FORM];
     const void *form[FORM] = {a->extents};
     size_t count = 0;
+    if (a->is_adopted) {
+        adopt(a, name, element);
+        return;
+    }
     for (int axis = 0; axis < a->axes; axis++) {
         enum split split = a->split[axis];
         int way = split == CYCLIC ? PCM_OPTION_CYCLIC : PCM_OPTION_BLOCK;
@@ -292,7 +344,6 @@ static void register_array(const struct array *a, const char *name)
         options[count++] = (pcm_option){PCM_OPTION_CONSTANT, 0, 0, NULL};
     for (size_t i = 0; i < count; i++)
         form[1 + i] = &options[i];
-    int element = a->kind == TRIPLES ? PCM_BYTES(3 * sizeof(int64_t)) : elements[a->kind];
     check(pcm_array_create(name, element, a->axes, form) != NULL, name);
 }
 
@@ -462,6 +513,22 @@ static void register_all(void)
     done(pcm_on_change(set_up, NULL), "a hook");
 }
 
+static void swap(const struct array *a)
+{
+    struct memory *both = memories[a - arrays];
+    char *part = both[0].part;
+    done(pcm_swap(a->name, a->other), "a swap");
+    both[0].part = both[1].part;
+    both[1].part = part;
+}
+
+static void check_memory(void)
+{
+    for (int i = 0; i < array_count; i++)
+        for (int other = 0; other < 2; other++)
+            check(memories[i][other].pieces <= 1, "memory of an array was not given back");
+}
+
 static void compute(void)
 {
     for (int i = 0; i < array_count; i++) {
@@ -472,7 +539,7 @@ static void compute(void)
         char *to = a->is_swapped ? pcm_data(a->other) : data_of(a);
         visit_all(a, to, put_next, NULL);
         if (a->is_swapped)
-            done(pcm_swap(a->name, a->other), "a swap");
+            swap(a);
     }
     for (size_t i = 0; i < record_count; i++)
         records[i].value++;
@@ -524,6 +591,7 @@ int main(int argc, char **argv)
         compute();
     }
     close_with_a_line();
+    check_memory();
     if (window != MPI_WIN_NULL)
         MPI_Win_free(&window);
     return MPI_Finalize();

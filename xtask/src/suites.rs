@@ -133,10 +133,10 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
             println!("{failure}");
             counts.failed += 1;
         }
-        let arguments = ["--package".into(), "tests".into()]
-            .into_iter()
-            .chain(targets.into_iter().flat_map(|name| ["--test".into(), name]));
-        count(cargo(&arguments.collect::<Vec<String>>()), &mut reader, &mut counts)?;
+        // Of the package alone, packages would have fewer features, and all be built a second time.
+        let targets = targets.into_iter().flat_map(|name| ["--test".into(), name]);
+        let arguments: Vec<String> = ["--workspace".into()].into_iter().chain(targets).collect();
+        count(cargo(&arguments), &mut reader, &mut counts)?;
     } else if !matches!(suite, Suite::Unit | Suite::All) {
         return Err(Failure::Missing {
             what: format!("any {suite:?} test"),

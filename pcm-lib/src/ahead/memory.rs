@@ -8,7 +8,6 @@ use super::{
 use crate::region::{
     Registry,
     memory::{MemoryError, Storage, Unmade},
-    storage_for,
 };
 use pcm_core::partition::Partition;
 use pcm_proto::ids::RegionId;
@@ -175,7 +174,7 @@ fn open(
                 unmade.extend(array.storage().opened_beside());
             }
             None => {
-                let storage = storage_for(&need.after, rank, capacity)?;
+                let storage = array.storage_for(&need.after, rank, capacity)?;
                 unmade.extend(storage.opened());
                 let (id, after) = (need.id, need.after);
                 fresh.push(Fresh {

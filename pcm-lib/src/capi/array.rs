@@ -9,6 +9,7 @@
 
 use super::{
     arguments::{Misuse, axis, code_of, list, on_registry, room, text},
+    axis::{form_of_axes, pcm_axis},
     option::form_of,
     result::pcm_result,
 };
@@ -32,6 +33,29 @@ pub unsafe extern "C" fn pcm_array_create(
         let (name, form) = unsafe {
             let name = text(name)?;
             (name, form_of(name, element, ndims, form)?)
+        };
+        registry.array(name, form)?;
+        Ok(registry.array_named(name)?.storage().pointer().as_ptr())
+    });
+    made.map_or(null_mut(), |first| first.cast())
+}
+
+/// Registers an array as pcm_array does, its axes being values: for example rows divided in blocks with a halo of one
+/// row are `(pcm_axis[]){{.extent = rows, .split = PCM_SPLIT_BLOCK, .halo = 1}, {.extent = cols}}`. `flags` combines
+/// those of pcm_flag. Returns the address of this rank's part, zeroed; NULL on failure (see pcm_last_error).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcm_array_axes(
+    name: *const c_char,
+    element: c_int,
+    ndims: c_int,
+    axes: *const pcm_axis,
+    flags: c_int,
+) -> *mut c_void {
+    let made = on_registry(|registry| {
+        // SAFETY: the caller's pointers are NULL or good.
+        let (name, form) = unsafe {
+            let name = text(name)?;
+            (name, form_of_axes(name, element, ndims, axes, flags)?)
         };
         registry.array(name, form)?;
         Ok(registry.array_named(name)?.storage().pointer().as_ptr())

@@ -2,7 +2,9 @@
 
 mod arguments;
 mod array;
+mod axis;
 mod failure;
+mod memory;
 mod option;
 mod result;
 mod session;

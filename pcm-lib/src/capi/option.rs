@@ -90,13 +90,7 @@ pub(super) unsafe fn form_of(
     form: *const *const c_void,
 ) -> Result<ArrayForm, Misuse> {
     let element = element_of(name, element)?;
-    let axes = usize::try_from(ndims).ok().filter(|axes| (1..=AXES_MAX).contains(axes));
-    let axes = axes.ok_or_else(|| RegionError::Partition {
-        name: name.to_owned(),
-        error: PartitionError::AxesOutOfRange {
-            axes: usize::try_from(ndims).unwrap_or(0),
-        },
-    })?;
+    let axes = axes_of(name, ndims)?;
     // SAFETY: the form has at least its end.
     let extents = unsafe {
         list(
@@ -131,7 +125,20 @@ pub(super) unsafe fn form_of(
     )))
 }
 
-fn element_of(name: &str, element: c_int) -> Result<ElementType, Misuse> {
+/// The number of axes.
+pub(super) fn axes_of(name: &str, ndims: c_int) -> Result<usize, Misuse> {
+    let axes = usize::try_from(ndims).ok().filter(|axes| (1..=AXES_MAX).contains(axes));
+    axes.ok_or_else(|| {
+        Misuse::Region(RegionError::Partition {
+            name: name.to_owned(),
+            error: PartitionError::AxesOutOfRange {
+                axes: usize::try_from(ndims).unwrap_or(0),
+            },
+        })
+    })
+}
+
+pub(super) fn element_of(name: &str, element: c_int) -> Result<ElementType, Misuse> {
     let known = [
         (PCM_INT8, ElementType::Int8),
         (PCM_INT16, ElementType::Int16),

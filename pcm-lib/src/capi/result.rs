@@ -3,14 +3,15 @@
 #![allow(unreachable_pub, reason = "what pcm.h is made of is public")]
 
 use crate::start_error::StartError;
-use std::panic::{UnwindSafe, catch_unwind};
+use std::{
+    ffi::c_int,
+    panic::{UnwindSafe, catch_unwind},
+};
 
 /// Result of a function of libpcm. The numbers never change their meaning.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum pcm_result {
-    /// No error: ranks joined, left or moved (see pcm_iterate).
-    PCM_CHANGED = -1,
     PCM_OK = 0,
     /// A defect in libpcm; please report it.
     PCM_ERROR_INTERNAL = 1,
@@ -60,6 +61,9 @@ pub enum pcm_result {
 }
 
 pub use pcm_result::*;
+
+/// From pcm_iterate: ranks joined, left or moved. Not an error, and so not a pcm_result.
+pub const PCM_CHANGED: c_int = -1;
 
 impl From<&StartError> for pcm_result {
     fn from(error: &StartError) -> Self {

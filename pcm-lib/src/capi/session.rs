@@ -69,17 +69,21 @@ pub extern "C" fn pcm_start() -> pcm_result {
 /// joined gets PCM_CHANGED from its first call. It does not return on a rank that leaves: the exit hooks run, MPI is
 /// finalised, and the process exits with code 0.
 ///
-/// Any other result is an error. PCM_ERROR_HOOK and PCM_ERROR_MOVE follow a change; after all others nothing has
-/// changed.
+/// Any other number is an error, one of pcm_result. PCM_ERROR_HOOK and PCM_ERROR_MOVE follow a change; after all others
+/// nothing has changed.
 #[unsafe(no_mangle)]
-pub extern "C" fn pcm_iterate() -> pcm_result {
-    match catch_unwind(AssertUnwindSafe(|| present::with_quickly(|session| session.top()))) {
+pub extern "C" fn pcm_iterate() -> c_int {
+    let result = match catch_unwind(AssertUnwindSafe(|| present::with_quickly(|session| session.top()))) {
         Ok(Ok(Ok(Some(Step::Same)))) => PCM_OK,
-        Ok(Ok(Ok(Some(Step::Changed)))) => changed(),
+        Ok(Ok(Ok(Some(Step::Changed)))) => match changed() {
+            PCM_OK => return PCM_CHANGED,
+            error => error,
+        },
         Ok(Ok(Ok(None))) => leave(),
         Ok(Ok(Err(error)) | Err(error)) => failed(&error),
         Err(_) => defect(),
-    }
+    };
+    result as c_int
 }
 
 /// Makes a checkpoint of all registered data in files. Every rank calls it at the same iteration, right after
@@ -195,7 +199,7 @@ fn changed() -> pcm_result {
             return failed(&SessionError::ChangeHook(HookFailed::with_code(code)));
         }
     }
-    PCM_CHANGED
+    PCM_OK
 }
 
 fn leave() -> pcm_result {

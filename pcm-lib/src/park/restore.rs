@@ -7,7 +7,7 @@ use super::{
     image::{custom_parcels, relaunch_change},
     opened::{Opened, Source},
 };
-use crate::region::{Delivered, Kind, PerRankHooks, Registry, Shares, storage_for};
+use crate::region::{Delivered, Kind, PerRankHooks, Registry, Shares};
 use pcm_core::{
     parked::{Contents, Place},
     partition::{ArraySpec, Partition},
@@ -215,11 +215,12 @@ impl Restoring<'_> {
         let rank = self.rank.0;
         let (array, capacity) = registry.array_mut(id);
         if array.partition() != after {
-            let storage = storage_for(after, rank, capacity).map_err(|error| RestoreError::Memory {
+            let storage = array.storage_for(after, rank, capacity);
+            let storage = storage.map_err(|error| RestoreError::Memory {
                 region: name.to_owned(),
                 error,
             })?;
-            *array.storage_mut() = storage;
+            array.storage_replace(storage);
         }
         array.take_up(registered.clone(), after.clone(), rank);
         Ok(())

@@ -13,7 +13,6 @@ use crate::{
     region::{
         ArrayRegion, Registry,
         memory::{Capacity, MemoryError, Storage},
-        storage_for,
     },
 };
 use pcm_core::{
@@ -230,7 +229,7 @@ impl ArrayMove {
         match self.target {
             Target::None => return,
             Target::InPlace { .. } => {}
-            Target::Fresh(storage) => *array.storage_mut() = storage,
+            Target::Fresh(storage) => array.storage_replace(storage),
             Target::Slides { shift, length, first } => {
                 if let Some(plan) = &self.plan {
                     // Halo cells that repeat own cells at another place: on a periodic axis, beyond all old own cells.
@@ -338,7 +337,7 @@ fn target(
                 capacity.promise(length)?;
                 Ok(Target::Fresh(ready.storage))
             }
-            None => storage_for(after, new, capacity).map(Target::Fresh),
+            None => array.storage_for(after, new, capacity).map(Target::Fresh),
         },
     }
 }

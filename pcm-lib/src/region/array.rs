@@ -4,12 +4,13 @@
 use super::{
     ElementType, RegionError,
     home::Home,
-    memory::{Capacity, Place, Storage},
+    memory::{Capacity, MemoryError, Place, SharedMemory, Storage},
 };
 use pcm_core::{
     partition::{AXES_MAX, ArraySpec, Partition, PartitionError, Split},
     redistribution::{HaloFill, StorageReuse},
 };
+use std::fmt;
 
 /// What an application says of an array.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,12 +28,23 @@ pub struct ArrayForm {
 }
 
 /// A registered array.
-#[derive(Debug)]
 pub struct ArrayRegion {
     form: ArrayForm,
     partition: Partition,
     rank: u32,
     storage: Storage,
+    /// Who makes its storage, if that is not the library.
+    program: Option<SharedMemory>,
+}
+
+impl fmt::Debug for ArrayRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?}, rank {} of {:?}: {:?}",
+            self.form, self.rank, self.partition, self.storage
+        )
+    }
 }
 
 /// How large the parts of the next layout are to be.
@@ -74,7 +86,13 @@ impl Shares<'_> {
 }
 
 impl ArrayRegion {
-    pub(super) fn new(name: &str, form: ArrayForm, home: &Home, capacity: &mut Capacity) -> Result<Self, RegionError> {
+    pub(super) fn new(
+        name: &str,
+        form: ArrayForm,
+        program: Option<SharedMemory>,
+        home: &Home,
+        capacity: &mut Capacity,
+    ) -> Result<Self, RegionError> {
         let partition = |spec: &ArraySpec| {
             Partition::new(spec, home.size).map_err(|error| RegionError::Partition {
                 name: name.to_owned(),
@@ -91,10 +109,12 @@ impl ArrayRegion {
             };
             partition(&shares.applied_to(&form.spec))?
         };
-        let mut storage = storage_for(&partition, home.rank, capacity).map_err(|error| RegionError::Memory {
+        let storage = storage_for(&partition, home.rank, program.as_ref(), capacity);
+        let mut storage = storage.map_err(|error| RegionError::Memory {
             name: name.to_owned(),
             error,
         })?;
+        storage.take_up();
         if !home.is_first {
             // It has time now, while the job goes on; when data arrives, the job stands still.
             storage.populate();
@@ -104,6 +124,7 @@ impl ArrayRegion {
             partition,
             rank: home.rank,
             storage,
+            program,
         })
     }
 
@@ -130,6 +151,22 @@ impl ArrayRegion {
     /// This rank's memory, to be slid or replaced.
     pub fn storage_mut(&mut self) -> &mut Storage {
         &mut self.storage
+    }
+
+    /// New storage for one position of a partition, beside the present one.
+    pub(crate) fn storage_for(
+        &self,
+        partition: &Partition,
+        rank: u32,
+        capacity: &mut Capacity,
+    ) -> Result<Storage, MemoryError> {
+        storage_for(partition, rank, self.program.as_ref(), capacity)
+    }
+
+    /// Puts new storage in the place of the present one.
+    pub(crate) fn storage_replace(&mut self, mut storage: Storage) {
+        storage.take_up();
+        self.storage = storage;
     }
 
     /// How many bytes later local storage would begin for another partition of the same cells, if it can slide there.
@@ -159,7 +196,7 @@ impl ArrayRegion {
     }
 
     pub(super) fn swap_storage(&mut self, other: &mut Self) {
-        std::mem::swap(&mut self.storage, &mut other.storage);
+        self.storage.swap(&mut other.storage);
     }
 
     /// Whether two arrays can change places: everything but scratch is alike.
@@ -168,19 +205,24 @@ impl ArrayRegion {
             is_scratch: other.form.is_scratch,
             ..self.form.clone()
         };
-        same == other.form && self.partition == other.partition
+        let held = [&*self, other].map(|array| array.program.is_some());
+        same == other.form && self.partition == other.partition && held[0] == held[1]
     }
 }
 
-/// New storage for one position of a partition.
-pub(crate) fn storage_for(
+fn storage_for(
     partition: &Partition,
     rank: u32,
+    program: Option<&SharedMemory>,
     capacity: &mut Capacity,
-) -> Result<Storage, super::memory::MemoryError> {
+) -> Result<Storage, MemoryError> {
     let place = place(partition, rank);
     capacity.promise(place.length)?;
-    Storage::new(place).inspect_err(|_| capacity.release(place.length))
+    let made = match program {
+        Some(program) => Storage::of_program(program, place.length),
+        None => Storage::new(place),
+    };
+    made.inspect_err(|_| capacity.release(place.length))
 }
 
 /// Where a position's local storage lies among all it could have: by the index at which it begins along its slowest

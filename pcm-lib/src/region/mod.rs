@@ -16,7 +16,6 @@ mod scalar;
 mod typed;
 mod value;
 
-pub(crate) use array::storage_for;
 pub use array::{ArrayForm, ArrayRegion, Shares};
 pub use custom::{CustomHooks, CustomRegion, Delivered};
 pub use description::{Description, digest};

@@ -7,7 +7,7 @@ use super::{
     home::Home,
     known::{self, KnownValues},
     limits::{NAME_LENGTH_MAX, REGIONS_MAX},
-    memory::{Capacity, MemoryError, Storage},
+    memory::{Capacity, MemoryError, SharedMemory, Storage},
 };
 use pcm_proto::ids::RegionId;
 use pcm_proto::rank_counts::RankCounts;
@@ -148,6 +148,16 @@ impl Registry {
 
     /// Registers an array and allocates this rank's part, zeroed.
     pub fn array(&mut self, name: &str, form: ArrayForm) -> Result<RegionId, RegionError> {
+        self.array_held(name, form, None)
+    }
+
+    /// The same; `program` makes and holds its memory, if it is given.
+    pub fn array_held(
+        &mut self,
+        name: &str,
+        form: ArrayForm,
+        program: Option<SharedMemory>,
+    ) -> Result<RegionId, RegionError> {
         self.check_name(name)?;
         check_axes(name, &form.spec)?;
         if form.is_scratch && form.is_constant {
@@ -156,7 +166,7 @@ impl Registry {
                 problem: "scratch and constant contradict each other: scratch has no contents to keep",
             });
         }
-        let array = ArrayRegion::new(name, form, &self.home, &mut self.capacity)?;
+        let array = ArrayRegion::new(name, form, program, &self.home, &mut self.capacity)?;
         Ok(self.add(name, Kind::Array(Box::new(array))))
     }
 

@@ -37,6 +37,20 @@ static void of_memory_of_the_program(void)
     expect(win == MPI_WIN_NULL);
 }
 
+/* A fence must not end before the puts have arrived, however few messages of its own it takes. */
+static void many_fences(void)
+{
+    struct window w = allocated();
+    for (int round = 0; round < 400; round++) {
+        int value = 100 * round + rank, distance = 1 + round % (size > 1 ? size - 1 : 1);
+        call(MPI_Win_fence(0, w.win));
+        call(MPI_Put(&value, 1, MPI_INT, (rank + distance) % size, 0, 1, MPI_INT, w.win));
+        call(MPI_Win_fence(0, w.win));
+        expect(w.cells[0] == 100 * round + (rank + size - distance) % size);
+    }
+    call(MPI_Win_free(&w.win));
+}
+
 static void with_memory_of_its_own(void)
 {
     struct window w = allocated();
@@ -441,6 +455,7 @@ static void lock_of_a_rank_that_is_not_there(void)
 const struct check windows[] = {
     CHECK(of_memory_of_the_program),
     CHECK(with_memory_of_its_own),
+    CHECK(many_fences),
     CHECK(in_shared_memory),
     CHECK(with_memory_that_comes_later),
     CHECK(get),

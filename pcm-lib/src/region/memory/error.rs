@@ -23,6 +23,9 @@ pub enum MemoryError {
         #[source]
         error: io::Error,
     },
+    /// The program makes the memory of this array and did not.
+    #[error("the program's hook made no memory of {wanted} bytes")]
+    Program { wanted: u64 },
     /// The address range is longer than a process can have.
     #[error("{wanted} bytes are more than a process can address; use more ranks")]
     NotAddressable { wanted: u64 },
