@@ -250,19 +250,19 @@ typedef enum pcm_split {
      */
     PCM_SPLIT_NONE = 0,
     /**
-     * As PCM_BLOCK.
+     * Equal blocks, one per rank (PCM_BLOCK).
      */
     PCM_SPLIT_BLOCK = 1,
     /**
-     * As PCM_CYCLIC: `number` is the length of a block.
+     * Blocks in turn (PCM_CYCLIC): `number` is the length of one.
      */
     PCM_SPLIT_CYCLIC = 2,
     /**
-     * As PCM_WEIGHTED: `list` has `number` weights (double).
+     * One block per rank (PCM_WEIGHTED): `list` has `number` weights (double).
      */
     PCM_SPLIT_WEIGHTED = 3,
     /**
-     * As PCM_COUNTS: `list` has `number` counts (size_t).
+     * One block per rank (PCM_COUNTS): `list` has `number` counts (size_t).
      */
     PCM_SPLIT_COUNTS = 4,
 } pcm_split;
@@ -273,15 +273,15 @@ typedef enum pcm_split {
 typedef enum pcm_flag {
     PCM_FLAG_NONE = 0,
     /**
-     * As PCM_SCRATCH.
+     * Its contents do not move (PCM_SCRATCH).
      */
     PCM_FLAG_SCRATCH = 1,
     /**
-     * As PCM_CONSTANT.
+     * Its contents do not change after pcm_start (PCM_CONSTANT).
      */
     PCM_FLAG_CONSTANT = 2,
     /**
-     * As PCM_STALE_HALO.
+     * The program updates halos after a change (PCM_STALE_HALO).
      */
     PCM_FLAG_STALE_HALO = 4,
 } pcm_flag;

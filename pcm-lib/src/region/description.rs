@@ -73,8 +73,8 @@ fn array_text(form: &ArrayForm) -> String {
     text
 }
 
-/// Weights and counts stay out, and whether there are any: a process that joins, or a restart, may have them for another
-/// number of ranks, or for none. The division in force travels with the data.
+/// Weights and counts stay out, and whether there are any: a process that joins, or a restart, may have them for
+/// another number of ranks, or for none. The division in force travels with the data.
 fn axis_text(axis: &AxisSpec) -> String {
     let mut text = format!(" [{}", axis.extent);
     match &axis.split {
