@@ -1,17 +1,23 @@
 //! The programs of the gallery that no other test runs, under changes, a kill and a restart; and the page that shows
 //! what makes each program of `examples/` malleable.
 
-use std::{ffi::OsString, fs, path::Path, process::Command};
+use std::{ffi::OsString, fs, path::Path, process::Command, time::Duration};
 use tests::{
+    asked,
     binaries::built,
     cluster::{Cluster, LIMIT},
-    example::{Example, NODES, assert_agrees, assert_survives, for_python, micros, mpi_compiler, source},
+    example::{
+        Course, Example, NODES, assert_agrees, assert_survives_all, for_python, micros, mpi_compiler, source,
+    },
     language::{fortran, with_modules},
     limited,
     pieces::{pieces, root},
 };
 
-fn python(name: &'static str, arguments: fn(&Path, u64, std::time::Duration) -> Vec<String>) -> Option<Example> {
+/// Changes of one job in a normal run; fifty were done when the programs were written.
+const CHANGES: u64 = 4;
+
+fn python(name: &'static str, arguments: fn(&Path, u64, Duration) -> Vec<String>) -> Option<Example> {
     let command = |file: String| -> Vec<OsString> { vec!["python3".into(), source(name).join(file).into_os_string()] };
     Some(Example {
         name,
@@ -61,7 +67,12 @@ fn jacobi3d(folder: &Path) -> Option<Example> {
 
 fn assert_agrees_and_survives(example: &Example, cluster: Cluster) {
     assert_agrees(example, cluster.files());
-    assert_survives(example, cluster);
+    let course = Course {
+        changes: asked::number("PCM_CHAOS_ROUNDS").unwrap_or(CHANGES),
+        seed: asked::number("PCM_CHAOS_SEED").unwrap_or(1),
+        kills_in_changes: false,
+    };
+    assert_survives_all(example, cluster, &course);
 }
 
 #[test]
