@@ -6,9 +6,7 @@ use tests::{
     asked,
     binaries::built,
     cluster::{Cluster, LIMIT},
-    example::{
-        Course, Example, NODES, assert_agrees, assert_survives_all, for_python, micros, mpi_compiler, source,
-    },
+    example::{Course, Example, NODES, assert_agrees, assert_survives_all, for_python, micros, mpi_compiler, source},
     language::{fortran, with_modules},
     limited,
     pieces::{pieces, root},
@@ -90,7 +88,9 @@ fn a_monte_carlo_farm_survives_changes_a_kill_and_a_restart() {
 #[test]
 fn jacobi_on_a_grid_of_ranks_survives_changes_a_kill_and_a_restart() {
     let cluster = Cluster::up(NODES as u32);
-    let Some(example) = jacobi3d(cluster.files()) else { return };
+    let Some(example) = jacobi3d(cluster.files()) else {
+        return;
+    };
     assert_agrees_and_survives(&example, cluster);
 }
 
@@ -138,7 +138,11 @@ fn the_gallery_shows_what_makes_each_program_malleable() {
     for (number, program) in GALLERY.iter().enumerate() {
         let difference = difference(program);
         let is_there = shown_there.get(number) == Some(&difference);
-        assert!(is_there, "{}: docs/gallery.md must show\n{difference}", program.malleable);
+        assert!(
+            is_there,
+            "{}: docs/gallery.md must show\n{difference}",
+            program.malleable
+        );
     }
     assert_eq!(shown_there.len(), GALLERY.len());
 }
@@ -149,7 +153,9 @@ fn the_gallery_counts_the_lines_added_or_changed() {
     for program in &GALLERY {
         let lines = difference(program).lines().filter(|line| line.starts_with('+')).count();
         assert!(lines <= program.lines_max, "{}: {lines} lines", program.malleable);
-        let row = page.lines().find(|line| line.starts_with('|') && line.contains(&format!("/{})", program.malleable)));
+        let row = page
+            .lines()
+            .find(|line| line.starts_with('|') && line.contains(&format!("/{})", program.malleable)));
         let row = row.unwrap_or_else(|| panic!("no row links to {}", program.malleable));
         assert!(row.ends_with(&format!("| {lines} |")), "{lines} lines, but: {row}");
     }

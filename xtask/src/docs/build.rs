@@ -53,7 +53,8 @@ fn build(root: &Path, out: &Path) -> Result<usize, Failure> {
         site.files.insert(name.into(), text.into());
     }
     let found = json!(site.found).to_string();
-    site.files.insert("search.js".into(), format!("window.pcmPages = {found};\n"));
+    site.files
+        .insert("search.js".into(), format!("window.pcmPages = {found};\n"));
     for (url, text) in &site.files {
         let path = out.join(url);
         let folder = path.parent().unwrap_or(out);
@@ -352,7 +353,9 @@ mod tests {
         build(&Repository::locate().unwrap().root, out.path()).unwrap();
         for path in html_files(out.path()) {
             let text = fs::read_to_string(&path).unwrap();
-            let fetched = text.lines().filter(|line| line.starts_with("<script") || line.starts_with("<link"));
+            let fetched = text
+                .lines()
+                .filter(|line| line.starts_with("<script") || line.starts_with("<link"));
             for line in fetched {
                 assert!(!line.contains("://"), "{}: {line}", path.display());
             }
@@ -371,7 +374,10 @@ mod tests {
         let out = root.path().join("out");
         let failure = build(root.path(), &out).unwrap_err().to_string();
         for broken in ["docs/x.md", "#there", "0001-a.md#no"] {
-            assert!(failure.contains(&format!("README.md: {broken}")) || failure.contains(broken), "{failure}");
+            assert!(
+                failure.contains(&format!("README.md: {broken}")) || failure.contains(broken),
+                "{failure}"
+            );
         }
         assert!(!failure.contains("#here"), "{failure}");
         assert!(!out.exists());

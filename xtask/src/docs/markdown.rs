@@ -157,7 +157,9 @@ impl<'a> Under<'a> {
             attrs: Vec::new(),
         });
         if level != HeadingLevel::H1 {
-            self.insert(format!("<a class=\"anchor\" href=\"#{id}\" aria-label=\"Link to here\">#</a>"));
+            self.insert(format!(
+                "<a class=\"anchor\" href=\"#{id}\" aria-label=\"Link to here\">#</a>"
+            ));
         }
         self.events.push(event);
         self.headings.push(Heading { level, text, id });

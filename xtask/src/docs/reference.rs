@@ -17,7 +17,9 @@ const INTRODUCTION: &str = "# pcm.h\n\nThis page is made from `pcm.h`, the heade
 their own. The [guide](../../docs/guide.md) shows how they are used together.\n";
 
 const GROUPS: [(&str, fn(&Entry) -> bool); 3] = [
-    ("Functions", |entry| !entry.code.is_empty() && !entry.is_macro() && !entry.is_type()),
+    ("Functions", |entry| {
+        !entry.code.is_empty() && !entry.is_macro() && !entry.is_type()
+    }),
     ("Arrays and their options", Entry::is_macro),
     ("Types", Entry::is_type),
 ];
