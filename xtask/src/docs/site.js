@@ -2,6 +2,7 @@
 "use strict";
 
 const RESULTS_MAX = 12;
+const DECISIONS_COUNT_LESS = 3;
 const BEFORE_A_HIT = 50;
 const AROUND_A_HIT = 160;
 
@@ -11,7 +12,7 @@ const found = document.getElementById("found");
 const pages = window.pcmPages || [];
 
 // How well a part of a page fits: its headings count for more than its text. 0 if a word is missing.
-function fit([, page, heading, text], words) {
+function fit([address, page, heading, text], words) {
   let sum = 0;
   for (const word of words) {
     const inHeading = heading.toLowerCase().includes(word);
@@ -20,7 +21,7 @@ function fit([, page, heading, text], words) {
     if (!inHeading && !inPage && !inText) return 0;
     sum += 8 * inHeading + 3 * inPage + inText;
   }
-  return sum;
+  return address.startsWith("decisions/") ? sum / DECISIONS_COUNT_LESS : sum;
 }
 
 // Appends a text to an element, with the words marked.
