@@ -13,7 +13,7 @@ use tests::{
 };
 
 /// Changes of one job in a normal run; fifty were done when the programs were written.
-const CHANGES: u64 = 4;
+const CHANGES: u64 = 3;
 
 fn python(name: &'static str, arguments: fn(&Path, u64, Duration) -> Vec<String>) -> Option<Example> {
     let command = |file: String| -> Vec<OsString> { vec!["python3".into(), source(name).join(file).into_os_string()] };
@@ -23,7 +23,7 @@ fn python(name: &'static str, arguments: fn(&Path, u64, Duration) -> Vec<String>
         malleable: command(format!("{name}.py")),
         arguments,
         variables: for_python()?,
-        iterations_each: 400,
+        iterations_each: 320,
         is_exact: true,
         restarts_on_the_same_number: false,
     })

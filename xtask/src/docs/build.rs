@@ -40,7 +40,7 @@ pub(crate) fn run(repository: &Repository) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the site and counts its files.
+/// Writes the site and counts its pages.
 fn build(root: &Path, out: &Path) -> Result<usize, Failure> {
     let mut site = Site::new(root)?;
     for page in site.pages.clone() {
@@ -52,6 +52,13 @@ fn build(root: &Path, out: &Path) -> Result<usize, Failure> {
     for (name, text) in ASSETS {
         site.files.insert(name.into(), text.into());
     }
+    // Under the name that coding assistants look for, as it is.
+    let assistants = root.join("docs/llms.txt");
+    if assistants.exists() {
+        let text = fs::read_to_string(&assistants).on("read", &assistants)?;
+        site.files.insert("llms.txt".into(), text);
+    }
+    let count = site.files.keys().filter(|url| url.ends_with(".html")).count();
     let found = json!(site.found).to_string();
     site.files
         .insert("search.js".into(), format!("window.pcmPages = {found};\n"));
@@ -61,7 +68,7 @@ fn build(root: &Path, out: &Path) -> Result<usize, Failure> {
         fs::create_dir_all(folder).on("create", folder)?;
         fs::write(&path, text).on("write", &path)?;
     }
-    Ok(site.files.len() - ASSETS.len() - 1)
+    Ok(count)
 }
 
 /// A link of a page within the site.
