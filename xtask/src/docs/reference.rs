@@ -12,9 +12,12 @@ struct Entry {
     code: Vec<String>,
 }
 
-const INTRODUCTION: &str = "# pcm.h\n\nThis page is made from `pcm.h`, the header of the C interface. [C++](../../docs/guide-cpp.md), \
-[Fortran](../../docs/guide-fortran.md) and [Python](../../docs/guide-python.md) have the same functions under names of \
-their own. The [guide](../../docs/guide.md) shows how they are used together.\n";
+const INTRODUCTION: &str = "# pcm.h
+
+This page is made from `pcm.h`, the header of the C interface. [C++](../../docs/guide-cpp.md),
+[Fortran](../../docs/guide-fortran.md) and [Python](../../docs/guide-python.md) have the same functions under names of
+their own. The [guide](../../docs/guide.md) shows how they are used together.
+";
 
 const GROUPS: [(&str, fn(&Entry) -> bool); 3] = [
     ("Functions", |entry| {
@@ -187,11 +190,42 @@ fn without_stars(line: &str) -> Option<String> {
 mod tests {
     use super::markdown;
 
-    const HEADER: &str = "/* x.h: all of it.\n *\n * Call from one_thread.\n */\n\n#ifndef X_H\n\n\
-        /* A list:\n *   X_A  one\n *   X_B  two */\n#define X_A 1\n#define X_B 2\n\n\
-        /**\n * What a call returns, as *out.\n */\ntypedef enum x_result {\n    /**\n     * Good.\n     */\n    X_OK = 0,\n\
-        } x_result;\n\n/**\n * A hook.\n */\ntypedef int (*x_hook)(void *context);\n\n\
-        /**\n * Does it with X_A; see x_hook and its x_result.\n */\nenum x_result x_do(int a,\n                   int b);\n";
+    const HEADER: &str = "/* x.h: all of it.
+ *
+ * Call from one_thread.
+ */
+
+#ifndef X_H
+#define X_H
+
+/* A list:
+ *   X_A  one
+ *   X_B  two */
+#define X_A 1
+#define X_B 2
+
+/**
+ * What a call returns, as *out.
+ */
+typedef enum x_result {
+    /**
+     * Good.
+     */
+    X_OK = 0,
+
+} x_result;
+
+/**
+ * A hook.
+ */
+typedef int (*x_hook)(void *context);
+
+/**
+ * Does it with X_A; see x_hook and its x_result.
+ */
+enum x_result x_do(int a,
+                   int b);
+";
 
     #[test]
     fn each_declaration_has_a_heading_and_its_names_are_links() {
@@ -201,7 +235,7 @@ mod tests {
             "### `X_A`, `X_B`\n\n```c\n#define X_A 1\n#define X_B 2\n```\n",
             "```text\nX_A  one\nX_B  two\n```\n",
             "### `x_result`\n",
-            "    X_OK = 0,\n} x_result;\n```\n",
+            "    X_OK = 0,\n\n} x_result;\n```\n",
             "as \\*out.",
             "### `x_hook`\n",
             "### `x_do`\n\n```c\nenum x_result x_do(int a,\n                   int b);\n```\n",
