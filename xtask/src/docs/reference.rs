@@ -19,12 +19,25 @@ This page is made from `pcm.h`, the header of the C interface. [C++](../../docs/
 their own. The [guide](../../docs/guide.md) shows how they are used together.
 ";
 
-const GROUPS: [(&str, fn(&Entry) -> bool); 3] = [
-    ("Functions", |entry| {
-        !entry.code.is_empty() && !entry.is_macro() && !entry.is_type()
-    }),
-    ("Arrays and their options", Entry::is_macro),
-    ("Types", Entry::is_type),
+/// A part of the page, and which entries it has.
+struct Group {
+    title: &'static str,
+    has: fn(&Entry) -> bool,
+}
+
+const GROUPS: [Group; 3] = [
+    Group {
+        title: "Functions",
+        has: |entry| !entry.code.is_empty() && !entry.is_macro() && !entry.is_type(),
+    },
+    Group {
+        title: "Arrays and their options",
+        has: Entry::is_macro,
+    },
+    Group {
+        title: "Types",
+        has: Entry::is_type,
+    },
 ];
 
 /// The page as Markdown.
@@ -42,9 +55,9 @@ pub(super) fn markdown(header: &str) -> String {
         let code = Vec::new();
         page += &Entry { comment, code }.prose(&known);
     }
-    for (title, belongs) in GROUPS {
+    for Group { title, has } in GROUPS {
         page += &format!("\n## {title}\n");
-        for entry in entries.iter().filter(|entry| belongs(entry)) {
+        for entry in entries.iter().filter(|entry| has(entry)) {
             page += &format!("\n### {}\n\n```c\n{}\n```\n", entry.heading(), entry.code.join("\n"));
             page += &entry.prose(&known);
         }
