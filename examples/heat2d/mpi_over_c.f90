@@ -1,10 +1,11 @@
-! The part of Fortran's module mpi that heat2d uses, over the C functions of an MPICH: for an MPI without Fortran, such
-! as the wheel of PyPI. With an MPI that has `use mpi`, leave this file out.
+! The part of Fortran's module mpi that the examples use, over the C functions of an MPICH: for an MPI without Fortran,
+! such as the wheel of PyPI. With an MPI that has `use mpi`, leave this file out.
 module mpi
   use, intrinsic :: iso_c_binding
   implicit none
   private
-  public :: MPI_Init, MPI_Finalize, MPI_Abort, MPI_Comm_rank, MPI_Comm_size, MPI_Sendrecv, MPI_Reduce, MPI_Wtime
+  public :: MPI_Init, MPI_Finalize, MPI_Abort, MPI_Comm_rank, MPI_Comm_size, MPI_Dims_create
+  public :: MPI_Sendrecv, MPI_Reduce, MPI_Wtime
 
   ! Handles of MPICH's C binding are numbers, and the same as in its Fortran.
   integer, parameter, public :: MPI_COMM_WORLD = 1140850688         ! 0x44000000
@@ -35,6 +36,11 @@ module mpi
       import :: c_int
       integer(c_int), value :: comm
       integer(c_int), intent(out) :: size
+    end function
+    integer(c_int) function c_dims_create(nodes, count, dims) bind(c, name='MPI_Dims_create')
+      import :: c_int
+      integer(c_int), value :: nodes, count
+      integer(c_int), intent(inout) :: dims(*)
     end function
     integer(c_int) function c_sendrecv(sent, sent_count, sent_type, to, sent_tag, got, got_count, got_type, from, &
                                        got_tag, comm, status) bind(c, name='MPI_Sendrecv')
@@ -83,6 +89,13 @@ contains
     integer, intent(in) :: comm
     integer, intent(out) :: size, ierror
     ierror = c_comm_size(comm, size)
+  end subroutine
+
+  subroutine MPI_Dims_create(nodes, count, dims, ierror)
+    integer, intent(in) :: nodes, count
+    integer, intent(inout) :: dims(*)
+    integer, intent(out) :: ierror
+    ierror = c_dims_create(nodes, count, dims)
   end subroutine
 
   subroutine MPI_Sendrecv(sent, sent_count, sent_type, to, sent_tag, got, got_count, got_type, from, got_tag, comm, &

@@ -370,8 +370,8 @@ typedef int (*pcm_possible_hook)(void *context, int ranks);
 typedef int (*pcm_merge_hook)(void *context, void *mine, const void *other);
 
 /**
- * Splits a share for a new rank (*share, zeroed) off a value (*mine). `left` ranks still need a share of it, this one
- * included. Returns 0, or another number to abort the change.
+ * Splits a share for a new rank (*share, zeroed) off a value (*mine). `left` new ranks still get one, this one
+ * included: an equal share is the value divided by left + 1. Returns 0, or another number to abort the change.
  */
 typedef int (*pcm_split_hook)(void *context, void *mine, void *share, int left);
 

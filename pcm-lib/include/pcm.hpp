@@ -485,8 +485,8 @@ template <typename T> class value {
 };
 
 // A value of each rank, which moves with it. merge(mine, other) takes the value of a rank that ends; without it the
-// job cannot shrink. split(mine, left) takes a share for a new rank off `mine`, which `left` ranks still share; without
-// it a new rank keeps what it registered.
+// job cannot shrink. split(mine, left) takes a share for a new rank off `mine`; `left` new ranks still get one, this
+// one included, so an equal share is mine / (left + 1). Without it a new rank keeps what it registered.
 template <typename T> class value_per_rank {
   public:
     using merge_function = std::function<void(T &mine, const T &other)>;

@@ -71,8 +71,8 @@ def value_per_rank(
     """Registers a value that each rank has for itself.
 
     `merge(mine, other)` returns the sum of both when the rank of `other` ends; without it the job cannot shrink.
-    `split(mine, left)` returns what is left of `mine` and the share of a new rank; `left` ranks still share it, this
-    one included. Without it a new rank keeps `initial`.
+    `split(mine, left)` returns what this rank keeps of `mine` and the share of a new rank; `left` new ranks still get
+    one, this one included, so an equal share is `mine / (left + 1)`. Without it a new rank keeps `initial`.
     """
     made: PerRank[T] = PerRank(name, initial, room)
 

@@ -80,7 +80,7 @@ static void run(long iterations, std::chrono::microseconds pause, bool has_faili
     pcm::value_per_rank<long> tokens(
         "tokens", 0, [](long &mine, const long &leaving) { mine += leaving; },
         [](long &mine, int left) {
-            long share = mine / left;
+            long share = mine / (left + 1);
             mine -= share;
             return share;
         });

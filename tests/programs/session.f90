@@ -85,7 +85,7 @@ contains
     integer(int64), pointer :: own, given
     call c_f_pointer(mine, own)
     call c_f_pointer(share, given)
-    given = own / left
+    given = own / (left + 1)
     own = own - given
     split_tokens = 0
     if (c_associated(context)) split_tokens = 1

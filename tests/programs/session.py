@@ -72,7 +72,7 @@ def main():
     shared = pcm.value("shared", {"done": 0, "name": ("any", "kind")})
     tokens = pcm.value_per_rank(
         "tokens", [0], lambda mine, gone: [mine[0] + gone[0]],
-        lambda mine, left: ([mine[0] - mine[0] // left], [mine[0] // left]),
+        lambda mine, left: ([mine[0] - mine[0] // (left + 1)], [mine[0] // (left + 1)]),
     )  # fmt: skip
     items = []
 

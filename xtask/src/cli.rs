@@ -1,7 +1,7 @@
 //! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
 
 use crate::{
-    built, compile, dist, environment::Environment, failure::Failure, fuzz, house, lint, planted,
+    built, compile, dist, docs, environment::Environment, failure::Failure, fuzz, house, lint, planted,
     repository::Repository, setup, suites,
 };
 use clap::{Parser, Subcommand};
@@ -35,6 +35,12 @@ enum Verb {
                       them."
     )]
     Dist,
+    /// Make a site of the pages in docs/, in target/site; needs no network.
+    #[command(
+        after_help = "Example: cargo xtask docs\n\nOpen target/site/index.html; no server is needed. A link that \
+                      leads nowhere fails the build."
+    )]
+    Docs,
     /// Show what this software does, on a local cluster of four nodes.
     #[command(
         after_help = "Example: cargo xtask demo --quick\n\nBuilds what it runs; takes everything down at the end, \
@@ -125,6 +131,7 @@ impl Cli {
             Verb::Setup => report_setup(&setup::run(&repository)?),
             Verb::Build => compile::release(&repository, &setup::run(&repository)?)?,
             Verb::Dist => dist::run(&repository, &setup::run(&repository)?)?,
+            Verb::Docs => docs::run(&repository)?,
             Verb::Demo { quick, out } => built::demo(&repository, &options(quick, "--out", out))?,
             Verb::Test { suite, filter, rounds } => {
                 let chosen = suites::Chosen {

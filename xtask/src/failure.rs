@@ -38,6 +38,8 @@ pub(crate) enum Failure {
     /// Their names and counts are on the screen.
     #[error("{failed} failed; their names are above")]
     Tests { failed: usize },
+    #[error("these links of the docs lead nowhere; mend them:\n{}", broken.join("\n"))]
+    Links { broken: Vec<String> },
     #[error("{count} places break the style; mend what is named above")]
     Style { count: usize },
 }

@@ -7,6 +7,7 @@ mod clang;
 mod cli;
 mod compile;
 mod dist;
+mod docs;
 mod environment;
 mod failure;
 mod fuzz;

@@ -70,7 +70,7 @@ pub(crate) struct Chosen<'a> {
 const ROUNDS_VARIABLE: &str = "PCM_CHAOS_ROUNDS";
 
 /// Targets with tests that compile Fortran.
-const NEEDS_FORTRAN: [&str; 2] = ["system_languages", "system_guides"];
+const NEEDS_FORTRAN: [&str; 3] = ["system_languages", "system_guides", "system_gallery"];
 
 /// Targets with tests that install packages begin so.
 const NEEDS_PACKAGES: &str = "system_packages";

@@ -26,8 +26,8 @@ pub type pcm_merge_hook =
 /// Whether the program can run on so many ranks: 0 for no.
 pub type pcm_possible_hook = Option<unsafe extern "C" fn(context: *mut c_void, ranks: c_int) -> c_int>;
 
-/// Splits a share for a new rank (*share, zeroed) off a value (*mine). `left` ranks still need a share of it, this one
-/// included. Returns 0, or another number to abort the change.
+/// Splits a share for a new rank (*share, zeroed) off a value (*mine). `left` new ranks still get one, this one
+/// included: an equal share is the value divided by left + 1. Returns 0, or another number to abort the change.
 pub type pcm_split_hook =
     Option<unsafe extern "C" fn(context: *mut c_void, mine: *mut c_void, share: *mut c_void, left: c_int) -> c_int>;
 
