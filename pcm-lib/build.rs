@@ -1,5 +1,5 @@
-//! Expands `interpose/table.txt` for the MPI that `$MPICC` (or `mpicc`) compiles for, sets the run path to it, and
-//! gives the shared library the name that its ABI has.
+//! Expands `interpose/table.txt`, and gives the shared library the name that its ABI has. An MPI is not needed; where
+//! the environment names one, the library finds it for programs that have none, and the tests are linked with it.
 
 #[path = "build/expand.rs"]
 mod expand;
@@ -8,7 +8,11 @@ mod prototype;
 #[path = "build/table.rs"]
 mod table;
 
-use std::{env, fs, path::PathBuf, process::ExitCode};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// The number changes when a program linked with an older library would not run with this one.
 const SONAME: &str = "libpcm.so.0";
@@ -20,25 +24,24 @@ const IN_A_PREFIX: &str = "$ORIGIN:$ORIGIN/../../lib";
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=interpose/table.txt");
     println!("cargo::rerun-if-changed=build");
-    for variable in ["MPICC", "PCM_MPI_LIB"] {
-        println!("cargo::rerun-if-env-changed={variable}");
-    }
-    // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
-    if let Some(directory) = env::var_os("PCM_MPI_LIB").and_then(|value| value.into_string().ok()) {
-        for argument in ["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker", &directory] {
+    println!("cargo::rerun-if-env-changed=PCM_MPI_LIB");
+    if let Some(folder) = env::var_os("PCM_MPI_LIB").and_then(|value| value.into_string().ok()) {
+        // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
+        for argument in ["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker", &folder] {
             println!("cargo::rustc-link-arg={argument}");
+        }
+        // Debian has another name for it.
+        let is_debians = !Path::new(&folder).join("libmpi.so").exists();
+        let library = if is_debians { "-lmpich" } else { "-lmpi" };
+        // The test programs refer to nothing in it, and are yet MPI programs.
+        for argument in ["-Wl,--no-as-needed", "-L", &folder, library] {
+            println!("cargo::rustc-link-arg-tests={argument}");
         }
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
     for argument in ["-Xlinker", "-rpath", "-Xlinker", IN_A_PREFIX] {
         println!("cargo::rustc-cdylib-link-arg={argument}");
     }
-    println!("cargo::rerun-if-changed=interpose/constants.c");
-    let compiler = env::var_os("MPICC").unwrap_or_else(|| "mpicc".into());
-    cc::Build::new()
-        .compiler(PathBuf::from(compiler))
-        .file("interpose/constants.c")
-        .compile("pcm_constants");
     match wrappers_write() {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
@@ -51,7 +54,6 @@ fn main() -> ExitCode {
 fn wrappers_write() -> Result<(), String> {
     let text = fs::read_to_string("interpose/table.txt").map_err(|e| format!("interpose/table.txt: {e}"))?;
     let table = table::parse(&text)?;
-    let declared = prototype::declared_by_mpi()?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?).join("wrappers.rs");
-    fs::write(&out, expand::expand(&table, &declared)).map_err(|e| format!("{}: {e}", out.display()))
+    fs::write(&out, expand::expand(&table)).map_err(|e| format!("{}: {e}", out.display()))
 }

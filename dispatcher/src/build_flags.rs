@@ -84,6 +84,8 @@ impl BuildFlags {
             format!("-L{library}"),
             format!("-Wl,-rpath,{library}"),
             "-lpcm".to_owned(),
+            // Libpcm has MPI's functions, too: a linker would take MPI for a library that is not needed.
+            "-Wl,--no-as-needed".to_owned(),
         ]
     }
 }

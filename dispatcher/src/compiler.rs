@@ -99,7 +99,16 @@ mod tests {
         let words = |args: &[&str]| arguments(&flags, args.iter().map(OsString::from).collect());
         assert_eq!(
             words(&["a.c", "-o", "a"]),
-            ["-I/i", "a.c", "-o", "a", "-L/l", "-Wl,-rpath,/l", "-lpcm"]
+            [
+                "-I/i",
+                "a.c",
+                "-o",
+                "a",
+                "-L/l",
+                "-Wl,-rpath,/l",
+                "-lpcm",
+                "-Wl,--no-as-needed"
+            ]
         );
         assert_eq!(words(&["-c", "a.c"]), ["-I/i", "-c", "a.c"]);
     }

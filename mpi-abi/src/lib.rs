@@ -1,11 +1,20 @@
 //! MPI as programs see it that were compiled for the ABI of MPICH, which Intel MPI, MVAPICH and Cray MPICH share: what
-//! this repository uses of it. `build.rs` holds every line of the part below against the `mpi.h` in use.
+//! this repository uses of it. Nothing here is linked: functions are found in the MPI that the program has loaded. A
+//! test holds every line against the `mpi.h` of an MPI, where there is one.
 #![allow(
     unsafe_code,
     non_camel_case_types,
     non_snake_case,
     reason = "declares C functions by the names they have there"
 )]
+
+mod datatypes;
+mod functions;
+mod loaded;
+
+pub use datatypes::*;
+pub use functions::*;
+pub use loaded::{Function, library, usable};
 
 use std::{
     ffi::{c_char, c_int, c_long, c_longlong, c_void},
@@ -108,9 +117,34 @@ pub const MPI_MAX_PROCESSOR_NAME: usize = 128;
 pub const MPI_STATUS_IGNORE: *mut MPI_Status = ptr::without_provenance_mut(1);
 pub const MPI_STATUSES_IGNORE: *mut MPI_Status = ptr::without_provenance_mut(1);
 
+/// The place of a buffer that another argument stands for.
+pub const MPI_IN_PLACE: *mut c_void = ptr::without_provenance_mut(usize::MAX);
+
+// As programs call them: what they reach is whatever stands in front of MPI.
 unsafe extern "C" {
+    pub fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int;
+    pub fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int;
+    pub fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int;
     pub fn MPI_Finalize() -> c_int;
     pub fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
+    pub fn MPI_Irecv(
+        buf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        source: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
+    pub fn MPI_Isend(
+        buf: *const c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int;
     pub fn MPI_Recv(
         buf: *mut c_void,
         count: c_int,
@@ -120,6 +154,15 @@ unsafe extern "C" {
         comm: MPI_Comm,
         status: *mut MPI_Status,
     ) -> c_int;
+    pub fn MPI_Reduce(
+        sendbuf: *const c_void,
+        recvbuf: *mut c_void,
+        count: c_int,
+        datatype: MPI_Datatype,
+        op: MPI_Op,
+        root: c_int,
+        comm: MPI_Comm,
+    ) -> c_int;
     pub fn MPI_Send(
         buf: *const c_void,
         count: c_int,
@@ -128,240 +171,5 @@ unsafe extern "C" {
         tag: c_int,
         comm: MPI_Comm,
     ) -> c_int;
-    pub fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int;
-    pub fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int;
-    pub fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int;
-    pub fn PMPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int;
-    pub fn PMPI_Allreduce(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Alltoallv(
-        sendbuf: *const c_void,
-        sendcounts: *const c_int,
-        sdispls: *const c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcounts: *const c_int,
-        rdispls: *const c_int,
-        recvtype: MPI_Datatype,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Barrier(comm: MPI_Comm) -> c_int;
-    pub fn PMPI_Bcast(buffer: *mut c_void, count: c_int, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm) -> c_int;
-    pub fn PMPI_Cancel(request: *mut MPI_Request) -> c_int;
-    pub fn PMPI_Close_port(port_name: *const c_char) -> c_int;
-    pub fn PMPI_Comm_accept(
-        port_name: *const c_char,
-        info: MPI_Info,
-        root: c_int,
-        comm: MPI_Comm,
-        newcomm: *mut MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int;
-    pub fn PMPI_Comm_connect(
-        port_name: *const c_char,
-        info: MPI_Info,
-        root: c_int,
-        comm: MPI_Comm,
-        newcomm: *mut MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Comm_create_errhandler(
-        comm_errhandler_fn: *mut MPI_Comm_errhandler_function,
-        errhandler: *mut MPI_Errhandler,
-    ) -> c_int;
-    pub fn PMPI_Comm_create_from_group(
-        group: MPI_Group,
-        stringtag: *const c_char,
-        info: MPI_Info,
-        errhandler: MPI_Errhandler,
-        newcomm: *mut MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Comm_create_group(comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: *mut MPI_Comm) -> c_int;
-    pub fn PMPI_Comm_create_keyval(
-        comm_copy_attr_fn: *mut MPI_Comm_copy_attr_function,
-        comm_delete_attr_fn: *mut MPI_Comm_delete_attr_function,
-        comm_keyval: *mut c_int,
-        extra_state: *mut c_void,
-    ) -> c_int;
-    pub fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int;
-    pub fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int;
-    pub fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int;
-    pub fn PMPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> c_int;
-    pub fn PMPI_Comm_get_name(comm: MPI_Comm, comm_name: *mut c_char, resultlen: *mut c_int) -> c_int;
-    pub fn PMPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int;
-    pub fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int;
-    pub fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int;
-    pub fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int;
-    pub fn PMPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> c_int;
-    pub fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int;
-    pub fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int;
-    pub fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int;
-    pub fn PMPI_Comm_spawn(
-        command: *const c_char,
-        argv: *mut *mut c_char,
-        maxprocs: c_int,
-        info: MPI_Info,
-        root: c_int,
-        comm: MPI_Comm,
-        intercomm: *mut MPI_Comm,
-        array_of_errcodes: *mut c_int,
-    ) -> c_int;
-    pub fn PMPI_Comm_spawn_multiple(
-        count: c_int,
-        array_of_commands: *mut *mut c_char,
-        array_of_argv: *mut *mut *mut c_char,
-        array_of_maxprocs: *const c_int,
-        array_of_info: *const MPI_Info,
-        root: c_int,
-        comm: MPI_Comm,
-        intercomm: *mut MPI_Comm,
-        array_of_errcodes: *mut c_int,
-    ) -> c_int;
-    pub fn PMPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: *mut MPI_Comm) -> c_int;
-    pub fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int;
-    pub fn PMPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int;
-    pub fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int;
-    pub fn PMPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int;
-    pub fn PMPI_Finalize() -> c_int;
-    pub fn PMPI_Finalized(flag: *mut c_int) -> c_int;
-    pub fn PMPI_Gather(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcount: c_int,
-        recvtype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Gatherv(
-        sendbuf: *const c_void,
-        sendcount: c_int,
-        sendtype: MPI_Datatype,
-        recvbuf: *mut c_void,
-        recvcounts: *const c_int,
-        displs: *const c_int,
-        recvtype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Get_count(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut c_int) -> c_int;
-    pub fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int;
-    pub fn PMPI_Group_free(group: *mut MPI_Group) -> c_int;
-    pub fn PMPI_Group_from_session_pset(
-        session: MPI_Session,
-        pset_name: *const c_char,
-        newgroup: *mut MPI_Group,
-    ) -> c_int;
-    pub fn PMPI_Group_incl(group: MPI_Group, n: c_int, ranks: *const c_int, newgroup: *mut MPI_Group) -> c_int;
-    pub fn PMPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int;
-    pub fn PMPI_Group_translate_ranks(
-        group1: MPI_Group,
-        n: c_int,
-        ranks1: *const c_int,
-        group2: MPI_Group,
-        ranks2: *mut c_int,
-    ) -> c_int;
-    pub fn PMPI_Iallreduce(
-        sendbuf: *const c_void,
-        recvbuf: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        op: MPI_Op,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int;
-    pub fn PMPI_Ibcast(
-        buffer: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        root: c_int,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Info_create(info: *mut MPI_Info) -> c_int;
-    pub fn PMPI_Info_free(info: *mut MPI_Info) -> c_int;
-    pub fn PMPI_Info_set(info: MPI_Info, key: *const c_char, value: *const c_char) -> c_int;
-    pub fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
-    pub fn PMPI_Init_thread(
-        argc: *mut c_int,
-        argv: *mut *mut *mut c_char,
-        required: c_int,
-        provided: *mut c_int,
-    ) -> c_int;
-    pub fn PMPI_Initialized(flag: *mut c_int) -> c_int;
-    pub fn PMPI_Intercomm_create(
-        local_comm: MPI_Comm,
-        local_leader: c_int,
-        peer_comm: MPI_Comm,
-        remote_leader: c_int,
-        tag: c_int,
-        newintercomm: *mut MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Intercomm_create_from_groups(
-        local_group: MPI_Group,
-        local_leader: c_int,
-        remote_group: MPI_Group,
-        remote_leader: c_int,
-        stringtag: *const c_char,
-        info: MPI_Info,
-        errhandler: MPI_Errhandler,
-        newintercomm: *mut MPI_Comm,
-    ) -> c_int;
-    pub fn PMPI_Intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: *mut MPI_Comm) -> c_int;
-    pub fn PMPI_Iprobe(source: c_int, tag: c_int, comm: MPI_Comm, flag: *mut c_int, status: *mut MPI_Status) -> c_int;
-    pub fn PMPI_Irecv(
-        buf: *mut c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        source: c_int,
-        tag: c_int,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int;
-    pub fn PMPI_Isend(
-        buf: *const c_void,
-        count: c_int,
-        datatype: MPI_Datatype,
-        dest: c_int,
-        tag: c_int,
-        comm: MPI_Comm,
-        request: *mut MPI_Request,
-    ) -> c_int;
-    pub fn PMPI_Lookup_name(service_name: *const c_char, info: MPI_Info, port_name: *mut c_char) -> c_int;
-    pub fn PMPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int;
-    pub fn PMPI_Publish_name(service_name: *const c_char, info: MPI_Info, port_name: *const c_char) -> c_int;
-    pub fn PMPI_Query_thread(provided: *mut c_int) -> c_int;
-    pub fn PMPI_Request_free(request: *mut MPI_Request) -> c_int;
-    pub fn PMPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int;
-    pub fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int;
-    pub fn PMPI_Session_get_pset_info(session: MPI_Session, pset_name: *const c_char, info: *mut MPI_Info) -> c_int;
-    pub fn PMPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: *mut MPI_Session) -> c_int;
-    pub fn PMPI_Test(request: *mut MPI_Request, flag: *mut c_int, status: *mut MPI_Status) -> c_int;
-    pub fn PMPI_Testany(
-        count: c_int,
-        array_of_requests: *mut MPI_Request,
-        indx: *mut c_int,
-        flag: *mut c_int,
-        status: *mut MPI_Status,
-    ) -> c_int;
-    pub fn PMPI_Testsome(
-        incount: c_int,
-        array_of_requests: *mut MPI_Request,
-        outcount: *mut c_int,
-        array_of_indices: *mut c_int,
-        array_of_statuses: *mut MPI_Status,
-    ) -> c_int;
-    pub fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int;
-    pub fn PMPI_Unpublish_name(service_name: *const c_char, info: MPI_Info, port_name: *const c_char) -> c_int;
-    pub fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int;
-    pub fn PMPI_Waitall(count: c_int, array_of_requests: *mut MPI_Request, array_of_statuses: *mut MPI_Status)
-    -> c_int;
+    pub fn MPI_Waitall(count: c_int, array_of_requests: *mut MPI_Request, array_of_statuses: *mut MPI_Status) -> c_int;
 }

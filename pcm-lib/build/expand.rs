@@ -1,4 +1,5 @@
-//! Turns the table into Rust: one wrapper per function, the list of classes, the list of functions with their numbers.
+//! Turns the table into Rust: a wrapper for each function, the list of classes, the list of functions with their
+//! numbers.
 //!
 //! The wrappers contain no decision: what a call means is read from its arguments' names here, what is done about it
 //! stands in `src/interpose/recorder.rs`.
@@ -7,27 +8,15 @@ use super::{
     prototype::{Argument, Prototype},
     table::{Entry, LOCAL, Table},
 };
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::fmt::Write as _;
 
-/// The text of `wrappers.rs` for an MPI that declares these functions.
-pub(crate) fn expand(table: &Table, declared: &BTreeMap<String, Prototype>) -> String {
+/// The text of `wrappers.rs`.
+pub(crate) fn expand(table: &Table) -> String {
     let classes = table.classes();
-    let is_there = |entry: &&Entry| {
-        let name = &entry.prototype.name;
-        let there = declared
-            .get(name)
-            .map(|function| function.is_compatible_with(&entry.prototype));
-        if there == Some(false) {
-            println!("cargo::warning={name} is declared otherwise by this MPI and not interposed");
-        }
-        there == Some(true)
-    };
-    let entries: Vec<&Entry> = table.entries.iter().filter(is_there).collect();
     let mut functions = vec![String::new()];
     let mut numbers = String::new();
-    let mut declarations = String::new();
     let mut wrappers = String::new();
-    for entry in entries {
+    for entry in &table.entries {
         let Prototype { name, .. } = &entry.prototype;
         let short = name.strip_prefix("MPI_").unwrap_or(name);
         let class = classes.iter().position(|class| *class == entry.class);
@@ -37,33 +26,67 @@ pub(crate) fn expand(table: &Table, declared: &BTreeMap<String, Prototype>) -> S
             }
             functions.push(short.to_owned());
         }
-        let parameters: Vec<String> = entry
-            .prototype
-            .arguments
-            .iter()
-            .map(|a| format!("{}: {}", rust_name(a), rust_type(a)))
-            .collect();
-        let parameters = parameters.join(", ");
-        if !entry.by_hand {
-            if entry.through.is_none() {
-                _ = writeln!(declarations, "    fn P{name}({parameters}) -> c_int;");
-            }
-            let body = match class {
-                Some(class) => counted(entry, class, functions.len() - 1),
-                None => local(entry),
-            };
-            _ = writeln!(
-                wrappers,
-                "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({parameters}) -> c_int {{\n{body}}}\n"
-            );
-        }
+        let body = match class {
+            _ if entry.by_hand => None,
+            Some(class) => Some(counted(entry, class, functions.len() - 1)),
+            None => Some(local(entry)),
+        };
+        wrappers += &defined(entry, body.as_deref(), class.is_some());
     }
     format!(
         "/// Functions that are counted, by number.\npub(crate) const FUNCTIONS: &[&str] = &{functions:?};\n\
          /// Classes, by number.\npub(crate) const CLASSES: &[&str] = &{classes:?};\n\
          /// Numbers of the functions whose wrappers are written by hand.\npub(crate) mod number {{\n{numbers}}}\n\n\
-         unsafe extern \"C\" {{\n{declarations}}}\n\n{wrappers}"
+         {wrappers}"
     )
+}
+
+/// A function under its two names: with this body, or written by hand. What MPI calls in itself while it works on a
+/// call that is counted goes past the body.
+fn defined(entry: &Entry, body: Option<&str>, is_counted: bool) -> String {
+    let Prototype { name, arguments, .. } = &entry.prototype;
+    let parameters: Vec<String> = arguments
+        .iter()
+        .map(|a| format!("{}: {}", rust_name(a), rust_type(a)))
+        .collect();
+    let (parameters, given) = (parameters.join(", "), given(entry));
+    let export = |name: &str, body: &str| {
+        format!("#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({parameters}) -> c_int {{ {body} }}\n")
+    };
+    let Some(body) = body else {
+        let call = forward(entry);
+        return export(name, &call) + &export(&format!("P{name}"), &call) + "\n";
+    };
+    let types: Vec<String> = arguments.iter().map(rust_type).collect();
+    let communicator = arguments
+        .iter()
+        .find(|a| a.base == "MPI_Comm" && a.pointers == 0)
+        .map_or("None".to_owned(), |a| format!("Some({})", rust_name(a)));
+    let real = format!(
+        "    real!(real = REAL_{name}, \"{name}\", {communicator}, fn({}));\n",
+        types.join(", ")
+    );
+    let call = format!("unsafe {{ own_{name}({given}) }}");
+    let called_by_mpi = if is_counted {
+        let current = communicators(entry, |name| format!("recorder.current({name})"));
+        format!(
+            "\n    if let Some(recorder) = recorder::inside() {{\n{real}{current}        \
+             return unsafe {{ real({given}) }};\n    }}\n    "
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "static REAL_{name}: Function = Function::new(\"P{name}\\0\");\n\
+         unsafe extern \"C\" fn own_{name}({parameters}) -> c_int {{\n{real}{body}}}\n{}{}\n",
+        export(name, &call),
+        export(&format!("P{name}"), &format!("{called_by_mpi}{call}")),
+    )
+}
+
+fn given(entry: &Entry) -> String {
+    let names: Vec<String> = entry.prototype.arguments.iter().map(rust_name).collect();
+    names.join(", ")
 }
 
 fn rust_name(argument: &Argument) -> String {
@@ -86,13 +109,11 @@ fn rust_type(argument: &Argument) -> String {
 }
 
 fn forward(entry: &Entry) -> String {
-    let names: Vec<String> = entry.prototype.arguments.iter().map(rust_name).collect();
-    let name = &entry.prototype.name;
-    let called = match &entry.through {
-        Some(module) => format!("super::{module}::{name}"),
-        None => format!("P{name}"),
+    let called = match &entry.module {
+        Some(module) => format!("super::{module}::{}", entry.prototype.name),
+        None => "real".to_owned(),
     };
-    format!("unsafe {{ {called}({}) }}", names.join(", "))
+    format!("unsafe {{ {called}({}) }}", given(entry))
 }
 
 /// The communicators that the arguments mean. Each is one expression of Rust.

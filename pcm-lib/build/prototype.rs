@@ -1,6 +1,4 @@
-//! Reads C prototypes of MPI functions: one from a line of the table, all from the header of the MPI in use.
-
-use std::{collections::BTreeMap, env, io::Write, process::Command, process::Stdio};
+//! Reads C prototypes of MPI functions.
 
 /// One argument of a prototype.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,14 +53,6 @@ impl Prototype {
             arguments,
         })
     }
-
-    /// The same types in the same order, whatever the names.
-    pub(crate) fn is_compatible_with(&self, other: &Self) -> bool {
-        let same = |(a, b): (&Argument, &Argument)| a.base == b.base && a.pointers == b.pointers;
-        self.returns == other.returns
-            && self.arguments.len() == other.arguments.len()
-            && self.arguments.iter().zip(&other.arguments).all(same)
-    }
 }
 
 impl Argument {
@@ -73,31 +63,4 @@ impl Argument {
         let (base, name) = (words.next()?.to_owned(), words.next().unwrap_or("unnamed").to_owned());
         Some(Self { base, pointers, name })
     }
-}
-
-/// Every function that `mpi.h` declares, as the preprocessor of `$MPICC` sees it.
-pub(crate) fn declared_by_mpi() -> Result<BTreeMap<String, Prototype>, String> {
-    let compiler = env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
-    let advice = "set MPICC to the compiler wrapper of your MPI (cargo xtask setup does)";
-    let mut child = Command::new(&compiler)
-        .args(["-E", "-P", "-x", "c", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("cannot run {compiler}: {e}; {advice}"))?;
-    let mut input = child.stdin.take().ok_or("the compiler has no input")?;
-    input
-        .write_all(b"#include <mpi.h>\n")
-        .map_err(|e| format!("{compiler}: {e}"))?;
-    drop(input);
-    let output = child.wait_with_output().map_err(|e| format!("{compiler}: {e}"))?;
-    if !output.status.success() {
-        return Err(format!("{compiler} cannot preprocess mpi.h; {advice}"));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let functions = text.split(';').filter_map(|statement| {
-        let words: Vec<&str> = statement.split_whitespace().collect();
-        Prototype::parse(&words.join(" "))
-    });
-    Ok(functions.map(|prototype| (prototype.name.clone(), prototype)).collect())
 }

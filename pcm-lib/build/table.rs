@@ -8,10 +8,10 @@ pub(crate) struct Entry {
     /// The section it stands in.
     pub(crate) class: String,
     pub(crate) prototype: Prototype,
-    /// Whether its wrapper is written in the library's source.
+    /// The module whose function of this name is called in place of MPI's.
+    pub(crate) module: Option<String>,
+    /// Whether that function is all there is, without a wrapper.
     pub(crate) by_hand: bool,
-    /// The module whose function of this name the wrapper calls in place of MPI's.
-    pub(crate) through: Option<String>,
 }
 
 /// The whole table.
@@ -45,9 +45,9 @@ pub(crate) fn parse(text: &str) -> Result<Table, String> {
             let (text, mark) = line.split_once(';').ok_or_else(bad)?;
             let prototype = Prototype::parse(text).ok_or_else(bad)?;
             let mark = mark.trim();
-            let through = mark.strip_prefix("through ").map(str::to_owned);
-            let by_hand = mark == "by hand";
-            if !mark.is_empty() && !by_hand && through.is_none() {
+            let by_hand = mark.strip_prefix("by hand ");
+            let module = by_hand.or_else(|| mark.strip_prefix("through "));
+            if !mark.is_empty() && module.is_none() {
                 return Err(bad());
             }
             if class.is_empty() || table.entries.iter().any(|entry| entry.prototype.name == prototype.name) {
@@ -56,8 +56,8 @@ pub(crate) fn parse(text: &str) -> Result<Table, String> {
             table.entries.push(Entry {
                 class: class.clone(),
                 prototype,
-                by_hand,
-                through,
+                module: module.map(str::to_owned),
+                by_hand: by_hand.is_some(),
             });
         }
     }

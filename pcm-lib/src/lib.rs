@@ -1,8 +1,8 @@
-//! The library inside an MPI application. Linked before MPI, or preloaded, it defines MPI_* on top of PMPI_*; in a
-//! process that a daemon started it counts, shows the current call on the shared page, and gives MPI_COMM_WORLD the
-//! meaning "the job's communicator". In any other process it passes every call through. It never prints, never ends
-//! the process (but for a rank that is ordered to leave), never installs a signal handler, and does nothing before
-//! `MPI_Init`.
+//! The library inside an MPI application. Linked before MPI, or preloaded, it defines MPI_* and PMPI_* on top of those
+//! of the MPI that the program has loaded, whichever of its ABI that is; in a process that a daemon started it counts,
+//! shows the current call on the shared page, and gives MPI_COMM_WORLD the meaning "the job's communicator". In any
+//! other process it passes every call through. It never prints, never ends the process (but for a rank that is ordered
+//! to leave, and where there is no MPI to call), never installs a signal handler, and does nothing before `MPI_Init`.
 
 mod ahead;
 mod assembly;

@@ -17,9 +17,15 @@ fn programs_find_the_names_they_were_linked_with() {
     let names = told("nm", &["--dynamic", "--defined-only", "--format=posix"]);
     let names = names.lines().filter_map(|line| line.split(' ').next());
     // Those of MPI are in front of MPI's own, which are there without this library.
-    let (of_mpi, mut own): (Vec<&str>, Vec<&str>) = names.partition(|name| name.starts_with("MPI"));
+    let is_of_mpi = |name: &&str| name.starts_with("MPI") || name.starts_with("PMPI");
+    let (of_mpi, mut own): (Vec<&str>, Vec<&str>) = names.partition(is_of_mpi);
     own.sort_unstable();
-    assert!(of_mpi.contains(&"MPI_Init") && !own.is_empty());
+    assert!(of_mpi.len() > 800 && !own.is_empty());
+    let missing: Vec<&&str> = of_mpi
+        .iter()
+        .filter(|name| name.starts_with('M') && !of_mpi.contains(&format!("P{name}").as_str()))
+        .collect();
+    assert!(missing.is_empty(), "without a name that begins with P: {missing:?}");
     let text: String = own.iter().map(|name| format!("{name}\n")).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("abi/symbols.txt");
     if env::var("PCM_SYMBOLS").is_ok_and(|value| value == "write") {
@@ -43,7 +49,10 @@ fn the_header_declares_what_the_library_defines() {
 }
 
 #[test]
-fn the_library_is_named_by_the_version_of_its_abi() {
+fn the_library_is_named_by_the_version_of_its_abi_and_needs_no_mpi() {
     let dynamic = told("readelf", &["-dW"]);
     assert!(dynamic.contains("Library soname: [libpcm.so.0]"), "{dynamic}");
+    let needed = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
+    let of_mpi: Vec<&str> = needed.filter(|line| line.contains("mpi")).collect();
+    assert!(of_mpi.is_empty(), "{of_mpi:?}: the program decides which MPI it is");
 }

@@ -6,11 +6,47 @@ mod prototype;
 #[path = "../build/table.rs"]
 mod table;
 
-use std::collections::BTreeSet;
+use prototype::{Argument, Prototype};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    io::Write as _,
+    process::{Command, Stdio},
+};
 
 fn table() -> table::Table {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/interpose/table.txt");
     table::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Every function that `mpi.h` declares, as the preprocessor of `$MPICC` sees it; nothing where there is no MPI.
+fn declared_by_mpi() -> Option<BTreeMap<String, Prototype>> {
+    let mut compiler = Command::new(env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned()));
+    compiler.args(["-E", "-P", "-x", "c", "-"]);
+    let Ok(mut child) = compiler.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+        assert!(env::var_os("MPICC").is_none(), "MPICC does not run");
+        eprintln!("not compared: there is no mpicc");
+        return None;
+    };
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"#include <mpi.h>\n").unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "the compiler cannot read mpi.h");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let functions = text.split(';').filter_map(|statement| {
+        let words: Vec<&str> = statement.split_whitespace().collect();
+        Prototype::parse(&words.join(" "))
+    });
+    Some(functions.map(|prototype| (prototype.name.clone(), prototype)).collect())
+}
+
+/// The same types in the same order, whatever the names.
+fn are_compatible(one: &Prototype, other: &Prototype) -> bool {
+    let same = |(a, b): (&Argument, &Argument)| a.base == b.base && a.pointers == b.pointers;
+    one.returns == other.returns
+        && one.arguments.len() == other.arguments.len()
+        && one.arguments.iter().zip(&other.arguments).all(same)
 }
 
 #[test]
@@ -22,7 +58,7 @@ fn every_function_that_takes_a_communicator_is_in_the_table_or_excepted() {
         .map(|entry| entry.prototype.name.as_str())
         .chain(table.exceptions.iter().map(String::as_str))
         .collect();
-    let declared = prototype::declared_by_mpi().unwrap();
+    let Some(declared) = declared_by_mpi() else { return };
     assert!(
         declared.len() > 300,
         "mpi.h was not understood: {} functions",
@@ -39,7 +75,7 @@ fn every_function_that_takes_a_communicator_is_in_the_table_or_excepted() {
 
 #[test]
 fn the_table_has_the_types_of_the_header() {
-    let declared = prototype::declared_by_mpi().unwrap();
+    let Some(declared) = declared_by_mpi() else { return };
     let table = table();
     let wrong: Vec<&str> = table
         .entries
@@ -48,7 +84,7 @@ fn the_table_has_the_types_of_the_header() {
         .filter(|wanted| {
             declared
                 .get(&wanted.name)
-                .is_some_and(|function| !function.is_compatible_with(wanted))
+                .is_some_and(|function| !are_compatible(function, wanted))
         })
         .map(|wanted| wanted.name.as_str())
         .collect();
@@ -80,35 +116,17 @@ fn a_line_that_is_no_prototype_is_an_error_with_its_number() {
 }
 
 #[test]
-fn every_function_marked_by_hand_is_written_by_hand() {
+fn every_function_that_is_called_in_place_of_mpi_is_in_its_module() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/interpose");
-    let source = ["lifecycle.rs", "place.rs"].map(|file| std::fs::read_to_string(format!("{folder}/{file}")).unwrap());
-    let source = source.concat();
-    let by_hand: Vec<String> = table()
-        .entries
-        .into_iter()
-        .filter(|entry| entry.by_hand)
-        .map(|entry| entry.prototype.name)
-        .collect();
-    assert!(!by_hand.is_empty());
-    assert!(
-        by_hand.iter().all(|name| source.contains(&format!("fn {name}("))),
-        "{by_hand:?}"
-    );
-}
-
-#[test]
-fn every_function_that_a_wrapper_calls_in_place_of_mpi_is_in_its_module() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/interpose");
-    let mut seen = 0;
+    let mut seen = BTreeSet::new();
     for entry in table().entries {
-        let Some(module) = entry.through else { continue };
+        let Some(module) = entry.module else { continue };
         let source = std::fs::read_to_string(format!("{folder}/{module}.rs")).unwrap();
         assert!(
             source.contains(&format!("unsafe fn {}(", entry.prototype.name)),
             "{module}"
         );
-        seen += 1;
+        seen.insert(entry.by_hand);
     }
-    assert!(seen > 0);
+    assert_eq!(seen.len(), 2);
 }

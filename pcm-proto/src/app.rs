@@ -72,6 +72,8 @@ pub mod environment {
     pub const CHECKPOINT_RATE: &str = "PCM_CHECKPOINT_RATE";
     /// Megabytes that a rank may take for a copy of its data while that is written into files.
     pub const CHECKPOINT_MEMORY: &str = "PCM_CHECKPOINT_MEMORY";
+    /// The library of MPI that the daemon loads after libpcm, whatever a program was linked with; from the user.
+    pub const MPI_LIBRARY: &str = "PCM_MPI_LIBRARY";
     /// How many checkpoints of one run are kept.
     pub const CHECKPOINT_KEEP: &str = "PCM_CHECKPOINT_KEEP";
 }

@@ -38,7 +38,7 @@ pub(crate) fn bench(repository: &Repository, name: &str, options: &[OsString]) -
 
 /// Becomes `pcm-demo` with these arguments.
 pub(crate) fn demo(repository: &Repository, options: &[OsString]) -> Result<(), Failure> {
-    let environment = setup::without_clang(repository)?;
+    let environment = setup::run(repository)?;
     compile::demo(repository, &environment)?;
     let mut command = program(&environment, "pcm-demo");
     command.args(options);

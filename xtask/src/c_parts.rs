@@ -131,6 +131,7 @@ fn link_mpi(compiler: &mut Command, environment: &Environment, run_path: &OsStr)
     compiler
         .arg("-L")
         .arg(&environment.mpi.library)
+        .arg("-Wl,--no-as-needed")
         .args(environment.mpi.link.iter().map(|name| format!("-l{name}")));
     // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
     compiler

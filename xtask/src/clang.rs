@@ -1,7 +1,10 @@
-//! Finds libclang, which bindgen needs to read mpi.h. Must never install anything.
+//! Finds libclang, which the bindings of the verbs are made with. Must never install anything.
 
+use crate::environment::quote;
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -41,6 +44,16 @@ impl Clang {
             library_directory,
             builtin_include: builtin_include(),
         })
+    }
+
+    /// What bindgen reads, which the user's own choice comes before.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, OsString)> {
+        let mut variables = vec![("LIBCLANG_PATH", self.library_directory.clone().into_os_string())];
+        let own = env::var_os("BINDGEN_EXTRA_CLANG_ARGS").filter(|value| !value.is_empty());
+        let builtin = self.builtin_include.as_ref();
+        let builtin = builtin.map(|path| format!("-idirafter {}", quote(path)).into());
+        variables.extend(own.or(builtin).map(|arguments| ("BINDGEN_EXTRA_CLANG_ARGS", arguments)));
+        variables
     }
 
     /// Where the wheel `libclang` keeps its library under a prefix.

@@ -20,7 +20,7 @@ const EXIT_CODES: &str =
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Find or install an MPI that can do live reconfiguration, and libclang.
+    /// Find or install an MPI that can do live reconfiguration.
     #[command(
         after_help = "Example: cargo xtask setup\n\nPCM_MPI=PREFIX chooses an MPI; otherwise an mpicc in PATH is used \
                       if it can do live reconfiguration, else the mpich wheel from PyPI is installed into .mpi/."
@@ -168,7 +168,4 @@ fn report_setup(environment: &Environment) {
         environment.mpi.version,
         environment.mpi.prefix.display()
     );
-    if let Some(clang) = &environment.clang {
-        println!("libclang  {}", clang.library_directory.display());
-    }
 }

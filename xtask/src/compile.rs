@@ -1,13 +1,12 @@
-//! `cargo xtask build`: the release build of the workspace and the C parts, or of what the demo runs, and care that no
-//! binding of another MPI is reused. Must never run what it built.
+//! `cargo xtask build`: the release build of the workspace and the C parts, or of what the demo runs. Must never run
+//! what it built.
 
 use crate::{
     c_parts,
     environment::{Environment, must},
-    failure::{Failure, OnPath},
+    failure::Failure,
     repository::Repository,
 };
-use std::{fs, path::Path};
 
 const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "xtask"];
 
@@ -34,7 +33,6 @@ pub(crate) fn demo(repository: &Repository, environment: &Environment) -> Result
 /// Names targets and leaves out only packages that ask for no feature of their own: so all dependencies have the same
 /// features, and a demo compiles nothing a second time that `release` has compiled, or the other way round.
 fn build(repository: &Repository, environment: &Environment, chosen: &[&str]) -> Result<(), Failure> {
-    forget_other_mpi(repository, environment)?;
     let mut cargo = environment.cargo();
     cargo
         .current_dir(&repository.root)
@@ -42,31 +40,6 @@ fn build(repository: &Repository, environment: &Environment, chosen: &[&str]) ->
         .args(PACKAGES)
         .args(chosen);
     must(cargo, "the compiler's messages are above")
-}
-
-/// mpi-sys does not notice that MPICC changed: its bindings are dropped when the MPI is not that of the last build.
-pub(crate) fn forget_other_mpi(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
-    let mark = repository.target.join(".mpi-of-last-build");
-    let now = format!("{} {}", environment.mpi.version, environment.mpi.mpicc().display());
-    if fs::read_to_string(&mark).is_ok_and(|last| last == now) {
-        return Ok(());
-    }
-    for profile in ["debug", "release"] {
-        for kind in [".fingerprint", "build"] {
-            remove_bindings(&repository.target.join(profile).join(kind))?;
-        }
-    }
-    fs::create_dir_all(&repository.target).on("create", &repository.target)?;
-    fs::write(&mark, now).on("write", &mark)
-}
-
-fn remove_bindings(folder: &Path) -> Result<(), Failure> {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with("mpi-sys-") {
-            fs::remove_dir_all(entry.path()).on("remove", entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -93,20 +66,5 @@ mod tests {
         assert!(demo.len() > 100, "{demo:?}");
         let compiled_twice: Vec<_> = demo.difference(&whole).collect();
         assert!(compiled_twice.is_empty(), "{compiled_twice:?}");
-    }
-
-    #[test]
-    fn only_the_bindings_of_mpi_are_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["mpi-sys-0123", "mpi-system-1", "serde-4567"] {
-            fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        remove_bindings(folder.path()).unwrap();
-        let mut left: Vec<_> = fs::read_dir(folder.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        left.sort();
-        assert_eq!(left, ["mpi-system-1", "serde-4567"]);
     }
 }

@@ -1,7 +1,7 @@
-//! What the programs of a build are told: which MPI, which libclang, where results lie. The only place that names
-//! these variables for xtask.
+//! What the programs of a build are told: which MPI, where results lie. The only place that names these variables
+//! for xtask.
 
-use crate::{clang::Clang, failure::Failure, mpi::Mpi};
+use crate::{failure::Failure, mpi::Mpi};
 use std::{
     env,
     ffi::OsString,
@@ -12,8 +12,6 @@ use std::{
 /// The environment setup computed.
 pub(crate) struct Environment {
     pub(crate) mpi: Mpi,
-    /// Not there where setup was asked for none and found none.
-    pub(crate) clang: Option<Clang>,
     pub(crate) target: PathBuf,
     pub(crate) release: PathBuf,
 }
@@ -21,23 +19,13 @@ pub(crate) struct Environment {
 impl Environment {
     /// Every variable a build or a test needs, in a stable order.
     pub(crate) fn variables(&self) -> Vec<(&'static str, OsString)> {
-        let mut variables = vec![
+        vec![
             ("PCM_MPI", self.mpi.prefix.clone().into_os_string()),
             ("PCM_MPI_LIB", self.mpi.library.clone().into_os_string()),
             ("PCM_MPIEXEC", self.mpi.mpiexec().into_os_string()),
             ("PCM_BIN_DIR", self.release.clone().into_os_string()),
             ("MPICC", self.mpi.mpicc().into_os_string()),
-        ];
-        let own = env::var_os("BINDGEN_EXTRA_CLANG_ARGS").filter(|value| !value.is_empty());
-        if let Some(clang) = &self.clang {
-            variables.push(("LIBCLANG_PATH", clang.library_directory.clone().into_os_string()));
-            let builtin = clang.builtin_include.as_ref();
-            let builtin = builtin.map(|path| format!("-idirafter {}", quote(path)).into());
-            if let Some(arguments) = own.or(builtin) {
-                variables.push(("BINDGEN_EXTRA_CLANG_ARGS", arguments));
-            }
-        }
-        variables
+        ]
     }
 
     /// A command that runs in this environment, without the library path that `cargo run` added for xtask itself.
@@ -125,7 +113,7 @@ pub(crate) fn describe(command: &Command) -> String {
 }
 
 /// One word for a POSIX shell, and for bindgen, which splits its variable by the same rules.
-fn quote(path: &Path) -> String {
+pub(crate) fn quote(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"))
 }
 

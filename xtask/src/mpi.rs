@@ -15,7 +15,7 @@ use std::{
 pub(crate) struct Mpi {
     pub(crate) version: String,
     pub(crate) prefix: PathBuf,
-    /// The same folder under a name without white space: mpicc and mpi-sys split their flags at blanks.
+    /// The same folder under a name without white space: mpicc splits its flags at blanks.
     pub(crate) plain_prefix: PathBuf,
     pub(crate) include: PathBuf,
     /// The folder of libmpi: the run path of what is linked.

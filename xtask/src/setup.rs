@@ -1,5 +1,5 @@
-//! `cargo xtask setup`: makes an MPI and libclang available, once. Must never touch anything outside the checkout but
-//! system packages, where it may.
+//! `cargo xtask setup`: makes an MPI available, once. Must never touch anything outside the checkout but system
+//! packages, where it may.
 
 use crate::{
     clang::Clang,
@@ -26,15 +26,6 @@ const EMPTY_PROGRAM: &str =
 
 /// Finds or installs what a build needs and returns its environment.
 pub(crate) fn run(repository: &Repository) -> Result<Environment, Failure> {
-    let mut environment = without_clang(repository)?;
-    if environment.clang.is_none() {
-        environment.clang = Some(installed_clang(&repository.prefix())?);
-    }
-    Ok(environment)
-}
-
-/// As [`run`], for builds without the Rust example, whose bindings bindgen makes.
-pub(crate) fn without_clang(repository: &Repository) -> Result<Environment, Failure> {
     let prefix = repository.prefix();
     fs::create_dir_all(&prefix).on("create", &prefix)?;
     let _lock = locked(&prefix)?;
@@ -46,7 +37,6 @@ pub(crate) fn without_clang(repository: &Repository) -> Result<Environment, Fail
     prove_once(&mpi, &prefix)?;
     Ok(Environment {
         mpi,
-        clang: Clang::find(&prefix),
         target: repository.target.clone(),
         release: repository.release(),
     })
@@ -60,10 +50,15 @@ fn locked(prefix: &Path) -> Result<File, Failure> {
     Ok(lock)
 }
 
-fn installed_clang(prefix: &Path) -> Result<Clang, Failure> {
-    let _lock = locked(prefix)?;
-    install_once(LIBCLANG, prefix)?;
-    Clang::find(prefix).ok_or_else(|| Failure::Missing {
+/// What the bindings of the verbs need, found or installed.
+pub(crate) fn clang(repository: &Repository) -> Result<Clang, Failure> {
+    let prefix = repository.prefix();
+    if let Some(found) = Clang::find(&prefix) {
+        return Ok(found);
+    }
+    let _lock = locked(&prefix)?;
+    install_once(LIBCLANG, &prefix)?;
+    Clang::find(&prefix).ok_or_else(|| Failure::Missing {
         what: "libclang".into(),
         advice: "remove .mpi and run setup again, or install libclang-dev".into(),
     })

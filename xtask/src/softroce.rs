@@ -5,7 +5,7 @@ use crate::{
     environment::{Environment, must},
     failure::{Failure, OnPath},
     repository::Repository,
-    wheel,
+    setup, wheel,
 };
 use std::{
     env, fs,
@@ -90,6 +90,7 @@ fn build(repository: &Repository, environment: &Environment, what: &[&str]) -> R
     let mut cargo = environment.cargo();
     cargo
         .current_dir(&repository.root)
+        .envs(setup::clang(repository)?.variables())
         .args(["build", "--features", "rdma"])
         .args(what);
     must(cargo, "mend what the compiler names above")

@@ -96,7 +96,6 @@ fn in_path(program: &str) -> bool {
 /// Runs a suite and closes with the counts over all runners.
 pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Chosen<'_>) -> Result<(), Failure> {
     let Chosen { suite, filter, rounds } = chosen;
-    compile::forget_other_mpi(repository, environment)?;
     let skipped_log = repository.target.join(format!(".skipped-{}", process::id()));
     fs::write(&skipped_log, "").on("write", &skipped_log)?;
     // Asked for now: the unit tests' build may put another file in this one's place.

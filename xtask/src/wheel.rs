@@ -120,7 +120,7 @@ fn pip(prefix: &Path) -> Result<Command, Failure> {
         what: "pip for python3".into(),
         advice:
             "run `apt-get install python3-venv` (or python3-pip) as root and then setup again, or set PCM_MPI to an \
-                 MPICH 4.2 or newer and LIBCLANG_PATH to a libclang"
+                 MPICH 4.2 or newer"
                 .into(),
     })
 }

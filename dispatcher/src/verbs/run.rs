@@ -84,6 +84,10 @@ pub(crate) struct Args {
     /// MPI_COMM_WORLD is always the whole job
     #[arg(long, value_name = "SHAPE", default_value = "job")]
     world: World,
+    /// Load this MPI for the ranks, whatever the program was linked with: its library, as libmpi.so.12, or the folder
+    /// of that [default: the one in PCM_MPI, else what the program was linked with]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_preload")]
+    mpi_lib: Option<PathBuf>,
     /// Do not bind ranks to CPUs
     #[arg(long)]
     no_bind: bool,
@@ -172,6 +176,10 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     checkpoint_settings(&mut spec, args.checkpoint_every.as_deref(), &directory);
     if args.checkpoint_dir.is_some() {
         set(&mut spec, environment::CHECKPOINT_FILES, b"yes");
+    }
+    if let Some(named) = &args.mpi_lib {
+        let library = installed::mpi_library(named)?;
+        set(&mut spec, environment::MPI_LIBRARY, library.as_os_str().as_bytes());
     }
     if let Some(wait) = args.wait {
         set(&mut spec, environment::WAIT, wait.word().as_bytes());

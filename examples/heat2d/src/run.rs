@@ -1,14 +1,9 @@
 //! The parallel run: exchange rows with the neighbours, relax, repeat, report.
 
 use crate::{
+    mpi::{Row, World},
     options::{Options, USAGE},
     plate::{self, Block},
-};
-use mpi::{
-    collective::SystemOperation,
-    request::{self, RequestCollection},
-    topology::SimpleCommunicator,
-    traits::*,
 };
 use pcm::{Array, ArrayOptions, AxisSpec, Registry, Session, SessionError, Step};
 use std::{
@@ -24,11 +19,7 @@ const FROM_BELOW: i32 = 2;
 
 /// Runs heat2d; `--help` documents the exit codes.
 pub(crate) fn run() -> ExitCode {
-    let Some(universe) = mpi::initialize() else {
-        eprintln!("heat2d: MPI was already initialised");
-        return ExitCode::FAILURE;
-    };
-    let world = universe.world();
+    let world = World::start();
     match Options::read(env::args().skip(1)) {
         Ok(options) if options.help => {
             if world.rank() == 0 {
@@ -51,7 +42,7 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn solve(world: &SimpleCommunicator, options: &Options) -> Result<(), SessionError> {
+fn solve(world: &World, options: &Options) -> Result<(), SessionError> {
     let &Options { rows, cols, .. } = options;
     let (mut session, (t, iteration)) = Session::start(|regions| {
         let axes = [AxisSpec::block(rows as u64).with_halo(1), AxisSpec::whole(cols as u64)];
@@ -82,40 +73,37 @@ fn solve(world: &SimpleCommunicator, options: &Options) -> Result<(), SessionErr
     let seconds = start.elapsed().as_secs_f64();
 
     let sum = plate::checksum(&session[t], block, cols);
-    let root = world.process_at_rank(0);
+    let total = world.sum(sum);
     if world.rank() == 0 {
-        let mut total = 0_u64;
-        root.reduce_into_root(&sum, &mut total, SystemOperation::sum());
         let (iterations, ranks) = (options.iterations, world.size());
         println!("heat2d: iterations {iterations} ranks {ranks} seconds {seconds:.6} checksum {total:016x}");
-    } else {
-        root.reduce_into(&sum, SystemOperation::sum());
     }
     Ok(())
 }
 
 /// The rows of this rank, by the library's partition.
-fn my_rows(world: &SimpleCommunicator, regions: &Registry, t: Array<f64>, rows: usize) -> Block {
+fn my_rows(world: &World, regions: &Registry, t: Array<f64>, rows: usize) -> Block {
     Block::new(t.bounds(regions, 0).unwrap_or_default(), rows, world.rank())
 }
 
-fn exchange_halo(world: &SimpleCommunicator, cells: &mut [f64], block: Block, cols: usize) {
+fn exchange_halo(world: &World, cells: &mut [f64], block: Block, cols: usize) {
     let (halo_above, rest) = cells.split_at_mut(cols);
     let (own, halo_below) = rest.split_at_mut(block.count * cols);
     let own: &[f64] = own;
-    request::multiple_scope(4, |scope, requests: &mut RequestCollection<'_, [f64]>| {
-        if let Some(above) = block.above {
-            let above = world.process_at_rank(above);
-            requests.add(above.immediate_receive_into_with_tag(scope, halo_above, FROM_ABOVE));
-            requests.add(above.immediate_send_with_tag(scope, &own[..cols], FROM_BELOW));
-        }
-        if let Some(below) = block.below {
-            let below = world.process_at_rank(below);
-            requests.add(below.immediate_receive_into_with_tag(scope, halo_below, FROM_BELOW));
-            requests.add(below.immediate_send_with_tag(scope, &own[own.len() - cols..], FROM_ABOVE));
-        }
-        requests.wait_all(&mut Vec::with_capacity(4));
-    });
+    let (mut out, mut into) = (Vec::with_capacity(2), Vec::with_capacity(2));
+    if let Some(neighbour) = block.above {
+        let (cells, tag) = (&own[..cols], FROM_BELOW);
+        out.push(Row { neighbour, tag, cells });
+        let (cells, tag) = (halo_above, FROM_ABOVE);
+        into.push(Row { neighbour, tag, cells });
+    }
+    if let Some(neighbour) = block.below {
+        let (cells, tag) = (&own[own.len() - cols..], FROM_ABOVE);
+        out.push(Row { neighbour, tag, cells });
+        let (cells, tag) = (halo_below, FROM_BELOW);
+        into.push(Row { neighbour, tag, cells });
+    }
+    world.exchange(&out, &mut into);
 }
 
 fn show_progress(iteration: u64, iterations: u64, shown: &mut Instant) {

@@ -3,10 +3,7 @@
 //! says. Where two hosts bear one name both sides of a meeting see other nodes, and collective operations among them
 //! never return. So MPI is told what the daemon knows of the host; the program, whenever it asks, is told the host's
 //! name.
-#![allow(
-    unsafe_code,
-    reason = "defines a function of libc and one of MPI, writes into the caller's memory"
-)]
+#![allow(unsafe_code, reason = "defines a function of libc, writes into the caller's memory")]
 #![allow(unreachable_pub, reason = "symbols for the linker")]
 #![allow(
     non_snake_case,
@@ -24,7 +21,7 @@ use std::{
     cell::Cell,
     env,
     ffi::{CStr, CString},
-    os::raw::{c_char, c_int},
+    os::raw::{c_char, c_int, c_void},
     os::unix::ffi::OsStringExt,
     sync::OnceLock,
 };
@@ -92,8 +89,12 @@ pub unsafe extern "C" fn gethostname(name: *mut c_char, length: usize) -> c_int 
     }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, length: *mut c_int) -> c_int {
+/// As MPI says.
+///
+/// # Safety
+/// The caller's arguments of the MPI function.
+pub(super) unsafe fn MPI_Get_processor_name(name: *mut c_void, length: *mut c_int) -> c_int {
+    let name = name.cast::<c_char>();
     // SAFETY: the caller's arguments, unchanged.
     let code = unsafe { mpi_abi::PMPI_Get_processor_name(name, length) };
     // SAFETY: after success there is a text that ends with a zero byte, in room for so many bytes.

@@ -1,9 +1,7 @@
 //! The four functions in which a rank's life under a daemon begins and ends. Everything that can fail for reasons of
 //! ours happens behind a boundary that lets no panic through, so the MPI part of each call is always done.
-#![allow(unsafe_code, reason = "defines functions of MPI")]
-#![allow(unreachable_pub, reason = "symbols for the linker")]
-#![allow(non_snake_case, missing_docs, reason = "the names and meanings are those of MPI")]
-#![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, reason = "as MPI says")]
+#![allow(unsafe_code, reason = "calls MPI")]
+#![allow(non_snake_case, reason = "the names are those of MPI")]
 
 use super::{
     host_name, last_words, process_id,
@@ -24,28 +22,49 @@ use pcm_proto::{
     page::{NOT_ONE, State},
 };
 use std::{
-    os::raw::{c_char, c_int},
+    os::raw::{c_int, c_void},
     panic::catch_unwind,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+/// Exit code of a program whose MPI cannot be used.
+const NO_MPI: i32 = 1;
+
+/// Whether MPI is at work in one of these functions: some call each other by their names.
+static IS_BUSY: AtomicBool = AtomicBool::new(false);
+
+/// As MPI says.
+///
+/// # Safety
+/// The caller's arguments of the MPI function.
+pub(super) unsafe fn MPI_Init(argc: *mut c_int, argv: *mut c_void) -> c_int {
     // SAFETY: the caller's arguments, unchanged.
-    initialize(|| unsafe { mpi_abi::PMPI_Init(argc, argv) })
+    initialize(|| unsafe { mpi_abi::PMPI_Init(argc, argv.cast()) })
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Init_thread(
+/// As MPI says.
+///
+/// # Safety
+/// The caller's arguments of the MPI function.
+pub(super) unsafe fn MPI_Init_thread(
     argc: *mut c_int,
-    argv: *mut *mut *mut c_char,
+    argv: *mut c_void,
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's arguments, unchanged.
-    initialize(|| unsafe { mpi_abi::PMPI_Init_thread(argc, argv, required, provided) })
+    initialize(|| unsafe { mpi_abi::PMPI_Init_thread(argc, argv.cast(), required, provided) })
 }
 
 fn initialize(init: impl FnOnce() -> c_int) -> c_int {
+    if IS_BUSY.swap(true, Relaxed) {
+        return init();
+    }
+    if let Err(reason) = mpi_abi::usable() {
+        // There is no error handler to hear of it, and the default one ends the program.
+        eprintln!("pcm: {reason}");
+        std::process::exit(NO_MPI);
+    }
     let clock = Clock::choose();
     let before = clock.moment();
     start::directory_keep();
@@ -54,6 +73,7 @@ fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     let turns = std::env::var_os("PMI_SPAWNED").map(|_| ShortTurns::begin());
     let code = host_name::started_by(init);
     drop(turns);
+    IS_BUSY.store(false, Relaxed);
     if code == 0 {
         _ = catch_unwind(|| start::start(clock, before, has_many_threads()));
         // A program must not run on in a part of its job that takes itself for the whole.
@@ -73,8 +93,15 @@ fn enter(function: u16) -> Option<(&'static Recorder, Entered)> {
     recorder::active().map(|recorder| (recorder, recorder.enter(function, class, NOT_ONE, NOT_ONE, 0, 0)))
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Finalize() -> c_int {
+/// As MPI says.
+///
+/// # Safety
+/// MPI is initialised, and this thread is the one that did it.
+pub(crate) unsafe fn MPI_Finalize() -> c_int {
+    if IS_BUSY.swap(true, Relaxed) {
+        // SAFETY: the caller's call, unchanged.
+        return unsafe { mpi_abi::PMPI_Finalize() };
+    }
     let entered = catch_unwind(|| {
         let entered = enter(number::MPI_Finalize);
         session::before_finalize();
@@ -88,6 +115,7 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
     });
     // SAFETY: the caller's call, unchanged.
     let code = unsafe { mpi_abi::PMPI_Finalize() };
+    IS_BUSY.store(false, Relaxed);
     if let Ok(Some((recorder, entered))) = entered {
         recorder.leave(entered);
         recorder.page().set_state(State::Done);
@@ -95,8 +123,11 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
     code
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Abort(communicator: MPI_Comm, code: c_int) -> c_int {
+/// As MPI says.
+///
+/// # Safety
+/// The caller's arguments of the MPI function.
+pub(super) unsafe fn MPI_Abort(communicator: MPI_Comm, code: c_int) -> c_int {
     let told = catch_unwind(|| {
         enter(number::MPI_Abort);
         let told = started().map(|started| started.channel.send(&AppToDaemon::Aborting { code }));

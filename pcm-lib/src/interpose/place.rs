@@ -1,21 +1,27 @@
 //! Rank and size: a process that joins has those of the layout that is planned before it has the communicator.
-#![allow(unsafe_code, reason = "defines functions of MPI")]
-#![allow(unreachable_pub, reason = "symbols for the linker")]
-#![allow(non_snake_case, missing_docs, reason = "the names and meanings are those of MPI")]
-#![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, reason = "as MPI says")]
+#![allow(unsafe_code, reason = "calls MPI")]
+#![allow(non_snake_case, reason = "the names are those of MPI")]
 
 use super::recorder;
 use mpi_abi::MPI_Comm;
 use std::os::raw::c_int;
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
+/// As MPI says.
+///
+/// # Safety
+/// The caller's arguments of the MPI function.
+#[inline]
+pub(super) unsafe fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
     // SAFETY: the caller's arguments; MPI checks those it is given.
     unsafe { answer(comm, rank, |(rank, _)| rank, mpi_abi::PMPI_Comm_rank) }
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+/// As MPI says.
+///
+/// # Safety
+/// The caller's arguments of the MPI function.
+#[inline]
+pub(super) unsafe fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
     // SAFETY: as in `MPI_Comm_rank`.
     unsafe { answer(comm, size, |(_, size)| size, mpi_abi::PMPI_Comm_size) }
 }

@@ -3,8 +3,9 @@
 //! does not know about a handle it leaves out of the counts.
 //!
 //! Counted is the outermost call only; an MPI function called by MPI itself, by a callback or a reduction is part of
-//! it. With `MPI_THREAD_MULTIPLE` messages, bytes and calls of all threads are counted, while the current call and
-//! the time in MPI are those of the thread that initialised MPI.
+//! it, and where it is called by its PMPI name, as MPI does, not even looked at. With `MPI_THREAD_MULTIPLE` messages,
+//! bytes and calls of all threads are counted, while the current call and the time in MPI are those of the thread that
+//! initialised MPI.
 #![allow(unsafe_code, reason = "reads handles that MPI wrote, and the tables behind numbers")]
 
 use super::era::Era;
@@ -40,6 +41,19 @@ pub(crate) fn active() -> Option<&'static Recorder> {
     let recorder = RECORDER.load(Acquire);
     // SAFETY: null, or a leaked box stored by `activate`.
     unsafe { recorder.as_ref() }
+}
+
+/// The recorder, if this thread is in a call that is counted. Then the caller of a PMPI function is MPI itself, at work
+/// on that call, or a function of the program that MPI called.
+#[inline]
+pub(super) fn inside() -> Option<&'static Recorder> {
+    active().filter(|recorder| {
+        if recorder.has_many_threads {
+            IS_INSIDE.get()
+        } else {
+            recorder.page.head.call.is_inside()
+        }
+    })
 }
 
 /// See the file head.
@@ -86,7 +100,7 @@ impl Recorder {
     /// Makes the recorder of a process whose MPI is initialised, by the thread that initialised it.
     pub(crate) fn new(page: Page<'static>, clock: Clock, has_many_threads: bool) -> Self {
         let (world, own) = (mpi_abi::MPI_COMM_WORLD, mpi_abi::MPI_COMM_SELF);
-        let in_place = super::datatypes::in_place() as u64;
+        let in_place = mpi_abi::MPI_IN_PLACE as u64;
         IS_MAIN.set(true);
         let recorder = Self {
             page,
@@ -104,7 +118,7 @@ impl Recorder {
         };
         recorder.communicator_made(own);
         recorder.communicator_ordered(own);
-        for datatype in super::datatypes::predefined() {
+        for datatype in mpi_abi::PREDEFINED {
             recorder.datatype_made(datatype);
         }
         recorder

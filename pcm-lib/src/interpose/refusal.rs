@@ -27,6 +27,23 @@ pub(crate) fn raise_in(session: MPI_Session, text: &str) -> c_int {
     code
 }
 
+/// A function that the MPI in use lacks was called.
+#[cold]
+pub(super) fn missing(name: &str, communicator: Option<MPI_Comm>) -> c_int {
+    let text = match mpi_abi::library() {
+        Some(library) => format!("the MPI of this program ({library}) has no {name}"),
+        None => format!("{name}: {}", mpi_abi::usable().err().unwrap_or_default()),
+    };
+    let mut is_initialized = 0;
+    // SAFETY: may be called at any time; the output is a local.
+    unsafe { mpi_abi::PMPI_Initialized(&mut is_initialized) };
+    if is_initialized != 0 {
+        return raise(communicator.unwrap_or(mpi_abi::MPI_COMM_SELF), &text);
+    }
+    eprintln!("pcm: {text}");
+    mpi_abi::MPI_ERR_UNSUPPORTED_OPERATION
+}
+
 fn code_with(text: &str) -> Option<c_int> {
     let mut known = CODE.lock().unwrap_or_else(PoisonError::into_inner);
     let code = match *known {

@@ -1,5 +1,5 @@
 //! What every process gives to every other in one call, of any length and from any place. The call is that of MPI-4
-//! with large counts, found when it is first needed: a library without it can do all but this.
+//! with large counts: an MPI without it can do all but this.
 #![allow(unsafe_code, reason = "calls MPI with memory that must outlive the call")]
 
 use super::{
@@ -7,8 +7,8 @@ use super::{
     error::check,
     request::{byte, none},
 };
-use mpi_abi::{MPI_Aint, MPI_Comm, MPI_Count, MPI_Datatype, MPI_Request};
-use std::{ffi::c_void, os::raw::c_int, ptr, sync::OnceLock};
+use mpi_abi::{Function, MPI_Aint, MPI_Comm, MPI_Count};
+use std::{ffi::c_void, ptr};
 
 /// Bytes that lie somewhere; none have no place.
 #[derive(Clone, Copy, Debug)]
@@ -39,18 +39,7 @@ struct Table {
     places: Vec<MPI_Aint>,
 }
 
-type IalltoallvC = unsafe extern "C" fn(
-    *const c_void,
-    *const MPI_Count,
-    *const MPI_Aint,
-    MPI_Datatype,
-    *mut c_void,
-    *const MPI_Count,
-    *const MPI_Aint,
-    MPI_Datatype,
-    MPI_Comm,
-    *mut MPI_Request,
-) -> c_int;
+static LARGE: Function = Function::new("PMPI_Ialltoallv_c\0");
 
 impl AllToAll {
     /// Gives `out[p]` to process `p` and puts what it gives to `into[p]`, for each process on the other side of the
@@ -62,15 +51,20 @@ impl AllToAll {
     pub(super) unsafe fn begin(communicator: MPI_Comm, out: &[Stretch], into: &[Stretch]) -> Result<Self, MpiError> {
         // MPI wants two buffers that begin at different places, even if nobody has anything.
         static NOTHING: [u8; 2] = [0; 2];
-        let exchange = large_ialltoallv()?;
+        if LARGE.address().is_none() {
+            return Err(MpiError {
+                call: "Ialltoallv_c",
+                code: mpi_abi::MPI_ERR_UNSUPPORTED_OPERATION,
+                text: "this MPI has no calls with large counts (MPI-4); choose a method with p2p".to_owned(),
+            });
+        }
         let tables = [(out, 0), (into, 1)].map(|(stretches, place)| Table::of(stretches, &NOTHING[place]));
         let mut request = none();
         let [from, to] = &tables;
-        // SAFETY: the function has this type by the standard; the tables live as long as the request, the bytes by
-        // contract; distances from the base lead to them.
+        // SAFETY: the tables live as long as the request, the bytes by contract; distances from the base lead to them.
         let code = unsafe {
             let (counts, places) = (to.counts.as_ptr(), to.places.as_ptr());
-            exchange(
+            mpi_abi::PMPI_Ialltoallv_c(
                 from.base,
                 from.counts.as_ptr(),
                 from.places.as_ptr(),
@@ -115,22 +109,6 @@ impl Table {
             places: stretches.iter().map(distance).collect(),
         }
     }
-}
-
-fn large_ialltoallv() -> Result<IalltoallvC, MpiError> {
-    static FOUND: OnceLock<Option<IalltoallvC>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| {
-        // SAFETY: the name ends with a zero byte; a function of this name has this type by the MPI standard.
-        unsafe {
-            let function = libc::dlsym(libc::RTLD_DEFAULT, c"PMPI_Ialltoallv_c".as_ptr());
-            (!function.is_null()).then(|| std::mem::transmute::<*mut c_void, IalltoallvC>(function))
-        }
-    });
-    found.ok_or_else(|| MpiError {
-        call: "Ialltoallv_c",
-        code: mpi_abi::MPI_ERR_UNSUPPORTED_OPERATION,
-        text: "this MPI has no calls with large counts (MPI-4); choose a method with p2p".to_owned(),
-    })
 }
 
 #[cfg(test)]

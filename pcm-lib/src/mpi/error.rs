@@ -29,6 +29,9 @@ pub(super) fn check(call: &'static str, code: c_int) -> Result<(), MpiError> {
 }
 
 fn text_of(code: c_int) -> String {
+    if let Err(reason) = mpi_abi::usable() {
+        return reason;
+    }
     let mut text = [0_u8; mpi_abi::MPI_MAX_ERROR_STRING + 1];
     let mut length: c_int = 0;
     // SAFETY: the buffer has the length MPI asks for, and one byte more that stays zero.

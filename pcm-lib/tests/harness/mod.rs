@@ -41,6 +41,8 @@ pub(crate) enum With {
     Preload,
     Shared,
     Static,
+    /// Not at all, and the program is a library.
+    Library,
 }
 
 /// What the daemon has of one rank.
@@ -77,6 +79,9 @@ pub(crate) fn compile(folder: &Path, source: &str, with: With) -> PathBuf {
         .arg(root.join("tests/programs").join(source));
     match with {
         With::Nothing | With::Preload => {}
+        With::Library => {
+            compiler.args(["-shared", "-fPIC"]);
+        }
         With::Shared => {
             compiler
                 .arg("-L")

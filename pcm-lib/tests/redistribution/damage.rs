@@ -1,6 +1,6 @@
-//! A chunk that changes on its way is found by its receiver, whatever way it travels. This program stands between the
-//! library and MPI and changes one bit of one message.
-#![allow(unsafe_code, reason = "stands in for a function of MPI")]
+//! A chunk that changes on its way is found by its receiver, whatever way it travels. Here one bit of one message is
+//! changed between the library and MPI.
+#![allow(unsafe_code, reason = "stands in for the layer over MPI")]
 
 use crate::{
     contents,
@@ -8,66 +8,39 @@ use crate::{
     job::Job,
     launch::under_mpi,
 };
-use mpi_abi::{MPI_Comm, MPI_Datatype, MPI_Request};
 use pcm::{
     mpi::{AllToAll, MpiError, Request, Stretch, Transport},
     redistribute::{Limits, MoveError},
 };
 use pcm_proto::method::{Method, Operation};
 use pcm_proto::random::Random;
-use std::{
-    cell::Cell,
-    ffi::{c_int, c_void},
-    sync::atomic::{AtomicI64, Ordering::Relaxed},
-};
+use std::cell::Cell;
 
-/// Messages of chunks until one is changed; negative: none.
-static UNTIL_DAMAGE: AtomicI64 = AtomicI64::new(-1);
 /// The tag of chunks, and none of the others.
-const TAG_DATA: c_int = 1;
-
-type Isend =
-    unsafe extern "C" fn(*const c_void, c_int, MPI_Datatype, c_int, c_int, MPI_Comm, *mut MPI_Request) -> c_int;
-
-/// Takes MPI's place: the linker prefers the program's own.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn PMPI_Isend(
-    data: *const c_void,
-    count: c_int,
-    datatype: MPI_Datatype,
-    to: c_int,
-    tag: c_int,
-    communicator: MPI_Comm,
-    request: *mut MPI_Request,
-) -> c_int {
-    // SAFETY: MPI has a function of this name and type; the arguments are the caller's.
-    unsafe {
-        let real = libc::dlsym(libc::RTLD_NEXT, c"PMPI_Isend".as_ptr());
-        let real: Isend = std::mem::transmute(real);
-        let is_chunk = tag == TAG_DATA && count > 0;
-        let data = if is_chunk && UNTIL_DAMAGE.fetch_sub(1, Relaxed) == 0 {
-            let bytes = std::slice::from_raw_parts(data.cast::<u8>(), count as usize);
-            // Left behind: MPI sends from it.
-            let damaged = bytes.to_vec().leak();
-            damaged[count as usize / 2] ^= 4;
-            damaged.as_ptr().cast()
-        } else {
-            data
-        };
-        real(data, count, datatype, to, tag, communicator, request)
-    }
-}
+const TAG_DATA: u32 = 1;
 
 /// Longest note about the lengths of the three opaque regions.
 const LENGTHS_MAX: usize = 40;
 
-/// Changes one bit of what a process gives to another in a collective operation.
+/// Changes one bit of what a process gives to another.
 #[derive(Debug)]
 struct Damaging<'a> {
     real: &'a dyn Transport,
-    /// Stretches until one is changed; lengths of opaque data are left out: without them nobody knows how to go on, and
-    /// the operation is given up, not drained.
+    /// Chunks, or stretches of a collective operation, until one is changed. Lengths of opaque data are left out:
+    /// without them nobody knows how to go on, and the operation is given up, not drained.
     until: Cell<i64>,
+}
+
+impl Damaging<'_> {
+    /// The bytes in the place of these; left behind, as MPI sends from them.
+    fn passed(&self, bytes: &[u8]) -> Option<&'static mut [u8]> {
+        if self.until.replace(self.until.get() - 1) != 0 {
+            return None;
+        }
+        let damaged = bytes.to_vec().leak();
+        damaged[bytes.len() / 2] ^= 4;
+        Some(damaged)
+    }
 }
 
 impl Transport for Damaging<'_> {
@@ -80,8 +53,10 @@ impl Transport for Damaging<'_> {
     }
 
     unsafe fn isend(&self, bytes: &[u8], to: u32, tag: u32) -> Result<Request, MpiError> {
+        let is_chunk = tag == TAG_DATA && !bytes.is_empty();
+        let damaged = if is_chunk { self.passed(bytes) } else { None };
         // SAFETY: by contract.
-        unsafe { self.real.isend(bytes, to, tag) }
+        unsafe { self.real.isend(damaged.as_deref().unwrap_or(bytes), to, tag) }
     }
 
     unsafe fn irecv(&self, room: &mut [u8], from: u32, tag: u32) -> Result<Request, MpiError> {
@@ -102,12 +77,9 @@ impl Transport for Damaging<'_> {
     unsafe fn ialltoallv(&self, out: &[Stretch], into: &[Stretch]) -> Result<AllToAll, MpiError> {
         let mut out = out.to_vec();
         for stretch in out.iter_mut().filter(|stretch| stretch.length > LENGTHS_MAX) {
-            if self.until.replace(self.until.get() - 1) == 0 {
-                // SAFETY: by contract the bytes are there.
-                let damaged = unsafe { std::slice::from_raw_parts(stretch.first, stretch.length) };
-                // Left behind: MPI sends from it.
-                let damaged = damaged.to_vec().leak();
-                damaged[stretch.length / 2] ^= 4;
+            // SAFETY: by contract the bytes are there.
+            let bytes = unsafe { std::slice::from_raw_parts(stretch.first, stretch.length) };
+            if let Some(damaged) = self.passed(bytes) {
                 stretch.first = damaged.as_mut_ptr();
             }
         }
@@ -136,14 +108,13 @@ fn damage(seed: u64, next: &[u32], method: Method) -> u64 {
         let had_rank = job.rank().is_some();
         let mut under = job.begin(next, &[]).unwrap();
         let planted = if job.me == 0 { nth } else { -1 };
-        UNTIL_DAMAGE.store(planted, Relaxed);
         let damaging = Damaging {
             real: under.transfer.transport(),
             until: Cell::new(planted),
         };
         let registry = job.registry.as_mut().unwrap();
         let outcome = control::drive(&mut under.movement, registry, &damaging, &under.control);
-        let was_planted = job.me == 0 && (UNTIL_DAMAGE.swap(-1, Relaxed) < 0 || damaging.until.get() < 0);
+        let was_planted = job.me == 0 && damaging.until.get() < 0;
         // A bit in the lengths that go before a stretch of a collective move changes what is expected.
         let is_found = match &outcome {
             Outcome::Failed(Some(MoveError::Corrupt { from: 0, .. })) => true,

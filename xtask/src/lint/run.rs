@@ -2,7 +2,7 @@
 
 use super::{licences, style};
 use crate::{
-    c_parts, compile,
+    c_parts,
     environment::{Environment, must},
     failure::Failure,
     repository::Repository,
@@ -28,7 +28,6 @@ pub(crate) fn run(repository: &Repository, extent: Extent) -> Result<(), Failure
 
 fn compiled(repository: &Repository, environment: &Environment) -> Result<(), Failure> {
     licences::check(repository, environment)?;
-    compile::forget_other_mpi(repository, environment)?;
     let step = |arguments: &[&str], advice: &str| {
         let mut cargo = environment.cargo();
         cargo

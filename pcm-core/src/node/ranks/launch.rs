@@ -141,34 +141,71 @@ fn role_variables(newcomer: &Newcomer) -> Vec<(String, String)> {
     ]
 }
 
-/// `LD_PRELOAD` is cut at blanks and colons, so a path with one is found through `LD_LIBRARY_PATH` instead.
-fn preload_variables(library: &Path, spec: &JobSpec) -> Vec<(String, String)> {
+/// Libpcm, and after it the MPI that the user chose. `LD_PRELOAD` is cut at blanks and colons, so a library whose path
+/// has one is found through `LD_LIBRARY_PATH` instead.
+fn preload_variables(libpcm: &Path, spec: &JobSpec) -> Vec<(String, String)> {
     let user = |name: &str| {
         let entry = spec.env.iter().find(|(known, _)| known == name.as_bytes());
         entry
             .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
             .filter(|value| !value.is_empty())
     };
-    let joined = |first: String, rest: Option<String>| match rest {
-        Some(rest) => format!("{first}:{rest}"),
-        None => first,
-    };
-    let text = library.to_string_lossy().into_owned();
-    if !text.contains([' ', ':']) {
-        return vec![("LD_PRELOAD".to_owned(), joined(text, user("LD_PRELOAD")))];
+    let (mut libraries, mut folders) = (Vec::new(), Vec::new());
+    let chosen = user(names::MPI_LIBRARY).map(PathBuf::from);
+    for library in [Some(libpcm), chosen.as_deref()].into_iter().flatten() {
+        let text = |part: &OsStr| part.to_string_lossy().into_owned();
+        if library.to_string_lossy().contains([' ', ':']) {
+            libraries.push(text(library.file_name().unwrap_or_default()));
+            folders.push(text(library.parent().unwrap_or(library).as_os_str()));
+        } else {
+            libraries.push(text(library.as_os_str()));
+        }
     }
-    let name = library
-        .file_name()
-        .map(PathBuf::from)
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let directory = library
-        .parent()
-        .map(|parent| parent.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    vec![
-        ("LD_PRELOAD".to_owned(), joined(name, user("LD_PRELOAD"))),
-        ("LD_LIBRARY_PATH".to_owned(), joined(directory, user("LD_LIBRARY_PATH"))),
-    ]
+    let joined = |name: &str, mut first: Vec<String>| {
+        first.extend(user(name));
+        (name.to_owned(), first.join(":"))
+    };
+    let mut variables = vec![joined("LD_PRELOAD", libraries)];
+    if !folders.is_empty() {
+        variables.push(joined("LD_LIBRARY_PATH", folders));
+    }
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(libpcm: &str, env: &[(&str, &str)]) -> Vec<(String, String)> {
+        let mut spec = crate::node::layout_request::tests::spec();
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        spec.env = env.iter().map(|(name, value)| (bytes(name), bytes(value))).collect();
+        preload_variables(Path::new(libpcm), &spec)
+    }
+
+    fn own(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn the_chosen_mpi_comes_after_libpcm_and_before_what_the_user_preloads() {
+        let env = [("LD_PRELOAD", "/u.so"), ("PCM_MPI_LIBRARY", "/m/libmpi.so.12")];
+        assert_eq!(
+            variables("/p/libpcm.so", &env),
+            [own("LD_PRELOAD", "/p/libpcm.so:/m/libmpi.so.12:/u.so")]
+        );
+        assert_eq!(variables("/p/libpcm.so", &[]), [own("LD_PRELOAD", "/p/libpcm.so")]);
+    }
+
+    #[test]
+    fn a_path_that_would_be_cut_is_a_folder_to_search() {
+        let env = [("LD_LIBRARY_PATH", "/l"), ("PCM_MPI_LIBRARY", "/m:n/libmpi.so.12")];
+        assert_eq!(
+            variables("/p q/libpcm.so", &env),
+            [
+                own("LD_PRELOAD", "libpcm.so:libmpi.so.12"),
+                own("LD_LIBRARY_PATH", "/p q:/m:n:/l")
+            ]
+        );
+    }
 }

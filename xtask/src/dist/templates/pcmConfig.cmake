@@ -10,6 +10,7 @@ if(NOT TARGET pcm::pcm)
         IMPORTED_LOCATION "${_pcm_prefix}/lib/libpcm.so.0"
         IMPORTED_SONAME libpcm.so.0
         INTERFACE_INCLUDE_DIRECTORIES "${_pcm_prefix}/include"
+        INTERFACE_LINK_OPTIONS "LINKER:--no-as-needed"
         INTERFACE_LINK_LIBRARIES MPI::MPI_C)
     unset(_pcm_prefix)
 endif()

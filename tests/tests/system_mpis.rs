@@ -1,0 +1,54 @@
+//! Which MPI the ranks of a job get: the one that the user names, else what the program was linked with.
+
+use std::{env, fs, os::unix::fs::symlink, path::PathBuf};
+use tests::{
+    c_program::compiled,
+    cluster::{Cluster, LIMIT},
+    limited,
+};
+
+fn mpi_folder() -> PathBuf {
+    let path = env::var_os("PCM_MPI_LIB").map(PathBuf::from);
+    path.expect("PCM_MPI_LIB is not set: test through `cargo xtask test`, or `eval \"$(cargo xtask env)\"` first")
+}
+
+#[test]
+fn ranks_get_the_mpi_that_is_named_else_that_of_the_environment_else_the_programs_own() {
+    let cluster = Cluster::up(1);
+    let program = compiled("programs/which_mpi.c", cluster.files());
+    // MPI finds its other libraries from the place by which it was loaded.
+    let by_option = cluster.files().join("by option");
+    let prefix = cluster.files().join("prefix");
+    fs::create_dir(&prefix).expect("a folder of the test");
+    for link in [&by_option, &prefix.join("lib")] {
+        symlink(mpi_folder(), link).expect("a link in a folder of the test");
+    }
+    let run = |option: Option<&str>, variable: Option<&str>| {
+        let mut arguments = vec!["run", "-n", "2"];
+        arguments.extend(option.iter().flat_map(|path| ["--mpi-lib", path]));
+        arguments.push("--");
+        let mut command = cluster.pcmctl(&arguments);
+        command.arg(&program).env_remove("PCM_MPI");
+        command.envs(variable.map(|prefix| ("PCM_MPI", prefix)));
+        limited::run(&mut command, LIMIT)
+    };
+    let text = |path: &PathBuf| path.to_str().expect("UTF-8").to_owned();
+    let own = mpi_folder().join("libmpi.so.12").canonicalize().expect("an MPI");
+    let (option, variable) = (text(&by_option), text(&prefix));
+    for (option, variable, expected) in [
+        (Some(&option), Some(&variable), format!("{option}/libmpi.so.12")),
+        (None, Some(&variable), format!("{variable}/lib/libmpi.so.12")),
+        (None, None, text(&own)),
+    ] {
+        let outcome = run(option.map(String::as_str), variable.map(String::as_str));
+        assert!(outcome.status.success(), "{outcome:?}");
+        let lines: Vec<&str> = outcome.stdout.lines().collect();
+        assert_eq!(lines, [format!("runs with {expected}"); 2]);
+    }
+    let nowhere = run(Some("/nowhere"), None);
+    assert!(
+        nowhere.status.code() == Some(2) && nowhere.stderr.contains("--mpi-lib /nowhere"),
+        "{nowhere:?}"
+    );
+    cluster.down();
+}
