@@ -25,7 +25,7 @@ fn ranks_get_the_mpi_that_is_named_else_that_of_the_environment_else_the_program
     }
     let run = |option: Option<&str>, variable: Option<&str>| {
         let mut arguments = vec!["run", "-n", "2"];
-        arguments.extend(option.iter().flat_map(|path| ["--mpi-lib", path]));
+        arguments.extend(option.into_iter().flat_map(|path| ["--mpi-lib", path]));
         arguments.push("--");
         let mut command = cluster.pcmctl(&arguments);
         command.arg(&program).env_remove("PCM_MPI");
@@ -43,7 +43,7 @@ fn ranks_get_the_mpi_that_is_named_else_that_of_the_environment_else_the_program
         let outcome = run(option.map(String::as_str), variable.map(String::as_str));
         assert!(outcome.status.success(), "{outcome:?}");
         let lines: Vec<&str> = outcome.stdout.lines().collect();
-        assert_eq!(lines, [format!("runs with {expected}"); 2]);
+        assert_eq!(lines, vec![format!("runs with {expected}"); 2]);
     }
     let nowhere = run(Some("/nowhere"), None);
     assert!(
