@@ -13,6 +13,9 @@ use pcm_proto::keeper::{ExitStatus, ProcessKey};
 /// Between the end of a machine and its return as a new node, so that all others have noticed.
 const RETURN_AFTER: (u64, u64) = (6_000_000, 12_000_000);
 
+/// Share of machines that are away three times as long: who waits for one gives up what it did for its jobs.
+const LONG_AWAY: f64 = 0.25;
+
 impl Simulation {
     /// What is to happen in this history.
     pub(super) fn plan_history(&mut self) {
@@ -140,7 +143,7 @@ impl Simulation {
                 self.queue.after(pause + start, Happening::DaemonStarts(boot));
             }
             None => {
-                self.ledger.see(Seen::MachineLost);
+                self.ledger.see(Seen::MachineLost { machine });
                 self.end_machine(machine, false);
             }
         }
@@ -152,6 +155,8 @@ impl Simulation {
             return;
         };
         let of: Life = daemon.life();
+        // Wills are lost with it.
+        self.ledger.bereaved.clear();
         self.break_wires_of(of, false);
         for link in &daemon.controls {
             self.on_link_lost(*link);
@@ -181,7 +186,7 @@ impl Simulation {
         let now = self.queue.now();
         self.ledger.losses.push((machine, now));
         let silent = self.machines[machine].life();
-        self.ledger.see(Seen::MachineLost);
+        self.ledger.see(Seen::MachineLost { machine });
         if let Some(of) = silent {
             self.break_wires_of(of, true);
         }
@@ -206,9 +211,14 @@ impl Simulation {
         self.tally.machines_down += 1;
         self.ledger.see(Seen::MachineDown);
         if self.scenario.machines_return || self.is_healed {
-            let delay = self.random.between(RETURN_AFTER.0, RETURN_AFTER.1);
-            self.queue.after(delay, Happening::MachineStarts(machine));
+            self.return_later(machine);
         }
+    }
+
+    fn return_later(&mut self, machine: usize) {
+        let delay = self.random.between(RETURN_AFTER.0, RETURN_AFTER.1);
+        let times = if self.random.chance(LONG_AWAY) { 3 } else { 1 };
+        self.queue.after(delay * times, Happening::MachineStarts(machine));
     }
 
     pub(super) fn on_heals(&mut self) {
@@ -218,8 +228,7 @@ impl Simulation {
         for machine in 0..self.machines.len() {
             self.machines[machine].disk.set_full(false);
             if !self.machines[machine].is_up() {
-                let delay = self.random.between(RETURN_AFTER.0, RETURN_AFTER.1);
-                self.queue.after(delay, Happening::MachineStarts(machine));
+                self.return_later(machine);
             }
         }
         self.queue.after(500_000, Happening::Inspection);

@@ -226,6 +226,7 @@ impl Simulation {
         if signal == 9 && self.plants_now(Plant::ProcessOutlivesItsKill) {
             return;
         }
+        self.note_signalled(key);
         // One that hangs does not hear SIGTERM, nor do some others.
         let is_deaf = self.ranks.get(&key).is_some_and(|rank| rank.is_stuck) || self.random.chance(0.1);
         if signal == 15 && is_deaf {
@@ -237,6 +238,13 @@ impl Simulation {
             .after(delay, Happening::Rank(RankHappening::Ends { key, status }));
     }
 
+    fn note_signalled(&mut self, key: ProcessKey) {
+        if let Some(rank) = self.ranks.get_mut(&key) {
+            rank.is_signalled = true;
+        }
+        self.ledger.left_behind.remove(&key);
+    }
+
     fn end_job(&mut self, machine: usize, job: JobId) {
         let of = self.machines[machine].boot(machine);
         let Some(keeper) = &mut self.machines[machine].keeper else {
@@ -246,6 +254,7 @@ impl Simulation {
             return;
         }
         for key in keeper.living(job) {
+            self.note_signalled(key);
             // What one order leaves alive the end of the job ends: some processes outlive that, too.
             if self.plants_now(Plant::ProcessOutlivesItsKill) {
                 continue;

@@ -1,13 +1,18 @@
 //! Everything that the rules remember of a history.
 
 use super::groups::GroupKey;
+use super::machine::machine_named;
 use super::seen::Seen;
+use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, Rank};
 use pcm_proto::job::JobEnd;
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::layout::Layout;
 use pcm_proto::reconfiguration::Attempt;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The end of a machine is known to all after this time, in microseconds.
+const NOTICED_AFTER: u64 = 6_000_000;
 
 /// A message takes no longer, in microseconds.
 const ON_ITS_WAY_MAX: u64 = 500_000;
@@ -73,14 +78,22 @@ pub(super) struct Ledger {
     pub(super) known_ends: BTreeMap<JobId, (usize, JobEnd)>,
     /// Jobs of which the loss of any one machine leaves a whole checkpoint.
     pub(super) survivors: BTreeSet<JobId>,
+    /// Jobs that were such when this machine was lost, while no other is lost and no daemon is started again.
+    pub(super) bereaved: BTreeMap<JobId, usize>,
     pub(super) complete: BTreeMap<JobId, Complete>,
+    /// The machine that took a job over last.
+    pub(super) heirs: BTreeMap<JobId, usize>,
     /// The first epoch of the coordinator that took a job over last.
     pub(super) heirs_begin: BTreeMap<JobId, Epoch>,
     pub(super) buffers_changed: BTreeSet<JobId>,
+    /// Processes that hang because this other one was ended while it was being joined with them.
+    pub(super) left_behind: BTreeMap<ProcessKey, ProcessKey>,
     /// Where and when each job ended first.
     pub(super) ended_at: BTreeMap<JobId, (usize, u64)>,
     /// When a machine was lost, or left, last.
     pub(super) down_at: Option<u64>,
+    /// When each machine was lost, or left, last.
+    pub(super) downs: BTreeMap<usize, u64>,
     /// Machines that were lost without notice, and when.
     pub(super) losses: Vec<(usize, u64)>,
     /// The time of the present step.
@@ -94,6 +107,31 @@ impl Ledger {
         self.seen.push(seen);
     }
 
+    /// Which jobs survive the loss of a machine, or have survived one.
+    pub(super) fn note_survivors(&mut self, seen: &Seen) {
+        match seen {
+            Seen::Noted { machine, job, kind, .. } => match (job, &**kind) {
+                (_, EventKind::NodeGone { name, .. }) => {
+                    self.survivors.clear();
+                    self.bereaved.retain(|_, lost| machine_named(name) == Some(*lost));
+                }
+                (Some(job), EventKind::Inherited { .. }) => {
+                    self.survivors.remove(job);
+                    self.heirs.insert(*job, *machine);
+                }
+                (Some(job), EventKind::JobEnded { .. }) => _ = self.survivors.remove(job),
+                _ => {}
+            },
+            Seen::MachineLost { machine } => {
+                let survivors = std::mem::take(&mut self.survivors);
+                self.bereaved = survivors.into_iter().map(|job| (job, *machine)).collect();
+                self.downs.insert(*machine, self.now);
+            }
+            Seen::MachineDown => self.survivors.clear(),
+            _ => {}
+        }
+    }
+
     pub(super) fn take_seen(&mut self) -> Vec<Seen> {
         std::mem::take(&mut self.seen)
     }
@@ -105,6 +143,20 @@ impl Ledger {
         };
         let is_its_loss = |(lost, when): &(usize, u64)| lost == machine && (*at..at + ON_ITS_WAY_MAX).contains(when);
         self.losses.iter().any(is_its_loss)
+    }
+
+    /// Whether a machine was lost, or left, so lately that nobody may know it.
+    pub(super) fn is_loss_unnoticed(&self) -> bool {
+        self.down_at.is_some_and(|at| self.now - at < NOTICED_AFTER)
+    }
+
+    /// Whether an heir on another machine ended the job, and that machine was lost, or left, afterwards: the
+    /// coordinator before it, whose daemon was away, hears of that from nobody.
+    pub(super) fn is_end_forgotten(&self, job: JobId, machine: usize) -> bool {
+        let (Some(heir), Some((ended_on, at))) = (self.heirs.get(&job), self.ended_at.get(&job)) else {
+            return false;
+        };
+        heir == ended_on && *heir != machine && self.downs.get(heir).is_some_and(|down| down > at)
     }
 
     /// The first layout that a process is a member of, as far as any daemon has written it.

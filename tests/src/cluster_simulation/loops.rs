@@ -214,6 +214,7 @@ impl Simulation {
         rank.next_turn();
         let on = rank.on;
         self.tell(|| format!("{key:?} ends: {status:?}"));
+        self.leave_mates_behind(key);
         self.ledger.see(Seen::Leaves { key });
         self.ledger.see(Seen::Ends { key });
         let delay = self.random.between(50, 500);

@@ -16,6 +16,12 @@ use std::collections::BTreeMap;
 /// A collective call that not all come to ends after this time, in microseconds, if it ends.
 const JOIN_TIMEOUT: u64 = 250_000;
 
+/// How long it takes to join those that have come: mostly, and in some meetings.
+const JOINED_WITHIN: [u64; 2] = [20_000, 240_000];
+
+/// Share of meetings that take long.
+const SLOW_MEETINGS: f64 = 0.1;
+
 /// Who has come to which meeting of which start of a job, by rank in the transfer communicator.
 #[derive(Debug, Default)]
 pub(super) struct Meetings(BTreeMap<(JobId, u32, Attempt), BTreeMap<u32, ProcessKey>>);
@@ -52,12 +58,15 @@ impl Simulation {
             return;
         }
         let fails = self.breaks(self.scenario.faults.meet_fails);
+        let longest = JOINED_WITHIN[usize::from(self.breaks(SLOW_MEETINGS))];
         for mate in all.values() {
-            let Some(turn) = self.ranks.get(mate).map(Rank::turn) else {
+            let Some(joining) = self.ranks.get_mut(mate) else {
                 continue;
             };
+            joining.is_joining = !fails;
+            let turn = joining.turn();
             if !fails {
-                let delay = self.random.between(300, 20_000);
+                let delay = self.random.between(300, longest);
                 let is_joined = true;
                 self.queue
                     .after(delay, Happening::Rank(RankHappening::MeetingEnds { turn, is_joined }));
@@ -72,7 +81,30 @@ impl Simulation {
         self.tell(|| format!("{key:?} hangs in MPI"));
         if let Some(rank) = self.ranks.get_mut(&key) {
             rank.is_stuck = true;
+            rank.is_joining = false;
             rank.next_turn();
+        }
+    }
+
+    /// A process that a daemon ends while it is being joined leaves behind in MPI those that are joined with it.
+    pub(super) fn leave_mates_behind(&mut self, key: ProcessKey) {
+        let Some(rank) = self.ranks.get_mut(&key) else { return };
+        let is_being_joined = std::mem::take(&mut rank.is_joining);
+        let Some(call) = rank.call.as_ref().filter(|_| is_being_joined && rank.is_signalled) else {
+            return;
+        };
+        let attempt = call.attempt;
+        let of = (key.job, rank.belonging.generation, attempt);
+        let mates = self.meetings.0.get(&of).cloned().unwrap_or_default();
+        for mate in mates.into_values() {
+            let is_left = |rank: &Rank| {
+                let is_there = rank.is_alive && rank.is_joining && !rank.is_signalled;
+                is_there && rank.call.as_ref().is_some_and(|call| call.attempt == attempt)
+            };
+            if self.ranks.get(&mate).is_some_and(is_left) {
+                self.hang(mate);
+                self.ledger.left_behind.insert(mate, key);
+            }
         }
     }
 
@@ -86,6 +118,7 @@ impl Simulation {
             return self.hang(key);
         }
         let Some(rank) = self.ranks.get_mut(&key) else { return };
+        rank.is_joining = false;
         let next = rank.next_turn();
         if rank.call.as_ref().is_none_or(|call| call.meeting.is_none()) {
             return;

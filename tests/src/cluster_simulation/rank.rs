@@ -183,6 +183,10 @@ pub(super) struct Rank {
     turn: u32,
     /// Hangs inside MPI.
     pub(super) is_stuck: bool,
+    /// All have come to its meeting, and it is not back.
+    pub(super) is_joining: bool,
+    /// A daemon had it signalled.
+    pub(super) is_signalled: bool,
     /// The ceiling it looked at too early, when that fault is planted.
     pub(super) peeked: Option<u64>,
 }
@@ -223,6 +227,8 @@ impl Rank {
             pipe: VecDeque::new(),
             turn: 0,
             is_stuck: false,
+            is_joining: false,
+            is_signalled: false,
             peeked: None,
         }
     }

@@ -8,7 +8,7 @@ use super::rules_of_data::{
 };
 use super::rules_of_layouts::{
     never_two_layouts, no_rank_at_two_places, no_rank_past_a_committed_ceiling, none_dismissed_while_one_is_called,
-    one_reconfiguration_at_a_time, same_iteration,
+    none_left_behind_in_a_meeting, one_reconfiguration_at_a_time, same_iteration,
 };
 use super::seen::Seen;
 use super::simulation::Simulation;
@@ -17,12 +17,9 @@ use pcm_proto::event::EventKind;
 use pcm_proto::ids::JobId;
 use pcm_proto::job::JobEnd;
 
-/// The end of a machine is known to all after this time, in microseconds.
-const NOTICED_AFTER: u64 = 6_000_000;
-
 type Rule = fn(&mut Ledger, &Seen) -> Result<(), String>;
 
-const RULES: [(&str, Rule); 11] = [
+const RULES: [(&str, Rule); 12] = [
     ("no_process_twice", no_process_twice),
     ("no_job_twice", no_job_twice),
     ("an_heir_keeps_an_end_that_it_knows", an_heir_keeps_an_end_that_it_knows),
@@ -33,6 +30,7 @@ const RULES: [(&str, Rule); 11] = [
     ("no_element_lost_or_doubled", no_element_lost_or_doubled),
     ("one_reconfiguration_at_a_time", one_reconfiguration_at_a_time),
     ("none_dismissed_while_one_is_called", none_dismissed_while_one_is_called),
+    ("none_left_behind_in_a_meeting", none_left_behind_in_a_meeting),
     ("the_end_tells_the_truth", the_end_tells_the_truth),
 ];
 
@@ -65,16 +63,7 @@ impl Simulation {
                 .any(|machine| machine.is_without_daemon() && machine.holds(*job))
         };
         let ledger = &mut self.ledger;
-        match seen {
-            Seen::Noted { kind, .. } if matches!(**kind, EventKind::NodeGone { .. }) => ledger.survivors.clear(),
-            Seen::Noted {
-                job: Some(job), kind, ..
-            } if matches!(**kind, EventKind::Inherited { .. } | EventKind::JobEnded { .. }) => {
-                ledger.survivors.remove(job);
-            }
-            Seen::MachineLost | Seen::MachineDown => ledger.survivors.clear(),
-            _ => {}
-        }
+        ledger.note_survivors(seen);
         match seen {
             Seen::BuffersChanged { job } => _ = ledger.buffers_changed.insert(*job),
             Seen::Noted {
@@ -100,7 +89,7 @@ impl Simulation {
                         iteration: iteration.0,
                         ranks,
                         // Nobody may know yet that parts of it are lost.
-                        is_excused: ledger.down_at.is_some_and(|at| now - at < NOTICED_AFTER),
+                        is_excused: ledger.is_loss_unnoticed(),
                     };
                     ledger.complete.insert(*job, complete);
                     ledger.buffers_changed.insert(*job);
@@ -108,7 +97,7 @@ impl Simulation {
                 EventKind::JobEnded { .. } => _ = ledger.complete.remove(job),
                 _ => {}
             },
-            Seen::MachineLost | Seen::MachineDown => {
+            Seen::MachineLost { .. } | Seen::MachineDown => {
                 ledger.down_at = Some(now);
                 ledger
                     .complete
@@ -157,10 +146,12 @@ fn no_job_twice(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
             ledger.ended_at.entry(*job).or_insert((*machine, ledger.now));
             match ledger.ends.insert(*job, code) {
                 // Known: a coordinator in a minority ends a job that it had begun to end, and so does its heir. So does
-                // the heir of one whose machine is lost while its last words are on their way, unless it was told.
+                // the heir of one whose machine is lost while its last words are on their way, unless it was told; and
+                // one whose daemon was away until the cluster, and with it the heir, was taken down.
                 Some(before)
                     if before != code
                         && !ledger.has_cut
+                        && !ledger.is_end_forgotten(*job, *machine)
                         && (ledger.known_ends.contains_key(job) || !ledger.is_lost_at_end(*job)) =>
                 {
                     Err(format!("job {job} ended with {before} and with {code}"))

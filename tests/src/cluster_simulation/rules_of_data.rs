@@ -133,7 +133,8 @@ pub(super) fn checkpoint_can_be_restored(simulation: &Simulation, job: JobId) ->
 }
 
 /// Once a settled checkpoint of a job survives the loss of any one machine there is always one that does, as long as
-/// every machine is there: each restart and each newer checkpoint leaves one that has its copies.
+/// every machine is there: each restart and each newer checkpoint leaves one that has its copies. When one machine is
+/// lost, one is left until another is, or the job has ended.
 pub(super) fn one_lost_machine_leaves_a_checkpoint(simulation: &mut Simulation, job: JobId) -> Result<(), String> {
     let is_asked_to_leave =
         |(_, act): &(u64, Act)| matches!(act, Act::Drain { .. } | Act::Notice { .. } | Act::Down { .. });
@@ -143,6 +144,13 @@ pub(super) fn one_lost_machine_leaves_a_checkpoint(simulation: &mut Simulation, 
         return Ok(());
     }
     let held = held_of(simulation, job);
+    let is_one_left = held.values().any(|parts| parts.len() == ELEMENTS) || simulation.files.newest(job).is_some();
+    if let Some(lost) = simulation.ledger.bereaved.get(&job).filter(|_| !is_one_left) {
+        return Err(format!(
+            "n{lost} was lost, which left a checkpoint of job {job}, and that is gone: {:?} are held in part",
+            held.keys().collect::<Vec<_>>()
+        ));
+    }
     let is_left_without = |lost: usize| {
         let is_left = |machines: &BTreeSet<usize>| machines.iter().any(|machine| *machine != lost);
         let is_whole =
@@ -157,9 +165,11 @@ pub(super) fn one_lost_machine_leaves_a_checkpoint(simulation: &mut Simulation, 
     };
     let has_settled = held.keys().any(is_settled);
     let is_led = needed.is_none() || !simulation.ledger.survivors.contains(&job) || is_led(simulation, job);
+    let is_loss_unnoticed = simulation.ledger.is_loss_unnoticed();
     let survivors = &mut simulation.ledger.survivors;
     match needed {
-        None if !has_settled => {}
+        // What is held on a machine whose loss nobody has noticed yet is taken for a copy.
+        None if !has_settled || is_loss_unnoticed => {}
         None => _ = survivors.insert(job),
         // Known: with the machines of its coordinator and of its heirs, or their wills, the job is lost.
         Some(_) if !is_led => _ = survivors.remove(&job),

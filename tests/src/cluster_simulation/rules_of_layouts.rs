@@ -3,6 +3,7 @@
 use super::ledger::{Layouts, Ledger, run_of};
 use super::seen::Seen;
 use pcm_proto::ids::Epoch;
+use pcm_proto::keeper::ProcessKey;
 use pcm_proto::reconfiguration::{Attempt, Decision};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -167,7 +168,7 @@ pub(super) fn one_reconfiguration_at_a_time(ledger: &mut Ledger, seen: &Seen) ->
             let none = Layouts::default();
             let known = ledger.layouts.get(&group.job).unwrap_or(&none);
             let newest = known.layouts.values().next_back();
-            let is_leaver = |key: &pcm_proto::keeper::ProcessKey, attempt: &Attempt| {
+            let is_leaver = |key: &ProcessKey, attempt: &Attempt| {
                 known.decided.get(attempt) == Some(&true)
                     && newest.is_some_and(|layout| layout.member(key.process).is_none())
             };
@@ -238,6 +239,22 @@ pub(super) fn none_dismissed_while_one_is_called(ledger: &mut Ledger, seen: &See
             }
         }
         _ => {}
+    }
+    Ok(())
+}
+
+/// No process is ended while others are being joined with it: those stay behind in MPI, and are given up as hanging.
+pub(super) fn none_left_behind_in_a_meeting(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
+    let Seen::Persisted { job, record } = seen else {
+        return Ok(());
+    };
+    for process in record.stuck.iter().copied() {
+        let key = ProcessKey { job: *job, process };
+        if let Some(by) = ledger.left_behind.get(&key) {
+            return Err(format!(
+                "{key:?} is given up as hanging: {by:?} was ended while it was being joined with it"
+            ));
+        }
     }
     Ok(())
 }

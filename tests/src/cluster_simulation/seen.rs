@@ -82,7 +82,9 @@ pub(super) enum Seen {
         kind: Box<EventKind>,
     },
     /// All that a machine held is lost.
-    MachineLost,
+    MachineLost {
+        machine: usize,
+    },
     /// Nothing runs on a machine any more.
     MachineDown,
     /// A daemon heard what a job's coordinator leaves it for the case that it is lost; the end of the job, if that is

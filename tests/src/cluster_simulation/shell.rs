@@ -160,7 +160,7 @@ impl Simulation {
             daemon.is_ending = true;
             let of = daemon.life();
             self.tell(|| format!("n{machine} daemon ends on purpose"));
-            self.ledger.see(Seen::MachineLost);
+            self.ledger.see(Seen::MachineLost { machine });
             // Its last words reach their readers.
             self.queue.after(20_000, Happening::Farewell(of));
         }

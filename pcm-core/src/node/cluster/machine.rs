@@ -172,7 +172,10 @@ impl Cluster {
     pub(in crate::node) fn partners(&self) -> Partners {
         let all: Vec<_> = self.nodes.others().chain([self.nodes.own().clone()]).collect();
         let is_in = |state: NodeState| move |report: &NodeReport| report.state == state;
-        let may_grow = !self.is_settled || all.iter().any(is_in(NodeState::Suspect));
+        // One that was taken for dead and has dialled again is seen in a moment.
+        let is_coming = |node: &NodeName| all.iter().all(|report| report.node != *node);
+        let may_grow =
+            !self.is_settled || all.iter().any(is_in(NodeState::Suspect)) || self.transports.linked().any(is_coming);
         Partners::among(all.into_iter().filter(is_in(NodeState::Up)), may_grow)
     }
 
@@ -284,6 +287,7 @@ impl Cluster {
     pub(in crate::node) fn forget_links(&mut self, node: &NodeName, out: &mut Outbox) {
         let gone = node.clone();
         out.push(outbox::Effect::ForgetLinks { node: gone });
+        self.transports.forget_link(node);
         self.links.forget(node);
     }
 
@@ -456,4 +460,24 @@ pub(in crate::node) fn set_address(node: &NodeName, address: &str, out: &mut Out
 fn set_rdma_address(node: &NodeName, address: Option<UdAddress>, out: &mut Outbox) {
     let node = node.clone();
     out.push(outbox::Effect::Peers(PeersEffect::SetRdmaAddress { node, address }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::CopyTo;
+    use crate::node::cluster::nodes::tests::{alone, report};
+
+    #[test]
+    fn copies_wait_for_a_node_that_is_linked_and_not_seen_yet() {
+        let (nodes, other) = (alone(report("a", 1, 0.0)), NodeName::new("b").unwrap());
+        let own = nodes.own().node.clone();
+        let mut cluster = Cluster::new(own.clone(), nodes, Duration::from_secs(1), false);
+        cluster.begin(&[]);
+        assert_eq!(cluster.partners().copy_to(&own), CopyTo::Nowhere);
+        cluster.note_peer(&PeerFact::Linked(other.clone()), Moment(0));
+        assert_eq!(cluster.partners().copy_to(&own), CopyTo::NodeToCome);
+        cluster.note_peer(&PeerFact::Unlinked(other), Moment(0));
+        assert_eq!(cluster.partners().copy_to(&own), CopyTo::Nowhere);
+    }
 }

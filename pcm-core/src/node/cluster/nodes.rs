@@ -271,12 +271,12 @@ fn natural_key(name: &str) -> (String, u64, String) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::membership::{Details, LocalNode, timing};
     use std::time::Duration;
 
-    fn report(name: &str, host: u64, load: f64) -> NodeReport {
+    pub(in crate::node::cluster) fn report(name: &str, host: u64, load: f64) -> NodeReport {
         NodeReport {
             node: NodeName::new(name).unwrap(),
             address: String::new(),
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!((shared.load / shared.nodes, pools[&(2, vec![0, 1])].load), (1.5, 0.5));
     }
 
-    fn alone(own: NodeReport) -> Nodes {
+    pub(in crate::node::cluster) fn alone(own: NodeReport) -> Nodes {
         let details = Details {
             address: "h:1".into(),
             site: String::new(),

@@ -37,12 +37,22 @@ impl Transports {
         }
     }
 
+    /// The links to a node are dropped.
+    pub(in crate::node) fn forget_link(&mut self, node: &NodeName) {
+        self.linked.remove(node);
+    }
+
     pub(in crate::node) fn report(&self) -> &FabricReport {
         &self.report
     }
 
     pub(in crate::node) fn has_device(&self) -> bool {
         self.has_device
+    }
+
+    /// The nodes that are linked.
+    pub(in crate::node) fn linked(&self) -> impl Iterator<Item = &NodeName> {
+        self.linked.iter()
     }
 
     pub(in crate::node) fn is_linked(&self, node: &NodeName) -> bool {

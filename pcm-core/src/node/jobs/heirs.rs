@@ -47,9 +47,15 @@ pub(in crate::node) struct Wills {
 }
 
 impl Wills {
-    /// Whether a newer will of this coordinator came before this one, over another link.
+    /// Whether a newer will of this coordinator came before this one, over another link, or another node has led the
+    /// job since: a coordinator that was cut off does not know that.
     pub(super) fn is_outdated(&self, job: JobId, from: &NodeName, progress: Option<Progress>) -> bool {
         let held = self.held.get(&job).map(|will| (&will.from, will.progress));
+        let reign = |progress: Option<Progress>| progress.map_or(0, |progress| progress.reign);
+        let newest = self.reign(job).max(held.map_or(0, |(_, progress)| reign(progress)));
+        if reign(progress) < newest {
+            return true;
+        }
         let voided = self.voided.get(&job).map(|(from, progress)| (from, *progress));
         let mut known = held.into_iter().chain(voided);
         known.any(|(of, newest)| of == from && progress < newest)
@@ -63,6 +69,14 @@ impl Wills {
         }
         if self.voided.len() > REIGNS_MAX {
             self.voided.pop_first();
+        }
+    }
+
+    /// A node leads a job, so what coordinators before it left here is of no use.
+    pub(super) fn on_led(&mut self, job: JobId, by: &NodeName, reign: u32) {
+        let is_newest = |will: &Will| will.from == *by && will.progress.is_some_and(|known| known.reign >= reign);
+        if self.held.get(&job).is_some_and(|will| !is_newest(will)) {
+            self.held.remove(&job);
         }
     }
 
@@ -159,6 +173,26 @@ mod tests {
             !wills.is_outdated(JOB, &node("n2"), progress(1)),
             "another heir leads the job"
         );
+    }
+
+    /// Two of a cluster of three led a job behind a cut, the one with the lower reign outlived the other.
+    #[test]
+    fn a_will_of_a_coordinator_that_another_has_followed_does_not_count() {
+        let of_reign = |reign| {
+            Some(Progress {
+                reign,
+                ..progress(1).unwrap()
+            })
+        };
+        let mut wills = holding(3);
+        wills.held.get_mut(&JOB).unwrap().progress = of_reign(1);
+        assert!(wills.is_outdated(JOB, &node("n2"), of_reign(0)));
+        wills.on_led(JOB, &node("n1"), 1);
+        assert!(wills.held.contains_key(&JOB), "its own claim came after its will");
+        wills.on_led(JOB, &node("n2"), 2);
+        wills.note_reign(JOB, 2);
+        assert!(wills.held.is_empty() && wills.is_outdated(JOB, &node("n1"), of_reign(1)));
+        assert!(!wills.is_outdated(JOB, &node("n2"), of_reign(2)));
     }
 
     #[test]

@@ -261,11 +261,11 @@ impl Jobs {
         if self.ended.find(job).is_some_and(|status| status.reign < reign) {
             self.ended.forget(job);
         }
-        self.wills.held.remove(&job);
         if reign < self.wills.reign(job) {
             // It has not heard that yet another leads the job.
             return;
         }
+        self.wills.on_led(job, node, reign);
         self.wills.note_reign(job, reign);
         let by = node.clone();
         cx.store(StoreInput::Led { job, by });
