@@ -205,7 +205,7 @@ impl ArrayRegion {
             is_scratch: other.form.is_scratch,
             ..self.form.clone()
         };
-        let held = [&*self, other].map(|array| array.program.is_some());
+        let held = [self, other].map(|array| array.program.is_some());
         same == other.form && self.partition == other.partition && held[0] == held[1]
     }
 }
