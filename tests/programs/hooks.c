@@ -32,7 +32,9 @@ static int pack(void *unused, int to, int ranks, pcm_packer *packer)
     (void)to;
     (void)ranks;
     say("pack");
-    return is_delivered ? broken("pack between an unpack and the program's step") : pcm_pack(packer, &own, sizeof own);
+    if (is_delivered)
+        return broken("pack between an unpack and the program's step");
+    return pcm_pack(packer, &own, sizeof own) != PCM_OK;
 }
 
 static int unpack(void *unused, const pcm_part *parts, size_t count)
