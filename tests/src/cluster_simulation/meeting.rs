@@ -43,9 +43,10 @@ impl Simulation {
         let ranks = &self.ranks;
         let present = self.meetings.0.entry(of).or_default();
         present.insert(place, key);
-        // One that has come back from it is there no more.
+        // One that has come back from it is there no more, and nobody is joined with one that hangs.
         present.retain(|_, mate| {
-            let call = ranks.get(mate).and_then(|mate| mate.call.as_ref());
+            let mate = ranks.get(mate).filter(|mate| !mate.is_stuck);
+            let call = mate.and_then(|mate| mate.call.as_ref());
             call.is_some_and(|call| call.attempt == attempt)
         });
         let all = present.clone();
