@@ -13,7 +13,7 @@ use super::{
     option::form_of,
     result::pcm_result,
 };
-use crate::region::ArrayRegion;
+use crate::region::{ArrayRegion, Registry};
 use std::{
     ffi::{c_char, c_int, c_void},
     ptr::null_mut,
@@ -35,9 +35,9 @@ pub unsafe extern "C" fn pcm_array_create(
             (name, form_of(name, element, ndims, form)?)
         };
         registry.array(name, form)?;
-        Ok(registry.array_named(name)?.storage().pointer().as_ptr())
+        first_of(registry, name)
     });
-    made.map_or(null_mut(), |first| first.cast())
+    made.unwrap_or(null_mut())
 }
 
 /// Registers an array as pcm_array does, its axes being values: for example rows divided in blocks with a halo of one
@@ -58,9 +58,9 @@ pub unsafe extern "C" fn pcm_array_axes(
             (name, form_of_axes(name, element, ndims, axes, flags)?)
         };
         registry.array(name, form)?;
-        Ok(registry.array_named(name)?.storage().pointer().as_ptr())
+        first_of(registry, name)
     });
-    made.map_or(null_mut(), |first| first.cast())
+    made.unwrap_or(null_mut())
 }
 
 /// Returns the address of this rank's part of an array: its halo and its own elements, row-major. The address is valid
@@ -70,9 +70,9 @@ pub unsafe extern "C" fn pcm_data(name: *const c_char) -> *mut c_void {
     let found = on_registry(|registry| {
         // SAFETY: the caller's pointer is NULL or good.
         let name = unsafe { text(name)? };
-        Ok(registry.array_named(name)?.storage().pointer().as_ptr())
+        first_of(registry, name)
     });
-    found.map_or(null_mut(), |first| first.cast())
+    found.unwrap_or(null_mut())
 }
 
 /// Exchanges two arrays of the same type, extents and options (PCM_SCRATCH may differ), as at the end of an iteration
@@ -195,6 +195,11 @@ pub unsafe extern "C" fn pcm_local_offset(name: *const c_char, index: *const usi
         };
         Ok(())
     })
+}
+
+/// Where this rank's part of an array begins.
+fn first_of(registry: &Registry, name: &str) -> Result<*mut c_void, Misuse> {
+    Ok(registry.array_named(name)?.storage().pointer().as_ptr().cast())
 }
 
 fn box_count(array: &ArrayRegion) -> usize {
