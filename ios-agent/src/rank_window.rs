@@ -188,6 +188,7 @@ mod tests {
             min: 1,
             max: 1,
             counts: RankCounts::default(),
+            follows_shares: true,
             allowed: Vec::new(),
             policy: String::new(),
             ranks,

@@ -46,6 +46,7 @@ fn job(number: u64, leader: &str, epoch: Epoch) -> JobSample {
         min: 1,
         max: 1,
         counts: RankCounts::default(),
+        follows_shares: true,
         allowed: Vec::new(),
         policy: "cost".into(),
         ranks: Vec::new(),

@@ -146,6 +146,8 @@ pub struct JobSample {
     /// Numbers of ranks on which the program can run.
     #[serde(default)]
     pub counts: RankCounts,
+    /// Whether its data can be divided by shares.
+    pub follows_shares: bool,
     /// Nodes it may use; empty means all.
     pub allowed: Vec<NodeName>,
     /// Its policy; empty means the default.

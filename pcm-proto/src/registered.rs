@@ -14,6 +14,8 @@ pub struct Registered {
     /// The values that it registered: a text that only the library reads.
     pub values: String,
     pub counts: RankCounts,
+    /// Whether an array of its can be divided by shares.
+    pub follows_shares: bool,
 }
 
 impl Registered {

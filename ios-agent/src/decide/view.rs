@@ -71,6 +71,8 @@ pub struct View {
     pub max: usize,
     /// Numbers of ranks on which the program can run.
     pub counts: RankCounts,
+    /// Whether its data can be divided by shares.
+    pub follows_shares: bool,
     /// Ranks it began with.
     pub started_with: usize,
     /// Pause of a change that moves no data, as far as is known.

@@ -298,7 +298,7 @@ fn arranged(model: &Model<'_>, places: &[usize], why: String) -> Option<Proposal
     let view = model.view;
     // Ranks that take turns on the same CPUs are equally fast, whatever one look at them says.
     let is_one_pool = places.iter().all(|node| view.share_cpus(places[0], *node));
-    if view.ranks.len() < 2 || is_one_pool {
+    if !view.follows_shares || view.ranks.len() < 2 || is_one_pool {
         return None;
     }
     let (then_ms, speeds) = model.after_arranging(places);

@@ -56,6 +56,7 @@ pub fn view(mut nodes: Vec<NodeView>, ranks: Vec<RankView>) -> View {
         min: ranks.len(),
         max: ranks.len(),
         counts: RankCounts::default(),
+        follows_shares: true,
         started_with: ranks.len(),
         fixed_cost_ms: 60.0,
         megabytes_per_s: 500.0,

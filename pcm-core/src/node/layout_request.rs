@@ -98,6 +98,11 @@ pub fn check_begun(
 
 /// The seats that a change comes to, or why it is not possible.
 pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) -> Result<Planned, Refusal> {
+    let has_shares = matches!(change, LayoutChange::Rebalance | LayoutChange::Arrange { .. });
+    if has_shares && !job.spec.registered.follows_shares {
+        let message = "no array of the program follows shares: one does that has a single divided axis, in blocks";
+        return Err(Refusal::new(refusal::NOT_SUPPORTED, message.to_owned()));
+    }
     let planned = seated(change, job, cluster)?;
     let (to, counts) = (planned.size(), &job.spec.registered.counts);
     if to as usize == job.nodes.len() || counts.allow(to) {
@@ -157,6 +162,10 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
                     "{} shares were given for {size} ranks, each must be above 0",
                     weights.len()
                 );
+                return Err(Refusal::new(refusal::BAD_LAYOUT, message));
+            }
+            if moves.is_empty() && are_in_proportion(job.weights, weights) {
+                let message = "the ranks have these shares already, so nothing would move".to_owned();
                 return Err(Refusal::new(refusal::BAD_LAYOUT, message));
             }
             Ok(Planned {
@@ -353,6 +362,16 @@ fn changed_weights(present: &[u32], found: Vec<u32>) -> Result<Vec<u32>, Refusal
     Err(Refusal::new(refusal::BAD_LAYOUT, message.to_owned()))
 }
 
+/// Whether two lists of shares divide alike; an empty one divides equally.
+fn are_in_proportion(present: &[u32], found: &[u32]) -> bool {
+    let sum = |weights: &[u32]| weights.iter().map(|weight| u128::from(*weight)).sum::<u128>();
+    let equal = vec![1; found.len()];
+    let present = if present.len() == found.len() { present } else { &equal };
+    let (all, all_found) = (sum(present), sum(found));
+    let mut pairs = present.iter().zip(found);
+    pairs.all(|(now, then)| u128::from(*now) * all_found == u128::from(*then) * all)
+}
+
 /// All seats but those of the ranks that leave.
 fn without(size: u32, leaving: &[Rank]) -> Result<Vec<Seat>, Refusal> {
     if let Some(rank) = leaving.iter().find(|rank| rank.0 >= size) {
@@ -392,7 +411,10 @@ pub(super) mod tests {
     /// A job whose program may have up to eight ranks.
     pub(in crate::node) fn spec() -> JobSpec {
         JobSpec {
-            registered: Registered::default(),
+            registered: Registered {
+                follows_shares: true,
+                ..Registered::default()
+            },
             name: "heat2d".to_owned(),
             size: 2,
             min: 1,
@@ -636,5 +658,22 @@ pub(super) mod tests {
         assert!(refused(&[3, 1], vec![1000, 330]));
         assert!(!refused(&[], vec![1000, 500]));
         assert!(!refused(&[3, 1], vec![1000, 990]));
+        let given = |weights: Vec<u32>| {
+            let moves = Vec::new();
+            planned_of(&spec(), &LayoutChange::Arrange { moves, weights })
+        };
+        assert!(given(vec![6, 2]).is_err());
+        assert!(given(vec![1, 1]).is_ok());
+    }
+
+    #[test]
+    fn a_program_without_an_array_that_follows_shares_is_given_none() {
+        let mut grid = spec();
+        grid.registered.follows_shares = false;
+        let (moves, weights) = (Vec::new(), vec![1, 3]);
+        for change in [LayoutChange::Rebalance, LayoutChange::Arrange { moves, weights }] {
+            let refused = planned_of(&grid, &change).unwrap_err();
+            assert!(refused.message.contains("follows shares"), "{refused:?}");
+        }
     }
 }

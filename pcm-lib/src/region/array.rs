@@ -63,15 +63,10 @@ impl Shares<'_> {
     pub fn applied_to(&self, spec: &ArraySpec) -> ArraySpec {
         let mut spec = spec.clone();
         let has_weights = self.weights.len() == self.ranks as usize && self.weights.iter().all(|weight| *weight > 0);
-        let divided: Vec<usize> = (0..spec.axes.len())
-            .filter(|axis| spec.axes[*axis].split != Split::Whole)
-            .collect();
-        if let (true, [axis]) = (has_weights, divided.as_slice()) {
-            if !matches!(spec.axes[*axis].split, Split::Cyclic { .. }) {
-                spec.axes[*axis].split = Split::Weighted {
-                    weights: self.weights.iter().map(|weight| f64::from(*weight)).collect(),
-                };
-            }
+        if let (true, Some(axis)) = (has_weights, axis_by_shares(&spec)) {
+            spec.axes[axis].split = Split::Weighted {
+                weights: self.weights.iter().map(|weight| f64::from(*weight)).collect(),
+            };
             return spec;
         }
         if Partition::new(&spec, self.ranks).is_err() {
@@ -82,6 +77,24 @@ impl Shares<'_> {
             }
         }
         spec
+    }
+}
+
+/// Whether shares of ranks can divide an array of this description.
+pub(super) fn follows_shares(spec: &ArraySpec) -> bool {
+    axis_by_shares(spec).is_some()
+}
+
+/// The axis that shares divide: the only one that is divided, unless blocks of it take turns.
+fn axis_by_shares(spec: &ArraySpec) -> Option<usize> {
+    let mut divided = spec
+        .axes
+        .iter()
+        .enumerate()
+        .filter(|(_, axis)| axis.split != Split::Whole);
+    match (divided.next(), divided.next()) {
+        (Some((axis, form)), None) if !matches!(form.split, Split::Cyclic { .. }) => Some(axis),
+        _ => None,
     }
 }
 
@@ -282,6 +295,11 @@ mod tests {
         assert_eq!(partition.owned_interval(1, 0), Some((2, 10)));
         let cyclic = ArraySpec::new(8, [AxisSpec::cyclic(10, 2)]);
         assert_eq!(shares.applied_to(&cyclic), cyclic);
+        assert!(follows_shares(&rows(Split::Block)));
+        assert!(!follows_shares(&cyclic));
+        let grid = ArraySpec::new(8, [AxisSpec::new(10, Split::Block), AxisSpec::new(10, Split::Block)]);
+        assert!(!follows_shares(&grid));
+        assert!(!follows_shares(&ArraySpec::new(8, [AxisSpec::whole(3)])));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::{
     ArrayForm, ArrayRegion, CustomHooks, CustomRegion, PerRankHooks, PerRankRegion, RegionError, Value,
-    array::check_axes,
+    array::{check_axes, follows_shares},
     home::Home,
     known::{self, KnownValues},
     limits::{NAME_LENGTH_MAX, REGIONS_MAX},
@@ -134,6 +134,10 @@ impl Registry {
         Registered {
             values: known::written(self),
             counts: self.counts.clone(),
+            follows_shares: self.regions.iter().any(|region| match &region.kind {
+                Kind::Array(array) => follows_shares(&array.form().spec),
+                _ => false,
+            }),
         }
     }
 

@@ -336,6 +336,7 @@ impl World {
             min: of.bounds.0 as u32,
             max: of.bounds.1 as u32,
             counts: RankCounts::default(),
+            follows_shares: true,
             allowed: Vec::new(),
             policy: self.scenario.policy.clone(),
             ranks: Vec::new(),

@@ -22,7 +22,10 @@ const TRY_EVERY: u64 = 400_000;
 
 fn spec(program: usize, ranks: u32, is_detached: bool, restarts_max: u32) -> JobSpec {
     JobSpec {
-        registered: Registered::default(),
+        registered: Registered {
+            follows_shares: true,
+            ..Registered::default()
+        },
         name: format!("program {program}"),
         size: ranks,
         min: 1,
