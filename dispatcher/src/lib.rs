@@ -23,6 +23,7 @@ mod method;
 mod metrics;
 mod moving_job;
 pub mod output;
+mod program;
 mod progress;
 mod rank_words;
 mod run;

@@ -1,7 +1,14 @@
-//! Which MPI the ranks of a job get: the one that the user names, else what the program was linked with.
+//! Which MPI the ranks of a job get: the one that the user names, else what the program was linked with; and programs
+//! that are refused for theirs.
 
-use std::{env, fs, os::unix::fs::symlink, path::PathBuf};
+use std::{
+    env, fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
 use tests::{
+    binaries::built,
     c_program::compiled,
     cluster::{Cluster, LIMIT},
     limited,
@@ -50,5 +57,34 @@ fn ranks_get_the_mpi_that_is_named_else_that_of_the_environment_else_the_program
         nowhere.status.code() == Some(2) && nowhere.stderr.contains("--mpi-lib /nowhere"),
         "{nowhere:?}"
     );
+    cluster.down();
+}
+
+#[test]
+fn a_program_with_mpi_inside_is_refused_before_it_starts_and_one_with_libpcm_inside_is_not() {
+    let cluster = Cluster::up(1);
+    let source = cluster.files().join("inside.c");
+    fs::write(
+        &source,
+        "int PMPI_Init(void) { return 0; }\nint main(void) { return PMPI_Init(); }\n",
+    )
+    .expect("a source");
+    let program = cluster.files().join("inside");
+    let outcome = Command::new("cc").arg("-o").arg(&program).arg(&source).status();
+    assert!(outcome.expect("a C compiler").success());
+    let run = |options: &[&str], program: &Path| {
+        let mut command = cluster.pcmctl(&["run"]);
+        limited::run(command.args(options).arg("--").arg(program), LIMIT)
+    };
+    let refused = run(&[], &program);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(
+        refused.stderr.contains("linked statically") && refused.stderr.contains("--no-preload"),
+        "{refused:?}"
+    );
+    assert!(run(&["--no-preload"], &program).status.success());
+    // Its symbols of MPI are libpcm's own.
+    let with_libpcm = run(&[], &built("heat2d"));
+    assert!(!with_libpcm.stderr.contains("linked statically"), "{with_libpcm:?}");
     cluster.down();
 }

@@ -6,6 +6,7 @@ use crate::installed;
 use crate::link::Link;
 use crate::method::{self, MethodWanted};
 use crate::output;
+use crate::program;
 use crate::run::attached::{self, Attached};
 use crate::run::watching::Wanted;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -17,7 +18,7 @@ use pcm_proto::job::{JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
 use pcm_proto::registered::Registered;
 use pcm_proto::waiting::Waiting;
 use pcm_view::time;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -214,6 +215,9 @@ pub(crate) struct Shown {
 
 /// Runs a job and stays attached unless it is detached.
 pub(crate) async fn launch(spec: JobSpec, cluster: &ClusterDir, shown: Shown) -> Result<i32, Failure> {
+    if spec.preload {
+        program::check(OsStr::from_bytes(&spec.program))?;
+    }
     let detach = spec.detached;
     let mut link = Link::open(cluster).await?;
     link.send(&ControlToDaemon::Run(Box::new(spec))).await?;

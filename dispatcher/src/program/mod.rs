@@ -1,0 +1,286 @@
+//! Which MPI a program was built for, by its file: libraries it needs, and those that these need; a script by its
+//! interpreter. What libpcm cannot work with is refused before a rank starts. A program that loads MPI later (Python
+//! does) is judged by libpcm, in `MPI_Init`.
+
+mod elf;
+
+use crate::failure::Failure;
+use elf::Elf;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// Scripts whose interpreters are scripts end somewhere.
+const INTERPRETERS_MAX: usize = 4;
+
+/// Where the loader looks last.
+const FOLDERS: [&str; 7] = [
+    "/lib64",
+    "/usr/lib64",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/local/lib",
+    "/lib",
+    "/usr/lib",
+];
+
+/// Programs of one family call MPI alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Family {
+    Mpich,
+    OpenMpi,
+    Standard,
+}
+
+impl Family {
+    /// By the name of a library; None if that is no MPI.
+    fn of(library: &str) -> Option<Self> {
+        let (name, version) = library.split_once(".so")?;
+        let version: u32 = version.trim_start_matches('.').split('.').next()?.parse().unwrap_or(0);
+        match name {
+            "libmpi_abi" => Some(Self::Standard),
+            "libmpi" if version >= 20 => Some(Self::OpenMpi),
+            "libmpi" | "libmpich" => Some(Self::Mpich),
+            // Cray's: one for each compiler.
+            _ if version == 12 && name.starts_with("libmpi_") => Some(Self::Mpich),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mpich => "the ABI of MPICH",
+            Self::OpenMpi => "Open MPI",
+            Self::Standard => "the standard ABI of MPI-5",
+        }
+    }
+}
+
+/// Refuses a program that libpcm cannot work with. A file that is not found here is the nodes' affair.
+pub(crate) fn check(program: &OsStr) -> Result<(), Failure> {
+    let Some(path) = found(program, env::var_os("PATH")) else {
+        return Ok(());
+    };
+    let path = interpreted(path);
+    match refusal(&path, env::var_os("LD_LIBRARY_PATH")) {
+        Some(reason) => Err(Failure::usage(format!(
+            "{} {reason}; it runs with --no-preload, and cannot change then",
+            path.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Why not, as the predicate of a sentence. A file that cannot be read is none.
+fn refusal(path: &Path, search: Option<OsString>) -> Option<String> {
+    let elf = Elf::read(path).ok()??;
+    let families = families(&elf, search);
+    let mut all = families.iter();
+    match (all.next(), all.next()) {
+        (Some((one, first)), Some((other, second))) => Some(format!(
+            "has two MPIs, {} ({first}) and {} ({second}): link all its parts with one of the MPICH family",
+            one.name(),
+            other.name()
+        )),
+        (Some((family, library)), None) if *family != Family::Mpich => Some(format!(
+            "was compiled for {} ({library}), and libpcm for the ABI of MPICH, Intel MPI and their relatives: compile \
+             it with one of these",
+            family.name()
+        )),
+        (None, _) if has_mpi_inside(&elf).unwrap_or(false) => {
+            Some("has MPI inside, linked statically, where libpcm cannot come between: link it with libmpi.so".into())
+        }
+        _ => None,
+    }
+}
+
+/// Not so if it has libpcm inside, whose own name of that function it is: some code of a part of libpcm is there then.
+fn has_mpi_inside(elf: &Elf) -> io::Result<bool> {
+    let of_libpcm = |name: &[u8]| name.windows(8).any(|part| part == b"pcm_core");
+    Ok(elf.defines(|name| name == b"PMPI_Init")? && !elf.defines(of_libpcm)?)
+}
+
+/// The families of all MPIs that a program names, or a library that it names, each with one of its libraries.
+fn families(program: &Elf, search: Option<OsString>) -> BTreeMap<Family, String> {
+    let searched: Vec<PathBuf> = search.iter().flat_map(env::split_paths).collect();
+    let folders = || {
+        program
+            .run_paths
+            .iter()
+            .chain(&searched)
+            .cloned()
+            .chain(FOLDERS.map(PathBuf::from))
+    };
+    let mut found = BTreeMap::new();
+    let mut add = |library: &str| match Family::of(library) {
+        Some(family) => _ = found.entry(family).or_insert_with(|| library.to_owned()),
+        None => {}
+    };
+    for library in &program.needed {
+        add(library);
+        let file = folders().map(|folder| folder.join(library)).find(|file| file.is_file());
+        let deeper = file.and_then(|file| Elf::read(&file).ok().flatten());
+        for next in deeper.iter().flat_map(|elf| &elf.needed) {
+            // What an MPI itself needs is its own affair.
+            if Family::of(library).is_none() {
+                add(next);
+            }
+        }
+    }
+    found
+}
+
+/// The file that a node would start.
+fn found(program: &OsStr, path: Option<OsString>) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(program));
+    }
+    let path = path?;
+    env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// A script's interpreter, else the file itself.
+fn interpreted(mut path: PathBuf) -> PathBuf {
+    for _ in 0..INTERPRETERS_MAX {
+        match interpreter(&path) {
+            Some(next) => path = next,
+            None => break,
+        }
+    }
+    path
+}
+
+fn interpreter(path: &Path) -> Option<PathBuf> {
+    use std::io::Read;
+    let mut line = Vec::new();
+    fs::File::open(path).ok()?.take(256).read_to_end(&mut line).ok()?;
+    let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let program = Path::new(OsStr::from_bytes(words.next()?));
+    if program.file_name() != Some(OsStr::new("env")) {
+        return Some(program.to_owned());
+    }
+    let named = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='))?;
+    found(OsStr::from_bytes(named), env::var_os("PATH"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// A program or library that the compiler of this machine makes.
+    fn made(folder: &Path, output: &str, source: &str, options: &[&str]) -> PathBuf {
+        let (from, to) = (folder.join(format!("{output}.c")), folder.join(output));
+        fs::write(&from, source).expect("a source file");
+        let mut command = Command::new("cc");
+        command
+            .arg("-o")
+            .arg(&to)
+            .arg(&from)
+            .args(options)
+            .arg(format!("-L{}", folder.display()));
+        assert!(command.status().expect("a C compiler").success(), "{command:?}");
+        to
+    }
+
+    fn library(folder: &Path, name: &str, source: &str, more: &[&str]) {
+        let mut options = vec!["-shared", "-fPIC", "-nostdlib", "-Wl,-soname"];
+        let soname = format!("-Wl,{name}");
+        options.extend([soname.as_str()].iter().chain(more));
+        made(folder, name, source, &options);
+    }
+
+    const CALLS: &str = "int PMPI_Init(void); int main(void) { return PMPI_Init(); }";
+    const MPI: &str = "int PMPI_Init(void) { return 0; }";
+
+    #[test]
+    fn a_program_is_refused_by_the_mpi_it_was_linked_with() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let run_path = "-Wl,-rpath,$ORIGIN";
+        for (number, (name, words)) in [
+            ("libmpi.so.12", None),
+            ("libmpich.so.12", None),
+            ("libmpi_cray.so.12", None),
+            ("libmpi.so.40", Some("was compiled for Open MPI (libmpi.so.40)")),
+            (
+                "libmpi_abi.so.0",
+                Some("for the standard ABI of MPI-5 (libmpi_abi.so.0)"),
+            ),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            library(folder, name, MPI, &[]);
+            let named = format!("-l:{name}");
+            let program = made(folder, &format!("p{number}"), CALLS, &[&named, run_path]);
+            let said = refusal(&program, None);
+            match words {
+                None => assert_eq!(said, None, "{name}"),
+                Some(words) => assert!(
+                    said.as_ref().is_some_and(|said| said.contains(words)),
+                    "{name}: {said:?}"
+                ),
+            }
+        }
+        // A library of the program brings another one along; found by its run path, or by the user's.
+        let uses = "int PMPI_Init(void); int solve(void) { return PMPI_Init(); }";
+        library(folder, "libsolver.so", uses, &["-l:libmpi.so.40"]);
+        let source = "int solve(void); int PMPI_Init(void); int main(void) { return solve() + PMPI_Init(); }";
+        let options = ["-lsolver", "-l:libmpi.so.12", "-Wl,--allow-shlib-undefined"];
+        let here = made(folder, "here", source, &[&options[..], &[run_path]].concat());
+        let there = made(folder, "there", source, &options);
+        for (program, search) in [(&here, None), (&there, Some(folder.as_os_str().to_owned()))] {
+            let said = refusal(program, search).expect("two MPIs");
+            assert!(
+                said.contains("two MPIs, the ABI of MPICH (libmpi.so.12) and Open MPI (libmpi.so.40)"),
+                "{said}"
+            );
+        }
+        assert_eq!(refusal(&there, None), None, "nothing was looked for");
+    }
+
+    #[test]
+    fn a_program_with_mpi_inside_is_refused_and_others_without_mpi_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inside = "int PMPI_Init(void) { return 0; } int main(void) { return PMPI_Init(); }";
+        let program = made(folder.path(), "inside", inside, &[]);
+        assert!(refusal(&program, None).is_some_and(|said| said.contains("linked statically")));
+        let with_libpcm = format!("int _ZN8pcm_core4step; {inside}");
+        assert_eq!(refusal(&made(folder.path(), "libpcm", &with_libpcm, &[]), None), None);
+        let plain = made(folder.path(), "plain", "int main(void) { return 0; }", &[]);
+        assert_eq!(refusal(&plain, None), None);
+        for text in ["", "#!", "#!/nowhere\n", "\x7fELF\x02\x01"] {
+            let file = folder.path().join("text");
+            fs::write(&file, text).expect("a file");
+            assert_eq!(refusal(&interpreted(file), None), None, "{text:?}");
+        }
+        // A program whose tables lie anywhere.
+        let mut broken = fs::read(&program).expect("the program");
+        for place in [32, 40, 56, 60] {
+            broken[place..place + 2].fill(0xff);
+            let file = folder.path().join("broken");
+            fs::write(&file, &broken).expect("a file");
+            _ = refusal(&file, None);
+        }
+    }
+
+    #[test]
+    fn a_script_is_judged_by_its_interpreter() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = folder.path().join("script");
+        for (line, expected) in [("#!/bin/sh -e\n", "/bin/sh"), ("#! /bin/sh", "/bin/sh")] {
+            fs::write(&script, line).expect("a script");
+            assert_eq!(interpreter(&script), Some(PathBuf::from(expected)));
+        }
+        fs::write(&script, "#!/usr/bin/env -S A=b sh\n").expect("a script");
+        let shell = found(OsStr::new("sh"), env::var_os("PATH"));
+        assert!(shell.is_some());
+        assert_eq!(interpreter(&script), shell);
+    }
+}
