@@ -73,7 +73,7 @@ pub(crate) struct Chosen<'a> {
 const ROUNDS_VARIABLE: &str = "PCM_CHAOS_ROUNDS";
 
 /// Targets with tests that compile Fortran.
-const NEEDS_FORTRAN: [&str; 3] = ["system_languages", "system_guides", "system_gallery"];
+const NEEDS_FORTRAN: [&str; 4] = ["system_languages", "system_guides", "system_gallery", "system_intel"];
 
 /// Targets with tests that install packages begin so.
 const NEEDS_PACKAGES: &str = "system_packages";
