@@ -6,6 +6,7 @@ use pcm_proto::random::Random;
 use std::{fs, path::Path};
 use tests::{
     asked,
+    background::Background,
     cluster::{Cluster, LIMIT},
     crashing::Crashing,
     intel, limited,
@@ -107,6 +108,25 @@ fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
         job.resize(1);
     }
     job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn mpi_is_finalized_for_a_program_whose_ranks_have_changed() {
+    let cluster = Cluster::up(2);
+    let program = intel::compiled("tests/programs/changing.c", cluster.files());
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0", "--"]);
+    command.arg(&program).args(["over", "1500", "1000"]);
+    let job = Background::start(command.env("PCM_MPI", its_prefix()));
+    cluster.wait_until_ranks_of_iterate("1");
+    let change = cluster.run(&["migrate", "1", "--rank", "1", "--to", "n1", "--mode", "live"]);
+    assert!(change.status.success(), "{change:?}");
+    // The program says by its code whether MPI_Finalized was true.
+    let outcome = job.end(LIMIT);
+    assert!(
+        outcome.status.success() && outcome.stdout.contains("over: done"),
+        "{outcome:?}"
+    );
     cluster.down();
 }
 
