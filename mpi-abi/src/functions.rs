@@ -155,6 +155,7 @@ of_mpi! {
         comm: MPI_Comm,
     ) -> c_int;
     pub fn PMPI_Get_count(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut c_int) -> c_int;
+    pub fn PMPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int;
     pub fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int;
     pub fn PMPI_Group_free(group: *mut MPI_Group) -> c_int;
     pub fn PMPI_Group_from_session_pset(

@@ -110,6 +110,7 @@ pub const MPI_ERR_SPAWN: c_int = 42;
 pub const MPI_ERR_UNSUPPORTED_OPERATION: c_int = 44;
 
 pub const MPI_MAX_ERROR_STRING: usize = 512;
+pub const MPI_MAX_LIBRARY_VERSION_STRING: usize = 8192;
 pub const MPI_MAX_OBJECT_NAME: usize = 128;
 pub const MPI_MAX_PORT_NAME: usize = 256;
 pub const MPI_MAX_PROCESSOR_NAME: usize = 128;

@@ -161,5 +161,7 @@ int main(int argc, char **argv)
     if (rank == 0)
         printf("%s: done\n", what);
     MPI_Finalize();
-    return 0;
+    int is_over = 0;
+    MPI_Finalized(&is_over);
+    return is_over ? 0 : 6;
 }

@@ -46,24 +46,36 @@ impl<'a> Crashing<'a> {
 
     /// The same, with these variables in the environment of its ranks.
     pub fn start_with(cluster: &'a Cluster, options: &[&str], length: (u64, u32), variables: &[(&str, &str)]) -> Self {
+        Self::start_program(cluster, PROGRAM, options, length, variables)
+    }
+
+    /// The same, of another build of heat2d: a path, or a name among the binaries.
+    pub fn start_program(
+        cluster: &'a Cluster,
+        program: &str,
+        options: &[&str],
+        length: (u64, u32),
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut command = cluster.pcmctl(RUN);
         command.envs(variables.iter().copied());
-        Self::start_by(cluster, command, options, length)
+        Self::start_by(cluster, command, program, options, length)
     }
 
     /// The same, with `pcmctl` in this node's network.
     pub fn start_at(cluster: &'a Cluster, node: &str, options: &[&str], length: (u64, u32)) -> Self {
-        Self::start_by(cluster, cluster.pcmctl_at(node, RUN), options, length)
+        Self::start_by(cluster, cluster.pcmctl_at(node, RUN), PROGRAM, options, length)
     }
 
     fn start_by(
         cluster: &'a Cluster,
         mut command: Command,
+        program: &str,
         options: &[&str],
         (iterations, sleep_us): (u64, u32),
     ) -> Self {
         let before = last_job(cluster);
-        command.args(options).arg("--").arg(built(PROGRAM));
+        command.args(options).arg("--").arg(built(program));
         command.args(["--rows", &ROWS.to_string(), "--cols", &COLS.to_string()]);
         command.args([
             "--iterations",

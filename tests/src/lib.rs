@@ -15,6 +15,7 @@ pub mod crashing;
 pub mod example;
 pub mod guests;
 pub mod heat2d;
+pub mod intel;
 pub mod language;
 pub mod leak;
 pub mod limited;

@@ -20,10 +20,11 @@ const EXIT_CODES: &str =
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Find or install an MPI that can do live reconfiguration.
+    /// Find or install an MPI that can do live reconfiguration, and Intel MPI for the tests.
     #[command(
         after_help = "Example: cargo xtask setup\n\nPCM_MPI=PREFIX chooses an MPI; otherwise an mpicc in PATH is used \
-                      if it can do live reconfiguration, else the mpich wheel from PyPI is installed into .mpi/."
+                      if it can do live reconfiguration, else the mpich wheel from PyPI is installed into .mpi/. Intel \
+                      MPI goes into .mpi-intel/, under Intel's licence (share/doc/mpi/licensing there)."
     )]
     Setup,
     /// Release build of everything, the C parts too, into target/release.
@@ -128,7 +129,15 @@ impl Cli {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let repository = Repository::locate()?;
         match self.verb {
-            Verb::Setup => report_setup(&setup::run(&repository)?),
+            Verb::Setup => {
+                report_setup(&setup::run(&repository)?);
+                if let Some(version) = setup::intel(&repository)? {
+                    println!(
+                        "MPI       Intel MPI {version} in {}",
+                        repository.intel_prefix().display()
+                    );
+                }
+            }
             Verb::Build => compile::release(&repository, &setup::run(&repository)?)?,
             Verb::Dist => dist::run(&repository, &setup::run(&repository)?)?,
             Verb::Docs => docs::run(&repository)?,

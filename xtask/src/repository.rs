@@ -32,4 +32,9 @@ impl Repository {
     pub(crate) fn prefix(&self) -> PathBuf {
         self.root.join(".mpi")
     }
+
+    /// Where setup installs Intel MPI, on which tests run, too.
+    pub(crate) fn intel_prefix(&self) -> PathBuf {
+        self.root.join(".mpi-intel")
+    }
 }

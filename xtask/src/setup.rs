@@ -18,6 +18,9 @@ use std::{
 
 /// The MPI of reference, as pip names it.
 pub(crate) const MPICH: &str = "mpich==5.0.2";
+/// The second MPI of the tests: what programs run with, and what they are compiled with. A later one needs a libfabric
+/// that PyPI has not.
+const INTEL: [&str; 2] = ["impi-rt==2021.18.0", "impi-devel==2021.18.0"];
 /// The oldest libclang bindgen is happy with would do; this is the newest on PyPI.
 const LIBCLANG: &str = "libclang==18.1.1";
 
@@ -40,6 +43,20 @@ pub(crate) fn run(repository: &Repository) -> Result<Environment, Failure> {
         target: repository.target.clone(),
         release: repository.release(),
     })
+}
+
+/// Intel MPI, installed; its version. None where Intel makes none.
+pub(crate) fn intel(repository: &Repository) -> Result<Option<&'static str>, Failure> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Ok(None);
+    }
+    let prefix = repository.intel_prefix();
+    fs::create_dir_all(&prefix).on("create", &prefix)?;
+    let _lock = locked(&prefix)?;
+    for requirement in INTEL {
+        install_once(requirement, &prefix)?;
+    }
+    Ok(INTEL[0].split("==").nth(1))
 }
 
 /// Two at once wait for each other; the lock ends with the file.

@@ -7,7 +7,7 @@ use crate::{
     failure::{Failure, OnPath},
     repository::Repository,
     runners::{Counts, Reader},
-    softroce, tools, wheel,
+    setup, softroce, tools, wheel,
 };
 use clap::ValueEnum;
 use std::{
@@ -50,6 +50,9 @@ const NEEDS_OTHERS: [Suite; 2] = [Suite::Rdma, Suite::Slurm];
 /// What the suite slurm starts; its tests name them, too, where they are missing.
 const SLURM_PACKAGES: &str = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins";
 
+/// Targets with tests of Intel MPI begin so.
+const NEEDS_INTEL: &str = "system_intel";
+
 /// Targets with tests that drive a browser begin so.
 const NEEDS_BROWSER: &str = "system_dashboard";
 
@@ -70,7 +73,7 @@ pub(crate) struct Chosen<'a> {
 const ROUNDS_VARIABLE: &str = "PCM_CHAOS_ROUNDS";
 
 /// Targets with tests that compile Fortran.
-const NEEDS_FORTRAN: [&str; 3] = ["system_languages", "system_guides", "system_gallery"];
+const NEEDS_FORTRAN: [&str; 4] = ["system_languages", "system_guides", "system_gallery", "system_intel"];
 
 /// Targets with tests that install packages begin so.
 const NEEDS_PACKAGES: &str = "system_packages";
@@ -165,6 +168,11 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
         && let Err(failure) = tools::bring(repository)
     {
         println!("programs from PyPI are missing, so their tests cannot run: {failure}");
+    }
+    if targets.iter().any(|name| name.starts_with(NEEDS_INTEL))
+        && let Err(failure) = setup::intel(repository)
+    {
+        println!("Intel MPI is missing, so its tests cannot run: {failure}");
     }
     if targets.iter().any(|name| name.starts_with(NEEDS_BROWSER))
         && let Err(failure) = browser::bring()

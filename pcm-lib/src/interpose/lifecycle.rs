@@ -1,11 +1,13 @@
-//! The four functions in which a rank's life under a daemon begins and ends. Everything that can fail for reasons of
-//! ours happens behind a boundary that lets no panic through, so the MPI part of each call is always done.
+//! The functions in which a rank's life under a daemon begins and ends, or that ask for it. Everything that can fail
+//! for reasons of ours happens behind a boundary that lets no panic through, so the MPI part of each call is always
+//! done.
 #![allow(unsafe_code, reason = "calls MPI")]
 #![allow(non_snake_case, reason = "the names are those of MPI")]
 
 use super::{
     host_name, last_words, process_id,
     recorder::{self, Entered, Recorder},
+    traits::{self, Finalize, traits},
     wrappers::CLASSES,
     wrappers::number,
 };
@@ -32,6 +34,9 @@ const NO_MPI: i32 = 1;
 
 /// Whether MPI is at work in one of these functions: some call each other by their names.
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
+
+/// Whether the process manager alone was told that this process is done with MPI.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// As MPI says.
 ///
@@ -68,6 +73,7 @@ fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     let clock = Clock::choose();
     let before = clock.moment();
     start::directory_keep();
+    traits().load_neighbours();
     process_id::find_libfabric();
     // A child of a spawn meets its parent in here, which spins while it waits for it.
     let turns = std::env::var_os("PMI_SPAWNED").map(|_| ShortTurns::begin());
@@ -97,7 +103,46 @@ fn enter(function: u16) -> Option<(&'static Recorder, Entered)> {
 ///
 /// # Safety
 /// MPI is initialised, and this thread is the one that did it.
-pub(crate) unsafe fn MPI_Finalize() -> c_int {
+pub(super) unsafe fn MPI_Finalize() -> c_int {
+    let is_changed = started().is_some_and(|started| started.recorder.job_apart_from_world().is_some());
+    // SAFETY: the caller's call.
+    unsafe { finalize(is_changed) }
+}
+
+/// Ends MPI in a rank that leaves the others, which do not.
+///
+/// # Safety
+/// MPI is initialised, and this thread is the one that did it.
+pub(crate) unsafe fn finalize_alone() -> c_int {
+    // SAFETY: the caller's call.
+    unsafe { finalize(true) }
+}
+
+/// As MPI says.
+///
+/// # Safety
+/// The caller's argument of the MPI function.
+pub(super) unsafe fn MPI_Finalized(flag: *mut c_int) -> c_int {
+    // SAFETY: the caller's call, unchanged; then the flag is that of a caller who may be told.
+    unsafe {
+        let code = mpi_abi::PMPI_Finalized(flag);
+        if code == 0 && is_over() {
+            *flag = 1;
+        }
+        code
+    }
+}
+
+/// Whether MPI has ended although its own function was not called.
+pub(crate) fn is_over() -> bool {
+    IS_OVER.load(Relaxed)
+}
+
+/// With `is_changed` the world in which this process started may have lost ranks, or has some that go on.
+unsafe fn finalize(is_changed: bool) -> c_int {
+    if is_over() {
+        return 0;
+    }
     if IS_BUSY.swap(true, Relaxed) {
         // SAFETY: the caller's call, unchanged.
         return unsafe { mpi_abi::PMPI_Finalize() };
@@ -113,8 +158,15 @@ pub(crate) unsafe fn MPI_Finalize() -> c_int {
         assembly::part();
         entered
     });
-    // SAFETY: the caller's call, unchanged.
-    let code = unsafe { mpi_abi::PMPI_Finalize() };
+    let code = match traits().finalize {
+        Finalize::WithStartWorld if is_changed => {
+            traits::tell_process_manager();
+            IS_OVER.store(true, Relaxed);
+            0
+        }
+        // SAFETY: the caller's call, unchanged.
+        _ => unsafe { mpi_abi::PMPI_Finalize() },
+    };
     IS_BUSY.store(false, Relaxed);
     if let Ok(Some((recorder, entered))) = entered {
         recorder.leave(entered);

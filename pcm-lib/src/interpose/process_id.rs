@@ -47,16 +47,29 @@ unsafe extern "C" fn keep_if_libfabric(object: *mut libc::dl_phdr_info, _size: u
     let (true, Some(code)) = (is_libfabric(name), code) else {
         return 0;
     };
+    let is_provider = is_own_library_of_provider(name);
+    if END.load(Relaxed) != 0 && !is_provider {
+        return 0;
+    }
     let begin = (object.dlpi_addr + code.p_vaddr) as usize;
     BEGIN.store(begin, Relaxed);
     END.store(begin + code.p_memsz as usize, Relaxed);
-    1
+    c_int::from(is_provider)
 }
 
 fn is_libfabric(path: &CStr) -> bool {
+    let file = file_name(path);
+    file.starts_with(b"libfabric.so") || file.starts_with(b"libfabric-") || is_own_library_of_provider(path)
+}
+
+/// Intel has each provider in a library of its own, which is then who asks.
+fn is_own_library_of_provider(path: &CStr) -> bool {
+    file_name(path) == b"libtcp-fi.so"
+}
+
+fn file_name(path: &CStr) -> &[u8] {
     let path = path.to_bytes();
-    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    file.starts_with(b"libfabric.so") || file.starts_with(b"libfabric-")
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
 extern "C" fn number_for(caller: usize) -> libc::pid_t {
@@ -109,6 +122,8 @@ mod tests {
         for (path, is) in [
             (c"/a/libfabric.so.1", true),
             (c"libfabric-5f3a.so.1.30", true),
+            (c"/a/libtcp-fi.so", true),
+            (c"/a/libshm-fi.so", false),
             (c"/libfabric.so/libmpi.so.12", false),
             (c"", false),
         ] {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "calls MPI")]
 
 use super::{MpiError, error::check};
+use crate::interpose::lifecycle;
 use std::os::raw::c_int;
 
 /// What the calling thread may do with MPI.
@@ -24,7 +25,7 @@ pub fn phase() -> Result<Phase, MpiError> {
         check("Initialized", mpi_abi::PMPI_Initialized(&mut is_initialized))?;
         check("Finalized", mpi_abi::PMPI_Finalized(&mut is_finalized))?;
     }
-    if is_finalized != 0 {
+    if is_finalized != 0 || lifecycle::is_over() {
         return Ok(Phase::Finalized);
     }
     if is_initialized == 0 {

@@ -22,7 +22,7 @@ pub(super) fn leave(registry: &mut Registry, part: &mut Part, joint: Option<Join
     }
     // SAFETY: MPI is initialised, and this thread is the one that did it.
     unsafe {
-        lifecycle::MPI_Finalize();
+        lifecycle::finalize_alone();
         libc::exit(0)
     }
 }

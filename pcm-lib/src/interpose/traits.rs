@@ -1,0 +1,143 @@
+//! In what the MPIs of one ABI differ: one row each, chosen once by what the MPI says of itself, before it starts.
+//! Variables that an MPI reads are the daemon's business (`pcm-core`, `mpi_settings`).
+#![allow(
+    unsafe_code,
+    reason = "calls MPI and the loader, changes the environment, borrows a descriptor"
+)]
+
+use rustix::{fd::BorrowedFd, io};
+use std::{
+    env,
+    ffi::{CStr, CString, OsStr, c_int},
+    os::{fd::RawFd, unix::ffi::OsStrExt as _},
+    path::Path,
+    sync::OnceLock,
+};
+
+/// How a process ends MPI whose world does not end with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finalize {
+    /// `MPI_Finalize` of one process waits for no other.
+    Alone,
+    /// `MPI_Finalize` waits for all processes of the world in which this one started, also for those that are gone.
+    /// After a change the process manager alone is told.
+    WithStartWorld,
+}
+
+/// What is special about an MPI.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Traits {
+    /// What its version begins with.
+    version: &'static str,
+    pub(super) finalize: Finalize,
+    /// Libraries in its folder that it asks for by name, where the loader looks into other folders.
+    neighbours: &'static [&'static str],
+}
+
+const INTEL: Traits = Traits {
+    version: "Intel(R) MPI Library",
+    finalize: Finalize::WithStartWorld,
+    // The second is known for its number of a process when MPI starts (`process_id`).
+    neighbours: &["libfabric.so.1", "libtcp-fi.so"],
+};
+
+/// MPICH, and any relative of which nothing else is known.
+const MPICH: Traits = Traits {
+    version: "",
+    finalize: Finalize::Alone,
+    neighbours: &[],
+};
+
+const ALL: [&Traits; 2] = [&INTEL, &MPICH];
+
+/// Where libfabric looks for providers that are libraries of their own.
+const PROVIDERS: &str = "FI_PROVIDER_PATH";
+
+/// The traits of the MPI in this process. To be asked for once it is known that there is one.
+pub(super) fn traits() -> &'static Traits {
+    static TRAITS: OnceLock<&Traits> = OnceLock::new();
+    TRAITS.get_or_init(|| of(&version()))
+}
+
+fn of(version: &str) -> &'static Traits {
+    let row = ALL.into_iter().find(|row| version.starts_with(row.version));
+    row.unwrap_or(&MPICH)
+}
+
+/// Allowed before MPI is initialised.
+fn version() -> String {
+    let mut text = vec![0_u8; mpi_abi::MPI_MAX_LIBRARY_VERSION_STRING];
+    let mut length: c_int = 0;
+    // SAFETY: the room is as large as MPI may need.
+    let code = unsafe { mpi_abi::PMPI_Get_library_version(text.as_mut_ptr().cast(), &mut length) };
+    match CStr::from_bytes_until_nul(&text) {
+        Ok(text) if code == 0 => text.to_string_lossy().into_owned(),
+        _ => String::new(),
+    }
+}
+
+impl Traits {
+    /// Loads what this MPI would not find. What the user's environment leads to counts first. To be called before MPI
+    /// starts, in the thread that starts it.
+    pub(super) fn load_neighbours(&self) {
+        let folder = mpi_abi::library().and_then(|library| Path::new(library).parent());
+        let Some(folder) = folder.filter(|_| !self.neighbours.is_empty()) else {
+            return;
+        };
+        for name in self.neighbours {
+            if !is_loaded(OsStr::new(name)) {
+                // Where it is not there either, MPI says what is missing.
+                is_loaded(folder.join(name).as_os_str());
+            }
+        }
+        if env::var_os(PROVIDERS).is_none() {
+            // SAFETY: MPI is about to start: a program that has other threads by now, which read the environment
+            // without a lock, would meet the same in MPI itself, which sets variables, too.
+            unsafe { env::set_var(PROVIDERS, folder) };
+        }
+    }
+}
+
+fn is_loaded(name: &OsStr) -> bool {
+    let Ok(name) = CString::new(name.as_bytes()) else {
+        return false;
+    };
+    // SAFETY: a name that ends with a zero byte. The libraries are those that MPI loads itself.
+    unsafe { !libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_GLOBAL).is_null() }
+}
+
+/// Says to the process manager that this process is done with MPI, and waits for its answer. One that is gone sees the
+/// end of the process instead.
+pub(super) fn tell_process_manager() {
+    let socket = env::var("PMI_FD").ok().and_then(|number| number.parse::<RawFd>().ok());
+    let Some(socket) = socket.filter(|number| *number >= 0) else {
+        return;
+    };
+    // SAFETY: the daemon's socket, which MPI leaves open until it ends.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    let mut left: &[u8] = b"cmd=finalize\n";
+    while let Ok(written) = io::write(socket, left) {
+        left = left.get(written..).unwrap_or_default();
+        if left.is_empty() {
+            break;
+        }
+    }
+    let mut answer = [0_u8; 64];
+    while let Ok(count) = io::read(socket, &mut answer) {
+        if count == 0 || answer[..count].ends_with(b"\n") {
+            break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mpi_is_known_by_its_version() {
+        assert_eq!(of("Intel(R) MPI Library 2021.18 for Linux* OS\n"), &INTEL);
+        assert_eq!(of("MPICH Version:      5.0.2\nMPICH Release date: ..."), &MPICH);
+        assert_eq!(of("MVAPICH Version: 4.0"), &MPICH);
+    }
+}

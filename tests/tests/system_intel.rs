@@ -1,0 +1,189 @@
+//! Jobs of a real Intel MPI, compiled with its headers: they change live and by relaunch, leave and recover, and the
+//! result is that of an undisturbed run bit for bit.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+use pcm_proto::random::Random;
+use std::{fs, path::Path};
+use tests::{
+    asked,
+    background::Background,
+    cluster::{Cluster, LIMIT},
+    crashing::Crashing,
+    intel, limited,
+    malleable::Malleable,
+    processes,
+};
+
+const CHANGES: u32 = 50;
+const RANKS_MAX: usize = 6;
+const NODES: u32 = 4;
+
+/// A leaver is gone so soon after the commit.
+const GONE_MAX_MS: f64 = 200.0;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// For `PCM_MPI`, in place of the one that the tests were started with.
+fn its_prefix() -> String {
+    text(&intel::prefix()).to_owned()
+}
+
+fn heat2d(cluster: &Cluster) -> String {
+    text(&intel::compiled("examples/heat2d/heat2d.c", cluster.files())).to_owned()
+}
+
+#[test]
+fn ranks_find_intel_mpi_by_their_run_path_and_what_it_needs_beside_it() {
+    let cluster = Cluster::up(1);
+    let program = intel::compiled("tests/programs/which_mpi.c", cluster.files());
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--"]);
+    command
+        .arg(&program)
+        .env_remove("PCM_MPI")
+        .env_remove("LD_LIBRARY_PATH");
+    let outcome = limited::run(&mut command, LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let expected = format!("runs with {}/lib/libmpi.so.12", its_prefix());
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    assert_eq!(lines, [expected.as_str(); 2]);
+    cluster.down();
+}
+
+/// One random live change: a rank moves, or one or two join or leave.
+fn change_at_random(job: &Malleable<'_>, random: &mut Random) -> serde_json::Value {
+    let ranks = job.ranks();
+    let size = ranks.len();
+    let to = (size + random.index(5)).saturating_sub(2).clamp(1, RANKS_MAX);
+    if to != size {
+        return job.resize(to);
+    }
+    let rank = random.index(size);
+    let nodes = (0..NODES).map(|number| format!("n{number}"));
+    let others: Vec<String> = nodes.filter(|node| *node != ranks[rank].node).collect();
+    job.migrate(rank, &others[random.index(others.len())])
+}
+
+#[test]
+fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
+    let seed = asked::number("PCM_TEST_SEED").unwrap_or(u64::from(std::process::id()));
+    println!("seed {seed}: PCM_TEST_SEED={seed} replays the changes");
+    let mut random = Random::new(seed);
+    let cluster = Cluster::up(NODES);
+    let program = heat2d(&cluster);
+    let job = Malleable::start_with(&cluster, &program, 2, (30_000, 300), &[("PCM_MPI", &its_prefix())]);
+    let maps = fs::read_to_string(format!("/proc/{}/maps", job.ranks()[0].pid)).expect("the rank lives");
+    assert!(
+        maps.contains("/.mpi-intel/lib/libmpi.so.12") && !maps.contains("/.mpi/"),
+        "{maps}"
+    );
+    let (mut closing, mut pauses) = (Vec::new(), Vec::new());
+    for round in 1..=CHANGES {
+        let before = job.ranks();
+        let done = change_at_random(&job, &mut random);
+        let after = job.ranks();
+        assert_eq!(done["mode"], "live", "round {round}: {done}\n{}", cluster.logs());
+        let gone = before
+            .iter()
+            .filter(|rank| after.iter().all(|other| other.pid != rank.pid));
+        for gone in gone {
+            assert!(
+                !processes::is_alive(gone.pid),
+                "round {round}: {gone:?} left and is still there"
+            );
+        }
+        closing.push(done["phases_ms"]["closing"].as_f64().expect("a time"));
+        pauses.push(done["pause_ms"].as_f64().expect("a time"));
+    }
+    closing.sort_by(f64::total_cmp);
+    pauses.sort_by(f64::total_cmp);
+    let (median, longest) = (closing[closing.len() / 2], closing[closing.len() - 1]);
+    println!(
+        "closing: median {median} ms, longest {longest} ms; pause: median {} ms",
+        pauses[pauses.len() / 2]
+    );
+    assert!(median <= GONE_MAX_MS, "leavers are gone late: {closing:?}");
+    if job.ranks().len() > 1 {
+        job.resize(1);
+    }
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn mpi_is_finalized_for_a_program_whose_ranks_have_changed() {
+    let cluster = Cluster::up(2);
+    let program = intel::compiled("tests/programs/changing.c", cluster.files());
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0", "--"]);
+    command.arg(&program).args(["over", "1500", "1000"]);
+    let job = Background::start(command.env("PCM_MPI", its_prefix()));
+    cluster.wait_until_ranks_of_iterate("1");
+    let change = cluster.run(&["migrate", "1", "--rank", "1", "--to", "n1", "--mode", "live"]);
+    assert!(change.status.success(), "{change:?}");
+    // The program says by its code whether MPI_Finalized was true.
+    let outcome = job.end(LIMIT);
+    assert!(
+        outcome.status.success() && outcome.stdout.contains("over: done"),
+        "{outcome:?}"
+    );
+    cluster.down();
+}
+
+#[test]
+fn a_job_is_relaunched_and_ends_right() {
+    let cluster = Cluster::up(2);
+    let program = heat2d(&cluster);
+    let job = Malleable::start_with(&cluster, &program, 2, (6000, 500), &[("PCM_MPI", &its_prefix())]);
+    for to in ["3", "1"] {
+        let verb = if to == "3" { "expand" } else { "shrink" };
+        let outcome = cluster.run(&[verb, "1", "--to", to, "--mode", "relaunch"]);
+        assert!(outcome.status.success(), "{outcome:?}\n{}", job.told());
+    }
+    assert_eq!(job.ends_right().ranks, 1);
+    cluster.down();
+}
+
+#[test]
+fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else() {
+    let cluster = Cluster::that_crashes(3);
+    let program = heat2d(&cluster);
+    let every = ["--checkpoint-every", "0.3"];
+    let job = Crashing::start_program(&cluster, &program, &every, (1500, 3000), &[("PCM_MPI", &its_prefix())]);
+    job.wait_for("checkpoint_complete", 2);
+    assert!(job.kill_rank(2));
+    job.wait_for("recovered", 1);
+    let recovered = job.events("recovered").remove(0);
+    assert!(recovered["from"].as_u64() > Some(0), "{recovered}");
+    assert_eq!(recovered["ranks"], 4, "{recovered}");
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn a_fortran_program_over_intels_module_changes_and_ends_right() {
+    let cluster = Cluster::up(2);
+    let Some(program) = intel::compiled_fortran("examples/heat2d/heat2d.f90", cluster.files()) else {
+        return;
+    };
+    let job = Malleable::start_with(&cluster, text(&program), 2, (6000, 500), &[("PCM_MPI", &its_prefix())]);
+    job.migrate(1, "n0");
+    job.resize(3);
+    job.resize(1);
+    assert_eq!(job.ends_right().ranks, 1);
+    cluster.down();
+}
+
+#[test]
+fn a_program_spawns_children_and_all_end() {
+    let cluster = Cluster::up(2);
+    let program = intel::compiled("tests/programs/spawning.c", cluster.files());
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--"]);
+    command.args([text(&program), text(&program), "2", "hello"]);
+    let outcome = limited::run(command.env("PCM_MPI", its_prefix()), LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    // It does so twice.
+    assert_eq!(outcome.stdout.matches("spawned by 2 ranks").count(), 2, "{outcome:?}");
+    assert_eq!(outcome.stdout.matches(" with hello\n").count(), 4, "{outcome:?}");
+    cluster.down();
+}
