@@ -214,7 +214,6 @@ impl Node {
             }
             ClusterFact::Gone { node, on_purpose } => {
                 if !on_purpose {
-                    self.cluster.note_loss(self.out.now(), &node);
                     self.with_jobs(|jobs, cx| jobs.succeed_in_numbering(&node, cx));
                     self.look_around();
                 }
