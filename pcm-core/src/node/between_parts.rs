@@ -13,6 +13,7 @@ use super::ranks::oversubscription;
 use super::ranks::pages::{PageQuestion, Reader};
 use super::reach::Transport;
 use super::requester::LinkId;
+use super::store::checkpoint_store::ABANDONED_AFTER;
 use super::store::input::StoreInput;
 use super::surroundings::Around;
 use super::timer::Timer;
@@ -106,6 +107,10 @@ impl Node {
                     // What was asked over the link before may be lost.
                     self.desk.queries.on_node_gone(&node, &mut self.out);
                 }
+                // Before anything else over the link: the other one must know whose answers it hears.
+                self.update_report();
+                self.cluster.say_report(&node, &mut self.out);
+                self.jobs.doubt_testator(&node, self.store.jobs_led_by(&node));
                 self.with_jobs(|jobs, cx| jobs.on_linked(&node, cx));
                 self.store_input(StoreInput::NodeLinked { node });
             }
@@ -175,9 +180,22 @@ impl Node {
         if birth == Birth::Unseen {
             self.with_jobs(|jobs, cx| jobs.on_node_gone(&node, cx));
         }
-        if birth != Birth::Known {
-            self.with_jobs(|jobs, cx| jobs.reform_all(&change::Input::NodeReborn { node }, cx));
+        if birth == Birth::Known {
+            return self.with_jobs(|jobs, cx| jobs.trust_testator(&node, cx));
         }
+        let held = self.store.jobs_led_by(&node);
+        self.with_jobs(|jobs, cx| {
+            jobs.bury_testator(&node, held, cx);
+            jobs.reform_all(&change::Input::NodeReborn { node }, cx);
+        });
+    }
+
+    /// Copies that a lost node's daemon had ordered may be of no use, unless this node waits to take over its jobs.
+    pub(in crate::node) fn on_orphans_timer(&mut self, node: NodeName) {
+        if self.jobs.holds_will_of(&node) && self.cluster.is_cut_off(self.out.now()) {
+            return self.out.arm(ABANDONED_AFTER, Timer::Orphans(node));
+        }
+        self.store_input(StoreInput::OrphansTimer(node));
     }
 
     fn is_needed(&self, node: &NodeName) -> bool {
@@ -214,7 +232,6 @@ impl Node {
             }
             ClusterFact::Gone { node, on_purpose } => {
                 if !on_purpose {
-                    self.cluster.note_loss(self.out.now(), &node);
                     self.with_jobs(|jobs, cx| jobs.succeed_in_numbering(&node, cx));
                     self.look_around();
                 }

@@ -197,6 +197,7 @@ impl Node {
             Timer::Job(job) => self.with_jobs(|jobs, cx| jobs.on_job_timer(job, cx)),
             Timer::CoordinatorLost(job) => self.with_jobs(|jobs, cx| jobs.on_coordinator_lost_timer(job, cx)),
             Timer::Abandoned(job) => self.with_jobs(|jobs, cx| jobs.on_abandoned_timer(job, cx)),
+            Timer::Orphan(job) => self.with_jobs(|jobs, cx| jobs.on_orphan_timer(job, cx)),
             Timer::Unattended(job) => self.with_jobs(|jobs, cx| jobs.on_unattended_timer(job, cx)),
             Timer::Reform(job, timer) => {
                 self.with_jobs(|jobs, cx| jobs.reform(job, change::Input::Timer(*timer), cx));
@@ -209,7 +210,7 @@ impl Node {
             Timer::Images => self.store_input(StoreInput::ImagesTimer),
             Timer::Ahead(key) => self.store_input(StoreInput::AheadTimer(key)),
             Timer::Unneeded(key) => self.store_input(StoreInput::UnneededTimer(key)),
-            Timer::Orphans(node) => self.store_input(StoreInput::OrphansTimer(node)),
+            Timer::Orphans(node) => self.on_orphans_timer(node),
             Timer::Settled => self.on_settled(),
             Timer::Number => self.with_jobs(|jobs, cx| jobs.on_number_timer(cx)),
             Timer::Redial(node) => self.dial_if_needed(&node),

@@ -129,6 +129,8 @@ impl Simulation {
             return;
         };
         let was_healthy = daemon.age(now) >= HEALTHY_AFTER;
+        // It may be away for so long that it counts as dead.
+        self.ledger.losses.push((machine, now));
         self.lose_daemon(machine);
         let boot = self.machines[machine].boot(machine);
         let Some(keeper) = &mut self.machines[machine].keeper else {

@@ -94,7 +94,7 @@ pub(super) struct Ledger {
     pub(super) down_at: Option<u64>,
     /// When each machine was lost, or left, last.
     pub(super) downs: BTreeMap<usize, u64>,
-    /// Machines that were lost without notice, and when.
+    /// Machines that were lost without notice, or their daemons, and when.
     pub(super) losses: Vec<(usize, u64)>,
     /// The time of the present step.
     pub(super) now: u64,
@@ -136,7 +136,8 @@ impl Ledger {
         std::mem::take(&mut self.seen)
     }
 
-    /// Whether the machine on which a job ended was lost so soon afterwards that a message may have been on its way.
+    /// Whether the machine on which a job ended, or its daemon, was lost so soon afterwards that a message may have
+    /// been on its way.
     pub(super) fn is_lost_at_end(&self, job: JobId) -> bool {
         let Some((machine, at)) = self.ended_at.get(&job) else {
             return false;

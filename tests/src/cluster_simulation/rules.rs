@@ -146,8 +146,9 @@ fn no_job_twice(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
             ledger.ended_at.entry(*job).or_insert((*machine, ledger.now));
             match ledger.ends.insert(*job, code) {
                 // Known: a coordinator in a minority ends a job that it had begun to end, and so does its heir. So does
-                // the heir of one whose machine is lost while its last words are on their way, unless it was told; and
-                // one whose daemon was away until the cluster, and with it the heir, was taken down.
+                // the heir of one whose machine is lost, or whose daemon is for long, while its last words are on their
+                // way, unless it was told; and one whose daemon was away until the cluster, and with it the heir, was
+                // taken down.
                 Some(before)
                     if before != code
                         && !ledger.has_cut

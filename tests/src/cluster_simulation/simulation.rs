@@ -261,8 +261,6 @@ impl Simulation {
         own.keeper = Some(Keeper::default());
         own.disk.clear();
         let boot = own.boot(machine);
-        // Known: what it says of jobs it knows nothing of ends what waits for it.
-        self.ledger.bereaved.clear();
         self.tell(|| format!("n{machine} starts"));
         self.queue.after(2_000, Happening::DaemonStarts(boot));
     }

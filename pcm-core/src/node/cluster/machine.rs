@@ -253,6 +253,9 @@ impl Cluster {
                 let on_purpose = change == Change::Left;
                 if on_purpose {
                     out.record(Record::NodeLeft(node.clone()));
+                } else {
+                    // Before any part acts on the first of several that are lost at once.
+                    self.note_loss(out.now(), &node);
                 }
                 let name = node.clone();
                 self.note_once(EventKind::NodeGone { name, on_purpose }, out);
@@ -467,6 +470,32 @@ mod tests {
     use super::*;
     use crate::checkpoint::CopyTo;
     use crate::node::cluster::nodes::tests::{alone, report};
+
+    /// Whoever acts on the loss of the first must know already that most of the cluster is lost.
+    #[test]
+    fn nodes_that_are_lost_at_once_are_all_noted_before_anybody_acts_on_the_first() {
+        let nodes = alone(report("a", 1, 0.0));
+        let own = nodes.own().node.clone();
+        let mut cluster = Cluster::new(own.clone(), nodes, Duration::from_secs(1), false);
+        let now = Moment(5);
+        let mut out = Outbox::new(own, now);
+        let lost = ["b", "c"].map(|name| NodeName::new(name).unwrap());
+        let effects = lost.clone().map(|node| Effect::Report {
+            node,
+            change: Change::Failed,
+        });
+        cluster.carry_out(effects.into(), &mut out);
+        let first = Inward::Cluster(ClusterFact::Gone {
+            node: lost[0].clone(),
+            on_purpose: false,
+        });
+        assert_eq!(
+            out.take_inward().map(|fact| format!("{fact:?}")),
+            Some(format!("{first:?}"))
+        );
+        assert!(lost.iter().all(|node| cluster.is_just_lost(now, node)));
+        assert!(cluster.is_cut_off(now), "one node of three is left");
+    }
 
     #[test]
     fn copies_wait_for_a_node_that_is_linked_and_not_seen_yet() {

@@ -61,6 +61,7 @@ impl Ending {
             from,
             until: cx.now().plus(within),
             has_deadline: deadline_ms.is_some(),
+            answer_by: cx.now(),
             asked: BTreeSet::new(),
             safe: BTreeSet::new(),
             stuck: BTreeMap::new(),
@@ -78,6 +79,7 @@ impl Ending {
             until,
             has_deadline,
             asked,
+            answer_by,
             is_forced,
             ..
         }) = &mut self.drain
@@ -99,6 +101,7 @@ impl Ending {
         if has_deadline && asked.insert(job) {
             let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into: None }));
             let step = DrainStep::Checkpoint;
+            *answer_by = cx.now().plus(left / 2);
             return cx.ask(&coordinator, question, Asker::Drain { job, step }, left / 2);
         }
         let request = ControlToDaemon::Reconfigure {
@@ -108,19 +111,24 @@ impl Ending {
             cause: format!("drain of {}", cx.settings.own),
             method: None,
         };
-        cx.ask(
-            &coordinator,
-            Question::Control(Box::new(request)),
-            Asker::Drain {
-                job,
-                step: DrainStep::Leave,
-            },
-            if has_deadline {
-                left.mul_f64(LEAVES_WITHIN)
-            } else {
-                left
-            },
-        );
+        let within = if has_deadline {
+            left.mul_f64(LEAVES_WITHIN)
+        } else {
+            left
+        };
+        *answer_by = cx.now().plus(within);
+        let (question, step) = (Question::Control(Box::new(request)), DrainStep::Leave);
+        cx.ask(&coordinator, question, Asker::Drain { job, step }, within);
+    }
+
+    /// A question about a job has no answer; whether it is asked again in a moment.
+    fn asks_again(&mut self, job: JobId, cx: &mut Context<'_>) -> bool {
+        let draining = self.drain.as_mut();
+        let asks_again = draining.is_some_and(|draining| draining.asks_again(job, cx.now()));
+        if asks_again {
+            cx.arm(ASK_AGAIN, Timer::Drain);
+        }
+        asks_again
     }
 
     /// A job made a checkpoint before it leaves, or cannot.
@@ -131,6 +139,9 @@ impl Ending {
         jobs: &mut Jobs,
         cx: &mut Context<'_>,
     ) {
+        if answer.is_none() && self.asks_again(job, cx) {
+            return;
+        }
         if let (Some(draining), Some(DaemonToControl::Checkpointed { .. })) = (&mut self.drain, answer) {
             draining.safe.insert(job);
         }
@@ -167,6 +178,9 @@ impl Ending {
         jobs: &mut Jobs,
         cx: &mut Context<'_>,
     ) {
+        if answer.is_none() && self.asks_again(job, cx) {
+            return;
+        }
         match answer {
             Some(DaemonToControl::Reconfigured(_)) => self.drain_next(jobs, cx),
             // It ends, or changes its layout just now: look again.
@@ -196,6 +210,7 @@ impl Ending {
             let coordinator = jobs.table.part(job).map(|part| part.coordinator().clone());
             if let Some(coordinator) = coordinator.filter(|_| is_new && !left.is_zero()) {
                 draining.stuck.insert(job, (why.to_owned(), code));
+                draining.answer_by = draining.until;
                 let into = Some(IntoFiles::Usual);
                 let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into }));
                 let step = DrainStep::Files;
@@ -213,6 +228,9 @@ impl Ending {
         jobs: &mut Jobs,
         cx: &mut Context<'_>,
     ) {
+        if answer.is_none() && self.asks_again(job, cx) {
+            return;
+        }
         let Some(draining) = &mut self.drain else { return };
         match answer {
             Some(DaemonToControl::Checkpointed { .. }) => _ = draining.safe.insert(job),

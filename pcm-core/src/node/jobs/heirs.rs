@@ -7,7 +7,7 @@ use crate::node::context::Context;
 use pcm_proto::frame::{self, FrameKind, HEADER_LENGTH, PAYLOAD_LENGTH_MAX};
 use pcm_proto::ids::{Iteration, JobId, NodeName};
 use pcm_proto::peer::SuccessionMessage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Heirs of a job: it goes on when its coordinator's node and one of these are lost at once.
 pub(in crate::node) const HEIRS: usize = 2;
@@ -32,6 +32,16 @@ pub(super) struct Will {
     pub(super) progress: Option<Progress>,
     /// Whether its coordinator was asked if it is still good.
     pub(super) is_checked: bool,
+    /// Heirs that are back as new nodes and know nothing of it.
+    pub(super) forgetful: BTreeSet<NodeName>,
+}
+
+impl Will {
+    /// The heirs that would open it before this node.
+    pub(super) fn heirs_before<'a>(&'a self, own: &NodeName) -> impl Iterator<Item = &'a NodeName> {
+        let before = self.heirs.iter().take_while(move |heir| *heir != own);
+        before.filter(|heir| !self.forgetful.contains(*heir))
+    }
 }
 
 /// Wills that other nodes left here.
@@ -69,6 +79,14 @@ impl Wills {
         }
         if self.voided.len() > REIGNS_MAX {
             self.voided.pop_first();
+        }
+    }
+
+    /// A node is a new one, so a will that its coordinator cannot leave there again is lost there.
+    pub(super) fn on_reborn(&mut self, node: &NodeName, is_live: impl Fn(&NodeName) -> bool) {
+        let wills = self.held.values_mut();
+        for will in wills.filter(|will| will.from != *node && !is_live(&will.from)) {
+            will.forgetful.insert(node.clone());
         }
     }
 
@@ -159,6 +177,7 @@ mod tests {
             bytes: Vec::new(),
             progress: progress(stage),
             is_checked: false,
+            forgetful: BTreeSet::new(),
         };
         wills.held.insert(JOB, will);
         wills
@@ -193,6 +212,21 @@ mod tests {
         wills.note_reign(JOB, 2);
         assert!(wills.held.is_empty() && wills.is_outdated(JOB, &node("n1"), of_reign(1)));
         assert!(!wills.is_outdated(JOB, &node("n2"), of_reign(2)));
+    }
+
+    #[test]
+    fn an_heir_that_is_back_as_a_new_node_opens_no_will_of_a_lost_coordinator() {
+        let mut wills = holding(3);
+        wills.held.get_mut(&JOB).unwrap().heirs = ["n2", "n3", "n4"].map(node).into();
+        let before = |wills: &Wills| wills.held[&JOB].heirs_before(&node("n4")).cloned().collect::<Vec<_>>();
+        wills.on_reborn(&node("n2"), |testator| *testator == node("n1"));
+        assert_eq!(
+            before(&wills),
+            [node("n2"), node("n3")],
+            "its coordinator lives and leaves it again"
+        );
+        wills.on_reborn(&node("n2"), |_| false);
+        assert_eq!(before(&wills), [node("n3")]);
     }
 
     #[test]

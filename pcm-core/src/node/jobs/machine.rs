@@ -5,6 +5,7 @@ use super::data;
 use super::heirs::Wills;
 use super::numbering::Waiting;
 use super::table::Table;
+use super::testators::Testators;
 use crate::job::at_node::{Effect, Input, Step};
 use crate::job::coordinator;
 use crate::job::ended::Ended;
@@ -39,6 +40,7 @@ pub(in crate::node) struct Jobs {
     pub(super) ended: Ended,
     pub(super) early: EarlyMessages,
     pub(super) wills: Wills,
+    pub(super) testators: Testators,
     pub(super) launcher: Launcher,
     pub(super) methods: MethodBook,
     /// Whether the node was given notice: a signal may end its ranks before they have left.
@@ -55,6 +57,7 @@ impl Jobs {
             ended: Ended::default(),
             early: EarlyMessages::default(),
             wills: Wills::default(),
+            testators: Testators::default(),
             launcher,
             methods: MethodBook::default(),
             is_taken_away: false,

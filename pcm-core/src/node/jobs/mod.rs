@@ -15,3 +15,4 @@ pub(in crate::node) mod reconfiguring;
 mod restoring;
 mod succession;
 pub(in crate::node) mod table;
+mod testators;

@@ -70,6 +70,7 @@ impl Jobs {
         cx: &mut Context<'_>,
     ) {
         match order {
+            CoordinatorToNode::Close if !self.testators.counts(job, node) => {}
             CoordinatorToNode::Hosts(hosts) => cx.cluster.note_hosts(hosts),
             CoordinatorToNode::Start(start) => {
                 if !self.makes_way(job, start.life, cx) {
@@ -437,7 +438,12 @@ impl Jobs {
 
     pub(in crate::node) fn on_abandoned_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
         let Some(part) = self.table.part(job) else { return };
-        if part.is_emptied() && is_away(part.coordinator(), cx) {
+        if !part.is_emptied() || !is_away(part.coordinator(), cx) {
+            return;
+        }
+        if self.waits_for(job, cx) {
+            cx.arm(ABANDONED_AFTER, Timer::Abandoned(job));
+        } else {
             self.on_part_over(job, Closing::JobOver, cx);
         }
     }

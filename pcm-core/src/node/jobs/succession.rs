@@ -8,19 +8,20 @@ use super::leading::Leading;
 use super::led::{Audience, Led};
 use crate::checkpoint::Filed;
 use crate::job::coordinator::{self, Coordinator};
-use crate::job::participant;
+use crate::job::participant::{self, Closing};
 use crate::moment::Moment;
 use crate::node::context::Context;
 use crate::node::jobs::machine::Jobs;
 use crate::node::record::Record;
 use crate::node::requester::Requester;
+use crate::node::store::checkpoint_store::ABANDONED_AFTER;
 use crate::node::store::input::StoreInput;
 use crate::node::streams::job_output::JobOutput;
 use crate::node::timer::Timer;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::peer::{CoordinatorToNode, SuccessionMessage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A `pcmctl` finds its job's new coordinator within this time: it asks the cluster all the while.
@@ -61,6 +62,7 @@ impl Jobs {
     ) {
         match message {
             SuccessionMessage::Will { heirs, bytes } => self.on_will(job, node, heirs, bytes, cx),
+            SuccessionMessage::WillVoid if !self.testators.counts(job, node) => {}
             SuccessionMessage::WillVoid => self.wills.void(job, node),
             SuccessionMessage::WillHeld => self.on_will_held(job, node, cx),
             SuccessionMessage::Led { reign } => self.on_led(job, node, reign, cx),
@@ -94,6 +96,7 @@ impl Jobs {
             bytes,
             progress,
             is_checked: false,
+            forgetful: BTreeSet::new(),
         };
         self.wills.held.insert(job, will);
         if !std::mem::replace(&mut self.wills.is_check_due, true) {
@@ -163,12 +166,73 @@ impl Jobs {
         }
     }
 
+    /// The jobs of other nodes that this one led, as far as is known here; `held` are those of which this node holds
+    /// parts of checkpoints.
+    fn led_by(&self, node: &NodeName, held: BTreeSet<JobId>) -> BTreeSet<JobId> {
+        let willed = self.wills.held.iter().filter(|(_, will)| will.from == *node);
+        let parts = self.table.parts().filter(|(_, part)| part.coordinator() == node);
+        let known = willed.map(|(job, _)| *job).chain(parts.map(|(job, _)| job));
+        let known = known.chain(held).filter(|job| !self.table.leads(*job));
+        known.collect()
+    }
+
+    /// A node is linked (again): it may be a new one, until it says which keeper it has.
+    pub(in crate::node) fn doubt_testator(&mut self, node: &NodeName, held: BTreeSet<JobId>) {
+        let led = self.led_by(node, held);
+        self.testators.doubt(node, led);
+    }
+
+    /// A node has the keeper that was known; what it said before that did not count.
+    pub(in crate::node) fn trust_testator(&mut self, node: &NodeName, cx: &mut Context<'_>) {
+        if self.testators.trust(node) {
+            self.on_linked(node, cx);
+        }
+    }
+
+    /// A node is a new one: for the jobs of the one before it that is dead.
+    pub(in crate::node) fn bury_testator(&mut self, node: &NodeName, held: BTreeSet<JobId>, cx: &mut Context<'_>) {
+        self.wills
+            .on_reborn(node, |testator| cx.cluster.nodes().is_live(testator));
+        let led = self.led_by(node, held);
+        for job in self.testators.bury(node, led) {
+            tracing::warn!(%job, %node, "the job's coordinator is back as a new node, which knows nothing of it");
+            if self.table.part(job).is_some_and(|part| !part.is_emptied()) {
+                self.participate(job, participant::Input::CoordinatorLost, cx);
+            }
+            cx.arm(ABANDONED_AFTER, Timer::Orphan(job));
+        }
+        self.open_wills(cx);
+    }
+
+    /// Nobody took over a job whose coordinator is back as a new node: nobody needs what is held of it here.
+    pub(in crate::node) fn on_orphan_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
+        if !self.testators.is_orphan(job) {
+            return;
+        }
+        if self.waits_for(job, cx) {
+            return cx.arm(ABANDONED_AFTER, Timer::Orphan(job));
+        }
+        tracing::warn!(%job, "nobody leads this job any more: what is held of it here is dropped");
+        self.testators.forget(job);
+        self.wills.held.remove(&job);
+        match self.table.runs(job) {
+            true => self.on_part_over(job, Closing::JobOver, cx),
+            false => cx.store(StoreInput::JobOver { job }),
+        }
+    }
+
+    /// Whether this node may take over a job as soon as it sees enough of the cluster.
+    pub(super) fn waits_for(&self, job: JobId, cx: &Context<'_>) -> bool {
+        self.wills.held.contains_key(&job) && cx.is_cut_off()
+    }
+
     /// Takes over the jobs whose coordinator's node is gone, and every heir before this one with it.
     pub(in crate::node) fn open_wills(&mut self, cx: &mut Context<'_>) {
         cx.note_rejoined();
-        let mine = self.wills.held.iter().filter(|(_, will)| {
-            let mut before = will.heirs.iter().take_while(|heir| **heir != cx.settings.own);
-            !cx.cluster.nodes().is_live(&will.from) && !before.any(|heir| cx.cluster.nodes().is_live(heir))
+        let mine = self.wills.held.iter().filter(|(job, will)| {
+            let is_live = |node: &NodeName| cx.cluster.nodes().is_live(node);
+            let may_answer = is_live(&will.from) && !self.testators.is_dead(**job, &will.from);
+            !may_answer && !will.heirs_before(&cx.settings.own).any(is_live)
         });
         let mine: Vec<JobId> = mine.map(|(job, _)| *job).collect();
         if mine.is_empty() || cx.cluster.is_leaving() {
@@ -267,6 +331,7 @@ impl Jobs {
         }
         self.wills.on_led(job, node, reign);
         self.wills.note_reign(job, reign);
+        self.testators.forget(job);
         let by = node.clone();
         cx.store(StoreInput::Led { job, by });
         if self.table.runs(job) {

@@ -327,8 +327,20 @@ impl CheckpointStore {
 
     /// Whether parts are held here for jobs that this node coordinates.
     pub(super) fn holds_for(&self, node: &NodeName) -> bool {
-        let mut held = self.buffers.values().filter_map(|buffer| buffer.holds.as_ref());
-        held.any(|holds| holds.coordinator == *node)
+        self.held_for(node).next().is_some()
+    }
+
+    /// The jobs of those.
+    pub(super) fn jobs_led_by(&self, node: &NodeName) -> BTreeSet<JobId> {
+        self.held_for(node).collect()
+    }
+
+    fn held_for<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = JobId> + 'a {
+        let held = self.buffers.iter().filter(|(_, buffer)| {
+            let holds = buffer.holds.as_ref();
+            holds.is_some_and(|holds| holds.coordinator == *node)
+        });
+        held.map(|(key, _)| key.job)
     }
 
     /// Another daemon leads a job: it is told what is held here for it.

@@ -26,7 +26,7 @@ use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::layout::Mode;
 use pcm_proto::parked::{Asked, BlockRun, ParkKey, RestoreAnswer, RestoreAsk};
 use pcm_proto::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// All data of jobs that this node deals with.
 #[derive(Debug, Default)]
@@ -56,6 +56,11 @@ impl Store {
     /// Whether parts of checkpoints are held here for jobs that this node coordinates.
     pub fn holds_for(&self, node: &NodeName) -> bool {
         self.checkpoints.holds_for(node)
+    }
+
+    /// Jobs of which parts of checkpoints are held here, and that this node coordinates.
+    pub fn jobs_led_by(&self, node: &NodeName) -> BTreeSet<JobId> {
+        self.checkpoints.jobs_led_by(node)
     }
 
     /// The daemon started again: takes over what the keeper holds.
