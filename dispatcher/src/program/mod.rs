@@ -114,9 +114,10 @@ fn families(program: &Elf, search: Option<OsString>) -> BTreeMap<Family, String>
             .chain(FOLDERS.map(PathBuf::from))
     };
     let mut found = BTreeMap::new();
-    let mut add = |library: &str| match Family::of(library) {
-        Some(family) => _ = found.entry(family).or_insert_with(|| library.to_owned()),
-        None => {}
+    let mut add = |library: &str| {
+        if let Some(family) = Family::of(library) {
+            found.entry(family).or_insert_with(|| library.to_owned());
+        }
     };
     for library in &program.needed {
         add(library);
