@@ -70,7 +70,7 @@ impl Jobs {
         cx: &mut Context<'_>,
     ) {
         match order {
-            CoordinatorToNode::Close if !self.testators.counts(job, node) => {}
+            CoordinatorToNode::Close if !self.may_end(job, node, cx) => {}
             CoordinatorToNode::Hosts(hosts) => cx.cluster.note_hosts(hosts),
             CoordinatorToNode::Start(start) => {
                 if !self.makes_way(job, start.life, cx) {

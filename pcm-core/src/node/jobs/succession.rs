@@ -166,6 +166,13 @@ impl Jobs {
         }
     }
 
+    /// Whether it counts when a node says that a job is over. Of a job that is led here nobody else knows that: what
+    /// another says was meant for the leader before.
+    pub(super) fn may_end(&mut self, job: JobId, node: &NodeName, cx: &Context<'_>) -> bool {
+        let is_ours = self.table.leads(job) && *node != cx.settings.own;
+        !is_ours && self.testators.counts(job, node)
+    }
+
     /// The jobs of other nodes that this one led, as far as is known here; `held` are those of which this node holds
     /// parts of checkpoints.
     fn led_by(&self, node: &NodeName, held: BTreeSet<JobId>) -> BTreeSet<JobId> {

@@ -394,8 +394,85 @@ impl Inbound {
         }
     }
 
+    /// Another daemon leads a job: it hears of the copies that are on their way, and orders others.
+    pub(super) fn on_led(&mut self, job: JobId, by: &NodeName) {
+        self.forget_ordered(|(of, ..)| *of == job);
+        let of_job = self.arrivals.iter_mut().filter(|(key, _)| key.job == job);
+        for (_, arrival) in of_job {
+            if let Purpose::Copy(copy) = &mut arrival.purpose {
+                copy.coordinator = by.clone();
+            }
+        }
+    }
+
     /// Copies that are ordered and not begun, of which these are not needed.
     pub(super) fn forget_ordered(&mut self, is_over: impl Fn(&PartKey) -> bool) {
         self.queue.retain(|ordered| !is_over(&ordered.part));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::step::{JobFacts, Surroundings};
+    use super::*;
+    use crate::moment::Moment;
+    use crate::node::outbox::Outbox;
+    use crate::node::reach::RdmaReach;
+    use pcm_proto::checkpoint::Stamp;
+    use pcm_proto::ids::Iteration;
+
+    struct OneOther;
+
+    impl Surroundings for OneOther {
+        fn job(&self, _: JobId) -> Option<JobFacts<'_>> {
+            None
+        }
+        fn is_live(&self, _: &NodeName) -> bool {
+            true
+        }
+        fn is_same_host(&self, _: &NodeName) -> bool {
+            false
+        }
+        fn rdma_reach(&self, _: &NodeName) -> RdmaReach {
+            RdmaReach::NoDevice
+        }
+    }
+
+    fn node(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    /// The daemon that had ordered it answers for itself that the job is over: then everything of the job was dropped.
+    #[test]
+    fn a_copy_that_is_on_its_way_when_another_leads_the_job_is_told_to_that_one() {
+        let mut out = Outbox::new(node("old"), Moment(1));
+        let mut step = Step {
+            around: &OneOther,
+            out: &mut out,
+        };
+        let mut inbound = Inbound::default();
+        let stamp = Stamp {
+            id: CheckpointId(1),
+            epoch: Epoch(0),
+            iteration: Iteration(10),
+            ranks: 4,
+        };
+        for (job, rank) in [(1, 0), (1, 1), (1, 2), (2, 0)] {
+            let copy = CopyOrder {
+                stamp,
+                process: ProcessId(rank),
+                coordinator: node("old"),
+            };
+            let part = (JobId(job), stamp.id, Rank(rank));
+            inbound.order_copy(part, node("other"), copy, &mut step);
+        }
+        inbound.on_led(JobId(1), &node("heir"));
+        let told = inbound.arrivals.values().map(|arrival| match &arrival.purpose {
+            Purpose::Copy(copy) => copy.coordinator.clone(),
+            Purpose::Ranks => panic!("no rank waits"),
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [node("heir"), node("heir")]);
+        let waiting: Vec<JobId> = inbound.queue.iter().map(|ordered| ordered.part.0).collect();
+        assert_eq!(waiting, [JobId(2)], "the heir orders what was not begun");
     }
 }

@@ -132,7 +132,7 @@ impl Store {
             StoreInput::RdmaHeard { node } => self.inbound.routes().on_rdma_heard(&node),
             StoreInput::Led { job, by } => {
                 self.checkpoints.on_led(job, &by, step);
-                self.inbound.forget_ordered(|(of, ..)| *of == job);
+                self.inbound.on_led(job, &by);
             }
             StoreInput::ImagesTimer => self.inbound.on_timer(step),
             StoreInput::UnneededTimer(key) => self.on_unneeded_timer(key, step),
