@@ -45,10 +45,8 @@ pub(crate) fn mpi_library(named: &Path) -> Result<PathBuf, Failure> {
 /// MPI; so the MPI in use comes last in the search path of libraries.
 pub(crate) fn environment_of_ranks() -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut variables: Vec<(OsString, OsString)> = env::vars_os().collect();
-    let prefix = env::var_os("PCM_MPI").filter(|prefix| !prefix.is_empty());
-    let library = prefix.map(|prefix| PathBuf::from(prefix).join("lib").join(MPI_LIBRARY));
     let is_chosen = env::var_os(environment::MPI_LIBRARY).is_some();
-    if let Some(library) = library.filter(|library| !is_chosen && library.is_file()) {
+    if let Some(library) = of_prefix().filter(|_| !is_chosen) {
         variables.push((environment::MPI_LIBRARY.into(), library.into_os_string()));
     }
     if let Some(folder) = mpi_of_an_installation() {
@@ -66,6 +64,18 @@ pub(crate) fn environment_of_ranks() -> Vec<(Vec<u8>, Vec<u8>)> {
         .into_iter()
         .map(|(name, value)| (name.into_vec(), value.into_vec()))
         .collect()
+}
+
+/// The library of the MPI in `PCM_MPI`, if there is one.
+fn of_prefix() -> Option<PathBuf> {
+    let prefix = env::var_os("PCM_MPI").filter(|prefix| !prefix.is_empty())?;
+    let library = PathBuf::from(prefix).join("lib").join(MPI_LIBRARY);
+    library.is_file().then_some(library)
+}
+
+/// Whether the user names an MPI for all ranks.
+pub(crate) fn names_mpi() -> bool {
+    env::var_os(environment::MPI_LIBRARY).is_some() || of_prefix().is_some()
 }
 
 /// The folder of the MPI named by `PCM_MPI`, else of the first one in the search path; None in a build, whose libpcm

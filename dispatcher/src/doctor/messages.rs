@@ -16,6 +16,9 @@ const BETWEEN_LATENCY_MAX_US: f64 = 100.0;
 /// A meeting that takes longer holds up every reconfiguration.
 const MEET_MEAN_MAX_MS: f64 = 100.0;
 
+/// What Intel MPI says of itself first.
+const INTEL: &str = "Intel(R) MPI Library";
+
 /// Runs the probe inside a world and between two, and says what it found.
 pub(crate) async fn check(patient: &Patient) -> Vec<Finding> {
     let Some(probe) = installed::part("pcm-probe") else {
@@ -28,18 +31,13 @@ pub(crate) async fn check(patient: &Patient) -> Vec<Finding> {
     let mut findings = inside(&patient.pcmctl(arguments("2", &[], &probe, &[])).await);
     let file = patient.folder().join(format!(".probe-port-{}", std::process::id()));
     let port = file.display().to_string();
-    let accepting = patient.pcmctl(arguments(
-        "1",
-        &["--no-preload"],
-        &probe,
-        &["accept", &port, MEET_ROUNDS],
-    ));
-    let connecting = patient.pcmctl(arguments(
-        "1",
-        &["--no-preload"],
-        &probe,
-        &["connect", &port, MEET_ROUNDS],
-    ));
+    // Without libpcm, to see what MPI itself can do; a named MPI comes only with it.
+    let bare: &[&str] = match installed::names_mpi() {
+        true => &[],
+        false => &["--no-preload"],
+    };
+    let accepting = patient.pcmctl(arguments("1", bare, &probe, &["accept", &port, MEET_ROUNDS]));
+    let connecting = patient.pcmctl(arguments("1", bare, &probe, &["connect", &port, MEET_ROUNDS]));
     let (accepted, connected) = tokio::join!(accepting, connecting);
     // Written by the accepting side; not there where it failed before.
     let _ = std::fs::remove_file(&file);
@@ -75,7 +73,7 @@ fn inside(run: &Said) -> Vec<Finding> {
         return vec![Finding::broken(
             "MPI",
             found,
-            "see 'pcmctl logs'; with PCM_MPI another MPI can be chosen at build time",
+            "see 'pcmctl logs'; PCM_MPI chooses another MPI",
         )];
     };
     vec![version(&library), inside_speed(&library, &speed)]
@@ -83,6 +81,20 @@ fn inside(run: &Said) -> Vec<Finding> {
 
 fn version(library: &Value) -> Finding {
     let text = library["version"].as_str().unwrap_or_default();
+    let path = library["path"].as_str().unwrap_or("?");
+    if text.starts_with(INTEL) {
+        let name = text.split(" for ").next().unwrap_or(text);
+        return Finding::ok("MPI", format!("{name}, {path}"));
+    }
+    if !text.contains("MPICH Version:") {
+        let name: String = text.chars().take(60).collect();
+        let advice = "not tried with this release: what works is said below ('between worlds', 'worlds meet')";
+        return Finding::warning("MPI", format!("{name}, {path}"), advice);
+    }
+    mpich(library, text, path)
+}
+
+fn mpich(library: &Value, text: &str, path: &str) -> Finding {
     let word_after = |name: &str| {
         text.split(name)
             .nth(1)
@@ -102,19 +114,10 @@ fn version(library: &Value) -> Finding {
         (Some(netmod), _) if !netmod.is_empty() => netmod.to_owned(),
         _ => "the library's default".to_owned(),
     };
-    let path = library["path"].as_str().unwrap_or("?");
     let found = format!(
         "MPICH {}, device {device}, netmod {netmod}, {path}",
         word_after("MPICH Version:")
     );
-    if !text.contains("MPICH Version:") {
-        let name: String = text.chars().take(60).collect();
-        return Finding::broken(
-            "MPI",
-            format!("{name}, {path}"),
-            "this release needs MPICH 4.2 or newer",
-        );
-    }
     if netmod.starts_with("ucx") {
         return Finding::warning(
             "MPI",
@@ -253,6 +256,19 @@ mod tests {
             "0.8 µs for a byte, 6.1 GB/s for 4 MiB, over shared memory"
         );
         assert!(findings.iter().all(|finding| finding.verdict == Verdict::Ok));
+    }
+
+    #[test]
+    fn another_mpi_of_the_family_is_named() {
+        let of = |text: &str| version(&serde_json::json!({ "version": text, "path": "/l/libmpi.so.12" }));
+        let intel = of("Intel(R) MPI Library 2021.18 for Linux* OS\n");
+        assert_eq!(
+            (intel.verdict, intel.found.as_str()),
+            (Verdict::Ok, "Intel(R) MPI Library 2021.18, /l/libmpi.so.12")
+        );
+        let other = of("MVAPICH Version:      4.0\n");
+        assert_eq!(other.verdict, Verdict::Warning);
+        assert!(other.found.starts_with("MVAPICH Version:"), "{}", other.found);
     }
 
     #[test]
