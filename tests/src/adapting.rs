@@ -13,6 +13,9 @@ use std::{process::Command, thread, time::Duration};
 /// Agents need two or three seconds; this is for a machine that does much else.
 pub const DECIDED: Duration = Duration::from_secs(60);
 
+/// Time between two looks at a job.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// Ranks are put where CPUs are free: by the order of nodes, once those that have just come up are done with that.
 ///
 /// # Panics
@@ -101,7 +104,11 @@ impl<'a> Adapting<'a> {
     /// # Panics
     /// When they do not become so; with what the agents thought.
     pub fn wait_until(&self, what: &str, is_wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
-        let found = wait::within(DECIDED, || self.places_at_rest().filter(|places| is_wanted(places)));
+        let found = wait::within(DECIDED, || {
+            // As a person would look: each look starts a program, and many take the CPU time that is to be idle.
+            thread::sleep(LOOK_EVERY);
+            self.places_at_rest().filter(|places| is_wanted(places))
+        });
         found.unwrap_or_else(|| {
             panic!(
                 "waited in vain for {what}: {:?}\n{}\n{}",

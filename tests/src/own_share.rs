@@ -51,6 +51,23 @@ impl OwnShare {
         Self::up_with(nodes, &[], Cluster::place())
     }
 
+    /// The same where one more can [`Self::join`].
+    ///
+    /// # Panics
+    /// When the cluster does not come up.
+    pub fn up_for_one_more(nodes: u32) -> Option<Self> {
+        let own = Self::up(nodes)?;
+        if own.limited.borrow().is_none() && nodes >= own.cpus {
+            cannot_run(&format!(
+                "no CPU for a node that joins {nodes} on {} CPUs; shares of CPUs take root",
+                own.cpus
+            ));
+            own.down();
+            return None;
+        }
+        Some(own)
+    }
+
     /// The same at this place, with these variables for the daemons.
     ///
     /// # Panics

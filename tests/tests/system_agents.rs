@@ -76,7 +76,9 @@ fn a_job_whose_policy_is_none_and_a_program_that_cannot_be_changed_are_left_alon
 
 #[test]
 fn a_node_that_joins_takes_the_rank_that_suffers() {
-    let Some(own) = OwnShare::up(2) else { return };
+    let Some(own) = OwnShare::up_for_one_more(2) else {
+        return;
+    };
     let load = (own.load("n0", 3), own.load("n1", 1));
     // Without a policy named, which the cluster of tests does for jobs that are to be left alone.
     let mut command = own.cluster.pcmctl(&["run", "-n", "1", "--"]);
@@ -92,7 +94,9 @@ fn a_node_that_joins_takes_the_rank_that_suffers() {
 
 #[test]
 fn a_job_that_may_grow_takes_a_node_that_joins_and_gives_it_back_to_its_owner() {
-    let Some(own) = OwnShare::up(1) else { return };
+    let Some(own) = OwnShare::up_for_one_more(1) else {
+        return;
+    };
     let joined = own.join("");
     let job = Adapting::start(
         &own.cluster,

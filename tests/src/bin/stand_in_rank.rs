@@ -14,6 +14,7 @@ use pcm_proto::ids::{Iteration, Rank, WorldId};
 use pcm_proto::page::{Page, State};
 use pcm_proto::parked::{Asked, RestoreAnswer, RestoreAsk};
 use pcm_proto::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport, Tally};
+use pcm_proto::registered::Registered;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -120,6 +121,12 @@ impl StandIn {
             attempt: None,
             hangs: std::env::args().any(|argument| argument == "hang"),
         };
+        if role.is_none() && rank == Rank(0) {
+            stand_in.tell(&AppToDaemon::Registered(Registered {
+                follows_shares: true,
+                ..Registered::default()
+            }));
+        }
         if is_restored {
             stand_in.restore(port.to_owned());
         }
