@@ -115,19 +115,21 @@ fn families(program: &Elf, search: Option<OsString>) -> BTreeMap<Family, String>
     };
     let mut found = BTreeMap::new();
     let mut add = |library: &str| {
-        if let Some(family) = Family::of(library) {
+        let family = Family::of(library);
+        if let Some(family) = family {
             found.entry(family).or_insert_with(|| library.to_owned());
         }
+        family.is_some()
     };
     for library in &program.needed {
-        add(library);
+        // What an MPI itself needs is its own affair.
+        if add(library) {
+            continue;
+        }
         let file = folders().map(|folder| folder.join(library)).find(|file| file.is_file());
         let deeper = file.and_then(|file| Elf::read(&file).ok().flatten());
         for next in deeper.iter().flat_map(|elf| &elf.needed) {
-            // What an MPI itself needs is its own affair.
-            if Family::of(library).is_none() {
-                add(next);
-            }
+            add(next);
         }
     }
     found

@@ -14,7 +14,7 @@ pub enum Timer {
     CoordinatorLost(JobId),
     /// Nobody may need any more what this node holds of a job.
     Abandoned(JobId),
-    /// Nobody may have taken over a job whose coordinator's node is back as a new one.
+    /// Perhaps no node has taken over a job whose coordinator's node is back as a new one.
     Orphan(JobId),
     /// The attached `pcmctl` of a job may have been away for too long.
     Unattended(JobId),

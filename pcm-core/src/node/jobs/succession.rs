@@ -166,8 +166,8 @@ impl Jobs {
         }
     }
 
-    /// Whether it counts when a node says that a job is over. Of a job that is led here nobody else knows that: what
-    /// another says was meant for the leader before.
+    /// Whether it counts when a node says that a job is over. Of a job that is led here no other node knows that: what
+    /// it says was meant for the leader before.
     pub(super) fn may_end(&mut self, job: JobId, node: &NodeName, cx: &Context<'_>) -> bool {
         let is_ours = self.table.leads(job) && *node != cx.settings.own;
         !is_ours && self.testators.counts(job, node)
@@ -211,7 +211,7 @@ impl Jobs {
         self.open_wills(cx);
     }
 
-    /// Nobody took over a job whose coordinator is back as a new node: nobody needs what is held of it here.
+    /// No node took over a job whose coordinator is back as a new node: what is held of it here is of no use.
     pub(in crate::node) fn on_orphan_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
         if !self.testators.is_orphan(job) {
             return;
@@ -219,7 +219,7 @@ impl Jobs {
         if self.waits_for(job, cx) {
             return cx.arm(ABANDONED_AFTER, Timer::Orphan(job));
         }
-        tracing::warn!(%job, "nobody leads this job any more: what is held of it here is dropped");
+        tracing::warn!(%job, "no node leads this job any more: what is held of it here is dropped");
         self.testators.forget(job);
         self.wills.held.remove(&job);
         match self.table.runs(job) {
