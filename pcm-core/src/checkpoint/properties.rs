@@ -38,6 +38,16 @@ fn node(number: u32) -> NodeName {
     NodeName::new(format!("n{}", number % NODES)).unwrap()
 }
 
+impl Event {
+    /// One by one: what follows from a part is carried out before the next part is there.
+    fn parts(&self) -> Vec<Self> {
+        match *self {
+            Self::AllStored { id, place } => (0..RANKS).map(|rank| Self::Stored { id, rank, place }).collect(),
+            ref event => vec![event.clone()],
+        }
+    }
+}
+
 fn place(rank: u32, which: u32) -> Place {
     match which {
         0 => Place::Own(node(rank)),
@@ -75,9 +85,7 @@ impl World {
     fn act(&mut self, catalogue: &mut Catalogue, event: &Event) -> Vec<Effect> {
         match *event {
             Event::Stored { id, rank, place: which } => self.store(catalogue, id, rank, place(rank, which)),
-            Event::AllStored { id, place: which } => (0..RANKS)
-                .flat_map(|rank| self.store(catalogue, id, rank, place(rank, which)))
-                .collect(),
+            Event::AllStored { .. } => unreachable!("its parts come one by one"),
             Event::Damaged { id, rank, place: which } => {
                 let place = place(rank, which);
                 self.copies.remove(&(id, rank, place.clone()));
@@ -196,7 +204,7 @@ proptest! {
         let keep = Keep { memory, files: 2 };
         let mut catalogue = Catalogue::new(keep);
         let mut world = World::default();
-        for event in &events {
+        for event in &events.iter().flat_map(Event::parts).collect::<Vec<_>>() {
             let before = catalogue.newest().map(|r| r.stamp);
             let effects = world.act(&mut catalogue, event);
             world.carry_out(&effects)?;
@@ -217,7 +225,8 @@ proptest! {
 fn a_planted_false_promise_is_caught() {
     let mut catalogue = Catalogue::new(Keep::default());
     let mut world = World::default();
-    for event in [Event::AllStored { id: 1, place: 0 }, Event::Persisted { id: 1 }] {
+    let events = [Event::AllStored { id: 1, place: 0 }, Event::Persisted { id: 1 }];
+    for event in events.iter().flat_map(Event::parts) {
         let effects = world.act(&mut catalogue, &event);
         world.carry_out(&effects).unwrap();
     }
