@@ -9,14 +9,13 @@ use std::{env, ffi::OsStr, thread, time::Duration};
 /// A delay longer than a daemon waits shows nothing new.
 const DELAY_MAX_MS: u64 = 60_000;
 
-const PHASES: [Phase; 7] = [
+const PHASES: [Phase; 6] = [
     Phase::Preparing,
     Phase::Converging,
     Phase::Meeting,
     Phase::Moving,
-    Phase::Closing,
-    Phase::Ending,
     Phase::Starting,
+    Phase::Closing,
 ];
 
 /// The phase that lasts, and how much longer.

@@ -109,12 +109,6 @@ pub enum Loss {
     Undecided { attempt: Attempt },
     /// No coordinator could be found for too long.
     NoCoordinator,
-    /// The processes of the committed layout could not all be started.
-    RelaunchFailed {
-        /// The node that failed.
-        node: NodeName,
-        failure: Failure,
-    },
     /// A committed reconfiguration did not settle in time.
     NotSettled {
         /// A node that has not answered.
@@ -191,12 +185,6 @@ impl fmt::Display for Loss {
                 )
             }
             Self::NoCoordinator => write!(f, "no coordinator could be found"),
-            Self::RelaunchFailed { node, failure } => {
-                write!(
-                    f,
-                    "the relaunched ranks could not all be started: node {node}: {failure}"
-                )
-            }
             Self::NotSettled { node } => write!(f, "node {node} did not carry out a reconfiguration in time"),
         }
     }

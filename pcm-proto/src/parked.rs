@@ -113,6 +113,8 @@ pub enum RestoreAsk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestoreAnswer {
     Plan {
+        /// The relaunch whose decision the asker waits for once it has its data; none of a checkpoint.
+        awaited: Option<Attempt>,
         /// Number of old ranks.
         old_size: u32,
         /// For each new rank the old one it continues.

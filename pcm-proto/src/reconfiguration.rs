@@ -60,12 +60,10 @@ pub enum Phase {
     Meeting,
     /// Data moves; in a relaunch, it is parked with the daemons.
     Moving,
+    /// Relaunch only: the new set starts and takes up the parked data, while the old one stands.
+    Starting,
     /// Decided; ranks take up the new layout or return to the old one, leavers end.
     Closing,
-    /// Relaunch only: every old process is being ended.
-    Ending,
-    /// Relaunch only: the new set starts and restores its data.
-    Starting,
 }
 
 impl Phase {
@@ -77,7 +75,6 @@ impl Phase {
             Self::Meeting => "meeting",
             Self::Moving => "moving",
             Self::Closing => "closing",
-            Self::Ending => "ending",
             Self::Starting => "starting",
         }
     }
@@ -141,7 +138,7 @@ pub enum Order {
         /// How long a rank that has done its part waits for the decision.
         patience_us: u64,
     },
-    /// Relaunch: every old process has ended everywhere, start the new ones.
+    /// Relaunch: all data is parked everywhere, start the new processes.
     Start,
     /// Others are still preparing. A sign of life that does not carry the plan again.
     Wait,
@@ -170,9 +167,10 @@ pub enum Answer {
         /// Ports opened by ranks that stand there.
         ports: Vec<WorldPort>,
     },
-    /// Every process here has joined.
+    /// Every process here has joined, or in a relaunch parked its data.
     Met,
-    /// Every process here has moved or parked its data; from now on only the decision can release them.
+    /// Every process here has moved its data, or in a relaunch every new one has it; from now on only the decision can
+    /// release them.
     Moved {
         /// What left them.
         sent: Tally,
@@ -181,8 +179,6 @@ pub enum Answer {
     },
     /// This participant cannot agree to the attempt any more.
     Failed { failure: Failure },
-    /// Relaunch: every old process here has ended.
-    Ended,
     /// The decision was carried out here: ranks run on, leavers are gone.
     Closed {
         /// Longest time the application code of a rank was held, in microseconds.
@@ -373,7 +369,7 @@ pub enum Trouble {
 /// Rank to daemon, about a reconfiguration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReconfigurationReport {
-    /// A newcomer is initialised, or a restored process has its data and runs.
+    /// A newcomer is initialised, or a restored process has its data.
     Ready {
         /// The port its world opened; empty when it opened none.
         port: String,

@@ -126,7 +126,7 @@ fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
     // A live newcomer is there from the first phase on; before, its host has not heard of the change.
     let role = match mode {
         "live" => Some("newcomer"),
-        _ => (phase == "starting").then_some("restored"),
+        _ => matches!(phase, "starting" | "closing").then_some("restored"),
     };
     let newcomer = phase_begins(&cluster, phase, role);
     let pid = match victim {
@@ -251,17 +251,18 @@ each_kill_ends_in_a_known_state! {
 each_kill_ends_in_a_known_state! {
     "relaunch":
     a_leaver_killed_while_relaunch_is_moving: "moving", Leaver, Lost;
-    a_leaver_killed_while_relaunch_is_ending: "ending", Leaver, Changes;
-    a_newcomer_killed_while_relaunch_is_starting: "starting", Newcomer, Lost;
+    a_leaver_killed_while_relaunch_is_starting: "starting", Leaver, Lost;
+    a_leaver_killed_while_relaunch_is_closing: "closing", Leaver, Changes;
+    a_newcomer_killed_while_relaunch_is_starting: "starting", Newcomer, Stays;
+    a_newcomer_killed_while_relaunch_is_closing: "closing", Newcomer, Lost;
     the_coordinator_killed_while_relaunch_is_moving: "moving", Coordinator, Stays;
-    the_coordinator_killed_while_relaunch_is_ending: "ending", Coordinator, Changes;
-    the_coordinator_killed_while_relaunch_is_starting: "starting", Coordinator, Changes;
+    the_coordinator_killed_while_relaunch_is_starting: "starting", Coordinator, Stays;
+    the_coordinator_killed_while_relaunch_is_closing: "closing", Coordinator, Changes;
     a_new_host_killed_while_relaunch_is_starting: "starting", NewHost, Changes;
+    a_new_host_killed_while_relaunch_is_closing: "closing", NewHost, Changes;
     an_old_host_killed_while_relaunch_is_moving: "moving", OldHost, Stays;
-    an_old_host_killed_while_relaunch_is_ending: "ending", OldHost, Changes;
     an_old_host_killed_while_relaunch_is_starting: "starting", OldHost, Changes;
-    an_agent_killed_while_relaunch_is_ending: "ending", Agent, Changes;
+    an_old_host_killed_while_relaunch_is_closing: "closing", OldHost, Changes;
     an_agent_killed_while_relaunch_is_starting: "starting", Agent, Changes;
-    the_asker_killed_while_relaunch_is_ending: "ending", Asker, Changes;
     the_asker_killed_while_relaunch_is_starting: "starting", Asker, Changes;
 }

@@ -1,5 +1,6 @@
 //! Every limit of the protocol in one place, with the reason for its size.
 
+use pcm_proto::layout::Mode;
 use std::time::Duration;
 
 /// Waits, periods and counts. The daemon uses [`Limits::default`]; tests and the simulator shorten them.
@@ -21,7 +22,7 @@ pub struct Limits {
     /// For a decision to be carried out everywhere. Above `settle_max` and `leave_max`, and long enough for a daemon
     /// to be started again meanwhile.
     pub close_max: Duration,
-    /// Relaunch: for the new set to start and restore its data.
+    /// Relaunch: for the new set to start and take up its data, while the old one stands.
     pub start_max: Duration,
     /// For one rank to take up the new layout or to come back from MPI.
     pub settle_max: Duration,
@@ -82,7 +83,11 @@ impl Default for Limits {
 
 impl Limits {
     /// How long a rank that has agreed waits for the decision before it ends.
-    pub fn decision_patience(&self) -> Duration {
-        self.move_max + self.undecided_max + self.patience
+    pub fn decision_patience(&self, mode: Mode) -> Duration {
+        let starting = match mode {
+            Mode::Live => Duration::ZERO,
+            Mode::Relaunch => self.start_max,
+        };
+        self.move_max + starting + self.undecided_max + self.patience
     }
 }

@@ -21,6 +21,12 @@ enum State {
     Waiting {
         since: Moment,
     },
+    /// A process of a relaunched layout that has its data and waits for the decision.
+    Restored {
+        attempt: Attempt,
+        since: Moment,
+        until: Moment,
+    },
     Running,
     AtCeiling {
         iteration: Iteration,
@@ -49,7 +55,7 @@ enum State {
 /// Why a process ends itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// It has agreed to an attempt and could not learn what became of it.
+    /// It has agreed to an attempt, or was started for it, and could not learn what became of it.
     DecisionUnknown(Attempt),
     /// It is a newcomer and nobody called it.
     NeverCalled,
@@ -112,9 +118,21 @@ impl RankSide {
         (side, told)
     }
 
-    /// A process of a relaunched layout that has its data back, has announced its iteration on the page, and runs.
-    pub fn restored(rank: Rank, port: String, limits: Limits) -> (Self, RankEffect) {
-        let mut side = Self::new(State::Running, Seat::Member(rank), port, limits);
+    /// A process that has its data back and has announced its iteration on the page. One of a relaunch (`awaited`)
+    /// waits for the decision: the ranks before it stand until then. One of a checkpoint runs.
+    pub fn restored(
+        now: Moment,
+        rank: Rank,
+        awaited: Option<Attempt>,
+        port: String,
+        limits: Limits,
+    ) -> (Self, RankEffect) {
+        let state = awaited.map_or(State::Running, |attempt| State::Restored {
+            attempt,
+            since: now,
+            until: now.plus(limits.decision_patience(Mode::Relaunch)),
+        });
+        let mut side = Self::new(state, Seat::Member(rank), port, limits);
         let told = side.say(ReconfigurationReport::Ready { port: String::new() });
         (side, told)
     }
@@ -347,6 +365,19 @@ impl RankSide {
                 }
                 effects
             }
+            State::Restored {
+                attempt: known, since, ..
+            } if known == attempt => {
+                if !committed {
+                    self.state = State::Gone;
+                    return vec![RankEffect::End(EndReason::NotNeeded)];
+                }
+                self.state = State::Running;
+                self.held_since = Some(since);
+                let settled = self.settle(now, attempt);
+                self.held_since = None;
+                vec![settled, RankEffect::Proceed]
+            }
             State::Waiting { .. } if !committed => {
                 self.state = State::Gone;
                 vec![RankEffect::End(EndReason::NotNeeded)]
@@ -411,7 +442,9 @@ impl RankSide {
                 return vec![RankEffect::Proceed];
             }
             State::Waiting { since } if now.since(since) >= self.limits.rank_max => EndReason::NeverCalled,
-            State::Agreed { until, attempt, .. } if now >= until => EndReason::DecisionUnknown(attempt),
+            State::Agreed { until, attempt, .. } | State::Restored { until, attempt, .. } if now >= until => {
+                EndReason::DecisionUnknown(attempt)
+            }
             _ => return Vec::new(),
         };
         self.state = State::Gone;
@@ -570,6 +603,42 @@ mod tests {
             None
         );
         assert_eq!(Seat::Member(Rank(2)).transfer_rank(&meeting()), None);
+    }
+
+    fn restored(awaited: Option<Attempt>) -> RankSide {
+        let (side, told) = RankSide::restored(Moment(5), Rank(1), awaited, String::new(), Limits::default());
+        assert!(matches!(told, RankEffect::Tell(ReconfigurationReport::Ready { .. })));
+        side
+    }
+
+    #[test]
+    fn a_restored_rank_of_a_relaunch_goes_on_only_when_that_is_decided() {
+        let mut side = restored(Some(attempt(1)));
+        assert_eq!(side.on_top(Moment(6), Iteration(7), Iteration(u64::MAX)), []);
+        assert_eq!(side.on_order(Moment(7), decided(2, true)), [], "another attempt");
+        let settled = ReconfigurationReport::Settled {
+            attempt: attempt(1),
+            held_us: 10,
+        };
+        let begins = [RankEffect::Tell(settled.clone()), RankEffect::Proceed];
+        assert_eq!(side.on_order(Moment(15), decided(1, true)), begins);
+        assert_eq!(side.on_order(Moment(16), decided(1, true)), [RankEffect::Tell(settled)]);
+        assert_eq!(
+            restored(None).on_top(Moment(6), Iteration(7), Iteration(u64::MAX)),
+            [RankEffect::Proceed],
+            "one of a checkpoint waits for nothing"
+        );
+    }
+
+    #[test]
+    fn a_restored_rank_of_a_relaunch_ends_when_it_is_not_made_or_nobody_says() {
+        let end = RankEffect::End(EndReason::NotNeeded);
+        assert_eq!(restored(Some(attempt(1))).on_order(Moment(6), decided(1, false)), [end]);
+        let patience = Limits::default().decision_patience(Mode::Relaunch);
+        let end = RankEffect::End(EndReason::DecisionUnknown(attempt(1)));
+        let mut side = restored(Some(attempt(1)));
+        assert_eq!(side.on_tick(Moment(4).plus(patience)), []);
+        assert_eq!(side.on_tick(Moment(5).plus(patience)), [end]);
     }
 
     #[test]

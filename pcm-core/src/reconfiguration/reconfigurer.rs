@@ -6,7 +6,7 @@ use super::effects::{Dropped, Effect, Input, Report, Timer};
 use super::lease::{Lease, Outcome};
 use super::limits::Limits;
 use super::participant::Participant;
-use super::record::{Durable, JobRecord, Stage};
+use super::record::{Durable, JobRecord};
 use super::step::{Absence, Step};
 use crate::moment::Moment;
 use pcm_proto::ids::{Epoch, NodeName, ProcessId};
@@ -353,7 +353,7 @@ impl Parts<'_> {
             .engaged
             .as_ref()
             .filter(|e| e.attempt.reign() < promised && Some(e.attempt) != except);
-        if lower.is_some_and(|e| matches!(e.stage, Stage::Open | Stage::Called)) {
+        if lower.is_some_and(|e| e.stage.may_withdraw()) {
             self.participant.withdraw(step, Failure::CoordinatorReplaced);
         }
     }

@@ -15,8 +15,13 @@ use std::collections::BTreeSet;
 pub enum Stage {
     /// Engaged; its ranks run or stand at the ceiling.
     Open,
-    /// Its ranks were called to the meeting and may be inside MPI.
+    /// Its ranks were called: to the meeting, and may be inside MPI, or to park.
     Called,
+    /// Relaunch: the data of its ranks is parked, and its new processes were ordered to start.
+    Starting {
+        /// What is parked.
+        parked: Tally,
+    },
     /// It has agreed: only the decision releases its ranks.
     Agreed {
         /// What left its processes.
@@ -28,9 +33,25 @@ pub enum Stage {
     Deciding {
         /// Whether its ranks were called before.
         called: bool,
-        /// Relaunch: its new processes were ordered to start.
+        /// Relaunch: its new processes had been ordered to start.
         starting: bool,
     },
+}
+
+impl Stage {
+    /// Whether it may still withdraw: nothing can be committed without its word.
+    pub(super) fn may_withdraw(self) -> bool {
+        matches!(self, Self::Open | Self::Called | Self::Starting { .. })
+    }
+
+    /// Whether the new processes of a relaunch were ordered to start.
+    pub(super) fn has_started_new(self) -> bool {
+        match self {
+            Self::Open | Self::Called => false,
+            Self::Starting { .. } | Self::Agreed { .. } => true,
+            Self::Deciding { starting, .. } => starting,
+        }
+    }
 }
 
 /// The attempt a participant is engaged in.

@@ -1,6 +1,7 @@
 //! Scenarios of the reconfiguration protocol: one story each, named after the rule it shows.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod relaunch;
 mod reports;
 mod restarts;
 mod table;
@@ -316,7 +317,7 @@ fn too_many_worlds_make_it_a_relaunch_or_a_refusal() {
         .iter()
         .map(|(name, _)| name.clone())
         .collect();
-    assert_eq!(names, ["preparing", "converging", "moving", "ending", "starting"]);
+    assert_eq!(names, ["preparing", "converging", "moving", "starting", "closing"]);
     let layout = table.record("a").layout.clone().unwrap();
     assert_eq!(layout.worlds().len(), 1, "one fresh world");
     assert!(layout.members.iter().all(|m| m.process.0 >= 2), "fresh processes");

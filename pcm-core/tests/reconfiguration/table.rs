@@ -59,6 +59,8 @@ pub(crate) struct Table {
     pub(crate) liars: BTreeSet<ProcessId>,
     /// Processes that cannot be started.
     pub(crate) unstartable: BTreeSet<ProcessId>,
+    /// Processes that start and are not ready before the test says so.
+    pub(crate) slow: BTreeSet<ProcessId>,
     /// What is not delivered: sender, receiver, message.
     pub(crate) lost: fn(&NodeName, &NodeName, &ReconfigurationMessage) -> bool,
     pub(crate) messages: Vec<(NodeName, NodeName, ReconfigurationMessage)>,
@@ -101,6 +103,7 @@ impl Table {
             late: BTreeSet::new(),
             liars: BTreeSet::new(),
             unstartable: BTreeSet::new(),
+            slow: BTreeSet::new(),
             lost: |_, _, _| false,
             messages: Vec::new(),
             queue: VecDeque::new(),
@@ -292,14 +295,23 @@ impl Table {
                 continue;
             }
             self.alive.insert(process, at.clone());
-            self.say(
-                at,
-                process,
-                ReconfigurationReport::Ready {
-                    port: format!("port {process}"),
-                },
-            );
+            if !self.slow.contains(&process) {
+                self.say_ready(at, process);
+            }
         }
+    }
+
+    fn say_ready(&mut self, at: &NodeName, process: ProcessId) {
+        let port = format!("port {process}");
+        self.say(at, process, ReconfigurationReport::Ready { port });
+    }
+
+    /// A slow process is initialised after all.
+    pub(crate) fn ready(&mut self, process: u32) {
+        let process = ProcessId(process);
+        let at = self.alive[&process].clone();
+        self.say_ready(&at, process);
+        self.settle();
     }
 
     fn set_ceiling(&mut self, at: &NodeName, process: ProcessId, ceiling: Iteration) {

@@ -61,7 +61,16 @@ impl Client {
     /// What the relaunch changes.
     pub(crate) fn plan(&mut self) -> Result<Relaunched, RestoreError> {
         self.ask(&RestoreAsk::Plan, |answer, _| match answer {
-            RestoreAnswer::Plan { old_size, weights, .. } => Some(Ok(Relaunched { old_size, weights })),
+            RestoreAnswer::Plan {
+                awaited,
+                old_size,
+                weights,
+                ..
+            } => Some(Ok(Relaunched {
+                awaited,
+                old_size,
+                weights,
+            })),
             RestoreAnswer::Image { .. } | RestoreAnswer::Lost { .. } => None,
         })
     }

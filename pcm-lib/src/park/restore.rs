@@ -17,11 +17,14 @@ use pcm_core::{
     },
 };
 use pcm_proto::ids::{Iteration, ProcessId, Rank, RegionId};
+use pcm_proto::reconfiguration::Attempt;
 use std::collections::BTreeMap;
 
 /// What the relaunch changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Relaunched {
+    /// The relaunch whose decision this process waits for; none of a checkpoint.
+    pub(crate) awaited: Option<Attempt>,
     /// Number of old ranks.
     pub(crate) old_size: u32,
     /// Shares of the new ranks; empty means equal.

@@ -159,6 +159,7 @@ fn park(programs: Vec<Program>, after: u32) -> Images {
 
 fn relaunched(old_size: u32) -> Relaunched {
     Relaunched {
+        awaited: None,
         old_size,
         weights: Vec::new(),
     }
@@ -209,6 +210,7 @@ fn every_region_comes_back_on_any_number_of_ranks() {
 fn shares_of_the_plan_divide_arrays_otherwise_than_they_were_registered() {
     let mut images = park(old_ranks(2, false), 2);
     let weighted = Relaunched {
+        awaited: None,
         old_size: 2,
         weights: vec![1, 3],
     };

@@ -173,11 +173,7 @@ fn take_up(registry: &mut Registry, part: &mut Part, rank: Rank) -> Result<(), S
 
 /// Everything of this process has moved to others, or is parked.
 fn leave(part: &mut Part) -> Held {
-    part.delay(if part.joint.is_some() {
-        Phase::Closing
-    } else {
-        Phase::Ending
-    });
+    part.delay(Phase::Closing);
     // In a relaunch nothing was joined.
     Held::Leaves(part.joint.take().map(Box::new))
 }

@@ -11,7 +11,11 @@ use pcm_core::reconfiguration::{
     limits::Limits,
     rank::{RankEffect, RankSide},
 };
-use pcm_proto::{app::AppToDaemon, ids::Rank, reconfiguration::Tally};
+use pcm_proto::{
+    app::AppToDaemon,
+    ids::Rank,
+    reconfiguration::{Attempt, Tally},
+};
 use std::{
     os::fd::AsFd,
     sync::atomic::Ordering::{Relaxed, Release},
@@ -49,16 +53,18 @@ impl Part {
         Ok(tally)
     }
 
-    /// Takes up what was parked, and says that the process runs. One that cannot must not compute.
+    /// Takes up what was parked, and says so. One that cannot must not compute.
     pub(super) fn restore(&mut self, registry: &mut Registry, planned: Planned) -> Result<(), SessionError> {
         let taken = self.take_parked(registry, planned);
-        self.iteration = taken.map_err(|error| {
+        let (iteration, awaited) = taken.map_err(|error| {
             failed(self.started, &error);
             SessionError::NotRestored(Some(error.to_string()))
         })?;
+        self.iteration = iteration;
         self.announce();
         self.has_arrived = true;
-        let (side, told) = RankSide::restored(Rank(planned.rank), String::new(), Limits::default());
+        let (rank, port, limits) = (Rank(planned.rank), String::new(), Limits::default());
+        let (side, told) = RankSide::restored(self.now(), rank, awaited, port, limits);
         self.side = side;
         if let RankEffect::Tell(ready) = told {
             self.tell(ready);
@@ -66,7 +72,8 @@ impl Part {
         Ok(())
     }
 
-    fn take_parked(&self, registry: &mut Registry, planned: Planned) -> Result<u64, RestoreError> {
+    /// The iteration that follows, and the relaunch whose decision the process waits for.
+    fn take_parked(&self, registry: &mut Registry, planned: Planned) -> Result<(u64, Option<Attempt>), RestoreError> {
         let progress = &self.started.recorder.page().head.progress;
         let (rank, size) = (progress.world_rank.load(Relaxed), progress.world_size.load(Relaxed));
         if (rank, size) != (u64::from(planned.rank), u64::from(planned.size)) {
@@ -77,6 +84,7 @@ impl Part {
         }
         let mut client = Client::new(self.started);
         let relaunched = client.plan()?;
-        restore(registry, &relaunched, &mut client).map(|iteration| iteration.0)
+        let iteration = restore(registry, &relaunched, &mut client)?;
+        Ok((iteration.0, relaunched.awaited))
     }
 }

@@ -137,7 +137,8 @@ impl Session {
         part.show_registered(&self.registry);
         part.tell_registered(&self.registry);
         told.extend(part.early_as_newcomer(&mut self.registry));
-        let waits = !told.is_empty();
+        // One of a relaunch goes on when it is decided that the ranks before it do not.
+        let waits = !told.is_empty() || part.side.is_waiting();
         let held = waits.then(|| hold(&mut self.registry, &mut part, told));
         let is_first = started.role == Role::First;
         self.life = Life::Failed;

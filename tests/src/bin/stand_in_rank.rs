@@ -140,8 +140,11 @@ impl StandIn {
             self.tell(&AppToDaemon::RestoreFailed { reason });
             std::thread::sleep(RESTORED_WITHIN);
         }
-        let plan = self.ask(&RestoreAsk::Plan, |answer, _| match answer {
-            RestoreAnswer::Plan { old_size, .. } => Some(old_size),
+        if std::env::args().any(|argument| argument == "restores-slowly") {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        let (awaited, plan) = self.ask(&RestoreAsk::Plan, |answer, _| match answer {
+            RestoreAnswer::Plan { awaited, old_size, .. } => Some((awaited, old_size)),
             _ => None,
         });
         let restore = StandInRestore::new(plan, self.rank.0, self.size);
@@ -166,7 +169,7 @@ impl StandIn {
         say(&format!("is restored as rank {} at {iteration}", self.rank));
         (self.data, self.iteration) = (Some(data), iteration);
         self.announce();
-        let (side, told) = RankSide::restored(self.rank, port, Limits::default());
+        let (side, told) = RankSide::restored(self.now(), self.rank, awaited, port, Limits::default());
         self.side = side;
         self.effects.push_back(told);
     }

@@ -110,6 +110,7 @@ impl Simulation {
                     self.begin_iteration(key);
                 }
             }
+            RankEffect::Proceed if self.ranks.get(&key).is_some_and(|rank| !rank.is_member) => self.begin_restored(key),
             RankEffect::Proceed => self.begin_iteration(key),
             RankEffect::Meet(meeting) => self.enter_meeting(key, &meeting),
             RankEffect::Park => {

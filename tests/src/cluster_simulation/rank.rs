@@ -125,6 +125,8 @@ pub(super) struct Keeping {
 /// How far it is with getting its data back.
 #[derive(Debug, Default)]
 pub(super) struct Restoring {
+    /// The relaunch whose decision it waits for; none of a checkpoint.
+    pub(super) awaited: Option<Attempt>,
     /// Ranks of the layout whose data it is; none before the plan is known.
     pub(super) old_size: Option<u32>,
     pub(super) weights: Vec<u32>,

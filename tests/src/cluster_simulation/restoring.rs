@@ -74,7 +74,13 @@ impl Simulation {
         }
         let restoring = &mut rank.restoring;
         match answer {
-            RestoreAnswer::Plan { old_size, weights, .. } if restoring.old_size.is_none() => {
+            RestoreAnswer::Plan {
+                awaited,
+                old_size,
+                weights,
+                ..
+            } if restoring.old_size.is_none() => {
+                restoring.awaited = awaited;
                 restoring.old_size = Some(old_size);
                 restoring.weights = weights;
                 self.ask_to_restore(key);
@@ -117,23 +123,43 @@ impl Simulation {
     }
 
     fn restored(&mut self, key: ProcessKey) {
-        let limits = self.scenario.limits();
+        let (now, limits) = (self.moment(), self.scenario.limits());
         let first = self.ledger.epoch_of(key);
         let Some(rank) = self.ranks.get_mut(&key) else { return };
-        let restoring = std::mem::take(&mut rank.restoring);
-        let (epoch, number, size) = rank.belonging.planned;
-        rank.data = restoring.data;
+        let mut restoring = std::mem::take(&mut rank.restoring);
+        let (epoch, number, _) = rank.belonging.planned;
+        rank.data = std::mem::take(&mut restoring.data);
         rank.iteration = restoring.iteration.unwrap_or(0);
         rank.keeping.begun_with = restoring.iteration.filter(|_| restoring.is_checkpoint);
         (rank.epoch, rank.rank) = (first.unwrap_or(epoch), Rank(number));
         rank.page.started = rank.page.started.max(rank.iteration + 1);
-        let (side, told) = RankSide::restored(rank.rank, String::new(), limits);
+        let awaited = restoring.awaited;
+        let (side, told) = RankSide::restored(now, rank.rank, awaited, String::new(), limits);
         rank.side = Some(side);
+        rank.restoring.weights = restoring.weights;
         let iteration = rank.iteration;
         self.tell(|| format!("{key:?} has its data back, of iteration {iteration}"));
-        self.take_place(key, (size, restoring.weights));
+        if awaited.is_some() {
+            self.wait(key);
+            self.follow(key, vec![told]);
+            return self.drain_inbox(key);
+        }
+        self.take_restored_place(key);
         self.follow(key, vec![told]);
         self.drain_inbox(key);
+        self.announce(key);
+    }
+
+    fn take_restored_place(&mut self, key: ProcessKey) {
+        let Some(rank) = self.ranks.get_mut(&key) else { return };
+        let (_, _, size) = rank.belonging.planned;
+        let weights = std::mem::take(&mut rank.restoring.weights);
+        self.take_place(key, (size, weights));
+    }
+
+    /// The relaunch is decided: the process begins where those before it stood.
+    pub(super) fn begin_restored(&mut self, key: ProcessKey) {
+        self.take_restored_place(key);
         self.announce(key);
     }
 

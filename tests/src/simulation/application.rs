@@ -135,7 +135,7 @@ impl Simulation {
     }
 
     /// From now on it watches its page, its channel and the time.
-    fn wait(&mut self, process: ProcessId) {
+    pub(super) fn wait(&mut self, process: ProcessId) {
         let Some(own) = self.processes.get_mut(&process) else {
             return;
         };
@@ -225,7 +225,7 @@ impl Simulation {
         }
     }
 
-    fn drain_inbox(&mut self, process: ProcessId) {
+    pub(super) fn drain_inbox(&mut self, process: ProcessId) {
         let now = self.moment();
         let Some(own) = self.processes.get_mut(&process) else {
             return;
@@ -281,6 +281,9 @@ impl Simulation {
                 if has_agreed {
                     self.after_agreeing(process);
                 }
+            }
+            RankEffect::Proceed if self.processes.get(&process).is_some_and(|p| !p.is_member) => {
+                self.begin_restored(process)
             }
             RankEffect::Proceed => self.begin_iteration(process),
             RankEffect::Meet(meeting) => self.enter_meeting(process, &meeting),

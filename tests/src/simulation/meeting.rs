@@ -3,8 +3,9 @@
 
 use super::cluster::{Happening, Simulation};
 use super::invariants::Seen;
-use super::process::{Activity, Data, Process, block, digest};
+use super::process::{Data, Process, block, digest};
 use super::scenario::Plant;
+use pcm_core::moment::Moment;
 use pcm_core::reconfiguration::effects::Input;
 use pcm_core::reconfiguration::rank::RankSide;
 use pcm_core::reconfiguration::seat::Seat;
@@ -300,14 +301,10 @@ impl Simulation {
 
     /// A process of a relaunched layout fetches its part from wherever it was parked.
     pub(super) fn restore(&mut self, process: ProcessId, attempt: Attempt) {
-        let layout = self
-            .nodes
-            .iter()
-            .filter_map(|n| n.store.as_ref()?.layout.clone())
-            .find(|l| l.member(process).is_some());
-        let (Some(layout), now) = (layout, self.now) else {
+        let Some(layout) = self.plan_of(attempt).map(|plan| plan.new) else {
             return;
         };
+        let now = self.now;
         let rank = layout.rank_of(process).unwrap_or_default();
         let mut data = Data::new();
         let mut at = None;
@@ -334,23 +331,32 @@ impl Simulation {
         };
         own.data = data;
         own.iteration = iteration;
-        own.is_member = true;
         own.rank = rank;
         own.epoch = layout.epoch.0;
         own.started = iteration;
-        let elements = own.data.iter().map(|(index, value)| (*index, *value)).collect();
-        let epoch = own.epoch;
-        let (side, told) = RankSide::restored(rank, String::new(), self.limits.clone());
+        let limits = self.limits.clone();
+        let (side, told) = RankSide::restored(Moment(now), rank, Some(attempt), String::new(), limits);
         own.side = Some(side);
-        own.activity = Activity::Computing;
+        self.wait(process);
+        self.follow(process, vec![told]);
+        self.tell(|| format!("process {process} is restored at {now}"));
+        self.drain_inbox(process);
+    }
+
+    /// The relaunch is decided: the process begins where those before it stood.
+    pub(super) fn begin_restored(&mut self, process: ProcessId) {
+        let Some(own) = self.processes.get_mut(&process) else {
+            return;
+        };
+        own.is_member = true;
+        let (epoch, iteration) = (own.epoch, own.iteration);
+        let elements = own.data.iter().map(|(index, value)| (*index, *value)).collect();
         self.seen.push(Seen::TakesUp {
             process,
             epoch,
             iteration,
             elements,
         });
-        self.follow(process, vec![told]);
-        self.tell(|| format!("process {process} is restored at {now}"));
         self.announce(process);
     }
 }

@@ -25,7 +25,7 @@ use pcm_proto::image::{ImageMessage, ImageName};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
 use pcm_proto::layout::Mode;
 use pcm_proto::parked::{Asked, BlockRun, ParkKey, RestoreAnswer, RestoreAsk};
-use pcm_proto::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport};
+use pcm_proto::reconfiguration::{Attempt, ReconfigurationOrder, ReconfigurationReport, Trouble};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// All data of jobs that this node deals with.
@@ -151,11 +151,7 @@ impl Store {
             StoreInput::ConstantData { key, table, stretches } => on_constant_data(key, table, stretches, step),
             StoreInput::Report { process, report } => self.on_report(process, report, step),
             StoreInput::RestoreAsked { asker, ask } => self.on_restore_asked(asker, ask, step),
-            StoreInput::RestoreFailed { process, reason } if step.is_relaunching(process.job) => {
-                let ProcessKey { job, process } = process;
-                step.reconfigure(job, Input::StartFailed { process, reason });
-            }
-            StoreInput::RestoreFailed { process, reason } => on_checkpoint_taken_up(process, Err(reason), step),
+            StoreInput::RestoreFailed { process, reason } => on_restore_failed(process, reason, step),
             StoreInput::RankCheckpoint { from, said, memory } => self.checkpoints.on_rank(from, said, memory, step),
             StoreInput::TellPlanAhead { job, process } => tell_plan_ahead(ProcessKey { job, process }, step),
             StoreInput::Salvage { key } => self.relaunch.salvage(key, step),
@@ -237,6 +233,7 @@ impl Store {
             RestoreAsk::Plan if plan.mode == Mode::Live => tell_plan_ahead(asker, step),
             RestoreAsk::Plan => {
                 let answer = RestoreAnswer::Plan {
+                    awaited: Some(attempt),
                     old_size: plan.old.size() as u32,
                     continues: plan.continues.clone(),
                     weights: plan.new.weights.clone(),
@@ -273,6 +270,7 @@ impl Store {
         match ask {
             RestoreAsk::Plan => {
                 let answer = RestoreAnswer::Plan {
+                    awaited: None,
                     old_size: restores.stamp.ranks,
                     continues: (0..restores.stamp.ranks).map(|rank| Some(Rank(rank))).collect(),
                     weights: Vec::new(),
@@ -433,6 +431,20 @@ fn tell_first_rank(job: JobId, into: Option<IntoFiles>, step: &mut Step<'_>) {
         let order = DaemonToApp::Checkpoint(CheckpointOrder::Make { into });
         step.tell(ProcessKey { job, process }, order);
     }
+}
+
+/// A rank cannot take up its data: the relaunch is given up, or the restart from a checkpoint.
+fn on_restore_failed(key: ProcessKey, reason: String, step: &mut Step<'_>) {
+    let Some((attempt, _)) = step.engaged(key.job).filter(|(_, plan)| plan.mode == Mode::Relaunch) else {
+        return on_checkpoint_taken_up(key, Err(reason), step);
+    };
+    let report = ReconfigurationReport::Failed {
+        attempt,
+        trouble: Trouble::Program,
+        reason,
+    };
+    let ProcessKey { job, process } = key;
+    step.reconfigure(job, Input::Report { process, report });
 }
 
 /// A process that continues another has its data, or cannot get it.

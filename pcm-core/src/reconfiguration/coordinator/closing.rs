@@ -12,7 +12,7 @@ use pcm_proto::layout::{Mode, ModeWanted, Plan};
 use pcm_proto::reconfiguration::{
     AbortReason, Answer, Attempt, Decision, Failure, Loss, Order, Phase, ReconfigurationMessage, Tally,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 impl Coordinator {
     /// The commit point.
@@ -54,8 +54,7 @@ impl Coordinator {
             open.ceiling = stand;
         }
         let decided_at = step.now;
-        let (closed, ended) = (BTreeMap::new(), BTreeSet::new());
-        let stage = CloseStage::Telling;
+        let (closed, stage) = (BTreeMap::new(), CloseStage::Telling);
         let mut close = Close {
             course,
             decision,
@@ -64,12 +63,8 @@ impl Coordinator {
             stage,
             stand,
             closed,
-            ended,
             moved,
         };
-        if close.decision == Decision::Committed && close.course.plan.mode == Mode::Relaunch {
-            close.stage = CloseStage::Ending;
-        }
         close.course.enter(step, close.phase(), step.limits.close_max);
         close.repeat(step);
         self.state = State::Closing(Box::new(close));
@@ -81,16 +76,7 @@ impl Coordinator {
         match answer {
             Answer::Closed { held_us, stuck } => {
                 close.closed.insert(from.clone(), (held_us, stuck));
-                close.ended.insert(from.clone());
                 self.check_closed(step);
-            }
-            Answer::Ended => {
-                close.ended.insert(from.clone());
-                self.check_closed(step);
-            }
-            Answer::Failed { failure } if close.stage == CloseStage::Starting => {
-                let node = from.clone();
-                self.bury(step, Loss::RelaunchFailed { node, failure });
             }
             // Whoever forgot the attempt, or left it before it was decided, has nothing to carry out.
             Answer::Failed { .. } if close.decision != Decision::Committed => {
@@ -108,13 +94,7 @@ impl Coordinator {
             return;
         }
         match (close.stage, &close.decision) {
-            (CloseStage::Ending, _) => {
-                close.stage = CloseStage::Starting;
-                close.closed.clear();
-                close.course.enter(step, Phase::Starting, step.limits.start_max);
-                close.repeat(step);
-            }
-            (CloseStage::Telling | CloseStage::Starting, Decision::Committed) => self.finish_committed(step),
+            (CloseStage::Telling, Decision::Committed) => self.finish_committed(step),
             (CloseStage::Telling, Decision::Aborted { .. }) if close.stand.is_some() => self.after_standing(step),
             _ => self.finish_aborted(step, None),
         }
@@ -209,8 +189,7 @@ impl Coordinator {
             None => {
                 let State::Closing(close) = &mut self.state else { return };
                 for node in missing {
-                    close.closed.insert(node.clone(), (0, Vec::new()));
-                    close.ended.insert(node);
+                    close.closed.insert(node, (0, Vec::new()));
                 }
                 let attempt = close.course.attempt;
                 self.check_closed(step);
@@ -250,10 +229,11 @@ impl Close {
     /// waited for: it can only learn what everybody else knows.
     fn missing(&self, step: &Step<'_>) -> Vec<NodeName> {
         let layout = self.layout_that_counts();
-        let missing = self.course.participants.iter().filter(|node| match self.stage {
-            CloseStage::Ending => !self.ended.contains(*node),
-            _ => !self.closed.contains_key(*node),
-        });
+        let missing = self
+            .course
+            .participants
+            .iter()
+            .filter(|node| !self.closed.contains_key(*node));
         let needed =
             missing.filter(|node| !step.absent.contains_key(*node) || layout.processes_on(node).next().is_some());
         needed.cloned().collect()
@@ -261,19 +241,13 @@ impl Close {
 
     /// Says again what is not answered. Those who left their ranks standing also need a sign of life.
     pub(super) fn repeat(&self, step: &mut Step<'_>) {
-        let (attempt, reign) = (self.course.attempt, step.record.promised);
+        let attempt = self.course.attempt;
         let waiting = self.course.participants.iter().filter(|node| match self.stage {
-            CloseStage::Ending => !self.ended.contains(*node),
             CloseStage::Telling if self.stand.is_some() => true,
             _ => !self.closed.contains_key(*node),
         });
         for node in waiting {
-            if self.stage == CloseStage::Starting {
-                let order = Order::Start;
-                step.send(node, ReconfigurationMessage::Order { reign, attempt, order });
-            } else {
-                step.send_decided(node, attempt, self.decision.clone(), self.stand.is_some());
-            }
+            step.send_decided(node, attempt, self.decision.clone(), self.stand.is_some());
         }
     }
 
@@ -297,19 +271,15 @@ impl Close {
     fn event(&self, now: Moment) -> Reconfigured {
         let plan = &self.course.plan;
         let held_us = self.closed.values().map(|(held, _)| *held).max().unwrap_or(0);
-        // In a relaunch no process lives through the pause: it lasts from the meeting point until the last one runs.
+        // In a relaunch no process lives through the pause: it lasts from the ceiling until the new ranks may run.
         let stopped = self
             .course
             .phases
             .iter()
             .find(|(phase, _)| matches!(phase, Phase::Meeting | Phase::Moving));
         let pause_ms = match (plan.mode, stopped) {
-            (Mode::Relaunch, Some((_, at))) => millis(now.since(*at)),
+            (Mode::Relaunch, Some((_, at))) => millis(self.decided_at.since(*at)),
             _ => held_us as f64 / 1000.0,
-        };
-        let until = match plan.mode {
-            Mode::Live => self.decided_at,
-            Mode::Relaunch => now,
         };
         Reconfigured {
             plan: plan.kind.as_str().to_owned(),
@@ -323,7 +293,7 @@ impl Close {
             mode: plan.mode,
             method: (plan.mode == Mode::Live).then_some(plan.method),
             method_reason: None,
-            total_ms: millis(until.since(self.course.began)),
+            total_ms: millis(self.decided_at.since(self.course.began)),
             phases_ms: self.course.phases_ms(now),
         }
     }

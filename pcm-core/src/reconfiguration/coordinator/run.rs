@@ -240,6 +240,12 @@ impl Coordinator {
                 met.insert(from.clone());
                 self.after_met(step);
             }
+            (RunStep::Starting { moved }, Answer::Moved { sent, received }) => {
+                moved.insert(from.clone(), (sent, received));
+                if moved.len() == count {
+                    self.after_moved(step);
+                }
+            }
             (RunStep::Meeting { met, moved, .. }, Answer::Moved { sent, received }) => {
                 met.insert(from.clone());
                 moved.insert(from.clone(), (sent, received));
@@ -249,7 +255,7 @@ impl Coordinator {
                     self.after_moved(step);
                 }
             }
-            (_, Answer::Closed { .. } | Answer::Ended | Answer::Failed { .. }) => step.dropped.unexpected += 1,
+            (_, Answer::Closed { .. } | Answer::Failed { .. }) => step.dropped.unexpected += 1,
             _ => step.dropped.duplicate += 1,
         }
     }
@@ -341,6 +347,16 @@ impl Coordinator {
 
     fn after_met(&mut self, step: &mut Step<'_>) {
         let State::Running(run) = &mut self.state else { return };
+        let count = run.course.participants.len();
+        if let (Mode::Relaunch, RunStep::Meeting { met, .. }) = (run.course.plan.mode, &run.step) {
+            if met.len() == count {
+                let moved = BTreeMap::new();
+                run.step = RunStep::Starting { moved };
+                run.course.enter(step, Phase::Starting, step.limits.start_max);
+                run.broadcast(step);
+            }
+            return;
+        }
         let has_begun = run.course.phases.iter().any(|(phase, _)| *phase == Phase::Moving);
         if !has_begun && run.step.phase(&run.course) == Phase::Moving {
             run.course.enter(step, Phase::Moving, step.limits.move_max);
@@ -350,7 +366,7 @@ impl Coordinator {
     /// Everybody has agreed. This is where the reconfiguration is decided.
     fn after_moved(&mut self, step: &mut Step<'_>) {
         let State::Running(run) = &self.state else { return };
-        let RunStep::Meeting { moved, .. } = &run.step else {
+        let (RunStep::Meeting { moved, .. } | RunStep::Starting { moved }) = &run.step else {
             return;
         };
         let none = (Tally::default(), Tally::default());
@@ -423,9 +439,10 @@ impl Run {
                 Order::Meet {
                     ceiling,
                     ports,
-                    patience_us: micros(step.limits.decision_patience()),
+                    patience_us: micros(step.limits.decision_patience(self.course.plan.mode)),
                 }
             }
+            RunStep::Starting { .. } => Order::Start,
         }
     }
 

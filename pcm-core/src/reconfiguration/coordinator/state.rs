@@ -69,6 +69,8 @@ pub(super) enum RunStep {
         met: BTreeSet<NodeName>,
         moved: BTreeMap<NodeName, (Tally, Tally)>,
     },
+    /// Relaunch: all data is parked; the new processes start and take it up.
+    Starting { moved: BTreeMap<NodeName, (Tally, Tally)> },
 }
 
 /// How far the carrying out of a decision is.
@@ -76,10 +78,6 @@ pub(super) enum RunStep {
 pub(super) enum CloseStage {
     /// Everybody is told.
     Telling,
-    /// Relaunch: old processes end.
-    Ending,
-    /// Relaunch: new ones start.
-    Starting,
     /// Ranks that were left standing are let go.
     Releasing,
 }
@@ -95,7 +93,6 @@ pub(super) struct Close {
     /// Ranks return to this ceiling and stay there until it is clear whether a relaunch follows.
     pub(super) stand: Option<Iteration>,
     pub(super) closed: BTreeMap<NodeName, (u64, Vec<ProcessId>)>,
-    pub(super) ended: BTreeSet<NodeName>,
     pub(super) moved: Tally,
 }
 
@@ -256,6 +253,7 @@ impl RunStep {
         match self {
             Self::Preparing { .. } => Phase::Preparing,
             Self::Converging { .. } | Self::Stopping { .. } => Phase::Converging,
+            Self::Starting { .. } => Phase::Starting,
             Self::Meeting { met, .. } => {
                 let live = course.plan.mode == pcm_proto::layout::Mode::Live;
                 if live && met.len() < course.participants.len() {
@@ -270,10 +268,6 @@ impl RunStep {
 
 impl Close {
     pub(super) fn phase(&self) -> Phase {
-        match self.stage {
-            CloseStage::Telling | CloseStage::Releasing => Phase::Closing,
-            CloseStage::Ending => Phase::Ending,
-            CloseStage::Starting => Phase::Starting,
-        }
+        Phase::Closing
     }
 }

@@ -93,9 +93,6 @@ impl Coordinator {
 
     /// A voter repeats its promise, perhaps with news, or gives it when others were enough.
     pub(in super::super) fn on_standing(&mut self, step: &mut Step<'_>, from: &NodeName, standing: &Standing) {
-        if matches!(self.state, State::Idle) {
-            return self.on_late_standing(step, standing);
-        }
         let State::Resolving(resolve) = &mut self.state else {
             return;
         };
@@ -103,19 +100,6 @@ impl Coordinator {
         resolve.answers.insert(from.clone(), agreed);
         resolve.stand = resolve.stand.or(stands(standing, resolve.attempt));
         self.check_resolved(step);
-    }
-
-    /// A relaunch that a predecessor committed has to be carried out where this voter is, also when none of the
-    /// majority was engaged in it: nobody else starts its processes.
-    fn on_late_standing(&mut self, step: &mut Step<'_>, standing: &Standing) {
-        let engaged = standing.engaged.as_ref();
-        let is_committed = |(attempt, plan, _): &&(Attempt, Plan, bool)| {
-            Some(*attempt) == step.record.made_by && plan.mode == Mode::Relaunch
-        };
-        if let Some((attempt, plan, _)) = engaged.filter(is_committed) {
-            let open = inherited(*attempt, plan.clone(), stands(standing, *attempt));
-            self.close_inherited(step, open, Decision::Committed);
-        }
     }
 
     /// One participant that has not agreed and, having promised, never will, proves that nothing was committed. So does

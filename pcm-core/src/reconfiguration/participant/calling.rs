@@ -1,5 +1,6 @@
 //! The meeting as a participant sees it: its ranks are called, again after the daemon was restarted, join and move, or
-//! park; when all have, the participant gives its word. Must never call a rank that does not stand at the ceiling.
+//! park; when all have, and in a relaunch the new processes have their data, the participant gives its word. Must never
+//! call a rank that does not stand at the ceiling.
 
 use super::super::effects::Effect;
 use super::super::planning::meet_order;
@@ -9,7 +10,7 @@ use super::work::{Participant, Work};
 use crate::moment::micros;
 use pcm_proto::ids::{Iteration, ProcessId};
 use pcm_proto::layout::Mode;
-use pcm_proto::reconfiguration::{Answer, Failure, ReconfigurationOrder, Tally, WorldPort};
+use pcm_proto::reconfiguration::{Answer, Attempt, Failure, ReconfigurationOrder, Tally, WorldPort};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Participant {
@@ -21,7 +22,7 @@ impl Participant {
                 standing: Some(ceiling),
                 ..
             } => *ceiling == at && self.all_stand(&engaged.plan, step.me, at, step.record),
-            Work::Meeting { .. } | Work::Agreed | Work::GivenUp | Work::Failed { .. } => {
+            Work::Meeting { .. } | Work::Parked { .. } | Work::Agreed | Work::GivenUp | Work::Failed { .. } => {
                 return self.repeat_answer(step);
             }
             _ => false,
@@ -42,7 +43,7 @@ impl Participant {
     /// The daemon was started again while its ranks were called. Whoever has heard the call ignores it now, whoever has
     /// not is still waited for by its mates inside MPI.
     pub(super) fn call_again(&mut self, step: &mut Step<'_>) {
-        let patience_us = micros(step.limits.decision_patience());
+        let patience_us = micros(step.limits.decision_patience(Mode::Live));
         self.call(step, patience_us);
     }
 
@@ -110,15 +111,16 @@ impl Participant {
     pub(super) fn check_met(&mut self, step: &mut Step<'_>) {
         let Work::Meeting { met, .. } = &self.work else { return };
         let Some(engaged) = &step.record.engaged else { return };
-        if Self::needed_here(&engaged.plan, step.me)
-            .iter()
-            .all(|p| met.contains(p))
+        if engaged.plan.mode == Mode::Live
+            && Self::needed_here(&engaged.plan, step.me)
+                .iter()
+                .all(|p| met.contains(p))
         {
             step.answer(engaged.attempt, Answer::Met);
         }
     }
 
-    /// The promise: from here on only the decision counts. It is in the record before anybody hears of it.
+    /// Everything here has moved: that is the daemon's word, or in a relaunch what the new processes begin with.
     fn check_agreed(&mut self, step: &mut Step<'_>) {
         let Work::Meeting { moved, .. } = &self.work else {
             return;
@@ -130,16 +132,61 @@ impl Participant {
         {
             return;
         }
-        let attempt = engaged.attempt;
+        let (attempt, mode) = (engaged.attempt, engaged.plan.mode);
         let (sent, received) = moved
             .values()
             .fold((Tally::default(), Tally::default()), |(sent, received), one| {
                 (sent.plus(one.0), received.plus(one.1))
             });
+        match mode {
+            Mode::Live => self.agree(step, attempt, sent, received),
+            Mode::Relaunch => {
+                self.work = Work::Parked { parked: sent };
+                step.answer(attempt, Answer::Met);
+            }
+        }
+    }
+
+    /// The promise: from here on only the decision counts. It is in the record before anybody hears of it.
+    fn agree(&mut self, step: &mut Step<'_>, attempt: Attempt, sent: Tally, received: Tally) {
         if let Some(engaged) = &mut step.record.change().engaged {
             engaged.stage = Stage::Agreed { sent, received };
         }
         self.work = Work::Agreed;
         step.answer(attempt, Answer::Moved { sent, received });
+    }
+
+    /// Relaunch: everything is parked everywhere. The new processes start while the old ones stand, so that nothing is
+    /// lost should they not be able to take the data up.
+    pub(super) fn on_start(&mut self, step: &mut Step<'_>) {
+        let Work::Parked { parked } = self.work else {
+            return self.repeat_answer(step);
+        };
+        if let Some(engaged) = &mut step.record.change().engaged {
+            engaged.stage = Stage::Starting { parked };
+        }
+        self.start_new(step, parked);
+    }
+
+    /// Starts the new processes here; the driver starts none twice.
+    pub(super) fn start_new(&mut self, step: &mut Step<'_>, parked: Tally) {
+        let Some(engaged) = &step.record.engaged else { return };
+        let (attempt, plan) = (engaged.attempt, engaged.plan.clone());
+        self.start_worlds(step, attempt, &plan, true);
+        let ready = BTreeSet::new();
+        self.work = Work::Starting { ready, parked };
+        self.check_started(step);
+    }
+
+    /// Relaunch: the daemon gives its word when all new processes here have their data.
+    pub(super) fn check_started(&mut self, step: &mut Step<'_>) {
+        let Work::Starting { ready, parked } = &self.work else {
+            return;
+        };
+        let Some(engaged) = &step.record.engaged else { return };
+        if engaged.plan.new.processes_on(step.me).all(|p| ready.contains(&p)) {
+            let (attempt, parked) = (engaged.attempt, *parked);
+            self.agree(step, attempt, parked, Tally::default());
+        }
     }
 }

@@ -32,7 +32,7 @@ impl Participant {
                 step.dropped.unexpected += 1;
                 return;
             }
-            return self.on_order_without_engagement(step, attempt, &order);
+            return self.on_order_without_engagement(step, attempt);
         };
         self.heard += 1;
         let is_decided = matches!(engaged.stage, Stage::Deciding { .. });
@@ -44,17 +44,16 @@ impl Participant {
                 ports,
                 patience_us,
             } if !is_decided => self.on_meet(step, ceiling, ports, patience_us),
-            Order::Start => self.on_start(step),
+            Order::Start if !is_decided => self.on_start(step),
             Order::Wait => {}
             _ => step.dropped.unexpected += 1,
         }
     }
 
-    fn on_order_without_engagement(&mut self, step: &mut Step<'_>, attempt: Attempt, order: &Order) {
+    fn on_order_without_engagement(&mut self, step: &mut Step<'_>, attempt: Attempt) {
         step.dropped.stale_attempt += 1;
-        match (step.record.fate(attempt), order) {
-            (Some(Decision::Committed), Order::Start) => self.answer_closed(step, attempt),
-            (Some(Decision::Committed), _) => {}
+        match step.record.fate(attempt) {
+            Some(Decision::Committed) => {}
             _ => step.answer(
                 attempt,
                 Answer::Failed {
@@ -406,9 +405,9 @@ impl Participant {
                 ready.insert(process, port);
                 self.check_prepared(step);
             }
-            Work::Restarting { ready } if is_newcomer => {
+            Work::Starting { ready, .. } if is_newcomer => {
                 ready.insert(process);
-                self.check_restarted(step);
+                self.check_started(step);
             }
             _ if is_newcomer => step.dropped.duplicate += 1,
             _ if step.record.layout.as_ref().is_some_and(|l| l.member(process).is_some()) => {
@@ -421,7 +420,7 @@ impl Participant {
     /// Makes sure this daemon never agrees to the attempt, and says so.
     pub(super) fn fail(&mut self, step: &mut Step<'_>, failure: Failure) {
         let Some(engaged) = &step.record.engaged else { return };
-        if matches!(engaged.stage, Stage::Open | Stage::Called) && !matches!(self.work, Work::Failed { .. }) {
+        if engaged.stage.may_withdraw() && !matches!(self.work, Work::Failed { .. }) {
             step.answer(
                 engaged.attempt,
                 Answer::Failed {
@@ -436,7 +435,7 @@ impl Participant {
     /// been called to meet stay where they are.
     pub(in super::super) fn withdraw(&mut self, step: &mut Step<'_>, failure: Failure) {
         let Some(engaged) = &step.record.engaged else { return };
-        if matches!(engaged.stage, Stage::Open | Stage::Called) {
+        if engaged.stage.may_withdraw() {
             let attempt = engaged.attempt;
             step.answer(
                 attempt,
@@ -457,8 +456,7 @@ impl Participant {
         self.exited.insert(process, false);
         let failure = Failure::StartFailed { process, reason };
         match self.work {
-            Work::Preparing { .. } => self.fail(step, failure),
-            Work::Restarting { .. } => self.fail_restart(step, failure),
+            Work::Preparing { .. } | Work::Starting { .. } => self.fail(step, failure),
             _ => self.on_exited(step, process, false),
         }
     }

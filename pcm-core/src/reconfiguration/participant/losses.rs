@@ -44,11 +44,14 @@ impl Participant {
             }
             // What was parked before may be parked again only under another attempt.
             Stage::Open | Stage::Called => self.withdraw(step, Failure::DaemonRestarted),
+            Stage::Starting { parked } => {
+                self.start_new(step, parked);
+                self.arm_patience(step, attempt);
+            }
             Stage::Agreed { .. } => {
                 self.work = Work::Agreed;
                 self.ask_decision(step, attempt, 0);
             }
-            Stage::Deciding { starting: true, .. } => self.restart(step),
             Stage::Deciding { .. } => self.begin_settling(step),
         }
     }
@@ -57,8 +60,7 @@ impl Participant {
     pub(in super::super) fn known_here(&self, record: &JobRecord, me: &NodeName) -> BTreeSet<ProcessId> {
         let engaged = record.engaged.as_ref();
         // The new processes of a relaunch are there only once they were ordered to start.
-        let is_started =
-            |e: &Engagement| e.plan.mode == Mode::Live || matches!(e.stage, Stage::Deciding { starting: true, .. });
+        let is_started = |e: &Engagement| e.plan.mode == Mode::Live || e.stage.has_started_new();
         let waits_to_start =
             |process: ProcessId| engaged.is_some_and(|e| !is_started(e) && e.plan.old.member(process).is_none());
         let planned = engaged.into_iter().flat_map(|e| [&e.plan.old, &e.plan.new]);
@@ -77,7 +79,7 @@ impl Participant {
             return;
         };
         // An attempt that has left ranks standing is decided; whether they go on is not.
-        let has_agreed = !matches!(engaged.stage, Stage::Open | Stage::Called);
+        let has_agreed = !engaged.stage.may_withdraw();
         if heard != self.heard {
             self.arm_patience(step, attempt);
         } else if has_agreed {
@@ -174,11 +176,11 @@ impl Participant {
                 leave.remove(&process);
                 self.check_settled(step);
             }
-            (Work::Restarting { .. }, _) if is_new => self.fail_restart(step, died),
-            // A leaver whose data has arrived is no longer needed.
+            // A leaver whose data has arrived, or is parked, is no longer needed.
             (Work::Meeting { moved, .. }, _) if !is_new && moved.contains_key(&process) => {}
-            (_, Stage::Open | Stage::Called) if finished && is_old => self.fail(step, Failure::JobEnding { process }),
-            (_, Stage::Open | Stage::Called) if is_old || is_new => self.fail(step, died),
+            (Work::Parked { .. } | Work::Starting { .. }, _) if !is_new => {}
+            (_, stage) if stage.may_withdraw() && finished && is_old => self.fail(step, Failure::JobEnding { process }),
+            (_, stage) if stage.may_withdraw() && (is_old || is_new) => self.fail(step, died),
             // It has agreed and keeps its word, but the coordinator may still decide otherwise.
             (Work::Agreed, _) if is_new => step.answer(attempt, Answer::Failed { failure: died }),
             _ => {}

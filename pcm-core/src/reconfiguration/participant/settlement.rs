@@ -1,5 +1,4 @@
-//! A participant that knows the decision: ranks take up the new layout or return to the old one, leavers end; in a
-//! relaunch all old processes end and new ones start.
+//! A participant that knows the decision: ranks take up the new layout or return to the old one, leavers end.
 
 use super::super::effects::{EndCause, Report, Timer};
 use super::super::record::{Engagement, Stage};
@@ -8,7 +7,7 @@ use super::work::{Closed, Participant, Work};
 use crate::reconfiguration::effects::Effect;
 use pcm_proto::ids::{NodeName, ProcessId};
 use pcm_proto::layout::{Layout, Mode};
-use pcm_proto::reconfiguration::{AbortReason, Answer, Attempt, Decision, Failure, Loss, ReconfigurationOrder};
+use pcm_proto::reconfiguration::{AbortReason, Answer, Attempt, Decision, Loss, ReconfigurationOrder};
 use std::collections::BTreeSet;
 
 impl Participant {
@@ -40,7 +39,7 @@ impl Participant {
                 }
             }
             // Committed without our word: nobody who keeps to the protocol decides that.
-            Some(Stage::Open | Stage::Called) if commits => step.dropped.impossible += 1,
+            Some(stage) if commits && stage.may_withdraw() => step.dropped.impossible += 1,
             Some(_) => self.carry_out(step, decision, stand),
             None => self.on_decided_without_engagement(step, attempt, decision, stand),
         }
@@ -95,14 +94,14 @@ impl Participant {
             stage,
             ..
         } = engaged;
-        let called = matches!(stage, Stage::Called | Stage::Agreed { .. });
+        let called = matches!(stage, Stage::Called | Stage::Starting { .. } | Stage::Agreed { .. });
         let commits = decision == Decision::Committed;
         let record = step.record.change();
         record.decided = Some((attempt, decision));
         if let Some(engaged) = &mut record.engaged {
             engaged.stage = Stage::Deciding {
                 called,
-                starting: false,
+                starting: stage.has_started_new(),
             };
             engaged.ceiling = engaged.ceiling.filter(|_| stand && !commits);
         }
@@ -122,7 +121,7 @@ impl Participant {
         let Some(Engagement {
             attempt,
             plan,
-            stage: Stage::Deciding { called, .. },
+            stage: Stage::Deciding { called, starting },
             ..
         }) = step.record.engaged.clone()
         else {
@@ -135,17 +134,17 @@ impl Participant {
         let new: BTreeSet<ProcessId> = plan.new.processes_on(me).filter(alive).collect();
         let stuck = &step.record.stuck;
         let (settle, leave) = match (committed, plan.mode) {
-            (true, Mode::Live) => (new.clone(), old.difference(&new).copied().collect()),
-            (true, Mode::Relaunch) => (BTreeSet::new(), old.clone()),
+            (true, _) => (new.clone(), old.difference(&new).copied().collect()),
             (false, mode) => {
-                let is_started = |process: &&ProcessId| mode == Mode::Live && !old.contains(process);
+                let are_started = mode == Mode::Live || starting;
+                let is_started = |process: &&ProcessId| are_started && !old.contains(process);
                 let started: BTreeSet<ProcessId> = new.iter().filter(is_started).copied().collect();
                 let inside = old.iter().filter(|p| called && !stuck.contains(p));
                 (inside.copied().collect::<BTreeSet<ProcessId>>(), started)
             }
         };
         let hanging: Vec<ProcessId> = stuck.iter().copied().collect();
-        if !step.record.holds_ranks() && (!committed || plan.mode == Mode::Live) {
+        if !step.record.holds_ranks() {
             let free = old.iter().filter(|process| !committed || new.contains(process));
             for process in free.copied() {
                 step.out.push(Effect::LiftCeiling { process });
@@ -246,12 +245,6 @@ impl Participant {
             return;
         }
         let attempt = engaged.attempt;
-        let committed = step.record.fate(attempt) == Some(Decision::Committed);
-        let starts_some = engaged.plan.new.processes_on(step.me).next().is_some();
-        if committed && engaged.plan.mode == Mode::Relaunch && starts_some {
-            self.work = Work::Ended;
-            return step.answer(attempt, Answer::Ended);
-        }
         self.close(step, attempt);
     }
 
@@ -305,51 +298,6 @@ impl Participant {
         for process in here {
             step.out.push(Effect::LiftCeiling { process });
         }
-    }
-
-    /// Relaunch: all old processes have ended everywhere.
-    pub(super) fn on_start(&mut self, step: &mut Step<'_>) {
-        if self.work != Work::Ended {
-            return self.repeat_answer(step);
-        }
-        if let Some(Engagement {
-            stage: Stage::Deciding { starting, .. },
-            ..
-        }) = &mut step.record.change().engaged
-        {
-            *starting = true;
-        }
-        self.restart(step);
-    }
-
-    /// Starts the new processes here; the driver starts none twice.
-    pub(super) fn restart(&mut self, step: &mut Step<'_>) {
-        let Some(Engagement { attempt, plan, .. }) = step.record.engaged.clone() else {
-            return;
-        };
-        self.start_worlds(step, attempt, &plan, true);
-        self.work = Work::Restarting { ready: BTreeSet::new() };
-        self.check_restarted(step);
-    }
-
-    pub(super) fn check_restarted(&mut self, step: &mut Step<'_>) {
-        let Work::Restarting { ready } = &self.work else { return };
-        let Some(engaged) = &step.record.engaged else { return };
-        if engaged.plan.new.processes_on(step.me).all(|p| ready.contains(&p)) {
-            let attempt = engaged.attempt;
-            self.close(step, attempt);
-        }
-    }
-
-    pub(super) fn fail_restart(&mut self, step: &mut Step<'_>, failure: Failure) {
-        let Some(engaged) = &step.record.engaged else { return };
-        step.answer(
-            engaged.attempt,
-            Answer::Failed {
-                failure: failure.clone(),
-            },
-        );
-        self.work = Work::Failed { failure };
     }
 
     /// A newer layout than the one known here was committed; `made_by` made it.

@@ -39,6 +39,15 @@ pub(super) enum Work {
         met: BTreeSet<ProcessId>,
         moved: BTreeMap<ProcessId, (Tally, Tally)>,
     },
+    /// Relaunch: all data of the old processes here is parked.
+    Parked {
+        parked: Tally,
+    },
+    /// Relaunch: the new processes start and take up what is parked, while the old ones stand.
+    Starting {
+        ready: BTreeSet<ProcessId>,
+        parked: Tally,
+    },
     /// Has agreed; waits for the decision.
     Agreed,
     /// Has agreed, could not learn the decision, and ended its processes.
@@ -52,12 +61,6 @@ pub(super) enum Work {
         settle: BTreeSet<ProcessId>,
         leave: BTreeSet<ProcessId>,
         held_us: u64,
-    },
-    /// Relaunch: every old process here has ended.
-    Ended,
-    /// Relaunch: the new processes start.
-    Restarting {
-        ready: BTreeSet<ProcessId>,
     },
 }
 
@@ -139,6 +142,7 @@ impl Participant {
             Work::Meeting { met, .. } if Self::needed_here(&engaged.plan, me).iter().all(|p| met.contains(p)) => {
                 Some(Answer::Met)
             }
+            Work::Parked { .. } => Some(Answer::Met),
             Work::Agreed | Work::GivenUp => match engaged.stage {
                 Stage::Agreed { sent, received } => Some(Answer::Moved { sent, received }),
                 _ => None,
@@ -146,7 +150,6 @@ impl Participant {
             Work::Failed { failure } => Some(Answer::Failed {
                 failure: failure.clone(),
             }),
-            Work::Ended => Some(Answer::Ended),
             _ => None,
         };
         if let Some(answer) = answer {
