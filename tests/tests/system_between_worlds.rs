@@ -74,7 +74,6 @@ fn a_job_over_shared_memory_keeps_its_speed_when_it_moves_and_recovers_from_kill
         (!cluster.events(Some("1"), "recovered").is_empty()).then_some(())
     });
     cluster.wait_until_ranks_of_iterate("1");
-    migrate(&cluster, "n2");
     assert!(cluster.run(&["kill", "1"]).status.success());
     // Shared memory that the killed rank left is gone with the job: `down` looks for it.
     cluster.down();
