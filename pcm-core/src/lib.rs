@@ -1,6 +1,7 @@
 //! State machines of the middleware: they take events and return effects, and know no clock, socket, disk,
 //! randomness or thread. The daemon and the simulator drive the same code.
 
+pub mod between_worlds;
 pub mod checkpoint;
 #[cfg(test)]
 mod golden;

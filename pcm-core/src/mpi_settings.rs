@@ -37,7 +37,10 @@ pub struct Circumstances<'a> {
 }
 
 const NETMOD: &str = "MPIR_CVAR_CH4_NETMOD";
-const PROVIDER: &str = "FI_PROVIDER";
+/// Names libfabric's provider.
+pub const PROVIDER: &str = "FI_PROVIDER";
+/// The provider whose ranks share memory with ranks of other worlds.
+pub const SHARED_MEMORY_PROVIDER: &str = "shm";
 
 struct Given {
     name: &'static str,
@@ -77,12 +80,20 @@ const WITH_OFI: [Given; 2] = [
     },
 ];
 
+const RMA: &str = "MPIR_CVAR_CH4_OFI_ENABLE_RMA";
+
 /// For a provider that emulates operations on the memory of others.
-const OVER_TCP: [Given; 1] = [Given {
-    name: "MPIR_CVAR_CH4_OFI_ENABLE_RMA",
+const OVER_TCP: Given = Given {
+    name: RMA,
     value: "0",
     why: "after ranks have left, fences over libfabric's tcp lost puts or did not return",
-}];
+};
+
+const OVER_SHARED_MEMORY: Given = Given {
+    name: RMA,
+    value: "0",
+    why: "MPI confirms messages itself; what libfabric's shm does with a window after ranks have left is not tested",
+};
 
 const WITH_UCX: [Given; 1] = [Given {
     name: "UCX_UNIFIED_MODE",
@@ -143,10 +154,13 @@ pub fn settings(
             provider = decided;
         }
     }
-    if provider.as_deref() == Some("tcp") {
-        for Given { name, value, why } in &OVER_TCP {
-            decide(name, value, why);
-        }
+    let for_windows = match provider.as_deref() {
+        Some("tcp") => Some(OVER_TCP),
+        Some(SHARED_MEMORY_PROVIDER) => Some(OVER_SHARED_MEMORY),
+        _ => None,
+    };
+    if let Some(Given { name, value, why }) = for_windows {
+        decide(name, value, why);
     }
     if let (Some("ofi"), Some(interface)) = (netmod.as_deref(), circumstances.interface) {
         decide(
@@ -242,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn operations_on_the_memory_of_others_are_messages_over_tcp_and_only_there() {
+    fn operations_on_the_memory_of_others_are_messages_over_tcp_and_shared_memory_and_only_there() {
         let of = |provider: &str| {
             let options = [(PROVIDER.to_owned(), provider.to_owned())];
-            value(&settings(Circumstances::default(), &[], &options), OVER_TCP[0].name).is_some()
+            value(&settings(Circumstances::default(), &[], &options), RMA).is_some()
         };
-        assert_eq!([of("tcp"), of("verbs"), of("")], [true, false, false]);
+        assert_eq!([of("tcp"), of("shm"), of("verbs"), of("")], [true, true, false, false]);
         let default = settings(Circumstances::default(), &[], &[]);
-        assert_eq!(value(&default, OVER_TCP[0].name), Some((Some("0"), Source::Default)));
+        assert_eq!(value(&default, RMA), Some((Some("0"), Source::Default)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::program;
 use crate::run::attached::{self, Attached};
 use crate::run::watching::Wanted;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use pcm_core::mpi_settings::{PROVIDER, SHARED_MEMORY_PROVIDER};
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::app::environment;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
@@ -76,6 +77,16 @@ pub(crate) struct Args {
     /// Set an MPI variable for the ranks, instead of our default; an empty value leaves it unset
     #[arg(long, value_name = "NAME=VALUE")]
     mpi: Vec<String>,
+    /// How ranks talk that are in different MPI worlds, as after a live change. shm: through shared memory, at full
+    /// speed, on one host only, with room for 240 processes. network: over TCP, between any hosts
+    #[arg(
+        long,
+        value_name = "WAY",
+        env = "PCM_BETWEEN_WORLDS",
+        hide_env_values = true,
+        default_value = "network"
+    )]
+    between_worlds: BetweenWorlds,
     /// How blocking MPI calls wait: adaptive yields or sleeps while other processes want the CPU, sleep always sleeps,
     /// spin never yields, mpi waits as MPI does. adaptive and sleep build collectives from messages [default:
     /// adaptive, with MPI's own collectives where each rank has a CPU]
@@ -152,6 +163,13 @@ enum World {
     Job,
     Node,
     Rank,
+}
+
+/// The way between worlds, as it is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum BetweenWorlds {
+    Network,
+    Shm,
 }
 
 /// Reads the words of [`environment::WAIT`].
@@ -331,11 +349,7 @@ fn spec(args: &Args) -> Result<JobSpec, Failure> {
         cwd,
         bind: !args.no_bind,
         preload: !args.no_preload,
-        mpi_settings: args
-            .mpi
-            .iter()
-            .map(|setting| mpi_setting(setting))
-            .collect::<Result<_, _>>()?,
+        mpi_settings: mpi_settings(args)?,
         detached: args.detach,
         restarts_max: args.max_restarts,
         method: args.method.0,
@@ -359,6 +373,17 @@ fn name(args: &Args, program: &OsString) -> Result<String, Failure> {
         .unwrap_or_default();
     let is_name = name_check(&file).is_ok() && file.parse::<u64>().is_err();
     Ok(if is_name { file } else { NAME_DEFAULT.to_owned() })
+}
+
+/// What is set of MPI by options. A variable that the user sets has the last word.
+fn mpi_settings(args: &Args) -> Result<Vec<(String, String)>, Failure> {
+    let named = args.mpi.iter().map(|setting| mpi_setting(setting));
+    let mut settings = named.collect::<Result<Vec<_>, _>>()?;
+    let is_set = settings.iter().any(|(name, _)| name == PROVIDER) || std::env::var_os(PROVIDER).is_some();
+    if args.between_worlds == BetweenWorlds::Shm && !is_set {
+        settings.push((PROVIDER.to_owned(), SHARED_MEMORY_PROVIDER.to_owned()));
+    }
+    Ok(settings)
 }
 
 fn mpi_setting(text: &str) -> Result<(String, String), Failure> {

@@ -141,7 +141,8 @@ pub struct Coordinator {
     pub(super) order_next: u32,
     pub(super) process_next: u32,
     pub(super) world_next: u32,
-    /// Worlds that some process of the present layout has met in its life, at most.
+    /// Worlds that some process of the present layout has met in its life, at most; of a job over shared memory
+    /// ([`crate::between_worlds`]) processes, itself among them.
     pub(super) worlds_met: u32,
     /// Nodes that were told of the job and have not confirmed it: the number of their order, and when it was sent.
     pub(super) enlisting: BTreeMap<NodeName, (u32, u64)>,
@@ -196,7 +197,7 @@ impl Coordinator {
                 .layout
                 .extend(worlds::ranks_of(world).map(|(process, _)| process));
         }
-        coordinator.worlds_met = worlds.len() as u32;
+        coordinator.worlds_met = coordinator.met_at_start(&worlds);
         coordinator.nodes.insert(coordinator.own.clone(), NodeStage::Active);
         let placement = shares
             .iter()
@@ -236,6 +237,7 @@ impl Coordinator {
                 process_next,
                 world_next,
             } => {
+                self.note_joining(process_next.saturating_sub(self.process_next));
                 self.process_next = self.process_next.max(process_next);
                 self.world_next = self.world_next.max(world_next);
             }

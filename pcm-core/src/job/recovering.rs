@@ -279,7 +279,7 @@ impl Coordinator {
         self.names.clear();
         self.spawning = Spawning::default();
         self.spares.forget_processes();
-        self.worlds_met = worlds.len() as u32;
+        self.worlds_met = self.met_at_start(&worlds);
         self.order_next = 0;
         self.is_crowded = restarted.is_crowded;
         for (name, value) in restarted.variables {

@@ -4,9 +4,11 @@
 use super::coordinator::{Coordinator, Effect, RESEND_US};
 use super::phase::{NodeStage, Phase};
 use super::process::{Process, ProcessState, Role};
+use super::worlds;
+use crate::between_worlds::{self, is_shared_memory};
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::layout::Layout;
-use pcm_proto::peer::{CoordinatorToNode, StartOrder};
+use pcm_proto::peer::{CoordinatorToNode, StartOrder, WorldStart};
 use std::collections::BTreeSet;
 
 impl Coordinator {
@@ -88,7 +90,13 @@ impl Coordinator {
             .collect();
         let after: BTreeSet<WorldId> = layout.members.iter().map(|member| member.world).collect();
         let is_all_new = before.is_disjoint(&after);
-        self.worlds_met = if is_all_new { 0 } else { self.worlds_met } + after.difference(&before).count() as u32;
+        self.worlds_met = match (is_shared_memory(&self.spec), is_all_new) {
+            (true, true) => layout.members.len() as u32,
+            // Those who join were counted when they were planned.
+            (true, false) => self.worlds_met,
+            (false, true) => after.len() as u32,
+            (false, false) => self.worlds_met + after.difference(&before).count() as u32,
+        };
         self.epoch = layout.epoch;
         self.layout = layout.members.iter().map(|member| member.process).collect();
         for process in self
@@ -126,9 +134,29 @@ impl Coordinator {
         WorldId(self.world_next)
     }
 
-    /// The most worlds any process of the present layout has met in its life.
+    /// The most worlds any process of the present layout has met in its life; processes where these share memory.
     pub fn worlds_met(&self) -> u32 {
         self.worlds_met
+    }
+
+    /// What the processes of worlds that begin together have met.
+    pub(super) fn met_at_start(&self, worlds: &[WorldStart]) -> u32 {
+        match is_shared_memory(&self.spec) {
+            true => worlds.iter().map(worlds::size_of).sum(),
+            false => worlds.len() as u32,
+        }
+    }
+
+    /// Whether those there are can meet so many more.
+    pub(super) fn has_room_for(&self, processes: u32) -> bool {
+        !is_shared_memory(&self.spec) || between_worlds::has_room(self.worlds_met, processes)
+    }
+
+    /// So many processes may join those there are: each has a place in the memory of each, for good.
+    pub(super) fn note_joining(&mut self, processes: u32) {
+        if is_shared_memory(&self.spec) {
+            self.worlds_met = self.worlds_met.saturating_add(processes);
+        }
     }
 
     /// The nodes of the present ranks in order.

@@ -96,6 +96,7 @@ impl Coordinator {
         if let Some(process) = self.processes.get_mut(&spare.process) {
             process.role = Role::Guest;
             effects.push(adoption(process.node.clone(), world, ask));
+            self.note_joining(1);
         }
     }
 

@@ -8,6 +8,7 @@ use super::placement::Share;
 use super::process::{Process, ProcessState, Role};
 use super::spawn_requests::{Asker, Request, State};
 use super::worlds;
+use crate::between_worlds;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{NodeName, ProcessId, WorldId};
 use pcm_proto::job::RANKS_MAX;
@@ -34,7 +35,8 @@ impl Coordinator {
         }
         let wants = ask.commands.as_deref().map(wants).map_err(Clone::clone);
         let alive = self.processes.values().filter(|process| process.counts()).count() as u32;
-        let spare = self.spare_for(now_us, &ask).filter(|_| alive < RANKS_MAX);
+        let spare = self.spare_for(now_us, &ask);
+        let spare = spare.filter(|_| alive < RANKS_MAX && self.has_room_for(1));
         if let Some(world) = spare {
             self.adopt(world, &ask, effects);
         }
@@ -59,6 +61,11 @@ impl Coordinator {
         let (count, room) = (counts.sum::<u64>(), RANKS_MAX.saturating_sub(alive));
         if count == 0 || count > u64::from(room) {
             let reason = format!("it asks for {count} processes; the job has room for 1 to {room} of {RANKS_MAX}");
+            return self.refuse(asker, reason, effects);
+        }
+        if !self.has_room_for(count as u32) {
+            let too_many = between_worlds::no_room(self.worlds_met, count as u32);
+            let reason = format!("{too_many}: run the job with --between-worlds network");
             return self.refuse(asker, reason, effects);
         }
         effects.push(Effect::Place {
@@ -91,10 +98,9 @@ impl Coordinator {
         let first = self.process_next;
         let preset = ask.preset.clone();
         let start = worlds::spawned_world(world, &shares, ProcessId(first), commands, preset);
-        request.state = State::Starting {
-            world,
-            size: worlds::size_of(&start),
-        };
+        let size = worlds::size_of(&start);
+        request.state = State::Starting { world, size };
+        self.note_joining(size);
         self.order_worlds(vec![start], Role::Guest, now_us, effects);
     }
 

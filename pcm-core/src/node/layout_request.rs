@@ -403,13 +403,13 @@ fn bad_size(to: u32, least: u32, most: u32) -> Refusal {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use pcm_proto::job::WorldShape;
     use pcm_proto::registered::Registered;
 
     /// A job whose program may have up to eight ranks.
-    pub(in crate::node) fn spec() -> JobSpec {
+    pub(crate) fn spec() -> JobSpec {
         JobSpec {
             registered: Registered {
                 follows_shares: true,

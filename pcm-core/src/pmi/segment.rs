@@ -12,7 +12,15 @@ const TRANSIENT: [&str; 4] = ["mpich_shar_tmp", "ucx_shm_posix_", "fi_shm", "fi_
 
 /// Whether a file of this name would be unlinked by the library that made it.
 pub fn is_transient(name: &str) -> bool {
-    TRANSIENT.iter().any(|prefix| name.starts_with(prefix))
+    TRANSIENT.iter().any(|prefix| name.starts_with(prefix)) || is_of_endpoint(name)
+}
+
+/// Whether libfabric's shm names its endpoints so: process, user and a small number, or a second one after a clash,
+/// with colons between.
+fn is_of_endpoint(name: &str) -> bool {
+    let parts: Vec<&str> = name.split(':').collect();
+    let is_number = |part: &&str| (1..=10).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    (3..=4).contains(&parts.len()) && parts.iter().all(is_number)
 }
 
 /// Whether an MPI library names its files so.
@@ -36,5 +44,22 @@ mod tests {
     #[test]
     fn the_prefix_is_what_mpich_was_seen_to_use() {
         assert_eq!(segment_prefix("mpm_vm_9761_0"), "mpich_shm_b05a6fc4_");
+    }
+
+    #[test]
+    fn endpoints_of_libfabric_are_known_by_their_numbers() {
+        for (name, is) in [
+            ("9091:0:0", true),
+            ("4194304:1000:1", true),
+            ("9091:0:0:1793645", true),
+            ("9091:0", false),
+            ("9091:0:x", false),
+            ("9091::0", false),
+            ("a9091:0:0", false),
+            ("fi_sm2_0", true),
+            ("results", false),
+        ] {
+            assert_eq!(is_transient(name), is, "{name}");
+        }
     }
 }

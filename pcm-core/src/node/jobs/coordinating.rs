@@ -1,12 +1,14 @@
 //! The jobs this daemon coordinates: feeds their state machines, carries out what they decide, and keeps what a
 //! restart would need.
 
+use super::layout_changes::job_host;
 use super::leading::say_checkpoint;
 use super::led::{Audience, Led};
 use super::machine::Jobs;
+use crate::between_worlds::{self, is_shared_memory};
 use crate::job::at_node::{JobAtNode, Step};
 use crate::job::coordinator::{Coordinator, Effect, Input, SpawnWant};
-use crate::job::placement::Share;
+use crate::job::placement::{NodeView, Share};
 use crate::job::recovery::Restarted;
 use crate::job::worlds::WORLDS_MAX;
 use crate::node::agent::samples::is_known_policy;
@@ -40,7 +42,8 @@ impl Jobs {
 
     /// Accepts a job under a number that nobody else has.
     pub(in crate::node) fn accept(&mut self, from: Requester, spec: JobSpec, job: JobId, cx: &mut Context<'_>) {
-        let shares = match self.place(&spec.nodes, spec.size, cx) {
+        let placed = check_memory(&spec, cx).and_then(|()| self.place(&spec.nodes, spec.size, None, cx));
+        let shares = match placed {
             Ok(shares) => shares,
             Err(refusal) => return cx.answer(from, DaemonToControl::Refused(refusal)),
         };
@@ -128,14 +131,16 @@ impl Jobs {
     }
 
     fn place_spawn(&self, job: JobId, wants: &[SpawnWant], cx: &mut Context<'_>) -> Result<Vec<Share>, String> {
-        let of_job = self.table.coordinator(job).map(|coordinator| &coordinator.spec().nodes);
+        let coordinator = self.table.coordinator(job);
+        let host = coordinator.and_then(|coordinator| memory_host(coordinator, cx));
+        let of_job = coordinator.map(|coordinator| &coordinator.spec().nodes);
         let of_job = of_job.map_or(&[][..], Vec::as_slice);
         let mut shares = Vec::new();
         for SpawnWant { count, hosts } in wants {
             let named = hosts.iter().map(|host| nodes_of_host(host, cx));
             let named = named.collect::<Result<Vec<_>, String>>()?.concat();
             let allowed = if named.is_empty() { of_job } else { &named };
-            let placed = self.place(allowed, *count, cx);
+            let placed = self.place(allowed, *count, host, cx);
             shares.extend(placed.map_err(|refusal| refusal.message)?);
         }
         Ok(shares)
@@ -186,7 +191,7 @@ impl Jobs {
             return Err("its nodes have not all said which checkpoints they hold".to_owned());
         }
         let spec = coordinator.spec();
-        let shares = self.place(&spec.nodes, count, cx);
+        let shares = self.place(&spec.nodes, count, memory_host(coordinator, cx), cx);
         let shares = shares.map_err(|refusal| refusal.message + &led.leading.hint())?;
         let is_crowded = is_crowded(spec, &shares, cx);
         led.leading.restarted(shares, is_crowded)
@@ -379,6 +384,24 @@ fn check(spec: &JobSpec, led: usize) -> Result<(), Refusal> {
         return Err(Refusal::new(refusal::LIMIT_REACHED, message));
     }
     Ok(())
+}
+
+/// Whether ranks that are to share memory can.
+fn check_memory(spec: &JobSpec, cx: &Context<'_>) -> Result<(), Refusal> {
+    if !is_shared_memory(spec) {
+        return Ok(());
+    }
+    let views = cx.cluster.nodes().views();
+    let may_use = |view: &&NodeView| view.is_open && (spec.nodes.is_empty() || spec.nodes.contains(&view.name));
+    between_worlds::check_start(spec, &views.iter().filter(may_use).map(|view| view.host).collect())
+}
+
+/// The host of a job whose ranks share memory; none for another job.
+fn memory_host(coordinator: &Coordinator, cx: &Context<'_>) -> Option<u64> {
+    let spec = coordinator.spec();
+    is_shared_memory(spec)
+        .then(|| job_host(spec, &coordinator.rank_nodes(), cx))
+        .flatten()
 }
 
 /// Whether ranks of a job outnumber the CPUs of a host, or are going to.

@@ -1,6 +1,7 @@
 //! Changes of a job's layout that are asked for: looks at the costs of methods, asks the job's nodes whether their
 //! ranks iterate, plans with [`crate::node::layout_request`], and hands the plan to the job's reconfigurations.
 
+use crate::between_worlds::{self, is_shared_memory};
 use crate::job::at_node;
 use crate::job::placement::Share;
 use crate::node::context::Context;
@@ -11,8 +12,10 @@ use crate::node::queries::{ANSWER_WITHIN, Wanted};
 use crate::node::requester::Requester;
 use crate::reconfiguration::effects::{Effect, Input, Report};
 use crate::reconfiguration::refusal::Refused;
-use pcm_proto::control::{DaemonToControl, Refusal};
+use pcm_proto::control::{DaemonToControl, LayoutChange, NodeState, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::job::JobSpec;
+use pcm_proto::layout::{ModeWanted, PlanRequest, Seat};
 use pcm_proto::peer::{Question, RanksBegun};
 use pcm_proto::refusal;
 
@@ -86,39 +89,65 @@ impl Jobs {
             nodes: &nodes,
             weights: layout.map_or(&[], |layout| &layout.weights),
         };
+        let host = is_shared_memory(view.spec).then(|| job_host(view.spec, &nodes, cx));
         let planned = layout_request::check_begun(job, ranks, &processes)
-            .and_then(|()| self.with_cluster(|cluster| layout_request::plan(&asked.change, view, cluster), cx));
+            .and_then(|()| check_hosts(&asked.change, host.flatten(), cx))
+            .and_then(|()| {
+                let plan = |cluster: &ClusterView<'_>| layout_request::plan(&asked.change, view, cluster);
+                self.with_cluster(host.flatten(), plan, cx)
+            });
         let planned = match planned {
             Ok(planned) => planned,
             Err(refusal) => return Some(Err(refusal)),
         };
         let sizes = (nodes.len() as u32, planned.size());
         let chosen = self.methods.choose(asked.method, view.spec, sizes, begun);
-        let request = planned.into_request(asked, chosen.method(), &cx.settings.own, &nodes);
+        let mut request = planned.into_request(asked, chosen.method(), &cx.settings.own, &nodes);
+        if host.is_some()
+            && let Err(refusal) = keep_room(&mut request, coordinator.worlds_met())
+        {
+            return Some(Err(refusal));
+        }
+        let worlds_met = if host.is_some() { 0 } else { coordinator.worlds_met() };
         let (coordinator, led) = self.table.led_with(job)?;
         led.chosen = Some(chosen);
         Some(Ok(Input::Request {
             request,
             next_process: coordinator.process_next(),
             next_world: coordinator.world_next(),
-            worlds_met: coordinator.worlds_met(),
+            worlds_met,
         }))
     }
 
-    fn with_cluster<T>(&self, f: impl FnOnce(&ClusterView<'_>) -> T, cx: &Context<'_>) -> T {
+    /// The cluster, or what of it is on one host.
+    fn with_cluster<T>(&self, host: Option<u64>, f: impl FnOnce(&ClusterView<'_>) -> T, cx: &Context<'_>) -> T {
         let state = |node: &NodeName| cx.cluster.nodes().state(node);
         let placed = |node: &NodeName| self.table.coordinators().map(|(_, job)| job.alive_on(node)).sum();
+        let mut nodes = cx.cluster.nodes().views();
+        nodes.retain(|view| host.is_none_or(|host| view.host == host));
         f(&ClusterView {
             own: &cx.settings.own,
-            nodes: cx.cluster.nodes().views(),
+            nodes,
             state: &state,
             placed: &placed,
         })
     }
 
-    /// Finds places for so many ranks on these nodes, or on all nodes when none is named.
-    pub(super) fn place(&self, allowed: &[NodeName], count: u32, cx: &Context<'_>) -> Result<Vec<Share>, Refusal> {
-        self.with_cluster(|cluster| cluster.place(allowed, count), cx)
+    /// Finds places for so many ranks on these nodes, or on all nodes when none is named; on one host, where the job
+    /// has its ranks there.
+    pub(super) fn place(
+        &self,
+        allowed: &[NodeName],
+        count: u32,
+        host: Option<u64>,
+        cx: &Context<'_>,
+    ) -> Result<Vec<Share>, Refusal> {
+        let on_host = |node: &&NodeName| host.is_none_or(|host| cx.cluster.nodes().host(node) == host);
+        let of_host: Vec<NodeName> = allowed.iter().filter(on_host).cloned().collect();
+        if let Some(node) = allowed.first().filter(|_| of_host.is_empty()) {
+            return Err(between_worlds::other_host(node));
+        }
+        self.with_cluster(host, |cluster| cluster.place(&of_host, count), cx)
     }
 
     pub(in crate::node) fn refuse_layout(&mut self, from: Requester, refused: &Refused, cx: &mut Context<'_>) {
@@ -154,5 +183,96 @@ impl Jobs {
             }
         }
         self.finish(job, step, cx);
+    }
+}
+
+/// The host of a job whose ranks share memory: that of its ranks, if a node that it may use is up there, else that of
+/// any such node.
+pub(super) fn job_host(spec: &JobSpec, ranks: &[NodeName], cx: &Context<'_>) -> Option<u64> {
+    let nodes = cx.cluster.nodes();
+    let views = nodes.views();
+    let may_use = |node: &NodeName| spec.nodes.is_empty() || spec.nodes.contains(node);
+    let mut open = views.iter().filter(|view| view.is_open && may_use(&view.name));
+    let of_ranks = ranks.first().map(|node| nodes.host(node));
+    let first = open.clone().next().map(|view| view.host);
+    of_ranks
+        .filter(|host| open.any(|view| view.host == *host))
+        .or(first)
+        .or(of_ranks)
+}
+
+/// The nodes that a change names are on the job's host, where it has one.
+fn check_hosts(change: &LayoutChange, host: Option<u64>, cx: &Context<'_>) -> Result<(), Refusal> {
+    let named: Vec<&NodeName> = match change {
+        LayoutChange::Migrate(moves) | LayoutChange::Arrange { moves, .. } => {
+            moves.iter().map(|(_, node)| node).collect()
+        }
+        LayoutChange::Expand { nodes, .. } => nodes.iter().collect(),
+        _ => Vec::new(),
+    };
+    let nodes = cx.cluster.nodes();
+    let is_elsewhere = |node: &&&NodeName| {
+        let is_up = nodes.state(node) == Some(NodeState::Up);
+        is_up && host.is_some_and(|host| nodes.host(node) != host)
+    };
+    match named.iter().find(is_elsewhere) {
+        Some(node) => Err(between_worlds::other_host(node)),
+        None => Ok(()),
+    }
+}
+
+/// A change that brings more processes than the ranks can meet is a relaunch, which begins to count anew.
+fn keep_room(request: &mut PlanRequest, met: u32) -> Result<(), Refusal> {
+    let is_new = |seat: &&Seat| request.method.starts_all() || !matches!(seat, Seat::Stay { .. });
+    let joining = request.seats.iter().filter(is_new).count() as u32;
+    if between_worlds::has_room(met, joining) {
+        return Ok(());
+    }
+    let too_many = between_worlds::no_room(met, joining);
+    match request.mode {
+        ModeWanted::Live => {
+            let message = format!("{too_many}: use relaunch");
+            Err(Refusal::new(refusal::NOT_SUPPORTED, message))
+        }
+        ModeWanted::Auto | ModeWanted::Relaunch => {
+            request.cause = format!("{} (by relaunch: {too_many})", request.cause);
+            request.mode = ModeWanted::Relaunch;
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::between_worlds::PEERS_MAX;
+    use pcm_proto::ids::Rank;
+    use pcm_proto::layout::PlanKind;
+    use pcm_proto::method::Method;
+
+    fn request(mode: ModeWanted) -> PlanRequest {
+        let node = NodeName::new("a").unwrap();
+        PlanRequest {
+            kind: PlanKind::Expand,
+            cause: "user".to_owned(),
+            mode,
+            seats: vec![Seat::Stay { rank: Rank(0) }, Seat::Join { node }],
+            weights: Vec::new(),
+            witnesses: Vec::new(),
+            method: Method::default(),
+        }
+    }
+
+    #[test]
+    fn ranks_without_room_for_more_are_relaunched_and_the_cause_says_why() {
+        let mut fits = request(ModeWanted::Auto);
+        keep_room(&mut fits, PEERS_MAX - 1).unwrap();
+        assert_eq!((fits.mode, fits.cause.as_str()), (ModeWanted::Auto, "user"));
+        let mut full = request(ModeWanted::Auto);
+        keep_room(&mut full, PEERS_MAX).unwrap();
+        assert_eq!(full.mode, ModeWanted::Relaunch);
+        assert!(full.cause.contains("240"), "{}", full.cause);
+        let refusal = keep_room(&mut request(ModeWanted::Live), PEERS_MAX).unwrap_err();
+        assert_eq!(refusal.code, refusal::NOT_SUPPORTED);
     }
 }
