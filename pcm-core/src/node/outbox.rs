@@ -21,7 +21,7 @@ use pcm_proto::boot::{BootReport, BootSpec, NodeSpec};
 use pcm_proto::control::{DaemonToControl, LogOf};
 use pcm_proto::event::EventKind;
 use pcm_proto::fabric::UdAddress;
-use pcm_proto::ids::{Epoch, JobId, NodeName};
+use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::DaemonToKeeper;
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
 use std::collections::VecDeque;
@@ -79,6 +79,14 @@ pub enum Effect {
         ask: u64,
         job: Option<JobId>,
         since_us: u64,
+    },
+    /// Read where the processes of a job here are in their programs, for a question of a node.
+    ReadStacks {
+        node: NodeName,
+        ask: u64,
+        job: JobId,
+        /// Only this one.
+        process: Option<ProcessId>,
     },
     /// Do something with the transport to other nodes.
     Peers(PeersEffect),

@@ -9,6 +9,7 @@ use super::files::{EventLog, Files, LogLevels, Work};
 use super::keeper_orders::KeeperOrders;
 use super::memory::{Bulk, MemoryCarrier};
 use super::peer_links::PeerLinks;
+use super::stacks;
 use crate::keeper;
 use crate::keeper_link::{FromKeeper, Handed, HandedBuffer, HandedImage};
 use crate::output_files::{OutputFiles, Written};
@@ -171,6 +172,7 @@ impl Hands {
             Event::Notice => NodeEvent::Notice,
             Event::Boot(fact) => NodeEvent::Boot(fact),
             Event::Files(fact) => fact,
+            Event::Stacks { node, ask, stacks } => NodeEvent::StacksRead { node, ask, stacks },
             Event::Tuning(tuning) => {
                 self.peers.use_tuning(tuning);
                 return Vec::new();
@@ -282,6 +284,17 @@ impl Hands {
             } => {
                 let events = self.log.after(since_us, job);
                 Some(NodeEvent::EventsRead { node, ask, events })
+            }
+            Effect::ReadStacks {
+                node,
+                ask,
+                job,
+                process,
+            } => {
+                let mut wanted = self.ranks.pids(job);
+                wanted.retain(|(one, _)| process.is_none_or(|process| process == *one));
+                stacks::read(&self.spec.node.name, wanted, (node, ask), self.events.clone());
+                None
             }
             Effect::Files(effect) => {
                 self.disk.output.carry_out(effect);

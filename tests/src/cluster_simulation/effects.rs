@@ -67,6 +67,10 @@ impl Simulation {
                 let events = Vec::new();
                 return Some(Event::EventsRead { node, ask, events });
             }
+            Effect::ReadStacks { node, ask, .. } => {
+                let stacks = Vec::new();
+                return Some(Event::StacksRead { node, ask, stacks });
+            }
             Effect::Boot(BootEffect::Ready | BootEffect::Report(_) | BootEffect::EndReports) => {}
             Effect::Boot(BootEffect::Boot { .. }) => {}
             Effect::Sweep { .. } => {}
