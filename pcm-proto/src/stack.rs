@@ -52,7 +52,7 @@ pub struct ThreadStack {
     pub note: Option<String>,
 }
 
-/// One frame.
+/// A call in progress and where in the source it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StackFrame {
     /// None in a program without names.

@@ -116,7 +116,8 @@ impl Image {
         // The kernel rounds a segment's beginning down to a page.
         let page = |offset: u64| offset & !0xfff;
         let holds = |segment: &&Segment| (page(segment.offset)..segment.offset + segment.bytes).contains(&offset);
-        let segment = self.segments.iter().find(holds)?;
+        // Where two segments share a page of the file, the mapping is of the one that begins there: the later one.
+        let segment = self.segments.iter().rev().find(holds)?;
         let address = segment.address.wrapping_add(offset).wrapping_sub(segment.offset);
         Some(start.wrapping_sub(address))
     }

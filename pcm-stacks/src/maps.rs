@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-/// One mapping.
+/// A piece of a process's memory and what of a file lies there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) start: u64,

@@ -1,5 +1,5 @@
-//! Return addresses, found from the copy of a thread's stack. An address that no call can have left ends the stack: less
-//! is better than wrong.
+//! Return addresses, found from the copy of a thread's stack. An address that no call can have left ends the stack:
+//! less is better than wrong.
 
 use crate::image::{Bytes, Image};
 use crate::thread::Copy;

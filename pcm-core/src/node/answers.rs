@@ -2,7 +2,7 @@
 //! of them to the part that asked.
 
 use crate::node::machine::Node;
-use crate::node::outbox::Effect;
+use crate::node::outbox::{Effect, StacksWanted};
 use crate::node::program_requests;
 use crate::node::queries::{Asker, DrainStep, Outcome, Wanted};
 use crate::node::ranks::pages::{PageQuestion, Pages, Reader};
@@ -56,12 +56,12 @@ impl Node {
             Question::Look { job } => return self.read_pages(node, ask, PageQuestion::Looks { job }),
             Question::Stacks { job, process } => {
                 let node = node.clone();
-                return self.out.push(Effect::ReadStacks {
+                return self.out.push(Effect::ReadStacks(StacksWanted {
                     node,
                     ask,
                     job,
                     process,
-                });
+                }));
             }
             Question::Trace {
                 job,

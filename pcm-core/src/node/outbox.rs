@@ -81,19 +81,23 @@ pub enum Effect {
         since_us: u64,
     },
     /// Read where the processes of a job here are in their programs, for a question of a node.
-    ReadStacks {
-        node: NodeName,
-        ask: u64,
-        job: JobId,
-        /// Only this one.
-        process: Option<ProcessId>,
-    },
+    ReadStacks(StacksWanted),
     /// Do something with the transport to other nodes.
     Peers(PeersEffect),
     /// Do something for the boot tree.
     Boot(BootEffect),
     /// The keeper is dead: end what ranks of this node are left, and remove shared memory with these prefixes.
     Sweep { prefixes: Vec<String> },
+}
+
+/// The processes whose stacks a node asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StacksWanted {
+    pub node: NodeName,
+    pub ask: u64,
+    pub job: JobId,
+    /// Only this one.
+    pub process: Option<ProcessId>,
 }
 
 /// What the driver does with the transport to other nodes.

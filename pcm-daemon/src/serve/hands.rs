@@ -19,7 +19,7 @@ use pcm_core::moment::Moment;
 use pcm_core::node::cost_file::MethodsEffect;
 use pcm_core::node::event::{AgentNews, ControlFact, Event as NodeEvent, Held, KeeperFact, LogsAnswer, RankNews};
 use pcm_core::node::memory::MemoryFile;
-use pcm_core::node::outbox::{BootEffect, Effect, LogsEffect};
+use pcm_core::node::outbox::{BootEffect, Effect, LogsEffect, StacksWanted};
 use pcm_core::node::ranks::effect::RankEffect;
 use pcm_core::node::store::checkpoint_store::HeldBuffer;
 use pcm_core::node::store::effect::StoreEffect;
@@ -285,17 +285,7 @@ impl Hands {
                 let events = self.log.after(since_us, job);
                 Some(NodeEvent::EventsRead { node, ask, events })
             }
-            Effect::ReadStacks {
-                node,
-                ask,
-                job,
-                process,
-            } => {
-                let mut wanted = self.ranks.pids(job);
-                wanted.retain(|(one, _)| process.is_none_or(|process| process == *one));
-                stacks::read(&self.spec.node.name, wanted, (node, ask), self.events.clone());
-                None
-            }
+            Effect::ReadStacks(wanted) => return self.read_stacks(wanted),
             Effect::Files(effect) => {
                 self.disk.output.carry_out(effect);
                 None
@@ -335,6 +325,20 @@ impl Hands {
             }
         };
         report.into_iter().collect()
+    }
+
+    /// What they show is reported later.
+    fn read_stacks(&self, wanted: StacksWanted) -> Vec<NodeEvent> {
+        let StacksWanted {
+            node,
+            ask,
+            job,
+            process,
+        } = wanted;
+        let mut processes = self.ranks.pids(job);
+        processes.retain(|(one, _)| process.is_none_or(|process| process == *one));
+        stacks::read(&self.spec.node.name, processes, (node, ask), self.events.clone());
+        Vec::new()
     }
 
     fn carry_out_boot(&mut self, effect: BootEffect) -> Option<NodeEvent> {
