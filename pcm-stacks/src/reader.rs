@@ -9,7 +9,7 @@ use crate::unwind::{Loaded, Place, Stacks};
 use pcm_proto::stack::{FRAMES_MAX, ProcessStack, StackFrame, THREADS_READ_MAX, ThreadStack};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, thread as threads};
@@ -213,7 +213,7 @@ impl Reader {
         (loaded, problem)
     }
 
-    fn image(&mut self, map: &Mapping, path: &PathBuf) -> Result<Arc<Image>, String> {
+    fn image(&mut self, map: &Mapping, path: &Path) -> Result<Arc<Image>, String> {
         let open = || {
             Image::open(path, map.inode)
                 .map(Arc::new)
