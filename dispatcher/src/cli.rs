@@ -27,6 +27,7 @@ Change   migrate, rebalance    move a rank; change the ranks' shares of the data
 Inspect  top, dashboard        watch and control on the terminal, in a browser
          report, trace         a job's history (HTML); its calls (Perfetto)
          events, explain       what happened; why a job was moved or not
+         stacks                source lines at which the ranks of a job are
          messages, metrics     messages between ranks; numbers for Prometheus
 Other    logs, bench, slurm    logs; compare methods of change; a job script
          env, completions, man compiler flags; shell completion; manual pages
@@ -94,6 +95,8 @@ verbs! {
     Jobs(jobs),
     /// List the ranks of a job and their MPI calls
     Ps(ps),
+    /// Show where the ranks of a job are in their programs, with source lines
+    Stacks(stacks),
     /// Watch and control jobs, ranks and nodes on the terminal
     Top(top),
     /// Show the messages between the ranks of a job

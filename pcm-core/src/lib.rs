@@ -16,4 +16,5 @@ pub mod partition;
 pub mod pmi;
 pub mod reconfiguration;
 pub mod redistribution;
+pub mod stacks;
 pub mod stuck;

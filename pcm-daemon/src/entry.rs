@@ -15,6 +15,7 @@ pcm-daemon: the daemon of a node, and the keeper above it
                         SIGTERM is a notice that the node will be taken away
   pcm-daemon join       joins a cluster by itself, in the foreground; 'pcm-daemon join --help' says how
   pcm-daemon serve      the daemon proper, started by a keeper
+  pcm-daemon stacks     reads stacks of ranks for the daemon that starts it
   pcm-daemon --help     this text
   pcm-daemon --version  the version
 
@@ -53,6 +54,7 @@ pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
             let _ = rustix::thread::set_name(c"pcm-daemon");
             serve::run()
         }
+        ["stacks"] => pcm_stacks::run(),
         ["-h" | "--help"] => {
             print!("{HELP}");
             0

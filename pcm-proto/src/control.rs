@@ -12,6 +12,7 @@ use crate::link::LinkMeasured;
 use crate::method::Method;
 use crate::rank_snapshot::RankLook;
 use crate::series::Series;
+use crate::stack::RankStack;
 use crate::trace::TraceChunk;
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +83,12 @@ pub enum ControlToDaemon {
     Ps { job: JobId },
     /// What the ranks of a job do with each other.
     Look { job: JobId },
+    /// Where the ranks of a job are in their programs, with source lines.
+    Stacks {
+        job: JobId,
+        /// Only this one.
+        rank: Option<Rank>,
+    },
     /// How a job fared over time, ended ones of the last hour included.
     Series { job: JobId },
     /// Record the calls of a job's ranks for a few seconds more, and tell what was recorded since the last time.
@@ -293,6 +300,12 @@ pub enum DaemonToControl {
         status: JobStatus,
         /// Its ranks in order; one whose node did not answer is missing.
         ranks: Vec<RankLook>,
+    },
+    /// Answer to `Stacks`.
+    Stacks {
+        status: JobStatus,
+        /// Its ranks in order; one whose node did not answer has a note instead of frames.
+        ranks: Vec<RankStack>,
     },
     /// Answer to `Series`.
     Series {

@@ -36,6 +36,7 @@ pub mod secret;
 pub mod series;
 pub mod shortened;
 pub mod sound;
+pub mod stack;
 pub mod trace;
 pub mod tree;
 pub mod unpack;

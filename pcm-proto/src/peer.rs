@@ -20,6 +20,7 @@ use crate::keeper::ExitStatus;
 use crate::rank_snapshot::RankLook;
 use crate::reconfiguration::ReconfigurationMessage;
 use crate::registered::Registered;
+use crate::stack::RankStack;
 use crate::trace::TraceChunk;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -500,6 +501,12 @@ pub enum Question {
     Begun { job: JobId },
     /// What the job's ranks on this node do with their mates.
     Look { job: JobId },
+    /// Where the job's ranks on this node are in their programs.
+    Stacks {
+        job: JobId,
+        /// Only this one.
+        process: Option<ProcessId>,
+    },
     /// What the job's ranks on this node recorded of their calls; see [`ControlToDaemon::Trace`].
     Trace {
         job: JobId,
@@ -549,6 +556,7 @@ pub enum Answer {
     Ranks(Vec<RankStatus>),
     Begun(RanksBegun),
     Look(Vec<RankLook>),
+    Stacks(Vec<RankStack>),
     Trace(Vec<TraceChunk>),
     Events(Vec<Event>),
     Control(Box<DaemonToControl>),

@@ -33,6 +33,7 @@ pub(crate) mod run;
 pub(crate) mod shrink;
 pub(crate) mod signal;
 pub(crate) mod slurm;
+pub(crate) mod stacks;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod up;

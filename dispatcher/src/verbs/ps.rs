@@ -1,12 +1,13 @@
 //! `ps`: the ranks of a job and their current calls, and with `--stuck` why they hang.
 
 use super::jobs::state_word;
-use super::messages;
+use super::{messages, stacks};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
 use crate::output::{self, Align, Table};
 use crate::{lookup, rank_words};
+use pcm_core::stacks::verdict;
 use pcm_core::stuck::{self, Report, rank_list};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{Epoch, JobId};
@@ -46,6 +47,8 @@ struct Judgement<'a> {
     name: &'a str,
     #[serde(flatten)]
     report: &'a Report,
+    /// Where the ranks are that matter, in sentences.
+    places: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -88,22 +91,28 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
 
 async fn stuck(link: &mut Link, job: JobId, json: bool) -> Result<i32, Failure> {
     let (_, first) = messages::look(link, job).await?;
-    tokio::time::sleep(BETWEEN_LOOKS).await;
+    let next = tokio::time::Instant::now() + BETWEEN_LOOKS;
+    let (_, first_stacks) = stacks::read(link, job, None).await?;
+    tokio::time::sleep_until(next).await;
+    let (_, second_stacks) = stacks::read(link, job, None).await?;
     let (status, second) = messages::look(link, job).await?;
     let report = stuck::judge(&first, &second);
+    let places = verdict(&report, &second, &first_stacks, &second_stacks);
     if json {
         output::print_json(&Judgement {
             job,
             name: &status.name,
             report: &report,
+            places: &places,
         })?;
     } else {
-        output::print(&format!("{}{}", head(&status), judgement(&report)))?;
+        output::print(&format!("{}{}", head(&status), judgement(&report, &places)))?;
     }
     Ok(0)
 }
 
-fn judgement(report: &Report) -> String {
+fn judgement(report: &Report, places: &[String]) -> String {
+    let lines: String = places.iter().map(|place| format!("- {place}\n")).collect();
     if report.stuck.is_empty() {
         let Report { waiting, ranks, .. } = report;
         let moving = *ranks as usize - waiting.len().min(*ranks as usize);
@@ -112,7 +121,7 @@ fn judgement(report: &Report) -> String {
         } else {
             format!("; waiting for them: {}", rank_list(waiting))
         };
-        return format!("not stuck: {moving} of {ranks} ranks compute or made progress within a second{rest}\n");
+        return format!("not stuck: {moving} of {ranks} ranks compute or made progress within a second{rest}\n{lines}");
     }
     let mut text = format!("stuck: {} cannot continue\n", rank_list(&report.stuck));
     for finding in &report.findings {
@@ -123,11 +132,12 @@ fn judgement(report: &Report) -> String {
     if !behind.is_empty() {
         text += &format!("- waiting behind them: {}\n", rank_list(&behind));
     }
+    text += &lines;
     text += "'pcmctl kill JOB' ends it; 'pcmctl messages JOB' shows its messages\n";
     text
 }
 
-fn head(status: &JobStatus) -> String {
+pub(super) fn head(status: &JobStatus) -> String {
     let ranks = if status.size == 1 { "rank" } else { "ranks" };
     let end = status
         .end

@@ -2,7 +2,7 @@
 //! of them to the part that asked.
 
 use crate::node::machine::Node;
-use crate::node::outbox::Effect;
+use crate::node::outbox::{Effect, StacksWanted};
 use crate::node::program_requests;
 use crate::node::queries::{Asker, DrainStep, Outcome, Wanted};
 use crate::node::ranks::pages::{PageQuestion, Pages, Reader};
@@ -12,6 +12,7 @@ use pcm_proto::control::DaemonToControl;
 use pcm_proto::event::Event;
 use pcm_proto::ids::NodeName;
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
+use pcm_proto::stack::RankStack;
 use std::time::Duration;
 
 impl Node {
@@ -53,6 +54,15 @@ impl Node {
             Question::Ranks { job } => return self.read_pages(node, ask, PageQuestion::Ranks { job }),
             Question::Begun { job } => return self.read_pages(node, ask, PageQuestion::Begun { job }),
             Question::Look { job } => return self.read_pages(node, ask, PageQuestion::Looks { job }),
+            Question::Stacks { job, process } => {
+                let node = node.clone();
+                return self.out.push(Effect::ReadStacks(StacksWanted {
+                    node,
+                    ask,
+                    job,
+                    process,
+                }));
+            }
             Question::Trace {
                 job,
                 after,
@@ -74,6 +84,10 @@ impl Node {
 
     pub(in crate::node) fn on_events_read(&mut self, node: &NodeName, ask: u64, events: Vec<Event>) {
         self.send_answer(node, ask, Answer::Events(events));
+    }
+
+    pub(in crate::node) fn on_stacks_read(&mut self, node: &NodeName, ask: u64, stacks: Vec<RankStack>) {
+        self.send_answer(node, ask, Answer::Stacks(stacks));
     }
 
     fn send_answer(&mut self, node: &NodeName, ask: u64, answer: Answer) {
@@ -137,6 +151,9 @@ impl Node {
             }
             Wanted::Look { status, ranks } => {
                 self.with_desk(|desk, jobs, cx| desk.answer_looks(from, *status, ranks, (jobs, cx)));
+            }
+            Wanted::Stacks { status, rank, stacks } => {
+                self.with_desk(|desk, jobs, cx| desk.answer_stacks(from, (*status, rank), stacks, (jobs, cx)));
             }
             Wanted::Sample { job, ranks } => self.with_desk(|desk, _, cx| desk.on_sampled(job, &ranks, cx)),
             Wanted::Traffic { job, ranks } => self.desk.on_traffic(job, &ranks),

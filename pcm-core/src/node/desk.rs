@@ -11,10 +11,11 @@ use super::queries::{Queries, Wanted, rank_rows};
 use super::ranks::page_questions::PageQuestions;
 use super::requester::Requester;
 use pcm_proto::control::DaemonToControl;
-use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};
 use pcm_proto::peer::Question;
 use pcm_proto::rank_snapshot::RankLook;
+use pcm_proto::stack::RankStack;
 use std::time::Duration;
 
 /// A node that does not answer within this time has rows without a call.
@@ -22,6 +23,9 @@ const RANKS_WITHIN: Duration = Duration::from_millis(500);
 
 /// A node that does not answer within this time is left out of the look.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
+
+/// A node ends the reading of its stacks after nine tenths of this.
+const STACKS_WITHIN: Duration = Duration::from_secs(1);
 
 /// A node that does not answer within this time is asked again the next time.
 const TRACE_WITHIN: Duration = Duration::from_secs(1);
@@ -94,6 +98,47 @@ impl Desk {
         };
         let ranks = rank_rows::with_looks(coordinator.rank_rows(), seen);
         cx.answer(from, DaemonToControl::Look { status, ranks });
+    }
+
+    /// Gathers where a job's ranks are in their programs.
+    pub(in crate::node) fn gather_stacks(
+        &self,
+        from: Requester,
+        (job, rank): (JobId, Option<Rank>),
+        jobs: &Jobs,
+        cx: &mut Context<'_>,
+    ) {
+        let (Some(coordinator), Some(status)) = (jobs.table.coordinator(job), job_status(jobs, job)) else {
+            return jobs.refuse_unknown(from, job, cx);
+        };
+        let mut wanted = coordinator.rank_rows().filter(|row| Some(row.0) == rank);
+        let (process, nodes) = match wanted.next() {
+            Some((_, process, node, _)) => (Some(process), vec![node]),
+            None => (None, coordinator.active_nodes().cloned().collect()),
+        };
+        let wanted = Wanted::Stacks {
+            status: Box::new(status),
+            rank,
+            stacks: Vec::new(),
+        };
+        cx.gather(from, wanted, Question::Stacks { job, process }, nodes, STACKS_WITHIN);
+    }
+
+    pub(in crate::node) fn answer_stacks(
+        &self,
+        from: Requester,
+        (status, rank): (JobStatus, Option<Rank>),
+        seen: Vec<RankStack>,
+        (jobs, cx): (&Jobs, &mut Context<'_>),
+    ) {
+        let Some(coordinator) = jobs.table.coordinator(status.job) else {
+            return jobs.refuse_unknown(from, status.job, cx);
+        };
+        let wanted = coordinator
+            .rank_rows()
+            .filter(|row| rank.is_none_or(|rank| row.0 == rank));
+        let ranks = rank_rows::with_stacks(wanted, seen);
+        cx.answer(from, DaemonToControl::Stacks { status, ranks });
     }
 
     /// Gathers recorded calls of a job's ranks.

@@ -20,6 +20,7 @@ use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::keeper::{ExitStatus, ProcessKey};
 use pcm_proto::parked::ParkKey;
 use pcm_proto::peer::DaemonToDaemon;
+use pcm_proto::stack::RankStack;
 use std::time::Duration;
 
 /// See the file head.
@@ -49,6 +50,12 @@ pub enum Event {
         node: NodeName,
         ask: u64,
         events: Vec<event::Event>,
+    },
+    /// The stacks of a job's processes here were read for a question of a node.
+    StacksRead {
+        node: NodeName,
+        ask: u64,
+        stacks: Vec<RankStack>,
     },
     /// The node will be taken away (SIGTERM).
     Notice,

@@ -169,6 +169,7 @@ impl Node {
             Event::CostsRead(found) => self.with_jobs(|jobs, cx| jobs.on_costs_read(found, cx)),
             Event::Logs(done) => self.on_logs_answer(*done),
             Event::EventsRead { node, ask, events } => self.on_events_read(&node, ask, events),
+            Event::StacksRead { node, ask, stacks } => self.on_stacks_read(&node, ask, stacks),
             Event::Notice => self.on_notice(),
             Event::Boot(BootFact::Unheard) => {
                 // The process that wanted this node has given up or was interrupted, and counts it as not booted.

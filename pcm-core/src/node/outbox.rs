@@ -21,7 +21,7 @@ use pcm_proto::boot::{BootReport, BootSpec, NodeSpec};
 use pcm_proto::control::{DaemonToControl, LogOf};
 use pcm_proto::event::EventKind;
 use pcm_proto::fabric::UdAddress;
-use pcm_proto::ids::{Epoch, JobId, NodeName};
+use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::DaemonToKeeper;
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
 use std::collections::VecDeque;
@@ -80,12 +80,24 @@ pub enum Effect {
         job: Option<JobId>,
         since_us: u64,
     },
+    /// Read where the processes of a job here are in their programs, for a question of a node.
+    ReadStacks(StacksWanted),
     /// Do something with the transport to other nodes.
     Peers(PeersEffect),
     /// Do something for the boot tree.
     Boot(BootEffect),
     /// The keeper is dead: end what ranks of this node are left, and remove shared memory with these prefixes.
     Sweep { prefixes: Vec<String> },
+}
+
+/// The processes whose stacks a node asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StacksWanted {
+    pub node: NodeName,
+    pub ask: u64,
+    pub job: JobId,
+    /// Only this one.
+    pub process: Option<ProcessId>,
 }
 
 /// What the driver does with the transport to other nodes.

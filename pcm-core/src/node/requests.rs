@@ -119,6 +119,9 @@ impl Node {
             }
             ControlToDaemon::Ps { job } => self.with_desk(|desk, jobs, cx| desk.gather_ps(from, job, jobs, cx)),
             ControlToDaemon::Look { job } => self.with_desk(|desk, jobs, cx| desk.gather_looks(from, job, jobs, cx)),
+            ControlToDaemon::Stacks { job, rank } => {
+                self.with_desk(|desk, jobs, cx| desk.gather_stacks(from, (job, rank), jobs, cx));
+            }
             ControlToDaemon::Series { job } => self.with_desk(|desk, jobs, cx| desk.answer_series(from, job, jobs, cx)),
             ControlToDaemon::Checkpoint { job, into } => {
                 self.with_jobs(|jobs, cx| jobs.on_checkpoint_request(from, job, into, cx));

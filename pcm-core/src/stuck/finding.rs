@@ -50,6 +50,8 @@ pub struct Report {
     pub stuck: Vec<u32>,
     /// Ranks that wait for ranks that may go on.
     pub waiting: Vec<u32>,
+    /// Of each of these, the ranks at the end of its waiting: nothing is known that they wait for.
+    pub held_by: BTreeMap<u32, Vec<u32>>,
     /// Ranks looked at.
     pub ranks: u32,
 }

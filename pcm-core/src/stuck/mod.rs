@@ -13,7 +13,7 @@ pub use finding::{Finding, Kind, Report, rank_list};
 pub use view::View;
 
 use pcm_proto::rank_snapshot::RankLook;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use waits::{Need, Wait};
 
 /// Judges a job by two looks at its ranks, the second at least half a second after the first.
@@ -26,7 +26,9 @@ pub fn judge(first: &[RankLook], second: &[RankLook]) -> Report {
     let stuck = stuck(&view, &waits);
     let held: Vec<&(u32, Wait)> = waits.iter().filter(|(rank, _)| stuck.contains(rank)).collect();
     let excused = waits.iter().filter(|(rank, _)| !stuck.contains(rank));
+    let held_by = excused.clone().map(|(rank, _)| (*rank, holders(*rank, &view, &waits)));
     Report {
+        held_by: held_by.collect(),
         findings: finding::explain(&view, &held),
         stuck: stuck.iter().copied().collect(),
         waiting: excused.map(|(rank, _)| *rank).collect(),
@@ -53,6 +55,21 @@ fn stuck(view: &View<'_>, waits: &[(u32, Wait)]) -> BTreeSet<u32> {
         }
     }
     stuck
+}
+
+/// The ranks that a rank waits for, directly or behind others, of which no wait is known.
+fn holders(rank: u32, view: &View<'_>, waits: &[(u32, Wait)]) -> Vec<u32> {
+    let of: BTreeMap<u32, &[u32]> = waits.iter().map(|(rank, wait)| (*rank, wait.of.as_slice())).collect();
+    let (mut seen, mut next) = (BTreeSet::from([rank]), vec![rank]);
+    let mut ends = BTreeSet::new();
+    while let Some(rank) = next.pop() {
+        match of.get(&rank) {
+            Some(others) => next.extend(others.iter().filter(|other| seen.insert(**other))),
+            None if view.is_finished(rank) => {}
+            None => _ = ends.insert(rank),
+        }
+    }
+    ends.into_iter().collect()
 }
 
 fn may_go_on(wait: &Wait, is_free: &impl Fn(&u32) -> bool) -> bool {

@@ -151,6 +151,13 @@ impl<E: FromRanks> RankTable<E> {
         handles.map(|(process, handle)| (*process, handle.page().page()))
     }
 
+    /// The processes of a job with their numbers in the kernel.
+    pub fn pids(&self, job: JobId) -> Vec<(ProcessId, u32)> {
+        let handles = self.jobs.get(&job).map(|job| job.handles.iter());
+        let handles = handles.into_iter().flatten();
+        handles.map(|(process, handle)| (*process, handle.pid())).collect()
+    }
+
     /// Sends a message to the library in a process, and a file with it.
     pub fn tell(&self, key: ProcessKey, message: &DaemonToApp, file: Option<OwnedFd>) {
         let Some(handle) = self.handle(key) else { return };

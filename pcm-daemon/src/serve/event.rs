@@ -11,6 +11,8 @@ use pcm_fabric::hybrid::Tuning;
 use pcm_fabric::peers::PeerEvent;
 use pcm_proto::agent::AgentToDaemon;
 use pcm_proto::control::ControlToDaemon;
+use pcm_proto::ids::NodeName;
+use pcm_proto::stack::RankStack;
 
 #[derive(Debug)]
 pub(super) enum Event {
@@ -47,6 +49,12 @@ pub(super) enum Event {
     Boot(BootFact),
     /// The node's files have been looked at.
     Files(pcm_core::node::event::Event),
+    /// Stacks of processes were read for a question of a node.
+    Stacks {
+        node: NodeName,
+        ask: u64,
+        stacks: Vec<RankStack>,
+    },
     /// The costs of exchanges were measured.
     Tuning(Tuning),
     /// Output of a detached job was written to its files.

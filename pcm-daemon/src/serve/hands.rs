@@ -9,6 +9,7 @@ use super::files::{EventLog, Files, LogLevels, Work};
 use super::keeper_orders::KeeperOrders;
 use super::memory::{Bulk, MemoryCarrier};
 use super::peer_links::PeerLinks;
+use super::stacks;
 use crate::keeper;
 use crate::keeper_link::{FromKeeper, Handed, HandedBuffer, HandedImage};
 use crate::output_files::{OutputFiles, Written};
@@ -18,7 +19,7 @@ use pcm_core::moment::Moment;
 use pcm_core::node::cost_file::MethodsEffect;
 use pcm_core::node::event::{AgentNews, ControlFact, Event as NodeEvent, Held, KeeperFact, LogsAnswer, RankNews};
 use pcm_core::node::memory::MemoryFile;
-use pcm_core::node::outbox::{BootEffect, Effect, LogsEffect};
+use pcm_core::node::outbox::{BootEffect, Effect, LogsEffect, StacksWanted};
 use pcm_core::node::ranks::effect::RankEffect;
 use pcm_core::node::store::checkpoint_store::HeldBuffer;
 use pcm_core::node::store::effect::StoreEffect;
@@ -171,6 +172,7 @@ impl Hands {
             Event::Notice => NodeEvent::Notice,
             Event::Boot(fact) => NodeEvent::Boot(fact),
             Event::Files(fact) => fact,
+            Event::Stacks { node, ask, stacks } => NodeEvent::StacksRead { node, ask, stacks },
             Event::Tuning(tuning) => {
                 self.peers.use_tuning(tuning);
                 return Vec::new();
@@ -283,6 +285,7 @@ impl Hands {
                 let events = self.log.after(since_us, job);
                 Some(NodeEvent::EventsRead { node, ask, events })
             }
+            Effect::ReadStacks(wanted) => return self.read_stacks(wanted),
             Effect::Files(effect) => {
                 self.disk.output.carry_out(effect);
                 None
@@ -322,6 +325,20 @@ impl Hands {
             }
         };
         report.into_iter().collect()
+    }
+
+    /// What they show is reported later.
+    fn read_stacks(&self, wanted: StacksWanted) -> Vec<NodeEvent> {
+        let StacksWanted {
+            node,
+            ask,
+            job,
+            process,
+        } = wanted;
+        let mut processes = self.ranks.pids(job);
+        processes.retain(|(one, _)| process.is_none_or(|process| process == *one));
+        stacks::read(&self.spec.node.name, processes, (node, ask), self.events.clone());
+        Vec::new()
     }
 
     fn carry_out_boot(&mut self, effect: BootEffect) -> Option<NodeEvent> {

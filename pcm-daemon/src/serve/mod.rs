@@ -15,6 +15,7 @@ mod memory;
 mod peer_links;
 mod preemption;
 mod shell;
+mod stacks;
 mod start;
 mod timers;
 

@@ -30,6 +30,7 @@ impl Delivery {
                 | Question::Begun { .. }
                 | Question::Ranks { .. }
                 | Question::Look { .. }
+                | Question::Stacks { .. }
                 | Question::Events { .. } => Self::Unordered,
                 Question::Trace { .. } | Question::Control(_) | Question::EndJobs | Question::Quit => Self::OrderedOnce,
             },
@@ -41,6 +42,7 @@ impl Delivery {
                 | Answer::Ranks(_)
                 | Answer::Begun(_)
                 | Answer::Look(_)
+                | Answer::Stacks(_)
                 | Answer::Events(_) => Self::Unordered,
                 Answer::Trace(_) | Answer::Control(_) | Answer::Done => Self::OrderedOnce,
             },

@@ -10,7 +10,7 @@ use super::story::short;
 use pcm_core::node::agent::AgentEffect;
 use pcm_core::node::cost_file::{FileCosts, MethodsEffect};
 use pcm_core::node::event::{AgentNews, Event, LogsAnswer};
-use pcm_core::node::outbox::{BootEffect, Effect, LogsEffect, PeersEffect};
+use pcm_core::node::outbox::{BootEffect, Effect, LogsEffect, PeersEffect, StacksWanted};
 use pcm_core::node::ranks::effect::{RankEffect, RankFact};
 use pcm_core::node::requester::LinkId;
 use pcm_core::node::streams::effect::{FileEffect, Filed};
@@ -66,6 +66,10 @@ impl Simulation {
             Effect::ReadEvents { node, ask, .. } => {
                 let events = Vec::new();
                 return Some(Event::EventsRead { node, ask, events });
+            }
+            Effect::ReadStacks(StacksWanted { node, ask, .. }) => {
+                let stacks = Vec::new();
+                return Some(Event::StacksRead { node, ask, stacks });
             }
             Effect::Boot(BootEffect::Ready | BootEffect::Report(_) | BootEffect::EndReports) => {}
             Effect::Boot(BootEffect::Boot { .. }) => {}

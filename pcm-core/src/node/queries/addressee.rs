@@ -80,6 +80,7 @@ fn job_of(request: &ControlToDaemon) -> Option<JobId> {
         | ControlToDaemon::Ps { job }
         | ControlToDaemon::Checkpoint { job, .. }
         | ControlToDaemon::Look { job }
+        | ControlToDaemon::Stacks { job, .. }
         | ControlToDaemon::Trace { job, .. }
         | ControlToDaemon::Series { job } => Some(*job),
         _ => None,

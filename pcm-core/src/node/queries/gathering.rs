@@ -6,11 +6,12 @@ use crate::node::layout_request::LayoutAsked;
 use crate::node::requester::{LinkId, Requester};
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::event::Event;
-use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::ids::{JobId, NodeName, Rank};
 use pcm_proto::job::{JobStatus, RankStatus};
 use pcm_proto::peer::{Answer, NodeReport, RanksBegun};
 use pcm_proto::rank_snapshot::RankLook;
 use pcm_proto::refusal;
+use pcm_proto::stack::RankStack;
 use pcm_proto::trace::TraceChunk;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -32,6 +33,12 @@ pub enum Wanted {
     Look {
         status: Box<JobStatus>,
         ranks: Vec<RankLook>,
+    },
+    /// Where a job's ranks are in their programs, or only one of them.
+    Stacks {
+        status: Box<JobStatus>,
+        rank: Option<Rank>,
+        stacks: Vec<RankStack>,
     },
     /// The recorded calls of a job's ranks.
     Trace(Vec<TraceChunk>),
@@ -113,6 +120,7 @@ impl Gathering {
             (Wanted::Jobs(jobs), Answer::Jobs(more)) => jobs.extend(more),
             (Wanted::Ranks { ranks, .. } | Wanted::Sample { ranks, .. }, Answer::Ranks(more)) => ranks.extend(more),
             (Wanted::Look { ranks, .. } | Wanted::Traffic { ranks, .. }, Answer::Look(more)) => ranks.extend(more),
+            (Wanted::Stacks { stacks, .. }, Answer::Stacks(more)) => stacks.extend(more),
             (Wanted::Trace(chunks), Answer::Trace(more)) => chunks.extend(more),
             (Wanted::Events { events, .. }, Answer::Events(more)) => events.extend(more),
             (Wanted::Begun { begun, .. }, Answer::Begun(more)) => {

@@ -3,6 +3,7 @@
 use pcm_proto::ids::{Bytes, Iteration, NodeName, ProcessId, Rank};
 use pcm_proto::job::RankStatus;
 use pcm_proto::rank_snapshot::RankLook;
+use pcm_proto::stack::{ProcessStack, RankStack};
 
 /// A rank as its coordinator knows it.
 pub type Known = (Rank, ProcessId, NodeName, u32);
@@ -26,6 +27,28 @@ pub fn with_looks(known: impl Iterator<Item = Known>, mut seen: Vec<RankLook>) -
         let position = seen.iter().position(|look| look.process == process)?;
         let look = seen.swap_remove(position);
         Some(RankLook { rank, ..look })
+    });
+    rows.collect()
+}
+
+/// The stacks in the order of ranks; a rank that no node reported has a note.
+pub fn with_stacks(known: impl Iterator<Item = Known>, mut seen: Vec<RankStack>) -> Vec<RankStack> {
+    let rows = known.map(|(rank, process, node, _)| {
+        let position = seen.iter().position(|one| one.process == process);
+        let note = || Some(format!("node {node} did not answer in time"));
+        let stack = match position {
+            Some(position) => seen.swap_remove(position).stack,
+            None => ProcessStack {
+                note: note(),
+                ..ProcessStack::default()
+            },
+        };
+        RankStack {
+            rank,
+            process,
+            node,
+            stack,
+        }
     });
     rows.collect()
 }

@@ -229,6 +229,7 @@ impl World {
                 Effect::Methods(_) => "methods",
                 Effect::Logs(_) => "logs",
                 Effect::ReadEvents { .. } => "events",
+                Effect::ReadStacks(_) => "stacks",
                 Effect::Peers(_) => "peers",
                 Effect::Boot(_) => "boot",
                 Effect::Sweep { .. } => "sweep",

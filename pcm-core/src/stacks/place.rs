@@ -1,0 +1,78 @@
+//! Where one rank is, in words. What two looks do not agree on is not said.
+
+use pcm_proto::stack::{ProcessStack, StackFrame, ThreadStack};
+
+/// Frames above the innermost one in which two looks may differ for a place to be named still.
+const DIFFERENCE_MAX: usize = 64;
+
+/// `exchange() heat2d.c:88`, or as much of it as is known.
+pub fn frame_words(frame: &StackFrame) -> String {
+    let function = match &frame.function {
+        Some(name) => format!("{name}()"),
+        None => "a function without a name".to_owned(),
+    };
+    match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => format!("{function} {}:{line}", base(file)),
+        (Some(file), None) => format!("{function} {}", base(file)),
+        (None, _) => format!("{function} of {}", frame.module),
+    }
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The thread that a rank's story is about: the one in MPI where it is in a call, else the main one.
+pub(super) fn thread(stack: &ProcessStack, is_in_call: bool) -> Option<&ThreadStack> {
+    let mut in_mpi = stack.threads.iter().filter(|thread| thread.is_in_mpi);
+    let main = stack.threads.iter().find(|thread| thread.is_main);
+    if !is_in_call || main.is_some_and(|main| main.is_in_mpi) {
+        return main;
+    }
+    match (in_mpi.next(), in_mpi.next()) {
+        (Some(one), None) => Some(one),
+        // Which of several is meant cannot be told.
+        (Some(_), Some(_)) => None,
+        (None, _) => main,
+    }
+}
+
+/// Where a rank was at both looks; none where that cannot be said.
+pub(super) fn place(first: Option<&ProcessStack>, second: &ProcessStack, is_in_call: bool) -> Option<String> {
+    let now = thread(second, is_in_call)?;
+    let before = thread(first?, is_in_call)?;
+    if now.is_interpreted || before.is_interpreted || (is_in_call && !now.is_in_mpi) {
+        return None;
+    }
+    if now.thread == before.thread && now.frames == before.frames {
+        return now.frames.first().map(frame_words);
+    }
+    // The outermost frames are common; the innermost of them may stand at another line now.
+    let pairs = now.frames.iter().rev().zip(before.frames.iter().rev());
+    let mut common = None;
+    for (one, other) in pairs.take(DIFFERENCE_MAX) {
+        let is_same_function = one.function.is_some() && one.function == other.function && one.file == other.file;
+        if !is_same_function || one.module != other.module {
+            break;
+        }
+        common = Some(StackFrame {
+            line: one.line.filter(|_| one.line == other.line),
+            ..one.clone()
+        });
+        if one.line != other.line {
+            break;
+        }
+    }
+    common.map(|frame| frame_words(&frame))
+}
+
+/// What a process does as the kernel sees it, where that is worth a word.
+pub(super) fn state_words(stack: &ProcessStack) -> Option<&'static str> {
+    match stack.state.as_str() {
+        "T" => Some("stopped by a signal such as SIGSTOP"),
+        "t" => Some("stopped by a debugger"),
+        "D" => Some("waiting in the kernel, mostly for a disk"),
+        "Z" => Some("ended"),
+        _ => None,
+    }
+}

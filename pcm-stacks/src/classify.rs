@@ -1,0 +1,118 @@
+//! Whose code a frame is: the program's, MPI's, the system's, or an interpreter's. Pure.
+
+/// Whose code a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Program,
+    /// MPI with its transports, and libpcm.
+    Mpi,
+    /// The C library, the start of a program and libraries of compilers.
+    System,
+    Interpreter,
+}
+
+const MPI: [&str; 15] = [
+    "libmpi",
+    "libpmpi",
+    "libpcm.",
+    "libfabric",
+    "libucp",
+    "libuct",
+    "libucs",
+    "libucm",
+    "libpsm",
+    "librdmacm",
+    "libibverbs",
+    "libpmi",
+    "libhwloc",
+    "libopen-pal",
+    "libopen-rte",
+];
+
+const SYSTEM: [&str; 16] = [
+    "[vdso]",
+    "[vsyscall]",
+    "libc.so",
+    "libc-",
+    "ld-linux",
+    "ld-2",
+    "libpthread",
+    "libm.so",
+    "libm-",
+    "libdl",
+    "librt.so",
+    "libgcc_s",
+    "libstdc++",
+    "libgfortran",
+    "libgomp",
+    "libquadmath",
+];
+
+/// Whose a file is, by its name.
+pub(crate) fn of_module(name: &str) -> Whose {
+    let begins = |names: &[&str]| names.iter().any(|one| name.starts_with(one));
+    if begins(&MPI) {
+        Whose::Mpi
+    } else if begins(&SYSTEM) {
+        Whose::System
+    } else if is_python(name) {
+        Whose::Interpreter
+    } else {
+        Whose::Program
+    }
+}
+
+fn is_python(name: &str) -> bool {
+    let rest = name.strip_prefix("lib").unwrap_or(name).strip_prefix("python");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+/// Whose a function is that lies in a program's own file.
+pub(crate) fn of_function(name: &str) -> Whose {
+    let begins = |names: &[&str]| names.iter().any(|one| name.starts_with(one));
+    if begins(&[
+        "MPI_",
+        "PMPI_",
+        "MPIR_",
+        "MPID_",
+        "MPIDI_",
+        "pcm_lib::",
+        "<pcm_lib::",
+        "mpi_abi::",
+    ]) {
+        Whose::Mpi
+    } else if begins(&["std::", "core::", "alloc::", "<std::", "<core::", "<alloc::"]) || START.contains(&name) {
+        Whose::System
+    } else {
+        Whose::Program
+    }
+}
+
+/// What runs before `main`.
+const START: [&str; 3] = ["_start", "__libc_start_main", "__libc_start_call_main"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_functions_have_owners() {
+        for (name, whose) in [
+            ("heat2d", Whose::Program),
+            ("libmpich.so.12", Whose::Mpi),
+            ("libpcm.so.0", Whose::Mpi),
+            ("libpcmodel.so", Whose::Program),
+            ("libc.so.6", Whose::System),
+            ("libcfd.so", Whose::Program),
+            ("[vdso]", Whose::System),
+            ("python3.11", Whose::Interpreter),
+            ("libpython3.13.so.1.0", Whose::Interpreter),
+            ("pythonic", Whose::Program),
+        ] {
+            assert_eq!(of_module(name), whose, "{name}");
+        }
+        assert_eq!(of_function("PMPI_Recv"), Whose::Mpi);
+        assert_eq!(of_function("exchange"), Whose::Program);
+        assert_eq!(of_function("core::ops::function::FnOnce::call_once"), Whose::System);
+    }
+}

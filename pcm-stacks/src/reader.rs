@@ -1,0 +1,276 @@
+//! One process: its threads, read one after another.
+
+use crate::classify::{self, Whose};
+use crate::image::Image;
+use crate::lines::Lines;
+use crate::maps::{self, Mapping};
+use crate::thread::{self, Copy};
+use crate::unwind::{Loaded, Place, Stacks};
+use pcm_proto::stack::{FRAMES_MAX, ProcessStack, StackFrame, THREADS_READ_MAX, ThreadStack};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, thread as threads};
+
+/// Another who looks at the same process is gone after this time.
+const OTHER_LOOKS_MAX: u32 = 20;
+
+/// The kernel's own code in a process is no larger.
+const VDSO_BYTES_MAX: u64 = 64 * 1024;
+
+/// Copies of a process's threads, before anything is found out of them.
+pub(crate) struct Copied {
+    pid: u32,
+    state: String,
+    maps: Vec<Mapping>,
+    threads: Vec<(u32, Copy)>,
+    note: Option<String>,
+}
+
+/// What is left of a process whose copying broke.
+pub(crate) fn failed(pid: u32) -> Copied {
+    Copied {
+        note: Some("its stack could not be copied".to_owned()),
+        ..Copied::new(pid)
+    }
+}
+
+impl Copied {
+    fn new(pid: u32) -> Self {
+        Self {
+            pid,
+            state: state(pid).unwrap_or_default(),
+            maps: Vec::new(),
+            threads: Vec::new(),
+            note: None,
+        }
+    }
+}
+
+/// Stops the threads of a process one after another and copies what is needed.
+pub(crate) fn copy(pid: u32) -> Copied {
+    let mut copied = Copied::new(pid);
+    if copied.state == "Z" {
+        copied.note = Some("the process has ended".to_owned());
+        return copied;
+    }
+    match maps::read(pid) {
+        Ok(maps) => copied.maps = maps,
+        Err(error) => {
+            copied.note = Some(refusal(pid, &error));
+            return copied;
+        }
+    }
+    let mut ids = thread_ids(pid);
+    ids.sort_by_key(|thread| (*thread != pid, *thread));
+    if ids.len() > THREADS_READ_MAX {
+        copied.note = Some(format!("{} of its {} threads were read", THREADS_READ_MAX, ids.len()));
+    }
+    for id in ids.into_iter().take(THREADS_READ_MAX) {
+        match copy_thread(pid, id, &copied.maps) {
+            Ok(copy) => copied.threads.push((id, copy)),
+            Err(error) if id == pid => {
+                copied.note = Some(refusal(pid, &error));
+                return copied;
+            }
+            // It has ended meanwhile, or waits in the kernel.
+            Err(_) => {}
+        }
+    }
+    copied
+}
+
+fn copy_thread(pid: u32, id: u32, maps: &[Mapping]) -> io::Result<Copy> {
+    let mut copy = thread::copy(pid, id, maps);
+    for _ in 0..OTHER_LOOKS_MAX {
+        let is_refused = matches!(&copy, Err(error) if error.kind() == io::ErrorKind::PermissionDenied);
+        if !is_refused || tracer(pid).is_none() {
+            break;
+        }
+        threads::sleep(Duration::from_millis(1));
+        copy = thread::copy(pid, id, maps);
+    }
+    copy
+}
+
+fn thread_ids(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+fn state(pid: u32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(") ")?;
+    rest.split(' ').next().map(str::to_owned)
+}
+
+/// The process that traces this one.
+fn tracer(pid: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    line.trim().parse().ok().filter(|tracer| *tracer != 0)
+}
+
+/// Why a process cannot be read, and what to do.
+fn refusal(pid: u32, error: &io::Error) -> String {
+    if let Some(tracer) = tracer(pid) {
+        let name = fs::read_to_string(format!("/proc/{tracer}/comm")).unwrap_or_default();
+        return format!(
+            "process {tracer} ({}) traces it: end that one to see the stack",
+            name.trim()
+        );
+    }
+    match error.kind() {
+        io::ErrorKind::NotFound => "the process has ended".to_owned(),
+        io::ErrorKind::TimedOut => "it waits in the kernel and cannot be stopped".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+            match scope.trim() {
+                "" | "0" => "the kernel does not let the daemon trace it: another user's process, one with more \
+                             rights, or a container without ptrace"
+                    .to_owned(),
+                scope => format!("kernel.yama.ptrace_scope is {scope}, which forbids to trace it"),
+            }
+        }
+        _ if error.raw_os_error() == Some(libc::ESRCH) => "the process has ended".to_owned(),
+        _ => format!("its stack cannot be read: {error}"),
+    }
+}
+
+/// Finds out what copies show; keeps what it knows of files.
+#[derive(Default)]
+pub(crate) struct Reader {
+    images: BTreeMap<(u64, String), Result<Arc<Image>, String>>,
+    lines: Lines,
+}
+
+impl Reader {
+    pub(crate) fn read(&mut self, copied: Copied) -> ProcessStack {
+        let (loaded, problem) = self.loaded(&copied);
+        let mut stacks = Stacks::new(&loaded);
+        let stopped = copied
+            .threads
+            .iter()
+            .map(|(_, copy)| copy.stopped)
+            .max()
+            .unwrap_or_default();
+        let mut read = Vec::new();
+        for (id, copy) in &copied.threads {
+            let (places, end) = stacks.frames(copy);
+            let mut thread = self.thread(&loaded, &places, end);
+            thread.thread = *id;
+            thread.is_main = *id == copied.pid;
+            if thread.is_main || thread.is_interpreted || !thread.frames.is_empty() {
+                read.push(thread);
+            }
+        }
+        ProcessStack {
+            state: copied.state,
+            stopped_us: u32::try_from(stopped.as_micros()).unwrap_or(u32::MAX),
+            threads: read,
+            note: copied.note.or(problem),
+        }
+    }
+
+    /// The files with code in a process, and what is wrong with one of them.
+    fn loaded(&mut self, copied: &Copied) -> (Vec<Loaded>, Option<String>) {
+        let (mut loaded, mut problem) = (Vec::new(), None);
+        for map in copied
+            .maps
+            .iter()
+            .filter(|map| map.is_executable && !map.path.is_empty())
+        {
+            let name = map.path.rsplit('/').next().unwrap_or_default().to_owned();
+            let path = (map.inode > 0).then(|| PathBuf::from(format!("/proc/{}/root{}", copied.pid, map.path)));
+            let image = match &path {
+                Some(path) => self.image(map, path),
+                None if map.path == "[vdso]" => vdso(copied.pid, map),
+                None => continue,
+            };
+            match image {
+                Ok(image) => {
+                    if let Some(bias) = image.bias(map.start, map.offset) {
+                        let addresses = map.start..map.end;
+                        loaded.push(Loaded {
+                            name,
+                            path,
+                            addresses,
+                            bias,
+                            image,
+                        });
+                    }
+                }
+                Err(reason) => problem = Some(format!("{name}: {reason}")),
+            }
+        }
+        (loaded, problem)
+    }
+
+    fn image(&mut self, map: &Mapping, path: &Path) -> Result<Arc<Image>, String> {
+        let open = || {
+            Image::open(path, map.inode)
+                .map(Arc::new)
+                .map_err(|error| error.to_string())
+        };
+        self.images
+            .entry((map.inode, map.path.clone()))
+            .or_insert_with(open)
+            .clone()
+    }
+
+    fn thread(&mut self, loaded: &[Loaded], places: &[Place], end: Option<String>) -> ThreadStack {
+        let mut thread = ThreadStack {
+            note: end,
+            ..ThreadStack::default()
+        };
+        let mut frames: Vec<(Whose, StackFrame)> = Vec::new();
+        for place in places {
+            let file = &loaded[place.module];
+            let whose = classify::of_module(&file.name);
+            if whose != Whose::Program {
+                frames.push((whose, StackFrame::default()));
+                continue;
+            }
+            let found = self.lines.at(file, place.address).into_iter();
+            frames.extend(found.map(|frame| {
+                let function = frame.function.as_deref();
+                (function.map_or(Whose::Program, classify::of_function), frame)
+            }));
+        }
+        thread.is_interpreted = frames.iter().any(|(whose, _)| *whose == Whose::Interpreter);
+        if thread.is_interpreted {
+            thread.note = Some("Python frames are not read: what is shown is below the interpreter".to_owned());
+        }
+        let inner = frames
+            .iter()
+            .take_while(|(whose, _)| *whose != Whose::Program && *whose != Whose::Interpreter);
+        thread.is_in_mpi = inner.clone().any(|(whose, _)| *whose == Whose::Mpi);
+        let own = frames.into_iter().take_while(|(whose, _)| *whose != Whose::Interpreter);
+        let own = own
+            .filter(|(whose, _)| *whose == Whose::Program)
+            .map(|(_, frame)| frame);
+        thread.frames = own.take(FRAMES_MAX).collect();
+        let is_nameless = |frame: &StackFrame| frame.line.is_none();
+        if thread.note.is_none() && thread.frames.first().is_some_and(is_nameless) {
+            let module = &thread.frames[0].module;
+            thread.note = Some(format!(
+                "{module} has no debug information: compile with -g to see lines"
+            ));
+        }
+        thread
+    }
+}
+
+fn vdso(pid: u32, map: &Mapping) -> Result<Arc<Image>, String> {
+    let bytes = (map.end - map.start).min(VDSO_BYTES_MAX) as usize;
+    let pid = libc::pid_t::try_from(pid).map_err(|error| error.to_string())?;
+    let copy = thread::memory(pid, map.start, bytes).and_then(Image::of_copy);
+    copy.map(Arc::new).map_err(|error| error.to_string())
+}
