@@ -193,7 +193,7 @@ mod tests {
     fn rank(number: u32, frames: Vec<StackFrame>) -> RankStack {
         RankStack {
             rank: Rank(number),
-            process: ProcessId(number.into()),
+            process: ProcessId(number),
             node: NodeName::new("n1").unwrap(),
             stack: ProcessStack {
                 threads: vec![ThreadStack {
