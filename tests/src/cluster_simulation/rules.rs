@@ -88,8 +88,8 @@ impl Simulation {
                     let complete = Complete {
                         iteration: iteration.0,
                         ranks,
-                        // Nobody may know yet that parts of it are lost.
-                        is_excused: ledger.is_loss_unnoticed(),
+                        // Nobody may know yet that parts of it are lost, or with a node that counts as dead.
+                        is_excused: ledger.is_loss_unnoticed() || is_out_of_reach(job),
                     };
                     ledger.complete.insert(*job, complete);
                     ledger.buffers_changed.insert(*job);

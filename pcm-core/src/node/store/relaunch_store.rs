@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The order to drop an image may be lost with a link. A process that could need it has it by then or is given up: the
-/// limits of a relaunch's phases after the decision together are a quarter of this.
+/// limits of the phases of a relaunch in which images are needed are together a third of this.
 const NEEDED_MAX: Duration = Duration::from_secs(600);
 
 /// Requests that wait for one image at most: of every process of a job, and of each node for one block.
