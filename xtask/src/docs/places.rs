@@ -34,6 +34,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
         &[
             ("README.md", "Overview"),
             ("docs/install.md", "Install"),
+            ("docs/coming-from.md", "From mpirun, Intel MPI, LAM"),
             ("docs/gallery.md", "Gallery"),
         ],
     ),
