@@ -19,7 +19,7 @@ Cluster  up, down              boot a cluster; end it and remove its files
          drain, remove         move all ranks off a node; end its daemon
          nodes, ping, doctor   list nodes; check that they answer; test machine
 Jobs     run, restart          run a job; run one from a checkpoint in files
-         jobs, ps              list jobs; list ranks, explain a hang (--stuck)
+         jobs, ps, stacks      list jobs; ranks, hangs (--stuck); source lines
          kill, signal          end a job; send a signal to its ranks
 Change   migrate, rebalance    move a rank; change the ranks' shares of the data
          expand, shrink        add ranks; remove ranks
@@ -27,7 +27,6 @@ Change   migrate, rebalance    move a rank; change the ranks' shares of the data
 Inspect  top, dashboard        watch and control on the terminal, in a browser
          report, trace         a job's history (HTML); its calls (Perfetto)
          events, explain       what happened; why a job was moved or not
-         stacks                source lines at which the ranks of a job are
          messages, metrics     messages between ranks; numbers for Prometheus
 Other    logs, bench, slurm    logs; compare methods of change; a job script
          env, completions, man compiler flags; shell completion; manual pages

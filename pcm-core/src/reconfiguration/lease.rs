@@ -196,6 +196,11 @@ impl Lease {
         Outcome::Won(answers)
     }
 
+    /// Holder: a voter answers that the job is lost.
+    pub(super) fn on_lost(&mut self, voter: &NodeName) {
+        self.unconfirmed.remove(voter);
+    }
+
     /// Holder: makes sure that the voters, or this one, know it, and that it still finds them as it left them.
     pub(super) fn confirm(&mut self, step: &mut Step<'_>, only: Option<&NodeName>) {
         let voters = step.record.layout.as_ref().map(|l| l.voters()).unwrap_or_default();
@@ -266,7 +271,10 @@ impl Lease {
                 self.obey(step, reign, from);
                 if step.record.promised == reign && step.record.holder == *from {
                     self.on_leader();
-                    step.send(from, ReconfigurationMessage::Lease(LeaseMessage::Obeyed { reign }));
+                    // From one that has given the job up the loss is the answer: it is said until it was heard.
+                    if step.record.lost.is_none() {
+                        step.send(from, ReconfigurationMessage::Lease(LeaseMessage::Obeyed { reign }));
+                    }
                 } else {
                     step.dropped.stale_reign += 1;
                     self.refuse(step, from);

@@ -300,7 +300,10 @@ impl Parts<'_> {
                 }
             }
             ReconfigurationMessage::Buried => self.coordinator.on_buried(step, from),
-            ReconfigurationMessage::Lost { epoch, loss } => self.coordinator.on_lost(step, from, epoch, loss),
+            ReconfigurationMessage::Lost { epoch, loss } => {
+                self.lease.on_lost(from);
+                self.coordinator.on_lost(step, from, epoch, loss);
+            }
             ReconfigurationMessage::Lease(message) => self.on_lease_message(step, from, message),
         }
     }

@@ -385,6 +385,30 @@ fn the_lease_moves_and_the_replaced_holder_is_refused() {
 }
 
 #[test]
+fn a_successor_learns_that_the_holder_before_it_gave_the_job_up() {
+    let mut table = Table::new(&["a", "b", "c"], &[]);
+    table.lost = |from, to, _| from.as_str() == "a" || to.as_str() == "a";
+    for (watcher, gone) in [("b", "a"), ("c", "a"), ("a", "b"), ("a", "c")] {
+        table.input(watcher, Input::NodeGone { node: node(gone) });
+    }
+    table.pass(table.limits.candidate_step * 2);
+    assert!(table.daemons[&node("b")].is_holder());
+    // It counts from then on how long the other is away.
+    table.kill_daemon("b");
+    table.restart_daemon("b");
+    table.input("b", Input::NodeGone { node: node("a") });
+    table.pass(table.limits.gone_max - table.limits.candidate_step);
+    assert_eq!(table.alive.len(), 2, "the holder before has ended its rank");
+    table.lost = |_, _, message| matches!(message, ReconfigurationMessage::Lost { .. });
+    for (watcher, back) in [("b", "a"), ("c", "a"), ("a", "b"), ("a", "c")] {
+        table.input(watcher, Input::NodeBack { node: node(back) });
+    }
+    table.lost = |_, _, _| false;
+    table.pass(table.limits.ask_every * 2);
+    assert!(table.alive.is_empty(), "{:#?}", table.reports);
+}
+
+#[test]
 fn a_successor_aborts_what_somebody_had_not_agreed_to() {
     let mut table = Table::new(&["a", "b", "c"], &[]);
     table.silent.insert(ProcessId(2));
