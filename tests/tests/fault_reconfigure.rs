@@ -260,7 +260,7 @@ each_kill_ends_in_a_known_state! {
     the_coordinator_killed_while_relaunch_is_closing: "closing", Coordinator, Changes;
     a_new_host_killed_while_relaunch_is_starting: "starting", NewHost, Changes;
     a_new_host_killed_while_relaunch_is_closing: "closing", NewHost, Changes;
-    an_old_host_killed_while_relaunch_is_moving: "moving", OldHost, Stays;
+    an_old_host_killed_while_relaunch_is_moving: "moving", OldHost, GoesOn;
     an_old_host_killed_while_relaunch_is_starting: "starting", OldHost, Changes;
     an_old_host_killed_while_relaunch_is_closing: "closing", OldHost, Changes;
     an_agent_killed_while_relaunch_is_starting: "starting", Agent, Changes;
