@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tests::{
+    background::Background,
     binaries::built,
     cluster::{Cluster, LIMIT},
     processes, wait,
@@ -47,15 +48,14 @@ fn migrate(cluster: &Cluster, to: &str) {
 #[test]
 fn a_job_over_shared_memory_keeps_its_speed_when_it_moves_and_recovers_from_kill_9() {
     let cluster = Cluster::that_crashes(3);
-    let options = ["--detach", "--between-worlds", "shm", "--checkpoint-every", "0.5"];
+    let options = ["--between-worlds", "shm", "--checkpoint-every", "0.5"];
     let mut command = cluster.pcmctl(&["run", "-n", "2"]);
     command
         .args(options)
         .arg("--")
         .arg(built("heat2d-c"))
         .args(MESSAGE_BOUND);
-    let started = tests::limited::run(&mut command, LIMIT);
-    assert!(started.status.success(), "{started:?}");
+    let job = Background::start(&mut command);
     cluster.wait_until_ranks_of_iterate("1");
     let looks = (0..FRESH_LOOKS).filter_map(|_| speed(&cluster));
     let fresh = looks.fold(0.0, f64::max);
@@ -75,6 +75,8 @@ fn a_job_over_shared_memory_keeps_its_speed_when_it_moves_and_recovers_from_kill
     });
     cluster.wait_until_ranks_of_iterate("1");
     assert!(cluster.run(&["kill", "1"]).status.success());
+    let ended = job.end(LIMIT);
+    assert!(!ended.status.success() && ended.stderr.contains("pcmctl kill"), "{ended:?}");
     // Shared memory that the killed rank left is gone with the job: `down` looks for it.
     cluster.down();
 }
