@@ -76,7 +76,10 @@ fn a_job_over_shared_memory_keeps_its_speed_when_it_moves_and_recovers_from_kill
     cluster.wait_until_ranks_of_iterate("1");
     assert!(cluster.run(&["kill", "1"]).status.success());
     let ended = job.end(LIMIT);
-    assert!(!ended.status.success() && ended.stderr.contains("pcmctl kill"), "{ended:?}");
+    assert!(
+        !ended.status.success() && ended.stderr.contains("pcmctl kill"),
+        "{ended:?}"
+    );
     // Shared memory that the killed rank left is gone with the job: `down` looks for it.
     cluster.down();
 }
