@@ -11,16 +11,21 @@ pub(crate) const CALL_HEAD: &str = "CALL peer #tag size";
 /// that computes.
 pub(crate) fn call(rank: &RankStatus) -> String {
     let name = rank.call.strip_prefix("MPI_").unwrap_or(&rank.call);
-    let number = |before: &str, value: Option<i32>| match value {
-        None => String::new(),
-        Some(ANY) => format!(" {before}any"),
-        Some(value) => format!(" {before}{value}"),
-    };
+    let after =
+        |before: &str, value: Option<i32>| value.map_or_else(String::new, |it| format!(" {before}{}", number(it)));
     let size = match rank.bytes {
         Some(size) if size.0 > 0 => format!(" {}", bytes(size.0)),
         _ => String::new(),
     };
-    format!("{name}{}{}{size}", number("", rank.peer), number("#", rank.tag))
+    format!("{name}{}{}{size}", after("", rank.peer), after("#", rank.tag))
+}
+
+/// A peer or a tag.
+pub(crate) fn number(value: i32) -> String {
+    match value {
+        ANY => "any".to_owned(),
+        value => value.to_string(),
+    }
 }
 
 /// For how long it has been in its call; empty of a rank that computes.

@@ -1,5 +1,5 @@
 //! The process that reads stacks for a daemon: whatever it meets in a program's files, and however long it takes, the
-//! daemon goes on. It is told process ids on a line of standard input and prints one line of JSON for each.
+//! daemon goes on. It reads process ids from a line of standard input and prints one line of JSON for each.
 
 #![allow(unsafe_code, reason = "limits of this process")]
 

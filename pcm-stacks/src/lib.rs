@@ -11,8 +11,6 @@ mod image;
 #[cfg(target_arch = "x86_64")]
 mod lines;
 #[cfg(target_arch = "x86_64")]
-mod maps;
-#[cfg(target_arch = "x86_64")]
 mod reader;
 #[cfg(target_arch = "x86_64")]
 mod thread;

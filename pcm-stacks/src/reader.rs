@@ -3,10 +3,10 @@
 use crate::classify::{self, Whose};
 use crate::image::Image;
 use crate::lines::Lines;
-use crate::maps::{self, Mapping};
 use crate::thread::{self, Copy};
 use crate::unwind::{Loaded, Place, Stacks};
 use pcm_proto::stack::{FRAMES_MAX, ProcessStack, StackFrame, THREADS_READ_MAX, ThreadStack};
+use proc_files::{Mapping, ProcessStat, mappings, program_name, tracer};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Copied {
     fn new(pid: u32) -> Self {
         Self {
             pid,
-            state: state(pid).unwrap_or_default(),
+            state: ProcessStat::of(pid).map_or_else(String::new, |stat| stat.state.to_string()),
             maps: Vec::new(),
             threads: Vec::new(),
             note: None,
@@ -56,14 +56,14 @@ pub(crate) fn copy(pid: u32) -> Copied {
         copied.note = Some("the process has ended".to_owned());
         return copied;
     }
-    match maps::read(pid) {
+    match mappings(pid) {
         Ok(maps) => copied.maps = maps,
         Err(error) => {
             copied.note = Some(refusal(pid, &error));
             return copied;
         }
     }
-    let mut ids = thread_ids(pid);
+    let mut ids: Vec<u32> = proc_files::threads(pid).collect();
     ids.sort_by_key(|thread| (*thread != pid, *thread));
     if ids.len() > THREADS_READ_MAX {
         copied.note = Some(format!("{} of its {} threads were read", THREADS_READ_MAX, ids.len()));
@@ -95,37 +95,11 @@ fn copy_thread(pid: u32, id: u32, maps: &[Mapping]) -> io::Result<Copy> {
     copy
 }
 
-fn thread_ids(pid: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-fn state(pid: u32) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(") ")?;
-    rest.split(' ').next().map(str::to_owned)
-}
-
-/// The process that traces this one.
-fn tracer(pid: u32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
-    line.trim().parse().ok().filter(|tracer| *tracer != 0)
-}
-
 /// Why a process cannot be read, and what to do.
 fn refusal(pid: u32, error: &io::Error) -> String {
     if let Some(tracer) = tracer(pid) {
-        let name = fs::read_to_string(format!("/proc/{tracer}/comm")).unwrap_or_default();
-        return format!(
-            "process {tracer} ({}) traces it: end that one to see the stack",
-            name.trim()
-        );
+        let name = program_name(tracer).unwrap_or_default();
+        return format!("process {tracer} ({name}) traces it: end that one to see the stack");
     }
     match error.kind() {
         io::ErrorKind::NotFound => "the process has ended".to_owned(),

@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code, reason = "ptrace and memory of other processes")]
 
-use crate::maps::{self, Mapping};
 use libc::{c_void, pid_t};
+use proc_files::{Mapping, mapping_at};
 use std::io;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ fn copy_stopped(process: pid_t, id: pid_t, maps: &[Mapping]) -> io::Result<(libc
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     request(libc::PTRACE_GETREGS, id, (&raw mut registers).cast(), 0)?;
     let begin = registers.rsp;
-    let end = maps::at(maps, begin).map_or(begin.saturating_add(STACK_BYTES_MAX), |map| map.end);
+    let end = mapping_at(maps, begin).map_or(begin.saturating_add(STACK_BYTES_MAX), |map| map.end);
     let bytes = (end - begin).min(STACK_BYTES_MAX);
     Ok((registers, memory(process, begin, bytes as usize)?))
 }

@@ -4,7 +4,16 @@ use std::fs;
 
 /// All that can be seen from here.
 pub fn pids() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    numbers_in("/proc")
+}
+
+/// The threads of a process, in no order.
+pub fn threads(pid: u32) -> impl Iterator<Item = u32> {
+    numbers_in(&format!("/proc/{pid}/task"))
+}
+
+fn numbers_in(folder: &str) -> impl Iterator<Item = u32> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
@@ -71,9 +80,21 @@ pub(crate) fn kibibytes(text: &str, name: &str) -> Option<u64> {
 /// The user who started a process, whatever rights it has taken on since. The owner of its folder in `/proc` says
 /// something else of a program that took some on.
 pub fn real_user(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    users.split_whitespace().next()?.parse().ok()
+    status_number(pid, "Uid:")
+}
+
+/// The process that traces this one.
+pub fn tracer(pid: u32) -> Option<u32> {
+    status_number(pid, "TracerPid:").filter(|tracer| *tracer != 0)
+}
+
+/// The first number behind a word of its status.
+fn status_number(pid: u32, word: &str) -> Option<u32> {
+    // The name in it may be any bytes.
+    let status = fs::read(format!("/proc/{pid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let numbers = status.lines().find_map(|line| line.strip_prefix(word))?;
+    numbers.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -84,6 +105,7 @@ mod tests {
     #[test]
     fn this_process_is_among_all_and_has_files_memory_and_time() {
         assert!(pids().any(|pid| pid == id()));
+        assert!(threads(id()).any(|thread| thread == id()));
         assert!(file_count(id()).is_some_and(|files| files > 2));
         assert!(memory_bytes(id(), "VmRSS").is_some_and(|bytes| bytes > 1 << 20));
         assert!(run_and_delay_ns(id()).is_some());

@@ -5,13 +5,13 @@ use super::{messages, ps};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{ASK_DEADLINE, Link};
+use crate::rank_words::number;
 use crate::{lookup, output};
 use pcm_core::stacks::{Branch, frame_words, tree};
 use pcm_core::stuck::rank_list;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::ids::{JobId, Rank};
 use pcm_proto::job::JobStatus;
-use pcm_proto::page::ANY;
 use pcm_proto::rank_snapshot::{CallLook, RankLook};
 use pcm_proto::stack::{RankStack, ThreadStack};
 use serde::Serialize;
@@ -147,13 +147,6 @@ fn add_branch(text: &mut String, branch: &Branch, depth: usize, calls: &BTreeMap
 
 /// `Recv from 3, tag 7, 8 bytes, for 12 s`.
 fn call_words(call: &CallLook) -> String {
-    let number = |value: i32| {
-        if value == ANY {
-            "any".to_owned()
-        } else {
-            value.to_string()
-        }
-    };
     let mut words = format!("in {}", call.function);
     if let Some(peer) = call.peer {
         words += &format!(", rank {}", number(peer));

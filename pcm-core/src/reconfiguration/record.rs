@@ -5,7 +5,7 @@
 //! find a record at all (see the README, "A node that forgot").
 
 use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId, Term, WorldId};
-use pcm_proto::layout::{Layout, ModeWanted, Plan};
+use pcm_proto::layout::{Layout, Mode, ModeWanted, Plan};
 use pcm_proto::reconfiguration::{AbortReason, Attempt, Decision, Loss, Reign, Standing, Tally, WorldPort};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ impl Stage {
     }
 
     /// Whether the new processes of a relaunch were ordered to start.
-    pub(super) fn has_started_new(self) -> bool {
+    pub(super) fn has_started_relaunched(self) -> bool {
         match self {
             Self::Open | Self::Called => false,
             Self::Starting { .. } | Self::Agreed { .. } => true,
@@ -69,6 +69,13 @@ pub struct Engagement {
     pub ceiling: Option<Iteration>,
     /// The ports that the ranks were called with.
     pub ports: Vec<WorldPort>,
+}
+
+impl Engagement {
+    /// Whether the new processes were ordered to start: those of a live attempt are from its beginning.
+    pub(super) fn has_started_new(&self) -> bool {
+        self.plan.mode == Mode::Live || self.stage.has_started_relaunched()
+    }
 }
 
 /// The attempt a coordinator has not closed yet.

@@ -18,19 +18,19 @@ struct Scene<'a> {
 
 /// Sentences about a judged job; the stacks belong to the two looks.
 pub fn verdict(report: &Report, looks: &[RankLook], first: &[RankStack], second: &[RankStack]) -> Vec<String> {
-    let by_rank = |stacks: &'_ [RankStack]| -> BTreeMap<u32, ProcessStack> {
-        stacks.iter().map(|one| (one.rank.0, one.stack.clone())).collect()
-    };
-    let (first, second) = (by_rank(first), by_rank(second));
     let scene = Scene {
         looks: looks.iter().map(|look| (look.rank.0, look)).collect(),
-        first: first.iter().map(|(rank, stack)| (*rank, stack)).collect(),
-        second: second.iter().map(|(rank, stack)| (*rank, stack)).collect(),
+        first: by_rank(first),
+        second: by_rank(second),
     };
     let mut sentences = scene.of_findings(report);
     sentences.extend(scene.of_waits(report));
     sentences.truncate(SENTENCES_MAX);
     sentences
+}
+
+fn by_rank(stacks: &[RankStack]) -> BTreeMap<u32, &ProcessStack> {
+    stacks.iter().map(|one| (one.rank.0, &one.stack)).collect()
 }
 
 impl Scene<'_> {

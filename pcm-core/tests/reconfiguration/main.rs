@@ -94,16 +94,6 @@ fn a_change_that_comes_too_late_is_given_up_and_says_when_the_job_ends() {
 }
 
 #[test]
-fn ranks_of_a_relaunch_send_nothing_ahead() {
-    let mut table = Table::new(&["a", "b"], &[]);
-    table.late.extend([ProcessId(0), ProcessId(1)]);
-    let mut relaunch = migrate(2, 1, "c");
-    relaunch.mode = pcm_proto::layout::ModeWanted::Relaunch;
-    table.request("a", relaunch);
-    assert_eq!(reconfigured(&table).len(), 1);
-}
-
-#[test]
 fn a_second_request_is_refused_and_names_the_first() {
     let mut table = Table::new(&["a", "b"], &[]);
     table.lost = |_, _, message| is_moved(message);

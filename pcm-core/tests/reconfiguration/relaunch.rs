@@ -78,7 +78,7 @@ fn a_daemon_killed_while_new_ranks_start_goes_on_and_costs_no_rank() {
         table.restart_daemon(name);
         table.pass(table.limits.resend_every * 2);
         if name == "a" {
-            // It coordinates: nobody else knows what it had heard.
+            // It coordinates: no other daemon knows what it had heard.
             assert_eq!(aborts(&table).len(), 1);
             old_ranks_go_on(&table);
             continue;
@@ -87,4 +87,12 @@ fn a_daemon_killed_while_new_ranks_start_goes_on_and_costs_no_rank() {
         table.ready(3);
         assert_eq!((aborts(&table).len(), reconfigured(&table).len()), (0, 1), "{name}");
     }
+}
+
+#[test]
+fn ranks_of_a_relaunch_send_nothing_ahead() {
+    let mut table = Table::new(&["a", "b"], &[]);
+    table.late.extend([ProcessId(0), ProcessId(1)]);
+    table.request("a", request());
+    assert_eq!(reconfigured(&table).len(), 1);
 }

@@ -88,7 +88,7 @@ impl Simulation {
                     let complete = Complete {
                         iteration: iteration.0,
                         ranks,
-                        // Nobody may know yet that parts of it are lost, or with a node that counts as dead.
+                        // That parts of it are lost may not be known yet; a node that counts as dead is out of reach.
                         is_excused: ledger.is_loss_unnoticed() || is_out_of_reach(job),
                     };
                     ledger.complete.insert(*job, complete);

@@ -1,14 +1,14 @@
 //! The jobs this daemon coordinates: feeds their state machines, carries out what they decide, and keeps what a
 //! restart would need.
 
-use super::layout_changes::job_host;
+use super::layout_changes::{hosts_open_to, memory_host};
 use super::leading::say_checkpoint;
 use super::led::{Audience, Led};
 use super::machine::Jobs;
 use crate::between_worlds::{self, is_shared_memory};
 use crate::job::at_node::{JobAtNode, Step};
 use crate::job::coordinator::{Coordinator, Effect, Input, SpawnWant};
-use crate::job::placement::{NodeView, Share};
+use crate::job::placement::Share;
 use crate::job::recovery::Restarted;
 use crate::job::worlds::WORLDS_MAX;
 use crate::node::agent::samples::is_known_policy;
@@ -391,17 +391,7 @@ fn check_memory(spec: &JobSpec, cx: &Context<'_>) -> Result<(), Refusal> {
     if !is_shared_memory(spec) {
         return Ok(());
     }
-    let views = cx.cluster.nodes().views();
-    let may_use = |view: &&NodeView| view.is_open && (spec.nodes.is_empty() || spec.nodes.contains(&view.name));
-    between_worlds::check_start(spec, &views.iter().filter(may_use).map(|view| view.host).collect())
-}
-
-/// The host of a job whose ranks share memory; none for another job.
-fn memory_host(coordinator: &Coordinator, cx: &Context<'_>) -> Option<u64> {
-    let spec = coordinator.spec();
-    is_shared_memory(spec)
-        .then(|| job_host(spec, &coordinator.rank_nodes(), cx))
-        .flatten()
+    between_worlds::check_start(spec, &hosts_open_to(spec, cx).into_iter().collect())
 }
 
 /// Whether ranks of a job outnumber the CPUs of a host, or are going to.

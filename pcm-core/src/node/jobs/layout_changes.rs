@@ -3,7 +3,8 @@
 
 use crate::between_worlds::{self, is_shared_memory};
 use crate::job::at_node;
-use crate::job::placement::Share;
+use crate::job::coordinator::Coordinator;
+use crate::job::placement::{NodeView, Share};
 use crate::node::context::Context;
 use crate::node::cost_file::FileCosts;
 use crate::node::jobs::machine::Jobs;
@@ -89,12 +90,12 @@ impl Jobs {
             nodes: &nodes,
             weights: layout.map_or(&[], |layout| &layout.weights),
         };
-        let host = is_shared_memory(view.spec).then(|| job_host(view.spec, &nodes, cx));
+        let (shares_memory, host) = (is_shared_memory(view.spec), memory_host(coordinator, cx));
         let planned = layout_request::check_begun(job, ranks, &processes)
-            .and_then(|()| check_hosts(&asked.change, host.flatten(), cx))
+            .and_then(|()| check_hosts(&asked.change, host, cx))
             .and_then(|()| {
                 let plan = |cluster: &ClusterView<'_>| layout_request::plan(&asked.change, view, cluster);
-                self.with_cluster(host.flatten(), plan, cx)
+                self.with_cluster(host, plan, cx)
             });
         let planned = match planned {
             Ok(planned) => planned,
@@ -103,12 +104,10 @@ impl Jobs {
         let sizes = (nodes.len() as u32, planned.size());
         let chosen = self.methods.choose(asked.method, view.spec, sizes, begun);
         let mut request = planned.into_request(asked, chosen.method(), &cx.settings.own, &nodes);
-        if host.is_some()
-            && let Err(refusal) = keep_room(&mut request, coordinator.worlds_met())
-        {
+        if shares_memory && let Err(refusal) = keep_room(&mut request, coordinator.worlds_met()) {
             return Some(Err(refusal));
         }
-        let worlds_met = if host.is_some() { 0 } else { coordinator.worlds_met() };
+        let worlds_met = if shares_memory { 0 } else { coordinator.worlds_met() };
         let (coordinator, led) = self.table.led_with(job)?;
         led.chosen = Some(chosen);
         Some(Ok(Input::Request {
@@ -186,19 +185,27 @@ impl Jobs {
     }
 }
 
+/// The hosts of the nodes that are up and that a job may use, one for each node.
+pub(super) fn hosts_open_to(spec: &JobSpec, cx: &Context<'_>) -> Vec<u64> {
+    let may_use = |view: &NodeView| view.is_open && (spec.nodes.is_empty() || spec.nodes.contains(&view.name));
+    let views = cx.cluster.nodes().views().into_iter();
+    views.filter(may_use).map(|view| view.host).collect()
+}
+
 /// The host of a job whose ranks share memory: that of its ranks, if a node that it may use is up there, else that of
-/// any such node.
-pub(super) fn job_host(spec: &JobSpec, ranks: &[NodeName], cx: &Context<'_>) -> Option<u64> {
-    let nodes = cx.cluster.nodes();
-    let views = nodes.views();
-    let may_use = |node: &NodeName| spec.nodes.is_empty() || spec.nodes.contains(node);
-    let mut open = views.iter().filter(|view| view.is_open && may_use(&view.name));
-    let of_ranks = ranks.first().map(|node| nodes.host(node));
-    let first = open.clone().next().map(|view| view.host);
-    of_ranks
-        .filter(|host| open.any(|view| view.host == *host))
-        .or(first)
-        .or(of_ranks)
+/// any such node. None for another job.
+pub(super) fn memory_host(coordinator: &Coordinator, cx: &Context<'_>) -> Option<u64> {
+    let spec = coordinator.spec();
+    if !is_shared_memory(spec) {
+        return None;
+    }
+    let of_ranks = coordinator
+        .rank_nodes()
+        .first()
+        .map(|node| cx.cluster.nodes().host(node));
+    let open = hosts_open_to(spec, cx);
+    let of_ranks_and_open = of_ranks.filter(|host| open.contains(host));
+    of_ranks_and_open.or(open.first().copied()).or(of_ranks)
 }
 
 /// The nodes that a change names are on the job's host, where it has one.
@@ -221,7 +228,7 @@ fn check_hosts(change: &LayoutChange, host: Option<u64>, cx: &Context<'_>) -> Re
     }
 }
 
-/// A change that brings more processes than the ranks can meet is a relaunch, which begins to count anew.
+/// A change that brings more processes than the ranks can meet is a relaunch, which begins to count again.
 fn keep_room(request: &mut PlanRequest, met: u32) -> Result<(), Refusal> {
     let is_new = |seat: &&Seat| request.method.starts_all() || !matches!(seat, Seat::Stay { .. });
     let joining = request.seats.iter().filter(is_new).count() as u32;

@@ -11,11 +11,8 @@ pub type Known = (Rank, ProcessId, NodeName, u32);
 /// One row for each rank; the call of a rank that no node reported is `?`.
 pub fn with_statuses(known: impl Iterator<Item = Known>, mut seen: Vec<RankStatus>) -> Vec<RankStatus> {
     let rows = known.map(|(rank, process, node, pid)| {
-        let position = seen.iter().position(|row| row.process == process);
-        let row = match position {
-            Some(position) => seen.swap_remove(position),
-            None => unseen(rank, process, node.clone(), pid),
-        };
+        let row = take(&mut seen, |row| row.process == process);
+        let row = row.unwrap_or_else(|| unseen(rank, process, node.clone(), pid));
         RankStatus { rank, node, pid, ..row }
     });
     rows.collect()
@@ -24,8 +21,7 @@ pub fn with_statuses(known: impl Iterator<Item = Known>, mut seen: Vec<RankStatu
 /// The looks in the order of ranks, each with the rank of its process; a rank that no node reported is left out.
 pub fn with_looks(known: impl Iterator<Item = Known>, mut seen: Vec<RankLook>) -> Vec<RankLook> {
     let rows = known.filter_map(|(rank, process, ..)| {
-        let position = seen.iter().position(|look| look.process == process)?;
-        let look = seen.swap_remove(position);
+        let look = take(&mut seen, |look| look.process == process)?;
         Some(RankLook { rank, ..look })
     });
     rows.collect()
@@ -34,15 +30,11 @@ pub fn with_looks(known: impl Iterator<Item = Known>, mut seen: Vec<RankLook>) -
 /// The stacks in the order of ranks; a rank that no node reported has a note.
 pub fn with_stacks(known: impl Iterator<Item = Known>, mut seen: Vec<RankStack>) -> Vec<RankStack> {
     let rows = known.map(|(rank, process, node, _)| {
-        let position = seen.iter().position(|one| one.process == process);
-        let note = || Some(format!("node {node} did not answer in time"));
-        let stack = match position {
-            Some(position) => seen.swap_remove(position).stack,
-            None => ProcessStack {
-                note: note(),
-                ..ProcessStack::default()
-            },
-        };
+        let stack = take(&mut seen, |one| one.process == process).map(|one| one.stack);
+        let stack = stack.unwrap_or_else(|| ProcessStack {
+            note: Some(format!("node {node} did not answer in time")),
+            ..ProcessStack::default()
+        });
         RankStack {
             rank,
             process,
@@ -51,6 +43,11 @@ pub fn with_stacks(known: impl Iterator<Item = Known>, mut seen: Vec<RankStack>)
         }
     });
     rows.collect()
+}
+
+fn take<T>(seen: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> Option<T> {
+    let position = seen.iter().position(is_it)?;
+    Some(seen.swap_remove(position))
 }
 
 /// The row of a rank whose node did not answer.

@@ -218,7 +218,7 @@ impl Store {
                 return;
             }
         }
-        if matches!(report, ReconfigurationReport::Ready { .. }) && !step.is_relaunching(job) {
+        if matches!(report, ReconfigurationReport::Ready { .. }) && step.relaunch(job).is_none() {
             on_checkpoint_taken_up(process, Ok(()), step);
         }
         step.reconfigure(job, Input::Report { process: id, report });
@@ -435,16 +435,11 @@ fn tell_first_rank(job: JobId, into: Option<IntoFiles>, step: &mut Step<'_>) {
 
 /// A rank cannot take up its data: the relaunch is given up, or the restart from a checkpoint.
 fn on_restore_failed(key: ProcessKey, reason: String, step: &mut Step<'_>) {
-    let Some((attempt, _)) = step.engaged(key.job).filter(|(_, plan)| plan.mode == Mode::Relaunch) else {
-        return on_checkpoint_taken_up(key, Err(reason), step);
-    };
-    let report = ReconfigurationReport::Failed {
-        attempt,
-        trouble: Trouble::Program,
-        reason,
-    };
     let ProcessKey { job, process } = key;
-    step.reconfigure(job, Input::Report { process, report });
+    match step.relaunch(job) {
+        Some((attempt, _)) => step.report_failed(ParkKey { job, attempt, process }, Trouble::Program, reason),
+        None => on_checkpoint_taken_up(key, Err(reason), step),
+    }
 }
 
 /// A process that continues another has its data, or cannot get it.

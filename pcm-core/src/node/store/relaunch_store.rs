@@ -65,9 +65,9 @@ impl RelaunchStore {
 
     /// A rank hands over its data, if it is an image.
     pub(super) fn on_handed(&mut self, key: ParkKey, handed: Option<MemoryFile>, step: &mut Step<'_>) {
-        let is_called = step.engaged(key.job).is_some_and(|(known, plan)| {
-            known == key.attempt && plan.mode == Mode::Relaunch && plan.old.member(key.process).is_some()
-        });
+        let is_called = step
+            .relaunch(key.job)
+            .is_some_and(|(known, plan)| known == key.attempt && plan.old.member(key.process).is_some());
         match handed {
             Some(memory) if is_called => {
                 self.awaited.insert(key, None);
@@ -75,10 +75,10 @@ impl RelaunchStore {
             }
             Some(memory) => step.release([memory]),
             // Its report that it has moved would be a lie.
-            None => park_failed(
+            None => step.report_failed(
                 key,
+                Trouble::Moving,
                 "what it handed over is no sealed memory file of the stated length".to_owned(),
-                step,
             ),
         }
     }
@@ -131,7 +131,7 @@ impl RelaunchStore {
         tracing::warn!(job = %key.job, process = %key.process, attempt = %key.attempt, reason, "data is not parked");
         let process = key.process;
         if self.awaited.remove(&key).is_some() {
-            return park_failed(key, reason, step);
+            return step.report_failed(key, Trouble::Moving, reason);
         }
         if self.salvaged.remove(&key) {
             let result = Err(reason);
@@ -225,14 +225,4 @@ impl RelaunchStore {
 fn is_to_come(key: ParkKey, step: &Step<'_>) -> bool {
     step.engaged(key.job)
         .is_some_and(|(attempt, plan)| attempt == key.attempt && plan.mode == Mode::Live)
-}
-
-fn park_failed(key: ParkKey, reason: String, step: &mut Step<'_>) {
-    let report = ReconfigurationReport::Failed {
-        attempt: key.attempt,
-        trouble: Trouble::Moving,
-        reason,
-    };
-    let process = key.process;
-    step.reconfigure(key.job, Input::Report { process, report });
 }

@@ -15,9 +15,9 @@ use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::image::ImageMessage;
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::layout::{Layout, Mode, Plan};
-use pcm_proto::parked::{Asked, RestoreAnswer};
+use pcm_proto::parked::{Asked, ParkKey, RestoreAnswer};
 use pcm_proto::peer::JobMessage;
-use pcm_proto::reconfiguration::Attempt;
+use pcm_proto::reconfiguration::{Attempt, ReconfigurationReport, Trouble};
 use std::collections::BTreeMap;
 
 /// What the store reads of this node's part of a job.
@@ -54,9 +54,20 @@ impl<'a> Step<'a> {
         self.around.job(job)?.engaged
     }
 
-    /// Whether a relaunch of a job is under way here.
-    pub(super) fn is_relaunching(&self, job: JobId) -> bool {
-        self.engaged(job).is_some_and(|(_, plan)| plan.mode == Mode::Relaunch)
+    /// The same, if it is a relaunch.
+    pub(super) fn relaunch(&self, job: JobId) -> Option<(Attempt, &'a Plan)> {
+        self.engaged(job).filter(|(_, plan)| plan.mode == Mode::Relaunch)
+    }
+
+    /// What a process of a job has to do for an attempt failed.
+    pub(super) fn report_failed(&mut self, key: ParkKey, trouble: Trouble, reason: String) {
+        let ParkKey { job, attempt, process } = key;
+        let report = ReconfigurationReport::Failed {
+            attempt,
+            trouble,
+            reason,
+        };
+        self.reconfigure(job, Input::Report { process, report });
     }
 
     pub(super) fn push(&mut self, effect: StoreEffect) {

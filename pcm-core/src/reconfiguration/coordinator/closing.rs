@@ -65,7 +65,7 @@ impl Coordinator {
             closed,
             moved,
         };
-        close.course.enter(step, close.phase(), step.limits.close_max);
+        close.course.enter(step, Phase::Closing, step.limits.close_max);
         close.repeat(step);
         self.state = State::Closing(Box::new(close));
         self.check_closed(step);
@@ -195,7 +195,6 @@ impl Coordinator {
                 self.check_closed(step);
                 if let State::Closing(close) = &self.state
                     && close.course.attempt == attempt
-                    && close.phase() == Phase::Closing
                 {
                     let phase = Phase::Closing;
                     step.arm(Timer::Deadline { attempt, phase }, step.limits.close_max);

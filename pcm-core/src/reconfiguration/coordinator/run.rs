@@ -384,7 +384,7 @@ impl Coordinator {
             State::Running(run) if run.course.attempt == attempt && run.step.phase(&run.course) == phase => {
                 self.abort(step, AbortReason::Deadline { phase });
             }
-            State::Closing(close) if close.course.attempt == attempt && close.phase() == phase => {
+            State::Closing(close) if close.course.attempt == attempt && phase == Phase::Closing => {
                 self.on_close_deadline(step);
             }
             _ => step.dropped.stale_timer += 1,

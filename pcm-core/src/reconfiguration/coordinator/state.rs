@@ -127,7 +127,7 @@ impl Coordinator {
     pub(in super::super) fn under_way(&self) -> Option<(Attempt, Phase)> {
         match &self.state {
             State::Running(run) => Some((run.course.attempt, run.step.phase(&run.course))),
-            State::Closing(close) => Some((close.course.attempt, close.phase())),
+            State::Closing(close) => Some((close.course.attempt, Phase::Closing)),
             State::Resolving(resolve) => Some((resolve.attempt, Phase::Closing)),
             State::Idle | State::Burying { .. } => None,
         }
@@ -263,11 +263,5 @@ impl RunStep {
                 }
             }
         }
-    }
-}
-
-impl Close {
-    pub(super) fn phase(&self) -> Phase {
-        Phase::Closing
     }
 }

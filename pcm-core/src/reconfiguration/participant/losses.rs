@@ -60,9 +60,8 @@ impl Participant {
     pub(in super::super) fn known_here(&self, record: &JobRecord, me: &NodeName) -> BTreeSet<ProcessId> {
         let engaged = record.engaged.as_ref();
         // The new processes of a relaunch are there only once they were ordered to start.
-        let is_started = |e: &Engagement| e.plan.mode == Mode::Live || e.stage.has_started_new();
         let waits_to_start =
-            |process: ProcessId| engaged.is_some_and(|e| !is_started(e) && e.plan.old.member(process).is_none());
+            |process: ProcessId| engaged.is_some_and(|e| !e.has_started_new() && e.plan.old.member(process).is_none());
         let planned = engaged.into_iter().flat_map(|e| [&e.plan.old, &e.plan.new]);
         let known = record
             .layout

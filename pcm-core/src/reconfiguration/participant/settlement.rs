@@ -101,7 +101,7 @@ impl Participant {
         if let Some(engaged) = &mut record.engaged {
             engaged.stage = Stage::Deciding {
                 called,
-                starting: stage.has_started_new(),
+                starting: stage.has_started_relaunched(),
             };
             engaged.ceiling = engaged.ceiling.filter(|_| stand && !commits);
         }
@@ -118,25 +118,23 @@ impl Participant {
 
     /// Tells every process here the decision and waits for what must follow; also after the daemon was restarted.
     pub(super) fn begin_settling(&mut self, step: &mut Step<'_>) {
-        let Some(Engagement {
-            attempt,
-            plan,
-            stage: Stage::Deciding { called, starting },
-            ..
-        }) = step.record.engaged.clone()
-        else {
+        let Some(engaged) = step.record.engaged.clone() else {
             return;
         };
+        let Stage::Deciding { called, .. } = engaged.stage else {
+            return;
+        };
+        let are_started = engaged.has_started_new();
+        let Engagement { attempt, plan, .. } = engaged;
         let committed = step.record.fate(attempt) == Some(Decision::Committed);
         let me = step.me;
         let alive = |process: &ProcessId| !self.exited.contains_key(process);
         let old: BTreeSet<ProcessId> = plan.old.processes_on(me).filter(alive).collect();
         let new: BTreeSet<ProcessId> = plan.new.processes_on(me).filter(alive).collect();
         let stuck = &step.record.stuck;
-        let (settle, leave) = match (committed, plan.mode) {
-            (true, _) => (new.clone(), old.difference(&new).copied().collect()),
-            (false, mode) => {
-                let are_started = mode == Mode::Live || starting;
+        let (settle, leave) = match committed {
+            true => (new.clone(), old.difference(&new).copied().collect()),
+            false => {
                 let is_started = |process: &&ProcessId| are_started && !old.contains(process);
                 let started: BTreeSet<ProcessId> = new.iter().filter(is_started).copied().collect();
                 let inside = old.iter().filter(|p| called && !stuck.contains(p));
