@@ -78,7 +78,7 @@ pub struct Membership {
     turn: usize,
     last_tick: Duration,
     next_join: Duration,
-    /// A node with mates looks for its seeds no longer than until then.
+    /// A node with mates looks for its seeds seldom from then on.
     seeks_until: Duration,
     next_knock: Duration,
     next_sync: Duration,
@@ -434,22 +434,42 @@ impl Membership {
     }
 
     /// While it has no mates, a node asks one seed after the other; at first also while it knows none of its seeds: its
-    /// mates may be as new as it is, and the answers of the seed lost.
+    /// mates may be as new as it is, and the answers of the seed lost. Later, and seldom, it asks those that no node it
+    /// knows of has: where all daemons started again while the network was cut, no side remembers the other.
     fn join(&mut self, now: Duration, out: &mut Vec<Effect>) {
-        let has_mates = self.view.live_count() > 0;
-        let is_joined = has_mates && (now >= self.seeks_until || self.knows_seed());
-        if now < self.next_join || self.seeds.is_empty() || is_joined {
+        if now < self.next_join {
             return;
         }
-        self.next_join = now + timing::JOIN_PERIOD;
-        self.turn = self.turn.wrapping_add(1);
-        let seed = self.seeds[self.turn % self.seeds.len()].clone();
-        self.send_all(&Target::Seed(seed), true, out);
+        let has_mates = self.view.live_count() > 0;
+        let is_urgent = !has_mates || (now < self.seeks_until && !self.knows_seed());
+        let asked: Vec<&String> = match is_urgent {
+            true => self.seeds.iter().collect(),
+            false if now < self.seeks_until => return,
+            false => self.unmet_seeds().collect(),
+        };
+        let turn = self.turn.wrapping_add(1);
+        let Some(seed) = asked.get(turn % asked.len().max(1)) else {
+            return;
+        };
+        let seed = Target::Seed((*seed).clone());
+        self.turn = turn;
+        self.next_join = now
+            + match is_urgent {
+                true => timing::JOIN_PERIOD,
+                false => timing::SEEK_PERIOD,
+            };
+        self.send_all(&seed, true, out);
     }
 
     fn knows_seed(&self) -> bool {
         let mut live = self.view.iter().filter(|(_, member)| member.health.is_live());
         live.any(|(_, member)| self.seeds.contains(&member.details.address))
+    }
+
+    /// The seeds that are the address of no node that is known, those included that are gone.
+    fn unmet_seeds(&self) -> impl Iterator<Item = &String> {
+        let is_met = |seed: &&String| self.view.iter().any(|(_, member)| member.details.address == **seed);
+        self.seeds.iter().filter(move |seed| !is_met(seed))
     }
 
     /// Tries one of the nodes that are taken for dead; if it lives it will object.

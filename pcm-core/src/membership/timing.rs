@@ -70,8 +70,12 @@ pub const UPDATES_PER_SYNC: usize = 2000;
 pub const JOIN_PERIOD: Duration = Duration::from_millis(500);
 
 /// So long after its start a node asks its seeds also while it has mates, if it knows none of its seeds: sixty packets,
-/// of which one must arrive and be answered. A seed that is gone for good is not asked any longer.
+/// of which one must arrive and be answered.
 pub const SEEK_MAX: Duration = Duration::from_secs(30);
+
+/// How often a node asks a seed later that no node it knows of has: the seed may be gone for good, or the only way to
+/// the other part of a network that was cut.
+pub const SEEK_PERIOD: Duration = Duration::from_secs(10);
 
 /// One node taken for dead is tried again this often, so that a healed network is noticed.
 pub const KNOCK_PERIOD: Duration = Duration::from_secs(1);

@@ -101,6 +101,16 @@ impl CheckpointStore {
         if !unknown.is_empty() {
             step.out.keeper(DaemonToKeeper::DropKept { keys: unknown });
         }
+        for coordinator in self.orderers_of_copies() {
+            // It may have gone before, and never be seen again.
+            Self::on_node_gone(&coordinator, step);
+        }
+    }
+
+    fn orderers_of_copies(&self) -> BTreeSet<NodeName> {
+        let copies = self.buffers.iter().filter(|(key, _)| key.is_copy);
+        let holds = copies.filter_map(|(_, buffer)| buffer.holds.as_ref());
+        holds.map(|holds| holds.coordinator.clone()).collect()
     }
 
     /// A part that is whole here, for another process to read.

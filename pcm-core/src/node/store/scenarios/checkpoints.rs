@@ -2,11 +2,13 @@
 
 use super::world::{JOB, TALLY, World, memory, node, part, rank, stamp};
 use crate::node::memory::MemoryId;
+use crate::node::outbox::Effect;
 use crate::node::ranks::effect::RankEffect;
 use crate::node::record::{Holding, Record};
 use crate::node::store::checkpoint_store::HeldBuffer;
 use crate::node::store::effect::{StoreEffect, Sums};
 use crate::node::store::input::StoreInput;
+use crate::node::timer::Timer;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, CheckpointOrder, RankCheckpoint, Restores, Stamp};
 use pcm_proto::ids::{CheckpointId, Epoch, ProcessId, Rank};
@@ -211,6 +213,36 @@ fn after_a_restart_only_what_is_as_it_was_written_down_counts() {
     let brought = world.brought();
     assert_eq!(brought.released(), [MemoryId(2)]);
     assert!(brought.order.contains(&"keeper"), "which drops it, too");
+}
+
+#[test]
+fn after_a_restart_copies_of_a_coordinator_that_went_before_are_waited_for_no_longer_than_others() {
+    let key = BufferKey {
+        is_copy: true,
+        ..BUFFER
+    };
+    let holds = Holding {
+        stamp: stamp(1),
+        rank: Rank(1),
+        tally: Some(TALLY),
+        held_us: 0,
+        coordinator: node("n1"),
+    };
+    let buffers = vec![HeldBuffer {
+        key,
+        memory: Some(memory(1)),
+        stated: Some(TALLY),
+    }];
+    let mut world = World::new();
+    world.around.has_job = false;
+    let known = BTreeMap::from([(key, holds)]);
+    world
+        .store
+        .take_over(Vec::new(), (buffers, known), &world.around, &mut world.out);
+    let armed = world.out.take();
+    let is_for_copies =
+        |effect: &Effect| matches!(effect, Effect::Arm { timer: Timer::Orphans(of), .. } if *of == node("n1"));
+    assert!(armed.iter().any(is_for_copies), "{armed:?}");
 }
 
 #[test]
