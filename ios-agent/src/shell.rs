@@ -2,7 +2,6 @@
 //! that and carries out its effects. The only part that knows the clock and the link.
 
 use crate::calibration::NodeSpeed;
-use crate::calibration::NodeSpeed;
 use crate::cpu_limit::CpuLimit;
 use crate::decide::tuning::Tuning;
 use crate::own_node::OwnNode;
