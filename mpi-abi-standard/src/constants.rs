@@ -13,7 +13,7 @@ pub(crate) type Handle = usize;
 pub(crate) const LIBRARY: &CStr = c"libmpi_abi.so.1";
 
 /// Whether this is the ABI that the standard has since MPI-5.
-pub(crate) const IS_STANDARD: bool = true;
+pub const IS_STANDARD: bool = true;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

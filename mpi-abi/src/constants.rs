@@ -13,7 +13,7 @@ pub(crate) type Handle = c_int;
 pub(crate) const LIBRARY: &CStr = c"libmpi.so.12";
 
 /// Whether this is the ABI that the standard has since MPI-5.
-pub(crate) const IS_STANDARD: bool = false;
+pub const IS_STANDARD: bool = false;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

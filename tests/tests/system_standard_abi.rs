@@ -102,7 +102,7 @@ fn a_program_linked_with_the_other_libpcm_or_with_none_works_with_its_own() {
     let job = Malleable::start(&cluster, text(&program), 2, 6000, 500);
     let names = loaded(job.ranks()[0].pid);
     assert!(names.contains(&"libpcm_abi.so".to_owned()), "{names:?}");
-    job.migrate(1, "n1");
+    job.migrate(1, "n0");
     job.resize(3);
     job.resize(1);
     assert_eq!(job.ends_right().ranks, 1);
