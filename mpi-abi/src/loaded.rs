@@ -22,8 +22,9 @@ const OF_EVERY_MPI: &CStr = c"PMPI_Init";
 const OF_LIBPCM: &CStr = c"pcm_version";
 /// Open MPI's constants are addresses of its data.
 const OF_OPEN_MPI: &CStr = c"ompi_mpi_comm_world";
-/// File name of an MPI for programs of the standard ABI.
+/// File name of an MPI for programs of the standard ABI, and of one of a time when that had other numbers.
 const OF_STANDARD_ABI: &[u8] = b"libmpi_abi.so";
+const OF_A_DRAFT: &[u8] = b"libmpi_abi.so.0";
 /// Where `dlsym` finds the functions, once that is known.
 static SOURCE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static LIBRARY: OnceLock<String> = OnceLock::new();
@@ -80,6 +81,7 @@ enum OtherAbi {
     Mpich,
     OpenMpi,
     Standard,
+    Draft,
 }
 
 impl OtherAbi {
@@ -88,6 +90,7 @@ impl OtherAbi {
             Self::Mpich => "the ABI of MPICH",
             Self::OpenMpi => "Open MPI",
             Self::Standard => "the standard ABI of MPI-5",
+            Self::Draft => "a draft of the standard ABI",
         }
     }
 
@@ -98,7 +101,7 @@ impl OtherAbi {
                 "and this libpcm for the standard ABI of MPI-5: link the program with libpcm.so in place of \
                  libpcm_abi.so, or set PCM_MPI_ABI=mpich for 'pcmctl run'"
             }
-            Self::OpenMpi => {
+            Self::OpenMpi | Self::Draft => {
                 "and libpcm for the ABI of MPICH, Intel MPI and their relatives and for the standard ABI: compile the \
                  program with one of these, or run it with --no-preload"
             }
@@ -217,6 +220,8 @@ impl Object {
         let is_standard = file.is_some_and(|file| file.starts_with(OF_STANDARD_ABI));
         if !self.address(OF_OPEN_MPI).is_null() {
             Some(OtherAbi::OpenMpi)
+        } else if file.is_some_and(|file| file.starts_with(OF_A_DRAFT)) {
+            Some(OtherAbi::Draft)
         } else if is_standard == IS_STANDARD {
             None
         } else if is_standard {
