@@ -214,11 +214,11 @@ impl Desk {
             ranks,
             Question::Look { job },
             nodes.clone(),
-            SAMPLE_WITHIN,
+            LOOK_WITHIN,
         );
         let stacks = Vec::new();
         let wanted = Wanted::HangStacks { job, stacks };
-        cx.gather(nobody, wanted, Question::Stacks { job, process }, nodes, SAMPLE_WITHIN);
+        cx.gather(nobody, wanted, Question::Stacks { job, process }, nodes, STACKS_WITHIN);
     }
 
     pub(in crate::node) fn on_hang_look(
