@@ -1,5 +1,6 @@
-//! Notices jobs that hang: of a job without progress for longer than it ever was, the ranks' calls and stacks are
-//! looked at twice, and an event says which ranks cannot continue, and where they are. Never asks a node: the desk does.
+//! Notices jobs that hang. When a job makes no progress for longer than it ever did, the calls and stacks of its ranks
+//! are looked at twice, and an event says which ranks cannot continue, and where they are. Never asks a node: the desk
+//! does.
 
 use crate::moment::Moment;
 use crate::stacks::verdict;
