@@ -75,7 +75,7 @@ pub enum EventKind {
         /// Milliseconds from acceptance.
         start_ms: f64,
     },
-    /// Ranks of the job wait for each other for ever, as `pcmctl ps --stuck` judges.
+    /// Ranks of the job cannot continue, as `pcmctl ps --stuck` judges.
     Hangs {
         /// Seconds without progress.
         silent_s: u64,

@@ -5,29 +5,19 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
 };
 use tests::{
-    background::Background,
-    binaries::{built, mpiexec},
-    cluster::{Cluster, LIMIT},
-    conformance::{self, Difference, Outcomes, known, read, table},
+    binaries::built,
+    cluster::Cluster,
+    conformance::{self, Difference, Outcomes, known, table},
+    conformance_runs::{CHECKS_MIN, RANKS, ROUND_MAX, around_changes, the_round, under_mpiexec},
     limited,
 };
 
-const RANKS: &str = "4";
 const PROGRAM: &str = "pcm-conformance";
 const PLAIN: &str = "pcm-conformance-plain";
-/// A chapter that is lost is noticed.
-const CHECKS_MIN: usize = 300;
-/// Far more than all checks take once. Under mpiexec ranks that wait keep their CPUs from those that work, so a machine
-/// that does much else needs many times the seconds of an idle one.
-const ROUND_MAX: Duration = Duration::from_secs(240);
 /// Chapters about what libpcm has wrappers with decisions for.
 const CHAPTERS_OF_WRAPPERS: [&str; 4] = ["communicators", "caching", "errors", "sessions"];
-/// What the daemons choose for their ranks: without it, MPICH's own choice does not let a program spawn here.
-const TRANSPORT: [(&str, &str); 2] = [("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")];
 
 fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -35,23 +25,6 @@ fn in_repository(path: &str) -> PathBuf {
 
 fn differences_known() -> Vec<Difference> {
     known(&in_repository("tests/programs/conformance/differences.txt"))
-}
-
-/// The one round of checks that a command runs.
-fn round(command: &mut Command) -> Outcomes {
-    the_round(&limited::run(command, ROUND_MAX))
-}
-
-fn the_round(outcome: &limited::Outcome) -> Outcomes {
-    let mut rounds = read(&outcome.stdout);
-    assert!(outcome.status.success() && rounds.len() == 1, "{outcome:?}");
-    rounds.remove(0)
-}
-
-fn under_mpiexec(cluster: &Cluster, program: &str, chapters: &[&str]) -> Outcomes {
-    let mut command = cluster.command(mpiexec());
-    command.envs(TRANSPORT);
-    round(command.args(["-n", RANKS]).arg(built(program)).args(chapters))
 }
 
 /// The outcomes of some chapters.
@@ -85,24 +58,6 @@ fn under_daemons(cluster: &Cluster, shape: &str, program: &str) -> Outcomes {
     panic!("all ranks on one node");
 }
 
-/// The checks before a change, and after each.
-fn around_changes(cluster: &Cluster) -> Vec<Outcomes> {
-    let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--nodes", "n0", "--name", "changing", "--"]);
-    let job = Background::start(command.arg(built(PROGRAM)).args(["--changes", "2"]));
-    cluster.wait_until_ranks_of_iterate("changing");
-    let changes: [&[&str]; 2] = [
-        &["migrate", "changing", "--rank", "0", "--to", "n1", "--mode", "live"],
-        &["expand", "changing", "--to", "5", "--mode", "live"],
-    ];
-    for change in changes {
-        let outcome = cluster.run(change);
-        assert!(outcome.status.success(), "{outcome:?}");
-    }
-    let outcome = job.end(LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    read(&outcome.stdout)
-}
-
 fn differences(expected: &Outcomes, places: &BTreeMap<&str, Outcomes>) -> Vec<(String, String, String)> {
     let mut found = Vec::new();
     for (place, outcomes) in places {
@@ -128,9 +83,9 @@ fn differences(expected: &Outcomes, places: &BTreeMap<&str, Outcomes>) -> Vec<(S
 #[test]
 fn every_check_ends_as_under_mpiexec_or_stands_in_the_list() {
     let cluster = Cluster::up(2);
-    let expected = under_mpiexec(&cluster, PLAIN, &[]);
+    let expected = under_mpiexec(&cluster, &built(PLAIN), &[]);
     assert!(expected.len() >= CHECKS_MIN, "{}", expected.len());
-    let mut around = around_changes(&cluster).into_iter();
+    let mut around = around_changes(&cluster, &built(PROGRAM)).into_iter();
     let mut next = || around.next().expect("a round before each change and after the last");
     let places = BTreeMap::from([
         ("before a change", next()),
@@ -140,7 +95,7 @@ fn every_check_ends_as_under_mpiexec_or_stands_in_the_list() {
         ("--world node", under_daemons(&cluster, "node", PLAIN)),
         ("--world rank", under_daemons(&cluster, "rank", PLAIN)),
     ]);
-    let linked = under_mpiexec(&cluster, PROGRAM, &CHAPTERS_OF_WRAPPERS);
+    let linked = under_mpiexec(&cluster, &built(PROGRAM), &CHAPTERS_OF_WRAPPERS);
     cluster.down();
     let mut found = differences(&expected, &places);
     found.extend(differences(

@@ -11,12 +11,11 @@ use tests::{
     crashing::Crashing,
     intel, limited,
     malleable::Malleable,
-    processes, standard_abi,
+    random_changes::{self, NODES},
+    standard_abi,
 };
 
 const CHANGES: u32 = 50;
-const RANKS_MAX: usize = 6;
-const NODES: u32 = 4;
 
 /// A leaver is gone so soon after the commit.
 const GONE_MAX_MS: f64 = 200.0;
@@ -51,20 +50,6 @@ fn ranks_find_intel_mpi_by_their_run_path_and_what_it_needs_beside_it() {
     cluster.down();
 }
 
-/// One random live change: a rank moves, or one or two join or leave.
-fn change_at_random(job: &Malleable<'_>, random: &mut Random) -> serde_json::Value {
-    let ranks = job.ranks();
-    let size = ranks.len();
-    let to = (size + random.index(5)).saturating_sub(2).clamp(1, RANKS_MAX);
-    if to != size {
-        return job.resize(to);
-    }
-    let rank = random.index(size);
-    let nodes = (0..NODES).map(|number| format!("n{number}"));
-    let others: Vec<String> = nodes.filter(|node| *node != ranks[rank].node).collect();
-    job.migrate(rank, &others[random.index(others.len())])
-}
-
 #[test]
 fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
     let seed = asked::number("PCM_TEST_SEED").unwrap_or(u64::from(std::process::id()));
@@ -79,20 +64,7 @@ fn fifty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
         "{maps}"
     );
     let (mut closing, mut pauses) = (Vec::new(), Vec::new());
-    for round in 1..=CHANGES {
-        let before = job.ranks();
-        let done = change_at_random(&job, &mut random);
-        let after = job.ranks();
-        assert_eq!(done["mode"], "live", "round {round}: {done}\n{}", cluster.logs());
-        let gone = before
-            .iter()
-            .filter(|rank| after.iter().all(|other| other.pid != rank.pid));
-        for gone in gone {
-            assert!(
-                !processes::is_alive(gone.pid),
-                "round {round}: {gone:?} left and is still there"
-            );
-        }
+    for done in random_changes::make(&cluster, &job, CHANGES, &mut random) {
         closing.push(done["phases_ms"]["closing"].as_f64().expect("a time"));
         pauses.push(done["pause_ms"].as_f64().expect("a time"));
     }

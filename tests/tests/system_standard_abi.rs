@@ -5,34 +5,23 @@ use pcm_proto::random::Random;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
 };
 use tests::{
     asked,
-    background::Background,
-    binaries::mpiexec,
     cluster::{Cluster, LIMIT},
-    conformance::{Outcomes, read},
+    conformance::Outcomes,
+    conformance_runs::{CHECKS_MIN, RANKS, around_changes, round, under_mpiexec},
     crashing::Crashing,
     limited,
     malleable::Malleable,
-    processes,
+    random_changes::{self, NODES},
     standard_abi::{With, compiled, compiler, library},
 };
 
 const CHANGES: u32 = 20;
-const RANKS_MAX: usize = 6;
-const NODES: u32 = 4;
 
 const HEAT: &str = "examples/heat2d/heat2d.c";
 const CONFORMANCE: &str = "tests/programs/conformance";
-/// A chapter that is lost is noticed.
-const CHECKS_MIN: usize = 300;
-const ROUND_MAX: Duration = Duration::from_secs(240);
-
-/// What the daemons choose for their ranks: without it, MPICH's own choice does not let a program spawn here.
-const TRANSPORT: [(&str, &str); 2] = [("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")];
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
@@ -40,29 +29,17 @@ fn text(path: &Path) -> &str {
 
 /// Files with program code in a process whose names begin so, without their folders.
 fn loaded(pid: u32) -> Vec<String> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the rank lives");
-    let files = maps.lines().filter(|line| line.contains(" r-xp "));
-    let names = files.filter_map(|line| line.rsplit_once('/')).map(|(_, name)| name);
+    let maps = proc_files::mappings(pid).expect("the rank lives");
+    let files = maps.iter().filter(|mapping| mapping.is_executable);
+    let names = files
+        .filter_map(|mapping| mapping.path.rsplit_once('/'))
+        .map(|(_, name)| name);
     let mut names: Vec<String> = names
         .filter(|name| name.starts_with("libpcm") || name.starts_with("libmpi"))
         .map(str::to_owned)
         .collect();
     names.sort();
     names
-}
-
-/// One random live change: a rank moves, or one or two join or leave.
-fn change_at_random(job: &Malleable<'_>, random: &mut Random) -> serde_json::Value {
-    let ranks = job.ranks();
-    let size = ranks.len();
-    let to = (size + random.index(5)).saturating_sub(2).clamp(1, RANKS_MAX);
-    if to != size {
-        return job.resize(to);
-    }
-    let rank = random.index(size);
-    let nodes = (0..NODES).map(|number| format!("n{number}"));
-    let others: Vec<String> = nodes.filter(|node| *node != ranks[rank].node).collect();
-    job.migrate(rank, &others[random.index(others.len())])
 }
 
 #[test]
@@ -75,21 +52,7 @@ fn twenty_random_live_changes_keep_the_result_and_who_leaves_is_gone() {
     let program = compiled(&compiler, HEAT, cluster.files(), With::ItsOwn);
     let job = Malleable::start(&cluster, text(&program), 2, 20_000, 300);
     assert_eq!(loaded(job.ranks()[0].pid), ["libmpi_abi.so.1", "libpcm_abi.so"]);
-    for round in 1..=CHANGES {
-        let before = job.ranks();
-        let done = change_at_random(&job, &mut random);
-        let after = job.ranks();
-        assert_eq!(done["mode"], "live", "round {round}: {done}\n{}", cluster.logs());
-        let gone = before
-            .iter()
-            .filter(|rank| after.iter().all(|other| other.pid != rank.pid));
-        for gone in gone {
-            assert!(
-                !processes::is_alive(gone.pid),
-                "round {round}: {gone:?} left and is still there"
-            );
-        }
-    }
+    random_changes::make(&cluster, &job, CHANGES, &mut random);
     job.ends_right();
     cluster.down();
 }
@@ -185,32 +148,6 @@ fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else
     cluster.down();
 }
 
-/// The one round of checks that a command runs.
-fn round(command: &mut Command) -> Outcomes {
-    let outcome = limited::run(command, ROUND_MAX);
-    let mut rounds = read(&outcome.stdout);
-    assert!(outcome.status.success() && rounds.len() == 1, "{outcome:?}");
-    rounds.remove(0)
-}
-
-/// The checks before a change, and after each.
-fn around_changes(cluster: &Cluster, program: &Path) -> Vec<Outcomes> {
-    let mut command = cluster.pcmctl(&["run", "-n", "4", "--nodes", "n0", "--name", "changing", "--"]);
-    let job = Background::start(command.arg(program).args(["--changes", "2"]));
-    cluster.wait_until_ranks_of_iterate("changing");
-    let changes: [&[&str]; 2] = [
-        &["migrate", "changing", "--rank", "0", "--to", "n1", "--mode", "live"],
-        &["expand", "changing", "--to", "5", "--mode", "live"],
-    ];
-    for change in changes {
-        let outcome = cluster.run(change);
-        assert!(outcome.status.success(), "{outcome:?}");
-    }
-    let outcome = job.end(LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    read(&outcome.stdout)
-}
-
 /// The name and both words of each check that ended otherwise.
 fn differences(place: &str, expected: &Outcomes, found: &Outcomes) -> Vec<String> {
     let word = |outcomes: &Outcomes, name: &str| outcomes.get(name).map(ToString::to_string).unwrap_or_default();
@@ -236,14 +173,10 @@ fn every_check_of_conformance_ends_as_without_libpcm() {
     };
     let plain = compiled(&compiler, CONFORMANCE, &folder("plain"), With::Nothing);
     let linked = compiled(&compiler, CONFORMANCE, &folder("linked"), With::ItsOwn);
-    let under_mpiexec = |program: &Path| {
-        let mut command = cluster.command(mpiexec());
-        round(command.envs(TRANSPORT).args(["-n", "4"]).arg(program))
-    };
-    let expected = under_mpiexec(&plain);
+    let expected = under_mpiexec(&cluster, &plain, &[]);
     assert!(expected.len() >= CHECKS_MIN, "{}", expected.len());
-    let mut found = differences("mpiexec with libpcm", &expected, &under_mpiexec(&linked));
-    let mut command = cluster.pcmctl(&["run", "-n", "4", "--"]);
+    let mut found = differences("mpiexec with libpcm", &expected, &under_mpiexec(&cluster, &linked, &[]));
+    let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--"]);
     found.extend(differences("pcmctl run", &expected, &round(command.arg(&plain))));
     let around = around_changes(&cluster, &linked);
     assert_eq!(around.len(), 3);

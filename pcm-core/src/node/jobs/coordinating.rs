@@ -232,7 +232,7 @@ impl Jobs {
         }
     }
 
-    /// The ranks of a job wait for each other for ever.
+    /// An event about a job that hangs, if it does.
     pub(in crate::node) fn note_hang(&mut self, job: JobId, hang: Option<EventKind>, cx: &mut Context<'_>) {
         if let Some(kind) = hang
             && let Some((coordinator, led)) = self.table.led_with(job)

@@ -19,7 +19,7 @@ const SILENCE_MIN: Duration = Duration::from_secs(30);
 /// A job that pauses is looked at when it has been silent for so many times its longest pause.
 const PAUSES: u32 = 4;
 
-/// Looks at the calls and stacks; of one alone nobody knows whether ranks go on.
+/// Looks at the calls and stacks; one alone does not show whether ranks go on.
 const LOOKS: usize = 2;
 
 /// Most sentences of an event; the first are the causes.
@@ -83,7 +83,7 @@ impl HangWatch {
             self.0.insert(job, Watched::new(done, now));
             return false;
         };
-        // Of a rank that is not seen nobody knows that it stands still.
+        // A rank that is not seen may have moved.
         let is_seen = done.len() == size as usize;
         if !is_seen || done != watched.done {
             let pause = now.since(watched.moved);
@@ -238,7 +238,7 @@ mod tests {
             assert!(lines[0].contains("Recv"), "{lines:?}");
             assert!(
                 !due(&mut watch, late + 3) && !due(&mut watch, late + 2000),
-                "it is told"
+                "no event twice"
             );
         }
     }
