@@ -186,11 +186,15 @@ impl Lead {
                 ordered: now,
             });
         }
-        if let Some(making) = self.making.as_mut().filter(|making| making.stamp.id == stamp.id)
-            && !part.is_copy
-        {
-            making.held_us = making.held_us.max(part.held_us);
-            making.parts.insert(rank, (process, node.clone()));
+        if let Some(making) = self.making.as_mut().filter(|making| making.stamp.id == stamp.id) {
+            let holder = (process, node.clone());
+            if part.is_copy {
+                // For an heir it may be all that is left.
+                making.parts.entry(rank).or_insert(holder);
+            } else {
+                making.held_us = making.held_us.max(part.held_us);
+                making.parts.insert(rank, holder);
+            }
         }
         let mut out = Vec::new();
         self.carry(effects, &mut out);

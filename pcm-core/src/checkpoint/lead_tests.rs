@@ -98,6 +98,26 @@ fn a_checkpoint_is_not_settled_before_the_other_nodes_are_known() {
 }
 
 #[test]
+fn a_part_of_which_only_a_copy_is_left_is_copied_before_its_checkpoint_is_settled() {
+    let mut lead = Lead::new(Some(Iteration(5)));
+    store(&mut lead, 1, part(5, 0, true));
+    store(&mut lead, 1, part(5, 1, false));
+    let effects = store(&mut lead, 0, part(5, 1, true));
+    assert!(!effects.contains(&LeadEffect::Settled(CheckpointId(6))), "{effects:?}");
+    let ordered = lead.on_tick(lead.deadline().unwrap(), partner);
+    let copy = LeadEffect::Copy {
+        to: node(0),
+        stamp: stamp(5),
+        rank: Rank(0),
+        process: ProcessId(0),
+        from: node(1),
+    };
+    assert_eq!(ordered, [copy]);
+    let effects = store(&mut lead, 0, part(5, 0, true));
+    assert!(effects.contains(&LeadEffect::Settled(CheckpointId(6))), "{effects:?}");
+}
+
+#[test]
 fn without_another_node_a_checkpoint_is_settled_at_once() {
     let mut lead = Lead::new(None);
     let mut effects = Vec::new();
