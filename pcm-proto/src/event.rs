@@ -27,6 +27,14 @@ pub enum EventKind {
     NodeUp { name: NodeName },
     /// A node does not answer.
     NodeSuspect { name: NodeName },
+    /// A node ends soon, and its ranks leave it.
+    NodeEnds {
+        name: NodeName,
+        /// Time left.
+        left_ms: u64,
+        /// Whether there is a node that lasts longer.
+        has_refuge: bool,
+    },
     /// A node left or is taken for dead.
     NodeGone {
         name: NodeName,

@@ -181,7 +181,7 @@ impl Desk {
     }
 
     pub(in crate::node) fn on_sampled(&mut self, job: JobId, ranks: &[RankStatus], cx: &Context<'_>) {
-        let statuses = cx.cluster.nodes().statuses().into_iter();
+        let statuses = cx.cluster.nodes().statuses(cx.now()).into_iter();
         let loads = statuses.map(|node| (node.name, node.load_by_others)).collect();
         self.series.add_sample(cx.now(), job, ranks, loads);
     }

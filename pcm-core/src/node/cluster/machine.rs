@@ -93,7 +93,12 @@ impl Cluster {
         self.unheard.insert(report.node.clone());
         self.note_host(report);
         if report.keeper_since_us != 0 {
-            self.nodes.note_report(report.clone());
+            // Nobody knows how long ago it said when it ends; it says so again.
+            let report = NodeReport {
+                ends: None,
+                ..report.clone()
+            };
+            self.nodes.note_report(out.now(), report);
         }
     }
 
@@ -137,7 +142,7 @@ impl Cluster {
             out.record(Record::Node(Box::new(report.clone())));
         }
         let is_first = self.unheard.remove(&report.node);
-        match self.nodes.note_report(report) {
+        match self.nodes.note_report(out.now(), report) {
             false => Birth::Known,
             true if is_first => Birth::Unseen,
             true => Birth::Seen,
@@ -446,7 +451,7 @@ impl Cluster {
 
     /// The lines of `nodes`.
     pub(in crate::node) fn statuses(&self, now: Moment) -> Vec<NodeStatus> {
-        let mut statuses = self.nodes.statuses();
+        let mut statuses = self.nodes.statuses(now);
         for status in &mut statuses {
             let host = self.link_to(&status.name);
             status.link = host.and_then(|host| self.links.measured(now, (&status.name, host), &self.own));

@@ -45,7 +45,8 @@ impl Ending {
             );
         }
         cx.set_draining(true);
-        self.empty(from, deadline_ms, jobs, cx);
+        let cause = format!("drain of {}", cx.settings.own);
+        self.empty(from, deadline_ms, cause, jobs, cx);
     }
 
     /// Begins to empty a node that takes no new ranks.
@@ -53,12 +54,14 @@ impl Ending {
         &mut self,
         from: Requester,
         deadline_ms: Option<u64>,
+        cause: String,
         jobs: &mut Jobs,
         cx: &mut Context<'_>,
     ) {
         let within = deadline_ms.map_or(DRAIN_WITHIN, Duration::from_millis);
         self.drain = Some(Draining {
             from,
+            cause,
             until: cx.now().plus(within),
             has_deadline: deadline_ms.is_some(),
             answer_by: cx.now(),
@@ -81,12 +84,13 @@ impl Ending {
             asked,
             answer_by,
             is_forced,
+            cause,
             ..
         }) = &mut self.drain
         else {
             return;
         };
-        let (is_forced, has_deadline) = (*is_forced, *has_deadline);
+        let (is_forced, has_deadline, cause) = (*is_forced, *has_deadline, cause.clone());
         let left = until.since(cx.now());
         let busy = jobs.table.parts().find(|(_, part)| part.alive().next().is_some());
         let Some((job, coordinator)) = busy.map(|(job, part)| (job, part.coordinator().clone())) else {
@@ -108,7 +112,7 @@ impl Ending {
             job,
             change: LayoutChange::Evacuate { node: cx.own() },
             mode: ModeWanted::Auto,
-            cause: format!("drain of {}", cx.settings.own),
+            cause,
             method: None,
         };
         let within = if has_deadline {

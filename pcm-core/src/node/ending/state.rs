@@ -30,6 +30,8 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Draining {
     pub(super) from: Requester,
+    /// What the jobs are told.
+    pub(super) cause: String,
     pub(super) until: Moment,
     /// Whether the node is going to be taken away then.
     pub(super) has_deadline: bool,
@@ -76,6 +78,7 @@ mod tests {
         let why = (String::new(), refusal::NODE_BUSY);
         Draining {
             from: Requester::Nobody,
+            cause: String::new(),
             until: Moment(1000),
             has_deadline: true,
             answer_by,
