@@ -249,9 +249,11 @@ impl World {
     /// Seconds from the beginning to the note of a node that it ends, and whether others last longer.
     fn leaving(&self, of: usize) -> Option<(u64, bool)> {
         let began_us = 1_000_000_000 * SECOND;
-        let notes = &self.machines[of].notes;
+        let notes: Vec<&(u64, EventKind)> = self.machines.iter().flat_map(|machine| &machine.notes).collect();
         let mut leaving = notes.iter().filter_map(|(at, kind)| match kind {
-            EventKind::NodeEnds { has_refuge, .. } => Some(((at - began_us) / SECOND, *has_refuge)),
+            EventKind::NodeEnds {
+                name: ends, has_refuge, ..
+            } if *ends == name(of) => Some(((at - began_us) / SECOND, *has_refuge)),
             _ => None,
         });
         let first = leaving.next();
@@ -319,7 +321,7 @@ fn a_node_without_an_end_and_one_whose_time_is_over_already() {
     let mut world = World::new(&[None, Some((0, 60))], Duration::ZERO);
     world.run(Duration::from_secs(10));
     assert_eq!(world.leaving(0), None);
-    assert_eq!(world.leaving(1).map(|(at, _)| at), Some(1));
+    assert_eq!(world.leaving(1), Some((1, true)));
     let told = world.nodes(0);
     assert!(
         told.iter().all(|node| node.name == name(0) && node.ends.is_none()),

@@ -27,7 +27,7 @@ pub enum EventKind {
     NodeUp { name: NodeName },
     /// A node does not answer.
     NodeSuspect { name: NodeName },
-    /// A node ends soon, and its ranks leave it.
+    /// A node ends soon, and its ranks leave it. Said by another node, where there is one.
     NodeEnds {
         name: NodeName,
         /// Time left.

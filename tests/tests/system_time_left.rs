@@ -148,14 +148,18 @@ fn published(folder: &Path) -> Vec<PathBuf> {
 /// All nodes end soon when the job begins: it runs there for want of others, and for as long as it can.
 #[test]
 fn a_job_whose_nodes_all_end_at_once_runs_to_the_last_and_is_in_files() {
-    const LEFT: u64 = 30;
+    const LEFT: u64 = 32;
     const NOTICE: u64 = 12;
     let mut cluster = Cluster::place();
     let began = Instant::now();
     let ends_at = (seconds_since_1970() + LEFT).to_string();
     let up = cluster.boot_with(
         &["--local", "2"],
-        &[("PCM_NODE_ENDS", &ends_at), ("PCM_NOTICE_SECONDS", &NOTICE.to_string())],
+        &[
+            ("PCM_NODE_ENDS", &ends_at),
+            ("PCM_LEAVE_SECONDS", "40"),
+            ("PCM_NOTICE_SECONDS", &NOTICE.to_string()),
+        ],
     );
     assert!(up.status.success(), "{up:?}");
     let kept = cluster.files().join("kept");

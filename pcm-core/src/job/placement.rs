@@ -29,7 +29,8 @@ pub struct NodeView {
 pub enum Ending {
     /// No rank goes there.
     Shunned,
-    /// Ranks go there where no other node is open: for those that have no choice but not to run.
+    /// Ranks go there where no other node is open, for as long as half the time is left in which the node is left: for
+    /// those that have no choice but not to run.
     LastResort,
 }
 
@@ -144,13 +145,15 @@ fn candidates<'a>(
     let lasts = |view: &&NodeView| view.near_end.is_none();
     if candidates.iter().any(lasts) {
         candidates.retain(lasts);
-    } else if ending == Ending::Shunned {
-        let left = candidates
-            .iter()
-            .filter_map(|view| view.near_end)
-            .map(|end| end.left_ms);
+        return Ok(candidates);
+    }
+    let open = candidates.clone();
+    candidates
+        .retain(|view| ending == Ending::LastResort && view.near_end.is_some_and(|end| end.left() > end.leaves() / 2));
+    if candidates.is_empty() {
+        let left = open.iter().filter_map(|view| view.near_end).map(|end| end.left_ms);
         return Err(PlacementError::AllEndSoon {
-            open: candidates.len(),
+            open: open.len(),
             left_s: left.max().unwrap_or(0) / 1000,
         });
     }
@@ -240,6 +243,8 @@ mod tests {
         assert_eq!(counts(&place(&views, &[], 2, Ending::LastResort).unwrap()), [("a", 2)]);
         let named = [views[0].name.clone(), views[2].name.clone()];
         assert!(place(&views, &named, 1, Ending::Shunned).is_err());
+        views[0].near_end = Some(ends_in(29_000));
+        assert!(place(&views, &named, 1, Ending::LastResort).is_err());
     }
 
     #[test]

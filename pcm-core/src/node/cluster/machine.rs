@@ -253,7 +253,8 @@ impl Cluster {
                 ClusterFact::There { node, change }
             }
             Change::Suspected => return self.note_once(EventKind::NodeSuspect { name: node }, out),
-            Change::Recovered | Change::Draining | Change::Undrained => return,
+            Change::Draining => return self.note_end_of(&node, out),
+            Change::Recovered | Change::Undrained => return,
             Change::Failed | Change::Left => {
                 let on_purpose = change == Change::Left;
                 if on_purpose {
@@ -268,6 +269,21 @@ impl Cluster {
             }
         };
         out.inward(Inward::Cluster(fact));
+    }
+
+    /// A node takes no ranks any more; says so where that is because its time is nearly up. What a node that leaves says
+    /// of itself leaves with it.
+    pub(in crate::node) fn note_end_of(&self, node: &NodeName, out: &mut Outbox) {
+        let now = out.now();
+        let end = self.nodes.end_of(now, node).filter(|end| end.left() <= end.leaves());
+        if let Some(end) = end.filter(|_| *self.nodes.survivor_of(node) == self.own) {
+            let kind = EventKind::NodeEnds {
+                name: node.clone(),
+                left_ms: end.left_ms,
+                has_refuge: self.nodes.has_refuge(now, node),
+            };
+            out.note(None, Epoch(0), kind);
+        }
     }
 
     fn on_there(&mut self, node: &NodeName, change: Change, out: &mut Outbox) {

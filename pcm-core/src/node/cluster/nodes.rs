@@ -73,11 +73,18 @@ impl Nodes {
         Some(end.after(now.since(*at)))
     }
 
-    /// Whether another node takes new ranks.
-    pub fn has_refuge(&self, now: Moment) -> bool {
+    /// Whether ranks of a node can go to another one.
+    pub fn has_refuge(&self, now: Moment, from: &NodeName) -> bool {
         let is_near = |node: &NodeName| self.end_of(now, node).is_some_and(|end| end.is_near());
-        self.others()
-            .any(|report| report.state == NodeState::Up && !is_near(&report.node))
+        let mut all = self.others().chain([self.own.clone()]);
+        all.any(|report| report.node != *from && report.state == NodeState::Up && !is_near(&report.node))
+    }
+
+    /// The node that speaks for one that goes: the first by name among the others that are there, else itself.
+    pub fn survivor_of<'a>(&'a self, node: &'a NodeName) -> &'a NodeName {
+        let live = self.members.members().filter(|(_, member)| member.health.is_live());
+        let others = live.map(|(other, _)| other).chain([&self.own.node]);
+        others.filter(|other| *other != node).min().unwrap_or(node)
     }
 
     /// Takes in how another node says it is; whether it was born again since it last did.

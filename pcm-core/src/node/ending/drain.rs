@@ -10,7 +10,7 @@ use crate::node::requester::Requester;
 use crate::node::timer::Timer;
 use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange, Refusal};
-use pcm_proto::ids::JobId;
+use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::layout::ModeWanted;
 use pcm_proto::peer::{NodeToCoordinator, Question};
 use pcm_proto::refusal;
@@ -25,6 +25,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(300);
 
 /// Of the time left, what a job has to leave; the rest is for files.
 const LEAVES_WITHIN: f64 = 0.6;
+
+/// Nodes of one allocation end at once, as well as their clocks agree.
+const END_TOGETHER: Duration = Duration::from_secs(3);
 
 /// Ranks that were left when the deadline came are ended, and their job is told, within this time.
 const FORCED_WITHIN: Duration = Duration::from_secs(15);
@@ -46,14 +49,14 @@ impl Ending {
         }
         cx.set_draining(true);
         let cause = format!("drain of {}", cx.settings.own);
-        self.empty(from, deadline_ms, cause, jobs, cx);
+        self.empty(from, (deadline_ms, true), cause, jobs, cx);
     }
 
     /// Begins to empty a node that takes no new ranks.
     pub(in crate::node) fn empty(
         &mut self,
         from: Requester,
-        deadline_ms: Option<u64>,
+        (deadline_ms, has_refuge): (Option<u64>, bool),
         cause: String,
         jobs: &mut Jobs,
         cx: &mut Context<'_>,
@@ -64,6 +67,7 @@ impl Ending {
             cause,
             until: cx.now().plus(within),
             has_deadline: deadline_ms.is_some(),
+            has_refuge,
             answer_by: cx.now(),
             asked: BTreeSet::new(),
             safe: BTreeSet::new(),
@@ -85,12 +89,13 @@ impl Ending {
             answer_by,
             is_forced,
             cause,
+            has_refuge,
             ..
         }) = &mut self.drain
         else {
             return;
         };
-        let (is_forced, has_deadline, cause) = (*is_forced, *has_deadline, cause.clone());
+        let (is_forced, has_deadline, has_refuge, cause) = (*is_forced, *has_deadline, *has_refuge, cause.clone());
         let left = until.since(cx.now());
         let busy = jobs.table.parts().find(|(_, part)| part.alive().next().is_some());
         let Some((job, coordinator)) = busy.map(|(job, part)| (job, part.coordinator().clone())) else {
@@ -101,6 +106,9 @@ impl Ending {
         }
         if is_forced {
             return cx.arm(ASK_AGAIN, Timer::Drain);
+        }
+        if !has_refuge {
+            return self.save(job, &coordinator, jobs, cx);
         }
         if has_deadline && asked.insert(job) {
             let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into: None }));
@@ -123,6 +131,19 @@ impl Ending {
         *answer_by = cx.now().plus(within);
         let (question, step) = (Question::Control(Box::new(request)), DrainStep::Leave);
         cx.ask(&coordinator, question, Asker::Drain { job, step }, within);
+    }
+
+    /// All nodes end: a job is written into files at once, and that once. Where the node of its coordinator ends with
+    /// this one that does it.
+    fn save(&mut self, job: JobId, coordinator: &NodeName, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        let left_of = |node: &NodeName| cx.cluster.nodes().end_of(cx.now(), node).map(|end| end.left());
+        let (own, others) = (left_of(&cx.settings.own).unwrap_or_default(), left_of(coordinator));
+        let ends_with_this = others.is_some_and(|left| left <= own + END_TOGETHER);
+        if *coordinator != cx.settings.own && ends_with_this {
+            return cx.arm(ASK_AGAIN, Timer::Drain);
+        }
+        let why = "all nodes end soon";
+        self.drain_failed(job, why, refusal::NO_NODES, jobs, cx);
     }
 
     /// A question about a job has no answer; whether it is asked again in a moment.

@@ -11,8 +11,6 @@ use crate::node::requester::Requester;
 use crate::node::timer::Timer;
 use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::ControlToDaemon;
-use pcm_proto::event::EventKind;
-use pcm_proto::ids::Epoch;
 use pcm_proto::peer::Question;
 use std::time::Duration;
 
@@ -39,7 +37,7 @@ impl Ending {
             "SIGTERM: this node brings its work elsewhere and ends"
         );
         let cause = format!("drain of {}", cx.settings.own);
-        self.give_up(within, cause, jobs, cx);
+        self.give_up((within, true), cause, jobs, cx);
     }
 
     /// Looks whether the time of this node is nearly up. One whose ranks have nowhere to go keeps them for as long as
@@ -55,21 +53,19 @@ impl Ending {
         if left > leaves {
             return cx.arm(left - leaves, Timer::End);
         }
-        let has_refuge = cx.cluster.nodes().has_refuge(cx.now());
+        let has_refuge = cx.cluster.nodes().has_refuge(cx.now(), &cx.settings.own);
         let last_call = cx.settings.notice.min(leaves);
         if !has_refuge && left > last_call {
             return cx.arm((left - last_call).min(LOOK_FOR_REFUGE), Timer::End);
         }
-        let name = cx.own();
-        let left_ms = end.left_ms;
-        let kind = EventKind::NodeEnds {
-            name,
-            left_ms,
+        tracing::warn!(
+            seconds = left.as_secs_f64(),
             has_refuge,
-        };
-        cx.note(None, Epoch(0), kind);
+            "the time of this node is nearly up"
+        );
+        cx.cluster.note_end_of(&cx.settings.own, cx.out);
         let cause = format!("the time of {} ends in {} s", cx.settings.own, left.as_secs());
-        self.give_up(left, cause, jobs, cx);
+        self.give_up((left, has_refuge), cause, jobs, cx);
     }
 
     /// Whether the node is left because it will be taken away.
@@ -77,7 +73,13 @@ impl Ending {
         self.preemption.is_some()
     }
 
-    fn give_up(&mut self, within: Duration, cause: String, jobs: &mut Jobs, cx: &mut Context<'_>) {
+    fn give_up(
+        &mut self,
+        (within, has_refuge): (Duration, bool),
+        cause: String,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
         self.preemption = Some(Preemption {
             until: cx.now().plus(within),
             is_handing_over: false,
@@ -88,7 +90,7 @@ impl Ending {
         self.drain_cancelled(cx);
         let time = within - within / HAND_OVER_SHARE;
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        self.empty(Requester::Nobody, Some(ms), cause, jobs, cx);
+        self.empty(Requester::Nobody, (Some(ms), has_refuge), cause, jobs, cx);
     }
 
     /// No rank is left here, or none that can leave: jobs led from here get a checkpoint for their heirs.

@@ -35,6 +35,8 @@ pub(super) struct Draining {
     pub(super) until: Moment,
     /// Whether the node is going to be taken away then.
     pub(super) has_deadline: bool,
+    /// Whether there may be another node for its ranks.
+    pub(super) has_refuge: bool,
     /// When the question that is open has had its time.
     pub(super) answer_by: Moment,
     /// Jobs that were asked for a checkpoint, and those that made one.
@@ -81,6 +83,7 @@ mod tests {
             cause: String::new(),
             until: Moment(1000),
             has_deadline: true,
+            has_refuge: true,
             answer_by,
             asked: BTreeSet::from([JOB, JobId(2)]),
             safe: BTreeSet::new(),
