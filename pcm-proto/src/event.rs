@@ -30,7 +30,6 @@ pub enum EventKind {
     /// A node ends soon, and its ranks leave it. Said by another node, where there is one.
     NodeEnds {
         name: NodeName,
-        /// Time left.
         left_ms: u64,
         /// Whether there is a node that lasts longer.
         has_refuge: bool,

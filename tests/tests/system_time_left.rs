@@ -56,22 +56,13 @@ fn wait_until_left(cluster: &Cluster, node: &str, most: Duration) {
     });
 }
 
-#[test]
-fn ranks_leave_a_node_before_its_time_is_up_and_none_goes_there_when_that_is_near() {
-    let mut cluster = Cluster::place();
-    let a = join(&cluster, "a", &["--first"], &[]);
-    wait_until_up(&cluster, "a");
-    cluster.note_id();
-    let b = join(&cluster, "b", &[], &[]);
-    wait_until_up(&cluster, "b");
-    let plain = cluster.run(&["nodes"]).stdout;
-    assert!(!plain.contains("LEFT"), "{plain}");
-    // It takes no ranks in its last twenty seconds, and is left in the last ten.
-    let end = seconds_since_1970() + 45;
+/// Node `c`, which ends at this second and is left in its last ten: everybody sees that, also when its daemon was
+/// started again.
+fn joined_until(cluster: &Cluster, end: u64) -> Background {
     let ends_at = end.to_string();
-    let c = join(&cluster, "c", &["--ends", &ends_at], &[("PCM_LEAVE_SECONDS", "10")]);
-    wait_until_up(&cluster, "c");
-    let told = ends(&cluster, "c");
+    let c = join(cluster, "c", &["--ends", &ends_at], &[("PCM_LEAVE_SECONDS", "10")]);
+    wait_until_up(cluster, "c");
+    let told = ends(cluster, "c");
     assert_eq!(told["at_us"], end * 1_000_000, "{told}");
     assert_eq!(told["leaves_ms"], 10_000, "{told}");
     assert!(
@@ -89,7 +80,22 @@ fn ranks_leave_a_node_before_its_time_is_up_and_none_goes_there_when_that_is_nea
         let is_back = cluster.daemon_pid("c") != first && cluster.node_state("c") == "up";
         is_back.then_some(())
     });
-    assert_eq!(ends(&cluster, "c")["at_us"], end * 1_000_000);
+    assert_eq!(ends(cluster, "c")["at_us"], end * 1_000_000);
+    c
+}
+
+#[test]
+fn ranks_leave_a_node_before_its_time_is_up_and_none_goes_there_when_that_is_near() {
+    let mut cluster = Cluster::place();
+    let a = join(&cluster, "a", &["--first"], &[]);
+    wait_until_up(&cluster, "a");
+    cluster.note_id();
+    let b = join(&cluster, "b", &[], &[]);
+    wait_until_up(&cluster, "b");
+    let plain = cluster.run(&["nodes"]).stdout;
+    assert!(!plain.contains("LEFT"), "{plain}");
+    let end = seconds_since_1970() + 45;
+    let c = joined_until(&cluster, end);
     let job = Crashing::start(&cluster, &["--max", "8", "--nodes", "a,b,c"], (3000, 15_000));
     wait::until("ranks on c", LIMIT, || (!job.ranks_on("c").is_empty()).then_some(()));
     cluster.wait_until_ranks_of_iterate(&job.number().to_string());
@@ -181,6 +187,7 @@ fn a_job_whose_nodes_all_end_at_once_runs_to_the_last_and_is_in_files() {
     let outcome = job.end();
     let ran = began.elapsed();
     assert!(!outcome.status.success(), "{outcome:?}");
+    assert!(outcome.stderr.contains("all nodes end soon"), "{outcome:?}");
     assert!(
         ran >= Duration::from_secs(LEFT - NOTICE - 2),
         "it was given up after {ran:?}"

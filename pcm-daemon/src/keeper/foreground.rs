@@ -8,7 +8,8 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// The node was left because of a notice, or because its time was nearly up; `EX_TEMPFAIL`: the same command may be run again elsewhere.
+/// The node was left because of a notice, or because its time was nearly up; `EX_TEMPFAIL`: the same command may be run
+/// again elsewhere.
 pub(super) const LEFT_AFTER_NOTICE: i32 = 75;
 
 /// Engines signal every process they find, one after the other, and some signal twice. The keeper tells the end of

@@ -271,8 +271,8 @@ impl Cluster {
         out.inward(Inward::Cluster(fact));
     }
 
-    /// A node takes no ranks any more; says so where that is because its time is nearly up. What a node that leaves says
-    /// of itself leaves with it.
+    /// A node takes no ranks any more; says so where that is because its time is nearly up. What a node that leaves
+    /// says of itself leaves with it.
     pub(in crate::node) fn note_end_of(&self, node: &NodeName, out: &mut Outbox) {
         let now = out.now();
         let end = self.nodes.end_of(now, node).filter(|end| end.left() <= end.leaves());

@@ -3,6 +3,7 @@
 //! For one that cannot leave, for want of time or of a place, the checkpoint is written into files, too.
 
 use super::state::{Draining, Ending};
+use crate::job::coordinator::Input;
 use crate::node::context::Context;
 use crate::node::jobs::machine::Jobs;
 use crate::node::queries::{Asker, DrainStep};
@@ -139,7 +140,11 @@ impl Ending {
         let left_of = |node: &NodeName| cx.cluster.nodes().end_of(cx.now(), node).map(|end| end.left());
         let (own, others) = (left_of(&cx.settings.own).unwrap_or_default(), left_of(coordinator));
         let ends_with_this = others.is_some_and(|left| left <= own + END_TOGETHER);
-        if *coordinator != cx.settings.own && ends_with_this {
+        let is_asked = self
+            .drain
+            .as_ref()
+            .is_some_and(|draining| draining.stuck.contains_key(&job));
+        if is_asked || (*coordinator != cx.settings.own && ends_with_this) {
             return cx.arm(ASK_AGAIN, Timer::Drain);
         }
         let why = "all nodes end soon";
@@ -257,6 +262,9 @@ impl Ending {
             return;
         }
         let Some(draining) = &mut self.drain else { return };
+        if !draining.has_refuge && jobs.table.coordinator(job).is_some() {
+            return Self::on_saved(job, answer, jobs, cx);
+        }
         match answer {
             Some(DaemonToControl::Checkpointed { .. }) => _ = draining.safe.insert(job),
             Some(DaemonToControl::Refused(Refusal { message, .. })) => {
@@ -266,6 +274,26 @@ impl Ending {
         }
         let (why, code) = draining.stuck.get(&job).cloned().unwrap_or_default();
         self.give_up_draining(job, &why, code, jobs, cx);
+    }
+
+    /// A job that is led here and cannot go on anywhere ends when it is in files. Without files it has all the time
+    /// that is left.
+    fn on_saved(job: JobId, answer: Option<DaemonToControl>, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        match answer {
+            Some(DaemonToControl::Checkpointed {
+                directory: Some(directory),
+                ..
+            }) => {
+                let directory = String::from_utf8_lossy(&directory);
+                let reason = format!("all nodes end soon; 'pcmctl restart {directory}' continues it elsewhere");
+                jobs.coordinate(job, Input::End { code: 143, reason }, cx);
+            }
+            Some(DaemonToControl::Refused(Refusal { message, .. })) => {
+                tracing::warn!(%job, message, "no files of a job whose nodes end");
+            }
+            _ => tracing::warn!(%job, "no files of a job whose nodes end: there was no time for them"),
+        }
+        cx.arm(ASK_AGAIN, Timer::Drain);
     }
 
     fn give_up_draining(&mut self, job: JobId, why: &str, code: &str, jobs: &mut Jobs, cx: &mut Context<'_>) {

@@ -1,6 +1,7 @@
-//! SIGTERM to this daemon, or to its keeper, or the end of the node's time: the node will be taken away. Its jobs make a checkpoint and move
-//! elsewhere, as for a drain with a deadline; those that cannot go on elsewhere from that checkpoint. Jobs that are
-//! coordinated here make another one, then the node leaves the cluster and their heirs lead them from it.
+//! SIGTERM to this daemon, or to its keeper, or the end of the node's time: the node will be taken away. Its jobs make
+//! a checkpoint and move elsewhere, as for a drain with a deadline; those that cannot go on elsewhere from that
+//! checkpoint. Jobs that are coordinated here make another one, then the node leaves the cluster and their heirs lead
+//! them from it.
 
 use super::state::{Ending, Preemption};
 use crate::node::context::Context;
