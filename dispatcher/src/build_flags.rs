@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use std::env;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The MPI compiler for C that this build was made with.
@@ -32,7 +33,7 @@ impl Language {
 pub struct BuildFlags {
     /// Folder of `pcm.h`, `pcm.hpp` and `pcm.f90`.
     pub include: PathBuf,
-    /// Folder of `libpcm.so`.
+    /// Folder of `libpcm.so` and `libpcm_abi.so`.
     pub library: PathBuf,
     /// The MPI compiler.
     pub compiler: PathBuf,
@@ -77,13 +78,20 @@ impl BuildFlags {
         vec![format!("-I{}", self.include.display())]
     }
 
+    /// Whether the MPI compiler compiles for the standard ABI of MPI-5, by its name or by one of its arguments.
+    pub fn is_for_standard_abi(&self, args: &[OsString]) -> bool {
+        let name = self.compiler.file_name().unwrap_or_default();
+        name.as_bytes().ends_with(b"_abi") || args.iter().any(|arg| arg == "-mpi-abi" || arg == "-mpi_abi")
+    }
+
     /// Arguments for the linking step; they come after the objects and before MPI, which the MPI compiler appends.
-    pub fn link(&self) -> Vec<String> {
+    pub fn link(&self, is_for_standard_abi: bool) -> Vec<String> {
         let library = self.library.display();
+        let name = if is_for_standard_abi { "-lpcm_abi" } else { "-lpcm" };
         vec![
             format!("-L{library}"),
             format!("-Wl,-rpath,{library}"),
-            "-lpcm".to_owned(),
+            name.to_owned(),
             // Libpcm has MPI's functions, too: a linker would take MPI for a library that is not needed.
             "-Wl,--no-as-needed".to_owned(),
         ]

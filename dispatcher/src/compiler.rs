@@ -75,11 +75,12 @@ fn compile(flags: &BuildFlags, args: Vec<OsString>) -> Failure {
 }
 
 fn arguments(flags: &BuildFlags, args: Vec<OsString>) -> Vec<OsString> {
+    let is_for_standard_abi = flags.is_for_standard_abi(&args);
     let links = !args.iter().any(|arg| NO_LINKING.iter().any(|step| arg == step));
     let mut all: Vec<OsString> = flags.compile().into_iter().map(OsString::from).collect();
     all.extend(args.into_iter().filter(|arg| arg != "-show"));
     if links {
-        all.extend(flags.link().into_iter().map(OsString::from));
+        all.extend(flags.link(is_for_standard_abi).into_iter().map(OsString::from));
     }
     all
 }
@@ -87,6 +88,7 @@ fn arguments(flags: &BuildFlags, args: Vec<OsString>) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn the_library_comes_after_the_objects_and_only_where_something_is_linked() {
@@ -111,5 +113,22 @@ mod tests {
             ]
         );
         assert_eq!(words(&["-c", "a.c"]), ["-I/i", "-c", "a.c"]);
+    }
+
+    #[test]
+    fn a_program_of_the_standard_abi_gets_the_library_for_it() {
+        let library = |compiler: &str, args: &[&str]| {
+            let flags = BuildFlags {
+                include: "/i".into(),
+                library: "/l".into(),
+                compiler: compiler.into(),
+                variables: Vec::new(),
+            };
+            let all = arguments(&flags, args.iter().map(OsString::from).collect());
+            all.into_iter().find(|word| word.as_bytes().starts_with(b"-lpcm"))
+        };
+        assert_eq!(library("/b/mpicc_abi", &["a.c"]), Some("-lpcm_abi".into()));
+        assert_eq!(library("/b/mpicc", &["-mpi-abi", "a.c"]), Some("-lpcm_abi".into()));
+        assert_eq!(library("/b_abi/mpicc", &["a.c"]), Some("-lpcm".into()));
     }
 }

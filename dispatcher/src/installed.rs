@@ -1,15 +1,11 @@
 //! Where the other parts of this software are, seen from the program that runs: beside it in a build, elsewhere in the
 //! same prefix in an installation (`xtask/src/dist/layout.rs` lays that out). Must never name an absolute path.
 
-use crate::failure::Failure;
-use pcm_proto::app::environment;
+use crate::program::Abi;
 use std::env;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-
-/// The library of an MPI: MPICH and its relatives give it this name.
-const MPI_LIBRARY: &str = "libmpi.so.12";
 
 /// Programs that people do not start are here, seen from `bin`.
 const FOR_PROGRAMS: &str = "../libexec/pcm";
@@ -24,31 +20,10 @@ fn own_folder() -> Option<PathBuf> {
     Some(env::current_exe().ok()?.parent()?.to_owned())
 }
 
-/// The library of an MPI that the user names by its file or its folder.
-pub(crate) fn mpi_library(named: &Path) -> Result<PathBuf, Failure> {
-    let file = if named.is_dir() {
-        named.join(MPI_LIBRARY)
-    } else {
-        named.to_owned()
-    };
-    let found = file.metadata().and_then(|_| std::path::absolute(&file));
-    found.map_err(|error| {
-        Failure::usage(format!(
-            "--mpi-lib {}: {error}: name the library of an MPI, or its folder",
-            file.display()
-        ))
-    })
-}
-
-/// The environment of ranks: this process's own. An MPI in `PCM_MPI` is that of all ranks, whatever they were linked
-/// with. An installed libpcm finds the MPI of its own prefix only, and a rank may be a program that is not linked with
-/// MPI; so the MPI in use comes last in the search path of libraries.
+/// The environment of ranks: this process's own. An installed libpcm finds the MPI of its own prefix only, and a rank
+/// may be a program that is not linked with MPI; so the MPI in use comes last in the search path of libraries.
 pub(crate) fn environment_of_ranks() -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut variables: Vec<(OsString, OsString)> = env::vars_os().collect();
-    let is_chosen = env::var_os(environment::MPI_LIBRARY).is_some();
-    if let Some(library) = of_prefix().filter(|_| !is_chosen) {
-        variables.push((environment::MPI_LIBRARY.into(), library.into_os_string()));
-    }
     if let Some(folder) = mpi_of_an_installation() {
         let search = variables.iter_mut().find(|(name, _)| name == "LD_LIBRARY_PATH");
         match search {
@@ -66,18 +41,6 @@ pub(crate) fn environment_of_ranks() -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// The library of the MPI in `PCM_MPI`, if there is one.
-fn of_prefix() -> Option<PathBuf> {
-    let prefix = env::var_os("PCM_MPI").filter(|prefix| !prefix.is_empty())?;
-    let library = PathBuf::from(prefix).join("lib").join(MPI_LIBRARY);
-    library.is_file().then_some(library)
-}
-
-/// Whether the user names an MPI for all ranks.
-pub(crate) fn names_mpi() -> bool {
-    env::var_os(environment::MPI_LIBRARY).is_some() || of_prefix().is_some()
-}
-
 /// The folder of the MPI named by `PCM_MPI`, else of the first one in the search path; None in a build, whose libpcm
 /// has it in its run path.
 fn mpi_of_an_installation() -> Option<PathBuf> {
@@ -93,7 +56,7 @@ fn mpi_of_an_installation() -> Option<PathBuf> {
         .chain(of_path.map(|bin| bin.join("..")));
     let folder = prefixes
         .map(|prefix| prefix.join("lib"))
-        .find(|lib| lib.join(MPI_LIBRARY).is_file())?;
+        .find(|lib| lib.join(Abi::Mpich.library()).is_file())?;
     folder.canonicalize().ok()
 }
 
@@ -107,16 +70,6 @@ fn part_beside(bin: &Path, name: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
     use std::fs;
-
-    #[test]
-    fn the_chosen_mpi_is_a_file_or_the_one_in_a_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let library = folder.path().join(MPI_LIBRARY);
-        assert_eq!(mpi_library(folder.path()).unwrap_err().code, "usage");
-        fs::write(&library, "").unwrap();
-        assert_eq!(mpi_library(folder.path()).unwrap(), library);
-        assert_eq!(mpi_library(&library).unwrap(), library);
-    }
 
     #[test]
     fn a_part_is_found_beside_the_program_else_in_its_prefix() {

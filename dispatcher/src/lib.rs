@@ -3,6 +3,7 @@
 
 pub mod boot;
 pub mod build_flags;
+mod chosen_mpi;
 pub mod cli;
 pub mod cluster;
 mod commands;

@@ -1,6 +1,7 @@
 //! The agent in its process: looks at the node, asks the daemon what the ranks' pages show, drives the pure agent with
 //! that and carries out its effects. The only part that knows the clock and the link.
 
+use crate::calibration::NodeSpeed;
 use crate::cpu_limit::CpuLimit;
 use crate::decide::tuning::Tuning;
 use crate::own_node::OwnNode;
@@ -8,7 +9,7 @@ use crate::protocol::agent::Agent;
 use crate::protocol::effects::Effect;
 use crate::rank_window::RankWindows;
 use crate::sampling::{self, RankSample, Sample};
-use crate::{calibration, window};
+use crate::window;
 use pcm_core::moment::Moment;
 use pcm_fabric::Link;
 use pcm_proto::agent::{AgentToDaemon, DaemonToAgent, JobSample, NodeProfile};
@@ -49,7 +50,7 @@ pub(crate) struct Shell {
     ranks: Vec<(ProcessKey, u32)>,
     windows: RankWindows,
     cpu: BTreeMap<ProcessKey, RankSample>,
-    speed: f64,
+    speed: NodeSpeed,
     limit: Option<CpuLimit>,
     limit_seen: Option<Instant>,
     samples: Vec<Sample>,
@@ -70,7 +71,7 @@ impl Shell {
             ranks: Vec::new(),
             windows: RankWindows::default(),
             cpu: BTreeMap::new(),
-            speed: 0.0,
+            speed: NodeSpeed::known(0.0),
             limit: None,
             limit_seen: None,
             samples: Vec::with_capacity(LOOKS_PER_PROFILE + 1),
@@ -167,7 +168,10 @@ impl Shell {
 
     fn on_welcome(&mut self, node: NodeName, cpus: Vec<u32>, speed: f64) {
         bind(&cpus);
-        self.speed = if speed > 0.0 { speed } else { calibration::speed() };
+        self.speed = match speed > 0.0 {
+            true => NodeSpeed::known(speed),
+            false => NodeSpeed::measured(),
+        };
         self.node = OwnNode::new(node, cpus);
         // Two lives of one agent must not number their offers alike; the clock is enough of a difference.
         let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -181,7 +185,7 @@ impl Shell {
         let own = self.node.resources(self.now_s(), 0);
         self.agent = Some(Agent::new(self.now(), own, self.tuning.clone(), seed));
         let (node, cpus) = (&self.node.node, &self.node.cpus);
-        tracing::info!(%node, ?cpus, speed = self.speed, "the agent looks after its node");
+        tracing::info!(%node, ?cpus, speed = self.speed.value(), "the agent looks after its node");
     }
 
     /// Looks at the node; false when the daemon is gone.
@@ -196,7 +200,8 @@ impl Shell {
         if self.samples.len() > LOOKS_PER_PROFILE {
             let oldest = self.samples.remove(0);
             let newest = &self.samples[self.samples.len() - 1];
-            let profile = window::profile(&oldest, newest, self.speed);
+            self.speed.look(self.began.elapsed());
+            let profile = window::profile(&oldest, newest, self.speed.value());
             self.node
                 .on_profile(self.began.elapsed().as_secs_f64(), profile, self.tuning.size.owner_load);
             if !self.tell(profile).await {

@@ -1,6 +1,6 @@
-//! The datatypes that have a name.
+//! Numbers of datatypes in the ABI of MPICH.
 
-use crate::{MPI_DOUBLE, MPI_Datatype, MPI_UINT8_T, MPI_UINT64_T};
+use crate::MPI_Datatype;
 
 pub const MPI_CHAR: MPI_Datatype = MPI_Datatype(0x4c00_0101);
 pub const MPI_SIGNED_CHAR: MPI_Datatype = MPI_Datatype(0x4c00_0118);
@@ -59,67 +59,3 @@ pub const MPI_CXX_BOOL: MPI_Datatype = MPI_Datatype(0x4c00_0133);
 pub const MPI_CXX_FLOAT_COMPLEX: MPI_Datatype = MPI_Datatype(0x4c00_0834);
 pub const MPI_CXX_DOUBLE_COMPLEX: MPI_Datatype = MPI_Datatype(0x4c00_1035);
 pub const MPI_CXX_LONG_DOUBLE_COMPLEX: MPI_Datatype = MPI_Datatype(0x4c00_2036);
-
-/// All of them. An MPI without Fortran has its types all the same.
-pub const PREDEFINED: [MPI_Datatype; 60] = [
-    MPI_CHAR,
-    MPI_SIGNED_CHAR,
-    MPI_UNSIGNED_CHAR,
-    MPI_BYTE,
-    MPI_WCHAR,
-    MPI_SHORT,
-    MPI_UNSIGNED_SHORT,
-    MPI_INT,
-    MPI_UNSIGNED,
-    MPI_LONG,
-    MPI_UNSIGNED_LONG,
-    MPI_LONG_LONG_INT,
-    MPI_UNSIGNED_LONG_LONG,
-    MPI_FLOAT,
-    MPI_DOUBLE,
-    MPI_LONG_DOUBLE,
-    MPI_PACKED,
-    MPI_FLOAT_INT,
-    MPI_DOUBLE_INT,
-    MPI_LONG_INT,
-    MPI_SHORT_INT,
-    MPI_2INT,
-    MPI_LONG_DOUBLE_INT,
-    MPI_INT8_T,
-    MPI_INT16_T,
-    MPI_INT32_T,
-    MPI_INT64_T,
-    MPI_UINT8_T,
-    MPI_UINT16_T,
-    MPI_UINT32_T,
-    MPI_UINT64_T,
-    MPI_C_BOOL,
-    MPI_C_FLOAT_COMPLEX,
-    MPI_C_DOUBLE_COMPLEX,
-    MPI_C_LONG_DOUBLE_COMPLEX,
-    MPI_AINT,
-    MPI_OFFSET,
-    MPI_COUNT,
-    MPI_COMPLEX,
-    MPI_DOUBLE_COMPLEX,
-    MPI_LOGICAL,
-    MPI_REAL,
-    MPI_DOUBLE_PRECISION,
-    MPI_INTEGER,
-    MPI_2INTEGER,
-    MPI_2REAL,
-    MPI_2DOUBLE_PRECISION,
-    MPI_CHARACTER,
-    MPI_REAL4,
-    MPI_REAL8,
-    MPI_INTEGER1,
-    MPI_INTEGER2,
-    MPI_INTEGER4,
-    MPI_INTEGER8,
-    MPI_COMPLEX8,
-    MPI_COMPLEX16,
-    MPI_CXX_BOOL,
-    MPI_CXX_FLOAT_COMPLEX,
-    MPI_CXX_DOUBLE_COMPLEX,
-    MPI_CXX_LONG_DOUBLE_COMPLEX,
-];

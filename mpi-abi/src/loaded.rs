@@ -2,6 +2,7 @@
 //! libraries brought along, or what was preloaded. Where there is none at all, one is loaded by the name that MPICH and
 //! its relatives have; must never load a second one beside another.
 
+use crate::constants::{IS_STANDARD, LIBRARY as OURS};
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
     mem::MaybeUninit,
@@ -21,11 +22,9 @@ const OF_EVERY_MPI: &CStr = c"PMPI_Init";
 const OF_LIBPCM: &CStr = c"pcm_version";
 /// Open MPI's constants are addresses of its data.
 const OF_OPEN_MPI: &CStr = c"ompi_mpi_comm_world";
-/// File name of an MPI for programs of the standard ABI.
+/// File name of an MPI for programs of the standard ABI, and of one of a time when that had other numbers.
 const OF_STANDARD_ABI: &[u8] = b"libmpi_abi.so";
-/// What is loaded where there is no MPI.
-const OURS: &CStr = c"libmpi.so.12";
-
+const OF_A_DRAFT: &[u8] = b"libmpi_abi.so.0";
 /// Where `dlsym` finds the functions, once that is known.
 static SOURCE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static LIBRARY: OnceLock<String> = OnceLock::new();
@@ -76,6 +75,44 @@ pub fn library() -> Option<&'static str> {
     LIBRARY.get().map(String::as_str)
 }
 
+/// An ABI that this library does not have.
+#[derive(Clone, Copy)]
+enum OtherAbi {
+    Mpich,
+    OpenMpi,
+    Standard,
+    Draft,
+}
+
+impl OtherAbi {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mpich => "the ABI of MPICH",
+            Self::OpenMpi => "Open MPI",
+            Self::Standard => "the standard ABI of MPI-5",
+            Self::Draft => "a draft of the standard ABI",
+        }
+    }
+
+    /// What to do about it, after a comma.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Mpich => {
+                "and this libpcm for the standard ABI of MPI-5: link the program with libpcm.so in place of \
+                 libpcm_abi.so, or set PCM_MPI_ABI=mpich for 'pcmctl run'"
+            }
+            Self::OpenMpi | Self::Draft => {
+                "and libpcm for the ABI of MPICH, Intel MPI and their relatives and for the standard ABI: compile the \
+                 program with one of these, or run it with --no-preload"
+            }
+            Self::Standard => {
+                "and this libpcm for the ABI of MPICH: link the program with libpcm_abi.so in place of libpcm.so, or \
+                 set PCM_MPI_ABI=standard for 'pcmctl run'"
+            }
+        }
+    }
+}
+
 /// A library that is loaded, and what `dlsym` calls it.
 struct Object {
     name: CString,
@@ -106,8 +143,9 @@ fn source() -> Result<*mut c_void, String> {
     }
     if let Some(other) = mpi.other_abi() {
         return Err(format!(
-            "this program was compiled for {other} ({path}), and libpcm for the ABI of MPICH, Intel MPI and their \
-             relatives: compile the program with one of these, or run it with --no-preload"
+            "this program was compiled for {} ({path}), {}",
+            other.name(),
+            other.advice()
         ));
     }
     _ = LIBRARY.set(path);
@@ -176,15 +214,20 @@ impl Object {
         self.defines(OF_EVERY_MPI) && !self.defines(OF_LIBPCM)
     }
 
-    /// The ABI that it has, if that is not MPICH's.
-    fn other_abi(&self) -> Option<&'static str> {
+    /// The ABI that it has, if that is not the one of this library.
+    fn other_abi(&self) -> Option<OtherAbi> {
         let file = self.name.as_bytes().rsplit(|byte| *byte == b'/').next();
+        let is_standard = file.is_some_and(|file| file.starts_with(OF_STANDARD_ABI));
         if !self.address(OF_OPEN_MPI).is_null() {
-            Some("Open MPI")
-        } else if file.is_some_and(|file| file.starts_with(OF_STANDARD_ABI)) {
-            Some("the standard ABI of MPI-5")
-        } else {
+            Some(OtherAbi::OpenMpi)
+        } else if file.is_some_and(|file| file.starts_with(OF_A_DRAFT)) {
+            Some(OtherAbi::Draft)
+        } else if is_standard == IS_STANDARD {
             None
+        } else if is_standard {
+            Some(OtherAbi::Standard)
+        } else {
+            Some(OtherAbi::Mpich)
         }
     }
 

@@ -141,8 +141,13 @@ fn an_mpi_of_another_abi_is_refused() {
     let open = [&stub[..], &["-DOPEN_MPI_STUB"]].concat();
     let open = compiled(folder.path(), "stub_mpi.c", "libmpi.so.40", &open);
     let standard = compiled(folder.path(), "stub_mpi.c", "libmpi_abi.so.1", &stub);
+    let draft = compiled(folder.path(), "stub_mpi.c", "libmpi_abi.so.0", &stub);
     let program = linked_with_libpcm(folder.path(), "lacking.c");
-    for (library, other) in [(&open, "Open MPI"), (&standard, "the standard ABI")] {
+    for (library, other) in [
+        (&open, "Open MPI"),
+        (&standard, "for the standard ABI"),
+        (&draft, "a draft of"),
+    ] {
         let said = refusal(&run(&program, &[library]));
         assert!(
             said.contains(other) && said.contains(library.to_str().unwrap()),

@@ -74,6 +74,10 @@ pub mod environment {
     pub const CHECKPOINT_MEMORY: &str = "PCM_CHECKPOINT_MEMORY";
     /// The library of MPI that the daemon loads after libpcm, whatever a program was linked with; from the user.
     pub const MPI_LIBRARY: &str = "PCM_MPI_LIBRARY";
+    /// How the program calls MPI, which chooses the library that the daemon loads before MPI; from `pcmctl run`.
+    pub const MPI_ABI: &str = "PCM_MPI_ABI";
+    /// Its value for the standard ABI of MPI-5.
+    pub const MPI_ABI_STANDARD: &str = "standard";
     /// How many checkpoints of one run are kept.
     pub const CHECKPOINT_KEEP: &str = "PCM_CHECKPOINT_KEEP";
 }

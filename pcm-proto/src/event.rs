@@ -82,6 +82,15 @@ pub enum EventKind {
         /// Milliseconds from acceptance.
         start_ms: f64,
     },
+    /// Ranks of the job wait for each other for ever, as `pcmctl ps --stuck` judges.
+    Hangs {
+        /// Seconds without progress.
+        silent_s: u64,
+        /// The ranks that cannot continue, in words.
+        ranks: String,
+        /// What is wrong, and where the ranks are in their programs.
+        lines: Vec<String>,
+    },
     /// The application's `MPI_Comm_spawn` was answered with an error.
     SpawnRefused {
         /// The process that asked.

@@ -40,6 +40,10 @@ pub fn event_words(event: &Event) -> String {
             let placed = placement_words(placement).replace(" ranks ", " children ");
             format!("spawned by the program: {placed}, {how}, {spawn_ms:.1} ms until they could meet their parent")
         }
+        EventKind::Hangs { silent_s, ranks, lines } => {
+            let said = lines.join("; ");
+            format!("no progress for {silent_s} s: {ranks} cannot continue: {said}")
+        }
         EventKind::SpawnRefused { process, reason } => {
             format!("MPI_Comm_spawn of process {process} was refused: {reason}")
         }

@@ -10,7 +10,8 @@ from typing import Any, Callable
 OK, CHANGED = 0, -1
 ERROR_ARGUMENT, ERROR_HOOK = 30, 40
 
-_WORLD = 0x44000000  # MPI_COMM_WORLD of MPICH
+# MPI_COMM_WORLD: a pointer in the standard ABI of MPI-5, a number in that of MPICH.
+_WORLD = ctypes.c_void_p(0x101) if os.environ.get("PCM_MPI_ABI") == "standard" else 0x44000000
 
 
 def _found() -> ctypes.CDLL:

@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     } else if (strcmp(mode, "slow") == 0) {
         /* One computes for long, the others wait for it: directly, in a circle through it, and in a collective. */
         if (rank == 0)
-            pause_ms(20000);
+            pause_ms(60000);
         if (rank == 2)
             MPI_Recv(&value, 1, MPI_DOUBLE, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (rank == 0)

@@ -33,6 +33,7 @@ pub mod simulation;
 pub mod skip;
 pub mod slurm;
 pub mod stand_in_data;
+pub mod standard_abi;
 pub mod trace_format;
 pub mod users;
 pub mod wait;

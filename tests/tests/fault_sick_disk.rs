@@ -2,10 +2,11 @@
 //! a file server that is away for ten seconds. Meanwhile a job runs, is changed and makes checkpoints: no rank and no
 //! daemon is lost, no node is silent, and the result is right. `PCM_DISK_ROUNDS=200` repeats that.
 
-use rustix::io::Errno;
+use rustix::{io::Errno, process::Signal};
 use std::{
     fs,
     path::{Path, PathBuf},
+    thread,
     time::{Duration, Instant},
 };
 use tests::{
@@ -13,7 +14,7 @@ use tests::{
     binaries::built,
     cluster::{Cluster, DEFAULT_PATIENCE, LIMIT},
     malleable::Malleable,
-    wait,
+    processes, wait,
 };
 
 /// Long enough for a change of the job with each file.
@@ -123,8 +124,8 @@ fn a_file_server_that_is_away_for_ten_seconds_makes_no_node_silent() {
             assert_eq!(cluster.node_state(node), "up", "after {:?}", begun.elapsed());
         }
     }
-    disk.heals();
     println!("{moves} changes while it was away");
+    disk.heals();
     wait::until("events to be written again", LIMIT, || {
         (events_written(&cluster) > 0).then_some(())
     });
@@ -135,4 +136,36 @@ fn a_file_server_that_is_away_for_ten_seconds_makes_no_node_silent() {
     }
     job.ends_right();
     cluster.down();
+}
+
+/// An agent opens its log when it starts, and reads the tuning of its cluster.
+#[test]
+fn agents_that_are_killed_while_a_file_server_is_away_come_back_and_no_node_is_silent() {
+    let (cluster, disk) = cluster();
+    let before = daemons(&cluster);
+    let first = wait::until("all agents", LIMIT, || three_agents(&cluster));
+    let job = Malleable::start(&cluster, "heat2d-c", 2, 4 * RUN.0, RUN.1);
+    disk.fails("stall", "/");
+    let begun = Instant::now();
+    for (turn, agent) in first.iter().enumerate() {
+        assert!(processes::send(*agent, Signal::KILL));
+        job.migrate(1, ["n2", "n1"][turn % 2]);
+    }
+    while begun.elapsed() < AWAY {
+        for node in ["n0", "n1", "n2"] {
+            assert_eq!(cluster.node_state(node), "up", "after {:?}", begun.elapsed());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    disk.heals();
+    let after = wait::until("all agents again", LIMIT, || three_agents(&cluster));
+    assert!(after.iter().all(|agent| !first.contains(agent)), "{first:?} {after:?}");
+    assert_eq!(daemons(&cluster), before, "{}", cluster.logs());
+    job.migrate(1, "n1");
+    job.ends_right();
+    cluster.down();
+}
+
+fn three_agents(cluster: &Cluster) -> Option<Vec<u32>> {
+    Some(cluster.ranks_of("ios-agent")).filter(|agents| agents.len() == 3)
 }

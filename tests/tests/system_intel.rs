@@ -11,7 +11,7 @@ use tests::{
     crashing::Crashing,
     intel, limited,
     malleable::Malleable,
-    processes,
+    processes, standard_abi,
 };
 
 const CHANGES: u32 = 50;
@@ -171,6 +171,25 @@ fn a_fortran_program_over_intels_module_changes_and_ends_right() {
     job.resize(3);
     job.resize(1);
     assert_eq!(job.ends_right().ranks, 1);
+    cluster.down();
+}
+
+/// Its numbers are not those of the programs that this library was made for.
+#[test]
+fn its_library_for_the_standard_abi_is_refused() {
+    let Some(compiler) = standard_abi::compiler() else {
+        return;
+    };
+    let cluster = Cluster::up(1);
+    let with = standard_abi::With::Nothing;
+    let program = standard_abi::compiled(&compiler, "tests/programs/which_mpi.c", cluster.files(), with);
+    let library = intel::prefix().join("lib/libmpi_abi.so.1");
+    let mut command = cluster.pcmctl(&["run", "--mpi-lib", text(&library), "--"]);
+    let refused = limited::run(command.arg(program), LIMIT);
+    assert!(
+        !refused.status.success() && refused.stderr.contains("has other numbers than MPI-5 says"),
+        "{refused:?}"
+    );
     cluster.down();
 }
 

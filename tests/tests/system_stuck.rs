@@ -195,3 +195,40 @@ fn what_was_not_received_is_told_by_communicator() {
     running.end(Duration::from_secs(20));
     cluster.down();
 }
+
+/// After half a minute without progress the daemon looks by itself.
+#[test]
+fn jobs_that_hang_are_told_by_themselves_and_slow_ones_are_not() {
+    const NOTICED: Duration = Duration::from_secs(90);
+    let cluster = Cluster::up(2);
+    let mut running: Vec<(Background, String, &str)> = Vec::new();
+    for mode in ["cycle", "tag", "collective", "slow", "busy"] {
+        let (background, job) = start(&cluster, mode);
+        running.push((background, job, mode));
+    }
+    for (_, job, mode) in &running[..3] {
+        let told = wait::until(&format!("{mode} is told"), NOTICED, || {
+            cluster.events(Some(job), "hangs").first().cloned()
+        });
+        assert_eq!(told["ranks"], "ranks 0-3", "{mode}: {told}");
+        let lines = told["lines"].as_array().expect("lines");
+        let says = |what: &str| {
+            lines
+                .iter()
+                .any(|line| line.as_str().is_some_and(|line| line.contains(what)))
+        };
+        let call = if *mode == "collective" { "Allreduce" } else { "Recv" };
+        assert!(says(call) && says("main()"), "{mode}: {told}");
+        assert!(told["silent_s"].as_u64() >= Some(30), "{told}");
+    }
+    for (background, job, mode) in running {
+        if ["slow", "busy"].contains(&mode) {
+            assert_eq!(cluster.events(Some(&job), "hangs"), Vec::<Value>::new(), "{mode}");
+        }
+        assert!(cluster.run(&["kill", &job]).status.success());
+        let outcome = background.end(Duration::from_secs(20));
+        let is_noticed = outcome.stderr.contains("cannot continue");
+        assert_eq!(is_noticed, !["slow", "busy"].contains(&mode), "{mode}: {outcome:?}");
+    }
+    cluster.down();
+}

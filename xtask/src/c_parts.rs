@@ -75,7 +75,12 @@ const PROGRAMS: [Program; 22] = [
 const FLAGS: [&str; 5] = ["-std=c11", "-O3", "-Wall", "-Wextra", "-ffp-contract=off"];
 
 /// Other names of what cargo builds, beside it.
-const LINKS: [(&str, &str); 3] = [("libpcm.so.0", "libpcm.so"), ("pcmcxx", "pcmcc"), ("pcmfort", "pcmcc")];
+const LINKS: [(&str, &str); 4] = [
+    ("libpcm.so.0", "libpcm.so"),
+    ("libpcm_abi.so.0", "libpcm_abi.so"),
+    ("pcmcxx", "pcmcc"),
+    ("pcmfort", "pcmcc"),
+];
 
 /// Builds the C programs that are wanted by name beside the Rust ones.
 pub(crate) fn build(

@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use super::patient::{Patient, Said};
-use crate::installed;
+use crate::{chosen_mpi, installed};
 use serde_json::Value;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(crate) async fn check(patient: &Patient) -> Vec<Finding> {
     let file = patient.folder().join(format!(".probe-port-{}", std::process::id()));
     let port = file.display().to_string();
     // Without libpcm, to see what MPI itself can do; a named MPI comes only with it.
-    let bare: &[&str] = match installed::names_mpi() {
+    let bare: &[&str] = match chosen_mpi::is_named() {
         true => &[],
         false => &["--no-preload"],
     };

@@ -1,8 +1,11 @@
 //! Which MPI a program was built for, by its file: libraries it needs, and those that these need; a script by its
-//! interpreter. What libpcm cannot work with is refused before a rank starts. A program that loads MPI later (Python
-//! does) is judged by libpcm, in `MPI_Init`.
+//! interpreter. It chooses the libpcm for the ranks. What no libpcm can work with is refused before a rank starts. A
+//! program that loads MPI later (Python does) is judged by libpcm, in `MPI_Init`.
 
+mod abi;
 mod elf;
+
+pub(crate) use abi::Abi;
 
 use crate::failure::Failure;
 use elf::Elf;
@@ -32,6 +35,8 @@ enum Family {
     Mpich,
     OpenMpi,
     Standard,
+    /// Libraries of this name had other numbers, before MPI-5 was complete.
+    Draft,
 }
 
 impl Family {
@@ -40,6 +45,7 @@ impl Family {
         let (name, version) = library.split_once(".so")?;
         let version: u32 = version.trim_start_matches('.').split('.').next()?.parse().unwrap_or(0);
         match name {
+            "libmpi_abi" if version == 0 => Some(Self::Draft),
             "libmpi_abi" => Some(Self::Standard),
             "libmpi" if version >= 20 => Some(Self::OpenMpi),
             "libmpi" | "libmpich" => Some(Self::Mpich),
@@ -51,48 +57,62 @@ impl Family {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Mpich => "the ABI of MPICH",
+            Self::Mpich => Abi::Mpich.name(),
             Self::OpenMpi => "Open MPI",
-            Self::Standard => "the standard ABI of MPI-5",
+            Self::Standard => Abi::Standard.name(),
+            Self::Draft => "a draft of the standard ABI",
+        }
+    }
+
+    fn abi(self) -> Option<Abi> {
+        match self {
+            Self::Mpich => Some(Abi::Mpich),
+            Self::Standard => Some(Abi::Standard),
+            Self::OpenMpi | Self::Draft => None,
         }
     }
 }
 
-/// Refuses a program that libpcm cannot work with. A file that is not found here is the nodes' affair.
-pub(crate) fn check(program: &OsStr) -> Result<(), Failure> {
+/// How a program calls MPI, as far as its file says; an error for one that libpcm cannot work with. A file that is not
+/// found here is the nodes' affair.
+pub(crate) fn abi(program: &OsStr) -> Result<Option<Abi>, Failure> {
     let Some(path) = found(program, env::var_os("PATH")) else {
-        return Ok(());
+        return Ok(None);
     };
     let path = interpreted(path);
-    match refusal(&path, env::var_os("LD_LIBRARY_PATH")) {
-        Some(reason) => Err(Failure::usage(format!(
+    judged(&path, env::var_os("LD_LIBRARY_PATH")).map_err(|reason| {
+        Failure::usage(format!(
             "{} {reason}; it runs with --no-preload, and cannot change then",
             path.display()
-        ))),
-        None => Ok(()),
-    }
+        ))
+    })
 }
 
-/// Why not, as the predicate of a sentence. A file that cannot be read is none.
-fn refusal(path: &Path, search: Option<OsString>) -> Option<String> {
-    let elf = Elf::read(path).ok()??;
+/// An error is the predicate of a sentence. A file that cannot be read says nothing.
+fn judged(path: &Path, search: Option<OsString>) -> Result<Option<Abi>, String> {
+    let Some(elf) = Elf::read(path).ok().flatten() else {
+        return Ok(None);
+    };
     let families = families(&elf, search);
     let mut all = families.iter();
     match (all.next(), all.next()) {
-        (Some((one, first)), Some((other, second))) => Some(format!(
-            "has two MPIs, {} ({first}) and {} ({second}): link all its parts with one of the MPICH family",
+        (Some((one, first)), Some((other, second))) => Err(format!(
+            "has two MPIs, {} ({first}) and {} ({second}): link all its parts with one of them",
             one.name(),
             other.name()
         )),
-        (Some((family, library)), None) if *family != Family::Mpich => Some(format!(
-            "was compiled for {} ({library}), and libpcm for the ABI of MPICH, Intel MPI and their relatives: compile \
-             it with one of these",
-            family.name()
-        )),
+        (Some((family, library)), None) => match family.abi() {
+            Some(abi) => Ok(Some(abi)),
+            None => Err(format!(
+                "was compiled for {} ({library}), and libpcm for the ABI of MPICH, Intel MPI and their relatives and \
+                 for the standard ABI: compile it with one of these",
+                family.name()
+            )),
+        },
         (None, _) if has_mpi_inside(&elf).unwrap_or(false) => {
-            Some("has MPI inside, linked statically, where libpcm cannot come between: link it with libmpi.so".into())
+            Err("has MPI inside, linked statically, where libpcm cannot come between: link it with libmpi.so".into())
         }
-        _ => None,
+        _ => Ok(None),
     }
 }
 
@@ -202,18 +222,19 @@ mod tests {
     const MPI: &str = "int PMPI_Init(void) { return 0; }";
 
     #[test]
-    fn a_program_is_refused_by_the_mpi_it_was_linked_with() {
+    fn a_program_is_judged_by_the_mpi_it_was_linked_with() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();
         let run_path = "-Wl,-rpath,$ORIGIN";
-        for (number, (name, words)) in [
-            ("libmpi.so.12", None),
-            ("libmpich.so.12", None),
-            ("libmpi_cray.so.12", None),
-            ("libmpi.so.40", Some("was compiled for Open MPI (libmpi.so.40)")),
+        for (number, (name, expected)) in [
+            ("libmpi.so.12", Ok(Abi::Mpich)),
+            ("libmpich.so.12", Ok(Abi::Mpich)),
+            ("libmpi_cray.so.12", Ok(Abi::Mpich)),
+            ("libmpi_abi.so.1", Ok(Abi::Standard)),
+            ("libmpi.so.40", Err("was compiled for Open MPI (libmpi.so.40)")),
             (
                 "libmpi_abi.so.0",
-                Some("for the standard ABI of MPI-5 (libmpi_abi.so.0)"),
+                Err("for a draft of the standard ABI (libmpi_abi.so.0)"),
             ),
         ]
         .into_iter()
@@ -222,13 +243,11 @@ mod tests {
             library(folder, name, MPI, &[]);
             let named = format!("-l:{name}");
             let program = made(folder, &format!("p{number}"), CALLS, &[&named, run_path]);
-            let said = refusal(&program, None);
-            match words {
-                None => assert_eq!(said, None, "{name}"),
-                Some(words) => assert!(
-                    said.as_ref().is_some_and(|said| said.contains(words)),
-                    "{name}: {said:?}"
-                ),
+            let said = judged(&program, None);
+            match (&said, expected) {
+                (Ok(abi), expected) => assert_eq!(abi.ok_or("none"), expected, "{name}"),
+                (Err(said), Err(words)) => assert!(said.contains(words), "{name}: {said}"),
+                (Err(said), Ok(_)) => panic!("{name}: {said}"),
             }
         }
         // A library of the program brings another one along; found by its run path, or by the user's.
@@ -239,13 +258,13 @@ mod tests {
         let here = made(folder, "here", source, &[&options[..], &[run_path]].concat());
         let there = made(folder, "there", source, &options);
         for (program, search) in [(&here, None), (&there, Some(folder.as_os_str().to_owned()))] {
-            let said = refusal(program, search).expect("two MPIs");
+            let said = judged(program, search).expect_err("two MPIs");
             assert!(
                 said.contains("two MPIs, the ABI of MPICH (libmpi.so.12) and Open MPI (libmpi.so.40)"),
                 "{said}"
             );
         }
-        assert_eq!(refusal(&there, None), None, "nothing was looked for");
+        assert_eq!(judged(&there, None), Ok(Some(Abi::Mpich)), "nothing was looked for");
     }
 
     #[test]
@@ -253,15 +272,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let inside = "int PMPI_Init(void) { return 0; } int main(void) { return PMPI_Init(); }";
         let program = made(folder.path(), "inside", inside, &[]);
-        assert!(refusal(&program, None).is_some_and(|said| said.contains("linked statically")));
+        assert!(judged(&program, None).is_err_and(|said| said.contains("linked statically")));
         let with_libpcm = format!("int _ZN8pcm_core4step; {inside}");
-        assert_eq!(refusal(&made(folder.path(), "libpcm", &with_libpcm, &[]), None), None);
+        assert_eq!(
+            judged(&made(folder.path(), "libpcm", &with_libpcm, &[]), None),
+            Ok(None)
+        );
         let plain = made(folder.path(), "plain", "int main(void) { return 0; }", &[]);
-        assert_eq!(refusal(&plain, None), None);
+        assert_eq!(judged(&plain, None), Ok(None));
         for text in ["", "#!", "#!/nowhere\n", "\x7fELF\x02\x01"] {
             let file = folder.path().join("text");
             fs::write(&file, text).expect("a file");
-            assert_eq!(refusal(&interpreted(file), None), None, "{text:?}");
+            assert_eq!(judged(&interpreted(file), None), Ok(None), "{text:?}");
         }
         // A program whose tables lie anywhere.
         let mut broken = fs::read(&program).expect("the program");
@@ -269,7 +291,7 @@ mod tests {
             broken[place..place + 2].fill(0xff);
             let file = folder.path().join("broken");
             fs::write(&file, &broken).expect("a file");
-            _ = refusal(&file, None);
+            _ = judged(&file, None);
         }
     }
 

@@ -1,12 +1,12 @@
 //! `run`: starts a job and stays attached until it ends, or detaches with `--detach`.
 
+use crate::chosen_mpi;
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::installed;
 use crate::link::Link;
 use crate::method::{self, MethodWanted};
 use crate::output;
-use crate::program;
 use crate::run::attached::{self, Attached};
 use crate::run::watching::Wanted;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -19,7 +19,7 @@ use pcm_proto::job::{JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
 use pcm_proto::registered::Registered;
 use pcm_proto::waiting::Waiting;
 use pcm_view::time;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -197,7 +197,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         set(&mut spec, environment::CHECKPOINT_FILES, b"yes");
     }
     if let Some(named) = &args.mpi_lib {
-        let library = installed::mpi_library(named)?;
+        let library = chosen_mpi::library(named, &spec)?;
         set(&mut spec, environment::MPI_LIBRARY, library.as_os_str().as_bytes());
     }
     if let Some(wait) = args.wait {
@@ -232,9 +232,9 @@ pub(crate) struct Shown {
 }
 
 /// Runs a job and stays attached unless it is detached.
-pub(crate) async fn launch(spec: JobSpec, cluster: &ClusterDir, shown: Shown) -> Result<i32, Failure> {
+pub(crate) async fn launch(mut spec: JobSpec, cluster: &ClusterDir, shown: Shown) -> Result<i32, Failure> {
     if spec.preload {
-        program::check(OsStr::from_bytes(&spec.program))?;
+        chosen_mpi::complete(&mut spec)?;
     }
     let detach = spec.detached;
     let mut link = Link::open(cluster).await?;

@@ -155,7 +155,17 @@ impl Node {
             Wanted::Stacks { status, rank, stacks } => {
                 self.with_desk(|desk, jobs, cx| desk.answer_stacks(from, (*status, rank), stacks, (jobs, cx)));
             }
-            Wanted::Sample { job, ranks } => self.with_desk(|desk, _, cx| desk.on_sampled(job, &ranks, cx)),
+            Wanted::Sample { job, ranks } => {
+                self.with_desk(|desk, jobs, cx| desk.on_sampled(job, &ranks, (jobs, cx)));
+            }
+            Wanted::HangLook { job, ranks } => {
+                let hang = self.desk.on_hang_look(job, ranks, &self.jobs, self.out.now());
+                self.with_jobs(|jobs, cx| jobs.note_hang(job, hang, cx));
+            }
+            Wanted::HangStacks { job, stacks } => {
+                let hang = self.desk.on_hang_stacks(job, stacks, &self.jobs, self.out.now());
+                self.with_jobs(|jobs, cx| jobs.note_hang(job, hang, cx));
+            }
             Wanted::Traffic { job, ranks } => self.desk.on_traffic(job, &ranks),
             Wanted::Begun { asked, begun } => self.with_jobs(|jobs, cx| jobs.on_begun_known(from, &asked, &begun, cx)),
             Wanted::Events { events, follower } => {

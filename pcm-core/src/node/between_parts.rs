@@ -51,6 +51,7 @@ impl Node {
             Inward::Agent(fact) => self.on_agent_fact(fact),
             Inward::Cluster(fact) => self.on_cluster(fact),
             Inward::Store(input) => self.store_input(*input),
+            Inward::Led { job, by, reign } => self.with_jobs(|jobs, cx| jobs.say_part(job, by, reign, cx)),
             Inward::Ask {
                 node,
                 question,
@@ -115,7 +116,7 @@ impl Node {
                 self.update_report();
                 self.cluster.say_report(&node, &mut self.out);
                 self.jobs.doubt_testator(&node, self.store.jobs_led_by(&node));
-                self.with_jobs(|jobs, cx| jobs.on_linked(&node, cx));
+                self.say_what_is_here(&node);
                 self.store_input(StoreInput::NodeLinked { node });
             }
             PeerFact::Unlinked(node) => {
@@ -185,7 +186,10 @@ impl Node {
             self.with_jobs(|jobs, cx| jobs.on_node_gone(&node, cx));
         }
         if birth == Birth::Known {
-            return self.with_jobs(|jobs, cx| jobs.trust_testator(&node, cx));
+            if self.jobs.trust_testator(&node) {
+                self.say_what_is_here(&node);
+            }
+            return;
         }
         let held = self.store.jobs_led_by(&node);
         self.with_jobs(|jobs, cx| {
@@ -200,6 +204,13 @@ impl Node {
             return self.out.arm(ABANDONED_AFTER, Timer::Orphans(node));
         }
         self.store_input(StoreInput::OrphansTimer(node));
+    }
+
+    /// A node hears what is here of the jobs that it coordinates, or may coordinate: checkpoints first. When it knows
+    /// how all processes of a lost set have ended it chooses the checkpoint for the next.
+    fn say_what_is_here(&mut self, node: &NodeName) {
+        self.store_input(StoreInput::CoordinatorLinked { node: node.clone() });
+        self.with_jobs(|jobs, cx| jobs.on_linked(node, cx));
     }
 
     fn is_needed(&self, node: &NodeName) -> bool {
@@ -230,7 +241,7 @@ impl Node {
                 self.with_jobs(|jobs, cx| jobs.leave_wills(cx));
                 if self.cluster.transports().is_linked(&node) {
                     // It was taken for lost, or not seen yet, and what was said over the link was said of that.
-                    self.with_jobs(|jobs, cx| jobs.on_linked(&node, cx));
+                    self.say_what_is_here(&node);
                 }
                 self.dial_if_needed(&node);
             }

@@ -6,11 +6,14 @@ use super::context::Context;
 use super::jobs::machine::Jobs;
 use super::outbox::Outbox;
 use super::queries::control_links::ControlLinks;
+use super::queries::hang_watch::HangWatch;
 use super::queries::series::SeriesBook;
 use super::queries::{Queries, Wanted, rank_rows};
 use super::ranks::page_questions::PageQuestions;
 use super::requester::Requester;
+use crate::moment::Moment;
 use pcm_proto::control::DaemonToControl;
+use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::{JobState, JobStatus, RankStatus};
 use pcm_proto::peer::Question;
@@ -44,6 +47,7 @@ pub(in crate::node) struct Desk {
     pub(in crate::node) pages: PageQuestions,
     pub(in crate::node) doubt: DoubtTold,
     series: SeriesBook,
+    hangs: HangWatch,
 }
 
 impl Desk {
@@ -180,10 +184,65 @@ impl Desk {
         }
     }
 
-    pub(in crate::node) fn on_sampled(&mut self, job: JobId, ranks: &[RankStatus], cx: &Context<'_>) {
+    pub(in crate::node) fn on_sampled(
+        &mut self,
+        job: JobId,
+        ranks: &[RankStatus],
+        (jobs, cx): (&Jobs, &mut Context<'_>),
+    ) {
+        self.look_for_hang(job, ranks, (jobs, cx));
         let statuses = cx.cluster.nodes().statuses(cx.now()).into_iter();
         let loads = statuses.map(|node| (node.name, node.load_by_others)).collect();
         self.series.add_sample(cx.now(), job, ranks, loads);
+    }
+
+    /// The ranks of a job that may hang are looked at more closely.
+    fn look_for_hang(&mut self, job: JobId, ranks: &[RankStatus], (jobs, cx): (&Jobs, &mut Context<'_>)) {
+        self.hangs.keep(|job| jobs.table.coordinator(job).is_some());
+        let Some(coordinator) = jobs.table.coordinator(job) else {
+            return;
+        };
+        let size = coordinator.rank_rows().count() as u32;
+        if !self.hangs.on_sample(cx.now(), job, size, ranks) {
+            return;
+        }
+        let nodes: Vec<NodeName> = coordinator.active_nodes().cloned().collect();
+        let (nobody, process) = (Requester::Nobody, None);
+        let ranks = Wanted::HangLook { job, ranks: Vec::new() };
+        cx.gather(
+            nobody.clone(),
+            ranks,
+            Question::Look { job },
+            nodes.clone(),
+            LOOK_WITHIN,
+        );
+        let stacks = Vec::new();
+        let wanted = Wanted::HangStacks { job, stacks };
+        cx.gather(nobody, wanted, Question::Stacks { job, process }, nodes, STACKS_WITHIN);
+    }
+
+    pub(in crate::node) fn on_hang_look(
+        &mut self,
+        job: JobId,
+        seen: Vec<RankLook>,
+        jobs: &Jobs,
+        now: Moment,
+    ) -> Option<EventKind> {
+        let coordinator = jobs.table.coordinator(job)?;
+        let looks = rank_rows::with_looks(coordinator.rank_rows(), seen);
+        self.hangs.on_looks(now, job, looks)
+    }
+
+    pub(in crate::node) fn on_hang_stacks(
+        &mut self,
+        job: JobId,
+        seen: Vec<RankStack>,
+        jobs: &Jobs,
+        now: Moment,
+    ) -> Option<EventKind> {
+        let coordinator = jobs.table.coordinator(job)?;
+        let stacks = rank_rows::with_stacks(coordinator.rank_rows(), seen);
+        self.hangs.on_stacks(now, job, stacks)
     }
 
     pub(in crate::node) fn on_traffic(&mut self, job: JobId, ranks: &[RankLook]) {

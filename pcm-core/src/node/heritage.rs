@@ -6,6 +6,7 @@ use super::memory::MemoryFile;
 use super::outbox::Effect;
 use super::record::{Past, Record};
 use super::store::checkpoint_store::HeldBuffer;
+use super::store::input::StoreInput;
 use super::surroundings::Around;
 use super::timer::Timer;
 use pcm_proto::event::EventKind;
@@ -71,6 +72,8 @@ impl Node {
         self.store
             .take_over(parked, (buffers, past.kept), &around, &mut self.out);
         let own = self.settings.own.clone();
+        // Checkpoints first, as for any coordinator.
+        self.store_input(StoreInput::CoordinatorLinked { node: own.clone() });
         self.with_jobs(|jobs, cx| {
             jobs.restart(held, cx);
             jobs.on_linked(&own, cx);

@@ -13,7 +13,7 @@ use super::jobs::machine::Jobs;
 use super::numbers::Numbers;
 use super::outbox::{Effect, Outbox};
 use super::ranks::effect::RankFact;
-use super::ranks::launch::Launcher;
+use super::ranks::launch::{InFront, Launcher};
 use super::record::Record;
 use super::requester::LinkId;
 use super::settings::Settings;
@@ -27,7 +27,6 @@ use crate::moment::Moment;
 use crate::reconfiguration::effects as change;
 use crate::reconfiguration::limits::Limits;
 use pcm_proto::boot::BootSpec;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Messages to itself in one go; a loop among the node's own parts would be a bug, and is cut off here.
@@ -57,8 +56,8 @@ pub struct Beginnings {
     pub limits: Limits,
     /// Time between a notice and the end of the node.
     pub notice: Duration,
-    /// The library in front of MPI, for programs that are not linked with it.
-    pub library: Option<PathBuf>,
+    /// The libraries in front of MPI.
+    pub libraries: InFront,
     pub nodes: Nodes,
     /// Highest numbers of jobs that the node has heard of.
     pub numbers: Numbers,
@@ -79,7 +78,7 @@ impl Node {
             now,
             limits,
             notice,
-            library,
+            libraries,
             mut nodes,
             numbers,
             has_device,
@@ -89,7 +88,7 @@ impl Node {
         nodes.begin_countdown(now);
         let own = spec.node.name.clone();
         let directory = (spec.cluster_id.clone(), spec.cluster_dir.clone());
-        let launcher = Launcher::new(directory, own.clone(), cpus.clone(), library);
+        let launcher = Launcher::new(directory, own.clone(), cpus.clone(), libraries);
         let mut store = Store::default();
         store.allow(routes);
         if let Some(addresses) = bulk {

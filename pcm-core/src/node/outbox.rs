@@ -173,6 +173,8 @@ pub enum Inward {
     Cluster(ClusterFact),
     /// An input to the store.
     Store(Box<StoreInput>),
+    /// Another daemon leads a job; the store has said what is here of it.
+    Led { job: JobId, by: NodeName, reign: u32 },
     /// A question to a node.
     Ask {
         node: NodeName,

@@ -2,10 +2,9 @@
 
 use crate::rank::PageFile;
 use pcm_core::node::ranks::effect::RankFact;
-use pcm_core::node::ranks::launch::Launch;
+use pcm_core::node::ranks::launch::{InFront, Launch};
 use pcm_proto::keeper::ProcessSpec;
 use pcm_proto::refusal;
-use std::path::PathBuf;
 
 /// The order for the keeper and the process's page, or why the process is not started.
 pub(super) fn prepare(launch: Launch) -> Result<(ProcessSpec, PageFile), RankFact> {
@@ -20,8 +19,15 @@ pub(super) fn prepare(launch: Launch) -> Result<(ProcessSpec, PageFile), RankFac
     }
 }
 
-/// The library in front of MPI, for programs that are not linked with it. It is beside the daemon.
-pub fn library_in_front() -> Option<PathBuf> {
-    let library = std::env::current_exe().ok()?.with_file_name("libpcm.so");
-    library.is_file().then_some(library)
+/// The libraries in front of MPI, for programs that are not linked with them. They are beside the daemon.
+pub fn libraries_in_front() -> InFront {
+    let daemon = std::env::current_exe().ok();
+    let beside = |name: &str| {
+        let library = daemon.as_ref()?.with_file_name(name);
+        library.is_file().then_some(library)
+    };
+    InFront {
+        mpich: beside("libpcm.so"),
+        standard: beside("libpcm_abi.so"),
+    }
 }

@@ -12,6 +12,6 @@ mod streams;
 mod table;
 mod traces;
 
-pub use launch::library_in_front;
+pub use launch::libraries_in_front;
 pub use streams::RankNews;
 pub use table::{Outcome, RankTable};

@@ -14,7 +14,7 @@ use super::shell::Shell;
 use super::timers::Clock;
 use crate::keeper_link::{KeeperLink, Welcome};
 use crate::node_end;
-use crate::ranks::library_in_front;
+use crate::ranks::libraries_in_front;
 use anyhow::{Context, anyhow};
 use pcm_core::membership::{Details, LocalNode, Membership};
 use pcm_core::node::cluster::nodes::Nodes;
@@ -150,7 +150,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
         now: clock.now(),
         limits,
         notice: notice_time(),
-        library: library_in_front(),
+        libraries: libraries_in_front(),
         numbers: past.numbers.clone(),
         address: hands.address.clone(),
         cpus: cpus(&spec),

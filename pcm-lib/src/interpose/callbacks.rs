@@ -106,6 +106,23 @@ unsafe extern "C" fn copy(
     }
 }
 
+/// What MPI does itself for a number in the place of a function.
+unsafe extern "C" fn duplicate(
+    _communicator: MPI_Comm,
+    _key: c_int,
+    _extra: *mut c_void,
+    value: *mut c_void,
+    copied: *mut c_void,
+    is_copied: *mut c_int,
+) -> c_int {
+    // SAFETY: MPI gives a place for an address, and one for an int.
+    unsafe {
+        *copied.cast::<*mut c_void>() = value;
+        *is_copied = 1;
+    }
+    0
+}
+
 unsafe extern "C" fn delete(communicator: MPI_Comm, key: c_int, value: *mut c_void, given: *mut c_void) -> c_int {
     // SAFETY: as in `copy`.
     unsafe {
@@ -130,7 +147,11 @@ pub(super) unsafe fn MPI_Comm_create_keyval(
             return mpi_abi::PMPI_Comm_create_keyval(copy_function, delete_function, key, extra);
         }
         let own = Key {
-            copy: transmute::<*mut MPI_Comm_copy_attr_function, Option<Copy>>(copy_function),
+            copy: if mpi_abi::MPI_COMM_DUP_FN == Some(copy_function.addr()) {
+                Some(duplicate)
+            } else {
+                transmute::<*mut MPI_Comm_copy_attr_function, Option<Copy>>(copy_function)
+            },
             delete: transmute::<*mut MPI_Comm_delete_attr_function, Option<Delete>>(delete_function),
             extra,
         };

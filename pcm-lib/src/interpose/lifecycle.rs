@@ -65,7 +65,8 @@ fn initialize(init: impl FnOnce() -> c_int) -> c_int {
     if IS_BUSY.swap(true, Relaxed) {
         return init();
     }
-    if let Err(reason) = mpi_abi::usable() {
+    let usable = mpi_abi::usable();
+    if let Err(reason) = usable.and_then(|()| traits::refusal().map_or(Ok(()), |reason| Err(reason.to_owned()))) {
         // There is no error handler to hear of it, and the default one ends the program.
         eprintln!("pcm: {reason}");
         std::process::exit(NO_MPI);

@@ -64,6 +64,18 @@ fn of(version: &str) -> &'static Traits {
     row.unwrap_or(&MPICH)
 }
 
+/// Why the MPI in this process cannot be used although it has the right ABI, if it cannot.
+pub(super) fn refusal() -> Option<&'static str> {
+    refusal_of(traits(), mpi_abi::IS_STANDARD)
+}
+
+fn refusal_of(traits: &Traits, is_standard: bool) -> Option<&'static str> {
+    (is_standard && *traits == INTEL).then_some(
+        "Intel MPI's library for the standard ABI has other numbers than MPI-5 says: compile the program for Intel \
+         MPI's own ABI, or run it with --no-preload",
+    )
+}
+
 /// Allowed before MPI is initialised.
 fn version() -> String {
     let mut text = vec![0_u8; mpi_abi::MPI_MAX_LIBRARY_VERSION_STRING];
@@ -139,5 +151,11 @@ mod tests {
         assert_eq!(of("Intel(R) MPI Library 2021.18 for Linux* OS\n"), &INTEL);
         assert_eq!(of("MPICH Version:      5.0.2\nMPICH Release date: ..."), &MPICH);
         assert_eq!(of("MVAPICH Version: 4.0"), &MPICH);
+    }
+
+    #[test]
+    fn an_mpi_whose_standard_abi_is_another_is_refused_in_that_one_alone() {
+        assert!(refusal_of(&INTEL, true).is_some());
+        assert_eq!((refusal_of(&INTEL, false), refusal_of(&MPICH, true)), (None, None));
     }
 }

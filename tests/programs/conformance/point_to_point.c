@@ -120,11 +120,11 @@ static void send_buffered_on_a_communicators_buffer(void)
 static void buffer_that_is_full(void)
 {
     static char small[MPI_BSEND_OVERHEAD + 8];
-    static int large[100];
+    static int large[MPI_BSEND_OVERHEAD];
     void *back;
     int length;
     call(MPI_Buffer_attach(small, sizeof small));
-    expect_class(MPI_Bsend(large, 100, MPI_INT, rank, 1, MPI_COMM_WORLD), MPI_ERR_BUFFER);
+    expect_class(MPI_Bsend(large, MPI_BSEND_OVERHEAD, MPI_INT, rank, 1, MPI_COMM_WORLD), MPI_ERR_BUFFER);
     call(MPI_Buffer_detach(&back, &length));
 }
 

@@ -22,6 +22,7 @@ use pcm_core::membership::{Details, LocalNode, Membership};
 use pcm_core::moment::Moment;
 use pcm_core::node::cluster::nodes::Nodes;
 use pcm_core::node::event::{Event, RankNews};
+use pcm_core::node::ranks::launch::InFront;
 use pcm_core::node::record::Past;
 use pcm_core::node::store::checkpoint_store::HeldBuffer;
 use pcm_core::node::store::end::EndAddresses;
@@ -374,7 +375,7 @@ impl Simulation {
             now,
             limits: self.scenario.limits(),
             notice: Duration::from_secs(8),
-            library: None,
+            libraries: InFront::default(),
             nodes: Nodes::new(report, members),
             numbers: past.numbers.clone(),
             has_device: false,

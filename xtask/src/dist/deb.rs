@@ -22,7 +22,7 @@ const CHANGELOG: &str = include_str!("templates/changelog");
 const TRIGGERS: &str = "activate-noawait ldconfig\n";
 
 /// Packages of programs that are linked with the library need this one.
-const LIBRARIES: &str = "libpcm 0 pcm\n";
+const LIBRARIES: &str = "libpcm 0 pcm\nlibpcm_abi 0 pcm\n";
 
 /// The finished package.
 pub(super) fn write(repository: &Repository, ready: &Ready<'_>) -> Result<PathBuf, Failure> {

@@ -22,7 +22,7 @@ pub(super) enum Content {
 }
 
 /// The files whose names are known. Man pages, the package for Python and licences come on top.
-pub(super) const FILES: [(&str, Content); 26] = [
+pub(super) const FILES: [(&str, Content); 29] = [
     ("bin/pcmctl", Content::Built("pcmctl")),
     ("bin/pcmcc", Content::Built("pcmcc")),
     ("bin/pcmcxx", link("pcmcc")),
@@ -37,14 +37,23 @@ pub(super) const FILES: [(&str, Content); 26] = [
     ("libexec/pcm/pcm-daemon", Content::Built("pcm-daemon")),
     ("libexec/pcm/ios-agent", Content::Built("ios-agent")),
     ("libexec/pcm/pcm-probe", Content::Probe),
-    // The daemon puts the library beside it in front of MPI.
+    // The daemon puts one of the libraries beside it in front of MPI.
     ("libexec/pcm/libpcm.so", link("../../lib/libpcm.so.0")),
+    ("libexec/pcm/libpcm_abi.so", link("../../lib/libpcm_abi.so.0")),
     ("lib/libpcm.so.0", Content::Built("libpcm.so")),
     (
         "lib/libpcm.so",
         Content::Link {
             goal: "libpcm.so.0",
             without_links: Some("INPUT(libpcm.so.0)\n"),
+        },
+    ),
+    ("lib/libpcm_abi.so.0", Content::Built("libpcm_abi.so")),
+    (
+        "lib/libpcm_abi.so",
+        Content::Link {
+            goal: "libpcm_abi.so.0",
+            without_links: Some("INPUT(libpcm_abi.so.0)\n"),
         },
     ),
     ("lib/pkgconfig/pcm.pc", Content::Text(include_str!("templates/pcm.pc"))),

@@ -22,6 +22,7 @@ use crate::node::streams::job_output::JobOutput;
 use pcm_proto::agent::POLICY_NAMES;
 use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles};
 use pcm_proto::control::{DaemonToControl, Refusal, Stream};
+use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec, RANKS_MAX, SPARES_MAX, WorldShape};
 use pcm_proto::peer::{CoordinatorToNode, NodeReport, OutputPiece, StreamToNode};
@@ -228,6 +229,15 @@ impl Jobs {
         }
         if is_filed {
             self.leave_will(job, cx);
+        }
+    }
+
+    /// The ranks of a job wait for each other for ever.
+    pub(in crate::node) fn note_hang(&mut self, job: JobId, hang: Option<EventKind>, cx: &mut Context<'_>) {
+        if let Some(kind) = hang
+            && let Some((coordinator, led)) = self.table.led_with(job)
+        {
+            led.on_note(kind, coordinator, cx);
         }
     }
 

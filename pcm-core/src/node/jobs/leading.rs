@@ -284,7 +284,9 @@ impl Leading {
 
     fn say_to_holders(&self, message: &CheckpointMessage, coordinator: &Coordinator, cx: &mut Context<'_>) {
         let active = coordinator.active_nodes().cloned();
-        let nodes: BTreeSet<NodeName> = active.chain(self.holders.iter().cloned()).collect();
+        // Another heir may have had a copy made here.
+        let known = self.holders.iter().cloned().chain([cx.own()]);
+        let nodes: BTreeSet<NodeName> = active.chain(known).collect();
         for node in nodes {
             say_checkpoint(cx, &node, coordinator.job(), message.clone());
         }

@@ -232,6 +232,10 @@ impl Led {
                 recovered.total_ms / 1000.0
             ),
             EventKind::SpawnRefused { reason, .. } => format!("MPI_Comm_spawn was refused: {reason}"),
+            EventKind::Hangs { silent_s, ranks, lines } => format!(
+                "no progress for {silent_s} s: {ranks} cannot continue{}; 'pcmctl ps {job} --stuck' says more",
+                lines.first().map(|line| format!(": {line}")).unwrap_or_default()
+            ),
             _ => return,
         };
         if let Some(link) = self.link {

@@ -294,7 +294,6 @@ impl Jobs {
                 led.output(coordinator, |output, view| output.ask(Some(node), view, cx.out));
             }
         }
-        cx.store(StoreInput::CoordinatorLinked { node: node.clone() });
     }
 
     /// Whether a job runs here and there, so that a broken link must be mended before there is something to say.

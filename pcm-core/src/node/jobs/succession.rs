@@ -12,6 +12,7 @@ use crate::job::participant::{self, Closing};
 use crate::moment::Moment;
 use crate::node::context::Context;
 use crate::node::jobs::machine::Jobs;
+use crate::node::outbox::Inward;
 use crate::node::record::Record;
 use crate::node::requester::Requester;
 use crate::node::store::checkpoint_store::ABANDONED_AFTER;
@@ -189,11 +190,10 @@ impl Jobs {
         self.testators.doubt(node, led);
     }
 
-    /// A node has the keeper that was known; what it said before that did not count.
-    pub(in crate::node) fn trust_testator(&mut self, node: &NodeName, cx: &mut Context<'_>) {
-        if self.testators.trust(node) {
-            self.on_linked(node, cx);
-        }
+    /// A node has the keeper that was known; whether it has to hear everything again, because what it said before that
+    /// did not count.
+    pub(in crate::node) fn trust_testator(&mut self, node: &NodeName) -> bool {
+        self.testators.trust(node)
     }
 
     /// A node is a new one: for the jobs of the one before it that is dead.
@@ -341,8 +341,13 @@ impl Jobs {
         self.testators.forget(job);
         let by = node.clone();
         cx.store(StoreInput::Led { job, by });
+        let by = node.clone();
+        cx.out.inward(Inward::Led { job, by, reign });
+    }
+
+    /// Another daemon leads a job, and knows which checkpoints of it are here: it hears of the processes here.
+    pub(in crate::node) fn say_part(&mut self, job: JobId, node: NodeName, reign: u32, cx: &mut Context<'_>) {
         if self.table.runs(job) {
-            let node = node.clone();
             self.participate(job, participant::Input::Led { node, reign }, cx);
         }
     }

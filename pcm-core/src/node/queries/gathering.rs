@@ -48,6 +48,10 @@ pub enum Wanted {
     Traffic { job: JobId, ranks: Vec<RankLook> },
     /// The processes of a job that have begun to iterate, for the layout that is asked for.
     Begun { asked: Box<LayoutAsked>, begun: RanksBegun },
+    /// The calls of the ranks of a job without progress.
+    HangLook { job: JobId, ranks: Vec<RankLook> },
+    /// Where the ranks of a job without progress are.
+    HangStacks { job: JobId, stacks: Vec<RankStack> },
     /// Events of all nodes; for a follower the answer goes on.
     Events {
         events: Vec<Event>,
@@ -119,8 +123,13 @@ impl Gathering {
         match (&mut self.wanted, answer?) {
             (Wanted::Jobs(jobs), Answer::Jobs(more)) => jobs.extend(more),
             (Wanted::Ranks { ranks, .. } | Wanted::Sample { ranks, .. }, Answer::Ranks(more)) => ranks.extend(more),
-            (Wanted::Look { ranks, .. } | Wanted::Traffic { ranks, .. }, Answer::Look(more)) => ranks.extend(more),
-            (Wanted::Stacks { stacks, .. }, Answer::Stacks(more)) => stacks.extend(more),
+            (
+                Wanted::Look { ranks, .. } | Wanted::Traffic { ranks, .. } | Wanted::HangLook { ranks, .. },
+                Answer::Look(more),
+            ) => ranks.extend(more),
+            (Wanted::Stacks { stacks, .. } | Wanted::HangStacks { stacks, .. }, Answer::Stacks(more)) => {
+                stacks.extend(more);
+            }
             (Wanted::Trace(chunks), Answer::Trace(more)) => chunks.extend(more),
             (Wanted::Events { events, .. }, Answer::Events(more)) => events.extend(more),
             (Wanted::Begun { begun, .. }, Answer::Begun(more)) => {

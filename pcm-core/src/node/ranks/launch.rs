@@ -28,8 +28,24 @@ pub struct Launcher {
     cluster_dir: PathBuf,
     node: NodeName,
     cpus: Vec<u32>,
-    /// The library in front of MPI, for programs that are not linked with it.
-    library: Option<PathBuf>,
+    libraries: InFront,
+}
+
+/// The libraries in front of MPI, for programs that are not linked with them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InFront {
+    /// For programs of the ABI that MPICH and its relatives have.
+    pub mpich: Option<PathBuf>,
+    /// For those of the standard ABI.
+    pub standard: Option<PathBuf>,
+}
+
+impl InFront {
+    fn of(&self, spec: &JobSpec) -> Option<&Path> {
+        let is_standard = user(spec, names::MPI_ABI).is_some_and(|abi| abi == names::MPI_ABI_STANDARD);
+        let library = if is_standard { &self.standard } else { &self.mpich };
+        library.as_deref()
+    }
 }
 
 impl Launcher {
@@ -37,14 +53,14 @@ impl Launcher {
         (cluster_id, cluster_dir): (String, PathBuf),
         node: NodeName,
         cpus: Vec<u32>,
-        library: Option<PathBuf>,
+        libraries: InFront,
     ) -> Self {
         Self {
             cluster_id,
             cluster_dir,
             node,
             cpus,
-            library,
+            libraries,
         }
     }
 
@@ -77,7 +93,7 @@ impl Launcher {
             is_spawned: world.start().spawned,
             worlds: local.worlds,
         };
-        let mut extra = match self.library.as_deref().filter(|_| spec.preload) {
+        let mut extra = match self.libraries.of(spec).filter(|_| spec.preload) {
             Some(library) => preload_variables(library, spec),
             None => Vec::new(),
         };
@@ -144,14 +160,8 @@ fn role_variables(newcomer: &Newcomer) -> Vec<(String, String)> {
 /// Libpcm, and after it the MPI that the user chose. `LD_PRELOAD` is cut at blanks and colons, so a library whose path
 /// has one is found through `LD_LIBRARY_PATH` instead.
 fn preload_variables(libpcm: &Path, spec: &JobSpec) -> Vec<(String, String)> {
-    let user = |name: &str| {
-        let entry = spec.env.iter().find(|(known, _)| known == name.as_bytes());
-        entry
-            .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
-            .filter(|value| !value.is_empty())
-    };
     let (mut libraries, mut folders) = (Vec::new(), Vec::new());
-    let chosen = user(names::MPI_LIBRARY).map(PathBuf::from);
+    let chosen = user(spec, names::MPI_LIBRARY).map(PathBuf::from);
     for library in [Some(libpcm), chosen.as_deref()].into_iter().flatten() {
         let text = |part: &OsStr| part.to_string_lossy().into_owned();
         if library.to_string_lossy().contains([' ', ':']) {
@@ -162,7 +172,7 @@ fn preload_variables(libpcm: &Path, spec: &JobSpec) -> Vec<(String, String)> {
         }
     }
     let joined = |name: &str, mut first: Vec<String>| {
-        first.extend(user(name));
+        first.extend(user(spec, name));
         (name.to_owned(), first.join(":"))
     };
     let mut variables = vec![joined("LD_PRELOAD", libraries)];
@@ -170,6 +180,14 @@ fn preload_variables(libpcm: &Path, spec: &JobSpec) -> Vec<(String, String)> {
         variables.push(joined("LD_LIBRARY_PATH", folders));
     }
     variables
+}
+
+/// A variable that the user's environment has, and that is not empty.
+fn user(spec: &JobSpec, name: &str) -> Option<String> {
+    let entry = spec.env.iter().find(|(known, _)| known == name.as_bytes());
+    entry
+        .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+        .filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -195,6 +213,27 @@ mod tests {
             [own("LD_PRELOAD", "/p/libpcm.so:/m/libmpi.so.12:/u.so")]
         );
         assert_eq!(variables("/p/libpcm.so", &[]), [own("LD_PRELOAD", "/p/libpcm.so")]);
+    }
+
+    #[test]
+    fn a_program_of_the_standard_abi_gets_the_library_for_it() {
+        let libraries = InFront {
+            mpich: Some("/p/libpcm.so".into()),
+            standard: Some("/p/libpcm_abi.so".into()),
+        };
+        let mut spec = crate::node::layout_request::tests::spec();
+        for (abi, expected) in [
+            (None, "/p/libpcm.so"),
+            (Some("mpich"), "/p/libpcm.so"),
+            (Some("standard"), "/p/libpcm_abi.so"),
+        ] {
+            spec.env = abi
+                .map(|abi| (b"PCM_MPI_ABI".to_vec(), abi.into()))
+                .into_iter()
+                .collect();
+            assert_eq!(libraries.of(&spec), Some(Path::new(expected)));
+        }
+        assert_eq!(InFront::default().of(&spec), None);
     }
 
     #[test]
