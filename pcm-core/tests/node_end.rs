@@ -119,7 +119,7 @@ fn machine(index: usize, now: Moment, ends: Option<NodeEnd>) -> Node {
         now,
         limits: Limits::default(),
         notice: NOTICE,
-        library: None,
+        libraries: Default::default(),
         nodes: Nodes::new(report(index, ends), members),
         numbers: Numbers::new(&name(index)),
         has_device: false,
