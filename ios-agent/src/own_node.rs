@@ -30,6 +30,8 @@ pub struct OwnNode {
     limit: Option<f64>,
     /// Whether it is being emptied.
     pub is_draining: bool,
+    /// Whether it ends too soon for new ranks.
+    pub ends_soon: bool,
     demands: Vec<f64>,
     busy: Option<(f64, f64)>,
     newest: NodeProfile,
@@ -45,6 +47,7 @@ impl OwnNode {
             cpus,
             limit: None,
             is_draining: false,
+            ends_soon: false,
             demands: Vec::new(),
             busy: None,
             newest: NodeProfile::default(),
@@ -123,6 +126,7 @@ impl OwnNode {
             ranks,
             free_memory: Bytes(self.newest.free_memory),
             is_draining: self.is_draining,
+            ends_soon: self.ends_soon,
         }
     }
 }

@@ -142,8 +142,10 @@ impl Shell {
                 nodes,
                 own,
                 is_draining,
+                ends_soon,
             } => {
-                (self.node.site, self.node.host, self.node.is_draining) = (own.site, own.host, is_draining);
+                (self.node.site, self.node.host) = (own.site, own.host);
+                (self.node.is_draining, self.node.ends_soon) = (is_draining, ends_soon);
                 if let Some(agent) = &mut self.agent {
                     agent.on_neighbours(nodes);
                 }

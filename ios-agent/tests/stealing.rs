@@ -31,6 +31,7 @@ fn resources(of: &str, ranks: u32, demand: f64) -> Resources {
         ranks,
         free_memory: Bytes(1 << 30),
         is_draining: false,
+        ends_soon: false,
     }
 }
 

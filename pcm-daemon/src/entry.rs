@@ -1,7 +1,11 @@
 //! What `pcm-daemon` does for each way of calling it.
 
 use crate::keeper::Stance;
-use crate::{join, keeper, serve};
+use crate::{join, keeper, node_end, serve};
+use pcm_proto::node_end::END_VARIABLE;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
 
 const HELP: &str = "\
 pcm-daemon: the daemon of a node, and the keeper above it
@@ -10,9 +14,10 @@ pcm-daemon: the daemon of a node, and the keeper above it
 
   pcm-daemon            becomes the node's keeper; reads a boot specification (JSON) on standard input,
                         reports on standard output, logs to DIR/nodes/NAME/daemon.log
-  pcm-daemon --foreground
+  pcm-daemon --foreground [--ends AT]
                         the same without leaving its session: for engines that watch the process they start;
-                        SIGTERM is a notice that the node will be taken away
+                        SIGTERM is a notice that the node will be taken away; AT says when it will be at the latest
+                        (seconds since 1970 or RFC 3339; PCM_NODE_ENDS says the same)
   pcm-daemon join       joins a cluster by itself, in the foreground; 'pcm-daemon join --help' says how
   pcm-daemon serve      the daemon proper, started by a keeper
   pcm-daemon stacks     reads stacks of ranks for the daemon that starts it
@@ -21,7 +26,7 @@ pcm-daemon: the daemon of a node, and the keeper above it
 
 Exit codes: 0 ended on purpose; 1 ended because the daemon could not be kept alive; 2 called wrongly;
 78 must not be started again as it is (a line on standard error or in the log says why). In the foreground:
-0 the cluster is down or the node was removed; 75 left because of a notice; 1 failed.
+0 the cluster is down or the node was removed; 75 left because of a notice or its end; 1 failed.
 
 Example:  pcmctl up --local 4
 ";
@@ -37,6 +42,31 @@ fn keep(stance: Stance, refused: i32) -> i32 {
     }
 }
 
+/// The same in the foreground. Where it is found out when the node ends, the same process begins anew with that in its
+/// environment, and so in that of its daemons.
+fn keep_in_foreground(ends: Option<&str>) -> i32 {
+    let variable = |name: &str| std::env::var(name).ok();
+    let found = match node_end::for_keeper(ends, variable) {
+        Ok(found) => found.filter(|found| variable(END_VARIABLE).as_ref() != Some(found)),
+        Err(error) => {
+            eprintln!("pcm-daemon: {error}");
+            return 2;
+        }
+    };
+    let Some(found) = found else {
+        return keep(Stance::Foreground { has_joined: false }, 1);
+    };
+    let begin_anew = |program: PathBuf| {
+        Command::new(program)
+            .arg("--foreground")
+            .env(END_VARIABLE, found)
+            .exec()
+    };
+    let error = std::env::current_exe().map_or_else(|error| error, begin_anew);
+    eprintln!("pcm-daemon: the keeper cannot be started: {error}");
+    1
+}
+
 /// Runs what the arguments (without the program's name) say; the exit code.
 pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
     let arguments: Vec<String> = arguments
@@ -45,7 +75,8 @@ pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         [] => keep(Stance::Detached, pcm_proto::keeper::DAEMON_EXIT_FINAL),
-        ["--foreground"] => keep(Stance::Foreground { has_joined: false }, 1),
+        ["--foreground"] => keep_in_foreground(None),
+        ["--foreground", "--ends", ends] => keep_in_foreground(Some(ends)),
         // What `join` becomes.
         ["--foreground", "--joined"] => keep(Stance::Foreground { has_joined: true }, 1),
         ["join", ref options @ ..] => join::run(options),

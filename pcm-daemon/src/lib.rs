@@ -5,6 +5,7 @@ pub mod entry;
 mod join;
 pub mod keeper;
 pub mod keeper_link;
+mod node_end;
 pub mod output_files;
 pub mod packet;
 pub mod rank;

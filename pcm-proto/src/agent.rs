@@ -89,6 +89,8 @@ pub enum DaemonToAgent {
         own: Neighbour,
         /// Whether this node is being emptied.
         is_draining: bool,
+        /// Whether this node ends too soon for new ranks.
+        ends_soon: bool,
     },
     /// Something from the agent of another node.
     Heard { from: NodeName, message: Box<AgentToAgent> },
@@ -214,6 +216,8 @@ pub struct Resources {
     pub free_memory: Bytes,
     /// Whether it is being emptied.
     pub is_draining: bool,
+    /// Whether it ends too soon for new ranks.
+    pub ends_soon: bool,
 }
 
 /// What a rank does in one iteration, over the last windows.

@@ -10,6 +10,7 @@ use crate::job::{JobEnd, JobSpec, JobStatus, RankStatus};
 use crate::layout::ModeWanted;
 use crate::link::LinkMeasured;
 use crate::method::Method;
+use crate::node_end::NodeEnd;
 use crate::rank_snapshot::RankLook;
 use crate::series::Series;
 use crate::stack::RankStack;
@@ -226,6 +227,8 @@ pub struct NodeStatus {
     pub fabric: FabricReport,
     /// What was measured of the link between it and `node`, the daemon that was asked; nothing on one host.
     pub link: Option<LinkMeasured>,
+    /// When it ends; nothing where it does not know.
+    pub ends: Option<NodeEnd>,
 }
 
 /// Why a request was refused. `code` is documented in `docs/errors.md` and stays the same across versions.

@@ -27,6 +27,13 @@ pub enum EventKind {
     NodeUp { name: NodeName },
     /// A node does not answer.
     NodeSuspect { name: NodeName },
+    /// A node ends soon, and its ranks leave it. Said by another node, where there is one.
+    NodeEnds {
+        name: NodeName,
+        left_ms: u64,
+        /// Whether there is a node that lasts longer.
+        has_refuge: bool,
+    },
     /// A node left or is taken for dead.
     NodeGone {
         name: NodeName,

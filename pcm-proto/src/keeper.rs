@@ -133,7 +133,10 @@ pub enum DaemonToKeeper {
     /// Write the log with these levels from now on, all of them; the next daemon is told them too. Not answered.
     Levels(String),
     /// The daemon ends on purpose: end every process and the keeper itself.
-    Quit,
+    Quit {
+        /// Whether the node is left because it will be taken away.
+        is_taken_away: bool,
+    },
 }
 
 /// A process the keeper holds, as a starting daemon hears of it. The packet carries its descriptors in the order of

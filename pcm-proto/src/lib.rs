@@ -20,6 +20,7 @@ pub mod keeper;
 pub mod layout;
 pub mod link;
 pub mod method;
+pub mod node_end;
 pub mod other_communicators;
 pub mod outcome;
 pub mod page;

@@ -17,6 +17,7 @@ use crate::ids::{Bytes, Epoch, JobId, NodeName, ProcessId, WorldId};
 use crate::image::{ImageMessage, ImageName};
 use crate::job::{JobSpec, JobStatus, RankStatus};
 use crate::keeper::ExitStatus;
+use crate::node_end::NodeEnd;
 use crate::rank_snapshot::RankLook;
 use crate::reconfiguration::ReconfigurationMessage;
 use crate::registered::Registered;
@@ -89,6 +90,8 @@ pub struct NodeReport {
     pub keeper_since_us: u64,
     /// What carries its messages.
     pub fabric: FabricReport,
+    /// When it ends, where it knows.
+    pub ends: Option<NodeEnd>,
 }
 
 /// Consecutive ranks of a world on one node, whose processes have consecutive numbers.

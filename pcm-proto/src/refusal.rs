@@ -25,6 +25,8 @@ codes! {
     NODE_EXISTS = "node_exists";
     /// The node runs ranks, so it can neither be removed nor drained.
     NODE_BUSY = "node_busy";
+    /// The node ends too soon for ranks to go there.
+    NODE_ENDS = "node_ends";
     /// The last node of a cluster leaves only by `down`.
     LAST_NODE = "last_node";
     /// The node could not be booted.

@@ -136,6 +136,78 @@ pcmctl down",
     assert_nothing_left(&slurm, 2);
 }
 
+/// The helper has two minutes, is closed for ranks in the last 200 s and is left in the last 100 s.
+#[test]
+fn nodes_know_the_limits_of_their_jobs_and_a_helper_is_left_before_its_own() {
+    let slurm = Slurm::start(3, 2);
+    let told = slurm.home().join("nodes.json");
+    let printed = run(
+        &slurm,
+        &["--nodes=2", "--time=10"],
+        &format!(
+            "export PCM_LEAVE_SECONDS=100
+pcmctl up
+helper=$(pcmctl grow --slurm 1 --json -- --exclusive --time=2 | tr -dc 0-9)
+for i in $(seq 300); do [ $(pcmctl nodes | grep -c ' up$') = 3 ] && break; sleep 0.1; done
+pcmctl nodes --json > {told}
+pcmctl nodes
+SLURM_TIME_FORMAT=%s squeue --noheader --jobs=$SLURM_JOB_ID,$helper --format='job %A ends at %e of'
+echo core $SLURM_JOB_ID helper $helper of
+pcmctl run -n 2 --nodes v1,v2,v3 --name heat -- heat2d-c --rows 60 --cols 40 --iterations 1500 --sleep-us 15000 &
+job=$!
+for i in $(seq 300); do pcmctl ps heat >/dev/null 2>&1 && break; sleep 0.1; done
+pcmctl expand heat --to 3 --nodes v3 2>&1 || echo refused
+for i in $(seq 600); do pcmctl nodes | grep -q '^v3.* up$' || break; sleep 0.1; done
+pcmctl events --json | grep node_ends
+is_running() {{ squeue --noheader --jobs=$helper --states=RUNNING,COMPLETING | grep -q .; }}
+for i in $(seq 300); do is_running || break; sleep 0.1; done
+scontrol --oneliner show job $helper | tr ' ' '\\n' | grep '^ExitCode='
+wait $job
+pcmctl down",
+            told = told.display()
+        ),
+    );
+    let number = |before: &str| {
+        let rest = printed.split_once(before).map(|(_, rest)| rest).unwrap_or_default();
+        let word = rest.split_whitespace().next().unwrap_or_default();
+        word.parse::<u64>()
+            .unwrap_or_else(|_| panic!("no number after {before:?}: {printed}"))
+    };
+    let nodes: serde_json::Value = serde_json::from_slice(&fs::read(told).expect("nodes")).expect("JSON");
+    let (core, helper) = (number("core "), number("helper "));
+    let ends = |node: usize, of: &str| nodes[node]["ends"][of].as_u64().unwrap_or_default();
+    for (node, job, limit_ms) in [(0, core, 600_000), (1, core, 600_000), (2, helper, 120_000)] {
+        let end = number(&format!("job {job} ends at "));
+        assert_eq!(ends(node, "at_us"), end * 1_000_000, "{nodes:#}");
+        let left = ends(node, "left_ms");
+        assert!(left <= limit_ms && left + 60_000 > limit_ms, "{nodes:#}");
+    }
+    assert!(
+        printed.contains("LEFT") && printed.contains("end too soon"),
+        "{printed}"
+    );
+    assert!(printed.contains("refused"), "{printed}");
+    assert!(printed.contains(r#""name":"v3""#), "{printed}");
+    assert!(printed.contains("ExitCode=75:0"), "{printed}");
+    assert_right(&printed, (60, 40, 1500));
+    assert_nothing_left(&slurm, 3);
+}
+
+#[test]
+fn a_job_without_a_limit_has_no_end() {
+    let slurm = Slurm::start(1, 2);
+    let printed = run(
+        &slurm,
+        &["--nodes=1"],
+        "pcmctl up\npcmctl nodes --json\npcmctl nodes\npcmctl down",
+    );
+    assert!(
+        printed.contains("\"ends\": null") && !printed.contains("LEFT"),
+        "{printed}"
+    );
+    assert_nothing_left(&slurm, 1);
+}
+
 #[test]
 fn a_helper_that_waits_is_cancelled_with_its_cluster() {
     let slurm = Slurm::start(1, 2);

@@ -1,6 +1,7 @@
 //! One call of an engine's client.
 
 use crate::failure::Failure;
+use pcm_proto::node_end::END_VARIABLE;
 use std::ffi::OsString;
 use std::process::Stdio;
 use std::time::Duration;
@@ -51,7 +52,8 @@ impl Call {
             let foreign = std::env::vars_os().map(|(name, _)| name);
             let is_foreign = |name: &OsString| {
                 let name = name.to_string_lossy();
-                name != "SLURM_CONF" && (name.starts_with("SLURM") || name.starts_with("SBATCH_"))
+                name != "SLURM_CONF"
+                    && (name.starts_with("SLURM") || name.starts_with("SBATCH_") || name == END_VARIABLE)
             };
             foreign.filter(is_foreign).for_each(|name| _ = command.env_remove(name));
         }

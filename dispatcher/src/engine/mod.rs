@@ -55,6 +55,12 @@ pub trait ResourceManager {
     /// Reads the answer.
     fn read_nodes(&self, answer: &str) -> Result<Vec<NodeName>, String>;
 
+    /// Asks when an allocation ends.
+    fn ask_end(&self, allocation: &Allocation) -> Call;
+
+    /// Reads the answer: microseconds since 1970; none where there is no limit, or it is not known.
+    fn read_end(&self, answer: &str, now_us: u64) -> Option<u64>;
+
     /// Starts a daemon on every node of an allocation; lasts as long as they do. The first node begins the cluster.
     fn start_daemons(&self, allocation: &Allocation, nodes: &[NodeName], joining: &Joining) -> Call;
 

@@ -2,11 +2,15 @@
 
 use super::{Allocation, Call, CoreJob, Joining, ResourceManager};
 use pcm_proto::ids::NodeName;
+use pcm_proto::node_end::{SLURM_ASKS, read_slurm_answer};
 use std::ffi::OsString;
 use std::time::Duration;
 
 /// What a question may take; the clients themselves try for minutes.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(15);
+
+/// The same where one can do without an answer.
+const END_KNOWN_WITHIN: Duration = Duration::from_secs(5);
 
 /// A job may wait for a busy controller before it is accepted.
 const ACCEPTS_WITHIN: Duration = Duration::from_secs(60);
@@ -58,6 +62,16 @@ impl ResourceManager for Slurm {
             return Err("it names no node".to_owned());
         }
         Ok(names)
+    }
+
+    fn ask_end(&self, allocation: &Allocation) -> Call {
+        let mut call = Call::new(END_KNOWN_WITHIN, &SLURM_ASKS);
+        call.arguments.push(OsString::from(&allocation.job));
+        call
+    }
+
+    fn read_end(&self, answer: &str, now_us: u64) -> Option<u64> {
+        read_slurm_answer(answer, now_us)
     }
 
     fn start_daemons(&self, allocation: &Allocation, nodes: &[NodeName], joining: &Joining) -> Call {

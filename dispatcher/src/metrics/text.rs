@@ -60,6 +60,16 @@ fn nodes(text: &mut String, nodes: &[NodeStatus]) {
     each("pcm_node_free_memory_bytes", "Free memory.", |node| {
         node.free_memory as f64
     });
+    let lasting = nodes.iter().filter_map(|node| Some((node, node.ends?)));
+    let lasting: Vec<_> = lasting.collect();
+    if !lasting.is_empty() {
+        let name = "pcm_node_left_seconds";
+        head(text, name, "gauge", "Time until the node ends, where that is known.");
+        for (node, end) in lasting {
+            let labels = [("node", node.name.as_str()), ("site", node.site.as_str())];
+            sample(text, name, &labels, end.left().as_secs_f64());
+        }
+    }
 }
 
 fn jobs(text: &mut String, jobs: &[JobSeen]) {
@@ -213,6 +223,11 @@ mod tests {
             daemon_pid: 0,
             fabric: Default::default(),
             link: None,
+            ends: Some(pcm_proto::node_end::NodeEnd {
+                at_us: 0,
+                left_ms: 90_500,
+                leaves_ms: 60_000,
+            }),
         };
         let rank = RankStatus {
             rank: Rank(0),
@@ -264,6 +279,7 @@ mod tests {
         for line in [
             r#"pcm_node_up{node="n0",site="here"} 1"#,
             r#"pcm_node_load_by_others_cpus{node="n0",site="here"} 0.25"#,
+            r#"pcm_node_left_seconds{node="n0",site="here"} 90.5"#,
             r#"pcm_job_iterations{job_id="3",job_name="a \"b\"\\"} 77"#,
             r#"pcm_job_reconfigurations_total{job_id="3",job_name="a \"b\"\\",plan="migrate"} 2"#,
             r#"pcm_job_pause_seconds_total{job_id="3",job_name="a \"b\"\\"} 0.5"#,

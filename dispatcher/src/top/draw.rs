@@ -4,6 +4,7 @@
 use super::state::{Asked, Line, Pane, State};
 use crate::output::bytes;
 use crate::rank_words;
+use crate::verbs::nodes::left;
 use pcm_proto::control::NodeState;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -215,7 +216,8 @@ fn short(number: u64) -> String {
 
 fn nodes(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let nodes = state.nodes();
-    let columns = [
+    let has_ends = nodes.iter().any(|node| node.ends.is_some());
+    let mut columns = vec![
         ("NODE", 12),
         ("STATE", 9),
         ("CPUS", 5),
@@ -225,6 +227,11 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, state: &State) {
         ("FREE", 9),
         ("ADDRESS", 18),
     ];
+    if has_ends {
+        // Instead of the address, which does not fit into 80 columns beside it.
+        columns.pop();
+        columns.push(("LEFT", 8));
+    }
     let panel = Panel {
         pane: Pane::Nodes,
         title: "nodes".to_owned(),
@@ -241,7 +248,7 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, state: &State) {
             format!("{:.2}", node.load_by_others),
             node.ranks.to_string(),
             bytes(node.free_memory),
-            node.address.clone(),
+            if has_ends { left(node) } else { node.address.clone() },
         ]
     });
 }

@@ -33,6 +33,7 @@ fn look(at: f64, ranks: u32, nodes: u32) -> Look {
         daemon_pid: 1,
         fabric: Default::default(),
         link: None,
+        ends: None,
     };
     let rank = |number: u32| RankStatus {
         rank: Rank(number),

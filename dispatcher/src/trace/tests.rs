@@ -171,6 +171,7 @@ fn the_load_of_a_node_is_a_counter() {
         daemon_pid: 0,
         fabric: Default::default(),
         link: None,
+        ends: None,
     };
     let (events, _) = written(|writer| writer.nodes(&[node], 1_000_250).unwrap());
     let load = named(&events, "load by others")[0];

@@ -13,6 +13,7 @@ use pcm_fabric::ClusterKey;
 use pcm_proto::cluster_record::EngineJob;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeState, NodeStatus};
 use pcm_proto::ids::NodeName;
+use pcm_proto::node_end::{END_VARIABLE, NEVER, SLURM_END_VARIABLE};
 use pcm_view::time;
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeSet;
@@ -75,7 +76,8 @@ pub(super) async fn up(
         cluster_dir: cluster.path().to_owned(),
     };
     let step = manager.start_daemons(allocation, &nodes, &joining);
-    let mut step = start(step, key.cluster_id(), cluster.path())?;
+    let ends = end(manager, allocation).await;
+    let mut step = start(step, (key.cluster_id(), ends), cluster.path())?;
     let booted = tokio::select! {
         booted = all_up(cluster, &nodes, &mut step) => booted,
         () = interrupts.next() => Err(Failure::boot("interrupted: everything that was started is ended again")),
@@ -85,7 +87,7 @@ pub(super) async fn up(
             Ok((cluster.expect_record()?, outcome))
         }
         other => {
-            end(&mut step).await;
+            end_step(&mut step).await;
             let said = last_line(&cluster.path().join("up.log"));
             let _lock = cluster.lock_within(LOCK_MAX)?;
             undo(cluster, &record.id)?;
@@ -97,15 +99,27 @@ pub(super) async fn up(
     }
 }
 
+/// When the allocation ends, for all daemons, so that not each of them asks; none where their environment says it.
+async fn end(manager: &dyn ResourceManager, allocation: &Allocation) -> Option<String> {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if is_set(END_VARIABLE) || is_set(SLURM_END_VARIABLE) {
+        return None;
+    }
+    let answer = engine::run(manager.ask_end(allocation)).await.unwrap_or_default();
+    let end = manager.read_end(&answer, time::now_us());
+    Some(end.map_or_else(|| NEVER.to_owned(), |at_us| (at_us / 1_000_000).to_string()))
+}
+
 /// Starts the step beside this process, which it outlives. Its environment names the cluster, so that `down` waits for
 /// its end.
-fn start(step: engine::Call, cluster_id: &str, dir: &Path) -> Result<Child, Failure> {
+fn start(step: engine::Call, (cluster_id, ends): (&str, Option<String>), dir: &Path) -> Result<Child, Failure> {
     let path = dir.join("up.log");
     let log = own_files::append(&path).map_err(|error| Failure::file("open", &path, &error))?;
     let copy = log.try_clone().map_err(|error| Failure::file("open", &path, &error))?;
     let mut command = step.command();
     command
         .env(CLUSTER_ID_VARIABLE, cluster_id)
+        .envs(ends.map(|ends| (END_VARIABLE, ends)))
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(copy)
@@ -119,7 +133,7 @@ fn start(step: engine::Call, cluster_id: &str, dir: &Path) -> Result<Child, Fail
 }
 
 /// Ends a step on all its nodes: it passes the signal on.
-async fn end(step: &mut Child) {
+async fn end_step(step: &mut Child) {
     let pid = step.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
     if let Some(pid) = pid {
         let _ = rustix::process::kill_process(pid, Signal::TERM);

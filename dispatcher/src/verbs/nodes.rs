@@ -7,6 +7,7 @@ use crate::link::{ASK_DEADLINE, Link};
 use crate::output::{self, Align, Colour, Table};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeState, NodeStatus};
 use pcm_proto::fabric::FabricReport;
+use pcm_view::time;
 
 const EXAMPLE: &str = "\
 Example:
@@ -16,7 +17,7 @@ Example:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// Print one JSON document: a list of nodes
+    /// Print one JSON document: a list of nodes; `ends` of each has `left_ms` and, by the node's own clock, `at_us`
     #[arg(long)]
     json: bool,
 }
@@ -43,7 +44,8 @@ pub(crate) async fn list(link: &mut Link) -> Result<Vec<NodeStatus>, Failure> {
 }
 
 pub(crate) fn table(nodes: &[NodeStatus]) -> String {
-    let mut table = Table::new(&[
+    let has_ends = nodes.iter().any(|node| node.ends.is_some());
+    let mut columns = vec![
         ("NODE", Align::Left),
         ("ADDRESS", Align::Left),
         ("SITE", Align::Left),
@@ -53,9 +55,14 @@ pub(crate) fn table(nodes: &[NodeStatus]) -> String {
         ("RANKS", Align::Right),
         ("FABRIC", Align::Left),
         ("STATE", Align::Left),
-    ]);
+    ];
+    if has_ends {
+        // Before the state, which stays the last word of a line.
+        columns.insert(columns.len() - 1, ("LEFT", Align::Right));
+    }
+    let mut table = Table::new(&columns);
     for node in nodes {
-        table.row(vec![
+        let mut row = vec![
             node.name.to_string(),
             node.address.clone(),
             node.site.clone(),
@@ -68,10 +75,22 @@ pub(crate) fn table(nodes: &[NodeStatus]) -> String {
             format!("{:.2}", node.load_by_others),
             node.ranks.to_string(),
             fabric(&node.fabric),
-            state(node.state),
-        ]);
+        ];
+        if has_ends {
+            row.push(left(node));
+        }
+        row.push(state(node.state));
+        table.row(row);
     }
     table.render()
+}
+
+/// Time that a node has left, as far as it said so.
+pub(crate) fn left(node: &NodeStatus) -> String {
+    match node.ends {
+        Some(end) if node.state != NodeState::Gone => time::span(end.left_ms.saturating_mul(1000)),
+        _ => "-".to_owned(),
+    }
 }
 
 /// Transport of a node's messages, in a word; the JSON and `doctor` give the reason.
@@ -102,6 +121,43 @@ fn order(name: &str) -> (String, u64, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn node(name: &str, state: NodeState, left_ms: Option<u64>) -> NodeStatus {
+        NodeStatus {
+            name: pcm_proto::ids::NodeName::new(name).unwrap(),
+            address: "h:1".to_owned(),
+            site: "here".to_owned(),
+            cpus: vec![0],
+            state,
+            speed: 1.0,
+            load_by_others: 0.0,
+            ranks: 0,
+            free_memory: 0,
+            daemon_pid: 1,
+            fabric: FabricReport::default(),
+            link: None,
+            ends: left_ms.map(|left_ms| pcm_proto::node_end::NodeEnd {
+                at_us: 0,
+                left_ms,
+                leaves_ms: 60_000,
+            }),
+        }
+    }
+
+    #[test]
+    fn the_time_left_is_a_column_where_a_node_has_an_end_and_only_there() {
+        let plain = table(&[node("a", NodeState::Up, None)]);
+        assert!(!plain.contains("LEFT"), "{plain}");
+        let told = table(&[
+            node("a", NodeState::Up, None),
+            node("b", NodeState::Up, Some(185_000)),
+            node("c", NodeState::Gone, Some(40_000)),
+        ]);
+        let words: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(words[0].ends_with(&["LEFT", "STATE"]), "{told}");
+        let lefts: Vec<&str> = words[1..].iter().map(|row| row[row.len() - 2]).collect();
+        assert_eq!(lefts, ["-", "3m05s", "-"], "{told}");
+    }
 
     #[test]
     fn nodes_stand_in_the_order_of_their_numbers() {

@@ -181,7 +181,7 @@ fn node_view(of: &Resources, job: &JobSample, known: &Known) -> NodeView {
         ranks: of.ranks,
         free_memory: of.free_memory.0 as f64,
         is_draining: of.is_draining,
-        is_open: is_allowed && !of.is_draining && !known.has_refused(&of.node),
+        is_open: is_allowed && !of.is_draining && !of.ends_soon && !known.has_refused(&of.node),
     }
 }
 
@@ -204,6 +204,7 @@ mod tests {
             ranks: 0,
             free_memory: Bytes(0),
             is_draining: false,
+            ends_soon: false,
         }
     }
 
@@ -259,6 +260,16 @@ mod tests {
         let names: Vec<&str> = view.nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["used", "leader"]);
         assert!(view.nodes[1].is_open);
+    }
+
+    #[test]
+    fn a_node_that_ends_soon_is_no_place_and_nothing_to_flee_from() {
+        let ends = Resources {
+            ends_soon: true,
+            ..node("leader", 1.0)
+        };
+        let view = view(ends, &[]);
+        assert!(!view.nodes[1].is_open && !view.nodes[1].is_draining);
     }
 
     #[test]

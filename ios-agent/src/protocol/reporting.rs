@@ -61,6 +61,7 @@ fn is_news(before: &PartReport, after: &PartReport) -> bool {
     if before.epoch != after.epoch
         || before.ranks.len() != after.ranks.len()
         || old.is_draining != new.is_draining
+        || old.ends_soon != new.ends_soon
         || old.ranks != new.ranks
         || (old.demand_by_others - new.demand_by_others).abs() > 0.3
     {

@@ -79,7 +79,7 @@ impl Thief {
 
     /// Whether the node would take a rank now. `own` counts promised ranks.
     pub fn is_hungry(own: &Resources, tuning: &StealTuning) -> bool {
-        !own.is_draining && Self::spare(own) >= tuning.spare_min
+        !own.is_draining && !own.ends_soon && Self::spare(own) >= tuning.spare_min
     }
 
     /// Asks for work when it is time to.
@@ -249,7 +249,7 @@ pub struct Room<'a> {
 impl Room<'_> {
     /// Whether so many ranks may come. A job may crowd CPUs that only it uses; it knows best.
     fn fits(&self, ranks: u32) -> bool {
-        if self.own.is_draining {
+        if self.own.is_draining || self.own.ends_soon {
             return false;
         }
         let of_job = self.own_jobs.get(&self.job).copied().unwrap_or(0);

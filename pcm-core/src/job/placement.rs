@@ -2,6 +2,7 @@
 //! nothing of how they were measured.
 
 use pcm_proto::ids::NodeName;
+use pcm_proto::node_end::NodeEnd;
 
 /// What placement knows of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,18 @@ pub struct NodeView {
     pub ranks: u32,
     /// Nodes with the same number share memory.
     pub host: u64,
+    /// When it ends, where that is too soon for new ranks.
+    pub near_end: Option<NodeEnd>,
+}
+
+/// What becomes of nodes that end too soon for new ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// No rank goes there.
+    Shunned,
+    /// Ranks go there where no other node is open, for as long as half the time is left in which the node is left: for
+    /// those that have no choice but not to run.
+    LastResort,
 }
 
 /// Ranks on one node.
@@ -43,6 +56,17 @@ pub enum PlacementError {
         /// Nodes there are.
         known: usize,
     },
+    /// The open ones among them end too soon.
+    #[error(
+        "the {open} nodes that may be used and are up end too soon for new ranks, the last in {left_s} s: see LEFT in \
+         `pcmctl nodes`, or bring a node that lasts longer with `pcmctl grow`"
+    )]
+    AllEndSoon {
+        /// Nodes that are up.
+        open: usize,
+        /// Time that the one with most has left.
+        left_s: u64,
+    },
 }
 
 /// A node counts with at least this share of a CPU, so that a fully loaded node is slow and not infinitely slow.
@@ -64,23 +88,13 @@ pub fn speed_for_one_more(view: &NodeView) -> f64 {
 /// `allowed`, or of `views`; ranks of one node are neighbours.
 ///
 /// Each rank goes where it finds the most speed; among equals to the node with the fewest ranks, then to the first.
-pub fn place(views: &[NodeView], allowed: &[NodeName], count: u32) -> Result<Vec<Share>, PlacementError> {
-    let mut candidates = Vec::new();
-    if allowed.is_empty() {
-        candidates.extend(views.iter().filter(|view| view.is_open));
-    }
-    for name in allowed {
-        let view = views.iter().find(|view| view.name == *name);
-        let view = view.ok_or_else(|| PlacementError::UnknownNode { name: name.to_string() })?;
-        if view.is_open && !candidates.iter().any(|other: &&NodeView| other.name == *name) {
-            candidates.push(view);
-        }
-    }
-    if candidates.is_empty() {
-        return Err(PlacementError::NoOpenNode {
-            known: if allowed.is_empty() { views.len() } else { allowed.len() },
-        });
-    }
+pub fn place(
+    views: &[NodeView],
+    allowed: &[NodeName],
+    count: u32,
+    ending: Ending,
+) -> Result<Vec<Share>, PlacementError> {
+    let candidates = candidates(views, allowed, ending)?;
     let mut given = vec![0; candidates.len()];
     for _ in 0..count {
         let mut best = 0;
@@ -106,6 +120,46 @@ pub fn place(views: &[NodeView], allowed: &[NodeName], count: u32) -> Result<Vec
         .collect())
 }
 
+/// The nodes that ranks may go to.
+fn candidates<'a>(
+    views: &'a [NodeView],
+    allowed: &[NodeName],
+    ending: Ending,
+) -> Result<Vec<&'a NodeView>, PlacementError> {
+    let mut candidates = Vec::new();
+    if allowed.is_empty() {
+        candidates.extend(views.iter().filter(|view| view.is_open));
+    }
+    for name in allowed {
+        let view = views.iter().find(|view| view.name == *name);
+        let view = view.ok_or_else(|| PlacementError::UnknownNode { name: name.to_string() })?;
+        if view.is_open && !candidates.iter().any(|other: &&NodeView| other.name == *name) {
+            candidates.push(view);
+        }
+    }
+    if candidates.is_empty() {
+        return Err(PlacementError::NoOpenNode {
+            known: if allowed.is_empty() { views.len() } else { allowed.len() },
+        });
+    }
+    let lasts = |view: &&NodeView| view.near_end.is_none();
+    if candidates.iter().any(lasts) {
+        candidates.retain(lasts);
+        return Ok(candidates);
+    }
+    let open = candidates.clone();
+    candidates
+        .retain(|view| ending == Ending::LastResort && view.near_end.is_some_and(|end| end.left() > end.leaves() / 2));
+    if candidates.is_empty() {
+        let left = open.iter().filter_map(|view| view.near_end).map(|end| end.left_ms);
+        return Err(PlacementError::AllEndSoon {
+            open: open.len(),
+            left_s: left.max().unwrap_or(0) / 1000,
+        });
+    }
+    Ok(candidates)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +173,7 @@ mod tests {
             load_by_others: 0.0,
             ranks: 0,
             host: 1,
+            near_end: None,
         }
     }
 
@@ -130,11 +185,11 @@ mod tests {
     fn equal_nodes_get_equal_shares_in_their_order() {
         let views = [view("a", 2), view("b", 2), view("c", 2), view("d", 2)];
         assert_eq!(
-            counts(&place(&views, &[], 4).unwrap()),
+            counts(&place(&views, &[], 4, Ending::Shunned).unwrap()),
             [("a", 1), ("b", 1), ("c", 1), ("d", 1)]
         );
         assert_eq!(
-            counts(&place(&views, &[], 7).unwrap()),
+            counts(&place(&views, &[], 7, Ending::Shunned).unwrap()),
             [("a", 2), ("b", 2), ("c", 2), ("d", 1)]
         );
     }
@@ -143,10 +198,10 @@ mod tests {
     fn a_loaded_or_slow_node_is_filled_last() {
         let mut views = [view("a", 2), view("b", 2)];
         views[0].load_by_others = 2.0;
-        assert_eq!(counts(&place(&views, &[], 4).unwrap()), [("b", 4)]);
+        assert_eq!(counts(&place(&views, &[], 4, Ending::Shunned).unwrap()), [("b", 4)]);
         views[0].load_by_others = 0.0;
         views[0].speed = 0.25;
-        assert_eq!(counts(&place(&views, &[], 2).unwrap()), [("b", 2)]);
+        assert_eq!(counts(&place(&views, &[], 2, Ending::Shunned).unwrap()), [("b", 2)]);
     }
 
     #[test]
@@ -154,23 +209,53 @@ mod tests {
         let mut views = [view("a", 1), view("b", 1), view("c", 1)];
         views[1].is_open = false;
         let allowed = [views[2].name.clone(), views[1].name.clone()];
-        assert_eq!(counts(&place(&views, &allowed, 3).unwrap()), [("c", 3)]);
         assert_eq!(
-            place(&views, &allowed[1..], 1),
+            counts(&place(&views, &allowed, 3, Ending::Shunned).unwrap()),
+            [("c", 3)]
+        );
+        assert_eq!(
+            place(&views, &allowed[1..], 1, Ending::Shunned),
             Err(PlacementError::NoOpenNode { known: 1 })
         );
         let strange = [NodeName::new("z").unwrap()];
         assert_eq!(
-            place(&views, &strange, 1),
+            place(&views, &strange, 1, Ending::Shunned),
             Err(PlacementError::UnknownNode { name: "z".into() })
         );
+    }
+
+    #[test]
+    fn a_node_that_ends_soon_gets_no_rank_unless_there_is_no_other_and_no_choice() {
+        let mut views = [view("a", 8), view("b", 1), view("c", 1)];
+        let ends_in = |left_ms| NodeEnd {
+            at_us: 0,
+            left_ms,
+            leaves_ms: 60_000,
+        };
+        views[0].near_end = Some(ends_in(50_000));
+        for ending in [Ending::Shunned, Ending::LastResort] {
+            assert_eq!(counts(&place(&views, &[], 4, ending).unwrap()), [("b", 2), ("c", 2)]);
+        }
+        views[1].near_end = Some(ends_in(70_000));
+        views[2].is_open = false;
+        let refused = place(&views, &[], 4, Ending::Shunned).unwrap_err();
+        assert_eq!(refused, PlacementError::AllEndSoon { open: 2, left_s: 70 });
+        assert_eq!(counts(&place(&views, &[], 2, Ending::LastResort).unwrap()), [("a", 2)]);
+        let named = [views[0].name.clone(), views[2].name.clone()];
+        assert!(place(&views, &named, 1, Ending::Shunned).is_err());
+        views[0].near_end = Some(ends_in(29_000));
+        assert!(place(&views, &named, 1, Ending::LastResort).is_err());
     }
 
     #[test]
     fn every_rank_is_placed_once() {
         let views = [view("a", 3), view("b", 1), view("c", 64)];
         for count in 1..200 {
-            let placed: u32 = place(&views, &[], count).unwrap().iter().map(|share| share.count).sum();
+            let placed: u32 = place(&views, &[], count, Ending::Shunned)
+                .unwrap()
+                .iter()
+                .map(|share| share.count)
+                .sum();
             assert_eq!(placed, count);
         }
     }

@@ -1,7 +1,7 @@
 //! What the parts of a node tell each other, and what the cluster, the transport and the agent mean to several of them.
 
 use super::agent::samples::job_sample;
-use super::agent::{AgentFact, AgentView};
+use super::agent::{AgentFact, AgentView, OwnState};
 use super::cluster::fact::ClusterFact;
 use super::cluster::machine::Birth;
 use super::event::PeerFact;
@@ -80,6 +80,10 @@ impl Node {
             "the keeper is lost, and with it all ranks of this node: the daemon ends"
         );
         self.with_ending(|ending, jobs, cx| ending.on_keeper_lost(jobs, cx));
+    }
+
+    pub(in crate::node) fn on_end_timer(&mut self) {
+        self.with_ending(|ending, jobs, cx| ending.on_end_timer(jobs, cx));
     }
 
     pub(in crate::node) fn on_notice(&mut self) {
@@ -306,8 +310,10 @@ impl Node {
 
     /// Brings the report of this node up to date.
     pub(in crate::node) fn update_report(&mut self) {
+        let ends = self.cluster.nodes().end_of(self.out.now(), &self.settings.own);
         let report = self.cluster.own_report();
         report.ranks = self.jobs.ranks_here() as u32;
+        report.ends = ends;
         report.highest_job = self.jobs.highest();
     }
 
@@ -398,7 +404,12 @@ impl Node {
         candidates.extend_from_slice(about);
         let links = self.cluster.links_among(self.out.now(), &candidates);
         let nodes = self.cluster.nodes();
-        let own = (nodes.own(), nodes.is_draining());
+        let ends = nodes.end_of(self.out.now(), &self.settings.own);
+        let state = OwnState {
+            is_draining: nodes.is_draining(),
+            ends_soon: ends.is_some_and(|end| end.is_near()),
+        };
+        let own = (nodes.own(), state);
         self.agent
             .answer_samples((at_ns, samples), links, own, nodes.others(), &mut self.out);
     }

@@ -191,7 +191,7 @@ impl Desk {
         (jobs, cx): (&Jobs, &mut Context<'_>),
     ) {
         self.look_for_hang(job, ranks, (jobs, cx));
-        let statuses = cx.cluster.nodes().statuses().into_iter();
+        let statuses = cx.cluster.nodes().statuses(cx.now()).into_iter();
         let loads = statuses.map(|node| (node.name, node.load_by_others)).collect();
         self.series.add_sample(cx.now(), job, ranks, loads);
     }

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// A daemon that was started again knows its cluster after this time; nodes of its jobs that are not there are gone.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
+/// A node whose time is nearly up at its beginning leaves after this time: others are to know that it was there.
+const END_KNOWN_AFTER: Duration = Duration::from_secs(1);
+
 /// What an earlier daemon of the node left; empty for the first one.
 #[derive(Debug)]
 pub struct Heritage {
@@ -88,6 +91,7 @@ impl Node {
         if past.is_draining {
             self.cluster.set_draining(true, &mut self.out);
         }
+        self.out.arm(END_KNOWN_AFTER, Timer::End);
         self.cluster.on_membership_timer(&mut self.out);
         self.out.arm(SETTLED_AFTER, Timer::Settled);
         self.handle_own();

@@ -2,7 +2,7 @@
 //! leave. Leaving ranks and the seats of newcomers are chosen so that block-partitioned data moves as little as
 //! possible. Plans from views alone; holds no state.
 
-use crate::job::placement::{self, NodeView, Share};
+use crate::job::placement::{self, Ending, NodeView, Share};
 use pcm_proto::control::{LayoutChange, NodeState, Refusal};
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::JobSpec;
@@ -134,7 +134,7 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
                 return Err(bad_size(*to, size + 1, most));
             }
             let allowed = if allowed.is_empty() { &job.spec.nodes } else { allowed };
-            let joining = one_by_one(&cluster.place(allowed, *to - size)?);
+            let joining = one_by_one(&cluster.place(allowed, *to - size, Ending::Shunned)?);
             plain(PlanKind::Expand, expanded(size, *to, joining))
         }
         LayoutChange::Shrink { to } => {
@@ -215,7 +215,7 @@ impl ClusterView<'_> {
     fn check_target(&self, node: &NodeName) -> Result<(), Refusal> {
         match (self.state)(node) {
             None => Err(unknown_node(node)),
-            Some(NodeState::Up) => Ok(()),
+            Some(NodeState::Up) => self.check_lasts(node),
             Some(state) => {
                 let message = format!("node {node} takes no ranks now ({state:?}): see `pcmctl nodes`");
                 Err(Refusal::new(refusal::BAD_LAYOUT, message))
@@ -223,20 +223,35 @@ impl ClusterView<'_> {
         }
     }
 
+    /// Whether a node has the time for a rank to come and leave again.
+    fn check_lasts(&self, node: &NodeName) -> Result<(), Refusal> {
+        let view = self.nodes.iter().find(|view| view.name == *node);
+        let Some(end) = view.and_then(|view| view.near_end) else {
+            return Ok(());
+        };
+        let message = format!(
+            "node {node} ends in {} s and takes no ranks in its last {} s: choose one with more LEFT in `pcmctl nodes`",
+            end.left().as_secs(),
+            end.closed_for().as_secs()
+        );
+        Err(Refusal::new(refusal::NODE_ENDS, message))
+    }
+
     /// Finds places for so many ranks on these nodes, or on all nodes when none is named.
-    pub fn place(&self, allowed: &[NodeName], count: u32) -> Result<Vec<Share>, Refusal> {
+    pub fn place(&self, allowed: &[NodeName], count: u32, ending: Ending) -> Result<Vec<Share>, Refusal> {
         if let Some(name) = allowed.iter().find(|name| (self.state)(name).is_none()) {
             return Err(unknown_node(name));
         }
         let views = self.counted();
-        placement::place(&views, allowed, count).map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))
+        placement::place(&views, allowed, count, ending)
+            .map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))
     }
 
     fn place_elsewhere(&self, of_job: &[NodeName], node: &NodeName, count: u32) -> Result<Vec<NodeName>, Refusal> {
         let mut views = self.nodes.clone();
         views.retain(|view| view.name != *node);
         let allowed: Vec<NodeName> = of_job.iter().filter(|allowed| *allowed != node).cloned().collect();
-        let shares = placement::place(&views, &allowed, count);
+        let shares = placement::place(&views, &allowed, count, Ending::Shunned);
         let shares = shares.map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))?;
         Ok(one_by_one(&shares))
     }
@@ -449,6 +464,7 @@ pub(crate) mod tests {
             load_by_others: 0.0,
             ranks: 0,
             host: u64::from(cpus),
+            near_end: None,
         }
     }
 
@@ -503,6 +519,52 @@ pub(crate) mod tests {
             code(&LayoutChange::Migrate(vec![(Rank(2), node("b"))])),
             refusal::BAD_LAYOUT
         );
+    }
+
+    #[test]
+    fn nobody_is_sent_to_a_node_that_ends_soon() {
+        let (own, nodes) = (node("a"), [node("a"), node("a")]);
+        let mut views = vec![view("a", 2), view("b", 4), view("c", 1)];
+        views[1].near_end = Some(pcm_proto::node_end::NodeEnd {
+            at_us: 0,
+            left_ms: 90_500,
+            leaves_ms: 60_000,
+        });
+        let of = |nodes_known: Vec<NodeView>, change: &LayoutChange| {
+            let cluster = ClusterView {
+                own: &own,
+                nodes: nodes_known,
+                state: &|_| Some(NodeState::Up),
+                placed: &|name| if name.as_str() == "a" { 2 } else { 0 },
+            };
+            let job = JobView {
+                spec: &spec(),
+                nodes: &nodes,
+                weights: &[],
+            };
+            plan(change, job, &cluster)
+        };
+        let seats = |change| format!("{:?}", of(views.clone(), &change).unwrap().seats);
+        let grown = seats(LayoutChange::Expand {
+            to: 8,
+            nodes: Vec::new(),
+        });
+        assert!(grown.contains("\"c\"") && !grown.contains("\"b\""), "{grown}");
+        let left = seats(LayoutChange::Evacuate { node: node("a") });
+        assert!(left.contains("\"c\"") && !left.contains("\"b\""), "{left}");
+        let refused = of(views.clone(), &LayoutChange::Migrate(vec![(Rank(1), node("b"))])).unwrap_err();
+        assert_eq!(refused.code, refusal::NODE_ENDS);
+        assert!(refused.message.contains("node b ends in 90 s"), "{refused:?}");
+        let named = LayoutChange::Expand {
+            to: 3,
+            nodes: vec![node("b")],
+        };
+        let refused = of(views.clone(), &named).unwrap_err();
+        assert_eq!(refused.code, refusal::NO_NODES);
+        assert!(refused.message.contains("end too soon"), "{refused:?}");
+        views.pop();
+        let nowhere = of(views, &LayoutChange::Evacuate { node: node("a") }).unwrap_err();
+        assert_eq!(nowhere.code, refusal::NO_NODES);
     }
 
     #[test]

@@ -79,12 +79,13 @@ impl Node {
             limits,
             notice,
             libraries,
-            nodes,
+            mut nodes,
             numbers,
             has_device,
             routes,
             bulk,
         } = beginnings;
+        nodes.begin_countdown(now);
         let own = spec.node.name.clone();
         let directory = (spec.cluster_id.clone(), spec.cluster_dir.clone());
         let launcher = Launcher::new(directory, own.clone(), cpus.clone(), libraries);
@@ -125,6 +126,11 @@ impl Node {
     /// Whether the node has ended: its daemon ends now.
     pub fn is_over(&self) -> bool {
         self.ending.is_over()
+    }
+
+    /// Whether it ended because it will be taken away.
+    pub fn is_taken_away(&self) -> bool {
+        self.ending.is_taken_away()
     }
 
     /// Everything a successor would have to know.
@@ -215,6 +221,7 @@ impl Node {
             Timer::Number => self.with_jobs(|jobs, cx| jobs.on_number_timer(cx)),
             Timer::Redial(node) => self.dial_if_needed(&node),
             Timer::Drain => self.drain_next(),
+            Timer::End => self.on_end_timer(),
             Timer::Leave => self.leave_when_safe(),
             Timer::LastWords(key) => self.with_jobs(|jobs, cx| jobs.on_last_words(key, cx)),
             Timer::Checkpoint(job) => self.with_jobs(|jobs, cx| jobs.on_checkpoint_timer(job, cx)),

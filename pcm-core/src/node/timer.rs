@@ -40,6 +40,8 @@ pub enum Timer {
     Redial(NodeName),
     /// The next job should leave the node.
     Drain,
+    /// The time of this node may be nearly up.
+    End,
     /// A node that was given notice may be ready to leave.
     Leave,
     /// Blocks of images may have been lost.

@@ -5,7 +5,7 @@
 mod options;
 mod seeds;
 
-use crate::cluster_record;
+use crate::{cluster_record, node_end};
 use options::{Beginning, Options, Wish};
 use pcm_core::membership::timing;
 use pcm_fabric::ClusterKey;
@@ -14,6 +14,7 @@ use pcm_proto::boot::{BootSpec, NodeSpec, Reach};
 use pcm_proto::cluster_record::{ClusterRecord, LOCK_FILE, Manner, RecordedNode};
 use pcm_proto::fabric::FabricWish;
 use pcm_proto::handshake::PROTOCOL_VERSION;
+use pcm_proto::node_end::END_VARIABLE;
 use pcm_proto::secret::Secret;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::{self, File, OpenOptions};
@@ -39,7 +40,14 @@ pub(crate) fn run(options: &[&str]) -> i32 {
             return 2;
         }
     };
-    match prepare(&options).and_then(|spec| become_keeper(&spec)) {
+    let ends = match node_end::for_keeper(options.ends.as_deref(), |name| std::env::var(name).ok()) {
+        Ok(ends) => ends,
+        Err(error) => {
+            eprintln!("pcm-daemon: {error}");
+            return 2;
+        }
+    };
+    match prepare(&options).and_then(|spec| become_keeper(&spec, ends)) {
         Ok(never) => match never {},
         Err(error) => {
             eprintln!("pcm-daemon: node {} did not join: {error}", options.node);
@@ -142,7 +150,7 @@ fn enlist(dir: &Path, cluster_id: &str, node: &NodeSpec) -> Result<(), String> {
 
 /// Turns this process into the keeper: the environment must name cluster and node from the beginning, because `down`
 /// finds processes by it.
-fn become_keeper(spec: &BootSpec) -> Result<std::convert::Infallible, String> {
+fn become_keeper(spec: &BootSpec, ends: Option<String>) -> Result<std::convert::Infallible, String> {
     let failed = |error: std::io::Error| format!("the keeper cannot be started: {error}");
     let text = serde_json::to_vec(spec).map_err(|error| failed(error.into()))?;
     let memory = memfd_create("pcm-boot", MemfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
@@ -155,6 +163,7 @@ fn become_keeper(spec: &BootSpec) -> Result<std::convert::Infallible, String> {
         .args(["--foreground", "--joined"])
         .env(CLUSTER_ID, &spec.cluster_id)
         .env(NODE, spec.node.name.as_str())
+        .envs(ends.map(|ends| (END_VARIABLE, ends)))
         .stdin(file)
         .stdout(null)
         .exec();

@@ -14,10 +14,12 @@ pcm-daemon join: joins a cluster by itself and stays in the foreground
   --node NAME      [default: SLURMD_NODENAME, else the host's name]
   --address HOST   where others reach it [default: PCM_ADDRESS, else the address towards the cluster]
   --site NAME      [default: here]
+  --ends AT        when the node ends: seconds since 1970, RFC 3339 or 'never' [default: PCM_NODE_ENDS, else Slurm's]
   --wait SECONDS   for a daemon that answers, and for an earlier node of this name to be gone [default: 60]
 
-SIGTERM: the node will be taken away; its ranks go elsewhere within PCM_NOTICE_SECONDS. Exit codes: 0 the
-cluster is down or the node was removed; 75 left because of a notice; 1 failed; 2 called wrongly.
+SIGTERM: the node will be taken away; its ranks go elsewhere within PCM_NOTICE_SECONDS, and PCM_LEAVE_SECONDS before
+the node ends. Exit codes: 0 the cluster is down or the node was removed; 75 left because of a notice or its end;
+1 failed; 2 called wrongly.
 
 Example:  srun --overlap --no-kill pcm-daemon join --cluster $HOME/cluster
 ";
@@ -52,6 +54,8 @@ pub(super) struct Options {
     pub(super) address: Option<String>,
     pub(super) site: String,
     pub(super) wait: Duration,
+    /// When the node ends, as somebody wrote it.
+    pub(super) ends: Option<String>,
 }
 
 /// Reads them; `variable` gives variables of the environment.
@@ -60,7 +64,7 @@ pub(super) fn parse(words: &[&str], variable: impl Fn(&str) -> Option<String>) -
     let mut dir = set("PCM_CLUSTER");
     let mut name = set("SLURMD_NODENAME");
     let mut address = set("PCM_ADDRESS");
-    let (mut site, mut wait) = ("here".to_owned(), WAIT);
+    let (mut site, mut wait, mut ends) = ("here".to_owned(), WAIT, None);
     let mut beginning = Beginning::Join;
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -74,6 +78,7 @@ pub(super) fn parse(words: &[&str], variable: impl Fn(&str) -> Option<String>) -
             "--node" => name = Some(value().ok_or_else(missing)?),
             "--address" => address = Some(value().ok_or_else(missing)?),
             "--site" => site = value().ok_or_else(missing)?,
+            "--ends" => ends = Some(value().ok_or_else(missing)?),
             "--wait" => wait = seconds(&value().ok_or_else(missing)?)?,
             other => return Err(format!("{other} is no option")),
         }
@@ -91,6 +96,7 @@ pub(super) fn parse(words: &[&str], variable: impl Fn(&str) -> Option<String>) -
         address,
         site,
         wait,
+        ends,
     }))
 }
 

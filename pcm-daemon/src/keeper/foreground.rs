@@ -8,8 +8,9 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// The node was left because of a notice; `EX_TEMPFAIL`: the same command may be run again elsewhere.
-const LEFT_AFTER_NOTICE: i32 = 75;
+/// The node was left because of a notice, or because its time was nearly up; `EX_TEMPFAIL`: the same command may be run
+/// again elsewhere.
+pub(super) const LEFT_AFTER_NOTICE: i32 = 75;
 
 /// Engines signal every process they find, one after the other, and some signal twice. The keeper tells the end of
 /// a rank that comes first so much later.
@@ -83,7 +84,8 @@ pub(super) fn last_word(booted: &Booted, code: i32, was_noticed: bool) -> i32 {
         cluster_record::take_out(&booted.spec);
     }
     let (code, why) = match code {
-        0 if was_noticed => (LEFT_AFTER_NOTICE, "a signal said that the node is taken away"),
+        0 | LEFT_AFTER_NOTICE if was_noticed => (LEFT_AFTER_NOTICE, "a signal said that the node is taken away"),
+        LEFT_AFTER_NOTICE => (LEFT_AFTER_NOTICE, "its time was nearly up"),
         0 => (0, "the cluster is down, or the node was removed"),
         1 | DAEMON_EXIT_FINAL => (1, "the daemon could not be kept alive: see daemon.log of the node"),
         code => (code, "it was told to end"),

@@ -4,7 +4,7 @@ use super::boot::Booted;
 use super::checkpoint_store::Buffers;
 use super::clearing::{Clearing, Scene};
 use super::daemon::{Daemon, Heard, Restarts, With};
-use super::foreground::{HeldBack, Stance, last_word};
+use super::foreground::{HeldBack, LEFT_AFTER_NOTICE, Stance, last_word};
 use super::held::{Held, memory_file};
 use super::images::{Image, Images};
 use super::node_environment;
@@ -344,7 +344,10 @@ impl Keeper {
             }
             DaemonToKeeper::DropKept { keys } => self.buffers.drop_these(&keys),
             DaemonToKeeper::Levels(text) => self.levels_change(&text),
-            DaemonToKeeper::Quit => self.end_all(0, "the daemon ends on purpose"),
+            DaemonToKeeper::Quit { is_taken_away } => {
+                let code = if is_taken_away { LEFT_AFTER_NOTICE } else { 0 };
+                self.end_all(code, "the daemon ends on purpose");
+            }
         }
     }
 

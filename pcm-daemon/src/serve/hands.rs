@@ -447,7 +447,7 @@ impl Hands {
 
     /// After the loop: last words, then the keeper is told to end. It clears up, closes its socket when it has, and
     /// is the last to go.
-    pub(super) async fn farewell(&mut self, mut events: mpsc::Receiver<Event>) {
+    pub(super) async fn farewell(&mut self, mut events: mpsc::Receiver<Event>, is_taken_away: bool) {
         self.links.agent.stop();
         let senders: Vec<Sender> = self
             .peers
@@ -466,7 +466,7 @@ impl Hands {
         if tokio::time::timeout(FAREWELL, self.disk.files.done()).await.is_err() {
             tracing::warn!("the disk is away: the last events are not written");
         }
-        self.keeper.order(DaemonToKeeper::Quit);
+        self.keeper.order(DaemonToKeeper::Quit { is_taken_away });
         let closed = async {
             while let Some(event) = events.recv().await {
                 if matches!(event, Event::KeeperLost { .. }) {

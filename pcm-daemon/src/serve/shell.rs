@@ -73,7 +73,7 @@ impl Shell {
     }
 
     pub(super) async fn farewell(&mut self, events: mpsc::Receiver<Event>) {
-        self.hands.farewell(events).await;
+        self.hands.farewell(events, self.node.is_taken_away()).await;
     }
 
     fn handle(&mut self, events: impl IntoIterator<Item = event::Event>) {

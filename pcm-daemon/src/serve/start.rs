@@ -13,6 +13,7 @@ use super::preemption::{hear_notice, notice_time};
 use super::shell::Shell;
 use super::timers::Clock;
 use crate::keeper_link::{KeeperLink, Welcome};
+use crate::node_end;
 use crate::ranks::libraries_in_front;
 use anyhow::{Context, anyhow};
 use pcm_core::membership::{Details, LocalNode, Membership};
@@ -145,7 +146,7 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let mut hands = Hands::new(spec.clone(), address, (log, keeper), peers, events.clone());
     let bulk = open_bulk(listener.address().ip(), (key, identity), &spec, &events).await;
     let mut node = Node::new(Beginnings {
-        nodes: nodes(&spec, &hands, own_device, &past, (clock, boot)),
+        nodes: nodes(&spec, &hands, own_device, &past, (clock, boot))?,
         now: clock.now(),
         limits,
         notice: notice_time(),
@@ -253,7 +254,7 @@ fn nodes(
     own_device: Option<UdAddress>,
     past: &Past,
     (clock, boot): (Clock, u64),
-) -> Nodes {
+) -> anyhow::Result<Nodes> {
     let (host, cpus, address) = (Host::look(), cpus(spec), &hands.address);
     let itself = LocalNode {
         node: spec.node.name.clone(),
@@ -269,9 +270,10 @@ fn nodes(
     };
     let own_report = NodeReport {
         fabric: hands.peers.report(),
+        ends: node_end::of_daemon(|name| std::env::var(name).ok())?,
         ..own_report(spec, address, &cpus, host, past, boot)
     };
-    Nodes::new(own_report, membership(itself, spec, past, clock))
+    Ok(Nodes::new(own_report, membership(itself, spec, past, clock)))
 }
 
 /// A node begins in no directory of another user. One that runs already goes on, whatever became of its directory.
@@ -385,6 +387,7 @@ fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &P
         highest_job: past.numbers.highest(),
         keeper_since_us: past.keeper_since_us.unwrap_or(now_us),
         fabric: FabricReport::default(),
+        ends: None,
     }
 }
 

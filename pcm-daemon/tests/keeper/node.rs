@@ -247,7 +247,10 @@ impl Node {
 
     /// Ends the keeper as a daemon does that ends on purpose.
     pub async fn quit(mut self) {
-        self.link.send(&DaemonToKeeper::Quit).await.unwrap();
+        self.link
+            .send(&DaemonToKeeper::Quit { is_taken_away: false })
+            .await
+            .unwrap();
         while let Ok(Some(_)) = tokio::time::timeout(PATIENCE, self.link.receive())
             .await
             .expect("a last word")

@@ -305,6 +305,7 @@ impl World {
             ranks: self.residents[node].len() as u32,
             free_memory: Bytes(1 << 33),
             is_draining: of.is_draining,
+            ends_soon: false,
         }
     }
 
@@ -436,6 +437,7 @@ pub(super) fn new_node(index: usize, scenario: &Scenario, tuning: &Tuning, draw:
         ranks: 0,
         free_memory: Bytes(1 << 33),
         is_draining: false,
+        ends_soon: false,
     };
     Node {
         agent: Agent::new(Moment(0), own, tuning.clone(), draw.number()),

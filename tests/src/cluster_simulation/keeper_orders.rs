@@ -154,7 +154,7 @@ impl Simulation {
                 jobs.into_iter()
                     .for_each(|job| self.ledger.see(Seen::BuffersChanged { job }));
             }
-            DaemonToKeeper::Quit => self.end_machine(machine, true),
+            DaemonToKeeper::Quit { .. } => self.end_machine(machine, true),
             DaemonToKeeper::CloseStdin { .. }
             | DaemonToKeeper::Park { .. }
             | DaemonToKeeper::Keep { .. }

@@ -363,6 +363,7 @@ impl Simulation {
             highest_job: past.numbers.highest(),
             keeper_since_us: past.keeper_since_us.unwrap_or(now.0),
             fabric: FabricReport::default(),
+            ends: None,
         };
         let bulk = self.scenario.has_bulk.then(|| EndAddresses {
             port: 70,

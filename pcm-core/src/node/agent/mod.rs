@@ -7,4 +7,4 @@ pub mod supervision;
 pub(in crate::node) mod words;
 
 pub use effect::{AgentEffect, AgentFact};
-pub use supervision::{AgentLink, AgentView};
+pub use supervision::{AgentLink, AgentView, OwnState};

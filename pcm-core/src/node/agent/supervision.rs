@@ -54,14 +54,22 @@ struct Process {
     heard: Moment,
 }
 
+/// What the agent is told of its own node besides what the others know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnState {
+    pub is_draining: bool,
+    /// Whether the node ends too soon for new ranks.
+    pub ends_soon: bool,
+}
+
 /// One link of the agent, and what may still be said over it.
 #[derive(Debug)]
 struct Talk {
     link: LinkId,
     messages: Allowance,
     requests: Allowance,
-    /// When it received its neighbours, and whether the node was draining then.
-    neighbours: Option<(Moment, bool)>,
+    /// When it received its neighbours, and how the node was then.
+    neighbours: Option<(Moment, OwnState)>,
 }
 
 /// The agent as the daemon sees it.
@@ -256,19 +264,20 @@ impl AgentLink {
         &mut self,
         (at_ns, jobs): (u64, Vec<JobSample>),
         links: Vec<LinkMeasured>,
-        (own, is_draining): (&NodeReport, bool),
+        (own, state): (&NodeReport, OwnState),
         others: impl Iterator<Item = NodeReport>,
         out: &mut Outbox,
     ) {
         let now = out.now();
         let Some(talk) = &mut self.talk else { return };
-        let is_known = |(at, known): (Moment, bool)| now.since(at) < NEIGHBOURS_EVERY && known == is_draining;
+        let is_known = |(at, known): (Moment, OwnState)| now.since(at) < NEIGHBOURS_EVERY && known == state;
         if !talk.neighbours.is_some_and(is_known) {
-            talk.neighbours = Some((now, is_draining));
+            talk.neighbours = Some((now, state));
             let neighbours = DaemonToAgent::Neighbours {
                 nodes: draw_neighbours(now, others),
                 own: neighbour(own),
-                is_draining,
+                is_draining: state.is_draining,
+                ends_soon: state.ends_soon,
             };
             self.send(neighbours, out);
         }
@@ -489,7 +498,7 @@ mod tests {
         let count = |side: &mut Side| {
             let others = (1..100).map(|number| report(&format!("n{number}")));
             let Side { agent, out } = side;
-            agent.answer_samples((0, Vec::new()), Vec::new(), (&own, false), others, out);
+            agent.answer_samples((0, Vec::new()), Vec::new(), (&own, OwnState::default()), others, out);
             out.take().len()
         };
         assert_eq!((count(&mut side), count(&mut side)), (2, 1));
@@ -514,6 +523,7 @@ mod tests {
             highest_job: JobId(0),
             keeper_since_us: 0,
             fabric: pcm_proto::fabric::FabricReport::default(),
+            ends: None,
         }
     }
 }

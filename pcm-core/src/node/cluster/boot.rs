@@ -80,7 +80,7 @@ impl Boot {
             let (_, from) = self.joining.swap_remove(position);
             let status = cluster
                 .nodes()
-                .statuses()
+                .statuses(out.now())
                 .into_iter()
                 .find(|status| status.name == *node);
             if let Some(status) = status {

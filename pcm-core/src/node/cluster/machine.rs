@@ -93,7 +93,12 @@ impl Cluster {
         self.unheard.insert(report.node.clone());
         self.note_host(report);
         if report.keeper_since_us != 0 {
-            self.nodes.note_report(report.clone());
+            // Nobody knows how long ago it said when it ends; it says so again.
+            let report = NodeReport {
+                ends: None,
+                ..report.clone()
+            };
+            self.nodes.note_report(out.now(), report);
         }
     }
 
@@ -137,7 +142,7 @@ impl Cluster {
             out.record(Record::Node(Box::new(report.clone())));
         }
         let is_first = self.unheard.remove(&report.node);
-        match self.nodes.note_report(report) {
+        match self.nodes.note_report(out.now(), report) {
             false => Birth::Known,
             true if is_first => Birth::Unseen,
             true => Birth::Seen,
@@ -248,7 +253,8 @@ impl Cluster {
                 ClusterFact::There { node, change }
             }
             Change::Suspected => return self.note_once(EventKind::NodeSuspect { name: node }, out),
-            Change::Recovered | Change::Draining | Change::Undrained => return,
+            Change::Draining => return self.note_end_of(&node, out),
+            Change::Recovered | Change::Undrained => return,
             Change::Failed | Change::Left => {
                 let on_purpose = change == Change::Left;
                 if on_purpose {
@@ -263,6 +269,21 @@ impl Cluster {
             }
         };
         out.inward(Inward::Cluster(fact));
+    }
+
+    /// A node takes no ranks any more; says so where that is because its time is nearly up. What a node that leaves
+    /// says of itself leaves with it.
+    pub(in crate::node) fn note_end_of(&self, node: &NodeName, out: &mut Outbox) {
+        let now = out.now();
+        let end = self.nodes.end_of(now, node).filter(|end| end.left() <= end.leaves());
+        if let Some(end) = end.filter(|_| *self.nodes.survivor_of(node) == self.own) {
+            let kind = EventKind::NodeEnds {
+                name: node.clone(),
+                left_ms: end.left_ms,
+                has_refuge: self.nodes.has_refuge(now, node),
+            };
+            out.note(None, Epoch(0), kind);
+        }
     }
 
     fn on_there(&mut self, node: &NodeName, change: Change, out: &mut Outbox) {
@@ -446,7 +467,7 @@ impl Cluster {
 
     /// The lines of `nodes`.
     pub(in crate::node) fn statuses(&self, now: Moment) -> Vec<NodeStatus> {
-        let mut statuses = self.nodes.statuses();
+        let mut statuses = self.nodes.statuses(now);
         for status in &mut statuses {
             let host = self.link_to(&status.name);
             status.link = host.and_then(|host| self.links.measured(now, (&status.name, host), &self.own));

@@ -4,9 +4,11 @@
 use crate::job::at_node::Hosts;
 use crate::job::placement::NodeView;
 use crate::membership::{Health, Member, Membership};
+use crate::moment::Moment;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::fabric::FabricReport;
 use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::node_end::NodeEnd;
 use pcm_proto::peer::NodeReport;
 use std::collections::BTreeMap;
 
@@ -20,6 +22,8 @@ pub struct Nodes {
     reports: BTreeMap<NodeName, NodeReport>,
     /// Hosts of nodes by the account of a job's coordinator.
     hosts: BTreeMap<NodeName, u64>,
+    /// When nodes end, this one too, and when that was so.
+    ends: BTreeMap<NodeName, (Moment, NodeEnd)>,
     turn: usize,
 }
 
@@ -36,6 +40,7 @@ impl Nodes {
             members,
             reports: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            ends: BTreeMap::new(),
             turn: 0,
         }
     }
@@ -48,8 +53,43 @@ impl Nodes {
         &mut self.own
     }
 
+    /// From now on the time of this node passes.
+    pub fn begin_countdown(&mut self, now: Moment) {
+        let own = self.own.clone();
+        self.note_end(now, &own);
+    }
+
+    /// Another clock says when the node ends: what counts is the time left, from the moment it was said.
+    fn note_end(&mut self, now: Moment, report: &NodeReport) {
+        match report.ends {
+            Some(end) => _ = self.ends.insert(report.node.clone(), (now, end)),
+            None => _ = self.ends.remove(&report.node),
+        }
+    }
+
+    /// When a node ends, as far as it said so.
+    pub fn end_of(&self, now: Moment, node: &NodeName) -> Option<NodeEnd> {
+        let (at, end) = self.ends.get(node)?;
+        Some(end.after(now.since(*at)))
+    }
+
+    /// Whether ranks of a node can go to another one.
+    pub fn has_refuge(&self, now: Moment, from: &NodeName) -> bool {
+        let is_near = |node: &NodeName| self.end_of(now, node).is_some_and(|end| end.is_near());
+        let mut all = self.others().chain([self.own.clone()]);
+        all.any(|report| report.node != *from && report.state == NodeState::Up && !is_near(&report.node))
+    }
+
+    /// The node that speaks for one that goes: the first by name among the others that are there, else itself.
+    pub fn survivor_of<'a>(&'a self, node: &'a NodeName) -> &'a NodeName {
+        let live = self.members.members().filter(|(_, member)| member.health.is_live());
+        let others = live.map(|(other, _)| other).chain([&self.own.node]);
+        others.filter(|other| *other != node).min().unwrap_or(node)
+    }
+
     /// Takes in how another node says it is; whether it was born again since it last did.
-    pub fn note_report(&mut self, report: NodeReport) -> bool {
+    pub fn note_report(&mut self, now: Moment, report: NodeReport) -> bool {
+        self.note_end(now, &report);
         let since_us = report.keeper_since_us;
         let before = self.reports.insert(report.node.clone(), report);
         before.is_some_and(|before| before.keeper_since_us != since_us)
@@ -95,6 +135,7 @@ impl Nodes {
             highest_job: JobId(0),
             keeper_since_us: 0,
             fabric: FabricReport::default(),
+            ends: None,
         });
         NodeReport {
             address: details.address.clone(),
@@ -153,7 +194,7 @@ impl Nodes {
 
     /// What placement has to know, in natural order. Nodes that share their CPUs share their load and speed: what the
     /// one measures as taken by others is the other's too.
-    pub fn views(&self) -> Vec<NodeView> {
+    pub fn views(&self, now: Moment) -> Vec<NodeView> {
         let mut reports: Vec<NodeReport> = self.others().chain([self.own.clone()]).collect();
         let pools = pools(&reports);
         for report in &mut reports {
@@ -161,19 +202,24 @@ impl Nodes {
             report.load_by_others = pool.load / pool.nodes;
             report.speed = pool.speed / pool.nodes;
         }
-        let mut views: Vec<NodeView> = reports.iter().map(view).collect();
+        let near = |node| self.end_of(now, node).filter(NodeEnd::is_near);
+        let mut views: Vec<NodeView> = reports.iter().map(|report| view(report, near(&report.node))).collect();
         views.sort_by_key(|view| natural_key(view.name.as_str()));
         views
     }
 
     /// One line of `nodes` for each node, dead ones too, in natural order.
-    pub fn statuses(&self) -> Vec<NodeStatus> {
+    pub fn statuses(&self, now: Moment) -> Vec<NodeStatus> {
         let known = self
             .members
             .members()
             .filter(|(_, member)| member.health != Health::Left);
         let others = known.map(|(node, member)| self.report_of(node, member));
-        let mut statuses: Vec<NodeStatus> = others.chain([self.own.clone()]).map(status).collect();
+        let with_end = |report: NodeReport| NodeStatus {
+            ends: self.end_of(now, &report.node),
+            ..status(report)
+        };
+        let mut statuses: Vec<NodeStatus> = others.chain([self.own.clone()]).map(with_end).collect();
         statuses.sort_by_key(|status| natural_key(status.name.as_str()));
         statuses
     }
@@ -231,7 +277,7 @@ fn state_of(health: Health) -> NodeState {
     }
 }
 
-fn view(report: &NodeReport) -> NodeView {
+fn view(report: &NodeReport, near_end: Option<NodeEnd>) -> NodeView {
     NodeView {
         name: report.node.clone(),
         is_open: report.state == NodeState::Up,
@@ -240,6 +286,7 @@ fn view(report: &NodeReport) -> NodeView {
         load_by_others: report.load_by_others,
         ranks: report.ranks,
         host: report.host,
+        near_end,
     }
 }
 
@@ -257,6 +304,7 @@ fn status(report: NodeReport) -> NodeStatus {
         daemon_pid: report.daemon_pid,
         fabric: report.fabric,
         link: None,
+        ends: None,
     }
 }
 
@@ -293,6 +341,7 @@ pub(super) mod tests {
             highest_job: JobId(0),
             keeper_since_us: 0,
             fabric: FabricReport::default(),
+            ends: None,
         }
     }
 

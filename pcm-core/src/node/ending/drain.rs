@@ -3,6 +3,7 @@
 //! For one that cannot leave, for want of time or of a place, the checkpoint is written into files, too.
 
 use super::state::{Draining, Ending};
+use crate::job::coordinator::Input;
 use crate::node::context::Context;
 use crate::node::jobs::machine::Jobs;
 use crate::node::queries::{Asker, DrainStep};
@@ -10,7 +11,7 @@ use crate::node::requester::Requester;
 use crate::node::timer::Timer;
 use pcm_proto::checkpoint::IntoFiles;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange, Refusal};
-use pcm_proto::ids::JobId;
+use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::layout::ModeWanted;
 use pcm_proto::peer::{NodeToCoordinator, Question};
 use pcm_proto::refusal;
@@ -25,6 +26,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(300);
 
 /// Of the time left, what a job has to leave; the rest is for files.
 const LEAVES_WITHIN: f64 = 0.6;
+
+/// Nodes of one allocation end at once, as well as their clocks agree.
+const END_TOGETHER: Duration = Duration::from_secs(3);
 
 /// Ranks that were left when the deadline came are ended, and their job is told, within this time.
 const FORCED_WITHIN: Duration = Duration::from_secs(15);
@@ -45,22 +49,26 @@ impl Ending {
             );
         }
         cx.set_draining(true);
-        self.empty(from, deadline_ms, jobs, cx);
+        let cause = format!("drain of {}", cx.settings.own);
+        self.empty(from, (deadline_ms, true), cause, jobs, cx);
     }
 
     /// Begins to empty a node that takes no new ranks.
     pub(in crate::node) fn empty(
         &mut self,
         from: Requester,
-        deadline_ms: Option<u64>,
+        (deadline_ms, has_refuge): (Option<u64>, bool),
+        cause: String,
         jobs: &mut Jobs,
         cx: &mut Context<'_>,
     ) {
         let within = deadline_ms.map_or(DRAIN_WITHIN, Duration::from_millis);
         self.drain = Some(Draining {
             from,
+            cause,
             until: cx.now().plus(within),
             has_deadline: deadline_ms.is_some(),
+            has_refuge,
             answer_by: cx.now(),
             asked: BTreeSet::new(),
             safe: BTreeSet::new(),
@@ -81,12 +89,14 @@ impl Ending {
             asked,
             answer_by,
             is_forced,
+            cause,
+            has_refuge,
             ..
         }) = &mut self.drain
         else {
             return;
         };
-        let (is_forced, has_deadline) = (*is_forced, *has_deadline);
+        let (is_forced, has_deadline, has_refuge, cause) = (*is_forced, *has_deadline, *has_refuge, cause.clone());
         let left = until.since(cx.now());
         let busy = jobs.table.parts().find(|(_, part)| part.alive().next().is_some());
         let Some((job, coordinator)) = busy.map(|(job, part)| (job, part.coordinator().clone())) else {
@@ -98,6 +108,9 @@ impl Ending {
         if is_forced {
             return cx.arm(ASK_AGAIN, Timer::Drain);
         }
+        if !has_refuge {
+            return self.save(job, &coordinator, jobs, cx);
+        }
         if has_deadline && asked.insert(job) {
             let question = Question::Control(Box::new(ControlToDaemon::Checkpoint { job, into: None }));
             let step = DrainStep::Checkpoint;
@@ -108,7 +121,7 @@ impl Ending {
             job,
             change: LayoutChange::Evacuate { node: cx.own() },
             mode: ModeWanted::Auto,
-            cause: format!("drain of {}", cx.settings.own),
+            cause,
             method: None,
         };
         let within = if has_deadline {
@@ -119,6 +132,23 @@ impl Ending {
         *answer_by = cx.now().plus(within);
         let (question, step) = (Question::Control(Box::new(request)), DrainStep::Leave);
         cx.ask(&coordinator, question, Asker::Drain { job, step }, within);
+    }
+
+    /// All nodes end: a job is written into files at once, and that once. Where the node of its coordinator ends with
+    /// this one that does it.
+    fn save(&mut self, job: JobId, coordinator: &NodeName, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        let left_of = |node: &NodeName| cx.cluster.nodes().end_of(cx.now(), node).map(|end| end.left());
+        let (own, others) = (left_of(&cx.settings.own).unwrap_or_default(), left_of(coordinator));
+        let ends_with_this = others.is_some_and(|left| left <= own + END_TOGETHER);
+        let is_asked = self
+            .drain
+            .as_ref()
+            .is_some_and(|draining| draining.stuck.contains_key(&job));
+        if is_asked || (*coordinator != cx.settings.own && ends_with_this) {
+            return cx.arm(ASK_AGAIN, Timer::Drain);
+        }
+        let why = "all nodes end soon";
+        self.drain_failed(job, why, refusal::NO_NODES, jobs, cx);
     }
 
     /// A question about a job has no answer; whether it is asked again in a moment.
@@ -232,6 +262,9 @@ impl Ending {
             return;
         }
         let Some(draining) = &mut self.drain else { return };
+        if !draining.has_refuge && jobs.table.coordinator(job).is_some() {
+            return Self::on_saved(job, answer, jobs, cx);
+        }
         match answer {
             Some(DaemonToControl::Checkpointed { .. }) => _ = draining.safe.insert(job),
             Some(DaemonToControl::Refused(Refusal { message, .. })) => {
@@ -241,6 +274,26 @@ impl Ending {
         }
         let (why, code) = draining.stuck.get(&job).cloned().unwrap_or_default();
         self.give_up_draining(job, &why, code, jobs, cx);
+    }
+
+    /// A job that is led here and cannot go on anywhere ends when it is in files. Without files it has all the time
+    /// that is left.
+    fn on_saved(job: JobId, answer: Option<DaemonToControl>, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        match answer {
+            Some(DaemonToControl::Checkpointed {
+                directory: Some(directory),
+                ..
+            }) => {
+                let directory = String::from_utf8_lossy(&directory);
+                let reason = format!("all nodes end soon; 'pcmctl restart {directory}' continues it elsewhere");
+                jobs.coordinate(job, Input::End { code: 143, reason }, cx);
+            }
+            Some(DaemonToControl::Refused(Refusal { message, .. })) => {
+                tracing::warn!(%job, message, "no files of a job whose nodes end");
+            }
+            _ => tracing::warn!(%job, "no files of a job whose nodes end: there was no time for them"),
+        }
+        cx.arm(ASK_AGAIN, Timer::Drain);
     }
 
     fn give_up_draining(&mut self, job: JobId, why: &str, code: &str, jobs: &mut Jobs, cx: &mut Context<'_>) {

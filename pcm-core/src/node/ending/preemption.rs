@@ -1,6 +1,7 @@
-//! SIGTERM to this daemon, or to its keeper: the node will be taken away. Its jobs make a checkpoint and move
-//! elsewhere, as for a drain with a deadline; those that cannot go on elsewhere from that checkpoint. Jobs that are
-//! coordinated here make another one, then the node leaves the cluster and their heirs lead them from it.
+//! SIGTERM to this daemon, or to its keeper, or the end of the node's time: the node will be taken away. Its jobs make
+//! a checkpoint and move elsewhere, as for a drain with a deadline; those that cannot go on elsewhere from that
+//! checkpoint. Jobs that are coordinated here make another one, then the node leaves the cluster and their heirs lead
+//! them from it.
 
 use super::state::{Ending, Preemption};
 use crate::node::context::Context;
@@ -20,6 +21,9 @@ const HAND_OVER_SHARE: u32 = 4;
 /// A node that does not answer within this time is not waited for.
 const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
+/// Whether ranks of a node that ends have a place to go to by now is looked at this often.
+const LOOK_FOR_REFUGE: Duration = Duration::from_secs(1);
+
 /// Whether all is said is looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -33,6 +37,50 @@ impl Ending {
             seconds = within.as_secs_f64(),
             "SIGTERM: this node brings its work elsewhere and ends"
         );
+        let cause = format!("drain of {}", cx.settings.own);
+        self.give_up((within, true), cause, jobs, cx);
+    }
+
+    /// Looks whether the time of this node is nearly up. One whose ranks have nowhere to go keeps them for as long as
+    /// they can be saved: nodes of one allocation end at once.
+    pub(in crate::node) fn on_end_timer(&mut self, jobs: &mut Jobs, cx: &mut Context<'_>) {
+        let Some(end) = cx.cluster.nodes().end_of(cx.now(), &cx.settings.own) else {
+            return;
+        };
+        if self.preemption.is_some() || self.is_going_down() || cx.cluster.is_leaving() {
+            return;
+        }
+        let (left, leaves) = (end.left(), end.leaves());
+        if left > leaves {
+            return cx.arm(left - leaves, Timer::End);
+        }
+        let has_refuge = cx.cluster.nodes().has_refuge(cx.now(), &cx.settings.own);
+        let last_call = cx.settings.notice.min(leaves);
+        if !has_refuge && left > last_call {
+            return cx.arm((left - last_call).min(LOOK_FOR_REFUGE), Timer::End);
+        }
+        tracing::warn!(
+            seconds = left.as_secs_f64(),
+            has_refuge,
+            "the time of this node is nearly up"
+        );
+        cx.cluster.note_end_of(&cx.settings.own, cx.out);
+        let cause = format!("the time of {} ends in {} s", cx.settings.own, left.as_secs());
+        self.give_up((left, has_refuge), cause, jobs, cx);
+    }
+
+    /// Whether the node is left because it will be taken away.
+    pub(in crate::node) fn is_taken_away(&self) -> bool {
+        self.preemption.is_some()
+    }
+
+    fn give_up(
+        &mut self,
+        (within, has_refuge): (Duration, bool),
+        cause: String,
+        jobs: &mut Jobs,
+        cx: &mut Context<'_>,
+    ) {
         self.preemption = Some(Preemption {
             until: cx.now().plus(within),
             is_handing_over: false,
@@ -43,7 +91,7 @@ impl Ending {
         self.drain_cancelled(cx);
         let time = within - within / HAND_OVER_SHARE;
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        self.empty(Requester::Nobody, Some(ms), jobs, cx);
+        self.empty(Requester::Nobody, (Some(ms), has_refuge), cause, jobs, cx);
     }
 
     /// No rank is left here, or none that can leave: jobs led from here get a checkpoint for their heirs.

@@ -30,9 +30,13 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Draining {
     pub(super) from: Requester,
+    /// What the jobs are told.
+    pub(super) cause: String,
     pub(super) until: Moment,
     /// Whether the node is going to be taken away then.
     pub(super) has_deadline: bool,
+    /// Whether there may be another node for its ranks.
+    pub(super) has_refuge: bool,
     /// When the question that is open has had its time.
     pub(super) answer_by: Moment,
     /// Jobs that were asked for a checkpoint, and those that made one.
@@ -76,8 +80,10 @@ mod tests {
         let why = (String::new(), refusal::NODE_BUSY);
         Draining {
             from: Requester::Nobody,
+            cause: String::new(),
             until: Moment(1000),
             has_deadline: true,
+            has_refuge: true,
             answer_by,
             asked: BTreeSet::from([JOB, JobId(2)]),
             safe: BTreeSet::new(),

@@ -4,7 +4,7 @@
 use crate::between_worlds::{self, is_shared_memory};
 use crate::job::at_node;
 use crate::job::coordinator::Coordinator;
-use crate::job::placement::{NodeView, Share};
+use crate::job::placement::{Ending, NodeView, Share};
 use crate::node::context::Context;
 use crate::node::cost_file::FileCosts;
 use crate::node::jobs::machine::Jobs;
@@ -122,7 +122,7 @@ impl Jobs {
     fn with_cluster<T>(&self, host: Option<u64>, f: impl FnOnce(&ClusterView<'_>) -> T, cx: &Context<'_>) -> T {
         let state = |node: &NodeName| cx.cluster.nodes().state(node);
         let placed = |node: &NodeName| self.table.coordinators().map(|(_, job)| job.alive_on(node)).sum();
-        let mut nodes = cx.cluster.nodes().views();
+        let mut nodes = cx.cluster.nodes().views(cx.now());
         nodes.retain(|view| host.is_none_or(|host| view.host == host));
         f(&ClusterView {
             own: &cx.settings.own,
@@ -133,7 +133,7 @@ impl Jobs {
     }
 
     /// Finds places for so many ranks on these nodes, or on all nodes when none is named; on one host, where the job
-    /// has its ranks there.
+    /// has its ranks there. These ranks have no choice but not to run: where all nodes end soon they run on those.
     pub(super) fn place(
         &self,
         allowed: &[NodeName],
@@ -146,7 +146,7 @@ impl Jobs {
         if let Some(node) = allowed.first().filter(|_| of_host.is_empty()) {
             return Err(between_worlds::other_host(node));
         }
-        self.with_cluster(host, |cluster| cluster.place(&of_host, count), cx)
+        self.with_cluster(host, |cluster| cluster.place(&of_host, count, Ending::LastResort), cx)
     }
 
     pub(in crate::node) fn refuse_layout(&mut self, from: Requester, refused: &Refused, cx: &mut Context<'_>) {
@@ -188,7 +188,7 @@ impl Jobs {
 /// The hosts of the nodes that are up and that a job may use, one for each node.
 pub(super) fn hosts_open_to(spec: &JobSpec, cx: &Context<'_>) -> Vec<u64> {
     let may_use = |view: &NodeView| view.is_open && (spec.nodes.is_empty() || spec.nodes.contains(&view.name));
-    let views = cx.cluster.nodes().views().into_iter();
+    let views = cx.cluster.nodes().views(cx.now()).into_iter();
     views.filter(may_use).map(|view| view.host).collect()
 }
 
