@@ -49,7 +49,7 @@ struct World {
 }
 
 fn name(index: usize) -> NodeName {
-    NodeName::new(format!("n{index}")).unwrap()
+    NodeName::new(format!("n{index}")).expect("a name")
 }
 
 fn address(index: usize) -> String {
@@ -243,6 +243,7 @@ impl World {
         self.event(at, Event::Control(ControlFact::Linked { link }));
         let message = Box::new(ControlToDaemon::Nodes);
         self.event(at, Event::Control(ControlFact::Said { link, message }));
+        self.run(Duration::ZERO);
         self.machines[at].told.take().expect("an answer")
     }
 

@@ -42,8 +42,8 @@ fn keep(stance: Stance, refused: i32) -> i32 {
     }
 }
 
-/// The same in the foreground. Where it is found out when the node ends, the same process begins anew with that in its
-/// environment, and so in that of its daemons.
+/// The same in the foreground. Where it finds out when the node ends, the process starts itself again with the answer
+/// in its environment, which its daemons inherit.
 fn keep_in_foreground(ends: Option<&str>) -> i32 {
     let variable = |name: &str| std::env::var(name).ok();
     let found = match node_end::for_keeper(ends, variable) {
@@ -56,13 +56,13 @@ fn keep_in_foreground(ends: Option<&str>) -> i32 {
     let Some(found) = found else {
         return keep(Stance::Foreground { has_joined: false }, 1);
     };
-    let begin_anew = |program: PathBuf| {
+    let start_again = |program: PathBuf| {
         Command::new(program)
             .arg("--foreground")
             .env(END_VARIABLE, found)
             .exec()
     };
-    let error = std::env::current_exe().map_or_else(|error| error, begin_anew);
+    let error = std::env::current_exe().map_or_else(|error| error, start_again);
     eprintln!("pcm-daemon: the keeper cannot be started: {error}");
     1
 }

@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(keeper(Some(FAR), &set).unwrap().as_deref(), Some(FAR));
         assert_eq!(keeper(None, &set).unwrap().as_deref(), Some("never"));
         let slurm = [(SLURM_END_VARIABLE, "1"), ("SLURM_JOB_ID", "7")];
-        assert_eq!(keeper(None, &slurm).unwrap(), None, "nobody is asked");
+        assert_eq!(keeper(None, &slurm).unwrap(), None, "Slurm is not asked");
         assert_eq!(keeper(None, &[]).unwrap(), None);
     }
 

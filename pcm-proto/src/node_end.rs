@@ -1,7 +1,7 @@
 //! When a node ends: by whose clock, how that is written, and what an engine answers when it is asked.
 //!
-//! Clocks of nodes differ, so nobody compares his own with the time that a node names. A node looks at its clock once,
-//! when it learns of its end; from then on all that counts is how much time is left.
+//! Clocks of nodes differ, so no node compares its own with the time that another names. A node looks at its clock
+//! once, when it learns of its end; from then on all that counts is how much time is left.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

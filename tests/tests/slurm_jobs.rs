@@ -202,7 +202,7 @@ fn a_job_without_a_limit_has_no_end() {
         "pcmctl up\npcmctl nodes --json\npcmctl nodes\npcmctl down",
     );
     assert!(
-        printed.contains("\"ends\": null") && !printed.contains("LEFT"),
+        printed.contains("\"ends\":null") && !printed.contains("LEFT"),
         "{printed}"
     );
     assert_nothing_left(&slurm, 1);

@@ -93,7 +93,7 @@ impl Cluster {
         self.unheard.insert(report.node.clone());
         self.note_host(report);
         if report.keeper_since_us != 0 {
-            // Nobody knows how long ago it said when it ends; it says so again.
+            // How old its word about its own end is cannot be known; the node says it again.
             let report = NodeReport {
                 ends: None,
                 ..report.clone()
