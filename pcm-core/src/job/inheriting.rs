@@ -7,6 +7,7 @@ use super::ending::GRACE_MS;
 use super::phase::{NodeStage, Phase};
 use crate::checkpoint::Fault;
 use pcm_proto::event::EventKind;
+use pcm_proto::fnv::fnv1a;
 use pcm_proto::ids::{Epoch, Iteration, NodeName};
 use pcm_proto::job::JobEnd;
 use pcm_proto::peer::SuccessionMessage;
@@ -20,9 +21,14 @@ const WORLDS_AHEAD: u32 = 10_000;
 /// all in the stamps of checkpoints.
 const EPOCHS_AHEAD: u64 = 1000;
 
-/// Of two heirs behind a cut each may take the job over from the same will: what they lay out must differ, too. A later
-/// heir is ahead by so many times more than the first; no job is inherited that often.
-const AHEAD_OF_FIRST_HEIR: u32 = 64;
+/// Of two heirs behind a cut each may take the job over from a will of its own: what they lay out must differ, too. How
+/// many times the steps above an heir is ahead follows from its name, because the wills need not name the same heirs. A
+/// power of two: names that differ in their last letter never share a number.
+const TIMES_MAX: u64 = 256;
+
+fn times_ahead(heir: &NodeName) -> u32 {
+    1 + (fnv1a(heir.as_str().bytes()) % TIMES_MAX) as u32
+}
 
 /// What makes a new will worth its bytes: when this is the same, an heir would do the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,10 +78,10 @@ impl Coordinator {
         }
     }
 
-    /// The job as `own` leads it now, the heir at this place in the will, `lost` being the node that did before.
-    pub fn inherit(mut self, own: NodeName, lost: &NodeName, place: usize, now_us: u64) -> (Self, Vec<Effect>) {
+    /// The job as `own` leads it now, `lost` being the node that did before.
+    pub fn inherit(mut self, own: NodeName, lost: &NodeName, now_us: u64) -> (Self, Vec<Effect>) {
+        let times = times_ahead(&own);
         self.own = own;
-        let times = if place == 0 { 1 } else { AHEAD_OF_FIRST_HEIR };
         self.reign += 1;
         self.doubts_since_us = None;
         self.process_next = self.process_next.saturating_add(PROCESSES_AHEAD * times);

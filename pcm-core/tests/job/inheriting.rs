@@ -8,6 +8,7 @@ use pcm_core::job::placement::Share;
 use pcm_proto::ids::{Iteration, ProcessId};
 use pcm_proto::job::{JobState, WorldShape};
 use pcm_proto::peer::{CoordinatorToNode, NodeToCoordinator, SuccessionMessage};
+use std::collections::BTreeSet;
 
 fn started() -> Coordinator {
     let share = |number| Share {
@@ -49,7 +50,7 @@ fn an_heir_ends_what_is_left_and_asks_for_places_when_it_has() {
     let mut coordinator = started();
     let iteration = Some(Iteration(40));
     coordinator.handle(2, Input::Checkpoint { iteration });
-    let (mut heir, effects) = coordinator.inherit(node(2), &node(0), 0, 3);
+    let (mut heir, effects) = coordinator.inherit(node(2), &node(0), 3);
     assert_eq!(ends(&effects), ["n1"]);
     assert_eq!((heir.status().state, heir.reign()), (JobState::Recovering, 1));
     assert_eq!(heir.claim(), SuccessionMessage::Led { reign: 1 });
@@ -60,7 +61,7 @@ fn an_heir_ends_what_is_left_and_asks_for_places_when_it_has() {
 
 #[test]
 fn a_job_without_a_checkpoint_is_ended_by_its_heir() {
-    let (mut heir, effects) = started().inherit(node(1), &node(0), 0, 3);
+    let (mut heir, effects) = started().inherit(node(1), &node(0), 3);
     assert_eq!(ends(&effects), ["n1"]);
     let message = NodeToCoordinator::Cleared;
     let effects = heir.handle(4, Input::Said { node: node(1), message });
@@ -69,6 +70,17 @@ fn a_job_without_a_checkpoint_is_ended_by_its_heir() {
         _ => None,
     });
     assert!(end.is_some_and(|end| end.code == 1 && end.reason.contains("n0, which coordinated")));
+}
+
+/// Their wills may be of different times and name different heirs.
+#[test]
+fn two_heirs_behind_a_cut_lay_out_what_differs() {
+    let mut coordinator = started();
+    let iteration = Some(Iteration(40));
+    coordinator.handle(2, Input::Checkpoint { iteration });
+    let inherit = |number| coordinator.clone().inherit(node(number), &node(0), 3).0.epoch();
+    let epochs: BTreeSet<_> = (1..9).map(inherit).collect();
+    assert_eq!(epochs.len(), 8, "{epochs:?}");
 }
 
 #[test]

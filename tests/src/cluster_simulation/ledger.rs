@@ -72,8 +72,9 @@ pub(super) struct Ledger {
     pub(super) living: BTreeSet<ProcessKey>,
     pub(super) accepted: BTreeMap<JobId, u64>,
     pub(super) ends: BTreeMap<JobId, i32>,
-    /// What an heir on this machine was told last of a job's end, while it does not lead the job.
-    pub(super) willed: BTreeMap<(JobId, usize), Option<JobEnd>>,
+    /// What an heir on this machine was told last of a job's end by the newest of its coordinators, and which that was,
+    /// while the heir does not lead the job.
+    pub(super) willed: BTreeMap<(JobId, usize), (u32, Option<JobEnd>)>,
     /// Jobs whose last heir knew how they were to end, and the machine of that heir.
     pub(super) known_ends: BTreeMap<JobId, (usize, JobEnd)>,
     /// Jobs of which the loss of any one machine leaves a whole checkpoint.

@@ -174,8 +174,16 @@ fn no_job_twice(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
 /// a worse code, are of nodes that do not answer.
 fn an_heir_keeps_an_end_that_it_knows(ledger: &mut Ledger, seen: &Seen) -> Result<(), String> {
     let (machine, job, kind) = match seen {
-        Seen::Willed { machine, job, end } => {
-            ledger.willed.insert((*job, *machine), end.clone());
+        Seen::Willed {
+            machine,
+            job,
+            reign,
+            end,
+        } => {
+            let known = ledger.willed.entry((*job, *machine)).or_default();
+            if *reign >= known.0 {
+                *known = (*reign, end.clone());
+            }
             return Ok(());
         }
         Seen::Noted {
@@ -187,7 +195,7 @@ fn an_heir_keeps_an_end_that_it_knows(ledger: &mut Ledger, seen: &Seen) -> Resul
         _ => return Ok(()),
     };
     if matches!(kind, EventKind::Inherited { .. }) {
-        match ledger.willed.remove(&(*job, *machine)).flatten() {
+        match ledger.willed.remove(&(*job, *machine)).and_then(|(_, end)| end) {
             Some(end) => ledger.known_ends.insert(*job, (*machine, end)),
             None => ledger.known_ends.remove(job),
         };

@@ -92,6 +92,7 @@ pub(super) enum Seen {
     Willed {
         machine: usize,
         job: JobId,
+        reign: u32,
         end: Option<JobEnd>,
     },
     /// A person's request to run a job was accepted under this number.

@@ -65,8 +65,13 @@ impl Simulation {
         }) = &event
             && let JobMessage::Succession(SuccessionMessage::Will { bytes, .. }) = &**message
         {
-            let (job, end) = (*job, willed(bytes));
-            self.ledger.see(Seen::Willed { machine, job, end });
+            let (job, (reign, end)) = (*job, willed(bytes));
+            self.ledger.see(Seen::Willed {
+                machine,
+                job,
+                reign,
+                end,
+            });
         }
         if let Event::Rank(RankNews::Printed { key, bytes, .. }) = &event
             && let Some(rank) = self.ranks.get_mut(key)
@@ -187,10 +192,11 @@ fn persisted(record: &Record) -> Option<Seen> {
     Some(Seen::Persisted { job: *job, record })
 }
 
-/// The end that a will says is decided.
-fn willed(bytes: &[u8]) -> Option<JobEnd> {
-    let content = frame::decode::<(Coordinator, Vec<(Iteration, Vec<u8>)>)>(bytes.get(HEADER_LENGTH..)?);
-    content.ok()?.0.decided_end()
+/// Which of a job's coordinators left a will, and the end that it says is decided.
+fn willed(bytes: &[u8]) -> (u32, Option<JobEnd>) {
+    let bytes = bytes.get(HEADER_LENGTH..).unwrap_or_default();
+    let content = frame::decode::<(Coordinator, Vec<(Iteration, Vec<u8>)>)>(bytes);
+    content.map_or((0, None), |(state, _)| (state.reign(), state.decided_end()))
 }
 
 /// The failure detector's own talk, and what comes every second; no replay shows it.

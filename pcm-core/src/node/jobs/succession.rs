@@ -274,9 +274,7 @@ impl Jobs {
             return;
         };
         let now_us = cx.now().0;
-        let own = cx.own();
-        let place = will.heirs.iter().position(|heir| *heir == own).unwrap_or(0);
-        let (state, effects) = state.inherit(own, &will.from, place, now_us);
+        let (state, effects) = state.inherit(cx.own(), &will.from, now_us);
         let filed = filed
             .into_iter()
             .map(|(iteration, directory)| Filed { iteration, directory });
