@@ -10,6 +10,7 @@ use tests::{
     binaries::built,
     cluster::{Cluster, LIMIT},
     heat2d::{Closing, reference_checksum},
+    limited::Outcome,
     parked, processes, wait,
 };
 
@@ -311,4 +312,51 @@ fn newcomers(cluster: &Cluster, before: &[u32]) -> Vec<u32> {
     let mut all = processes_of_job(cluster);
     all.retain(|pid| !before.contains(pid) && processes::is_alive(*pid));
     all
+}
+
+/// Two ranks grow to three by a relaunch whose new ranks take three seconds to start and then do `next`; an old rank is
+/// killed meanwhile. The answer to `expand`, and the job.
+fn with_an_old_rank_killed_while_new_ones_start(
+    cluster: &Cluster,
+    next: &str,
+    iterations: u64,
+) -> (Outcome, Background) {
+    let marks = cluster.files().display().to_string();
+    let program = built("heat2d").display().to_string();
+    let script = format!(
+        "mkdir '{marks}'/first-$PMI_RANK 2>/dev/null || {{ touch '{marks}'/again; sleep 3; {next}; }}; exec {program} \
+         --rows {ROWS} --cols {COLUMNS} --iterations {iterations} --sleep-us 2000"
+    );
+    let job = Background::start(&mut cluster.pcmctl(&["run", "-n", "2", "--", "sh", "-c", &script]));
+    cluster.wait_until_ranks_iterate();
+    let ranks = cluster.json(&["ps", "1"])["ranks"].clone();
+    let old = ranks[1]["pid"].as_u64().expect("a process") as u32;
+    let change = Background::start(&mut cluster.pcmctl(&["expand", "1", "--to", "3", "--mode", "relaunch"]));
+    let again = cluster.files().join("again");
+    wait::until("new ranks start", LIMIT, || again.exists().then_some(()));
+    assert!(processes::send(old, Signal::KILL));
+    let answer = change.end(LIMIT);
+    (answer, job)
+}
+
+#[test]
+fn an_old_rank_killed_after_its_data_was_parked_costs_nothing() {
+    let iterations = 3000;
+    let cluster = Cluster::up(3);
+    let (answer, job) = with_an_old_rank_killed_while_new_ones_start(&cluster, "true", iterations);
+    assert!(answer.status.success(), "{answer:?}");
+    expect_same_bits(job, iterations, 3);
+    parked::expect_none(&cluster, &["n0", "n1", "n2"]);
+    cluster.down();
+}
+
+#[test]
+fn an_old_rank_killed_before_the_new_ones_failed_is_the_end_of_a_job_without_a_checkpoint() {
+    let cluster = Cluster::up(3);
+    let (answer, job) = with_an_old_rank_killed_while_new_ones_start(&cluster, "exit 9", 30_000);
+    assert!(!answer.status.success(), "{answer:?}");
+    let outcome = job.end(LIMIT);
+    assert!(!outcome.status.success(), "{outcome:?}");
+    assert!(outcome.stderr.contains("cannot go on without"), "{outcome:?}");
+    cluster.down();
 }

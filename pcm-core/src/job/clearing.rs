@@ -8,7 +8,13 @@ use pcm_proto::keeper::ExitStatus;
 use pcm_proto::peer::{MpiStage, NodeToCoordinator, ProcessEnd};
 
 impl Participant {
-    pub(super) fn on_exited(&mut self, process: ProcessId, status: ExitStatus, effects: &mut Vec<Effect>) {
+    pub(super) fn on_exited(
+        &mut self,
+        process: ProcessId,
+        status: ExitStatus,
+        is_spent: bool,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(local) = self.processes.get(&process) else {
             return;
         };
@@ -21,7 +27,7 @@ impl Participant {
             Some(pmi::world::Stage::Finalized) => MpiStage::After,
             Some(pmi::world::Stage::Started) | None => MpiStage::Before,
         };
-        let on_order = local.is_leaving;
+        let on_order = local.is_leaving || is_spent;
         let end = ProcessEnd {
             process,
             status,
@@ -68,7 +74,7 @@ impl Participant {
             return;
         }
         for process in self.processes.keys().copied().collect::<Vec<_>>() {
-            self.on_exited(process, ExitStatus::Signal(9), effects);
+            self.on_exited(process, ExitStatus::Signal(9), false, effects);
         }
         self.phase = Phase::Emptied;
         let message = NodeToCoordinator::Emptied;

@@ -59,7 +59,12 @@ pub enum Input {
         reason: String,
     },
     /// A process ended.
-    Exited { process: ProcessId, status: ExitStatus },
+    Exited {
+        process: ProcessId,
+        status: ExitStatus,
+        /// Whether a reconfiguration has its data already, so that its end is no loss.
+        is_spent: bool,
+    },
     /// Nothing of the job is left in this node's process table.
     JobCleared,
     /// A process asks its process manager for something.
@@ -298,7 +303,11 @@ impl Participant {
             Input::Refused { process, code, reason } => {
                 self.settle(process, LocalState::Refused { code, reason }, &mut effects);
             }
-            Input::Exited { process, status } => self.on_exited(process, status, &mut effects),
+            Input::Exited {
+                process,
+                status,
+                is_spent,
+            } => self.on_exited(process, status, is_spent, &mut effects),
             Input::JobCleared => self.on_job_cleared(&mut effects),
             Input::Pmi { process, request } => self.on_pmi(process, request, &mut effects),
             Input::Answered { process } => self.on_answered(process),

@@ -89,14 +89,14 @@ impl Participant {
                 match local.state {
                     LocalState::Starting => effects.push(Effect::Start { process }),
                     // The keeper forgets only what we told it to forget, after its end was in the journal.
-                    LocalState::Running { .. } => self.on_exited(process, ExitStatus::Signal(9), &mut effects),
+                    LocalState::Running { .. } => self.on_exited(process, ExitStatus::Signal(9), false, &mut effects),
                     LocalState::Ended(_) | LocalState::Refused { .. } => {}
                 }
                 continue;
             };
             self.settle(process, LocalState::Running { pid: *pid }, &mut effects);
             if let Some(status) = ended {
-                self.on_exited(process, *status, &mut effects);
+                self.on_exited(process, *status, false, &mut effects);
             }
         }
         match self.phase {

@@ -248,6 +248,7 @@ impl Cluster {
                             Input::Exited {
                                 process,
                                 status: ExitStatus::Signal(signal),
+                                is_spent: false,
                             },
                         );
                     }
@@ -261,6 +262,7 @@ impl Cluster {
                             Input::Exited {
                                 process,
                                 status: ExitStatus::Signal(9),
+                                is_spent: false,
                             },
                         );
                     }
@@ -390,7 +392,14 @@ impl Cluster {
 
     pub(crate) fn exit(&mut self, process: ProcessId, status: ExitStatus) {
         if let Some(at) = self.running.remove(&process) {
-            self.participate(&at, participant::Input::Exited { process, status });
+            self.participate(
+                &at,
+                participant::Input::Exited {
+                    process,
+                    status,
+                    is_spent: false,
+                },
+            );
         }
     }
 

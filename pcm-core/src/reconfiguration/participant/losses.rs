@@ -6,7 +6,7 @@ use super::super::step::Step;
 use super::work::{Participant, Work};
 use crate::moment::micros;
 use pcm_proto::ids::{NodeName, ProcessId};
-use pcm_proto::layout::Mode;
+use pcm_proto::layout::{Mode, Plan};
 use pcm_proto::reconfiguration::{Answer, Attempt, Failure, Loss, ReconfigurationMessage, ReconfigurationOrder};
 use std::collections::BTreeSet;
 
@@ -169,21 +169,31 @@ impl Participant {
         let (attempt, stage) = (engaged.attempt, engaged.stage);
         let is_old = engaged.plan.old.member(process).is_some();
         let is_new = engaged.plan.new.member(process).is_some();
+        let is_spent = self.is_spent(&engaged.plan, process);
         match (&mut self.work, stage) {
             (Work::Settling { settle, leave, .. }, _) => {
                 settle.remove(&process);
                 leave.remove(&process);
                 self.check_settled(step);
             }
-            // A leaver whose data has arrived, or is parked, is no longer needed.
-            (Work::Meeting { moved, .. }, _) if !is_new && moved.contains_key(&process) => {}
-            (Work::Parked { .. } | Work::Starting { .. }, _) if !is_new => {}
+            _ if is_spent => {}
             (_, stage) if stage.may_withdraw() && finished && is_old => self.fail(step, Failure::JobEnding { process }),
             (_, stage) if stage.may_withdraw() && (is_old || is_new) => self.fail(step, died),
             // It has agreed and keeps its word, but the coordinator may still decide otherwise.
             (Work::Agreed, _) if is_new => step.answer(attempt, Answer::Failed { failure: died }),
             _ => {}
         }
+    }
+
+    /// Whether a process leaves, and its data has arrived or is parked.
+    pub(in super::super) fn is_spent(&self, plan: &Plan, process: ProcessId) -> bool {
+        let leaves = plan.old.member(process).is_some() && plan.new.member(process).is_none();
+        leaves
+            && match &self.work {
+                Work::Meeting { moved, .. } => moved.contains_key(&process),
+                Work::Parked { .. } | Work::Starting { .. } | Work::Agreed => true,
+                _ => false,
+            }
     }
 
     /// Processes of the layout that are gone, or hang while nothing is coming to save their data, are a loss.
