@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub mod environment {
     /// Number of the inherited descriptor of the channel.
     pub const CHANNEL_FD: &str = "PCM_CHANNEL_FD";
+    /// Under this key and its rank a process puts the name of its MPI into its world's values.
+    pub const MPI_NAME_KEY: &str = "pcm-mpi-";
     /// Number of the inherited descriptor of the shared page.
     pub const PAGE_FD: &str = "PCM_PAGE_FD";
     /// The job, a [`crate::ids::JobId`].

@@ -3,10 +3,15 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use pcm_proto::random::Random;
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 use tests::{
     asked,
     background::Background,
+    binaries::built,
     cluster::{Cluster, LIMIT},
     crashing::Crashing,
     intel, limited,
@@ -19,6 +24,9 @@ const CHANGES: u32 = 50;
 
 /// A leaver is gone so soon after the commit.
 const GONE_MAX_MS: f64 = 200.0;
+
+/// A job whose ranks do not fit together is ended so soon.
+const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
@@ -48,6 +56,31 @@ fn ranks_find_intel_mpi_by_their_run_path_and_what_it_needs_beside_it() {
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     assert_eq!(lines, [expected.as_str(); 2]);
     cluster.down();
+}
+
+#[test]
+fn ranks_with_different_mpis_are_refused_with_a_line_that_names_them() {
+    for nodes in [1, 2] {
+        let cluster = Cluster::up(nodes);
+        let (intel, mpich) = (heat2d(&cluster), built("heat2d-c"));
+        let choice = format!("[ $PMI_RANK = 0 ] && exec '{}'; exec '{intel}'", text(&mpich));
+        let mut command = cluster.pcmctl(&["run", "-n", "3", "--", "sh", "-c", &choice]);
+        command.env_remove("PCM_MPI").env_remove("LD_LIBRARY_PATH");
+        let began = Instant::now();
+        let outcome = limited::run(&mut command, LIMIT);
+        let took = began.elapsed();
+        assert!(!outcome.status.success(), "{outcome:?}");
+        // A rank that comes late may not be named.
+        for part in [
+            "its ranks have different MPIs",
+            "rank 0 has MPICH Version: 5.0.2",
+            "Intel(R) MPI Library 2021.18",
+        ] {
+            assert!(outcome.stderr.contains(part), "{part}: {outcome:?}");
+        }
+        assert!(took < REFUSED_WITHIN, "{took:?}: {outcome:?}");
+        cluster.down();
+    }
 }
 
 #[test]

@@ -244,13 +244,9 @@ impl JobAtNode {
     /// A process here ended. The reconfiguration hears of it once the part has judged how.
     fn on_exited(&mut self, now: Moment, ended: (ProcessId, ExitStatus, &str), hosts: &impl Hosts, draft: &mut Draft) {
         let (process, status, said) = ended;
-        let runs = self.runs.as_ref();
-        let exited = participant::Input::Exited {
-            process,
-            status,
-            is_spent: runs.is_some_and(|runs| runs.reconfigurer.is_spent(process)),
-        };
-        self.on_run(now, exited, draft);
+        let Some(runs) = &self.runs else { return };
+        let is_spent = runs.reconfigurer.is_spent(process);
+        self.on_run(now, participant::Input::exited(process, status, is_spent), draft);
         let Some(runs) = &self.runs else { return };
         if runs.reconfigurer.processes().contains(&process) {
             let finished = has_finished(&runs.part, process, status);

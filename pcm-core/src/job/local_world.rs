@@ -219,6 +219,7 @@ impl LocalWorld {
                     outward.extend(self.gathered(effect));
                     outward.extend(self.leave(&self.own.clone()));
                 }
+                world::Effect::Unlike { reason } => outward.push(Outward::Lost { reason }),
                 world::Effect::Finalized { .. } => {}
                 world::Effect::Aborted { process, code, message } => {
                     outward.push(Outward::Abort { process, code, message });
@@ -265,13 +266,18 @@ impl LocalWorld {
         if !self.gather.on_release(generation) {
             return Vec::new();
         }
-        let children: Vec<NodeName> = self.gather.children().cloned().collect();
+        let effects = self.world.on_release(generation, puts.clone());
+        if effects
+            .iter()
+            .any(|effect| matches!(effect, world::Effect::Unlike { .. }))
+        {
+            return self.carry(effects);
+        }
+        let children = self.gather.children().cloned();
         let mut outward: Vec<Outward> = children
-            .into_iter()
             .map(|child| self.done_to(child, generation, puts.clone()))
             .collect();
-        self.released = Some((generation, puts.clone()));
-        let effects = self.world.on_release(generation, puts);
+        self.released = Some((generation, puts));
         outward.extend(self.carry(effects));
         outward
     }

@@ -88,6 +88,14 @@ pub enum Input {
 }
 
 impl Input {
+    pub(super) fn exited(process: ProcessId, status: ExitStatus, is_spent: bool) -> Self {
+        Self::Exited {
+            process,
+            status,
+            is_spent,
+        }
+    }
+
     /// Whether it decides something that a successor of the daemon has to know.
     pub fn decides(&self) -> bool {
         match self {

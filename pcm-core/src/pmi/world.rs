@@ -6,8 +6,10 @@
 //! therefore asked again what its predecessor did not answer; every request here may come twice.
 
 use super::gather::{PUTS_BYTES_MAX, Puts, bytes_of};
+use super::likeness;
 use super::spawn::SpawnCommand;
 use super::wire::{Answer, Request};
+use pcm_proto::app::environment::MPI_NAME_KEY;
 use pcm_proto::ids::ProcessId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,6 +91,11 @@ pub enum Effect {
     },
     /// All local processes finalized: no later barrier waits for them.
     AllFinalized,
+    /// Its processes cannot make one world; a barrier in which that was found does not end.
+    Unlike {
+        /// Why, for people.
+        reason: String,
+    },
     /// The process is done with MPI; it may end with any code now.
     Finalized { process: ProcessId },
     /// The process ends the job. It expects no answer.
@@ -208,7 +215,14 @@ impl World {
             }
             Request::KvsName => answer(Answer::KvsName(&self.kvsname)),
             Request::UniverseSize => answer(Answer::UniverseSize(self.universe)),
-            Request::Put { key, value } => answer(self.put(key, value)),
+            Request::Put { key, value } => {
+                // Ranks on one node may wait for each other before they come to a barrier.
+                let names_mpi = key.starts_with(MPI_NAME_KEY);
+                let mut effects = answer(self.put(key, value));
+                let difference = names_mpi.then(|| likeness::difference(&self.values)).flatten();
+                effects.extend(difference.map(|reason| Effect::Unlike { reason }));
+                effects
+            }
             Request::Get { key } => self.on_lookup(process, &key),
             Request::BarrierIn => self.on_barrier(process),
             Request::Finalize => self.on_finalize(process),
@@ -227,6 +241,9 @@ impl World {
     pub fn on_release(&mut self, generation: u64, puts: Puts) -> Vec<Effect> {
         if generation != self.generation {
             return Vec::new();
+        }
+        if let Some(reason) = likeness::difference(&puts) {
+            return vec![Effect::Unlike { reason }];
         }
         self.values.extend(puts);
         self.fresh.clear();

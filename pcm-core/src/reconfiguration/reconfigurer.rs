@@ -107,8 +107,8 @@ impl Reconfigurer {
         self.participant.known_here(&self.record, &self.me)
     }
 
-    /// Whether a process has no place in the layout to come, and its data has arrived there or is parked: it stands only
-    /// for the case that the change fails, and then its loss is found.
+    /// Whether a process has no place in the layout to come, and its data has arrived there or is parked: it stands for
+    /// the case that the change fails, and then its loss is found.
     pub fn is_spent(&self, process: ProcessId) -> bool {
         let engaged = self.record.engaged.as_ref();
         engaged.is_some_and(|engaged| self.participant.is_spent(&engaged.plan, process))

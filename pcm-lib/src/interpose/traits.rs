@@ -5,6 +5,7 @@
     reason = "calls MPI and the loader, changes the environment, borrows a descriptor"
 )]
 
+use pcm_proto::app::environment::{self, MPI_NAME_KEY};
 use rustix::{fd::BorrowedFd, io};
 use std::{
     env,
@@ -121,13 +122,31 @@ fn is_loaded(name: &OsStr) -> bool {
 /// Says to the process manager that this process is done with MPI, and waits for its answer. One that is gone sees the
 /// end of the process instead.
 pub(super) fn tell_process_manager() {
+    ask_process_manager(b"cmd=finalize\n");
+}
+
+/// Says to the daemon which MPI this process has: the ranks of a world must have the same, and with different ones each
+/// waits for the others in `MPI_Init`. To be called before that.
+pub(super) fn name_mpi() {
+    let rank = env::var("PMI_RANK").ok();
+    let Some(rank) = rank.filter(|_| env::var_os(environment::CHANNEL_FD).is_some()) else {
+        return;
+    };
+    let version = version();
+    let words: Vec<&str> = version.lines().next().unwrap_or_default().split_whitespace().collect();
+    let name = words.join(" ");
+    let line = format!("cmd=put kvsname=pcm key={MPI_NAME_KEY}{rank} value={name}\n");
+    ask_process_manager(line.as_bytes());
+}
+
+fn ask_process_manager(line: &[u8]) {
     let socket = env::var("PMI_FD").ok().and_then(|number| number.parse::<RawFd>().ok());
     let Some(socket) = socket.filter(|number| *number >= 0) else {
         return;
     };
-    // SAFETY: the daemon's socket, which MPI leaves open until it ends.
+    // SAFETY: the daemon's socket, which MPI opens by itself later and leaves open until it ends.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
-    let mut left: &[u8] = b"cmd=finalize\n";
+    let mut left = line;
     while let Ok(written) = io::write(socket, left) {
         left = left.get(written..).unwrap_or_default();
         if left.is_empty() {
