@@ -1,5 +1,5 @@
 //! Whole nodes that know when they end: each leaves before its time is up, by the time that is left and not by a clock
-//! that others share, and says so. Messages arrive at once; time stands still between timers.
+//! that others share, and says so. Messages arrive at once; no time passes between timers.
 
 use pcm_core::membership::{Details, LocalNode, Membership, timing};
 use pcm_core::moment::Moment;

@@ -15,7 +15,7 @@ const LEAVES_VARIABLE: &str = "PCM_LEAVE_SECONDS";
 /// Most changes take a few seconds; one that takes longer than this is known to its user, who sets the variable.
 const LEAVES: Duration = Duration::from_secs(60);
 
-/// Who wants more than a day wants no node that ends.
+/// More than a day before its end a node is as good as one that does not end.
 const LEAVES_SECONDS_MAX: f64 = 86_400.0;
 
 /// What Slurm may take to answer; without an answer the end is not known.

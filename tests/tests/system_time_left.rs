@@ -233,7 +233,7 @@ fn an_end_that_is_no_time_or_is_over_is_refused_with_a_reason() {
     let refused = limited::run(command.env("PCM_NODE_ENDS", "2030-01-31"), LIMIT);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     assert!(refused.stderr.contains("PCM_NODE_ENDS: \"2030-01-31\""), "{refused:?}");
-    assert!(!cluster.dir().join("cluster.json").exists(), "nobody joined");
+    assert!(!cluster.dir().join("cluster.json").exists(), "no node joined");
     for (variable, value) in [("PCM_NODE_ENDS", "noon"), ("PCM_LEAVE_SECONDS", "-3")] {
         let refused = cluster.boot_with(&["--local", "1"], &[(variable, value)]);
         assert!(!refused.status.success(), "{refused:?}");

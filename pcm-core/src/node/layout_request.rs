@@ -522,7 +522,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nobody_is_sent_to_a_node_that_ends_soon() {
+    fn no_rank_is_sent_to_a_node_that_ends_soon() {
         let (own, nodes) = (node("a"), [node("a"), node("a")]);
         let mut views = vec![view("a", 2), view("b", 4), view("c", 1)];
         views[1].near_end = Some(pcm_proto::node_end::NodeEnd {

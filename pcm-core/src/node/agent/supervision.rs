@@ -54,7 +54,7 @@ struct Process {
     heard: Moment,
 }
 
-/// What the agent is told of its own node besides what the others know.
+/// What the agent hears of its own node beside what the others know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnState {
     pub is_draining: bool,
