@@ -20,7 +20,10 @@ impl Efficiency {
         let count = ranks.len() as f64;
         let useful: f64 = ranks.iter().map(|rank| rank.useful_ms).sum::<f64>() / count;
         let longest = ranks.iter().map(|rank| rank.useful_ms).fold(0.0, f64::max);
-        let whole = ranks.iter().map(|rank| rank.useful_ms + rank.wait_ms).fold(0.0, f64::max);
+        let whole = ranks
+            .iter()
+            .map(|rank| rank.useful_ms + rank.wait_ms)
+            .fold(0.0, f64::max);
         (longest > 0.0).then(|| Self {
             load_balance: useful / longest,
             communication: longest / whole,
@@ -46,13 +49,19 @@ mod tests {
     #[test]
     fn one_slow_rank_is_bad_balance_and_no_bad_communication() {
         let found = of(&[(8.0, 0.0), (4.0, 4.0)]).unwrap();
-        assert_eq!((found.load_balance, found.communication, found.parallel), (0.75, 1.0, 0.75));
+        assert_eq!(
+            (found.load_balance, found.communication, found.parallel),
+            (0.75, 1.0, 0.75)
+        );
     }
 
     #[test]
     fn equal_ranks_that_wait_have_bad_communication() {
         let found = of(&[(6.0, 2.0), (6.0, 2.0)]).unwrap();
-        assert_eq!((found.load_balance, found.communication, found.parallel), (1.0, 0.75, 0.75));
+        assert_eq!(
+            (found.load_balance, found.communication, found.parallel),
+            (1.0, 0.75, 0.75)
+        );
     }
 
     #[test]

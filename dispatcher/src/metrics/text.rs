@@ -356,11 +356,15 @@ pub(super) mod tests {
         let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let board: serde_json::Value = serde_json::from_str(super::super::GRAFANA).expect("JSON");
         let panels = board["panels"].as_array().expect("panels");
-        let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+        let targets = panels
+            .iter()
+            .flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
         let mut asked = std::collections::BTreeSet::new();
         for target in targets {
             let query = target["expr"].as_str().expect("a query");
-            let names = query.split(|letter| !is_word(letter)).filter(|word| word.starts_with("pcm_"));
+            let names = query
+                .split(|letter| !is_word(letter))
+                .filter(|word| word.starts_with("pcm_"));
             let names: Vec<&str> = names.collect();
             assert!(!names.is_empty(), "{query}");
             for name in names {
@@ -369,12 +373,17 @@ pub(super) mod tests {
                 let legend = target["legendFormat"].as_str().unwrap_or_default();
                 let labels = legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
                 for label in labels {
-                    assert!(sample.contains(&format!("{label}=\"")), "{label} of {legend:?}: {sample}");
+                    assert!(
+                        sample.contains(&format!("{label}=\"")),
+                        "{label} of {legend:?}: {sample}"
+                    );
                 }
                 asked.insert(name.to_owned());
             }
         }
-        let there = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        let there = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
         let unasked: Vec<&str> = there.filter(|name| !asked.contains(*name)).collect();
         assert_eq!(unasked, [""; 0], "numbers without a panel");
     }
