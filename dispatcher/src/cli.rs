@@ -23,14 +23,13 @@ Jobs     run, restart          run a job; run one from a checkpoint in files
          kill, signal          end a job; send a signal to its ranks
 Change   migrate, rebalance    move a rank; change the ranks' shares of the data
          expand, shrink        add ranks; remove ranks
-         checkpoint(s)         make a checkpoint; list and verify those in files
+         checkpoint(s), bench  make and list checkpoints; compare ways to change
 Inspect  top, dashboard        watch and control on the terminal, in a browser
          summary, report       a job's history in a few lines; as HTML
          trace, events         its calls (Perfetto); what happened
          explain, messages     why it was moved or not; messages between ranks
-         metrics, logs         numbers for Prometheus; logs of nodes
-Other    bench, slurm, env     compare methods; job script; compiler flags
-         completions, man      shell completion; manual pages
+Other    metrics, logs, slurm  numbers for Prometheus; logs; a job script
+         env, completions, man compiler flags; shell completion; manual pages
 Options  --cluster DIR (or PCM_CLUSTER), -h or --help, -V or --version
 ";
 

@@ -64,6 +64,7 @@ enum Fate {
 }
 
 /// The phases that the coordinator has begun; what it did after it was killed does not count.
+/// To be read before a kill: a daemon that is started again ends a phase within some milliseconds.
 fn phases(cluster: &Cluster) -> Vec<String> {
     let log = fs::read_to_string(cluster.dir().join("nodes/n0/daemon.log")).unwrap_or_default();
     let before = log.split("status=Signal(9)").next().unwrap_or_default();
@@ -140,7 +141,6 @@ fn kill(mode: &str, phase: &str, victim: Victim, fate: Fate) {
         Victim::Asker => asked.pid(),
     };
     expect_written(&cluster, victim);
-    // Before: a daemon that is started again ends the phase within some milliseconds.
     let reached = phases(&cluster);
     assert_eq!(reached.last().map(String::as_str), Some(phase), "too late: {reached:?}");
     assert!(processes::send(pid, Signal::KILL), "{victim:?} was gone before");

@@ -1,5 +1,5 @@
-//! How well the ranks of a job use their time, in the terms of the POP project: parallel efficiency is load balance times
-//! communication efficiency. Pure.
+//! How well the ranks of a job use their time, in the terms of the POP project: parallel efficiency is load balance
+//! times communication efficiency. Pure.
 
 use pcm_proto::job::RankStatus;
 

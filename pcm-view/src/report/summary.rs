@@ -4,6 +4,7 @@
 use super::story::Story;
 use crate::table::bytes;
 use crate::time::span;
+use pcm_proto::ids::NodeName;
 use std::collections::BTreeMap;
 
 /// Layouts that are named one by one.
@@ -228,11 +229,11 @@ fn crashes(story: &Story) -> Option<String> {
 
 /// Mean load by others of the nodes on which the job had ranks, the highest first.
 fn loads(story: &Story) -> Vec<(String, f64)> {
-    let used = |node| story.stays.iter().any(|stay| stay.node == *node);
+    let used = |node: &NodeName| story.stays.iter().any(|stay| stay.node == *node);
     let loads = story
         .loads
         .iter()
-        .filter(|(node, loads)| used(*node) && !loads.is_empty());
+        .filter(|(node, loads)| used(node) && !loads.is_empty());
     let mean = |loads: &[(f64, f64)]| loads.iter().map(|(_, load)| load).sum::<f64>() / loads.len() as f64;
     let mut means: Vec<(String, f64)> = loads.map(|(node, loads)| (node.to_string(), mean(loads))).collect();
     means.retain(|(_, load)| *load >= LOADED_FROM);

@@ -273,7 +273,7 @@ fn a_summary_has_ranks_over_time_speed_and_what_changes_cost() {
 job 1 heat<2d>: ended well after 9.0 s
   ranks       2 for 4.0 s, 3 for 2.0 s, 1 for 3.0 s; 17 s of rank time on 4 nodes
   speed       iterations per second: 10 with 2 ranks, 10 with 3 ranks, 10 with 1 rank
-  changes     1 expand, 1 migrate, 1 shrink: held the program for 38 ms (0.42 % of the time), moved 12.0 KiB
+  changes     1 expand, 1 migrate, 1 shrink: held the program for 38 ms (0.42 % of the time), moved 12 KiB
   to try      fewer ranks: 3 were 1.00 times as fast as 2
 ";
     assert_eq!(said, expected);
