@@ -1,4 +1,4 @@
-//! Nodes that know when they end, without an engine that tells them: everybody sees it, no rank goes there any more
+//! Nodes that know when they end, without an engine that tells them: all see it, no rank goes there any more
 //! when it is near, and ranks that are there leave before. Where all nodes end at once jobs are in files before that.
 
 use rustix::process::Signal;
@@ -56,7 +56,7 @@ fn wait_until_left(cluster: &Cluster, node: &str, most: Duration) {
     });
 }
 
-/// Node `c`, which ends at this second and is left in its last ten: everybody sees that, also when its daemon was
+/// Node `c`, which ends at this second and is left in its last ten: all nodes see that, also when its daemon was
 /// started again.
 fn joined_until(cluster: &Cluster, end: u64) -> Background {
     let ends_at = end.to_string();

@@ -54,7 +54,7 @@ pub(super) struct Options {
     pub(super) address: Option<String>,
     pub(super) site: String,
     pub(super) wait: Duration,
-    /// When the node ends, as somebody wrote it.
+    /// When the node ends, as it was given.
     pub(super) ends: Option<String>,
 }
 

@@ -34,7 +34,7 @@ struct Stretch {
 
 /// See the file head.
 pub(super) fn summary(story: &Story) -> String {
-    let stretches = stretches(story);
+    let (stretches, loads) = (stretches(story), loads(story));
     let rows = [
         ("ranks", Some(ranks(story, &stretches))),
         ("speed", speed(&stretches)),
@@ -42,13 +42,13 @@ pub(super) fn summary(story: &Story) -> String {
         ("agents", agents(story)),
         ("checkpoints", checkpoints(story)),
         ("crashes", crashes(story)),
-        ("others", others(story)),
+        ("others", others(&loads)),
     ];
     let mut lines = vec![head(story)];
     for (title, text) in rows {
         lines.extend(text.map(|text| format!("  {title:<12}{text}")));
     }
-    let tips = tips(story, &stretches);
+    let tips = tips(story, &stretches, !loads.is_empty());
     lines.extend(tips.iter().map(|tip| format!("  {:<12}{tip}", "to try")));
     lines.join("\n") + "\n"
 }
@@ -200,10 +200,15 @@ fn agents(story: &Story) -> Option<String> {
     })
 }
 
+/// Seconds for which checkpoints held the program, each by its slowest rank.
+fn held_by_checkpoints(story: &Story) -> f64 {
+    story.checkpoints.iter().map(|made| made.held_ms / 1000.0).sum()
+}
+
 fn checkpoints(story: &Story) -> Option<String> {
     let last = story.checkpoints.last()?;
     let made = story.checkpoints.len();
-    let held: f64 = story.checkpoints.iter().map(|made| made.held_ms / 1000.0).sum();
+    let held = held_by_checkpoints(story);
     Some(format!(
         "{made}, the last of iteration {} with {}: held the program for {} ({})",
         last.iteration,
@@ -241,8 +246,7 @@ fn loads(story: &Story) -> Vec<(String, f64)> {
     means
 }
 
-fn others(story: &Story) -> Option<String> {
-    let loads = loads(story);
+fn others(loads: &[(String, f64)]) -> Option<String> {
     let named: Vec<String> = loads
         .iter()
         .take(3)
@@ -251,7 +255,7 @@ fn others(story: &Story) -> Option<String> {
     (!named.is_empty()).then(|| format!("took {} on average", named.join(", ")))
 }
 
-fn tips(story: &Story, stretches: &[Stretch]) -> Vec<String> {
+fn tips(story: &Story, stretches: &[Stretch], is_loaded: bool) -> Vec<String> {
     let mut tips = Vec::new();
     for pair in stretches.windows(2) {
         let (before, after) = (pair[0], pair[1]);
@@ -268,14 +272,13 @@ fn tips(story: &Story, stretches: &[Stretch]) -> Vec<String> {
             break;
         }
     }
-    let held: f64 = story.checkpoints.iter().map(|made| made.held_ms / 1000.0).sum();
-    if held > HELD_MAX * story.seconds {
+    if held_by_checkpoints(story) > HELD_MAX * story.seconds {
         tips.push("fewer checkpoints (--checkpoint-every), as they hold the program for so long".to_owned());
     }
     if story.checkpoints.is_empty() && story.seconds > LONG_S {
         tips.push("--checkpoint-every 60: a crash would have cost all of it".to_owned());
     }
-    if !loads(story).is_empty() && story.choices.is_empty() {
+    if is_loaded && story.choices.is_empty() {
         let job = story.status.job;
         tips.push(format!(
             "'pcmctl explain {job}', which says why no rank left the nodes that others load"

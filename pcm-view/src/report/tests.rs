@@ -215,19 +215,7 @@ fn what_a_change_has_gained_stands_beside_what_it_was_to_gain() {
     assert!(!html.contains("migrate rank 2: 0.0 s achieved"), "not known yet");
 }
 
-#[test]
-fn checkpoints_and_crashes_have_their_place_and_their_numbers() {
-    let made = |second: u64, iteration: u64| {
-        event(
-            second,
-            EventKind::CheckpointComplete {
-                iteration: Iteration(iteration),
-                ranks: 2,
-                bytes: Bytes(4096),
-                held_ms: 0.25,
-            },
-        )
-    };
+fn crash_and_return() -> [EventKind; 2] {
     let crashed = EventKind::Crashed {
         reason: "rank 1 was ended by signal 9".to_owned(),
         reached: Iteration(33),
@@ -242,6 +230,23 @@ fn checkpoints_and_crashes_have_their_place_and_their_numbers() {
         total_ms: 480.0,
         phases_ms: Vec::new(),
     }));
+    [crashed, back]
+}
+
+#[test]
+fn checkpoints_and_crashes_have_their_place_and_their_numbers() {
+    let made = |second: u64, iteration: u64| {
+        event(
+            second,
+            EventKind::CheckpointComplete {
+                iteration: Iteration(iteration),
+                ranks: 2,
+                bytes: Bytes(4096),
+                held_ms: 0.25,
+            },
+        )
+    };
+    let [crashed, back] = crash_and_return();
     let told = [made(2, 20), made(3, 30), event(4, crashed), event(5, back)];
     let mut series = series(9, 2);
     // A sample of ranks that have just been started again.
@@ -281,20 +286,7 @@ job 1 heat<2d>: ended well after 9.0 s
 
 #[test]
 fn a_summary_says_what_agents_gained_and_what_crashes_cost() {
-    let crashed = EventKind::Crashed {
-        reason: "rank 1 was ended by signal 9".to_owned(),
-        reached: Iteration(33),
-        verdict: "it goes on from iteration 30".to_owned(),
-    };
-    let back = EventKind::Recovered(Box::new(Recovered {
-        cause: String::new(),
-        restart: 1,
-        from: Iteration(30),
-        rolled_back: 3,
-        ranks: 2,
-        total_ms: 480.0,
-        phases_ms: Vec::new(),
-    }));
+    let [crashed, back] = crash_and_return();
     let told = [
         decision(1, Some("migrate rank 1"), None),
         decision(3, None, Some(1.5)),
