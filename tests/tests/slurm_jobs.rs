@@ -18,6 +18,16 @@ const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
 
 const IDLE_WITHIN: Duration = Duration::from_secs(30);
 
+/// `pcmctl expand` of a job that may just have been started: asked again while its ranks are before their loop.
+const EXPAND: &str = r#"expand() {
+    for i in $(seq 300); do
+        said=$(pcmctl expand "$@" 2>&1) && code=0 || code=$?
+        case $said in *"not begun its loop"* | *"no job"*) sleep 0.1 ;; *) break ;; esac
+    done
+    echo "$said"
+    return $code
+}"#;
+
 fn folder_of_programs() -> PathBuf {
     built("pcmctl").parent().expect("a folder").to_owned()
 }
@@ -28,7 +38,8 @@ fn script(slurm: &Slurm, body: &str) -> String {
     let bin = bin.display();
     let cluster = slurm.home().join("the cluster");
     format!(
-        "#!/bin/bash\nset -e\nexport PATH=\"{bin}:$PATH\" PCM_CLUSTER=\"{}\" PCM_POLICY=none PCM_PATIENCE=5\n{body}\n",
+        "#!/bin/bash\nset -e\nexport PATH=\"{bin}:$PATH\" PCM_CLUSTER=\"{}\" PCM_POLICY=none PCM_PATIENCE=5\n{EXPAND}\n\
+         {body}\n",
         cluster.display()
     )
 }
@@ -96,7 +107,7 @@ pcmctl run -n 2 --name heat --checkpoint-every 0.5 -- heat2d-c --rows 60 --cols 
 job=$!
 for i in $(seq 300); do [ $(pcmctl nodes | grep -c ' up$') = 3 ] && break; sleep 0.1; done
 squeue --noheader --name=pcm-grow-$SLURM_JOB_ID --format='helper: %T of %k for %l'
-pcmctl expand heat --to 3
+expand heat --to 3
 sleep 1
 before=$(date +%s%N)
 scancel --name=pcm-grow-$SLURM_JOB_ID
@@ -155,8 +166,7 @@ SLURM_TIME_FORMAT=%s squeue --noheader --jobs=$SLURM_JOB_ID,$helper --format='jo
 echo core $SLURM_JOB_ID helper $helper of
 pcmctl run -n 2 --nodes v1,v2,v3 --name heat -- heat2d-c --rows 60 --cols 40 --iterations 1500 --sleep-us 15000 &
 job=$!
-for i in $(seq 300); do pcmctl ps heat >/dev/null 2>&1 && break; sleep 0.1; done
-pcmctl expand heat --to 3 --nodes v3 2>&1 || echo refused
+expand heat --to 3 --nodes v3 2>&1 || echo refused
 for i in $(seq 600); do pcmctl nodes | grep -q '^v3.* up$' || break; sleep 0.1; done
 pcmctl events --json | grep node_ends
 is_running() {{ squeue --noheader --jobs=$helper --states=RUNNING,COMPLETING | grep -q .; }}
