@@ -23,12 +23,12 @@ Jobs     run, restart          run a job; run one from a checkpoint in files
          kill, signal          end a job; send a signal to its ranks
 Change   migrate, rebalance    move a rank; change the ranks' shares of the data
          expand, shrink        add ranks; remove ranks
-         checkpoint(s)         make a checkpoint; list and verify those in files
+         checkpoint(s), bench  make and list checkpoints; compare ways to change
 Inspect  top, dashboard        watch and control on the terminal, in a browser
-         report, trace         a job's history (HTML); its calls (Perfetto)
-         events, explain       what happened; why a job was moved or not
-         messages, metrics     messages between ranks; numbers for Prometheus
-Other    logs, bench, slurm    logs; compare methods of change; a job script
+         summary, report       a job's history in a few lines; as HTML
+         trace, events         its calls (Perfetto); what happened
+         explain, messages     why it was moved or not; messages between ranks
+Other    metrics, logs, slurm  numbers for Prometheus; logs; a job script
          env, completions, man compiler flags; shell completion; manual pages
 Options  --cluster DIR (or PCM_CLUSTER), -h or --help, -V or --version
 ";
@@ -128,6 +128,8 @@ verbs! {
     Dashboard(dashboard),
     /// Write the history of a job as one HTML file
     Report(report),
+    /// Say in a few lines how a job went, or goes
+    Summary(summary),
     /// Record the MPI calls of a job for Perfetto or Chrome
     Trace(trace),
     /// Show the end of a node's log, or change log levels

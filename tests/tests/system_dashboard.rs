@@ -331,5 +331,13 @@ fn a_report_is_written_of_a_job_that_has_ended() {
     ] {
         assert!(html.contains(part), "{part}");
     }
+    let summary = cluster.run(&["summary", "plate"]).stdout;
+    for part in [
+        "ended with code 137",
+        "of rank time on 3 nodes",
+        "1 migrate: held the program",
+    ] {
+        assert!(summary.contains(part), "{part}: {summary}");
+    }
     cluster.down();
 }

@@ -1,5 +1,6 @@
 //! The exposition format of Prometheus, version 0.0.4. Pure.
 
+use super::efficiency::Efficiency;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::job::{JobStatus, RankStatus};
@@ -109,6 +110,7 @@ fn jobs(text: &mut String, jobs: &[JobSeen]) {
         "Bytes of data moved by reconfigurations.",
         &|job| sum(job, |done| done.bytes_moved.0 as f64),
     );
+    efficiencies(text, jobs);
     let name = "pcm_job_reconfigurations_total";
     head(text, name, "counter", "Reconfigurations that were committed, by plan.");
     for job in jobs {
@@ -126,6 +128,38 @@ fn jobs(text: &mut String, jobs: &[JobSeen]) {
             sample(text, name, &labels, f64::from(count));
         }
     }
+}
+
+/// Of the jobs that have measured an iteration.
+fn efficiencies(text: &mut String, jobs: &[JobSeen]) {
+    let known = jobs.iter().filter_map(|job| Some((job, Efficiency::of(&job.ranks)?)));
+    let known: Vec<(&JobSeen, Efficiency)> = known.collect();
+    if known.is_empty() {
+        return;
+    }
+    let mut each = |name: &str, help: &str, value: fn(Efficiency) -> f64| {
+        head(text, name, "gauge", help);
+        for (job, efficiency) in &known {
+            let number = job.status.job.to_string();
+            let labels = [("job_id", number.as_str()), ("job_name", &job.status.name)];
+            sample(text, name, &labels, value(*efficiency));
+        }
+    };
+    each(
+        "pcm_job_parallel_efficiency",
+        "Mean useful time of the ranks as a part of an iteration: load balance times communication efficiency.",
+        |efficiency| efficiency.parallel,
+    );
+    each(
+        "pcm_job_load_balance",
+        "Mean useful time of the ranks as a part of the longest.",
+        |efficiency| efficiency.load_balance,
+    );
+    each(
+        "pcm_job_communication_efficiency",
+        "Longest useful time of a rank as a part of an iteration.",
+        |efficiency| efficiency.communication,
+    );
 }
 
 fn ranks(text: &mut String, jobs: &[JobSeen]) {
@@ -156,9 +190,24 @@ fn ranks(text: &mut String, jobs: &[JobSeen]) {
         "Time outside of MPI, mean of an iteration.",
         |row| row.useful_ms / 1000.0,
     );
+    each(
+        "pcm_rank_wait_seconds",
+        "gauge",
+        "Time in MPI, mean of an iteration.",
+        |row| row.wait_ms / 1000.0,
+    );
+    each("pcm_rank_memory_bytes", "gauge", "Resident memory.", |row| {
+        row.memory.0 as f64
+    });
     each("pcm_rank_sent_bytes", "counter", "Bytes sent point to point.", |row| {
         row.sent.0 as f64
     });
+    each(
+        "pcm_rank_received_bytes",
+        "counter",
+        "Bytes received point to point.",
+        |row| row.received.0 as f64,
+    );
     each(
         "pcm_rank_call_seconds",
         "gauge",
@@ -184,7 +233,7 @@ fn escape(value: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use pcm_proto::ids::{Bytes, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
     use pcm_proto::job::JobState;
@@ -205,6 +254,30 @@ mod tests {
             method_reason: None,
             total_ms: 300.0,
             phases_ms: Vec::new(),
+        }
+    }
+
+    pub(in super::super) fn rank() -> RankStatus {
+        RankStatus {
+            rank: Rank(0),
+            process: ProcessId(1),
+            node: NodeName::new("n0").unwrap(),
+            pid: 12,
+            iteration: Iteration(77),
+            useful_ms: 2.0,
+            wait_ms: 1.5,
+            memory: Bytes(300 << 20),
+            iterations_declared: None,
+            restored: Bytes(0),
+            call: "Recv".to_owned(),
+            call_since_ms: 500.0,
+            peer: None,
+            tag: None,
+            bytes: None,
+            sent: Bytes(10),
+            received: Bytes(0),
+            registered: Bytes(0),
+            constant: Bytes(0),
         }
     }
 
@@ -229,27 +302,6 @@ mod tests {
                 leaves_ms: 60_000,
             }),
         };
-        let rank = RankStatus {
-            rank: Rank(0),
-            process: ProcessId(1),
-            node: name(),
-            pid: 12,
-            iteration: Iteration(77),
-            useful_ms: 2.0,
-            wait_ms: 1.5,
-            memory: Bytes(300 << 20),
-            iterations_declared: None,
-            restored: Bytes(0),
-            call: "Recv".to_owned(),
-            call_since_ms: 500.0,
-            peer: None,
-            tag: None,
-            bytes: None,
-            sent: Bytes(10),
-            received: Bytes(0),
-            registered: Bytes(0),
-            constant: Bytes(0),
-        };
         let status = JobStatus {
             job: JobId(3),
             name: "a \"b\"\\".to_owned(),
@@ -267,7 +319,7 @@ mod tests {
             nodes: vec![node],
             jobs: vec![JobSeen {
                 status,
-                ranks: vec![rank],
+                ranks: vec![rank()],
                 changes: vec![migrated(), migrated()],
             }],
         }
@@ -283,6 +335,7 @@ mod tests {
             r#"pcm_job_iterations{job_id="3",job_name="a \"b\"\\"} 77"#,
             r#"pcm_job_reconfigurations_total{job_id="3",job_name="a \"b\"\\",plan="migrate"} 2"#,
             r#"pcm_job_pause_seconds_total{job_id="3",job_name="a \"b\"\\"} 0.5"#,
+            r#"pcm_job_load_balance{job_id="3",job_name="a \"b\"\\"} 1"#,
             r#"pcm_rank_call_seconds{job_id="3",rank="0",node="n0"} 0.5"#,
         ] {
             assert!(text.contains(&format!("\n{line}\n")), "{line} is missing in {text}");
@@ -295,6 +348,44 @@ mod tests {
                 None => assert!(line.starts_with(&format!("{declared}{{")), "{line} under {declared}"),
             }
         }
+    }
+
+    #[test]
+    fn every_query_of_the_grafana_file_asks_for_numbers_and_labels_that_are_there() {
+        let text = write(&seen());
+        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let board: serde_json::Value = serde_json::from_str(super::super::GRAFANA).expect("JSON");
+        let panels = board["panels"].as_array().expect("panels");
+        let targets = panels
+            .iter()
+            .flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+        let mut asked = std::collections::BTreeSet::new();
+        for target in targets {
+            let query = target["expr"].as_str().expect("a query");
+            let names = query
+                .split(|letter| !is_word(letter))
+                .filter(|word| word.starts_with("pcm_"));
+            let names: Vec<&str> = names.collect();
+            assert!(!names.is_empty(), "{query}");
+            for name in names {
+                let sample = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
+                let sample = sample.unwrap_or_else(|| panic!("{name} of {query:?} is not there"));
+                let legend = target["legendFormat"].as_str().unwrap_or_default();
+                let labels = legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+                for label in labels {
+                    assert!(
+                        sample.contains(&format!("{label}=\"")),
+                        "{label} of {legend:?}: {sample}"
+                    );
+                }
+                asked.insert(name.to_owned());
+            }
+        }
+        let there = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        let unasked: Vec<&str> = there.filter(|name| !asked.contains(*name)).collect();
+        assert_eq!(unasked, [""; 0], "numbers without a panel");
     }
 
     #[test]

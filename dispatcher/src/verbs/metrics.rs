@@ -9,13 +9,22 @@ const EXAMPLE: &str = "\
 'pcmctl dashboard' serves the same under /metrics, with its token.
 
 Example:
-  pcmctl metrics > /var/lib/node_exporter/pcm.prom";
+  pcmctl metrics > /var/lib/node_exporter/pcm.prom
+  pcmctl metrics --grafana > pcm.json";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Print a dashboard for Grafana over these numbers instead: import it there and choose a Prometheus
+    #[arg(long)]
+    grafana: bool,
+}
 
-pub(crate) async fn run(_: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
+    if args.grafana {
+        output::print(metrics::GRAFANA)?;
+        return Ok(0);
+    }
     courtesy::give_way();
     let mut link = Link::open(cluster).await?;
     output::print(&metrics::gather(&mut link).await?)?;

@@ -34,6 +34,7 @@ pub(crate) mod shrink;
 pub(crate) mod signal;
 pub(crate) mod slurm;
 pub(crate) mod stacks;
+pub(crate) mod summary;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod up;

@@ -1,10 +1,12 @@
 //! How a job went, as one page: `recording` is all that is known of it, `story` puts that in order, `plots` draws,
-//! `page` writes the document. All pure; the report and the dashboard show the same.
+//! `page` writes the document, `summary` the few lines of a terminal. All pure; the report and the dashboard show the
+//! same.
 
 mod page;
 mod plots;
 mod recording;
 mod story;
+mod summary;
 
 #[cfg(test)]
 mod tests;

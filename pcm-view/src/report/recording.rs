@@ -2,6 +2,7 @@
 
 use super::page::{content, document};
 use super::story::Story;
+use super::summary::summary;
 use crate::sentences::event_words;
 use pcm_proto::event::Event;
 use pcm_proto::ids::JobId;
@@ -28,6 +29,11 @@ impl Recording {
         let lines: Vec<String> = self.events.iter().map(event_words).collect();
         let story = Story::new(self.status, &self.events, &self.series, now_us);
         content(&story, &lines)
+    }
+
+    /// A few lines for a terminal.
+    pub fn summary(self, now_us: u64) -> String {
+        summary(&Story::new(self.status, &self.events, &self.series, now_us))
     }
 
     /// The whole as one file that asks nothing of anybody.

@@ -2,6 +2,7 @@
 
 use super::page::{content, document};
 use super::story::{Stay, Story};
+use super::summary::summary;
 use pcm_proto::event::{Decision, Event, EventKind, Moved, Reconfigured, Recovered};
 use pcm_proto::ids::{Bytes, Epoch, Iteration, JobId, NodeName, Rank};
 use pcm_proto::job::{JobEnd, JobState, JobStatus};
@@ -262,6 +263,61 @@ fn checkpoints_and_crashes_have_their_place_and_their_numbers() {
     ] {
         assert!(html.contains(part), "{part}: {html}");
     }
+}
+
+#[test]
+fn a_summary_has_ranks_over_time_speed_and_what_changes_cost() {
+    let story = Story::new(status(1), &events(), &series(9, 4), 0);
+    let said = summary(&story);
+    let expected = "\
+job 1 heat<2d>: ended well after 9.0 s
+  ranks       2 for 4.0 s, 3 for 2.0 s, 1 for 3.0 s; 17 s of rank time on 4 nodes
+  speed       iterations per second: 10 with 2 ranks, 10 with 3 ranks, 10 with 1 rank
+  changes     1 expand, 1 migrate, 1 shrink: held the program for 38 ms (0.42 % of the time), moved 12 KiB
+  to try      fewer ranks: 3 were 1.00 times as fast as 2
+";
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn a_summary_says_what_agents_gained_and_what_crashes_cost() {
+    let crashed = EventKind::Crashed {
+        reason: "rank 1 was ended by signal 9".to_owned(),
+        reached: Iteration(33),
+        verdict: "it goes on from iteration 30".to_owned(),
+    };
+    let back = EventKind::Recovered(Box::new(Recovered {
+        cause: String::new(),
+        restart: 1,
+        from: Iteration(30),
+        rolled_back: 3,
+        ranks: 2,
+        total_ms: 480.0,
+        phases_ms: Vec::new(),
+    }));
+    let told = [
+        decision(1, Some("migrate rank 1"), None),
+        decision(3, None, Some(1.5)),
+        event(4, crashed),
+        event(5, back),
+    ];
+    let said = summary(&Story::new(status(2), &told, &Series::default(), 0));
+    for line in [
+        "  agents      1 change chosen; 1 measured: 1.5 s gained, 4.0 s predicted",
+        "  crashes     1, and 1 returns: 480 ms without ranks, 3 iterations computed again",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+}
+
+#[test]
+fn a_summary_of_a_job_of_which_nothing_is_known_is_two_lines() {
+    let running = JobStatus { end: None, ..status(2) };
+    let said = summary(&Story::new(running, &events()[..1], &Series::default(), 105_000_000));
+    assert_eq!(
+        said,
+        "job 1 heat<2d>: runs for 5.0 s so far\n  ranks       2 for 5.0 s; 10 s of rank time on 2 nodes\n"
+    );
 }
 
 #[test]

@@ -35,6 +35,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
             ("README.md", "Overview"),
             ("docs/install.md", "Install"),
             ("docs/coming-from.md", "From mpirun, Intel MPI, LAM"),
+            ("docs/other-mpis.md", "Another MPI"),
             ("docs/gallery.md", "Gallery"),
         ],
     ),
