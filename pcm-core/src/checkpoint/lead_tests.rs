@@ -259,7 +259,10 @@ fn a_restarted_coordinator_takes_no_older_checkpoint_for_the_newest_while_nodes_
     let mut lead = Lead::new(Some(Iteration(9)));
     for rank in 0..2 {
         let effects = store(&mut lead, 1, part(5, rank, rank == 0));
-        assert!(!effects.contains(&LeadEffect::Newest(Some(Iteration(5)))), "{effects:?}");
+        assert!(
+            !effects.contains(&LeadEffect::Newest(Some(Iteration(5)))),
+            "{effects:?}"
+        );
     }
     store(&mut lead, 1, part(9, 1, false));
     assert_eq!((lead.newest(), lead.is_learning()), (Some(Iteration(9)), true));
