@@ -131,7 +131,7 @@ pub struct Lead {
     /// Up to this one all was announced.
     announced: CheckpointId,
     newest: Option<Iteration>,
-    /// Whether `newest` is only known from before, and the nodes have not said yet where its parts are.
+    /// Whether `newest` is only known from before, and the nodes have not said yet where all its parts are.
     is_learning: bool,
     filed: VecDeque<Filed>,
 }
@@ -331,6 +331,19 @@ impl Lead {
         })
     }
 
+    /// Whether nodes may still say that they hold the newest checkpoint that is known.
+    pub fn is_learning(&self) -> bool {
+        self.is_learning
+    }
+
+    /// Nodes have had their time to say what they hold: where they hold an older checkpoint, the newest is lost.
+    pub fn on_learned(&mut self) -> Vec<LeadEffect> {
+        let mut out = Vec::new();
+        self.is_learning &= self.catalogue.newest().is_none();
+        self.say_newest(&mut out);
+        out
+    }
+
     /// What a restart from memory would begin with.
     pub fn restorable(&self) -> Option<Restorable> {
         self.catalogue.newest()
@@ -374,7 +387,7 @@ impl Lead {
 
     fn say_newest(&mut self, out: &mut Vec<LeadEffect>) {
         let in_memory = self.catalogue.newest().map(|known| known.stamp.iteration);
-        self.is_learning &= in_memory.is_none();
+        self.is_learning &= in_memory < self.newest;
         if self.is_learning {
             return;
         }

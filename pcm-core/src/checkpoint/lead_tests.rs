@@ -253,6 +253,26 @@ fn a_coordinator_that_lost_all_it_knew_learns_it_again_from_the_nodes_and_announ
     assert_eq!(again.restorable(), lead.restorable());
 }
 
+/// A crash may be heard of before the rest of the newest one.
+#[test]
+fn a_restarted_coordinator_takes_no_older_checkpoint_for_the_newest_while_nodes_are_heard() {
+    let mut lead = Lead::new(Some(Iteration(9)));
+    for rank in 0..2 {
+        let effects = store(&mut lead, 1, part(5, rank, rank == 0));
+        assert!(
+            !effects.contains(&LeadEffect::Newest(Some(Iteration(5)))),
+            "{effects:?}"
+        );
+    }
+    store(&mut lead, 1, part(9, 1, false));
+    assert_eq!((lead.newest(), lead.is_learning()), (Some(Iteration(9)), true));
+    let mut in_vain = lead.clone();
+    store(&mut lead, 0, part(9, 0, false));
+    assert_eq!((lead.newest(), lead.is_learning()), (Some(Iteration(9)), false));
+    assert_eq!(in_vain.on_learned(), [LeadEffect::Newest(Some(Iteration(5)))]);
+    assert!(!in_vain.is_learning());
+}
+
 #[test]
 fn a_newer_checkpoint_costs_a_restarted_coordinator_no_copy_of_the_settled_one_that_it_hears_of_late() {
     let mut lead = Lead::new(Some(Iteration(5)));

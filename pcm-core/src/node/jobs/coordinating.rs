@@ -71,7 +71,7 @@ impl Jobs {
         };
         let now_us = cx.now().0;
         let (state, effects) = Coordinator::accept(job, cx.own(), spec, &shares, is_crowded, now_us);
-        let mut led = Led::new(&state, audience, output);
+        let mut led = Led::new(&state, audience, output, cx.now());
         if let Requester::Control(link) = from {
             led.link = Some(link);
         }
@@ -188,7 +188,7 @@ impl Jobs {
         if cx.is_cut_off() {
             return Err("most nodes of the cluster cannot be reached from its coordinator's".to_owned());
         }
-        if led.leading.is_learning(cx.now(), coordinator.checkpoint()) {
+        if led.leading.is_learning() {
             return Err("its nodes have not all said which checkpoints they hold".to_owned());
         }
         let spec = coordinator.spec();

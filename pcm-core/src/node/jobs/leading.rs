@@ -25,7 +25,8 @@ const ASKED_WITHIN: Duration = Duration::from_secs(60);
 /// The same in files, on a slow disk.
 const FILED_WITHIN: Duration = Duration::from_secs(600);
 
-/// An heir has heard within this time what nodes hold; they say so as soon as they are linked.
+/// An heir, or a coordinator that was started again, has heard within this time what nodes hold; they say so as soon as
+/// they are linked.
 const LEARNS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The checkpoints of one job, at its coordinator.
@@ -109,25 +110,23 @@ impl Made {
 
 impl Leading {
     /// For a job of which this is the newest checkpoint.
-    pub(in crate::node) fn new(known: Option<Iteration>) -> Self {
+    pub(in crate::node) fn new(known: Option<Iteration>, now: Moment) -> Self {
         Self {
             lead: Lead::new(known),
             asking: Vec::new(),
             asked: 0,
             armed: None,
-            learns_until: None,
+            learns_until: known.map(|_| now.plus(LEARNS_WITHIN)),
             holders: BTreeSet::new(),
         }
     }
 
-    /// For a job that is taken over, with the checkpoints in files that its coordinator knew of.
-    pub(in crate::node) fn inherited(known: Option<Iteration>, filed: Vec<Filed>, now: Moment) -> Self {
-        let mut leading = Self::new(known);
+    /// The job is taken over, or led on after a restart, with the checkpoints in files that its coordinator knew of.
+    pub(super) fn take_over(&mut self, job: JobId, filed: Vec<Filed>, cx: &mut Context<'_>) {
         for one in filed {
-            leading.lead.on_filed(one);
+            self.lead.on_filed(one);
         }
-        leading.learns_until = Some(now.plus(LEARNS_WITHIN));
-        leading
+        self.arm(job, cx);
     }
 
     /// Whether somebody waits for a checkpoint.
@@ -225,7 +224,11 @@ impl Leading {
     pub(super) fn on_timer(&mut self, coordinator: &Coordinator, cx: &mut Context<'_>) -> Vec<Input> {
         self.armed = None;
         let (now, partners) = (cx.now(), cx.cluster.partners());
-        let effects = self.lead.on_tick(now, |node| partners.copy_to(node));
+        let mut effects = Vec::new();
+        if self.learns_until.take_if(|until| *until <= now).is_some() {
+            effects.extend(self.lead.on_learned());
+        }
+        effects.extend(self.lead.on_tick(now, |node| partners.copy_to(node)));
         self.carry_out(effects, coordinator, cx)
     }
 
@@ -273,7 +276,8 @@ impl Leading {
     }
 
     fn arm(&mut self, job: JobId, cx: &mut Context<'_>) {
-        let deadline = self.lead.deadline();
+        self.learns_until.take_if(|_| !self.lead.is_learning());
+        let deadline = self.lead.deadline().into_iter().chain(self.learns_until).min();
         if deadline != self.armed {
             self.armed = deadline;
             if let Some(deadline) = deadline {
@@ -399,9 +403,8 @@ impl Leading {
     }
 
     /// Whether nodes may still say that they hold the checkpoint that is known.
-    pub(super) fn is_learning(&self, now: Moment, known: Option<Iteration>) -> bool {
-        let held = self.lead.restorable().map(|known| known.stamp.iteration);
-        self.learns_until.is_some_and(|until| now < until && held < known)
+    pub(super) fn is_learning(&self) -> bool {
+        self.learns_until.is_some() && self.lead.is_learning()
     }
 
     /// How a person can go on where no place is left.

@@ -4,6 +4,7 @@
 use super::heirs::Willed;
 use super::leading::Leading;
 use crate::job::coordinator::{Coordinator, Input};
+use crate::moment::Moment;
 use crate::node::context::Context;
 use crate::node::methods::Chosen;
 use crate::node::outbox::{self, PeersEffect};
@@ -66,8 +67,8 @@ pub(in crate::node) struct Led {
 }
 
 impl Led {
-    pub(in crate::node) fn new(state: &Coordinator, audience: Audience, output: JobOutput) -> Self {
-        let (job, leading) = (state.job(), Leading::new(state.checkpoint()));
+    pub(in crate::node) fn new(state: &Coordinator, audience: Audience, output: JobOutput, now: Moment) -> Self {
+        let (job, leading) = (state.job(), Leading::new(state.checkpoint(), now));
         Self {
             audience,
             link: None,

@@ -40,7 +40,8 @@ impl Jobs {
             } else {
                 JobOutput::to_absent_control(job)
             };
-            let mut led = Led::new(&coordinator, Audience::Detached, output);
+            let mut led = Led::new(&coordinator, Audience::Detached, output, cx.now());
+            led.leading.take_over(job, Vec::new(), cx);
             if is_inherited && spans_hosts && !is_detached {
                 led.seek(job, RETURN_AFTER_RESTART_WITHIN, cx);
             } else if !is_detached {

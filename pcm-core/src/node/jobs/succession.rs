@@ -4,12 +4,10 @@
 //! about the job itself: `pcm-core/src/job/inheriting.rs` does.
 
 use super::heirs::{HEIRS, Will, content};
-use super::leading::Leading;
 use super::led::{Audience, Led};
 use crate::checkpoint::Filed;
 use crate::job::coordinator::{self, Coordinator};
 use crate::job::participant::{self, Closing};
-use crate::moment::Moment;
 use crate::node::context::Context;
 use crate::node::jobs::machine::Jobs;
 use crate::node::outbox::Inward;
@@ -278,15 +276,15 @@ impl Jobs {
         let filed = filed
             .into_iter()
             .map(|(iteration, directory)| Filed { iteration, directory });
-        let leading = Leading::inherited(state.checkpoint(), filed.collect(), Moment(now_us));
+        let filed = filed.collect();
         let (is_detached, claim) = (state.spec().detached, state.claim());
         let output = if is_detached {
             JobOutput::to_files(job, BTreeMap::new(), cx.out)
         } else {
             JobOutput::to_absent_control(job)
         };
-        let mut led = Led::new(&state, Audience::Detached, output);
-        led.leading = leading;
+        let mut led = Led::new(&state, Audience::Detached, output, cx.now());
+        led.leading.take_over(job, filed, cx);
         match cx.cluster.nodes().host(&will.from) == cx.cluster.nodes().own().host {
             _ if is_detached => {}
             // Of a host that is this one nobody is cut off: a `pcmctl` that does not come has ended.
