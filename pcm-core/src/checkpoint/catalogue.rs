@@ -14,7 +14,7 @@
 
 use super::entry::{Entry, PartTally, Place, Progress, Stamp};
 use pcm_proto::ids::{Bytes, CheckpointId, NodeName, Rank};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most checkpoints a catalogue holds: one is made at a time and old ones are collected, so more are a fault of those
 /// who report them.
@@ -85,6 +85,9 @@ pub enum PartRefused {
         /// The number of ranks.
         ranks: u32,
     },
+    /// It was given up: what there is of it is dropped.
+    #[error("the checkpoint is given up")]
+    GivenUp,
     /// A newer checkpoint is complete: this one will not be.
     #[error("checkpoint {by} is newer and complete")]
     Superseded { by: CheckpointId },
@@ -121,6 +124,8 @@ pub struct Catalogue {
     /// The newest that is as safe as it can be; none where that is never said. Nothing goes for a newer one, unless one
     /// is there that outlives the loss of a node.
     settled: Option<CheckpointId>,
+    /// Nodes were told to drop these, whatever they had said before they heard of it.
+    given_up: BTreeSet<CheckpointId>,
 }
 
 impl Catalogue {
@@ -159,6 +164,9 @@ impl Catalogue {
         if rank.0 >= stamp.ranks {
             let ranks = stamp.ranks;
             return Err(PartRefused::NoSuchRank { rank, ranks });
+        }
+        if self.given_up.contains(&stamp.id) {
+            return Err(PartRefused::GivenUp);
         }
         match self.entries.get(&stamp.id) {
             Some(entry) if entry.stamp != stamp => {
@@ -251,6 +259,10 @@ impl Catalogue {
         {
             drop_copies(entry, |_| true, &mut effects);
             self.entries.remove(&id);
+            self.given_up.insert(id);
+            if self.given_up.len() > CHECKPOINTS_MAX {
+                self.given_up.pop_first();
+            }
         }
         effects
     }
@@ -259,6 +271,7 @@ impl Catalogue {
     /// and other data will bear its numbers.
     pub fn rolled_back_to(&mut self, id: CheckpointId) {
         self.entries.retain(|known, _| *known <= id);
+        self.given_up.retain(|known| *known <= id);
         self.learned = self.learned.min(id);
         self.settled = self.settled.map(|settled| settled.min(id));
     }
@@ -579,6 +592,15 @@ mod tests {
         let mut catalogue = Catalogue::new(Keep::default());
         let half = |catalogue: &mut Catalogue, id| catalogue.stored(stamp(id), Rank(0), own(0), tally(0)).unwrap();
         half(&mut catalogue, 1);
+        assert_eq!(catalogue.given_up(CheckpointId(1)).len(), 1);
+        let again = |catalogue: &mut Catalogue| catalogue.stored(stamp(1), Rank(1), own(1), tally(1));
+        assert_eq!(
+            again(&mut catalogue),
+            Err(PartRefused::GivenUp),
+            "said before its node heard"
+        );
+        catalogue.rolled_back_to(CheckpointId(0));
+        assert_eq!(again(&mut catalogue), Ok(Vec::new()), "other data of that number");
         assert_eq!(catalogue.given_up(CheckpointId(1)).len(), 1);
         half(&mut catalogue, 2);
         let effects = commit(&mut catalogue, 3, own);

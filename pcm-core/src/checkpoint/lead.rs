@@ -173,16 +173,21 @@ impl Lead {
         } else {
             Place::Own(node.clone())
         };
-        let effects = self.catalogue.stored(stamp, rank, place, part.tally)?;
+        let effects = match self.catalogue.stored(stamp, rank, place, part.tally) {
+            // The word that it is given up was lost, or has not arrived yet.
+            Err(PartRefused::GivenUp) => return Ok(vec![LeadEffect::GivenUp(stamp.id)]),
+            stored => stored?,
+        };
         let is_newer = self.making.as_ref().is_none_or(|making| making.stamp.id < stamp.id);
         // The last one announced, too: a coordinator that was started again does not know whether it was settled.
         if is_newer && stamp.id >= self.announced {
+            // One that was settled without this node: the others do not say again what they hold.
             self.making = Some(Making {
                 stamp,
                 since: now,
                 is_complete: false,
                 held_us: 0,
-                parts: BTreeMap::new(),
+                parts: self.holders(stamp.id),
                 ordered: now,
             });
         }
@@ -285,14 +290,13 @@ impl Lead {
             None => RolledBack::ToSettled(to),
             Some(base) => {
                 // The ranks that made it are gone, their parts are not: of those that are on one node copies are due,
-                // also where a lost node had the other. The processes are only part of the copies' names.
-                let holder = |(rank, place): &(Rank, Place)| Some((*rank, (ProcessId(rank.0), place.node()?.clone())));
+                // also where a lost node had the other.
                 self.making = Some(Making {
                     stamp: base.stamp,
                     since: now,
                     is_complete: true,
                     held_us: 0,
-                    parts: copies.iter().rev().filter_map(holder).collect(),
+                    parts: self.holders(id),
                     ordered: Moment(0),
                 });
                 RolledBack::ToUncopied(to)
@@ -383,6 +387,13 @@ impl Lead {
                 Effect::Announce(_) | Effect::Lost { .. } | Effect::Drop { .. } => {}
             }
         }
+    }
+
+    /// Where each part is known to be. The processes are only part of the copies' names.
+    fn holders(&self, id: CheckpointId) -> BTreeMap<Rank, (ProcessId, NodeName)> {
+        let copies = self.catalogue.copies_of(id);
+        let holder = |(rank, place): &(Rank, Place)| Some((*rank, (ProcessId(rank.0), place.node()?.clone())));
+        copies.iter().rev().filter_map(holder).collect()
     }
 
     fn say_newest(&mut self, out: &mut Vec<LeadEffect>) {

@@ -334,7 +334,7 @@ impl Jobs {
         }
         self.wills.on_led(job, node, reign);
         self.wills.note_reign(job, reign);
-        self.testators.forget(job);
+        self.testators.on_led(job, node);
         let by = node.clone();
         cx.store(StoreInput::Led { job, by });
         let by = node.clone();

@@ -1,12 +1,13 @@
 //! Whether a node may say that a job is over which it led: one that is back may be a new node, which knows nothing of
 //! that job. Until a node that is linked has said which keeper it has, such words do not count. Of a new node they
-//! never do: for the jobs of the one before it that is dead, whatever it answers.
+//! never do: for the jobs of the one before it that is dead, whatever it answers. Where another node leads a job now,
+//! only its words count.
 
 use pcm_proto::ids::{JobId, NodeName};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Jobs of dead nodes that are remembered at one time.
-const DEAD_MAX: usize = 4096;
+/// Jobs of dead nodes, and jobs that were inherited, that are remembered at one time.
+const JOBS_MAX: usize = 4096;
 
 /// See the file head.
 #[derive(Debug, Default)]
@@ -14,6 +15,8 @@ pub(super) struct Testators {
     doubted: BTreeMap<NodeName, Doubted>,
     /// Jobs whose coordinator's node is back as a new one, and its name.
     dead: BTreeMap<JobId, NodeName>,
+    /// Which node said last that it leads a job.
+    successors: BTreeMap<JobId, NodeName>,
 }
 
 /// A node that has not said yet which keeper it has.
@@ -40,7 +43,8 @@ impl Testators {
     pub(super) fn counts(&mut self, job: JobId, node: &NodeName) -> bool {
         let doubted = self.doubted.get_mut(node).filter(|doubted| doubted.jobs.contains(&job));
         let is_doubted = doubted.map(|doubted| doubted.was_ignored = true).is_some();
-        !is_doubted && !self.is_dead(job, node)
+        let is_successor = self.successors.get(&job).is_none_or(|successor| successor == node);
+        !is_doubted && !self.is_dead(job, node) && is_successor
     }
 
     /// A node has the keeper that was known; whether it has to say again what did not count.
@@ -53,7 +57,7 @@ impl Testators {
         let jobs = self.doubted.remove(node).map_or(led, |doubted| doubted.jobs);
         for job in &jobs {
             self.dead.insert(*job, node.clone());
-            if self.dead.len() > DEAD_MAX {
+            if self.dead.len() > JOBS_MAX {
                 self.dead.pop_first();
             }
         }
@@ -70,8 +74,18 @@ impl Testators {
         self.dead.contains_key(&job)
     }
 
-    /// A node leads a job, or nobody needs it any more.
+    /// A node says that it leads a job.
+    pub(super) fn on_led(&mut self, job: JobId, by: &NodeName) {
+        self.forget(job);
+        self.successors.insert(job, by.clone());
+        if self.successors.len() > JOBS_MAX {
+            self.successors.pop_first();
+        }
+    }
+
+    /// A job is not needed here any more.
     pub(super) fn forget(&mut self, job: JobId) {
+        self.successors.remove(&job);
         self.dead.remove(&job);
         for doubted in self.doubted.values_mut() {
             doubted.jobs.remove(&job);
@@ -126,7 +140,15 @@ mod tests {
         let mut testators = doubting();
         testators.bury(&node("n1"), BTreeSet::new());
         assert!(testators.is_orphan(JOB));
+        testators.on_led(JOB, &node("n2"));
+        assert!(!testators.is_orphan(JOB) && testators.counts(JOB, &node("n2")));
+        assert!(
+            !testators.counts(JOB, &node("n1")),
+            "the new node knows as little as before"
+        );
+        testators.on_led(JOB, &node("n1"));
+        assert!(testators.counts(JOB, &node("n1")), "it inherits the job");
         testators.forget(JOB);
-        assert!(!testators.is_orphan(JOB) && testators.counts(JOB, &node("n1")));
+        assert!(testators.counts(JOB, &node("n2")), "another job of that number");
     }
 }

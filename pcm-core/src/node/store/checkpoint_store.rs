@@ -375,17 +375,17 @@ impl CheckpointStore {
         step.out.arm(ABANDONED_AFTER, Timer::Orphans(node.clone()));
     }
 
-    /// Copies ordered by a node that is gone, and that no heir of it claimed, are of no use.
+    /// Copies ordered by a node that is gone, and that no heir of it claimed, are of no use. One that is back may have
+    /// said with the link that was lost that their job is over: it hears of them again.
     pub(super) fn on_orphans_timer(&mut self, node: &NodeName, pool: &mut BufferPool, step: &mut Step<'_>) {
+        let copies = self.buffers.iter().filter_map(|(key, buffer)| {
+            let holds = buffer.holds.as_ref().filter(|holds| holds.coordinator == *node)?;
+            key.is_copy.then_some((*key, holds))
+        });
         if step.around.is_live(node) {
-            return;
+            return copies.for_each(|(key, holds)| say_stored(key, holds, step));
         }
-        let is_orphan = |(key, buffer): &(&BufferKey, &Buffer)| {
-            let coordinator = buffer.holds.as_ref().map(|holds| &holds.coordinator);
-            key.is_copy && coordinator == Some(node)
-        };
-        let orphans = self.buffers.iter().filter(is_orphan).map(|(key, _)| *key);
-        let orphans = orphans.collect();
+        let orphans = copies.map(|(key, _)| key).collect();
         self.drop_buffers(orphans, pool, step);
     }
 

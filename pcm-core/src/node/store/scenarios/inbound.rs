@@ -310,11 +310,16 @@ fn memory_that_cannot_be_written_is_as_if_its_node_were_gone() {
 }
 
 #[test]
-fn copies_of_a_coordinator_that_is_gone_are_dropped_unless_it_came_back() {
+fn copies_of_a_coordinator_that_is_gone_are_dropped_and_one_that_came_back_hears_of_them() {
     let mut world = link_only();
     copied_by_link(&mut world, 1, 0);
     let timer = || StoreInput::OrphansTimer(node("n1"));
-    assert!(world.on(timer()).is_nothing(), "it is there");
+    let there = world.on(timer());
+    assert!(matches!(
+        there.checkpoint_messages()[..],
+        [CheckpointMessage::Stored { is_copy: true, .. }]
+    ));
+    assert!(!there.order.contains(&"keeper"), "it is there");
     world.around.gone.insert(node("n1"));
     assert!(world.on(timer()).order.contains(&"keeper"));
     assert!(world.store.records().is_empty());
