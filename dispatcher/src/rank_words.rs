@@ -78,6 +78,7 @@ pub(crate) mod tests {
             node: NodeName::new("n0").unwrap(),
             pid: 23_456,
             iteration: Iteration(123_456),
+            iterations_here: 10,
             useful_ms: 12.5,
             wait_ms: 1.5,
             memory: Bytes(300 << 20),

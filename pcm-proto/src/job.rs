@@ -146,7 +146,9 @@ pub struct RankStatus {
     pub pid: u32,
     /// Its iteration, when it counts any.
     pub iteration: Iteration,
-    /// Useful time of the last iterations, per iteration, outside MPI.
+    /// Iterations that this process has ended: the next two are means over them.
+    pub iterations_here: u64,
+    /// Useful time per iteration, outside MPI.
     pub useful_ms: f64,
     /// Time inside MPI, per iteration; of a rank that counts none, all of it.
     pub wait_ms: f64,

@@ -38,6 +38,7 @@ pub mod series;
 pub mod shortened;
 pub mod sound;
 pub mod stack;
+pub mod time_use;
 pub mod trace;
 pub mod tree;
 pub mod unpack;

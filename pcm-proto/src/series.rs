@@ -2,6 +2,7 @@
 //! long the job runs.
 
 use crate::ids::NodeName;
+use crate::time_use::TimeUse;
 use serde::{Deserialize, Serialize};
 
 /// Most samples kept of a job: more than a plot has columns.
@@ -38,6 +39,8 @@ pub struct Series {
     pub thinning: u64,
     /// Samples taken so far.
     pub taken: u64,
+    /// How the ranks used their time, for each number of them, the first first.
+    pub uses: Vec<TimeUse>,
     /// Messages between ranks when they were last looked at.
     pub traffic: Vec<Traffic>,
 }

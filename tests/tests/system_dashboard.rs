@@ -181,6 +181,7 @@ fn recording(ranks: u32, nodes: u32) -> String {
         samples: (0..512).map(sample).collect(),
         thinning: 1,
         taken: 512,
+        uses: Vec::new(),
         traffic: (0..ranks)
             .flat_map(|from| [1, 31, ranks - 1].map(|step| (from, (from + step) % ranks)))
             .map(|(from, to)| Traffic {

@@ -46,7 +46,7 @@ const fn in_front(name: &'static str, source: &'static str) -> Program {
     Program { name, source, kind }
 }
 
-const PROGRAMS: [Program; 22] = [
+const PROGRAMS: [Program; 23] = [
     malleable("heat2d-c", "examples/heat2d/heat2d.c"),
     plain("heat2d-c-plain", "examples/heat2d/heat2d-plain.c"),
     plain("pcm-probe", "dispatcher/probe/probe.c"),
@@ -54,6 +54,7 @@ const PROGRAMS: [Program; 22] = [
     malleable("pcm-various", "tests/programs/various.c"),
     malleable("pcm-hooks", "tests/programs/hooks.c"),
     malleable("pcm-constant", "tests/programs/constant.c"),
+    malleable("pcm-uneven", "tests/programs/uneven.c"),
     plain("pcm-conformance-plain", "tests/programs/conformance"),
     malleable("pcm-conformance", "tests/programs/conformance"),
     plain("pcm-trial", "tests/programs/trial.c"),

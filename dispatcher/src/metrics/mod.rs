@@ -1,7 +1,6 @@
 //! The cluster as numbers for Prometheus: `gather` asks a daemon, `text` writes the exposition format. On request only:
 //! nothing is kept and nothing is asked while nobody wants to know.
 
-mod efficiency;
 mod gather;
 mod text;
 

@@ -1,9 +1,9 @@
 //! The exposition format of Prometheus, version 0.0.4. Pure.
 
-use super::efficiency::Efficiency;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::job::{JobStatus, RankStatus};
+use pcm_proto::time_use::TimeUse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -132,34 +132,38 @@ fn jobs(text: &mut String, jobs: &[JobSeen]) {
 
 /// Of the jobs that have measured an iteration.
 fn efficiencies(text: &mut String, jobs: &[JobSeen]) {
-    let known = jobs.iter().filter_map(|job| Some((job, Efficiency::of(&job.ranks)?)));
-    let known: Vec<(&JobSeen, Efficiency)> = known.collect();
+    let known = jobs.iter().filter_map(|job| Some((job, per_iteration(&job.ranks)?)));
+    let known: Vec<(&JobSeen, TimeUse)> = known.collect();
     if known.is_empty() {
         return;
     }
-    let mut each = |name: &str, help: &str, value: fn(Efficiency) -> f64| {
+    let mut each = |name: &str, help: &str, value: fn(&TimeUse) -> f64| {
         head(text, name, "gauge", help);
-        for (job, efficiency) in &known {
+        for (job, time_use) in &known {
             let number = job.status.job.to_string();
             let labels = [("job_id", number.as_str()), ("job_name", &job.status.name)];
-            sample(text, name, &labels, value(*efficiency));
+            sample(text, name, &labels, value(time_use));
         }
     };
     each(
         "pcm_job_parallel_efficiency",
         "Mean useful time of the ranks as a part of an iteration: load balance times communication efficiency.",
-        |efficiency| efficiency.parallel,
+        TimeUse::parallel,
     );
     each(
         "pcm_job_load_balance",
         "Mean useful time of the ranks as a part of the longest.",
-        |efficiency| efficiency.load_balance,
+        TimeUse::load_balance,
     );
     each(
         "pcm_job_communication_efficiency",
         "Longest useful time of a rank as a part of an iteration.",
-        |efficiency| efficiency.communication,
+        TimeUse::communication,
     );
+}
+
+fn per_iteration(ranks: &[RankStatus]) -> Option<TimeUse> {
+    TimeUse::of(ranks.iter().map(|rank| (rank.useful_ms, rank.wait_ms)))
 }
 
 fn ranks(text: &mut String, jobs: &[JobSeen]) {
@@ -264,6 +268,7 @@ pub(super) mod tests {
             node: NodeName::new("n0").unwrap(),
             pid: 12,
             iteration: Iteration(77),
+            iterations_here: 10,
             useful_ms: 2.0,
             wait_ms: 1.5,
             memory: Bytes(300 << 20),

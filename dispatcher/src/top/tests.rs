@@ -41,6 +41,7 @@ fn look(at: f64, ranks: u32, nodes: u32) -> Look {
         node: node_name(number % nodes),
         pid: 1000 + number,
         iteration: Iteration(1000 + u64::from(number * 7919 % ranks)),
+        iterations_here: 10,
         useful_ms: f64::from(number * 31 % ranks),
         wait_ms: 1.5,
         memory: Bytes(300 << 20),

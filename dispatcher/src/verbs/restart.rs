@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// Prefix each line of output with its rank
     #[arg(long)]
     label: bool,
+    /// Print no summary when the job has ended
+    #[arg(long, short)]
+    quiet: bool,
     /// Show progress on the terminal, also after the data is restored
     #[arg(long, conflicts_with = "detach")]
     progress: bool,
@@ -97,6 +100,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     eprintln!("pcmctl: it runs {}", command_line(&manifest.application));
     let shown = Shown {
         label: args.label,
+        quiet: args.quiet,
         json: args.json,
         progress: Wanted {
             iterations: args.progress,
@@ -125,6 +129,7 @@ async fn begin(args: &Args, place: &Path, cluster: &ClusterDir) -> Result<i32, F
     ];
     let flags = [
         ("--label", args.label),
+        ("--quiet", args.quiet),
         ("--progress", args.progress),
         ("--detach", args.detach),
         ("--json", args.json),

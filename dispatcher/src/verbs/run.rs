@@ -1,5 +1,6 @@
 //! `run`: starts a job and stays attached until it ends, or detaches with `--detach`.
 
+use super::summary;
 use crate::chosen_mpi;
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
@@ -22,6 +23,7 @@ use pcm_view::time;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const EXAMPLE: &str = "\
 The first ctrl-C sends SIGINT to all ranks, the second one ends the job. The exit code is the worst of the ranks'
@@ -37,6 +39,9 @@ Example:
 /// Restarts of one job: enough for weeks on nodes that fail daily. A program that crashes repeatedly at one iteration
 /// is ended earlier.
 pub(crate) const RESTARTS_DEFAULT: u32 = 100;
+
+/// Of a shorter job there is nothing to say that its user has not seen.
+const SUMMARY_FROM: Duration = Duration::from_secs(5);
 
 /// Name of a job whose program's file name is not a valid name.
 const NAME_DEFAULT: &str = "job";
@@ -138,6 +143,9 @@ pub(crate) struct Args {
     /// Prefix each line of output with its rank
     #[arg(long)]
     label: bool,
+    /// Print no summary when the job has ended
+    #[arg(long, short)]
+    quiet: bool,
     /// Show progress on the terminal: iteration of the slowest rank, rate and remaining time
     #[arg(long, conflicts_with = "detach")]
     progress: bool,
@@ -205,6 +213,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     }
     let shown = Shown {
         label: args.label,
+        quiet: args.quiet,
         json: args.json,
         progress: Wanted {
             iterations: args.progress,
@@ -226,6 +235,8 @@ pub(super) fn parse(words: impl Iterator<Item = OsString>) -> Result<Args, Failu
 pub(crate) struct Shown {
     /// Prefix lines of output with their rank.
     pub(crate) label: bool,
+    /// No summary at the end.
+    pub(crate) quiet: bool,
     /// Print the number of a detached job as a JSON document.
     pub(crate) json: bool,
     pub(crate) progress: Wanted,
@@ -241,9 +252,13 @@ pub(crate) async fn launch(mut spec: JobSpec, cluster: &ClusterDir, shown: Shown
     link.send(&ControlToDaemon::Run(Box::new(spec))).await?;
     let job = accepted(&mut link).await?;
     if !detach {
-        return Attached::new(cluster, link, job, shown.label, shown.progress)?
-            .until_end()
-            .await;
+        let begun = Instant::now();
+        let attached = Attached::new(cluster, link, job, shown.label, shown.progress)?;
+        let code = attached.until_end().await?;
+        if !shown.quiet && begun.elapsed() >= SUMMARY_FROM {
+            summary::at_end(cluster, job).await;
+        }
+        return Ok(code);
     }
     started(&mut link, job).await?;
     if shown.json {

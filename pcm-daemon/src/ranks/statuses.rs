@@ -23,6 +23,7 @@ pub(super) fn status(process: ProcessId, node: &NodeName, handle: &RankHandle, n
         node: node.clone(),
         pid: handle.pid(),
         iteration: Iteration(iteration),
+        iterations_here: own,
         useful_ms: per_iteration_ms(progress.useful_ns.load(Relaxed)),
         wait_ms: per_iteration_ms(page.mpi_ns()),
         memory: Bytes(proc_files::memory_bytes(handle.pid(), "VmRSS").unwrap_or(0)),

@@ -5,6 +5,7 @@ use pcm_proto::event::{Event, EventKind, Reconfigured, Recovered};
 use pcm_proto::ids::NodeName;
 use pcm_proto::job::JobStatus;
 use pcm_proto::series::{Series, Traffic};
+use pcm_proto::time_use::TimeUse;
 use std::collections::BTreeMap;
 
 /// A rank's stay on a node, in seconds since the job was accepted.
@@ -69,6 +70,8 @@ pub(super) struct Story {
     pub(super) rates: Vec<(f64, f64)>,
     /// By node: second and CPUs taken by others.
     pub(super) loads: BTreeMap<NodeName, Vec<(f64, f64)>>,
+    /// How time was used, by the number of ranks.
+    pub(super) uses: Vec<TimeUse>,
     pub(super) traffic: Vec<Traffic>,
     /// Microseconds since 1970 of second 0.
     pub(super) begin_us: u64,
@@ -114,6 +117,7 @@ impl Story {
             checkpoints: checkpoints(events, second),
             stays: stays(events, &changes, seconds),
             rates: rates(series, &crashes, second),
+            uses: series.uses.clone(),
             traffic: series.traffic.clone(),
             crashes,
             status,

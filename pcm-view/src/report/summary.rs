@@ -5,6 +5,7 @@ use super::story::Story;
 use crate::table::bytes;
 use crate::time::span;
 use pcm_proto::ids::NodeName;
+use pcm_proto::time_use::TimeUse;
 use std::collections::BTreeMap;
 
 /// Layouts that are named one by one.
@@ -15,6 +16,12 @@ const WORTH_GROWING: f64 = 1.1;
 
 /// Checkpoints that hold the program for more than this part of its time are worth a word.
 const HELD_MAX: f64 = 0.02;
+
+/// Below this the ranks wait for the slowest for a good part of their time.
+const BALANCED_FROM: f64 = 0.85;
+
+/// Below this more ranks bring little.
+const COMMUNICATES_WELL_FROM: f64 = 0.6;
 
 /// A job that ran for longer than this without a checkpoint had something to lose.
 const LONG_S: f64 = 600.0;
@@ -38,6 +45,7 @@ pub(super) fn summary(story: &Story) -> String {
     let rows = [
         ("ranks", Some(ranks(story, &stretches))),
         ("speed", speed(&stretches)),
+        ("efficiency", efficiency(&story.uses)),
         ("changes", changes(story)),
         ("agents", agents(story)),
         ("checkpoints", checkpoints(story)),
@@ -156,6 +164,22 @@ fn speed(stretches: &[Stretch]) -> Option<String> {
     (!named.is_empty()).then(|| format!("iterations per second: {}", named.join(", ")))
 }
 
+/// In the terms of POP, as in [`TimeUse`]; a line for each number of ranks.
+fn efficiency(uses: &[TimeUse]) -> Option<String> {
+    let percent = |part: f64| format!("{:.0} %", part * 100.0);
+    let named = uses.iter().take(LAYOUTS_MAX).map(|used| {
+        format!(
+            "{} with {}: load balance {} \u{d7} communication {}",
+            percent(used.parallel()),
+            count(used.ranks as usize, "rank"),
+            percent(used.load_balance()),
+            percent(used.communication())
+        )
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| named.join(&format!("\n{:14}", "")))
+}
+
 fn rate(per_second: f64) -> String {
     match per_second {
         10.0.. => format!("{per_second:.0}"),
@@ -272,6 +296,9 @@ fn tips(story: &Story, stretches: &[Stretch], is_loaded: bool) -> Vec<String> {
             break;
         }
     }
+    if tips.is_empty() {
+        tips.extend(story.uses.last().and_then(|last| used_better(last, story)));
+    }
     if held_by_checkpoints(story) > HELD_MAX * story.seconds {
         tips.push("fewer checkpoints (--checkpoint-every), as they hold the program for so long".to_owned());
     }
@@ -285,4 +312,19 @@ fn tips(story: &Story, stretches: &[Stretch], is_loaded: bool) -> Vec<String> {
         ));
     }
     tips
+}
+
+/// What ranks that wait a lot are helped by.
+fn used_better(last: &TimeUse, story: &Story) -> Option<String> {
+    let job = story.status.job;
+    if last.load_balance() < BALANCED_FROM {
+        let lost = 100.0 * (1.0 - last.load_balance());
+        return Some(format!(
+            "'pcmctl rebalance {job}', or shares for arrays: ranks waited {lost:.0} % of their time for the slowest"
+        ));
+    }
+    (last.ranks > 1 && last.communication() < COMMUNICATES_WELL_FROM).then(|| {
+        let spent = 100.0 * (1.0 - last.communication());
+        format!("fewer ranks, or more work for each: {spent:.0} % of the time of each goes into MPI")
+    })
 }

@@ -8,6 +8,7 @@ use pcm_proto::ids::{Bytes, Epoch, Iteration, JobId, NodeName, Rank};
 use pcm_proto::job::{JobEnd, JobState, JobStatus};
 use pcm_proto::layout::Mode;
 use pcm_proto::series::{Sample, Series, Traffic};
+use pcm_proto::time_use::TimeUse;
 use std::time::Instant;
 
 fn node(number: u32) -> NodeName {
@@ -85,6 +86,7 @@ fn series(samples: u64, nodes: u32) -> Series {
         samples: (0..samples).map(sample).collect(),
         thinning: 1,
         taken: samples,
+        uses: Vec::new(),
         traffic: vec![Traffic {
             from: 0,
             to: 1,
@@ -270,14 +272,32 @@ fn checkpoints_and_crashes_have_their_place_and_their_numbers() {
     }
 }
 
+/// Of a hundred milliseconds.
+fn time_use(ranks: u32, (useful_ms, longest_ms): (f64, f64)) -> TimeUse {
+    TimeUse {
+        ranks,
+        useful_ms,
+        longest_ms,
+        whole_ms: 100.0,
+    }
+}
+
 #[test]
 fn a_summary_has_ranks_over_time_speed_and_what_changes_cost() {
-    let story = Story::new(status(1), &events(), &series(9, 4), 0);
-    let said = summary(&story);
+    let uses = vec![
+        time_use(2, (90.0, 95.0)),
+        time_use(1, (60.0, 60.0)),
+        time_use(3, (40.0, 50.0)),
+    ];
+    let series = Series { uses, ..series(9, 4) };
+    let said = summary(&Story::new(status(1), &events(), &series, 0));
     let expected = "\
 job 1 heat<2d>: ended well after 9.0 s
   ranks       2 for 4.0 s, 3 for 2.0 s, 1 for 3.0 s; 17 s of rank time on 4 nodes
   speed       iterations per second: 10 with 2 ranks, 10 with 3 ranks, 10 with 1 rank
+  efficiency  90 % with 2 ranks: load balance 95 % \u{d7} communication 95 %
+              60 % with 1 rank: load balance 100 % \u{d7} communication 60 %
+              40 % with 3 ranks: load balance 80 % \u{d7} communication 50 %
   changes     1 expand, 1 migrate, 1 shrink: held the program for 38 ms (0.42 % of the time), moved 12 KiB
   to try      fewer ranks: 3 were 1.00 times as fast as 2
 ";

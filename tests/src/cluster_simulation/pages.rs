@@ -121,6 +121,7 @@ impl Simulation {
             node: self.machines[machine].name.clone(),
             pid: rank.pid,
             iteration: Iteration(rank.iteration),
+            iterations_here: 10,
             useful_ms: 0.0,
             wait_ms: 0.0,
             memory: Bytes(0),

@@ -58,6 +58,7 @@ pub(super) fn unseen(rank: Rank, process: ProcessId, node: NodeName, pid: u32) -
         node,
         pid,
         iteration: Iteration(0),
+        iterations_here: 0,
         useful_ms: 0.0,
         wait_ms: 0.0,
         memory: Bytes(0),

@@ -2,10 +2,11 @@
 //! that starts again begins with empty series. Never asks a node.
 
 use crate::moment::Moment;
-use pcm_proto::ids::JobId;
+use pcm_proto::ids::{JobId, ProcessId};
 use pcm_proto::job::RankStatus;
 use pcm_proto::rank_snapshot::RankLook;
 use pcm_proto::series::{Sample, Series, Traffic};
+use pcm_proto::time_use::TimeUse;
 use std::collections::BTreeMap;
 
 /// Jobs whose series are held, ended ones included; a series takes 20 KiB, or 200 KiB with 200 nodes.
@@ -14,14 +15,61 @@ const JOBS_MAX: usize = 64;
 /// Messages are counted after so many samples, and sooner in a job's first seconds.
 const TRAFFIC_EVERY: u64 = 16;
 
+/// Numbers of ranks whose use of time is held of a job.
+const SIZES_MAX: usize = 64;
+
 /// The series of jobs.
 #[derive(Debug, Default)]
-pub struct SeriesBook(BTreeMap<JobId, Series>);
+pub struct SeriesBook(BTreeMap<JobId, Book>);
+
+#[derive(Debug, Default)]
+struct Book {
+    series: Series,
+    layout: Layout,
+}
+
+/// What the processes of a layout had done at its first sample, and since then.
+#[derive(Debug, Default)]
+struct Layout {
+    before: BTreeMap<ProcessId, (f64, f64)>,
+    since: Option<TimeUse>,
+}
+
+impl Layout {
+    /// Milliseconds that each process has spent outside and inside MPI.
+    fn totals(ranks: &[RankStatus]) -> BTreeMap<ProcessId, (f64, f64)> {
+        let totals = ranks.iter().map(|rank| {
+            let iterations = rank.iterations_here as f64;
+            (rank.process, (rank.useful_ms * iterations, rank.wait_ms * iterations))
+        });
+        totals.collect()
+    }
+
+    /// Other processes are another layout; what the former did is given back.
+    fn on_sample(&mut self, ranks: &[RankStatus]) -> Option<TimeUse> {
+        let totals = Self::totals(ranks);
+        if !totals.keys().eq(self.before.keys()) {
+            self.before = totals;
+            return self.since.take();
+        }
+        let since = totals.values().zip(self.before.values());
+        self.since = TimeUse::of(since.map(|(now, then)| (now.0 - then.0, now.1 - then.1)));
+        None
+    }
+}
+
+fn add_use(uses: &mut Vec<TimeUse>, more: &TimeUse) {
+    if let Some(known) = uses.iter_mut().find(|known| known.ranks == more.ranks) {
+        known.add(more);
+    } else if uses.len() < SIZES_MAX {
+        uses.push(*more);
+    }
+}
 
 impl SeriesBook {
     /// Whether the next sample of a job includes its messages.
     pub fn is_traffic_due(&self, job: JobId) -> bool {
-        let taken = self.0.get(&job).map_or(0, |series| series.taken);
+        let taken = self.0.get(&job).map_or(0, |book| book.series.taken);
         taken.is_power_of_two() || taken % TRAFFIC_EVERY == 1
     }
 
@@ -39,7 +87,11 @@ impl SeriesBook {
         if !self.0.contains_key(&job) && self.0.len() >= JOBS_MAX {
             self.0.pop_first();
         }
-        self.0.entry(job).or_default().push(Sample {
+        let book = self.0.entry(job).or_default();
+        if let Some(done) = book.layout.on_sample(ranks) {
+            add_use(&mut book.series.uses, &done);
+        }
+        book.series.push(Sample {
             time_us: now.0,
             iteration,
             ranks: ranks.len() as u32,
@@ -59,14 +111,21 @@ impl SeriesBook {
             messages: peer.messages_sent,
             bytes: peer.bytes_sent,
         });
-        if let Some(series) = self.0.get_mut(&job) {
-            series.traffic = traffic.collect();
+        if let Some(book) = self.0.get_mut(&job) {
+            book.series.traffic = traffic.collect();
         }
     }
 
     /// The series of a job; empty where there is none.
     pub fn of(&self, job: JobId) -> Series {
-        self.0.get(&job).cloned().unwrap_or_default()
+        let Some(book) = self.0.get(&job) else {
+            return Series::default();
+        };
+        let mut series = book.series.clone();
+        if let Some(since) = &book.layout.since {
+            add_use(&mut series.uses, since);
+        }
+        series
     }
 }
 
@@ -74,7 +133,7 @@ impl SeriesBook {
 mod tests {
     use super::*;
     use crate::node::queries::rank_rows::unseen;
-    use pcm_proto::ids::{NodeName, ProcessId, Rank};
+    use pcm_proto::ids::{NodeName, Rank};
 
     fn row() -> RankStatus {
         unseen(Rank(0), ProcessId(0), NodeName::new("n0").unwrap(), 1)
@@ -93,6 +152,46 @@ mod tests {
             book.add_sample(Moment(second), job, &[row()], Vec::new());
         }
         assert_eq!(due, [1, 2, 4, 8, 16, 17]);
+    }
+
+    /// Rank `number` of process `process` after iterations of so many milliseconds outside and inside MPI.
+    fn used(number: u32, process: u32, iterations: u64, (useful_ms, wait_ms): (f64, f64)) -> RankStatus {
+        RankStatus {
+            iterations_here: iterations,
+            useful_ms,
+            wait_ms,
+            ..unseen(Rank(number), ProcessId(process), NodeName::new("n0").unwrap(), 1)
+        }
+    }
+
+    #[test]
+    fn time_is_counted_between_the_samples_of_a_layout_and_summed_by_the_number_of_ranks() {
+        let (mut book, job) = (SeriesBook::default(), JobId(3));
+        let mut sample = |ranks: &[RankStatus]| {
+            book.add_sample(Moment(1), job, ranks, Vec::new());
+            book.of(job).uses
+        };
+        assert_eq!(sample(&[used(0, 0, 10, (1.0, 9.0)), used(1, 1, 10, (1.0, 9.0))]), []);
+        // Ten more iterations, of 8 + 2 and of 6 + 4 milliseconds: means over twenty.
+        let two = TimeUse {
+            ranks: 2,
+            useful_ms: 70.0,
+            longest_ms: 80.0,
+            whole_ms: 100.0,
+        };
+        let uses = sample(&[used(0, 0, 20, (4.5, 5.5)), used(1, 1, 20, (3.5, 6.5))]);
+        assert_eq!(uses, [two]);
+        assert_eq!(sample(&[used(0, 0, 30, (3.0, 3.0))]), [two], "another layout begins");
+        let alone = sample(&[used(0, 0, 40, (3.0, 3.0))])[1];
+        assert_eq!((alone.ranks, alone.useful_ms, alone.whole_ms), (1, 30.0, 60.0));
+        // Two ranks again, one of them by another process.
+        sample(&[used(0, 0, 50, (3.0, 3.0)), used(1, 7, 0, (0.0, 0.0))]);
+        let uses = sample(&[used(0, 0, 60, (3.0, 3.0)), used(1, 7, 10, (5.0, 1.0))]);
+        assert_eq!(
+            (uses[0].useful_ms, uses[0].longest_ms, uses[0].whole_ms),
+            (110.0, 130.0, 160.0)
+        );
+        assert_eq!(uses[1], alone);
     }
 
     #[test]
