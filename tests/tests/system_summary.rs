@@ -24,19 +24,19 @@ fn uneven(cluster: &Cluster, options: &[&str], iterations: u32, sleep_us: u32) -
 fn useful_parts(trace: &Value) -> Vec<f64> {
     let slices = trace["traceEvents"].as_array().expect("a list of events").iter();
     let slices = slices.filter(|event| event["ph"] == "X");
-    let mut spans: BTreeMap<String, (Vec<(f64, f64)>, Vec<(f64, f64)>)> = BTreeMap::new();
+    let mut spans: BTreeMap<String, [Vec<(f64, f64)>; 2]> = BTreeMap::new();
     for slice in slices {
         let number = |field: &str| slice[field].as_f64().expect("a number");
         let of_rank = spans.entry(slice["tid"].to_string()).or_default();
         let list = match slice["cat"].as_str() {
-            Some("iteration") => &mut of_rank.0,
-            Some("mpi") => &mut of_rank.1,
+            Some("iteration") => 0,
+            Some("mpi") => 1,
             _ => continue,
         };
-        list.push((number("ts"), number("ts") + number("dur")));
+        of_rank[list].push((number("ts"), number("ts") + number("dur")));
     }
-    let parts = spans.values().filter(|(iterations, _)| !iterations.is_empty());
-    let parts = parts.map(|(iterations, calls)| {
+    let parts = spans.values().filter(|[iterations, _]| !iterations.is_empty());
+    let parts = parts.map(|[iterations, calls]| {
         let begin = iterations.iter().map(|span| span.0).fold(f64::MAX, f64::min);
         let end = iterations.iter().map(|span| span.1).fold(0.0, f64::max);
         let within = calls.iter().filter(|call| call.0 >= begin && call.1 <= end);
