@@ -217,7 +217,11 @@ impl Jobs {
             None => Err(message),
         };
         let is_end = matches!(inputs, Err(CheckpointMessage::Forget { but: None }));
-        if is_end && !self.may_end(job, node, cx) {
+        let counts = match is_end {
+            true => self.may_end(job, node, cx),
+            false => inputs.is_ok() || self.may_order(job, node, cx),
+        };
+        if !counts {
             return;
         }
         match inputs {

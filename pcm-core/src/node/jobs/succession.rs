@@ -168,8 +168,15 @@ impl Jobs {
     /// Whether it counts when a node says that a job is over. Of a job that is led here no other node knows that: what
     /// it says was meant for the leader before.
     pub(super) fn may_end(&mut self, job: JobId, node: &NodeName, cx: &Context<'_>) -> bool {
-        let is_ours = self.table.leads(job) && *node != cx.settings.own;
-        !is_ours && self.testators.counts(job, node)
+        self.may_order(job, node, cx) && self.testators.counts(job, node)
+    }
+
+    /// Whether what a node says about a job that it led counts: it may not have heard yet which node leads it now.
+    pub(super) fn may_order(&self, job: JobId, node: &NodeName, cx: &Context<'_>) -> bool {
+        match self.table.leads(job) {
+            true => *node == cx.settings.own,
+            false => self.testators.may_lead(job, node),
+        }
     }
 
     /// The jobs of other nodes that this one led, as far as is known here; `held` are those of which this node holds
