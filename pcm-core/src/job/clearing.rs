@@ -77,7 +77,11 @@ impl Participant {
             self.on_exited(process, ExitStatus::Signal(9), false, effects);
         }
         self.phase = Phase::Emptied;
-        let message = NodeToCoordinator::Emptied;
+        // A part that is not wanted any more says nothing after this; the coordinator may have taken it back meanwhile.
+        let message = match self.closing {
+            Some(_) => NodeToCoordinator::Cleared,
+            None => NodeToCoordinator::Emptied,
+        };
         effects.push(Effect::Send {
             node: self.coordinator.clone(),
             message: message.into(),

@@ -69,6 +69,15 @@ impl Jobs {
         order: CoordinatorToNode,
         cx: &mut Context<'_>,
     ) {
+        // The order to start comes down a tree.
+        let leader = match &order {
+            CoordinatorToNode::Start(start) => &start.coordinator,
+            _ => node,
+        };
+        if !self.may_order(job, leader, cx) {
+            tracing::info!(%job, %leader, "an order of a node that does not lead the job any more is ignored");
+            return;
+        }
         match order {
             CoordinatorToNode::Close if !self.may_end(job, node, cx) => {}
             CoordinatorToNode::Hosts(hosts) => cx.cluster.note_hosts(hosts),
