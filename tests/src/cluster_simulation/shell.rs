@@ -12,6 +12,7 @@ use pcm_core::node::event::{Event, PeerFact, RankNews};
 use pcm_core::node::outbox::Effect;
 use pcm_core::node::record::Record;
 use pcm_core::node::timer::Timer;
+use pcm_proto::event::EventKind;
 use pcm_proto::frame::{self, HEADER_LENGTH};
 use pcm_proto::ids::Iteration;
 use pcm_proto::job::JobEnd;
@@ -96,6 +97,16 @@ impl Simulation {
             for (place, effect) in effects.into_iter().enumerate() {
                 if dies_at == Some(place) {
                     self.tell(|| format!("n{machine} daemon dies before {}", short(&effect)));
+                    // What was recorded holds, though the log lacks a line.
+                    if matches!(
+                        &effect,
+                        Effect::Note {
+                            kind: EventKind::Inherited { .. },
+                            ..
+                        }
+                    ) {
+                        _ = self.carry_out_one(machine, effect);
+                    }
                     return self.kill_daemon(machine);
                 }
                 match effect {
