@@ -35,6 +35,7 @@ impl Participant {
                     if !stand {
                         self.stand_no_more_when_settled(step);
                     }
+                    self.tell_again(step, attempt, commits);
                     self.repeat_answer(step);
                 }
             }
@@ -42,6 +43,23 @@ impl Participant {
             Some(stage) if commits && stage.may_withdraw() => step.dropped.impossible += 1,
             Some(_) => self.carry_out(step, decision, stand),
             None => self.on_decided_without_engagement(step, attempt, decision, stand),
+        }
+    }
+
+    /// A daemon that dies may take with it what it had to tell its ranks.
+    fn tell_again(&self, step: &mut Step<'_>, attempt: Attempt, committed: bool) {
+        let mode = step.record.engaged.as_ref().map(|engaged| engaged.plan.mode);
+        let (Work::Settling { settle, leave, .. }, Some(mode)) = (&self.work, mode) else {
+            return;
+        };
+        let decided = ReconfigurationOrder::Decided {
+            attempt,
+            committed,
+            mode,
+        };
+        let leaving = leave.iter().filter(|_| committed);
+        for process in settle.iter().chain(leaving) {
+            step.tell(*process, decided.clone());
         }
     }
 
