@@ -187,7 +187,7 @@ impl Lead {
                 since: now,
                 is_complete: false,
                 held_us: 0,
-                parts: self.holders(stamp.id),
+                parts: holders(&self.catalogue.copies_of(stamp.id)),
                 ordered: now,
             });
         }
@@ -296,7 +296,7 @@ impl Lead {
                     since: now,
                     is_complete: true,
                     held_us: 0,
-                    parts: self.holders(id),
+                    parts: holders(&copies),
                     ordered: Moment(0),
                 });
                 RolledBack::ToUncopied(to)
@@ -389,13 +389,6 @@ impl Lead {
         }
     }
 
-    /// Where each part is known to be. The processes are only part of the copies' names.
-    fn holders(&self, id: CheckpointId) -> BTreeMap<Rank, (ProcessId, NodeName)> {
-        let copies = self.catalogue.copies_of(id);
-        let holder = |(rank, place): &(Rank, Place)| Some((*rank, (ProcessId(rank.0), place.node()?.clone())));
-        copies.iter().rev().filter_map(holder).collect()
-    }
-
     fn say_newest(&mut self, out: &mut Vec<LeadEffect>) {
         let in_memory = self.catalogue.newest().map(|known| known.stamp.iteration);
         self.is_learning &= in_memory < self.newest;
@@ -461,6 +454,12 @@ impl Lead {
         self.making.take_if(|making| making.stamp.id == id);
         out.push(LeadEffect::GivenUp(id));
     }
+}
+
+/// Where each part is known to be. The processes are only part of the copies' names.
+fn holders(copies: &[(Rank, Place)]) -> BTreeMap<Rank, (ProcessId, NodeName)> {
+    let holder = |(rank, place): &(Rank, Place)| Some((*rank, (ProcessId(rank.0), place.node()?.clone())));
+    copies.iter().rev().filter_map(holder).collect()
 }
 
 /// Whether two nodes hold this rank's part.

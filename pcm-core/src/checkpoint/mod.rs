@@ -2,6 +2,8 @@
 //! copies, sends or writes a byte of data.
 
 mod catalogue;
+#[cfg(test)]
+mod catalogue_tests;
 mod crash;
 mod entry;
 mod interval;

@@ -217,11 +217,8 @@ impl Jobs {
             None => Err(message),
         };
         let is_end = matches!(inputs, Err(CheckpointMessage::Forget { but: None }));
-        let counts = match is_end {
-            true => self.may_end(job, node, cx),
-            false => inputs.is_ok() || self.may_order(job, node, cx),
-        };
-        if !counts {
+        let is_ordered = inputs.is_err();
+        if is_ordered && !self.may_order(job, node, cx) || is_end && !self.testators.counts(job, node) {
             return;
         }
         match inputs {

@@ -79,7 +79,7 @@ impl Jobs {
             return;
         }
         match order {
-            CoordinatorToNode::Close if !self.may_end(job, node, cx) => {}
+            CoordinatorToNode::Close if !self.testators.counts(job, node) => {}
             CoordinatorToNode::Hosts(hosts) => cx.cluster.note_hosts(hosts),
             CoordinatorToNode::Start(start) => {
                 if !self.makes_way(job, start.life, cx) {

@@ -165,13 +165,8 @@ impl Jobs {
         }
     }
 
-    /// Whether it counts when a node says that a job is over. Of a job that is led here no other node knows that: what
-    /// it says was meant for the leader before.
-    pub(super) fn may_end(&mut self, job: JobId, node: &NodeName, cx: &Context<'_>) -> bool {
-        self.may_order(job, node, cx) && self.testators.counts(job, node)
-    }
-
-    /// Whether what a node says about a job that it led counts: it may not have heard yet which node leads it now.
+    /// Whether a node may give orders about a job: one that led it may not have heard yet which node leads it now.
+    /// Whether it may say that the job is over, [`super::testators`] knows besides.
     pub(super) fn may_order(&self, job: JobId, node: &NodeName, cx: &Context<'_>) -> bool {
         match self.table.leads(job) {
             true => *node == cx.settings.own,
