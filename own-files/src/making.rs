@@ -2,13 +2,13 @@
 //! that another user may have planted.
 
 use crate::foreign::check_file;
-use rustix::fs::{CWD, Mode, OFlags};
-use std::fs::{self, DirBuilder, File};
+use rustix::fs::OFlags;
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-const ITS_OWNERS: Mode = Mode::RUSR.union(Mode::WUSR);
+const FILE_MODE: u32 = 0o600;
 
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -31,12 +31,12 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
 
 /// Opens a log to write at its end; makes it where it is missing.
 pub fn append(path: &Path) -> io::Result<File> {
-    open(path, OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND)
+    open(path, OpenOptions::new().create(true).append(true))
 }
 
 /// Opens a file that is only locked; makes it where it is missing.
 pub fn open_lock(path: &Path) -> io::Result<File> {
-    open(path, OFlags::CREATE | OFlags::WRONLY)
+    open(path, OpenOptions::new().create(true).truncate(false).write(true))
 }
 
 /// Writes a file so that a reader sees the old or the new one, never a part; `path` itself may be anything before.
@@ -49,7 +49,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let written = open(fresh, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)
+    let written = open(fresh, OpenOptions::new().create_new(true).write(true))
         .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| fs::rename(fresh, path));
     if written.is_err() {
@@ -59,10 +59,10 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-fn open(path: &Path, how: OFlags) -> io::Result<File> {
+fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     // A FIFO in its place would hold us until a process reads it.
-    let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(CWD, path, flags, ITS_OWNERS)?);
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = how.mode(FILE_MODE).custom_flags(flags.bits() as i32).open(path)?;
     check_file(path, &file).map_err(|foreign| io::Error::new(ErrorKind::PermissionDenied, foreign))?;
     Ok(file)
 }

@@ -1,16 +1,17 @@
 //! Reads a file that decides what runs.
 
 use crate::foreign::check_file;
-use rustix::fs::{CWD, Mode, OFlags};
-use std::fs::File;
+use rustix::fs::OFlags;
+use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The bytes of a regular file of ours that others may not write; one that is longer than `bytes_max` is refused.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     // A FIFO in its place would hold us until a process writes it.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(CWD, path, flags, Mode::empty())?);
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     check_file(path, &file).map_err(|foreign| io::Error::new(ErrorKind::PermissionDenied, foreign))?;
     let mut bytes = Vec::new();
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;

@@ -118,8 +118,13 @@ impl Peers {
                 vec![PeerFact::Linked(node)]
             }
             PeerEvent::Lost { link, node } => {
-                let is_unlinked = self.peer(&node).on_lost(link);
-                is_unlinked.then_some(PeerFact::Unlinked(node)).into_iter().collect()
+                let peer = self.peer(&node);
+                peer.on_lost(link);
+                vec![match peer.is_linked() {
+                    // Both sides say again over another link what may be lost with this one.
+                    true => PeerFact::Linked(node),
+                    false => PeerFact::Unlinked(node),
+                }]
             }
             PeerEvent::DialFailed { node, reason } => {
                 self.peer(&node).on_dial_failed();

@@ -50,6 +50,13 @@ pub enum EventKind {
         /// How it ended.
         reason: String,
     },
+    /// Events of this node cannot be written to their file, and are in memory only.
+    FilesFail { error: String },
+    /// Events are written to their file again.
+    FilesBack {
+        /// Events that are not in the file.
+        lost: u64,
+    },
     /// The daemon has begun and says what carries its messages.
     FabricChosen(FabricReport),
     /// Small messages to a node go another way from now on.

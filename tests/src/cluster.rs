@@ -324,13 +324,15 @@ impl Cluster {
     /// # Panics
     /// When that takes too long.
     pub fn wait_until_ranks_of_iterate(&self, job: &str) {
-        wait::until("every rank to iterate", LIMIT, || {
-            let status = self.run(&["ps", job, "--json"]);
-            let document: Value = serde_json::from_str(&status.stdout).ok()?;
-            let rows = document["ranks"].as_array()?;
-            let all = !rows.is_empty() && rows.iter().all(|row| row["iteration"].as_u64() > Some(0));
-            all.then_some(())
-        });
+        wait::until("every rank to iterate", LIMIT, || self.is_iterating(job).then_some(()));
+    }
+
+    /// Whether every rank of a job has begun its loop.
+    pub fn is_iterating(&self, job: &str) -> bool {
+        let status = self.run(&["ps", job, "--json"]);
+        let document: Value = serde_json::from_str(&status.stdout).unwrap_or_default();
+        let rows = document["ranks"].as_array().map_or(&[][..], Vec::as_slice);
+        !rows.is_empty() && rows.iter().all(|row| row["iteration"].as_u64() > Some(0))
     }
 
     /// Waits until no job runs any more and none of its processes is left.

@@ -94,9 +94,39 @@ fn job_on_a_disk_that(fault: &str) {
     wait::until("events to be written again", LIMIT, || {
         (events_written(&cluster) > written).then_some(())
     });
+    for kind in ["files_fail", "files_back"] {
+        assert!(
+            !cluster.events(None, kind).is_empty(),
+            "no event {kind}\n{}",
+            cluster.logs()
+        );
+    }
     assert_eq!(daemons(&cluster), before, "{}", cluster.logs());
     job.ends_right();
     cluster.down();
+}
+
+/// The daemon that leads the job starts again among files that all fail.
+fn daemon_killed_on_a_disk_that(fault: &str) {
+    let (cluster, disk) = cluster();
+    let job = Malleable::start(&cluster, "heat2d-c", 2, RUN.0, RUN.1);
+    disk.fails(fault, "/");
+    assert!(processes::send(cluster.daemon_pid("n0"), Signal::KILL));
+    wait::until("the daemon again", LIMIT, || {
+        (!cluster.events(None, "daemon_restarted").is_empty()).then_some(())
+    });
+    job.migrate(1, "n2");
+    disk.heals();
+    job.migrate(1, "n1");
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_its_files_fail_comes_back_and_no_rank_is_lost() {
+    for error in ERRORS {
+        daemon_killed_on_a_disk_that(&error.raw_os_error().to_string());
+    }
 }
 
 #[test]

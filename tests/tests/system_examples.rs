@@ -35,7 +35,7 @@ fn particles(folder: &Path) -> Example {
         variables: Vec::new(),
         iterations_each: 250,
         is_exact: true,
-        restarts_on_the_same_number: true,
+        restarts_on_the_same_number: false,
     }
 }
 

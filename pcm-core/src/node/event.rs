@@ -43,6 +43,8 @@ pub enum Event {
     Store(StoreInput),
     /// The file of costs of methods was looked at; its content where it has changed.
     CostsRead(Option<FileCosts>),
+    /// Something happened beside the node that people may want to know.
+    Happened(event::EventKind),
     /// An effect on logs has something to report.
     Logs(Box<LogsAnswer>),
     /// The node's events were read for a question of a node.
@@ -111,7 +113,7 @@ pub struct Held {
 /// Report of the transport to other nodes.
 #[derive(Debug)]
 pub enum PeerFact {
-    /// A new link to this node exists.
+    /// A new link to this node exists, or one that is left serves from now on: what was sent before may be lost.
     Linked(NodeName),
     /// The last link to this node ended.
     Unlinked(NodeName),

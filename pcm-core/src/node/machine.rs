@@ -172,6 +172,7 @@ impl Node {
             Event::RankFact(fact) => self.with_jobs(|jobs, cx| jobs.on_rank_fact(fact, cx)),
             Event::Store(input) => self.store_input(input),
             Event::CostsRead(found) => self.with_jobs(|jobs, cx| jobs.on_costs_read(found, cx)),
+            Event::Happened(kind) => self.note(kind),
             Event::Logs(done) => self.on_logs_answer(*done),
             Event::EventsRead { node, ask, events } => self.on_events_read(&node, ask, events),
             Event::StacksRead { node, ask, stacks } => self.on_stacks_read(&node, ask, stacks),

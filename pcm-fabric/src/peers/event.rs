@@ -66,7 +66,7 @@ pub struct SentDatagram {
 /// What an event means to the rest of the daemon.
 #[derive(Debug)]
 pub enum PeerFact {
-    /// A new link to this node exists.
+    /// A new link to this node exists, or one that is left serves from now on: what was sent before may be lost.
     Linked(NodeName),
     /// The last link to this node ended.
     Unlinked(NodeName),

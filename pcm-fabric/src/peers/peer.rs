@@ -209,11 +209,10 @@ impl Peer {
         self.links.push((link, sender));
     }
 
-    /// Returns whether no link is left.
-    pub(super) fn on_lost(&mut self, link: LinkId) -> bool {
+    /// Messages may be lost with it, whether or not others are left.
+    pub(super) fn on_lost(&mut self, link: LinkId) {
         self.links.retain(|(other, _)| *other != link);
         self.give_up_sent();
-        self.links.is_empty()
     }
 
     /// Drops all links and messages: the node is taken for dead.

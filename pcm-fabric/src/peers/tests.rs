@@ -317,6 +317,27 @@ async fn an_unknown_daemon_at_an_address_gets_the_message_and_is_linked() {
 }
 
 #[tokio::test]
+async fn a_link_that_ends_beside_another_is_said_and_the_other_serves() {
+    let (mut a, mut b) = (Side::start("a", "b", 1).await, Side::start("b", "a", 2).await);
+    let mut also_b = Side::start("b", "a", 3).await;
+    for side in [&mut b, &mut also_b] {
+        side.peers.set_address(&a.own, &a.address.to_string());
+        side.peers.dial(&a.own);
+        assert!(matches!(side.fact().await, PeerFact::Linked(_)));
+        assert!(matches!(a.fact().await, PeerFact::Linked(_)));
+    }
+    also_b.peers.forget(&a.own);
+    assert!(matches!(a.fact().await, PeerFact::Linked(node) if node == b.own));
+    a.send(1);
+    let said = b.fact().await;
+    b.take(vec![said]);
+    assert_eq!(b.delivered, [1]);
+    b.peers.forget(&a.own);
+    assert!(matches!(a.fact().await, PeerFact::Unlinked(node) if node == b.own));
+    assert!(!a.peers.is_linked(&b.own));
+}
+
+#[tokio::test]
 async fn a_dial_without_an_answer_drops_the_waiting_messages() {
     let mut a = Side::start("a", "b", 1).await;
     a.peers.set_address(&a.other, "127.0.0.1:1");

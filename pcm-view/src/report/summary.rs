@@ -318,7 +318,7 @@ fn tips(story: &Story, stretches: &[Stretch], is_loaded: bool) -> Vec<String> {
 fn used_better(last: &TimeUse, story: &Story) -> Option<String> {
     let job = story.status.job;
     if last.load_balance() < BALANCED_FROM {
-        let lost = 100.0 * (1.0 - last.load_balance());
+        let lost = 100.0 * (last.communication() - last.parallel());
         return Some(format!(
             "'pcmctl rebalance {job}', or shares for arrays: ranks waited {lost:.0} % of their time for the slowest"
         ));

@@ -9,7 +9,8 @@ const WAITING_MAX: usize = 1024;
 #[derive(Debug, Default)]
 struct Peer {
     has_address: bool,
-    wire: Option<u64>,
+    /// The newest is the last.
+    wires: Vec<u64>,
     is_dialling: bool,
     waiting: VecDeque<DaemonToDaemon>,
 }
@@ -42,7 +43,7 @@ impl Peers {
     }
 
     pub(super) fn wire(&self, other: usize) -> Option<u64> {
-        self.peers.get(&other)?.wire
+        self.peers.get(&other)?.wires.last().copied()
     }
 
     pub(super) fn enqueue(&mut self, other: usize, message: DaemonToDaemon) {
@@ -58,7 +59,7 @@ impl Peers {
 
     pub(super) fn begin_dial(&mut self, other: usize) -> Dial {
         let peer = self.peer(other);
-        if peer.is_dialling || peer.wire.is_some() {
+        if peer.is_dialling || !peer.wires.is_empty() {
             return Dial::IsNotNeeded;
         }
         if !peer.has_address {
@@ -72,25 +73,22 @@ impl Peers {
     pub(super) fn on_dial_failed(&mut self, other: usize) {
         let peer = self.peer(other);
         peer.is_dialling = false;
-        if peer.wire.is_none() {
+        if peer.wires.is_empty() {
             peer.waiting.clear();
         }
     }
 
     pub(super) fn on_linked(&mut self, other: usize, wire: u64, is_own_dial: bool) {
         let peer = self.peer(other);
-        peer.wire = Some(wire);
+        peer.wires.push(wire);
         peer.is_dialling &= !is_own_dial;
     }
 
-    /// Whether it was the wire in use.
+    /// Returns whether another wire is left.
     pub(super) fn on_ended(&mut self, other: usize, wire: u64) -> bool {
-        let peer = self.peer(other);
-        let was_used = peer.wire == Some(wire);
-        if was_used {
-            peer.wire = None;
-        }
-        was_used
+        let wires = &mut self.peer(other).wires;
+        wires.retain(|known| *known != wire);
+        !wires.is_empty()
     }
 
     /// The node is taken for dead.

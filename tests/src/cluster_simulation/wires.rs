@@ -233,10 +233,13 @@ impl Simulation {
         let Some(daemon) = &mut self.machines[of.machine].daemon else {
             return;
         };
-        if daemon.peers.on_ended(peer, wire) {
-            let node = self.machines[peer].name.clone();
-            self.event(of.machine, Event::Peer(PeerFact::Unlinked(node)));
-        }
+        let is_linked = daemon.peers.on_ended(peer, wire);
+        let node = self.machines[peer].name.clone();
+        let fact = match is_linked {
+            true => PeerFact::Linked(node),
+            false => PeerFact::Unlinked(node),
+        };
+        self.event(of.machine, Event::Peer(fact));
     }
 
     /// A wire ends; both sides notice, at their own time.

@@ -9,6 +9,7 @@ use pcm_core::node::event::{Event as NodeEvent, LogsAnswer};
 use pcm_core::node::requester::Requester;
 use pcm_core::reconfiguration::method_costs::MethodCost;
 use pcm_proto::control::{DaemonToControl, LogOf};
+use pcm_proto::event::EventKind;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -187,16 +188,16 @@ impl Writer {
     fn write(&mut self, event: &pcm_proto::event::Event) {
         match self.events.add(event) {
             Ok(()) if self.lost > 0 => {
-                tracing::warn!(
-                    lost = self.lost,
-                    "events are written again; those between are in memory only"
-                );
-                self.lost = 0;
+                let lost = std::mem::take(&mut self.lost);
+                tracing::warn!(lost, "events are written again; those between are in memory only");
+                self.answer(NodeEvent::Happened(EventKind::FilesBack { lost }));
             }
             Ok(()) => {}
             Err(error) => {
                 if self.lost == 0 {
                     tracing::warn!(%error, "events are not written and are in memory only: is the disk full?");
+                    let error = error.to_string();
+                    self.answer(NodeEvent::Happened(EventKind::FilesFail { error }));
                 }
                 self.lost += 1;
             }
