@@ -4,8 +4,8 @@ use super::checkpoints;
 use super::run::{self, RESTARTS_DEFAULT, Shown, checkpoint_settings, job_of_checkpoints, launch, set};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
-use crate::installed;
 use crate::run::watching::Wanted;
+use crate::{installed, output};
 use pcm_checkpoint::{Application, Checkpoint};
 use pcm_proto::app::environment;
 use pcm_proto::ids::{NodeName, name_check};
@@ -87,14 +87,14 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     set(&mut spec, environment::CHECKPOINT_FILES, b"yes");
     let manifest = checkpoint.manifest();
     let (iteration, ranks) = (manifest.iteration, manifest.ranks);
-    eprintln!(
-        "pcmctl: {} continues from iteration {iteration} of {}, made by {ranks} ranks, on {}; later iterations are \
-         computed, and printed, again",
+    output::tell(format_args!(
+        "{} continues from iteration {iteration} of {}, made by {ranks} ranks, on {}; later iterations are computed, \
+         and printed, again",
         spec.name,
         directory.display(),
         spec.size
-    );
-    eprintln!("pcmctl: it runs {}", command_line(&manifest.application));
+    ));
+    output::tell(format_args!("it runs {}", command_line(&manifest.application)));
     let shown = Shown {
         label: args.label,
         quiet: args.quiet,
@@ -111,10 +111,10 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
 async fn begin(args: &Args, place: &Path, cluster: &ClusterDir) -> Result<i32, Failure> {
     let shown = place.display();
     if args.command.is_empty() {
-        eprintln!("pcmctl: there is no checkpoint in {shown}, so nothing is run");
+        output::tell(format_args!("there is no checkpoint in {shown}, so nothing is run"));
         return Ok(0);
     }
-    eprintln!("pcmctl: there is no checkpoint in {shown}, so the program begins");
+    output::tell(format_args!("there is no checkpoint in {shown}, so the program begins"));
     let ranks = args.ranks.map(|ranks| OsString::from(ranks.to_string()));
     let nodes = (!args.nodes.is_empty()).then(|| args.nodes.join(",").into());
     let options: [(&str, Option<OsString>); 5] = [
