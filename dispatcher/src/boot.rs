@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::installed;
-use crate::sweep::CLUSTER_ID_VARIABLE;
+use cluster_sweep::CLUSTER_ID_VARIABLE;
 use pcm_fabric::ClusterKey;
 use pcm_proto::boot::{BootReport, BootSpec, NodeSpec, Reach};
 pub use pcm_proto::cluster_record::Manner;

@@ -29,7 +29,6 @@ mod progress;
 mod rank_words;
 mod run;
 pub mod signals;
-pub mod sweep;
 mod top;
 mod trace;
 mod traffic;

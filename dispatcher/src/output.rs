@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use pcm_view::plain::plain;
 pub use pcm_view::table::{Align, Table, bytes};
 use serde::Serialize;
+use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 /// Writes text to standard output at once. Names, and words of programs, do nothing to the terminal.
@@ -15,6 +16,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => Err(Failure::system(format!("cannot write to standard output: {error}"))),
     }
+}
+
+/// Writes a line to standard error; as above, nothing in it acts on the terminal.
+pub fn tell(line: impl Display) {
+    eprintln!("pcmctl: {}", plain(&line.to_string()));
 }
 
 /// Writes one JSON document on one line.

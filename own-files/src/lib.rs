@@ -9,4 +9,4 @@ mod reading;
 pub use foreign::{Foreign, check_directory, check_file};
 pub use locking::{Lock, Locking, lock};
 pub use making::{append, make_directory, open_lock, replace};
-pub use reading::read;
+pub use reading::{open, read};

@@ -1,4 +1,4 @@
-//! Reads a file that decides what runs.
+//! Opens and reads files that no other user may have written.
 
 use crate::foreign::check_file;
 use rustix::fs::OFlags;
@@ -7,12 +7,18 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The bytes of a regular file of ours that others may not write; one that is longer than `bytes_max` is refused.
-pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+/// Opens a regular file of ours that others may not write, to read it.
+pub fn open(path: &Path) -> io::Result<File> {
     // A FIFO in its place would hold us until a process writes it.
     let flags = OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     check_file(path, &file).map_err(|foreign| io::Error::new(ErrorKind::PermissionDenied, foreign))?;
+    Ok(file)
+}
+
+/// The bytes of such a file; one that is longer than `bytes_max` is refused.
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
     let mut bytes = Vec::new();
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {

@@ -9,8 +9,9 @@ use crate::{
     reader::PartReader,
     seal::{MANIFEST, SEAL, Seal},
 };
+use own_files::{Foreign, check_directory, check_file};
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
 };
@@ -20,9 +21,6 @@ const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 /// Longest seal: one line.
 const SEAL_BYTES_MAX: u64 = 4096;
-
-/// What a restart goes by: whoever may write these chooses the program that it runs.
-pub const FILES_THAT_DECIDE: [&str; 2] = [MANIFEST, SEAL];
 
 /// See the file head.
 #[derive(Debug)]
@@ -43,9 +41,20 @@ pub fn remove(directory: &Path) -> io::Result<()> {
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint.
+    /// Opens a checkpoint, whoever made it.
     pub fn open(directory: &Path) -> Result<Self, ReadError> {
-        let text = read(directory, SEAL, SEAL_BYTES_MAX)?;
+        Self::open_with(directory, |_, _| Ok(()))
+    }
+
+    /// Opens a checkpoint that only its user may write, as one must be whose program is run. The files are judged as
+    /// they are read: other files may stand under their names before and after.
+    pub fn open_own(directory: &Path) -> Result<Self, ReadError> {
+        check_directory(directory).map_err(ReadError::Foreign)?;
+        Self::open_with(directory, check_file)
+    }
+
+    fn open_with(directory: &Path, check: impl Fn(&Path, &File) -> Result<(), Foreign>) -> Result<Self, ReadError> {
+        let text = read(directory, SEAL, SEAL_BYTES_MAX, &check)?;
         let damaged = |file: &str, fault: String| ReadError::Manifest {
             path: directory.join(file),
             fault,
@@ -56,7 +65,7 @@ impl Checkpoint {
             let (path, found) = (directory.to_owned(), seal.version);
             return Err(ReadError::Version { path, found });
         }
-        let text = read(directory, MANIFEST, MANIFEST_BYTES_MAX)?;
+        let text = read(directory, MANIFEST, MANIFEST_BYTES_MAX, &check)?;
         if text.len() as u64 != seal.manifest_bytes || checksum(&text) != seal.manifest_crc32 {
             return Err(damaged(MANIFEST, "it is not the sealed manifest".to_owned()));
         }
@@ -92,21 +101,27 @@ impl Checkpoint {
     }
 }
 
-fn read(directory: &Path, name: &'static str, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+fn read(
+    directory: &Path,
+    name: &'static str,
+    bytes_max: u64,
+    check: impl Fn(&Path, &File) -> Result<(), Foreign>,
+) -> Result<Vec<u8>, ReadError> {
     let path = directory.join(name);
-    let read = || -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        open_regular(&path)?.take(bytes_max).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    match read() {
-        Ok(bytes) => Ok(bytes),
+    let file = match open_regular(&path) {
+        Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Err(ReadError::NotACheckpoint {
+            return Err(ReadError::NotACheckpoint {
                 path: directory.to_owned(),
                 missing: name,
-            })
+            });
         }
-        Err(error) => Err(reading("read", path)(error)),
-    }
+        Err(error) => return Err(reading("read", path)(error)),
+    };
+    check(&path, &file).map_err(ReadError::Foreign)?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max)
+        .read_to_end(&mut bytes)
+        .map_err(reading("read", path))?;
+    Ok(bytes)
 }

@@ -2,6 +2,7 @@
 //! name.
 
 use crate::damage::Damage;
+use own_files::Foreign;
 use std::{io, path::PathBuf};
 
 /// Why a checkpoint was not written.
@@ -43,6 +44,9 @@ pub enum ReadError {
         /// What is missing.
         missing: &'static str,
     },
+    /// Others may have written it.
+    #[error("{0} checkpoint; a restart runs the program that the checkpoint names, as you")]
+    Foreign(#[source] Foreign),
     /// A later version wrote it.
     #[error(
         "{} was written in version {found} of the format, this program reads up to {}; use a newer one",

@@ -19,7 +19,7 @@ mod seal;
 
 pub use assemble::{ExportError, export};
 pub use block::{BLOCK_BYTES, Compression};
-pub use checkpoint::{Checkpoint, FILES_THAT_DECIDE, is_checkpoint, remove};
+pub use checkpoint::{Checkpoint, is_checkpoint, remove};
 pub use damage::{Damage, Fault};
 pub use draft::{Draft, is_unfinished, part_file, remove_drafts};
 pub use error::{ReadError, WriteError};

@@ -292,3 +292,137 @@ impl Manifest {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        assemble::export,
+        checkpoint::Checkpoint,
+        seal::{MANIFEST, SEAL, Seal},
+    };
+    use pcm_proto::random::Random;
+    use serde_json::{Value, json};
+    use std::{fs, path::Path};
+
+    #[test]
+    fn a_type_is_byte_order_kind_and_size_and_nothing_that_ends_the_header_it_stands_in() {
+        for good in ["<f8", ">i4", "=u2", "|b1", "<c16", "|V6", "|V4294967295"] {
+            assert!(is_dtype(good), "{good}");
+        }
+        for bad in [
+            "",
+            "<",
+            "<f",
+            "f8",
+            "<f8 ",
+            " <f8",
+            "<O8",
+            "<U4",
+            "<f-8",
+            "<f\u{664}",
+            "<f12345678901",
+            "<f8', 'x': '",
+            "<f8\n",
+        ] {
+            assert!(!is_dtype(bad), "{bad:?}");
+        }
+    }
+
+    /// What a writer that means ill puts in the place of anything.
+    fn odd(random: &mut Random) -> Value {
+        let odd = [
+            json!(0),
+            json!(1),
+            json!(3),
+            json!(random.below(64)),
+            json!(random.number()),
+            json!(u32::MAX),
+            json!(u64::MAX),
+            json!(1_u64 << 62),
+            json!(-1),
+            json!(1e300),
+            json!(null),
+            json!([]),
+            json!([1, u64::MAX]),
+            json!({}),
+            json!(""),
+            json!("../x"),
+            json!("Cyclic"),
+            json!("lz4"),
+            json!("<f8', }"),
+        ];
+        random.pick(&odd).unwrap_or_default()
+    }
+
+    /// Replaces, leaves out or doubles something in it.
+    fn spoil(value: &mut Value, random: &mut Random) {
+        let inner = match value {
+            Value::Array(items) if !items.is_empty() => {
+                let at = random.index(items.len());
+                match random.below(12) {
+                    0 => {
+                        items.remove(at);
+                        return;
+                    }
+                    1 => return items.push(items[at].clone()),
+                    _ => items.get_mut(at),
+                }
+            }
+            Value::Object(fields) => {
+                let at = random.index(fields.len());
+                fields.values_mut().nth(at)
+            }
+            _ => None,
+        };
+        match inner {
+            Some(inner) if !random.one_in(12) => spoil(inner, random),
+            _ => *value = odd(random),
+        }
+    }
+
+    fn keeps_its_rules(manifest: &Manifest) {
+        assert!(manifest.ranks > 0 && manifest.block_bytes > 0);
+        for (region, part) in manifest.parts() {
+            assert!(!part.file.contains('/') && !part.file.starts_with('.'));
+            assert!(part.rank < manifest.ranks, "{}", region.name);
+            assert!(part.crc32.len() as u64 * manifest.block_bytes >= part.plain_bytes());
+        }
+    }
+
+    #[test]
+    fn whatever_a_manifest_claims_is_refused_or_leads_to_damage_and_never_to_a_panic() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let mut random = Random::new(22);
+        for name in ["v1", "v1-lz4"] {
+            let home = tempfile::tempdir().unwrap();
+            for entry in fs::read_dir(golden.join(name)).unwrap().flatten() {
+                fs::copy(entry.path(), home.path().join(entry.file_name())).unwrap();
+            }
+            let sound: Value = serde_json::from_slice(&fs::read(home.path().join(MANIFEST)).unwrap()).unwrap();
+            let mut opened = 0;
+            for _ in 0..4000 {
+                let mut spoilt = sound.clone();
+                for _ in 0..=random.below(3) {
+                    spoil(&mut spoilt, &mut random);
+                }
+                let text = serde_json::to_vec(&spoilt).unwrap();
+                fs::write(home.path().join(SEAL), Seal::of(&text).text()).unwrap();
+                fs::write(home.path().join(MANIFEST), text).unwrap();
+                let Ok(checkpoint) = Checkpoint::open(home.path()) else {
+                    continue;
+                };
+                opened += 1;
+                keeps_its_rules(checkpoint.manifest());
+                checkpoint.verify();
+                for region in &checkpoint.manifest().regions {
+                    if let Contents::Array(array) = &region.contents {
+                        let out = tempfile::tempfile().unwrap();
+                        _ = export(&checkpoint, region, array, true, &out);
+                    }
+                }
+            }
+            assert!(opened > 100, "{name}: {opened}");
+        }
+    }
+}

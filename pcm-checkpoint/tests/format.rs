@@ -12,9 +12,13 @@ use pcm_core::{
     partition::{ArraySpec, Partition},
     redistribution::HaloFill,
 };
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::{
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
 };
 
 #[test]
@@ -304,6 +308,40 @@ fn parts_of_many_blocks_are_checked_block_by_block() {
             );
         }
     }
+}
+
+#[test]
+fn what_others_may_write_is_never_opened_as_ones_own_however_fast_it_takes_the_others_place() {
+    let out = tempfile::tempdir().unwrap();
+    let theirs = sample::write(&out.path().join("theirs"), Compression::None).unwrap();
+    let pace = Pace::new(None, Progress::default());
+    let ours = of_one_array(out.path(), &squares(1), Compression::None, &pace);
+    for (directory, mode) in [(&*theirs, 0o664), (ours.directory(), 0o644)] {
+        for file in ["manifest.json", "SEAL"] {
+            fs::set_permissions(directory.join(file), Permissions::from_mode(mode)).unwrap();
+        }
+        fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+    }
+    assert!(Checkpoint::open(&theirs).is_ok() && Checkpoint::open_own(ours.directory()).is_ok());
+    let refused = Checkpoint::open_own(&theirs).unwrap_err().to_string();
+    assert!(
+        refused.contains("SEAL") && refused.contains("other users may write"),
+        "{refused}"
+    );
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                renameat_with(CWD, ours.directory(), CWD, &theirs, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let opened = (0..5_000).filter_map(|_| Checkpoint::open_own(ours.directory()).ok());
+        let wrong = opened
+            .filter(|checkpoint| checkpoint.manifest() != ours.manifest())
+            .count();
+        is_over.store(true, Relaxed);
+        assert_eq!(wrong, 0);
+    });
 }
 
 /// File systems with and, mostly, without direct transfers.

@@ -21,6 +21,7 @@ pcm-daemon: the daemon of a node, and the keeper above it
   pcm-daemon join       joins a cluster by itself, in the foreground; 'pcm-daemon join --help' says how
   pcm-daemon serve      the daemon proper, started by a keeper
   pcm-daemon stacks     reads stacks of ranks for the daemon that starts it
+  pcm-daemon sweep ID   ends what the cluster with this id left here; for `pcmctl down` where no daemon answers
   pcm-daemon --help     this text
   pcm-daemon --version  the version
 
@@ -67,6 +68,15 @@ fn keep_in_foreground(ends: Option<&str>) -> i32 {
     1
 }
 
+/// Ends what a cluster left on this machine; the exit code.
+fn sweep(cluster_id: &str) -> i32 {
+    let (_, left) = cluster_sweep::end_all(cluster_id);
+    if left > 0 {
+        eprintln!("pcm-daemon: {left} processes of cluster {cluster_id} cannot be ended: they wait in the kernel");
+    }
+    i32::from(left > 0)
+}
+
 /// Runs what the arguments (without the program's name) say; the exit code.
 pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
     let arguments: Vec<String> = arguments
@@ -86,6 +96,7 @@ pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> i32 {
             serve::run()
         }
         ["stacks"] => pcm_stacks::run(),
+        ["sweep", cluster_id] => sweep(cluster_id),
         ["-h" | "--help"] => {
             print!("{HELP}");
             0

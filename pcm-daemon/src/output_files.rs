@@ -6,7 +6,7 @@ use pcm_proto::control::Stream;
 use pcm_proto::ids::JobId;
 use pcm_proto::peer::OutputPiece;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
@@ -66,8 +66,8 @@ fn write_all<E: From<Written>>(
     events: &mpsc::Sender<E>,
 ) {
     let open = |name: &str| -> io::Result<File> {
-        std::fs::create_dir_all(directory)?;
-        OpenOptions::new().create(true).append(true).open(directory.join(name))
+        own_files::make_directory(directory)?;
+        own_files::append(&directory.join(name))
     };
     let (mut stdout, mut stderr) = (open("stdout"), open("stderr"));
     while let Some(pieces) = batches.blocking_recv() {
@@ -95,5 +95,40 @@ fn write_all<E: From<Written>>(
         if events.blocking_send(written.into()).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    #[test]
+    fn output_goes_to_files_of_ones_own_and_not_where_a_planted_link_leads() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("jobs/1");
+        own_files::make_directory(&directory).unwrap();
+        let victim = home.path().join("victim");
+        fs::write(&victim, "mine").unwrap();
+        symlink(&victim, directory.join("stdout")).unwrap();
+        let (batches, receiver) = mpsc::channel(1);
+        let (events, mut written) = mpsc::channel::<Written>(1);
+        let piece = |stream| OutputPiece {
+            process: pcm_proto::ids::ProcessId(0),
+            stream,
+            offset: 0,
+            available_from: 0,
+            bytes: b"said".to_vec(),
+        };
+        let pieces = vec![piece(Stream::Stdout), piece(Stream::Stderr)];
+        batches.try_send(pieces).unwrap();
+        drop(batches);
+        write_all(&directory, JobId(1), receiver, &events);
+        assert_eq!(written.try_recv().unwrap().pieces.len(), 2);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+        let stderr = directory.join("stderr");
+        assert_eq!(fs::read_to_string(&stderr).unwrap(), "said");
+        assert_eq!(fs::metadata(&stderr).unwrap().mode() & 0o777, 0o600);
     }
 }

@@ -8,13 +8,12 @@ use super::writer::{Piece, Writer, Written};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::{Link, is_lost};
-use crate::lookup;
 use crate::progress::ProgressLine;
+use crate::{lookup, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, Stream};
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::job::JobEnd;
 use pcm_proto::refusal;
-use pcm_view::plain::plain;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,7 +182,7 @@ impl<'a> Attached<'a> {
         match answer {
             DaemonToControl::JobStarted { .. } | DaemonToControl::Done => {}
             DaemonToControl::Notice { job, text } => {
-                self.line.beside(|| eprintln!("pcmctl: job {job}: {}", plain(&text)))
+                self.line.beside(|| output::tell(format_args!("job {job}: {text}")))
             }
             DaemonToControl::StdinTaken { bytes } => {
                 for chunk in self.input.on_taken(bytes) {
@@ -426,7 +425,7 @@ impl<'a> Attached<'a> {
             return Ok(CODE_BROKEN_PIPE);
         }
         if !end.reason.is_empty() {
-            eprintln!("pcmctl: job {job}: {}", plain(&end.reason));
+            output::tell(format_args!("job {job}: {}", end.reason));
         }
         if cut_off.is_some_and(|at| at.elapsed() < TOLD_EVERY * 2) {
             eprintln!(

@@ -91,10 +91,10 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
                 None => (list(&default())?, unfinished(&default())),
             };
             for directory in unfinished {
-                eprintln!(
-                    "pcmctl: {} is unfinished, no checkpoint: a job writes it now, or was interrupted; then remove it",
+                output::tell(format_args!(
+                    "{} is unfinished, no checkpoint: a job writes it now, or was interrupted; then remove it",
                     directory.display()
-                );
+                ));
             }
             if args.json {
                 output::print_json(&lines)?;
@@ -137,7 +137,7 @@ fn list(directory: &Path) -> Result<Vec<Line>, Failure> {
         }
         match Checkpoint::open(&path) {
             Ok(checkpoint) => lines.push(line(&checkpoint)),
-            Err(error) => eprintln!("pcmctl: {error}"),
+            Err(error) => output::tell(error),
         }
     }
     lines.sort_by(|a, b| (&a.created, a.iteration, &a.directory).cmp(&(&b.created, b.iteration, &b.directory)));

@@ -1,10 +1,9 @@
 //! `down`: ends a cluster, through its daemons where they answer, otherwise without them.
 
 use crate::cluster::{ClusterDir, ClusterRecord};
-use crate::engine;
 use crate::failure::{Failure, LINK_LOST};
 use crate::link::Link;
-use crate::{output, sweep};
+use crate::{engine, output};
 use pcm_proto::boot::Reach;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use serde::Serialize;
@@ -66,9 +65,9 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let record = cluster.expect_record()?;
     let asked = ask_daemons(cluster).await;
     if asked {
-        sweep::wait_until_gone(&record.id, LEAVE_MAX);
+        cluster_sweep::wait_until_gone(&record.id, LEAVE_MAX);
     }
-    let (swept, left) = sweep::end_all(&record.id);
+    let (swept, left) = cluster_sweep::end_all(&record.id);
     cancel_helpers(&record).await;
     let unreached = if asked { Vec::new() } else { sweep_remote(&record).await };
     if left > 0 {
@@ -76,7 +75,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
             "{left} processes of cluster {} cannot be ended: they wait in the kernel or belong to another user; look \
              for {}={} in /proc/*/environ, then try again",
             record.id,
-            sweep::CLUSTER_ID_VARIABLE,
+            cluster_sweep::CLUSTER_ID_VARIABLE,
             record.id
         )));
     }
@@ -133,6 +132,19 @@ async fn ask_daemons(cluster: &ClusterDir) -> bool {
     }
 }
 
+/// Ends what the cluster left on a machine, as this process does on its own.
+fn remote_sweep(destination: &str, cluster_id: &str) -> Command {
+    let mut command = Command::new("ssh");
+    command.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "--", destination]);
+    command.arg(format!("pcm-daemon sweep {cluster_id}"));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
+    command
+}
+
 /// Ends processes with the cluster's id on machines reached over ssh; returns the nodes where that failed.
 async fn sweep_remote(record: &ClusterRecord) -> Vec<String> {
     let mut running = Vec::new();
@@ -140,28 +152,8 @@ async fn sweep_remote(record: &ClusterRecord) -> Vec<String> {
         let Reach::Ssh { destination } = &node.spec.reach else {
             continue;
         };
-        let script = format!(
-            "for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -qx {}={} && kill -9 \
-             ${{p#/proc/}}; done; true",
-            sweep::CLUSTER_ID_VARIABLE,
-            record.id
-        );
-        let mut command = Command::new("ssh");
-        command.args([
-            "-o",
-            "BatchMode=yes",
-            "-o",
-            "ConnectTimeout=5",
-            "--",
-            destination,
-            &script,
-        ]);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true);
-        running.push((node.spec.name.to_string(), command.spawn()));
+        let command = remote_sweep(destination, &record.id).spawn();
+        running.push((node.spec.name.to_string(), command));
     }
     let mut failed = Vec::new();
     let deadline = tokio::time::Instant::now() + REMOTE_SWEEP_MAX;
@@ -178,4 +170,19 @@ async fn sweep_remote(record: &ClusterRecord) -> Vec<String> {
         }
     }
     failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_on_another_machine_is_ended_by_the_daemons_program_there() {
+        let command = remote_sweep("me@far", "c7");
+        let arguments: Vec<_> = command.as_std().get_args().collect();
+        assert_eq!(
+            arguments[arguments.len() - 3..],
+            ["--", "me@far", "pcm-daemon sweep c7"]
+        );
+    }
 }

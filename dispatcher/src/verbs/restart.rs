@@ -4,16 +4,14 @@ use super::checkpoints;
 use super::run::{self, RESTARTS_DEFAULT, Shown, checkpoint_settings, job_of_checkpoints, launch, set};
 use crate::cluster::ClusterDir;
 use crate::failure::Failure;
-use crate::installed;
 use crate::run::watching::Wanted;
-use own_files::Foreign;
-use pcm_checkpoint::{Application, Checkpoint, FILES_THAT_DECIDE};
+use crate::{installed, output};
+use pcm_checkpoint::{Application, Checkpoint};
 use pcm_proto::app::environment;
 use pcm_proto::ids::{NodeName, name_check};
 use pcm_proto::job::{JobSpec, RANKS_MAX, WorldShape};
 use pcm_proto::registered::Registered;
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -82,22 +80,21 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     };
     let directory = chosen.canonicalize();
     let directory = directory.map_err(|error| Failure::file("open", &chosen, &error))?;
-    let checkpoint = Checkpoint::open(&directory).map_err(|error| Failure::checkpoint(error.to_string()))?;
-    check_owner(&directory)?;
+    let checkpoint = Checkpoint::open_own(&directory).map_err(|error| Failure::checkpoint(error.to_string()))?;
     let mut spec = spec(&args, &checkpoint)?;
     let beside = directory.parent().unwrap_or(&directory);
     checkpoint_settings(&mut spec, args.checkpoint_every.as_deref(), beside);
     set(&mut spec, environment::CHECKPOINT_FILES, b"yes");
     let manifest = checkpoint.manifest();
     let (iteration, ranks) = (manifest.iteration, manifest.ranks);
-    eprintln!(
-        "pcmctl: {} continues from iteration {iteration} of {}, made by {ranks} ranks, on {}; later iterations are \
-         computed, and printed, again",
+    output::tell(format_args!(
+        "{} continues from iteration {iteration} of {}, made by {ranks} ranks, on {}; later iterations are computed, \
+         and printed, again",
         spec.name,
         directory.display(),
         spec.size
-    );
-    eprintln!("pcmctl: it runs {}", command_line(&manifest.application));
+    ));
+    output::tell(format_args!("it runs {}", command_line(&manifest.application)));
     let shown = Shown {
         label: args.label,
         quiet: args.quiet,
@@ -114,10 +111,10 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
 async fn begin(args: &Args, place: &Path, cluster: &ClusterDir) -> Result<i32, Failure> {
     let shown = place.display();
     if args.command.is_empty() {
-        eprintln!("pcmctl: there is no checkpoint in {shown}, so nothing is run");
+        output::tell(format_args!("there is no checkpoint in {shown}, so nothing is run"));
         return Ok(0);
     }
-    eprintln!("pcmctl: there is no checkpoint in {shown}, so the program begins");
+    output::tell(format_args!("there is no checkpoint in {shown}, so the program begins"));
     let ranks = args.ranks.map(|ranks| OsString::from(ranks.to_string()));
     let nodes = (!args.nodes.is_empty()).then(|| args.nodes.join(",").into());
     let options: [(&str, Option<OsString>); 5] = [
@@ -146,22 +143,6 @@ async fn begin(args: &Args, place: &Path, cluster: &ClusterDir) -> Result<i32, F
     );
     let words = words.chain([OsString::from("--")]).chain(args.command.iter().cloned());
     run::run(run::parse(words)?, cluster).await
-}
-
-/// Whoever may write the checkpoint chooses what the restart runs.
-fn check_owner(directory: &Path) -> Result<(), Failure> {
-    let foreign = |foreign: Foreign| {
-        Failure::checkpoint(format!(
-            "{foreign} checkpoint; a restart runs the program that the checkpoint names, as you"
-        ))
-    };
-    own_files::check_directory(directory).map_err(foreign)?;
-    for name in FILES_THAT_DECIDE {
-        let path = directory.join(name);
-        let file = File::open(&path).map_err(|error| Failure::file("open", &path, &error))?;
-        own_files::check_file(&path, &file).map_err(foreign)?;
-    }
-    Ok(())
 }
 
 /// What is run, as one reads it: strings in quotes, so that nothing in them acts on the terminal or hides.

@@ -6,7 +6,6 @@ use crate::failure::Failure;
 use crate::link::Link;
 use crate::{lookup, output};
 use pcm_proto::ids::JobId;
-use pcm_view::plain::plain;
 use pcm_view::time::now_us;
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ pub(super) async fn at_end(cluster: &ClusterDir, job: JobId) {
     };
     if let Ok(Ok(recording)) = tokio::time::timeout(AT_END_WITHIN, asking).await {
         for line in recording.summary(now_us()).lines() {
-            eprintln!("pcmctl: {}", plain(line));
+            output::tell(line);
         }
     }
 }

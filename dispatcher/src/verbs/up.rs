@@ -7,7 +7,7 @@ use crate::engine;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::output::{self, Align, Table};
-use crate::{cpus, hostfile, kept_costs, sweep, tuning};
+use crate::{cpus, hostfile, kept_costs, tuning};
 use pcm_core::membership::timing;
 use pcm_fabric::ClusterKey;
 use pcm_proto::boot::NodeSpec;
@@ -233,7 +233,7 @@ pub(super) async fn clear_stale(cluster: &ClusterDir) -> Result<(), Failure> {
         return Ok(());
     };
     let alive = Link::open(cluster).await.is_ok();
-    let processes = sweep::processes(&record.id);
+    let processes = cluster_sweep::processes(&record.id);
     if alive || !processes.is_empty() {
         let left = if alive {
             "is running"
@@ -295,13 +295,13 @@ fn accepted(outcome: &Outcome, allow_missing: bool) -> bool {
 }
 
 pub(super) fn undo(cluster: &ClusterDir, cluster_id: &str) -> Result<(), Failure> {
-    sweep::wait_until_gone(cluster_id, LEAVE_MAX);
-    let (_, left) = sweep::end_all(cluster_id);
+    cluster_sweep::wait_until_gone(cluster_id, LEAVE_MAX);
+    let (_, left) = cluster_sweep::end_all(cluster_id);
     cluster.remove(cluster_id, false)?;
     if left > 0 {
         return Err(Failure::system(format!(
             "{left} processes of the failed boot could not be ended: look for {}={cluster_id} in /proc/*/environ",
-            sweep::CLUSTER_ID_VARIABLE
+            cluster_sweep::CLUSTER_ID_VARIABLE
         )));
     }
     Ok(())

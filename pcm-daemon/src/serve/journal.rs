@@ -172,9 +172,12 @@ fn read_records(content: &[u8], mut take: impl FnMut(Record)) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcm_core::moment::Moment;
     use pcm_core::node::record::Past;
     use pcm_core::reconfiguration::limits::Limits;
     use pcm_proto::ids::{JobId, NodeName};
+    use pcm_proto::random::Random;
+    use wire_samples::Samples;
 
     fn listens(address: &str) -> Record {
         Record::Listens {
@@ -190,9 +193,12 @@ mod tests {
     /// The journal as a daemon finds it, which may be the first.
     fn open(files: &[File; 2], may_begin: bool) -> Result<(Journal, Past), JournalError> {
         let mut past = Past::new(NodeName::new("n0").unwrap(), Limits::default());
-        let inherited = [files[0].try_clone().unwrap(), files[1].try_clone().unwrap()];
-        let journal = Journal::open(inherited, may_begin, |record| past.take(record))?;
+        let journal = Journal::open(inherited(files), may_begin, |record| past.take(record))?;
         Ok((journal, past))
+    }
+
+    fn inherited(files: &[File; 2]) -> [File; 2] {
+        files.each_ref().map(|file| file.try_clone().unwrap())
     }
 
     #[test]
@@ -266,5 +272,71 @@ mod tests {
         journal.files[1].write_all_at(&content, 0).unwrap();
         let (_, past) = open(&files, false).unwrap();
         assert_eq!(past.numbers.highest(), JobId(7));
+    }
+    #[test]
+    fn the_number_of_a_boot_is_above_all_in_the_journal_whatever_the_clock_says() {
+        let files = files();
+        let (mut journal, past) = open(&files, true).unwrap();
+        assert_eq!(past.next_boot(Moment(5)), Moment(5));
+        journal.write(&Record::Boot(900)).unwrap();
+        journal.write(&Record::Boot(40)).unwrap();
+        let (mut journal, past) = open(&files, false).unwrap();
+        for (clock, number) in [(0, 901), (900, 901), (2000, 2000)] {
+            assert_eq!(past.next_boot(Moment(clock)), Moment(number), "{clock}");
+        }
+        journal.write(&Record::Boot(u64::MAX)).unwrap();
+        let (_, past) = open(&files, false).unwrap();
+        assert_eq!(past.next_boot(Moment(5)), Moment(u64::MAX));
+    }
+
+    fn damage(content: &mut Vec<u8>, random: &mut Random) {
+        let at = random.index(content.len());
+        match random.below(4) {
+            _ if content.is_empty() => {}
+            0 => content.truncate(at),
+            1 => content[at] ^= 1 << random.below(8),
+            2 => content[at..].iter_mut().for_each(|byte| *byte = random.number() as u8),
+            _ => {
+                let foreign: Vec<u8> = (0..random.below(40)).map(|_| random.number() as u8).collect();
+                content.splice(at..at, foreign);
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_befell_a_journal_what_is_read_of_it_is_read_again_with_what_is_written_after() {
+        // Names of methods are checked when they are read.
+        let samples = Samples::trying(&["merge-p2p-sync"]).of::<Record>();
+        let records: Vec<Record> = samples.into_iter().map(|sample| sample.value).collect();
+        let mut random = Random::new(22);
+        let mut opened = 0;
+        for round in 0..500 {
+            let files = files();
+            let mut journal = Journal::open(inherited(&files), true, |_| ()).unwrap();
+            for _ in 0..random.below(9) {
+                if random.one_in(6) {
+                    journal.rewrite(records.iter().cloned().take(3)).unwrap();
+                }
+                journal.write(&random.pick(&records).unwrap()).unwrap();
+            }
+            for file in &files {
+                let mut content = read(file).unwrap();
+                damage(&mut content, &mut random);
+                file.set_len(0).unwrap();
+                file.write_all_at(&content, 0).unwrap();
+            }
+            let mut known = Vec::new();
+            let Ok(mut journal) = Journal::open(inherited(&files), false, |record| known.push(record)) else {
+                continue;
+            };
+            opened += 1;
+            journal.write(&listens("a:1")).unwrap();
+            known.push(listens("a:1"));
+            let mut again = Vec::new();
+            Journal::open(inherited(&files), false, |record| again.push(record)).unwrap();
+            // Numbers that are none are not equal to themselves.
+            assert_eq!(format!("{again:?}"), format!("{known:?}"), "round {round}");
+        }
+        assert!(opened > 100, "{opened}");
     }
 }

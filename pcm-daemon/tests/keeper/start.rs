@@ -259,6 +259,27 @@ fn help_and_version_are_printed_and_anything_else_is_refused() {
 }
 
 #[test]
+fn a_sweep_ends_what_carries_the_clusters_id_and_nothing_else() {
+    let id = format!("sweep-daemon-{}", std::process::id());
+    let sleeper = |id: &str| {
+        let mut sleep = std::process::Command::new("sleep");
+        sleep.arg("60").env("PCM_CLUSTER_ID", id).spawn().unwrap()
+    };
+    let (mut theirs, mut other) = (sleeper(&id), sleeper("sweep-daemon-other"));
+    let reaper = std::thread::spawn(move || theirs.wait().unwrap());
+    let swept = std::process::Command::new(env!("CARGO_BIN_EXE_pcm-daemon"))
+        .args(["sweep", &id])
+        .output()
+        .unwrap();
+    let is_alive = other.try_wait().unwrap().is_none();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(swept.status.success(), "{swept:?}");
+    assert_eq!(reaper.join().unwrap().into_raw(), 9);
+    assert!(is_alive);
+}
+
+#[test]
 fn a_keeper_without_a_specification_says_who_starts_it() {
     let daemon = std::process::Command::new(env!("CARGO_BIN_EXE_pcm-daemon"))
         .output()

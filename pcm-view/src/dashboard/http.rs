@@ -164,6 +164,7 @@ fn head(status: &str, kind: &str, nonce: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pcm_proto::random::Random;
 
     const HERE: &str = "127.0.0.1:4000";
 
@@ -269,5 +270,70 @@ mod tests {
             assert_eq!(ask(bad, &[]), Err(Refused::BadRequest), "{bad}");
         }
         assert!(refusal(Refused::Forbidden).ends_with("Content-Length: 0\r\n\r\n"));
+    }
+    const LINES: [&str; 12] = [
+        "Host: 127.0.0.1:4000",
+        "host: evil.test",
+        "Origin: http://127.0.0.1:4000",
+        "Origin: http://evil.test",
+        "X-Pcm-Token: secret",
+        "Authorization: Bearer secret",
+        "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: none",
+        "Content-Length: 5",
+        "Content-Length: 99999",
+        "Accept: a",
+        "",
+    ];
+
+    /// A head as browsers, other programs and strangers send it.
+    fn any_head(random: &mut Random) -> String {
+        let first = [
+            "GET /?token=secret HTTP/1.1",
+            "GET /stream?x=1&token=secret HTTP/1.0",
+            "GET /metrics HTTP/1.1",
+            "POST /act HTTP/1.1",
+        ];
+        let mut lines = vec![random.pick(&first).unwrap(), LINES[0]];
+        lines.extend((0..random.below(4)).map(|_| LINES[random.index(LINES.len())]));
+        let mut head = lines.join("\r\n").into_bytes();
+        let at = random.index(head.len());
+        match random.below(6) {
+            0 => head[at] ^= 1 << random.below(8),
+            1 => head.truncate(at),
+            2 => head.insert(at, random.number() as u8),
+            _ => {}
+        }
+        String::from_utf8_lossy(&head).into_owned()
+    }
+
+    #[test]
+    fn of_heads_at_random_only_those_are_admitted_that_may_be() {
+        let mut random = Random::new(22);
+        let mut admitted = 0;
+        for _ in 0..20_000 {
+            let head = any_head(&mut random);
+            let Ok(request) = Request::parse(&head) else { continue };
+            assert!(request.body_length().unwrap_or_default() <= BODY_BYTES_MAX);
+            let Ok(wanted) = request.admit("secret", HERE) else {
+                continue;
+            };
+            admitted += 1;
+            let values = |wanted: &str| -> Vec<&str> {
+                let pairs = head.split("\r\n").filter_map(|line| line.split_once(':'));
+                let named = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case(wanted));
+                named.map(|(_, value)| value.trim()).collect()
+            };
+            assert_eq!(values("host"), [HERE], "{head:?}");
+            assert!(
+                head.contains("secret") && !values("sec-fetch-site").contains(&"cross-site"),
+                "{head:?}"
+            );
+            if wanted == Wanted::Act {
+                assert_eq!(values("origin"), ["http://127.0.0.1:4000"], "{head:?}");
+                assert_eq!(values("x-pcm-token"), ["secret"], "{head:?}");
+            }
+        }
+        assert!(admitted > 1000, "{admitted}");
     }
 }

@@ -1,9 +1,8 @@
 //! The file of the node's events, which is rotated.
 
 use pcm_proto::event::Event;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The file is rotated at this size; one older file is kept.
@@ -20,7 +19,7 @@ pub(super) struct EventFile {
 
 /// The events in the file.
 pub(super) fn read(path: &Path) -> impl Iterator<Item = Event> {
-    let lines = File::open(path)
+    let lines = own_files::open(path)
         .into_iter()
         .flat_map(|file| BufReader::new(file).lines());
     lines
@@ -65,12 +64,39 @@ impl EventFile {
         let file = match self.file.take() {
             Some(file) => file,
             None => {
-                let mut options = OpenOptions::new();
-                let file = options.create(true).append(true).mode(0o600).open(&self.path)?;
+                let file = own_files::append(&self.path)?;
                 self.bytes = file.metadata()?.len();
                 file
             }
         };
         Ok(self.file.insert(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pcm_proto::event::EventKind;
+    use pcm_proto::ids::{Epoch, NodeName};
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn events_are_not_written_where_a_planted_link_leads() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, victim) = (home.path().join("events.jsonl"), home.path().join("victim"));
+        own_files::replace(&victim, b"mine").unwrap();
+        symlink(&victim, &path).unwrap();
+        let event = Event {
+            time_us: 1,
+            job: None,
+            epoch: Epoch(0),
+            node: NodeName::new("n0").unwrap(),
+            kind: EventKind::DaemonRestarted { processes: 0 },
+        };
+        assert!(EventFile::at(path.clone(), false).add(&event).is_err());
+        EventFile::at(path.clone(), true).add(&event).unwrap();
+        assert_eq!(read(&path).collect::<Vec<_>>(), [event]);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
     }
 }

@@ -3,7 +3,6 @@
 
 use pcm_proto::control::LogOf;
 use pcm_proto::ids::NodeName;
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -41,19 +40,26 @@ pub(super) fn rotate_all(node_dir: &Path) {
 /// Copies the log to `NAME.1` and empties it. It is not renamed, because those who write hold it open; what they write
 /// between the two steps is lost.
 fn rotate(path: &Path, bytes_max: u64) -> io::Result<()> {
-    if std::fs::metadata(path)?.len() <= bytes_max {
+    let mut log = own_files::open(path)?;
+    if log.metadata()?.len() <= bytes_max {
         return Ok(());
     }
     let mut aside = path.as_os_str().to_owned();
     aside.push(".1");
-    std::fs::copy(path, aside)?;
-    std::fs::OpenOptions::new().write(true).open(path)?.set_len(0)
+    let aside = Path::new(&aside);
+    // What it leads to, where it is a link, is not written.
+    match std::fs::remove_file(aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    io::copy(&mut log, &mut own_files::append(aside)?)?;
+    own_files::append(path)?.set_len(0)
 }
 
 /// The last lines of a log, newest last; empty when there is none.
 pub(super) fn last_lines(path: &Path, lines: u32) -> String {
     let tail = || -> io::Result<String> {
-        let mut file = File::open(path)?;
+        let mut file = own_files::open(path)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES_MAX)))?;
         let mut bytes = Vec::new();
@@ -72,8 +78,9 @@ pub(super) fn last_lines(path: &Path, lines: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{OpenOptions, read_to_string, write};
+    use std::fs::{read_to_string, write};
     use std::io::Write as _;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn the_newest_lines_come_last_and_no_more_than_asked() {
@@ -84,7 +91,7 @@ mod tests {
         );
         assert_eq!(last_lines(&log, 5), "");
         std::fs::create_dir_all(log.parent().unwrap()).unwrap();
-        write(&log, "a\nb\nc\n").unwrap();
+        own_files::replace(&log, b"a\nb\nc\n").unwrap();
         assert_eq!(last_lines(&log, 2), "b\nc\n");
     }
 
@@ -93,7 +100,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("daemon.log");
         assert_eq!(rotate(&log, 4).unwrap_err().kind(), io::ErrorKind::NotFound);
-        let mut writer = OpenOptions::new().create(true).append(true).open(&log).unwrap();
+        let mut writer = own_files::append(&log).unwrap();
         writer.write_all(b"old\n").unwrap();
         rotate(&log, 4).unwrap();
         assert_eq!(read_to_string(&log).unwrap(), "old\n", "not too long yet");
@@ -105,5 +112,18 @@ mod tests {
             read_to_string(directory.path().join("daemon.log.1")).unwrap(),
             "old\nmore\n"
         );
+    }
+
+    #[test]
+    fn a_log_is_not_put_aside_where_a_planted_link_leads() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        own_files::replace(&path("agent.log"), b"long").unwrap();
+        write(path("victim"), "mine").unwrap();
+        symlink(path("victim"), path("agent.log.1")).unwrap();
+        rotate(&path("agent.log"), 2).unwrap();
+        assert_eq!(read_to_string(path("victim")).unwrap(), "mine");
+        assert_eq!(read_to_string(path("agent.log.1")).unwrap(), "long");
+        assert_eq!(read_to_string(path("agent.log")).unwrap(), "");
     }
 }

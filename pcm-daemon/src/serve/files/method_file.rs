@@ -5,9 +5,9 @@
 use pcm_core::node::cost_file::FileCosts;
 use pcm_core::reconfiguration::method_costs::{MethodCost, MethodCosts, REMEMBERED_MAX};
 use pcm_core::reconfiguration::method_costs_text as text;
-use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A file with twice as many lines as count is written again without the others.
@@ -80,11 +80,7 @@ impl MethodFile {
             fs::rename(&self.path, self.own_dir.join("methods.damaged.csv"))?;
             self.is_damaged = false;
         }
-        let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(&self.path)?;
+        let mut file = own_files::append(&self.path)?;
         let head = match file.metadata()?.len() {
             0 => text::HEAD,
             _ => "",
@@ -95,23 +91,18 @@ impl MethodFile {
 
     fn rewrite(&self, costs: &MethodCosts) -> io::Result<()> {
         let fresh = self.own_dir.join("methods.new.csv");
-        fs::write(&fresh, text::write(costs))?;
+        own_files::replace(&fresh, text::write(costs).as_bytes())?;
         fs::rename(&fresh, &self.path)
     }
 }
 
 /// `None` without a file; else what it holds, or why it is ignored.
 fn read(path: &Path) -> Result<Option<text::Found>, String> {
-    let mut bytes = Vec::new();
-    let opened = fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
-    match opened {
+    let bytes = match own_files::read(path, FILE_BYTES_MAX) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("ignored, it cannot be read ({error})")),
-        Ok(length) if length as u64 > FILE_BYTES_MAX => {
-            return Err(format!("ignored, it is larger than {FILE_BYTES_MAX} bytes"));
-        }
-        Ok(_) => {}
-    }
+    };
     // Damaged letters make damaged lines.
     let found = text::read(&String::from_utf8_lossy(&bytes));
     found.map(Some).map_err(|error| format!("ignored, {error}"))
@@ -123,6 +114,7 @@ mod tests {
     use pcm_core::reconfiguration::method_costs::{Choice, Situation};
     use pcm_proto::ids::Bytes;
     use pcm_proto::method::Method;
+    use std::os::unix::fs::symlink;
 
     fn situation() -> Situation {
         Situation {
@@ -175,7 +167,7 @@ mod tests {
     fn a_file_that_is_none_is_ignored_with_a_reason_and_set_aside_when_there_is_something_to_keep() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("methods.csv");
-        fs::write(&path, [0xff, 0, 1, b'\n']).unwrap();
+        own_files::replace(&path, &[0xff, 0, 1, b'\n']).unwrap();
         let mut file = file(&path);
         let found = file.read_changed().unwrap();
         assert_eq!(found.costs, MethodCosts::default());
@@ -194,9 +186,28 @@ mod tests {
             method: Method::default(),
             pause_ms: 1.0,
         });
-        fs::write(&path, text::HEAD.to_owned() + &line.repeat(LINES_MAX + 1)).unwrap();
+        own_files::replace(&path, (text::HEAD.to_owned() + &line.repeat(LINES_MAX + 1)).as_bytes()).unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "mine").unwrap();
+        symlink(&victim, folder.path().join("methods.new.csv")).unwrap();
         file(&path).read_changed();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
         let lines = fs::read_to_string(&path).unwrap().lines().count();
         assert_eq!(lines, text::HEAD.lines().count() + REMEMBERED_MAX);
+    }
+
+    #[test]
+    fn costs_are_not_written_where_a_planted_link_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim) = (folder.path().join("methods.csv"), folder.path().join("victim"));
+        own_files::replace(&victim, b"").unwrap();
+        symlink(&victim, &path).unwrap();
+        let cost = MethodCost {
+            situation: situation(),
+            method: Method::default(),
+            pause_ms: 1.0,
+        };
+        assert!(file(&path).add(&cost).is_err());
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "");
     }
 }
