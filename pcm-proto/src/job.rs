@@ -1,7 +1,10 @@
 //! What a job is asked to be, and what can be said of it while it runs.
 
-use crate::ids::{Bytes, Epoch, Iteration, JobId, NodeName, ProcessId, Rank};
+use crate::control::Refusal;
+use crate::frame::{self, EncodeError, FrameKind};
+use crate::ids::{Bytes, Epoch, Iteration, JobId, NAME_LENGTH_MAX, NodeName, ProcessId, Rank};
 use crate::method::Method;
+use crate::refusal;
 use crate::registered::Registered;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -11,6 +14,13 @@ pub const RANKS_MAX: u32 = 4096;
 
 /// Most spares a job may keep of one program: each has the memory of an initialised MPI, about 30 MB.
 pub const SPARES_MAX: u32 = 64;
+
+/// Longest encoding of a [`JobSpec`]. It travels inside of longer messages: orders to start with the layout and the
+/// worlds, a keeper's orders with the settings of MPI, a coordinator's will with all of its job. Each has a limit.
+pub const SPEC_BYTES_MAX: usize = 3 << 19;
+
+/// Longest path that the kernel takes.
+const PATH_BYTES_MAX: usize = 4096;
 
 /// How the ranks a job starts with are grouped into MPI worlds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +76,31 @@ pub struct JobSpec {
     /// How many started and initialised processes are kept ready of each program that it spawned lately, for the next
     /// spawn of one.
     pub spares: u32,
+}
+
+impl JobSpec {
+    /// Refuses what is too long to reach the nodes, their keepers and the job's heirs.
+    pub fn check_length(&self) -> Result<(), Refusal> {
+        let parts = [
+            ("name", self.name.len(), NAME_LENGTH_MAX),
+            ("program", self.program.len(), PATH_BYTES_MAX),
+            ("working directory", self.cwd.as_os_str().len(), PATH_BYTES_MAX),
+        ];
+        let message = if let Some((what, length, max)) = parts.into_iter().find(|(_, length, max)| length > max) {
+            format!("the job's {what} has {length} bytes, {max} are the most: shorten it")
+        } else if let Err(EncodeError::TooLarge { max }) =
+            frame::encode(FrameKind::Message, self, SPEC_BYTES_MAX, &mut Vec::new())
+        {
+            let kib = max >> 10;
+            format!(
+                "the job's arguments and environment take more than {kib} KiB: unset large variables, or pass long \
+                 data in a file"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::new(refusal::ENVIRONMENT_TOO_LARGE, message))
+    }
 }
 
 /// Where a job stands. `Running` is all that most users ever see.
@@ -178,4 +213,51 @@ pub struct RankStatus {
     /// The constant ones of them.
     #[serde(default)]
     pub constant: Bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(argument: usize) -> JobSpec {
+        JobSpec {
+            name: "test".to_owned(),
+            registered: Registered::default(),
+            size: 1,
+            min: 1,
+            max: 1,
+            nodes: Vec::new(),
+            policy: None,
+            world: WorldShape::Job,
+            program: b"a.out".to_vec(),
+            args: vec![vec![b'x'; argument]],
+            env: Vec::new(),
+            cwd: "/".into(),
+            bind: false,
+            preload: false,
+            mpi_settings: Vec::new(),
+            detached: false,
+            restarts_max: 0,
+            method: None,
+            spares: 0,
+        }
+    }
+
+    fn code(spec: &JobSpec) -> Option<String> {
+        spec.check_length().err().map(|refused| refused.code)
+    }
+
+    #[test]
+    fn a_job_is_as_long_as_its_limit_and_no_byte_longer() {
+        let (mut bytes, large) = (Vec::new(), SPEC_BYTES_MAX - 4096);
+        frame::encode(FrameKind::Message, &spec(large), SPEC_BYTES_MAX, &mut bytes).unwrap();
+        let rest = large + SPEC_BYTES_MAX - (bytes.len() - frame::HEADER_LENGTH);
+        assert_eq!(code(&spec(rest)), None);
+        let too_long = Some(refusal::ENVIRONMENT_TOO_LARGE.to_owned());
+        assert_eq!(code(&spec(rest + 1)), too_long);
+        let name = "x".repeat(NAME_LENGTH_MAX + 1);
+        assert_eq!(code(&JobSpec { name, ..spec(1) }), too_long);
+        let program = vec![b'x'; PATH_BYTES_MAX + 1];
+        assert_eq!(code(&JobSpec { program, ..spec(1) }), too_long);
+    }
 }

@@ -6,11 +6,14 @@ use crate::app::AppToDaemon;
 use crate::checkpoint::{CheckpointMessage, RankCheckpoint, Stamp};
 use crate::ids::Rank;
 use crate::image::ImageMessage;
-use crate::job::RANKS_MAX;
+use crate::job::{JobSpec, RANKS_MAX, SPARES_MAX};
+use crate::layout::{Layout, Member, Plan};
 use crate::parked::{BLOCK_BYTES, BlockRun, IMAGE_BYTES_MAX, RUNS_MAX, RestoreAsk};
 use crate::peer::{
     CoordinatorToNode, DaemonToDaemon, JobMessage, NodeToCoordinator, StartOrder, WorldCommand, WorldStart,
 };
+use crate::reconfiguration::{LeaseMessage, Order, ReconfigurationMessage};
+use crate::registered::Registered;
 
 /// Most processes that one order starts: all ranks of a job, and as many spares again.
 const PROCESSES_MAX: u32 = 2 * RANKS_MAX;
@@ -25,10 +28,16 @@ pub fn fault_of_peer(message: &DaemonToDaemon) -> Option<Fault> {
     };
     match message.as_ref() {
         JobMessage::ToNode(CoordinatorToNode::Start(order)) => fault_of_order(order),
+        JobMessage::ToNode(CoordinatorToNode::SpawnResult { result: Ok(count), .. }) => {
+            (*count > RANKS_MAX).then(|| format!("{count} processes were spawned"))
+        }
+        JobMessage::ToNode(CoordinatorToNode::Registered(registered))
+        | JobMessage::ToCoordinator(NodeToCoordinator::Registered(registered)) => fault_of_registered(registered),
         JobMessage::ToCoordinator(NodeToCoordinator::Spawn(ask)) => {
             let commands = ask.commands.as_ref().ok()?;
             fault_of_commands(commands)
         }
+        JobMessage::Reconfiguration(message) => fault_of_reconfiguration(message),
         JobMessage::Checkpoint(message) => match message.as_ref() {
             CheckpointMessage::Stored { stamp, rank, .. } | CheckpointMessage::Copy { stamp, rank, .. } => {
                 fault_of_part(*stamp, *rank)
@@ -61,7 +70,12 @@ pub fn fault_of_rank(message: &AppToDaemon) -> Option<Fault> {
     }
 }
 
-fn fault_of_order(order: &StartOrder) -> Option<Fault> {
+/// What is wrong with an order to start, if anything.
+pub fn fault_of_order(order: &StartOrder) -> Option<Fault> {
+    let fault = fault_of_spec(&order.spec);
+    if fault.is_some() {
+        return fault;
+    }
     if order.layout.len() > RANKS_MAX as usize {
         return Some(format!("a layout of {} ranks", order.layout.len()));
     }
@@ -75,6 +89,64 @@ fn fault_of_order(order: &StartOrder) -> Option<Fault> {
         return Some(format!("{processes} processes"));
     }
     fault_of_stamp(order.restores.as_ref()?.stamp)
+}
+
+/// What is wrong with what a job is asked to be, if anything.
+pub fn fault_of_spec(spec: &JobSpec) -> Option<Fault> {
+    let (size, max, spares) = (spec.size, spec.max, spec.spares);
+    let is_sound = size.max(max) <= RANKS_MAX && spares <= SPARES_MAX;
+    let of_numbers = (!is_sound).then(|| format!("a job of {size} to {max} ranks with {spares} spares"));
+    of_numbers.or_else(|| fault_of_registered(&spec.registered))
+}
+
+fn fault_of_registered(registered: &Registered) -> Option<Fault> {
+    (!registered.is_sound()).then(|| {
+        format!(
+            "registered values beyond the limits, of {} bytes",
+            registered.values.len()
+        )
+    })
+}
+
+fn fault_of_reconfiguration(message: &ReconfigurationMessage) -> Option<Fault> {
+    match message {
+        ReconfigurationMessage::Order {
+            order: Order::Prepare { plan, .. },
+            ..
+        } => fault_of_plan(plan),
+        ReconfigurationMessage::Lease(LeaseMessage::Promise { standing, .. }) => {
+            fault_of_plan(&standing.engaged.as_ref()?.1)
+        }
+        ReconfigurationMessage::Lease(LeaseMessage::Newer { layout, .. }) => fault_of_layout(layout),
+        _ => None,
+    }
+}
+
+fn fault_of_plan(plan: &Plan) -> Option<Fault> {
+    let fault = [&plan.old, &plan.new].into_iter().find_map(fault_of_layout);
+    if fault.is_some() {
+        return fault;
+    }
+    let (before, after) = (plan.old.size(), plan.new.size());
+    if plan.continues.len() != after {
+        return Some(format!("a plan for {after} ranks that names {}", plan.continues.len()));
+    }
+    let mut continued = plan.continues.iter().flatten();
+    let beyond = continued.find(|rank| rank.0 as usize >= before)?;
+    Some(format!("a plan that continues rank {beyond} of {before}"))
+}
+
+fn fault_of_layout(layout: &Layout) -> Option<Fault> {
+    let (ranks, weights) = (layout.size(), layout.weights.len());
+    if ranks == 0 || ranks > RANKS_MAX as usize || weights != 0 && weights != ranks {
+        return Some(format!("a layout of {ranks} ranks with {weights} weights"));
+    }
+    let is_last = |member: &&Member| member.process.0 == u32::MAX || member.world.0 == u32::MAX;
+    let member = layout.members.iter().find(is_last)?;
+    Some(format!(
+        "process {} of world {} in a layout",
+        member.process, member.world
+    ))
 }
 
 /// What is wrong with a world that is to be started, if anything.
@@ -137,8 +209,133 @@ fn fault_of_runs(runs: &[BlockRun]) -> Option<Fault> {
 mod tests {
     use super::*;
     use crate::checkpoint::PartTally;
-    use crate::ids::{Bytes, CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, WorldId};
+    use crate::ids::{Bytes, CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Term, WorldId};
+    use crate::job::WorldShape;
+    use crate::layout::{Mode, PlanKind};
     use crate::peer::RankRun;
+    use crate::reconfiguration::{Attempt, Reign, Standing};
+    use crate::registered::VALUES_BYTES_MAX;
+
+    fn fault_of(message: impl Into<JobMessage>) -> Option<Fault> {
+        let message = Box::new(message.into());
+        fault_of_peer(&DaemonToDaemon::Job { job: JobId(1), message })
+    }
+
+    fn layout(processes: &[u32]) -> Layout {
+        let member = |process: &u32| Member {
+            process: ProcessId(*process),
+            node: NodeName::new("a").unwrap(),
+            world: WorldId(0),
+        };
+        Layout {
+            epoch: Epoch(1),
+            members: processes.iter().map(member).collect(),
+            weights: Vec::new(),
+            witnesses: Vec::new(),
+        }
+    }
+
+    fn plan(old: Layout, new: Layout, continues: &[u32]) -> Plan {
+        Plan {
+            kind: PlanKind::Expand,
+            mode: Mode::Live,
+            cause: "test".to_owned(),
+            old,
+            new,
+            continues: continues.iter().map(|rank| Some(Rank(*rank))).collect(),
+            method: Default::default(),
+        }
+    }
+
+    /// The same plan as an order and as what a voter tells.
+    fn faults_of_plan(plan: &Plan) -> [Option<Fault>; 2] {
+        let attempt = Attempt {
+            epoch: Epoch(1),
+            term: Term(1),
+            number: 1,
+        };
+        let order = ReconfigurationMessage::Order {
+            reign: Reign::default(),
+            attempt,
+            order: Order::Prepare {
+                plan: Box::new(plan.clone()),
+                made_by: None,
+                standing: None,
+            },
+        };
+        let standing = Standing {
+            engaged: Some((attempt, plan.clone(), true)),
+            ceiling: None,
+            decided: None,
+            lost: None,
+        };
+        let promise = ReconfigurationMessage::Lease(LeaseMessage::Promise {
+            reign: Reign::default(),
+            standing: Box::new(standing),
+        });
+        [order, promise].map(|message| fault_of(JobMessage::Reconfiguration(Box::new(message))))
+    }
+
+    #[test]
+    fn a_plan_whose_parts_do_not_fit_each_other_is_no_plan() {
+        let faults = |old: &[u32], new: &[u32], continues: &[u32]| {
+            faults_of_plan(&plan(layout(old), layout(new), continues)).map(|fault| fault.is_some())
+        };
+        assert_eq!(faults(&[0, 1], &[0, 2], &[0, 1]), [false, false]);
+        assert_eq!(faults(&[0, 1], &[0, 2], &[0]), [true, true]);
+        assert_eq!(faults(&[0, 1], &[0, 2], &[0, 2]), [true, true]);
+        assert_eq!(faults(&[0, 1], &[0, u32::MAX], &[0, 1]), [true, true]);
+        assert_eq!(faults(&[0, 1], &[], &[]), [true, true]);
+        let many: Vec<u32> = (0..=RANKS_MAX).collect();
+        assert_eq!(faults(&many, &[0], &[0]), [true, true]);
+        let mut weighted = layout(&[0, 2]);
+        weighted.weights = vec![1];
+        let weighted = plan(layout(&[0, 1]), weighted, &[0, 1]);
+        assert!(faults_of_plan(&weighted).iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn more_ranks_or_longer_values_than_any_job_has_are_refused() {
+        let spawned = |count| {
+            fault_of(CoordinatorToNode::SpawnResult {
+                process: ProcessId(0),
+                number: 0,
+                result: Ok(count),
+            })
+        };
+        assert_eq!(spawned(RANKS_MAX), None);
+        assert!(spawned(u32::MAX).is_some());
+        let registered = |length| Registered {
+            values: "x".repeat(length),
+            ..Registered::default()
+        };
+        let said = |length| fault_of(NodeToCoordinator::Registered(registered(length)));
+        assert_eq!(said(VALUES_BYTES_MAX), None);
+        assert!(said(VALUES_BYTES_MAX + 1).is_some());
+        let spec = |max| JobSpec {
+            name: "test".to_owned(),
+            registered: Registered::default(),
+            size: 1,
+            min: 1,
+            max,
+            nodes: Vec::new(),
+            policy: None,
+            world: WorldShape::Job,
+            program: b"a.out".to_vec(),
+            args: Vec::new(),
+            env: Vec::new(),
+            cwd: "/".into(),
+            bind: false,
+            preload: false,
+            mpi_settings: Vec::new(),
+            detached: false,
+            restarts_max: 0,
+            method: None,
+            spares: 0,
+        };
+        assert_eq!(fault_of_spec(&spec(RANKS_MAX)), None);
+        assert!(fault_of_spec(&spec(RANKS_MAX + 1)).is_some());
+    }
 
     fn world(runs: Vec<RankRun>) -> WorldStart {
         WorldStart {

@@ -157,16 +157,20 @@ fn a_large_environment_is_passed_on_and_what_the_kernel_would_not_take_is_refuse
         large.env(format!("LARGE_{number}"), "x".repeat(100_000));
     }
     assert_eq!(limited::run(&mut large, LIMIT).stdout, "100000\n");
+    let detached = cluster.run(&["run", "--detach", "--name", "other", "--", "sleep", "600"]);
+    assert!(detached.status.success(), "{detached:?}");
     // One argument of more than 128 KiB reaches nobody: pcmctl itself could not be started with it.
     let mut arguments = cluster.pcmctl(&["run", "--", "true"]);
     arguments.args((0..200).map(|_| "x".repeat(9_000)));
     let outcome = limited::run(&mut arguments, LIMIT);
-    assert!(
-        outcome.status.success() || outcome.stderr.contains("environment_too_large"),
-        "{:?} {}",
-        outcome.status,
-        outcome.stderr
-    );
+    assert_error(&outcome, 4, "environment_too_large", &["1536 KiB"]);
+    let jobs = cluster.json(&["jobs"]);
+    let other = jobs
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|job| job["name"] == "other");
+    assert_eq!(other.expect("the other job")["state"], "running", "{jobs}");
     assert!(cluster.run(&["run", "--", "true"]).status.success());
     cluster.down();
 }

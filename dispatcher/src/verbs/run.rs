@@ -247,6 +247,8 @@ pub(crate) async fn launch(mut spec: JobSpec, cluster: &ClusterDir, shown: Shown
     if spec.preload {
         chosen_mpi::complete(&mut spec)?;
     }
+    // A daemon refuses it, too, but one that is far too long reaches none.
+    spec.check_length()?;
     let detach = spec.detached;
     let mut link = Link::open(cluster).await?;
     link.send(&ControlToDaemon::Run(Box::new(spec))).await?;

@@ -461,7 +461,7 @@ impl Coordinator {
     }
 }
 
-fn processes_of(order: &StartOrder) -> impl Iterator<Item = ProcessId> + '_ {
+pub(super) fn processes_of(order: &StartOrder) -> impl Iterator<Item = ProcessId> + '_ {
     order
         .worlds
         .iter()

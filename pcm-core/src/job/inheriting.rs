@@ -2,15 +2,16 @@
 //! takes the job over. What runs of the job is ended and started again from the newest checkpoint, as after any crash;
 //! a job without one is brought to a clear end. Knows nothing of who the heirs are.
 
-use super::coordinator::{Coordinator, Effect};
+use super::coordinator::{Coordinator, Effect, processes_of};
 use super::ending::GRACE_MS;
 use super::phase::{NodeStage, Phase};
 use crate::checkpoint::Fault;
 use pcm_proto::event::EventKind;
 use pcm_proto::fnv::fnv1a;
 use pcm_proto::ids::{Epoch, Iteration, NodeName};
-use pcm_proto::job::JobEnd;
+use pcm_proto::job::{JobEnd, RANKS_MAX};
 use pcm_proto::peer::SuccessionMessage;
+use pcm_proto::sound::{self, fault_of_order, fault_of_spec};
 
 /// A will is older than the coordinator's last orders: numbers above it may be in use already. No job comes near these
 /// numbers of processes and worlds between two wills.
@@ -78,6 +79,23 @@ impl Coordinator {
         }
     }
 
+    /// What is wrong with this state as another node wrote it, if anything: what its parts say of each other is taken
+    /// for granted from then on.
+    pub fn fault(&self) -> Option<sound::Fault> {
+        let orders = self.orders.values().map(|open| &open.order);
+        let fault = fault_of_spec(&self.spec).or_else(|| orders.clone().find_map(fault_of_order));
+        if fault.is_some() {
+            return fault;
+        }
+        let (ranks, reign, epoch) = (self.layout.len(), self.reign, self.epoch);
+        if ranks > RANKS_MAX as usize || reign > u32::MAX / 2 || epoch.0 > u64::MAX / 2 {
+            return Some(format!("{ranks} ranks in epoch {epoch} under coordinator {reign}"));
+        }
+        let mut named = self.layout.iter().copied().chain(orders.flat_map(processes_of));
+        let unknown = named.find(|process| !self.processes.contains_key(process))?;
+        Some(format!("process {unknown} is none of its processes"))
+    }
+
     /// The job as `own` leads it now, `lost` being the node that did before.
     pub fn inherit(mut self, own: NodeName, lost: &NodeName, now_us: u64) -> (Self, Vec<Effect>) {
         let times = times_ahead(&own);
@@ -112,5 +130,40 @@ impl Coordinator {
     /// What the new coordinator says to every node.
     pub fn claim(&self) -> SuccessionMessage {
         SuccessionMessage::Led { reign: self.reign }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::placement::Share;
+    use crate::node::layout_request::tests::spec;
+    use pcm_proto::ids::{JobId, ProcessId};
+
+    #[test]
+    fn a_state_whose_parts_do_not_fit_each_other_is_not_believed() {
+        let fault = |spoil: fn(&mut Coordinator)| {
+            let node = NodeName::new("n1").unwrap();
+            let (count, host) = (2, 7);
+            let share = Share {
+                node: node.clone(),
+                count,
+                host,
+            };
+            let (mut state, _) = Coordinator::accept(JobId(1), node, spec(), &[share], false, 0);
+            spoil(&mut state);
+            state.fault()
+        };
+        assert_eq!(fault(|_| {}), None);
+        let elsewhere = fault(|state| {
+            let open = state.orders.values_mut().next().unwrap();
+            open.order.worlds[0].runs[0].node = 7;
+        });
+        assert!(elsewhere.unwrap().contains("no node number 7"));
+        let unknown = fault(|state| _ = state.processes.remove(&ProcessId(1)));
+        assert!(unknown.unwrap().contains("process 1"));
+        assert!(fault(|state| state.layout = vec![ProcessId(0); RANKS_MAX as usize + 1]).is_some());
+        assert!(fault(|state| state.reign = u32::MAX).is_some());
+        assert!(fault(|state| state.spec.spares = u32::MAX).is_some());
     }
 }

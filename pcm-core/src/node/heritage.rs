@@ -76,6 +76,7 @@ impl Node {
         self.store_input(StoreInput::CoordinatorLinked { node: own.clone() });
         self.with_jobs(|jobs, cx| {
             jobs.restart(held, cx);
+            jobs.give_up_lost(past.lost, cx);
             jobs.on_linked(&own, cx);
         });
         if restarts > 0 {

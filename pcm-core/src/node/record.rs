@@ -2,13 +2,14 @@
 //! past.
 
 use crate::job::at_node::{Entry, JobAtNode};
+use crate::job::participant::Participant;
 use crate::moment::Moment;
 use crate::node::numbers::Numbers;
 use crate::reconfiguration::limits::Limits;
 use pcm_proto::checkpoint::{BufferKey, PartTally, Stamp};
 use pcm_proto::control::Stream;
 use pcm_proto::ids::{CheckpointId, JobId, NodeName, ProcessId, Rank};
-use pcm_proto::job::JobStatus;
+use pcm_proto::job::{JobEnd, JobState, JobStatus};
 use pcm_proto::peer::NodeReport;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -91,6 +92,16 @@ pub enum Record {
     },
 }
 
+/// A job of which a record could not be taken in: its ranks here are ended, and others hear of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LostJob {
+    pub reason: String,
+    /// How it ended, and the nodes that it used; where this node led it.
+    pub led: Option<(JobStatus, Vec<NodeName>)>,
+    /// The other node that leads it.
+    pub leader: Option<NodeName>,
+}
+
 /// What a journal says about the past.
 #[derive(Debug)]
 pub struct Past {
@@ -104,6 +115,7 @@ pub struct Past {
     pub numbers: Numbers,
     pub nodes: Vec<NodeReport>,
     pub jobs: BTreeMap<JobId, JobAtNode>,
+    pub lost: BTreeMap<JobId, LostJob>,
     pub kept: BTreeMap<BufferKey, Holding>,
     pub ended: Vec<(u64, JobStatus)>,
     pub printed: BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>,
@@ -123,6 +135,7 @@ impl Past {
             keeper_since_us: None,
             nodes: Vec::new(),
             jobs: BTreeMap::new(),
+            lost: BTreeMap::new(),
             kept: BTreeMap::new(),
             ended: Vec::new(),
             printed: BTreeMap::new(),
@@ -144,6 +157,34 @@ impl Past {
         }
     }
 
+    /// Gives up a job whose last record could not be taken in. What comes of it later does not count.
+    pub fn lose(&mut self, job: JobId, reason: String) {
+        let known = self.jobs.remove(&job);
+        let led = known.as_ref().and_then(JobAtNode::coordinator).map(|coordinator| {
+            let status = JobStatus {
+                state: JobState::Ended,
+                end: Some(JobEnd {
+                    code: 1,
+                    reason: reason.clone(),
+                }),
+                ..coordinator.status()
+            };
+            (status, coordinator.nodes_with_output().cloned().collect())
+        });
+        let leader = known.as_ref().and_then(JobAtNode::part).map(Participant::coordinator);
+        let leader = leader.filter(|leader| **leader != self.own).cloned();
+        self.lost.insert(job, LostJob { reason, led, leader });
+    }
+
+    /// What others had to hear of a lost job is over.
+    fn settle(&mut self, job: JobId, settle: impl FnOnce(&mut LostJob)) {
+        let Some(lost) = self.lost.get_mut(&job) else { return };
+        settle(lost);
+        if lost.led.is_none() && lost.leader.is_none() {
+            self.lost.remove(&job);
+        }
+    }
+
     /// Takes in the next record.
     pub fn take(&mut self, record: Record) {
         match record {
@@ -159,10 +200,13 @@ impl Past {
                 self.nodes.push(*report);
             }
             Record::NodeLeft(node) => self.nodes.retain(|known| known.node != node),
-            Record::Job { job, entry } => {
+            Record::Job { job, .. } if self.lost.contains_key(&job) => {}
+            Record::Job { job, entry } if self.jobs.contains_key(&job) || matches!(*entry, Entry::State { .. }) => {
                 let machine = JobAtNode::new(job, self.own.clone(), self.limits.clone());
                 self.jobs.entry(job).or_insert(machine).take(*entry);
             }
+            // A step of a job that was lost before, and is over in part.
+            Record::Job { .. } => {}
             Record::Kept { key, holds } => {
                 self.kept.insert(key, *holds);
             }
@@ -171,14 +215,17 @@ impl Past {
             }
             Record::PartOver { job } => {
                 self.change(job, JobAtNode::stop_running);
+                self.settle(job, |lost| lost.leader = None);
                 self.printed.remove(&job);
             }
             Record::Abdicated { job } => {
                 self.change(job, |known| _ = known.stop_leading());
+                self.settle(job, |lost| lost.led = None);
                 self.written.remove(&job);
             }
             Record::Ended { now_us, status } => {
                 self.change(status.job, |known| _ = known.stop_leading());
+                self.settle(status.job, |lost| lost.led = None);
                 self.written.remove(&status.job);
                 self.ended.push((now_us, *status));
             }
@@ -199,5 +246,20 @@ impl Past {
                 self.written.entry(job).or_default().insert((process, stream), bytes);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_boot_is_above_that_before_also_when_the_clock_was_set_back() {
+        let mut past = Past::new(NodeName::new("n0").unwrap(), Limits::default());
+        assert_eq!(past.next_boot(Moment(70)), Moment(70));
+        past.take(Record::Boot(70));
+        past.take(Record::Boot(60));
+        assert_eq!(past.next_boot(Moment(5)), Moment(71));
+        assert_eq!(past.next_boot(Moment(90)), Moment(90));
     }
 }

@@ -28,6 +28,8 @@ pub enum LinkError {
         /// How it failed.
         error: io::Error,
     },
+    /// An order could not be put into a packet; the socket is as it was.
+    Unsendable(io::Error),
     /// The keeper said something out of order.
     OutOfOrder {
         /// What was expected instead.
@@ -53,6 +55,7 @@ impl fmt::Display for LinkError {
                 "`serve` is started by the keeper, which sets {KEEPER_FD}; start a cluster with `pcmctl up`"
             ),
             Self::Socket { doing, error } => write!(f, "{doing}: {error}"),
+            Self::Unsendable(error) => write!(f, "an order to the keeper cannot be sent: {error}"),
             Self::OutOfOrder { expected } => write!(f, "the keeper did not send {expected} when it had to"),
             Self::Descriptors { key, came } => write!(
                 f,
@@ -350,7 +353,7 @@ impl KeeperLink {
 
     async fn send_raw(&self, order: &DaemonToKeeper, descriptors: &[BorrowedFd<'_>]) -> Result<(), LinkError> {
         let doing = "sending an order to the keeper";
-        let letter = Letter::new(order).map_err(|error| LinkError::Socket { doing, error })?;
+        let letter = Letter::new(order).map_err(LinkError::Unsendable)?;
         self.socket
             .async_io(Interest::WRITABLE, |socket| letter.send(socket, descriptors))
             .await

@@ -63,6 +63,8 @@ pub(super) struct Journal {
     generation: u64,
     bytes: u64,
     bytes_after_rewrite: u64,
+    /// Whether it says what its daemon could not take in.
+    is_spoiled: bool,
     buffer: Vec<u8>,
 }
 
@@ -81,6 +83,7 @@ impl Journal {
             generation: generation_of(content),
             bytes: 0,
             bytes_after_rewrite: 0,
+            is_spoiled: false,
             buffer: Vec::new(),
         };
         if journal.generation == 0 && may_begin {
@@ -109,9 +112,14 @@ impl Journal {
         Ok(())
     }
 
+    /// It says what its daemon could not take in, and what the next one should not find.
+    pub(super) fn spoil(&mut self) {
+        self.is_spoiled = true;
+    }
+
     /// Whether [`Journal::rewrite`] would pay.
     pub(super) fn is_grown(&self) -> bool {
-        self.bytes > REWRITE_BYTES_MIN.max(self.bytes_after_rewrite * REWRITE_GROWTH)
+        self.is_spoiled || self.bytes > REWRITE_BYTES_MIN.max(self.bytes_after_rewrite * REWRITE_GROWTH)
     }
 
     /// Replaces the journal by these records. The other file counts from the moment at which it has its generation.
@@ -129,6 +137,7 @@ impl Journal {
         self.generation += 1;
         self.bytes = content.len() as u64;
         self.bytes_after_rewrite = self.bytes;
+        self.is_spoiled = false;
         // Only memory is lost if this fails.
         let _ = self.files[1].set_len(0);
         Ok(())
@@ -251,7 +260,11 @@ mod tests {
         }
         let before = journal.bytes;
         journal.rewrite([Record::HighestJob(JobId(99))].into_iter()).unwrap();
-        assert!(journal.bytes < before);
+        assert!(journal.bytes < before && !journal.is_grown());
+        journal.spoil();
+        assert!(journal.is_grown(), "what cannot be read is not kept");
+        journal.rewrite([Record::HighestJob(JobId(99))].into_iter()).unwrap();
+        assert!(!journal.is_grown());
         journal.write(&listens("a:1")).unwrap();
         let (_, past) = open(&files, false).unwrap();
         assert_eq!(

@@ -1,11 +1,13 @@
 //! Orders to the keeper, sent by a task of their own so that the loop never waits for the keeper's socket.
 
 use super::event::Event;
-use crate::keeper_link::KeeperLink;
+use crate::keeper_link::{FromKeeper, KeeperLink, LinkError};
 use crate::rank::PageFile;
 use pcm_proto::checkpoint::BufferKey;
-use pcm_proto::keeper::{DaemonToKeeper, ProcessSpec};
+use pcm_proto::keeper::{DaemonToKeeper, ProcessKey, ProcessSpec};
 use pcm_proto::parked::ParkKey;
+use pcm_proto::refusal;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -68,21 +70,46 @@ impl KeeperOrders {
 
 async fn pass_orders(link: Arc<KeeperLink>, mut orders: mpsc::Receiver<Order>, events: mpsc::Sender<Event>) {
     while let Some(order) = orders.recv().await {
+        let starts = match &order {
+            Order::Start { spec, .. } => Some(spec.key),
+            _ => None,
+        };
         let sent = match order {
             Order::Start { spec, page } => link.start(*spec, page.as_fd()).await,
             Order::Park { key, bytes, file } => link.park(key, bytes, file.as_fd()).await,
             Order::Keep { key, bytes, file } => link.keep(key, bytes, file.as_fd()).await,
             Order::Other(order) => link.send(&order).await,
         };
-        if let Err(error) = sent {
-            let _ = events
-                .send(Event::KeeperLost {
-                    reason: error.to_string(),
-                })
-                .await;
+        let event = match (sent, starts) {
+            (Ok(()), _) => continue,
+            (Err(LinkError::Unsendable(error)), Some(key)) => refused(key, &error),
+            (Err(error @ LinkError::Unsendable(_)), None) => {
+                tracing::error!(%error, "the order is dropped");
+                continue;
+            }
+            (Err(error), _) => Event::KeeperLost {
+                reason: error.to_string(),
+            },
+        };
+        let is_lost = matches!(event, Event::KeeperLost { .. });
+        let _ = events.send(event).await;
+        if is_lost {
             return;
         }
     }
+}
+
+/// An order that the keeper cannot have costs the start of that process, not the node.
+fn refused(key: ProcessKey, error: &io::Error) -> Event {
+    let code = match error.kind() {
+        io::ErrorKind::InvalidInput => refusal::ENVIRONMENT_TOO_LARGE,
+        _ => refusal::START_FAILED,
+    };
+    Event::Keeper(FromKeeper::StartRefused {
+        key,
+        code: code.to_owned(),
+        reason: format!("the order for the keeper: {error}"),
+    })
 }
 
 async fn pass_facts(link: Arc<KeeperLink>, events: mpsc::Sender<Event>) {
@@ -98,4 +125,60 @@ async fn pass_facts(link: Arc<KeeperLink>, events: mpsc::Sender<Event>) {
         }
     };
     let _ = events.send(Event::KeeperLost { reason }).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::letter_receive;
+    use pcm_proto::ids::{JobId, ProcessId};
+    use pcm_proto::keeper::MESSAGE_BYTES_MAX;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::time::Duration;
+
+    fn spec(job: u64, argument: usize) -> ProcessSpec {
+        ProcessSpec {
+            key: ProcessKey {
+                job: JobId(job),
+                process: ProcessId(0),
+            },
+            program: "true".into(),
+            search_path: Vec::new(),
+            args: vec![vec![b'x'; argument]],
+            env: Vec::new(),
+            cwd: "/".into(),
+            cpus: Vec::new(),
+            stdin: false,
+            segments: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_start_that_is_too_long_for_the_keeper_is_refused_and_the_next_one_reaches_it() {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (own, keeper) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let (events, mut receiver) = mpsc::channel(8);
+        let orders = KeeperOrders::start(KeeperLink::new(own).unwrap(), events);
+        orders.start_process(spec(1, MESSAGE_BYTES_MAX), PageFile::new(1).unwrap());
+        orders.start_process(spec(2, 1), PageFile::new(1).unwrap());
+        let event = tokio::time::timeout(Duration::from_secs(30), receiver.recv()).await;
+        match event.unwrap() {
+            Some(Event::Keeper(FromKeeper::StartRefused { key, code, reason })) => {
+                assert_eq!(
+                    (key.job, code.as_str()),
+                    (JobId(1), refusal::ENVIRONMENT_TOO_LARGE),
+                    "{reason}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        let keeper = crate::watched::watch(keeper).unwrap();
+        let heard = keeper.async_io(tokio::io::Interest::READABLE, |socket| {
+            letter_receive::<DaemonToKeeper>(socket)
+        });
+        let heard = tokio::time::timeout(Duration::from_secs(30), heard).await.unwrap();
+        let (order, descriptors) = heard.unwrap().unwrap();
+        assert!(matches!(order, DaemonToKeeper::Start(spec) if spec.key.job == JobId(2)));
+        assert_eq!(descriptors.len(), 1);
+    }
 }

@@ -14,6 +14,7 @@ mod keeper_orders;
 mod memory;
 mod peer_links;
 mod preemption;
+mod replay;
 mod shell;
 mod stacks;
 mod start;

@@ -98,6 +98,7 @@ impl Shell {
                     effect => facts.extend(self.hands.carry_out(effect, self.clock.now())),
                 }
             }
+            self.rewrite_grown();
             let Some(fact) = facts.pop_front() else { return };
             effects = self.node.handle(self.clock.now(), fact);
         }
@@ -115,12 +116,17 @@ impl Shell {
             self.broken = Some(error);
             return false;
         }
+        true
+    }
+
+    /// Writes the journal again where that pays. Only when all records of a step are written: the node is past the
+    /// step, and a successor would take in twice what comes after the present state.
+    fn rewrite_grown(&mut self) {
         if self.journal.is_grown() {
             let present = self.node.present();
             if let Err(error) = self.journal.rewrite(present.into_iter()) {
                 tracing::warn!(%error, "the journal was not rewritten and grows on");
             }
         }
-        true
     }
 }

@@ -10,6 +10,7 @@ use super::journal::{Journal, JournalError, inherited_files};
 use super::keeper_orders::KeeperOrders;
 use super::memory::{Bulk, RdmaWish, lend, lending_name};
 use super::preemption::{hear_notice, notice_time};
+use super::replay;
 use super::shell::Shell;
 use super::timers::Clock;
 use crate::keeper_link::{KeeperLink, Welcome};
@@ -119,7 +120,10 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     }
     let may_begin = is_first || welcome.holds_nothing();
     let mut past = Past::new(node.clone(), limits.clone());
-    let journal = Journal::open(inherited_files()?, may_begin, |record| past.take(record))?;
+    let mut journal = Journal::open(inherited_files()?, may_begin, |record| replay::take(&mut past, record))?;
+    if !past.lost.is_empty() {
+        journal.spoil();
+    }
     let doors = open_doors(&spec, &dir, past.address.as_deref()).await?;
     let (events, mut receiver) = mpsc::channel(EVENTS_MAX);
     let clock = Clock::start(|system| past.next_boot(system));

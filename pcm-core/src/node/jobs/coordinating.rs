@@ -369,7 +369,7 @@ impl Jobs {
 
 /// Whether a job can be accepted beside so many others.
 fn check(spec: &JobSpec, led: usize) -> Result<(), Refusal> {
-    if spec.size == 0 || spec.size > RANKS_MAX || spec.size > spec.max || spec.size < spec.min {
+    if spec.size == 0 || spec.size.max(spec.max) > RANKS_MAX || spec.size > spec.max || spec.size < spec.min {
         let message = format!(
             "{} ranks are asked for, the job allows {} to {} and the system 1 to {RANKS_MAX}",
             spec.size, spec.min, spec.max
@@ -383,6 +383,7 @@ fn check(spec: &JobSpec, led: usize) -> Result<(), Refusal> {
         );
         return Err(Refusal::new(refusal::BAD_SIZE, message));
     }
+    spec.check_length()?;
     if let Some(policy) = spec.policy.as_deref().filter(|policy| !is_known_policy(policy)) {
         let message = format!(
             "there is no policy {policy:?}: choose one of {}",
@@ -440,4 +441,26 @@ fn nodes_of_host(host: &str, cx: &Context<'_>) -> Result<Vec<NodeName>, String> 
         ));
     }
     Ok(meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::layout_request::tests::spec;
+    use pcm_proto::job::SPEC_BYTES_MAX;
+
+    #[test]
+    fn a_job_that_is_too_long_for_orders_and_wills_is_refused_before_it_is_accepted() {
+        assert_eq!(check(&spec(), 0), Ok(()));
+        let long = JobSpec {
+            args: vec![vec![b'x'; SPEC_BYTES_MAX]],
+            ..spec()
+        };
+        let max = RANKS_MAX + 1;
+        let refused = check(&JobSpec { max, ..spec() }, 0).unwrap_err();
+        assert_eq!(refused.code, refusal::BAD_SIZE, "a page has room for that many peers");
+        let refused = check(&long, 0).unwrap_err();
+        assert_eq!(refused.code, refusal::ENVIRONMENT_TOO_LARGE);
+        assert!(refused.message.contains("1536 KiB"), "{}", refused.message);
+    }
 }

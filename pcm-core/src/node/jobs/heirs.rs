@@ -28,8 +28,8 @@ pub(super) struct Will {
     pub(super) from: NodeName,
     pub(super) heirs: Vec<NodeName>,
     pub(super) bytes: Vec<u8>,
-    /// How far the job was; none of a will that cannot be read.
-    pub(super) progress: Option<Progress>,
+    /// How far the job was.
+    pub(super) progress: Progress,
     /// Whether its coordinator was asked if it is still good.
     pub(super) is_checked: bool,
     /// Heirs that are back as new nodes and know nothing of it.
@@ -53,17 +53,16 @@ pub(in crate::node) struct Wills {
     /// The highest reigns of jobs whose coordinators' nodes were lost, by their heirs' account.
     reigns: BTreeMap<JobId, u32>,
     /// Wills that were void: whose, and how far the job was.
-    voided: BTreeMap<JobId, (NodeName, Option<Progress>)>,
+    voided: BTreeMap<JobId, (NodeName, Progress)>,
 }
 
 impl Wills {
     /// Whether a newer will of this coordinator came before this one, over another link, or another node has led the
     /// job since: a coordinator that was cut off does not know that.
-    pub(super) fn is_outdated(&self, job: JobId, from: &NodeName, progress: Option<Progress>) -> bool {
+    pub(super) fn is_outdated(&self, job: JobId, from: &NodeName, progress: Progress) -> bool {
         let held = self.held.get(&job).map(|will| (&will.from, will.progress));
-        let reign = |progress: Option<Progress>| progress.map_or(0, |progress| progress.reign);
-        let newest = self.reign(job).max(held.map_or(0, |(_, progress)| reign(progress)));
-        if reign(progress) < newest {
+        let newest = self.reign(job).max(held.map_or(0, |(_, progress)| progress.reign));
+        if progress.reign < newest {
             return true;
         }
         let voided = self.voided.get(&job).map(|(from, progress)| (from, *progress));
@@ -92,7 +91,7 @@ impl Wills {
 
     /// A node leads a job, so what coordinators before it left here is of no use.
     pub(super) fn on_led(&mut self, job: JobId, by: &NodeName, reign: u32) {
-        let is_newest = |will: &Will| will.from == *by && will.progress.is_some_and(|known| known.reign >= reign);
+        let is_newest = |will: &Will| will.from == *by && will.progress.reign >= reign;
         if self.held.get(&job).is_some_and(|will| !is_newest(will)) {
             self.held.remove(&job);
         }
@@ -148,15 +147,23 @@ impl Willed {
 
 pub(super) type Content = (Coordinator, Vec<(Iteration, Vec<u8>)>);
 
-/// What a will says.
-pub(super) fn content(bytes: &[u8]) -> Option<Content> {
-    frame::decode(bytes.get(HEADER_LENGTH..)?).ok()
+/// What a will of a job says, or why it makes no sense.
+pub(super) fn content(job: JobId, bytes: &[u8]) -> Result<Content, String> {
+    let payload = bytes.get(HEADER_LENGTH..).unwrap_or_default();
+    let content: Content = frame::decode(payload).map_err(|error| error.to_string())?;
+    if content.0.job() != job {
+        return Err(format!("it is that of job {}", content.0.job()));
+    }
+    content.0.fault().map_or(Ok(content), Err)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::placement::Share;
+    use crate::node::layout_request::tests::spec;
     use pcm_proto::ids::Epoch;
+    use pcm_proto::job::{JobSpec, RANKS_MAX};
 
     const JOB: JobId = JobId(1);
 
@@ -164,9 +171,9 @@ mod tests {
         NodeName::new(name).unwrap()
     }
 
-    fn progress(stage: u8) -> Option<Progress> {
+    fn progress(stage: u8) -> Progress {
         let (reign, epoch) = (0, Epoch(3));
-        Some(Progress { reign, epoch, stage })
+        Progress { reign, epoch, stage }
     }
 
     fn holding(stage: u8) -> Wills {
@@ -197,12 +204,7 @@ mod tests {
     /// Two of a cluster of three led a job behind a cut, the one with the lower reign outlived the other.
     #[test]
     fn a_will_of_a_coordinator_that_another_has_followed_does_not_count() {
-        let of_reign = |reign| {
-            Some(Progress {
-                reign,
-                ..progress(1).unwrap()
-            })
-        };
+        let of_reign = |reign| Progress { reign, ..progress(1) };
         let mut wills = holding(3);
         wills.held.get_mut(&JOB).unwrap().progress = of_reign(1);
         assert!(wills.is_outdated(JOB, &node("n2"), of_reign(0)));
@@ -236,5 +238,30 @@ mod tests {
         assert!(wills.held.contains_key(&JOB), "it is not the will of that node");
         wills.void(JOB, &node("n1"));
         assert!(wills.held.is_empty() && wills.is_outdated(JOB, &node("n1"), progress(1)));
+    }
+
+    /// A will as its coordinator leaves it.
+    fn will(spec: JobSpec) -> Vec<u8> {
+        let share = Share {
+            node: node("n1"),
+            count: spec.size,
+            host: 7,
+        };
+        let (coordinator, _) = Coordinator::accept(JOB, node("n1"), spec, &[share], false, 0);
+        let filed: Vec<(Iteration, Vec<u8>)> = Vec::new();
+        let (content, mut bytes) = ((coordinator, filed), Vec::new());
+        frame::encode(FrameKind::Message, &content, PAYLOAD_LENGTH_MAX, &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_will_that_makes_no_sense_is_not_believed() {
+        let fault = |job, bytes: &[u8]| content(job, bytes).err();
+        let sound = will(spec());
+        assert_eq!(fault(JOB, &sound), None);
+        assert!(fault(JobId(2), &sound).is_some(), "it is that of another job");
+        assert!(fault(JOB, &sound[..100]).is_some() && fault(JOB, b"").is_some());
+        let max = RANKS_MAX + 1;
+        assert!(fault(JOB, &will(JobSpec { max, ..spec() })).is_some());
     }
 }

@@ -14,7 +14,7 @@ use crate::node::methods::MethodBook;
 use crate::node::numbers::Numbers;
 use crate::node::queries::early_messages::EarlyMessages;
 use crate::node::ranks::launch::Launcher;
-use crate::node::record::Record;
+use crate::node::record::{LostJob, Record};
 use crate::node::requester::{LinkId, Requester};
 use crate::node::store::image_key::ImageKey;
 use crate::node::store::input::StoreInput;
@@ -25,7 +25,7 @@ use pcm_proto::job::JobStatus;
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StreamToCoordinator};
 use pcm_proto::refusal;
 use pcm_proto::shortened::Shortened;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Job numbers remembered as over, so that a late order does not start them again.
 const CLOSED_MAX: usize = 4096;
@@ -38,6 +38,8 @@ pub(in crate::node) struct Jobs {
     /// Requests for jobs that have no number yet.
     pub(super) unnumbered: Vec<Waiting>,
     pub(super) ended: Ended,
+    /// Jobs that this daemon could not read in the journal, as long as others have to hear of it.
+    pub(super) lost: BTreeMap<JobId, LostJob>,
     pub(super) early: EarlyMessages,
     pub(super) wills: Wills,
     pub(super) testators: Testators,
@@ -55,6 +57,7 @@ impl Jobs {
             numbers,
             unnumbered: Vec::new(),
             ended: Ended::default(),
+            lost: BTreeMap::new(),
             early: EarlyMessages::default(),
             wills: Wills::default(),
             testators: Testators::default(),
@@ -279,6 +282,7 @@ impl Jobs {
     /// A node is linked (again): says what it may have missed of the jobs coordinated here and of those it coordinates.
     pub(in crate::node) fn on_linked(&mut self, node: &NodeName, cx: &mut Context<'_>) {
         self.on_wills_linked(node, cx);
+        self.say_lost(node, cx);
         let known: Vec<JobId> = self.table.all().map(|(job, _)| job).collect();
         for job in known {
             let effects = self.table.get(job).map(|known| known.machine.on_linked(node));

@@ -95,9 +95,13 @@ impl Jobs {
             CoordinatorToNode::End { .. } => {
                 // The order to start may still be on its way down the tree; it must not start anything any more.
                 self.close(job);
+                self.lost.remove(&job);
                 cx.send_job(node, job, NodeToCoordinator::Cleared);
             }
-            CoordinatorToNode::Close | CoordinatorToNode::Release => self.close(job),
+            CoordinatorToNode::Close | CoordinatorToNode::Release => {
+                self.close(job);
+                self.lost.remove(&job);
+            }
             order => self.keep_early(job, node, order.into()),
         }
     }
@@ -113,6 +117,7 @@ impl Jobs {
         if self.closed.contains(&job) {
             return cx.send_job(node, job, NodeToCoordinator::Cleared);
         }
+        self.lost.remove(&job);
         let beginning = Beginning {
             kvs_prefix: format!("pcm-{}", cx.settings.spec.cluster_id),
             reign: self.wills.reign(job),

@@ -77,14 +77,16 @@ impl Jobs {
                 false => cx.send_job(from, job, claim),
             };
         }
-        let state = content(&bytes).map(|(state, _)| state);
-        let reign = state.as_ref().map_or(0, Coordinator::reign);
-        if let Some(status) = self.ended.find(job).filter(|status| status.reign > reign) {
+        let state = match content(job, &bytes) {
+            Ok((state, _)) => state,
+            Err(fault) => return tracing::warn!(%job, %from, fault, "a will that makes no sense is not held"),
+        };
+        let progress = state.progress();
+        if let Some(status) = self.ended.find(job).filter(|status| status.reign > progress.reign) {
             // It was taken for lost, and the job has ended meanwhile.
             let reign = status.reign;
             return cx.send_job(from, job, SuccessionMessage::Led { reign });
         }
-        let progress = state.as_ref().map(Coordinator::progress);
         if self.wills.is_outdated(job, from, progress) {
             return;
         }
@@ -269,9 +271,9 @@ impl Jobs {
     }
 
     fn inherit(&mut self, job: JobId, will: &Will, cx: &mut Context<'_>) {
-        let Some((state, filed)) = content(&will.bytes) else {
-            tracing::error!(%job, from = %will.from, "the will of a coordinator cannot be read: the job is lost");
-            return;
+        let (state, filed) = match content(job, &will.bytes) {
+            Ok(content) => content,
+            Err(fault) => return tracing::error!(%job, from = %will.from, fault, "the job is lost with its will"),
         };
         let now_us = cx.now().0;
         let (state, effects) = state.inherit(cx.own(), &will.from, now_us);

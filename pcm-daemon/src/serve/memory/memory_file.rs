@@ -1,6 +1,6 @@
 //! A memory file with an image: made here, or handed over by a rank or another daemon. It is mapped once, when it is
-//! first used, and stays so as long as it lives: mapping it anew costs as much as copying it. With all its pages,
-//! unless it may have holes. Its length is sealed, so that nobody can cut it under a reader's feet.
+//! first used, and stays so as long as it lives: mapping it anew costs as much as copying it. With all its pages, unless
+//! it may have holes or nothing was written to it: its length is then only what another node says. Its length is sealed, so that nobody can cut it under a reader's feet.
 #![allow(unsafe_code, reason = "maps memory files")]
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
@@ -149,8 +149,8 @@ impl Memory {
         // the checksums of what was read are verified.
         Ok(unsafe {
             match self.kind {
-                Kind::Whole => Map::Writable(options.populate().map_mut(&self.file)?),
-                Kind::Holes => Map::Writable(options.map_mut(&self.file)?),
+                Kind::Whole if !self.is_fresh => Map::Writable(options.populate().map_mut(&self.file)?),
+                Kind::Whole | Kind::Holes => Map::Writable(options.map_mut(&self.file)?),
                 Kind::Sealed => Map::ReadOnly(options.map(&self.file)?),
             }
         })
@@ -202,12 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_written_of_memory_with_holes_has_no_pages() {
+    fn what_was_not_written_of_memory_has_no_pages() {
         use std::os::unix::fs::MetadataExt;
-        let mut memory = Memory::with_holes(1 << 20).unwrap();
-        memory.write().unwrap()[5000] = 7;
-        let pages = memory.file().metadata().unwrap().blocks() * 512 / 4096;
-        assert!((1..20).contains(&pages), "{pages} pages for one byte");
+        for mut memory in [Memory::with_holes(1 << 20).unwrap(), Memory::new(1 << 20).unwrap()] {
+            memory.write().unwrap()[5000] = 7;
+            let pages = memory.file().metadata().unwrap().blocks() * 512 / 4096;
+            assert!((1..20).contains(&pages), "{pages} pages for one byte");
+        }
     }
 
     #[test]
