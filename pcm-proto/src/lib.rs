@@ -21,6 +21,7 @@ pub mod layout;
 pub mod link;
 pub mod method;
 pub mod node_end;
+pub mod open_files;
 pub mod other_communicators;
 pub mod outcome;
 pub mod page;
