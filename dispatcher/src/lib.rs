@@ -19,6 +19,7 @@ mod kept;
 mod kept_costs;
 mod layout;
 pub mod link;
+mod looking;
 pub mod lookup;
 mod method;
 mod metrics;

@@ -51,7 +51,8 @@ pub fn packet_send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_
 }
 
 /// Receives one packet of at most `bytes_max` bytes; `None` when the other side closed. A longer packet, or one with
-/// more descriptors than allowed, is an error, and what came of it is dropped.
+/// more descriptors than allowed, is an error, and what came of it is dropped. A process that is out of open files gets
+/// the packet without any descriptor.
 pub fn packet_receive(socket: impl AsFd, bytes_max: usize) -> io::Result<Option<Packet>> {
     let mut bytes = vec![0; bytes_max + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -64,11 +65,21 @@ pub fn packet_receive(socket: impl AsFd, bytes_max: usize) -> io::Result<Option<
             descriptors.extend(rights);
         }
     }
-    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || received.bytes > bytes_max {
+    if received.flags.contains(ReturnFlags::TRUNC) || received.bytes > bytes_max {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
             "a packet longer than agreed",
         ));
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        if descriptors.len() >= DESCRIPTORS_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "more descriptors than agreed",
+            ));
+        }
+        tracing::warn!("out of open files: what came with a packet is lost");
+        descriptors.clear();
     }
     if received.bytes == 0 {
         return Ok(None);
@@ -125,7 +136,10 @@ pub fn letter_receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<Opti
     };
     let message = match packet.bytes.first() {
         Some(&INLINE) => from_slice_named(&packet.bytes[1..]),
-        Some(&IN_MEMORY_FILE) if !packet.descriptors.is_empty() => {
+        Some(&IN_MEMORY_FILE) if packet.descriptors.is_empty() => {
+            return Err(io::Error::other("out of open files: a long message is lost"));
+        }
+        Some(&IN_MEMORY_FILE) => {
             let mut file = File::from(packet.descriptors.remove(0));
             file.rewind()?;
             let mut bytes = Vec::new();
@@ -165,6 +179,35 @@ mod tests {
         assert_eq!(packet_receive(&b, 10).unwrap_err().kind(), io::ErrorKind::InvalidData);
         packet_send(&a, &[1; 10], &[]).unwrap();
         assert_eq!(packet_receive(&b, 10).unwrap().unwrap().bytes.len(), 10);
+    }
+
+    /// The limit belongs to the whole process, so what depends on it runs in one of its own.
+    #[test]
+    fn a_process_without_open_files_gets_the_packet_and_no_part_of_its_descriptors() {
+        const HERE: &str = "PACKET_TEST_IS_LIMITED";
+        if std::env::var_os(HERE).is_none() {
+            let line = "ulimit -n 40; exec \"$0\" --exact \
+                        packet::tests::a_process_without_open_files_gets_the_packet_and_no_part_of_its_descriptors";
+            let ran = std::process::Command::new("sh")
+                .args(["-c", line])
+                .arg(std::env::current_exe().unwrap())
+                .env(HERE, "1")
+                .output()
+                .unwrap();
+            return assert!(ran.status.success(), "{ran:?}");
+        }
+        let (a, b) = pair();
+        packet_send(&a, &[7], &[a.as_fd(), b.as_fd(), a.as_fd()]).unwrap();
+        packet_send(&a, &[8], &[a.as_fd()]).unwrap();
+        let mut others = Vec::new();
+        while let Ok(one) = a.try_clone() {
+            others.push(one);
+        }
+        others.truncate(others.len() - 2);
+        let cut = packet_receive(&b, 10).unwrap().unwrap();
+        assert_eq!((&cut.bytes[..], cut.descriptors.len()), (&[7][..], 0));
+        let whole = packet_receive(&b, 10).unwrap().unwrap();
+        assert_eq!((&whole.bytes[..], whole.descriptors.len()), (&[8][..], 1));
     }
 
     #[test]

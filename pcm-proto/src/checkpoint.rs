@@ -136,6 +136,14 @@ pub enum CheckpointMessage {
         /// Why, for a person.
         reason: String,
     },
+    /// Node to coordinator: it cannot hold a copy of a part.
+    NotCopied {
+        /// Of which checkpoint.
+        id: CheckpointId,
+        rank: Rank,
+        /// Why, for a person.
+        reason: String,
+    },
     /// Node to coordinator: a part that was here is overwritten or dropped.
     Overwritten {
         /// Of which checkpoint.

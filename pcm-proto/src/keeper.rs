@@ -125,8 +125,8 @@ pub enum DaemonToKeeper {
         /// The last attempt whose images are dropped.
         attempt: Attempt,
     },
-    /// Hold this buffer of a checkpoint, whose descriptor comes with the packet, also when its job is ended. Not
-    /// answered.
+    /// Hold this buffer of a checkpoint, whose descriptor comes with the packet, also when its job is ended.
+    /// Answered by `Holds` or `NotKept`.
     Keep { key: BufferKey, bytes: u64 },
     /// Drop these buffers.
     DropKept { keys: Vec<BufferKey> },
@@ -191,6 +191,14 @@ pub enum KeeperToDaemon {
     Parked { key: ParkKey, bytes: u64 },
     /// A buffer of a checkpoint that was held before this daemon; the packet carries its descriptor.
     Kept { key: BufferKey, bytes: u64 },
+    /// A buffer of a checkpoint is held from now on.
+    Holds { key: BufferKey },
+    /// A buffer of a checkpoint cannot be held.
+    NotKept {
+        key: BufferKey,
+        /// Why, for a person.
+        reason: String,
+    },
     /// An image could not be made, or cannot be held.
     NotParked {
         key: ParkKey,

@@ -73,6 +73,8 @@ codes! {
     JOB_LOST = "job_lost";
     /// A checkpoint did not get into files; it is in memory.
     NOT_FILED = "not_filed";
+    /// A rank or its node cannot hold its part of a checkpoint.
+    NOT_KEPT = "not_kept";
     /// The request did not finish by its deadline.
     DEADLINE = "deadline";
 }

@@ -4,6 +4,7 @@ use super::finding::Finding;
 use crate::boot::daemon_program;
 use crate::installed;
 use crate::output::bytes;
+use pcm_proto::open_files::{self, RanksMax};
 use rustix::process::{Resource, Rlimit, getrlimit};
 use std::fs;
 use std::path::Path;
@@ -17,17 +18,6 @@ const SHARED_MEMORY_WANTED: u64 = 256 << 20;
 
 /// A rank holds some tens of descriptors, and one or two for each rank of other nodes that it speaks with.
 const DESCRIPTORS_WANTED: u64 = 1024;
-
-/// What a daemon holds at most besides those of ranks: places of strangers and of transfers, links, logs.
-const DESCRIPTORS_OF_DAEMON: u64 = 640;
-
-/// What either holds for a rank: sockets, pipes, a page. With checkpoints in memory eight were counted, between two
-/// checkpoints; while one is made and copied there are the images of the next as well.
-const DESCRIPTORS_OF_RANK: u64 = 5;
-const DESCRIPTORS_WITH_CHECKPOINTS: u64 = 12;
-
-/// Most that a keeper asks for, whatever it may.
-const DESCRIPTORS_MAX: u64 = 1 << 16;
 
 /// A node of fewer ranks than this is soon too small.
 const RANKS_WANTED: u64 = 64;
@@ -122,12 +112,11 @@ fn limit(resource: Resource) -> (u64, String) {
 fn descriptors(limit: Rlimit) -> Finding {
     const NAME: &str = "open files";
     let own = limit.current.unwrap_or(u64::MAX);
-    let daemons = limit.maximum.unwrap_or(u64::MAX).min(DESCRIPTORS_MAX).max(own);
-    let for_ranks = daemons.saturating_sub(DESCRIPTORS_OF_DAEMON);
-    let (ranks, kept) = (
-        for_ranks / DESCRIPTORS_OF_RANK,
-        for_ranks / DESCRIPTORS_WITH_CHECKPOINTS,
-    );
+    let daemons = limit.maximum.unwrap_or(u64::MAX).min(open_files::LIMIT_MAX).max(own);
+    let RanksMax {
+        without_checkpoints: ranks,
+        with_checkpoints: kept,
+    } = open_files::ranks_max(daemons);
     let text = |value: Option<u64>| value.map_or("unlimited".to_owned(), |value| value.to_string());
     let found = format!(
         "limit {} for a rank, {} for a daemon: enough for {ranks} ranks of a node, {kept} with checkpoints in memory",
@@ -135,7 +124,7 @@ fn descriptors(limit: Rlimit) -> Finding {
         text(limit.maximum),
     );
     if kept < RANKS_WANTED {
-        let wanted = DESCRIPTORS_OF_DAEMON + RANKS_WANTED * DESCRIPTORS_WITH_CHECKPOINTS;
+        let wanted = open_files::limit_for(RANKS_WANTED);
         let advice = format!("raise the hard limit to {wanted} or more (limits.conf), before 'pcmctl up'");
         Finding::warning(NAME, found, advice)
     } else if own < DESCRIPTORS_WANTED {
@@ -226,7 +215,7 @@ mod tests {
         let plenty = of(Some(1024), Some(1_048_576));
         assert_eq!(plenty.verdict, Verdict::Ok);
         assert!(
-            plenty.found.contains("12979 ranks of a node, 5408 with checkpoints"),
+            plenty.found.contains("12979 ranks of a node, 512 with checkpoints"),
             "{}",
             plenty.found
         );

@@ -15,7 +15,7 @@ use super::catalogue::{Catalogue, Effect, Keep, PartRefused, Restorable};
 use super::entry::{PartTally, Place, Stamp};
 use crate::moment::Moment;
 use pcm_proto::ids::{Bytes, CheckpointId, Iteration, NodeName, ProcessId, Rank};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// All parts of a checkpoint are there within this time after the first, or it is given up: ranks copy at gigabytes a
@@ -119,6 +119,8 @@ struct Making {
     is_complete: bool,
     held_us: u64,
     parts: BTreeMap<Rank, (ProcessId, NodeName)>,
+    /// Those of which the partner cannot hold a copy.
+    uncopied: BTreeSet<Rank>,
     /// When copies were last ordered.
     ordered: Moment,
 }
@@ -188,6 +190,7 @@ impl Lead {
                 is_complete: false,
                 held_us: 0,
                 parts: holders(&self.catalogue.copies_of(stamp.id)),
+                uncopied: BTreeSet::new(),
                 ordered: now,
             });
         }
@@ -222,6 +225,21 @@ impl Lead {
         let is_this = |making: &Making| making.stamp.id == id && !making.is_complete;
         if self.making.as_ref().is_none_or(is_this) {
             self.give_up(id, &mut out);
+        }
+        out
+    }
+
+    /// A partner cannot hold a copy of a part: none is waited for.
+    pub fn on_not_copied(
+        &mut self,
+        id: CheckpointId,
+        rank: Rank,
+        partner: impl Fn(&NodeName) -> CopyTo,
+    ) -> Vec<LeadEffect> {
+        let mut out = Vec::new();
+        if let Some(making) = self.making.as_mut().filter(|making| making.stamp.id == id) {
+            making.uncopied.insert(rank);
+            self.settle_if_copied(&partner, &mut out);
         }
         out
     }
@@ -297,6 +315,7 @@ impl Lead {
                     is_complete: true,
                     held_us: 0,
                     parts: holders(&copies),
+                    uncopied: BTreeSet::new(),
                     ordered: Moment(0),
                 });
                 RolledBack::ToUncopied(to)
@@ -410,6 +429,7 @@ impl Lead {
         for (rank, (process, from)) in &making.parts {
             if let CopyTo::Node(to) = partner(from)
                 && !is_copied(&copies, *rank)
+                && !making.uncopied.contains(rank)
             {
                 out.push(LeadEffect::Copy {
                     to,
@@ -429,7 +449,7 @@ impl Lead {
         let copies = self.catalogue.copies_of(making.stamp.id);
         let has_no_partner = |rank| {
             let part = making.parts.get(&rank);
-            part.is_none_or(|(_, node)| partner(node) == CopyTo::Nowhere)
+            making.uncopied.contains(&rank) || part.is_none_or(|(_, node)| partner(node) == CopyTo::Nowhere)
         };
         if (0..making.stamp.ranks)
             .map(Rank)

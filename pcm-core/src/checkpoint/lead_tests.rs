@@ -82,6 +82,22 @@ fn a_checkpoint_counts_when_all_parts_are_there_and_is_settled_when_all_are_copi
 }
 
 #[test]
+fn a_copy_that_cannot_be_held_is_not_ordered_again_and_the_checkpoint_settles_without() {
+    let mut lead = Lead::new(None);
+    store(&mut lead, 0, part(5, 0, false));
+    store(&mut lead, 1, part(5, 1, false));
+    let id = CheckpointId(6);
+    assert_eq!(lead.on_not_copied(CheckpointId(5), Rank(1), partner), []);
+    assert_eq!(lead.on_not_copied(id, Rank(0), partner), []);
+    let ordered = lead.on_tick(lead.deadline().unwrap(), partner);
+    assert!(
+        matches!(ordered[..], [LeadEffect::Copy { rank: Rank(1), .. }]),
+        "{ordered:?}"
+    );
+    assert_eq!(store(&mut lead, 0, part(5, 1, true)), [LeadEffect::Settled(id)]);
+}
+
+#[test]
 fn a_checkpoint_is_not_settled_before_the_other_nodes_are_known() {
     let mut lead = Lead::new(None);
     settled(&mut lead, 5);

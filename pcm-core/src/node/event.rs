@@ -13,6 +13,7 @@ use crate::pmi::wire::Request;
 use pcm_proto::agent::AgentToDaemon;
 use pcm_proto::app::AppToDaemon;
 use pcm_proto::boot::BootReport;
+use pcm_proto::checkpoint::BufferKey;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf, Stream};
 use pcm_proto::event;
 use pcm_proto::fabric::FabricReport;
@@ -85,6 +86,11 @@ pub enum KeeperFact {
     Exited { key: ProcessKey, status: ExitStatus },
     /// The keeper holds an image; without memory if its file cannot be used.
     Parked { key: ParkKey, memory: Option<MemoryFile> },
+    /// The keeper holds a buffer of a checkpoint, or why not.
+    Kept {
+        key: BufferKey,
+        outcome: Result<(), String>,
+    },
     /// An image could not be made, or cannot be held.
     NotParked { key: ParkKey, reason: String },
     /// Nothing of a job is left on this node.

@@ -9,6 +9,7 @@ use own_files::Foreign;
 use pcm_proto::boot::BootSpec;
 use pcm_proto::handshake::VersionMismatch;
 use pcm_proto::keeper::UMASK;
+use pcm_proto::open_files;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, chdir, getrlimit, setrlimit, setsid};
 use serde::Deserialize;
@@ -19,8 +20,6 @@ use std::path::PathBuf;
 
 /// Longest specification: ten thousand nodes with long names.
 const SPEC_BYTES_MAX: u64 = 8 << 20;
-/// Most open files the keeper asks for: eight per rank, at most some thousand ranks per node.
-const FILES_MAX: u64 = 1 << 16;
 
 /// What a umask is made of.
 const UMASK_BITS: u32 = 0o777;
@@ -196,12 +195,12 @@ fn log_open(spec: &BootSpec) -> Result<OwnedFd, BootError> {
 }
 
 /// Raises the own limit of open files; the limit that was, for the ranks. A refusal only means fewer ranks.
-pub(super) fn files_raise() -> libc::rlimit {
+fn files_raise() -> libc::rlimit {
     let before = getrlimit(Resource::Nofile);
     let wanted = before
         .maximum
-        .unwrap_or(FILES_MAX)
-        .min(FILES_MAX)
+        .unwrap_or(open_files::LIMIT_MAX)
+        .min(open_files::LIMIT_MAX)
         .max(before.current.unwrap_or(0));
     let raised = rustix::process::Rlimit {
         current: Some(wanted),
@@ -212,6 +211,11 @@ pub(super) fn files_raise() -> libc::rlimit {
         rlim_cur: before.current.unwrap_or(libc::RLIM_INFINITY),
         rlim_max: before.maximum.unwrap_or(libc::RLIM_INFINITY),
     }
+}
+
+/// The own limit of open files, as it is now.
+pub(super) fn own_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

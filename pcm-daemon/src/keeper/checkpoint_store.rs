@@ -3,26 +3,46 @@
 
 use super::images::Image;
 use pcm_proto::checkpoint::BufferKey;
+use pcm_proto::open_files;
 use std::collections::BTreeMap;
 
-/// Buffers held at once: two for each rank of the node and as many copies for others, each an open file here and in the
-/// daemon.
-const BUFFERS_MAX: usize = 2048;
-
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Buffers {
     held: BTreeMap<BufferKey, Image>,
+    /// The keeper's limit of open files.
+    limit: u64,
+}
+
+/// What else the keeper has open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
+    pub(super) ranks: usize,
+    pub(super) images: usize,
 }
 
 impl Buffers {
-    /// Holds a buffer; whether there was room.
-    pub(super) fn hold(&mut self, key: BufferKey, image: Image) -> bool {
-        let has_room = self.held.len() < BUFFERS_MAX || self.held.contains_key(&key);
-        if has_room {
-            self.held.insert(key, image);
+    pub(super) fn within(limit: u64) -> Self {
+        Self {
+            held: BTreeMap::new(),
+            limit,
         }
-        has_room
+    }
+
+    /// Holds a buffer, or says why not.
+    pub(super) fn hold(&mut self, key: BufferKey, image: Image, beside: Beside) -> Result<(), String> {
+        let Beside { ranks, images } = beside;
+        let full = open_files::buffers_max(self.limit, ranks as u64, images as u64);
+        let held = self.held.len();
+        if held as u64 >= full && !self.held.contains_key(&key) {
+            let limit = self.limit;
+            return Err(format!(
+                "the keeper holds {held} buffers of checkpoints beside {ranks} processes, and has no room for another \
+                 within its limit of {limit} open files (see `pcmctl doctor`)"
+            ));
+        }
+        self.held.insert(key, image);
+        Ok(())
     }
 
     pub(super) fn drop_these(&mut self, keys: &[BufferKey]) {
@@ -48,8 +68,6 @@ mod tests {
 
     #[test]
     fn a_full_keeper_takes_no_new_buffer_but_replaces_one() {
-        // As a keeper does; most users' own limit is 1,024.
-        crate::keeper::boot::files_raise();
         let image = || Image {
             file: std::fs::File::open("/dev/null").unwrap().into(),
             bytes: 1,
@@ -60,13 +78,21 @@ mod tests {
             number,
             is_copy: false,
         };
-        let mut buffers = Buffers::default();
-        let full = BUFFERS_MAX as u32;
-        assert!((0..full).all(|number| buffers.hold(key(number), image())));
-        assert!(!buffers.hold(key(full), image()));
-        assert!(buffers.hold(key(0), image()));
+        let beside = Beside { ranks: 10, images: 2 };
+        let mut buffers = Buffers::within(256);
+        let full = open_files::buffers_max(256, 10, 2) as u32;
+        for number in 0..full {
+            buffers.hold(key(number), image(), beside).unwrap();
+        }
+        let refused = buffers.hold(key(full), image(), beside).unwrap_err();
+        assert!(
+            refused.contains("140 buffers") && refused.contains("256 open files"),
+            "{refused}"
+        );
+        buffers.hold(key(0), image(), beside).unwrap();
+        let fewer = Beside { ranks: 9, ..beside };
+        buffers.hold(key(full), image(), fewer).unwrap();
         buffers.drop_these(&[key(1), key(7000)]);
-        assert!(buffers.hold(key(full), image()));
         assert!(buffers.get(key(1)).is_none() && buffers.get(key(full)).is_some());
     }
 }

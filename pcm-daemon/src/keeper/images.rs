@@ -90,6 +90,10 @@ impl Images {
         self.held.get(&key)
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.held.len()
+    }
+
     /// What is held, with its sizes.
     pub(super) fn list(&self) -> Vec<(ParkKey, u64)> {
         self.held.iter().map(|(key, image)| (*key, image.bytes)).collect()

@@ -1,7 +1,7 @@
 //! The keeper's loop: signals, the daemon's orders, timers.
 
-use super::boot::Booted;
-use super::checkpoint_store::Buffers;
+use super::boot::{Booted, own_limit};
+use super::checkpoint_store::{Beside, Buffers};
 use super::clearing::{Clearing, Scene};
 use super::daemon::{Daemon, Heard, Restarts, With};
 use super::foreground::{HeldBack, LEFT_AFTER_NOTICE, Stance, last_word};
@@ -13,6 +13,7 @@ use super::signals::Signals;
 use super::start_refused::StartRefused;
 use super::strays::Mark;
 use node_log::Levels;
+use pcm_proto::checkpoint::BufferKey;
 use pcm_proto::ids::JobId;
 use pcm_proto::keeper::{DAEMON_EXIT_FINAL, DaemonToKeeper, ExitStatus, KeeperToDaemon, ProcessKey, ProcessSpec};
 use pcm_proto::shortened::Shortened;
@@ -32,6 +33,9 @@ const NOTICE_IS_ONE: Duration = Duration::from_secs(2);
 
 /// A daemon that was given notice has ended after this time, its longest grace included.
 const NOTICE_MAX: Duration = Duration::from_secs(150);
+
+/// Why what comes with a file is refused when the file did not arrive.
+const NO_FILE: &str = "the keeper could not open the file that came with the order: it is out of open files";
 
 #[derive(Debug)]
 enum Mode {
@@ -101,7 +105,7 @@ pub fn run(booted: Booted) -> i32 {
         held_back: HeldBack::default(),
         table: BTreeMap::new(),
         images: Images::default(),
-        buffers: Buffers::default(),
+        buffers: Buffers::within(own_limit()),
         footprints: BTreeMap::new(),
         clearings: BTreeMap::new(),
         levels: None,
@@ -318,9 +322,14 @@ impl Keeper {
                 }
             }
             DaemonToKeeper::Park { key, bytes } => {
-                // Without a descriptor there is nothing to hold, and the daemon waits in vain: it is at fault.
-                let held = file.map(|file| self.images.hold(key, Image { file, bytes }));
-                held.iter().for_each(|word| self.tell_of_image(word));
+                let word = match file {
+                    Some(file) => self.images.hold(key, Image { file, bytes }),
+                    None => KeeperToDaemon::NotParked {
+                        key,
+                        reason: NO_FILE.to_owned(),
+                    },
+                };
+                self.tell_of_image(&word);
             }
             DaemonToKeeper::Salvage { key, table, stretches } => {
                 let process = ProcessKey {
@@ -337,16 +346,32 @@ impl Keeper {
             }
             DaemonToKeeper::DropParked { job, attempt } => self.images.drop_up_to(job, attempt),
             DaemonToKeeper::Keep { key, bytes } => {
-                let is_held = file.is_some_and(|file| self.buffers.hold(key, Image { file, bytes }));
-                if !is_held {
-                    tracing::warn!(job = %key.job, "a buffer is not held: there are too many");
-                }
+                let word = self.buffer_hold(key, file.map(|file| Image { file, bytes }));
+                self.tell(&word, With::Nothing);
             }
             DaemonToKeeper::DropKept { keys } => self.buffers.drop_these(&keys),
             DaemonToKeeper::Levels(text) => self.levels_change(&text),
             DaemonToKeeper::Quit { is_taken_away } => {
                 let code = if is_taken_away { LEFT_AFTER_NOTICE } else { 0 };
                 self.end_all(code, "the daemon ends on purpose");
+            }
+        }
+    }
+
+    fn buffer_hold(&mut self, key: BufferKey, image: Option<Image>) -> KeeperToDaemon {
+        let beside = Beside {
+            ranks: self.table.len(),
+            images: self.images.count(),
+        };
+        let held = match image {
+            Some(image) => self.buffers.hold(key, image, beside),
+            None => Err(NO_FILE.to_owned()),
+        };
+        match held {
+            Ok(()) => KeeperToDaemon::Holds { key },
+            Err(reason) => {
+                tracing::warn!(job = %key.job, process = %key.process, reason, "a buffer of a checkpoint is not held");
+                KeeperToDaemon::NotKept { key, reason }
             }
         }
     }
@@ -375,7 +400,7 @@ impl Keeper {
                 let spec = node_environment::of_node(spec, self.booted.stance);
                 Held::start(&spec, page, self.booted.of_user)
             }
-            None => Err(StartRefused::plain("the order came without a shared page".to_owned())),
+            None => Err(StartRefused::plain(NO_FILE.to_owned())),
         };
         match started {
             Ok(held) => {

@@ -14,7 +14,7 @@ const STACK_BYTES: usize = 64 * 1024;
 
 /// A child's descriptors get numbers below this; those they are made from must have numbers from here on
 /// ([`crate::keeper::held`] moves them), so that none is overwritten before it is used.
-pub(super) const TARGET_MAX: RawFd = 256;
+pub(super) const TARGET_MAX: RawFd = 240;
 
 /// The C library keeps those right above to itself.
 const LAST_STANDARD_SIGNAL: c_int = 31;

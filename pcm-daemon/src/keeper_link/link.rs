@@ -59,7 +59,7 @@ impl fmt::Display for LinkError {
             Self::OutOfOrder { expected } => write!(f, "the keeper did not send {expected} when it had to"),
             Self::Descriptors { key, came } => write!(
                 f,
-                "process {} of job {} came with {came} descriptors instead of {} or one more",
+                "process {} of job {} came with {came} descriptors instead of {} or one more (out of open files?)",
                 key.process,
                 key.job,
                 HELD_DESCRIPTORS.len()
@@ -159,6 +159,11 @@ pub enum FromKeeper {
     Exited { key: ProcessKey, status: ExitStatus },
     /// An image is held by the keeper.
     Parked(HandedImage),
+    /// A buffer of a checkpoint is held by the keeper, or why not.
+    Kept {
+        key: BufferKey,
+        outcome: Result<(), String>,
+    },
     /// An image could not be made, or cannot be held.
     NotParked {
         key: ParkKey,
@@ -312,6 +317,11 @@ impl KeeperLink {
                 },
             },
             KeeperToDaemon::NotParked { key, reason } => FromKeeper::NotParked { key, reason },
+            KeeperToDaemon::Holds { key } => FromKeeper::Kept { key, outcome: Ok(()) },
+            KeeperToDaemon::NotKept { key, reason } => FromKeeper::Kept {
+                key,
+                outcome: Err(reason),
+            },
             KeeperToDaemon::JobCleared {
                 job,
                 killed,

@@ -213,6 +213,7 @@ impl Hands {
                 KeeperFact::Parked { key, memory }
             }
             FromKeeper::NotParked { key, reason } => KeeperFact::NotParked { key, reason },
+            FromKeeper::Kept { key, outcome } => KeeperFact::Kept { key, outcome },
             FromKeeper::JobCleared {
                 job,
                 killed,
@@ -403,7 +404,10 @@ impl Hands {
         match effect {
             StoreEffect::Keep { key, memory } => match self.memory.file(memory) {
                 Ok((file, bytes)) => self.keeper.keep(key, bytes, file.into()),
-                Err(error) => tracing::warn!(job = %key.job, %error, "the keeper does not hold a part of a checkpoint"),
+                Err(error) => self.memory.report(StoreInput::Kept {
+                    key,
+                    outcome: Err(error.to_string()),
+                }),
             },
             StoreEffect::Park { key, memory } => match self.memory.give_away(memory) {
                 Ok((file, bytes)) => self.keeper.park(key, bytes, file.into()),

@@ -3,6 +3,7 @@
 
 mod death;
 mod node;
+mod open_files;
 mod program;
 mod relay;
 mod shared_memory;

@@ -12,6 +12,8 @@ pub(crate) use client::{Client, failed, request};
 pub(crate) use error::{ParkError, RestoreError};
 pub(crate) use image::{Image, Published, custom_parcels};
 pub(crate) use opened::{Opened, Source};
+#[cfg(test)]
+pub(crate) use restore::Relaunched;
 pub(crate) use restore::{check_registrations, restore};
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ mod carrier;
 mod checksum;
 mod error;
 mod exchange;
+#[cfg(test)]
+mod hook_order;
 mod in_stream;
 mod inbound;
 mod leg;

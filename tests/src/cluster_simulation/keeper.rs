@@ -28,6 +28,7 @@ pub(super) enum KeeperWord {
     StartRefused { key: ProcessKey, reason: String },
     Exited { key: ProcessKey, status: ExitStatus },
     Parked { key: ParkKey, file: File },
+    Holds(BufferKey),
     NotParked { key: ParkKey, reason: String },
     JobCleared { job: JobId, killed: u32 },
 }

@@ -83,6 +83,7 @@ impl Simulation {
                 let memory = daemon.map(|daemon| daemon.memory.receive(file));
                 KeeperFact::Parked { key, memory }
             }
+            KeeperWord::Holds(key) => KeeperFact::Kept { key, outcome: Ok(()) },
             KeeperWord::NotParked { key, reason } => KeeperFact::NotParked { key, reason },
             KeeperWord::JobCleared { job, killed } => KeeperFact::JobCleared {
                 job,

@@ -2,6 +2,7 @@
 
 use super::happening::{Background, Happening, Life};
 use super::image;
+use super::keeper::KeeperWord;
 use super::machine::machine_named;
 use super::memory::{Borrower, Borrowing, Copying, Offer, Putting, Summing};
 use super::scenario::Plant;
@@ -63,13 +64,17 @@ impl Simulation {
                     .after(delay, Happening::Store(Background::Summed { of, work }));
             }
             StoreEffect::Keep { key, memory } => {
-                let file = daemon.memory.file(memory)?;
+                let Some(file) = daemon.memory.file(memory) else {
+                    let outcome = Err("there is no such memory".to_owned());
+                    return Some(StoreInput::Kept { key, outcome });
+                };
                 let is_planted = self.has_plant(Plant::KeeperForgetsBuffers);
                 let keeper = self.machines[machine].keeper.as_mut()?;
                 if !is_planted {
                     keeper.buffers.insert(key, file);
                 }
                 self.ledger.see(Seen::BuffersChanged { job: key.job });
+                self.keeper_says(machine, 50, KeeperWord::Holds(key));
             }
             StoreEffect::Park { key, memory } => {
                 let file = daemon.memory.file(memory);

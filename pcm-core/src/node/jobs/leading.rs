@@ -184,7 +184,16 @@ impl Leading {
             }
             CheckpointMessage::NotStored { id, reason } => {
                 tracing::warn!(%job, %node, checkpoint = %id, reason, "a checkpoint is given up");
-                self.lead.on_not_stored(id)
+                let effects = self.lead.on_not_stored(id);
+                if effects.contains(&LeadEffect::GivenUp(id)) {
+                    self.answer_not_kept(job, &reason, cx);
+                }
+                effects
+            }
+            CheckpointMessage::NotCopied { id, rank, reason } => {
+                tracing::warn!(%job, %node, checkpoint = %id, %rank, reason, "a part of a checkpoint has no copy");
+                let partners = cx.cluster.partners();
+                self.lead.on_not_copied(id, rank, |node| partners.copy_to(node))
             }
             CheckpointMessage::Overwritten { id, rank, is_copy } => self.lead.on_overwritten(node, id, rank, is_copy),
             CheckpointMessage::NotFiled { reason } => {
@@ -343,6 +352,16 @@ impl Leading {
             if let Some(answer) = one.answer() {
                 cx.answer(one.from, answer);
             }
+        }
+    }
+
+    fn answer_not_kept(&mut self, job: JobId, reason: &str, cx: &mut Context<'_>) {
+        for Asking { from, .. } in self.asking.extract_if(.., |one| one.made.is_none()) {
+            cx.refuse(
+                from,
+                refusal::NOT_KEPT,
+                format!("job {job} made no checkpoint: {reason}"),
+            );
         }
     }
 

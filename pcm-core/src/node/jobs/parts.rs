@@ -241,6 +241,7 @@ impl Jobs {
             KeeperFact::Exited { key, status } => self.on_exited(key, status, cx),
             KeeperFact::Parked { key, memory } => cx.store(StoreInput::Parked { key, memory }),
             KeeperFact::NotParked { key, reason } => cx.store(StoreInput::NotParked { key, reason }),
+            KeeperFact::Kept { key, outcome } => cx.store(StoreInput::Kept { key, outcome }),
             KeeperFact::JobCleared {
                 job,
                 killed,

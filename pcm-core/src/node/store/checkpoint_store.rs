@@ -1,6 +1,6 @@
 //! Checkpoints in the memory of this node: buffers that ranks of this node filled and copies of those of other nodes.
-//! Has the keeper hold them, has their checksums taken, and tells the job's coordinator. Decides nothing about what
-//! counts: the coordinator does.
+//! Has the keeper hold them, has their checksums taken, and tells the job's coordinator when both is done. Decides
+//! nothing about what counts: the coordinator does.
 
 use super::arrival::CopyOrder;
 use super::buffer_pool::BufferPool;
@@ -30,19 +30,32 @@ pub struct HeldBuffer {
     pub stated: Option<PartTally>,
 }
 
+/// What the keeper said of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AtKeeper {
+    Asked,
+    Held,
+    Refused,
+}
+
 #[derive(Debug)]
 struct Buffer {
     memory: MemoryFile,
+    at_keeper: AtKeeper,
     holds: Option<Holding>,
+    /// The checksums of what it holds, as long as the keeper has not answered.
+    summed: Option<PartTally>,
     /// Whether another process may have it to read: then it is never used for another copy.
     is_handed: bool,
 }
 
 impl Buffer {
-    fn new(memory: MemoryFile, holds: Option<Holding>) -> Self {
+    fn new(memory: MemoryFile, at_keeper: AtKeeper, holds: Option<Holding>) -> Self {
         Self {
             memory,
+            at_keeper,
             holds,
+            summed: None,
             is_handed: false,
         }
     }
@@ -96,7 +109,7 @@ impl CheckpointStore {
                 self.parts.insert((key.job, holds.stamp.id, holds.rank), key);
             }
             self.copies = self.copies.max(if key.is_copy { key.number + 1 } else { 0 });
-            self.buffers.insert(key, Buffer::new(memory, holds));
+            self.buffers.insert(key, Buffer::new(memory, AtKeeper::Held, holds));
         }
         if !unknown.is_empty() {
             step.out.keeper(DaemonToKeeper::DropKept { keys: unknown });
@@ -198,16 +211,21 @@ impl CheckpointStore {
     ) {
         self.overwritten(key, step);
         if let Some(memory) = handed {
-            step.push(StoreEffect::Keep { key, memory: memory.id });
-            let before = self.buffers.insert(key, Buffer::new(memory, None));
+            let before = self.buffers.insert(key, Buffer::new(memory, AtKeeper::Refused, None));
             step.release(before.map(|buffer| buffer.memory));
         }
         let known = self.buffers.get_mut(&key);
         let id = holds.stamp.id;
         let Some(buffer) = known.filter(|buffer| buffer.memory.bytes == bytes) else {
-            let reason = "a rank did not hand over the memory it speaks of".to_owned();
+            let reason = "the memory that a rank speaks of did not arrive (out of open files?)".to_owned();
             return step.say_checkpoint(&holds.coordinator, key.job, CheckpointMessage::NotStored { id, reason });
         };
+        if buffer.at_keeper == AtKeeper::Refused {
+            // A keeper that had no room for it may have it now.
+            buffer.at_keeper = AtKeeper::Asked;
+            let memory = buffer.memory.id;
+            step.push(StoreEffect::Keep { key, memory });
+        }
         if begun_with(key.job, step).is_some_and(|stamp| stamp.id == id) {
             // What the ranks began with is the checkpoint of this iteration, on whichever nodes its parts are.
             let order = DaemonToApp::Checkpoint(CheckpointOrder::GivenUp { id });
@@ -254,7 +272,7 @@ impl CheckpointStore {
         };
         let buffer = Buffer {
             is_handed,
-            ..Buffer::new(memory, Some(holds))
+            ..Buffer::new(memory, AtKeeper::Asked, Some(holds))
         };
         self.buffers.insert(key, buffer);
         match tally {
@@ -282,7 +300,9 @@ impl CheckpointStore {
 
     /// Forgets what a buffer holds; what that was, if it counted.
     fn empty(&mut self, key: BufferKey) -> Option<Holding> {
-        let holds = self.buffers.get_mut(&key)?.holds.take()?;
+        let buffer = self.buffers.get_mut(&key)?;
+        buffer.summed = None;
+        let holds = buffer.holds.take()?;
         let part = (key.job, holds.stamp.id, holds.rank);
         let counted = self.parts.get(&part) == Some(&key);
         if counted {
@@ -300,29 +320,90 @@ impl CheckpointStore {
         pool: &mut BufferPool,
         step: &mut Step<'_>,
     ) {
-        let holds = self.buffers.get_mut(&key).and_then(|buffer| buffer.holds.as_mut());
-        let Some(holds) = holds.filter(|holds| holds.stamp.id == id) else {
+        let is_of = |buffer: &&mut Buffer| buffer.holds.as_ref().is_some_and(|holds| holds.stamp.id == id);
+        let Some(buffer) = self.buffers.get_mut(&key).filter(is_of) else {
             return;
         };
         match tally {
             Ok(tally) => {
-                holds.tally = Some(tally);
-                self.parts.insert((key.job, id, holds.rank), key);
-                let record = Box::new(holds.clone());
-                step.out.record(Record::Kept { key, holds: record });
-                say_stored(key, holds, step);
+                buffer.summed = Some(tally);
+                self.count_if_safe(key, step);
             }
             Err(error) => {
                 tracing::warn!(job = %key.job, process = %key.process, error, "a part of a checkpoint is no good");
-                let coordinator = holds.coordinator.clone();
-                let reason = format!("the part of process {}: {error}", key.process);
-                if key.is_copy {
-                    self.drop_buffers(vec![key], pool, step);
-                } else {
-                    self.empty(key);
-                    step.say_checkpoint(&coordinator, key.job, CheckpointMessage::NotStored { id, reason });
+                // The coordinator orders a copy again.
+                if !key.is_copy {
+                    self.say_refused(key, &error, step);
                 }
+                self.drop_refused(key, pool, step);
             }
+        }
+    }
+
+    /// The keeper holds a buffer, or cannot: then the daemon's next end would cost what is in it.
+    pub(super) fn on_keeper_answered(
+        &mut self,
+        key: BufferKey,
+        outcome: Result<(), String>,
+        pool: &mut BufferPool,
+        step: &mut Step<'_>,
+    ) {
+        let Some(buffer) = self.buffers.get_mut(&key) else {
+            return;
+        };
+        match outcome {
+            Ok(()) => {
+                buffer.at_keeper = AtKeeper::Held;
+                self.count_if_safe(key, step);
+            }
+            Err(reason) => {
+                tracing::warn!(job = %key.job, process = %key.process, reason, "a part of a checkpoint is not held");
+                buffer.at_keeper = AtKeeper::Refused;
+                self.say_refused(key, &reason, step);
+                self.drop_refused(key, pool, step);
+            }
+        }
+    }
+
+    /// A part counts when its checksums are there and the keeper holds it.
+    fn count_if_safe(&mut self, key: BufferKey, step: &mut Step<'_>) {
+        let held = self
+            .buffers
+            .get_mut(&key)
+            .filter(|buffer| buffer.at_keeper == AtKeeper::Held);
+        if let Some(buffer) = held
+            && let Some(holds) = &mut buffer.holds
+            && let Some(tally) = buffer.summed.take()
+        {
+            holds.tally = Some(tally);
+            self.parts.insert((key.job, holds.stamp.id, holds.rank), key);
+            let record = Box::new(holds.clone());
+            step.out.record(Record::Kept { key, holds: record });
+            say_stored(key, holds, step);
+        }
+    }
+
+    fn say_refused(&self, key: BufferKey, reason: &str, step: &mut Step<'_>) {
+        let Some(holds) = self.buffers.get(&key).and_then(|buffer| buffer.holds.as_ref()) else {
+            return;
+        };
+        let (id, rank) = (holds.stamp.id, holds.rank);
+        let said = if key.is_copy {
+            let reason = reason.to_owned();
+            CheckpointMessage::NotCopied { id, rank, reason }
+        } else {
+            let reason = format!("the part of process {}: {reason}", key.process);
+            CheckpointMessage::NotStored { id, reason }
+        };
+        step.say_checkpoint(&holds.coordinator, key.job, said);
+    }
+
+    /// The rank has its own buffer yet, and writes into it again.
+    fn drop_refused(&mut self, key: BufferKey, pool: &mut BufferPool, step: &mut Step<'_>) {
+        if key.is_copy {
+            self.drop_buffers(vec![key], pool, step);
+        } else {
+            self.empty(key);
         }
     }
 

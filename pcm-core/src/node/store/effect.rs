@@ -47,7 +47,7 @@ pub enum StoreEffect {
         memory: MemoryId,
         sums: Sums,
     },
-    /// Have the keeper hold a buffer of a checkpoint, too.
+    /// Have the keeper hold a buffer of a checkpoint, too; [`super::input::StoreInput::Kept`] in any case.
     Keep {
         key: BufferKey,
         memory: MemoryId,

@@ -29,6 +29,11 @@ pub enum StoreInput {
         id: CheckpointId,
         tally: Result<PartTally, String>,
     },
+    /// The keeper holds a buffer, or says why not.
+    Kept {
+        key: BufferKey,
+        outcome: Result<(), String>,
+    },
     /// A block of an image could not be written.
     Unwritable {
         key: ImageKey,

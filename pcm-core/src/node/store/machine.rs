@@ -102,6 +102,10 @@ impl Store {
             StoreInput::Summed { key, id, tally } => {
                 self.checkpoints.on_summed(key, id, tally, self.inbound.pool(), step);
             }
+            StoreInput::Kept { key, outcome } => {
+                self.checkpoints
+                    .on_keeper_answered(key, outcome, self.inbound.pool(), step);
+            }
             StoreInput::Unwritable { key, attempt, reason } => self.inbound.on_unwritable(key, attempt, &reason, step),
             StoreInput::BorrowerAsks { number, key } => {
                 let memory = self.image_for_others(key).map(|memory| memory.id);

@@ -1,6 +1,6 @@
 //! Parts of checkpoints that are kept, summed, copied, overwritten, dropped and taken over.
 
-use super::world::{JOB, TALLY, World, memory, node, part, rank, stamp};
+use super::world::{BUFFER, JOB, TALLY, World, memory, node, part, rank, stamp};
 use crate::node::memory::MemoryId;
 use crate::node::outbox::Effect;
 use crate::node::ranks::effect::RankEffect;
@@ -11,15 +11,8 @@ use crate::node::store::input::StoreInput;
 use crate::node::timer::Timer;
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, CheckpointOrder, RankCheckpoint, Restores, Stamp};
-use pcm_proto::ids::{CheckpointId, Epoch, ProcessId, Rank};
+use pcm_proto::ids::{CheckpointId, Epoch, Rank};
 use std::collections::BTreeMap;
-
-const BUFFER: BufferKey = BufferKey {
-    job: JOB,
-    process: ProcessId(0),
-    number: 0,
-    is_copy: false,
-};
 
 fn summed(key: BufferKey, id: u64) -> StoreInput {
     let id = CheckpointId(id);
@@ -110,6 +103,47 @@ fn a_part_whose_sums_fail_is_not_stored() {
         [CheckpointMessage::NotStored { .. }]
     ));
     assert!(world.store.records().is_empty());
+}
+
+#[test]
+fn a_part_counts_only_when_the_keeper_holds_it_too() {
+    let mut world = World::new();
+    world.keep_unanswered(1, Some(memory(3)));
+    assert!(world.on(summed(BUFFER, 1)).is_nothing());
+    let held = world.keeper_answers(BUFFER, Ok(()));
+    assert_eq!(held.order, ["record", "send"]);
+    assert!(matches!(
+        held.checkpoint_messages()[..],
+        [CheckpointMessage::Stored { is_copy: false, .. }]
+    ));
+}
+
+#[test]
+fn a_part_that_the_keeper_refuses_is_not_stored_and_the_next_in_its_buffer_is_offered_again() {
+    for is_summed in [false, true] {
+        let mut world = World::new();
+        world.keep_unanswered(1, Some(memory(3)));
+        if is_summed {
+            world.on(summed(BUFFER, 1));
+        }
+        let refused = world.keeper_answers(BUFFER, Err("no room".to_owned()));
+        let said = refused.checkpoint_messages();
+        assert!(
+            matches!(&said[..], [CheckpointMessage::NotStored { reason, .. }] if reason.contains("no room")),
+            "{said:?}"
+        );
+        assert!(world.on(summed(BUFFER, 1)).is_nothing());
+        assert!(world.store.records().is_empty());
+        let again = world.keep_unanswered(2, None);
+        let offered = StoreEffect::Keep {
+            key: BUFFER,
+            memory: MemoryId(3),
+        };
+        assert_eq!(format!("{:?}", again.store[0]), format!("{offered:?}"));
+        world.on(summed(BUFFER, 2));
+        let held = world.keeper_answers(BUFFER, Ok(())).checkpoint_messages();
+        assert!(matches!(held[..], [CheckpointMessage::Stored { .. }]), "{held:?}");
+    }
 }
 
 #[test]
@@ -310,6 +344,7 @@ fn a_part_of_a_checkpoint_that_was_given_up_is_not_offered_again() {
         memory: Some(memory(4)),
     });
     let second = BufferKey { number: 1, ..BUFFER };
+    world.keeper_answers(second, Ok(()));
     world.on(summed(second, 2));
     assert_eq!(world.store.records().len(), 2);
     let given_up = world.checkpoint(CheckpointMessage::GivenUp { id: CheckpointId(2) });

@@ -51,6 +51,7 @@ fn copied_by_link(world: &mut World, id: u64, number: u32) -> Brought {
     world.block(part(id), "n2", beyond);
     world.block(part(id), "n2", 0);
     let whole = world.block(part(id), "n2", 1);
+    world.keeper_answers(copy(number), Ok(()));
     world.on(StoreInput::Summed {
         key: copy(number),
         id: CheckpointId(id),
@@ -128,6 +129,20 @@ fn memory_of_a_copy_is_used_for_the_next_one_unless_another_process_may_read_it(
     let key = part(2);
     world.on(StoreInput::BorrowerAsks { number: 1, key });
     assert_eq!(world.checkpoint(drop_copy(2)).released().len(), 1, "it was lent");
+}
+
+#[test]
+fn a_copy_that_the_keeper_refuses_is_dropped_and_the_coordinator_waits_for_none() {
+    let mut world = link_only();
+    let beyond = beyond(&world.order_copy(1, "n2"));
+    for block in [beyond, 0, 1] {
+        world.block(part(1), "n2", block);
+    }
+    let refused = world.keeper_answers(copy(0), Err("no room".to_owned()));
+    let said = refused.checkpoint_messages();
+    let is_told = matches!(&said[..], [CheckpointMessage::NotCopied { reason, .. }] if reason == "no room");
+    assert!(is_told, "{said:?}");
+    assert_eq!(refused.released().len(), 1);
 }
 
 #[test]
@@ -229,8 +244,9 @@ fn a_daemon_of_this_host_lends_and_the_loan_is_copied() {
         outcome: Ok(Some(TALLY)),
     });
     assert_eq!(whole.released(), [MemoryId(5)]);
+    assert!(whole.checkpoint_messages().is_empty());
     assert!(matches!(
-        whole.checkpoint_messages()[..],
+        world.keeper_answers(copy(0), Ok(())).checkpoint_messages()[..],
         [CheckpointMessage::Stored { is_copy: true, .. }]
     ));
 }

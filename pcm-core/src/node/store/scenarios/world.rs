@@ -12,7 +12,7 @@ use crate::node::store::image_key::ImageKey;
 use crate::node::store::input::{BlockCame, StoreInput};
 use crate::node::store::step::{JobFacts, Surroundings};
 use pcm_proto::app::DaemonToApp;
-use pcm_proto::checkpoint::{CheckpointMessage, PartTally, RankCheckpoint, Restores, Stamp};
+use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, PartTally, RankCheckpoint, Restores, Stamp};
 use pcm_proto::ids::{Bytes, CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Rank, Term, WorldId};
 use pcm_proto::image::ImageMessage;
 use pcm_proto::keeper::ProcessKey;
@@ -24,6 +24,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub(super) const JOB: JobId = JobId(1);
+
+/// The first buffer of process 0.
+pub(super) const BUFFER: BufferKey = BufferKey {
+    job: JOB,
+    process: ProcessId(0),
+    number: 0,
+    is_copy: false,
+};
 
 pub(super) const TALLY: PartTally = PartTally {
     bytes: Bytes(100),
@@ -252,6 +260,16 @@ impl World {
 
     /// Process 0 keeps a part of rank 1 in its first buffer.
     pub(super) fn keep(&mut self, id: u64, memory: Option<MemoryFile>) -> Brought {
+        let kept = self.keep_unanswered(id, memory);
+        self.keeper_answers(BUFFER, Ok(()));
+        kept
+    }
+
+    pub(super) fn keeper_answers(&mut self, key: BufferKey, outcome: Result<(), String>) -> Brought {
+        self.on(StoreInput::Kept { key, outcome })
+    }
+
+    pub(super) fn keep_unanswered(&mut self, id: u64, memory: Option<MemoryFile>) -> Brought {
         let Stamp { iteration, ranks, .. } = stamp(id);
         self.on(StoreInput::RankCheckpoint {
             from: rank(0),
