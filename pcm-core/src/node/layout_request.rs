@@ -3,6 +3,7 @@
 //! possible. Plans from views alone; holds no state.
 
 use crate::job::placement::{self, Ending, NodeView, Share};
+use crate::partition::bounds_by_shares;
 use pcm_proto::control::{LayoutChange, NodeState, Refusal};
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::JobSpec;
@@ -99,11 +100,15 @@ pub fn check_begun(
 /// The seats that a change comes to, or why it is not possible.
 pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) -> Result<Planned, Refusal> {
     let has_shares = matches!(change, LayoutChange::Rebalance | LayoutChange::Arrange { .. });
-    if has_shares && !job.spec.registered.follows_shares {
+    if has_shares && !job.spec.registered.follows_shares() {
         let message = "no array of the program follows shares: one does that has a single divided axis, in blocks";
         return Err(Refusal::new(refusal::NOT_SUPPORTED, message.to_owned()));
     }
     let planned = seated(change, job, cluster)?;
+    if planned.kind == PlanKind::Rebalance && !is_divided_otherwise(job, &planned.weights) {
+        let message = "the arrays are divided as by these shares already, so nothing would move".to_owned();
+        return Err(Refusal::new(refusal::BAD_LAYOUT, message));
+    }
     let (to, counts) = (planned.size(), &job.spec.registered.counts);
     if to as usize == job.nodes.len() || counts.allow(to) {
         return Ok(planned);
@@ -162,10 +167,6 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
                     "{} shares were given for {size} ranks, each must be above 0",
                     weights.len()
                 );
-                return Err(Refusal::new(refusal::BAD_LAYOUT, message));
-            }
-            if moves.is_empty() && are_in_proportion(job.weights, weights) {
-                let message = "the ranks have these shares already, so nothing would move".to_owned();
                 return Err(Refusal::new(refusal::BAD_LAYOUT, message));
             }
             Ok(Planned {
@@ -377,14 +378,11 @@ fn changed_weights(present: &[u32], found: Vec<u32>) -> Result<Vec<u32>, Refusal
     Err(Refusal::new(refusal::BAD_LAYOUT, message.to_owned()))
 }
 
-/// Whether two lists of shares divide alike; an empty one divides equally.
-fn are_in_proportion(present: &[u32], found: &[u32]) -> bool {
-    let sum = |weights: &[u32]| weights.iter().map(|weight| u128::from(*weight)).sum::<u128>();
-    let equal = vec![1; found.len()];
-    let present = if present.len() == found.len() { present } else { &equal };
-    let (all, all_found) = (sum(present), sum(found));
-    let mut pairs = present.iter().zip(found);
-    pairs.all(|(now, then)| u128::from(*now) * all_found == u128::from(*then) * all)
+/// Whether an array gets other bounds by these shares.
+fn is_divided_otherwise(job: JobView<'_>, shares: &[u32]) -> bool {
+    let ranks = job.nodes.len() as u32;
+    let mut extents = job.spec.registered.shared_extents.iter();
+    extents.any(|extent| bounds_by_shares(*extent, ranks, job.weights) != bounds_by_shares(*extent, ranks, shares))
 }
 
 /// All seats but those of the ranks that leave.
@@ -421,13 +419,13 @@ fn bad_size(to: u32, least: u32, most: u32) -> Refusal {
 pub(crate) mod tests {
     use super::*;
     use pcm_proto::job::WorldShape;
-    use pcm_proto::registered::Registered;
+    use pcm_proto::registered::{EXTENT_MAX, Registered};
 
     /// A job whose program may have up to eight ranks.
     pub(crate) fn spec() -> JobSpec {
         JobSpec {
             registered: Registered {
-                follows_shares: true,
+                shared_extents: vec![100],
                 ..Registered::default()
             },
             name: "heat2d".to_owned(),
@@ -729,9 +727,51 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn shares_that_move_no_row_are_no_reason_for_a_change() {
+        let (own, nodes) = (node("a"), ["a"; 4].map(node));
+        let asked = |extents: &[u64], (change, load): (LayoutChange, f64)| {
+            let mut spec = spec();
+            spec.registered.shared_extents = extents.to_vec();
+            let mut views = vec![view("a", 4), view("b", 4)];
+            views[0].load_by_others = load;
+            let cluster = ClusterView {
+                own: &own,
+                nodes: views,
+                state: &|_| Some(NodeState::Up),
+                placed: &|_| 4,
+            };
+            let (mut nodes, weights) = (nodes.clone(), &[]);
+            nodes[0] = node("b");
+            let (spec, nodes) = (&spec, &nodes);
+            plan(&change, JobView { spec, nodes, weights }, &cluster)
+        };
+        let given = |weights: [u32; 4]| {
+            let (moves, weights) = (Vec::new(), weights.to_vec());
+            (LayoutChange::Arrange { moves, weights }, 0.0)
+        };
+        // Three ranks share what others leave of four CPUs: 0.83 of one each.
+        for few in [given([6, 5, 5, 5]), (LayoutChange::Rebalance, 1.5)] {
+            let refused = asked(&[4], few).unwrap_err();
+            assert!(refused.message.contains("nothing would move"), "{refused:?}");
+        }
+        assert!(
+            asked(&[4, 40], given([6, 5, 5, 5])).is_ok(),
+            "of another array ten rows are a rank's"
+        );
+        assert!(asked(&[40], (LayoutChange::Rebalance, 1.5)).is_ok());
+        assert!(asked(&[4], given([2, 1, 1, 1])).is_ok());
+        let equal = given([1; 4]);
+        assert!(
+            asked(&[EXTENT_MAX], equal.clone()).is_ok(),
+            "the program divides it by weights of its own"
+        );
+        assert!(asked(&[40], equal).is_err());
+    }
+
+    #[test]
     fn a_program_without_an_array_that_follows_shares_is_given_none() {
         let mut grid = spec();
-        grid.registered.follows_shares = false;
+        grid.registered.shared_extents.clear();
         let (moves, weights) = (Vec::new(), vec![1, 3]);
         for change in [LayoutChange::Rebalance, LayoutChange::Arrange { moves, weights }] {
             let refused = planned_of(&grid, &change).unwrap_err();
