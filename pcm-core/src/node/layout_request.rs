@@ -57,6 +57,8 @@ pub struct Planned {
     kind: PlanKind,
     seats: Vec<Seat>,
     weights: Vec<u32>,
+    /// Why ranks come to or stay on the nodes they do, where these were chosen.
+    pub placement: Option<String>,
 }
 
 impl Planned {
@@ -120,33 +122,38 @@ pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) 
 fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) -> Result<Planned, Refusal> {
     let size = job.nodes.len() as u32;
     let (least, most) = (job.spec.min.max(1), job.spec.max);
-    let plain = |kind, seats| {
+    let explained = |kind, seats, placement| {
         Ok(Planned {
             kind,
             seats,
             weights: Vec::new(),
+            placement,
         })
     };
+    let plain = |kind, seats| explained(kind, seats, None);
     match change {
         // Ranks take their shares along.
         LayoutChange::Migrate(moves) => Ok(Planned {
             kind: PlanKind::Migrate,
             seats: cluster.moved(job.nodes, moves)?,
             weights: job.weights.to_vec(),
+            placement: None,
         }),
         LayoutChange::Expand { to, nodes: allowed } => {
             if *to <= size || *to > most {
                 return Err(bad_size(*to, size + 1, most));
             }
             let allowed = if allowed.is_empty() { &job.spec.nodes } else { allowed };
-            let joining = one_by_one(&cluster.place(allowed, *to - size, Ending::Shunned)?);
-            plain(PlanKind::Expand, expanded(size, *to, joining))
+            let joining = cluster.place(allowed, *to - size, Ending::Shunned)?;
+            let why = cluster.why_joining(allowed, &joining);
+            explained(PlanKind::Expand, expanded(size, *to, one_by_one(&joining)), Some(why))
         }
         LayoutChange::Shrink { to } => {
             if *to >= size || *to < least {
                 return Err(bad_size(*to, least, size.saturating_sub(1)));
             }
-            plain(PlanKind::Shrink, cluster.shrunk(job.nodes, *to))
+            let (seats, why) = cluster.shrunk(job.nodes, *to);
+            explained(PlanKind::Shrink, seats, Some(why))
         }
         LayoutChange::Leave(ranks) => {
             let seats = without(size, ranks)?;
@@ -160,6 +167,7 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
             kind: PlanKind::Rebalance,
             seats: stay(size),
             weights: changed_weights(job.weights, cluster.weights(job.nodes))?,
+            placement: None,
         }),
         LayoutChange::Arrange { moves, weights } => {
             if weights.len() != job.nodes.len() || weights.contains(&0) {
@@ -176,6 +184,7 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
                 },
                 seats: cluster.moved(job.nodes, moves)?,
                 weights: weights.clone(),
+                placement: None,
             })
         }
         LayoutChange::Evacuate { node } => plain(PlanKind::Migrate, cluster.evacuated(job, node)?),
@@ -257,16 +266,27 @@ impl ClusterView<'_> {
         Ok(one_by_one(&shares))
     }
 
+    /// What newcomers found at the nodes that they may go to.
+    fn why_joining(&self, allowed: &[NodeName], joining: &[Share]) -> String {
+        let views = self.counted();
+        let is_open = |view: &&NodeView| view.is_open && (allowed.is_empty() || allowed.contains(&view.name));
+        let of = |view: &NodeView| joining.iter().find(|share| share.node == view.name);
+        let placed = views.iter().filter(is_open);
+        let placed = placed.map(|view| (view, of(view).map_or(0, |share| share.count as usize)));
+        placement::why(placed.collect())
+    }
+
     /// Of each of `to` blocks one rank stays, among those whose data is there: the one that finds most speed where it
     /// is, among equals the one on the emptier node, else the first, whose block begins where the new one does. Rank 0
-    /// stays wherever it is: its process is the one with files and timers of its own.
-    fn shrunk(&self, nodes: &[NodeName], to: u32) -> Vec<Seat> {
+    /// stays wherever it is: its process is the one with files and timers of its own. Says why, too.
+    fn shrunk(&self, nodes: &[NodeName], to: u32) -> (Vec<Seat>, String) {
         let begin = |seat: u32| (u64::from(seat) * nodes.len() as u64 / u64::from(to)) as usize;
         let of_job = |name: &NodeName| nodes.iter().filter(|node| *node == name).count() as u32;
         let mut views = self.counted();
         for view in &mut views {
             view.ranks = view.ranks.saturating_sub(of_job(&view.name));
         }
+        let others = views.clone();
         let mut staying = Vec::new();
         for seat in 0..to {
             let found = |rank: usize| {
@@ -289,7 +309,15 @@ impl ClusterView<'_> {
                 view.ranks += 1;
             }
         }
-        staying
+        let stay_on = |view: &NodeView| {
+            staying
+                .iter()
+                .filter(|seat| node_of(seat, nodes) == Some(&view.name))
+                .count()
+        };
+        let with_ranks = others.iter().filter(|view| nodes.contains(&view.name));
+        let why = placement::why(with_ranks.map(|view| (view, stay_on(view))).collect());
+        (staying, format!("{why}; rank 0 stays where it is"))
     }
 
     /// The nodes with all ranks that were placed there; reports lag behind.
@@ -578,6 +606,11 @@ pub(crate) mod tests {
             (4, 2),
             "the empty node takes the newcomers"
         );
+        let why = "2 ranks on b (4.0 of 4 CPUs free, 0 ranks there), none on a (2.0 of 2 CPUs free, 2 ranks there)";
+        assert_eq!(plan.placement.as_deref(), Some(why));
+        let shrunk = planned(&LayoutChange::Shrink { to: 1 }).unwrap();
+        let why = "1 rank on a (2.0 of 2 CPUs free, 0 ranks there); rank 0 stays where it is";
+        assert_eq!(shrunk.placement.as_deref(), Some(why));
         for change in [
             grow(2),
             grow(9),
@@ -660,7 +693,7 @@ pub(crate) mod tests {
             Seat::Stay { rank } => rank.0,
             seat => panic!("{seat:?}"),
         };
-        cluster.shrunk(&nodes, to).into_iter().map(rank).collect()
+        cluster.shrunk(&nodes, to).0.into_iter().map(rank).collect()
     }
 
     #[test]
