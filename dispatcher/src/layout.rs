@@ -76,6 +76,9 @@ fn text(done: &Reconfigured) -> String {
             place(&moved.to)
         );
     }
+    if let Some(placement) = &done.placement {
+        let _ = writeln!(text, "  {placement}");
+    }
     text
 }
 
@@ -106,6 +109,7 @@ mod tests {
             mode: layout::Mode::Relaunch,
             method: None,
             method_reason: None,
+            placement: Some("1 rank on n1 (2.0 of 2 CPUs free, 0 ranks there)".into()),
             total_ms: 40.0,
             phases_ms: Vec::new(),
         };
@@ -113,7 +117,8 @@ mod tests {
         assert!(
             text.starts_with("expand by relaunch: ")
                 && text.contains("rank 1: - to n1")
-                && text.contains("rank 0: n0 to -"),
+                && text.contains("rank 0: n0 to -")
+                && text.ends_with("\n  1 rank on n1 (2.0 of 2 CPUs free, 0 ranks there)\n"),
             "{text}"
         );
     }

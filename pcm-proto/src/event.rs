@@ -244,6 +244,9 @@ pub struct Reconfigured {
     /// Why by that method; absent where the daemon that knew is gone.
     #[serde(default)]
     pub method_reason: Option<String>,
+    /// Why the ranks are where they are, by node; absent where no node was chosen, or the daemon that knew is gone.
+    #[serde(default)]
+    pub placement: Option<String>,
     /// From the request to the commit; of a relaunch, until the last rank runs.
     pub total_ms: f64,
     /// Time by phase, in the order they were gone through.

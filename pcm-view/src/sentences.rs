@@ -203,6 +203,7 @@ mod tests {
             mode: Mode::Live,
             method: Some(Method::default()),
             method_reason: Some("the request names it".into()),
+            placement: None,
             total_ms: 2.0,
             phases_ms: vec![("preparing".into(), 0.5)],
         }))));

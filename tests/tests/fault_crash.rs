@@ -53,6 +53,8 @@ fn a_killed_node_s_ranks_go_on_elsewhere_from_the_copies_of_their_data() {
     job.wait_for("checkpoint_complete", 2);
     kill_node(&cluster, "n2");
     job.wait_for("recovered", 1);
+    let reason = job.events("crashed")[0]["reason"].to_string();
+    assert!(reason.contains("node n2"), "a neighbour's abort is no cause: {reason}");
     job.ends_right();
     cluster.down();
 }

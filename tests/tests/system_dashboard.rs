@@ -227,6 +227,7 @@ fn reconfigured(number: u32, ranks: u32, node: impl Fn(u32) -> NodeName) -> Even
         mode: Mode::Live,
         method: None,
         method_reason: None,
+        placement: None,
         total_ms: 50.0,
         phases_ms: vec![("preparing".to_owned(), 40.0), ("moving".to_owned(), 10.0)],
     }))

@@ -24,6 +24,26 @@ fn a_job_grows_and_shrinks_through_every_size_and_back() {
 }
 
 #[test]
+fn ranks_that_stay_are_on_two_nodes_and_the_answer_says_why() {
+    let cluster = Cluster::up(4);
+    let job = Malleable::start(&cluster, PROGRAM, 5, 5000, 500);
+    let outcome = cluster.run(&["shrink", "1", "--to", "2"]);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let nodes = job.nodes();
+    assert!(nodes.len() == 2 && nodes[0] != nodes[1], "{nodes:?}");
+    let explained = cluster.run(&["explain", "1"]);
+    for told in [&outcome.stdout, &explained.stdout] {
+        let is_named = |node: &String| told.contains(&format!("1 rank on {node} ("));
+        assert!(
+            nodes.iter().all(is_named) && told.contains("CPUs free"),
+            "{nodes:?}: {told}"
+        );
+    }
+    job.ends_right();
+    cluster.down();
+}
+
+#[test]
 fn the_first_node_is_emptied_although_it_coordinates() {
     let cluster = Cluster::up(3);
     let job = Malleable::start(&cluster, PROGRAM, 3, 3000, 500);

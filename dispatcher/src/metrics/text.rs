@@ -256,6 +256,7 @@ pub(super) mod tests {
             mode: Mode::Live,
             method: None,
             method_reason: None,
+            placement: None,
             total_ms: 300.0,
             phases_ms: Vec::new(),
         }

@@ -124,6 +124,7 @@ fn phases_follow_each_other_within_their_reconfiguration() {
         mode: Mode::Live,
         method: None,
         method_reason: None,
+        placement: None,
         total_ms: 8.0,
         phases_ms: vec![("preparing".to_owned(), 6.0), ("moving".to_owned(), 2.0)],
     };

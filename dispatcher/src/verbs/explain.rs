@@ -118,6 +118,9 @@ fn change_text(clock: &str, done: &Reconfigured) -> String {
     if let (Some(method), Some(reason)) = (done.method, &done.method_reason) {
         text += &format!("          Method {method}: {reason}.\n");
     }
+    if let Some(placement) = &done.placement {
+        text += &format!("          Ranks: {placement}.\n");
+    }
     text
 }
 

@@ -35,6 +35,8 @@ pub enum Input {
     CheckpointSaid(CheckpointMessage),
     /// A node is taken for dead.
     NodeGone { node: NodeName },
+    /// A node does not answer, and is taken for dead by that time unless it does; without a time it answers again.
+    Silent { node: NodeName, gone_by_us: Option<u64> },
     /// The job must end.
     End {
         /// The code it ends with.
@@ -217,6 +219,7 @@ impl Coordinator {
             Input::Said { node, message } => self.on_said(now_us, node, message, &mut effects),
             Input::CheckpointSaid(message) => self.on_checkpoint_said(now_us, &message, &mut effects),
             Input::NodeGone { node } => self.on_node_gone(now_us, &node, &mut effects),
+            Input::Silent { node, gone_by_us } => self.on_silent(now_us, node, gone_by_us),
             Input::End { code, reason } => {
                 let grace_ms = self.spec_grace_ms();
                 self.begin_ending(now_us, JobEnd { code, reason }, grace_ms, &mut effects);

@@ -229,6 +229,7 @@ impl Coordinator {
         let Some(stage) = self.nodes.get_mut(node) else { return };
         let was_active = *stage == NodeStage::Active;
         *stage = NodeStage::Gone;
+        self.recovery.silent.remove(node);
         let lost: Vec<ProcessId> = self
             .processes
             .iter()

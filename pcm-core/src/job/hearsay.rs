@@ -1,13 +1,14 @@
 //! Aborts that nobody asked for: MPI in a rank ends its process when it loses contact with another rank. Such an abort
-//! is often heard before the end of the rank that caused it, so that end is awaited for a moment: what happened first
-//! is what is told, and what counts against the program.
+//! is often heard before the end of the rank that caused it, so that end is awaited for a moment; and as long as a node
+//! with ranks does not answer, its return or its loss. What happened first is what is told, and what counts against the
+//! program. Never decides that a node is lost.
 
 use super::coordinator::{Coordinator, Effect};
 use super::phase::Phase;
 use super::process::Process;
 use super::recovery::Hearsay;
 use crate::checkpoint::Fault;
-use pcm_proto::ids::ProcessId;
+use pcm_proto::ids::{NodeName, ProcessId};
 use pcm_proto::job::JobEnd;
 use std::collections::BTreeSet;
 
@@ -34,16 +35,38 @@ impl Coordinator {
         hearsay.is_some_and(|hearsay| hearsay.aborted.contains(&process))
     }
 
+    /// A node does not answer, or does again: then what happened there is heard in a moment.
+    pub(super) fn on_silent(&mut self, now_us: u64, node: NodeName, gone_by_us: Option<u64>) {
+        if let Some(gone_by_us) = gone_by_us {
+            self.recovery.silent.insert(node, gone_by_us);
+        } else if self.recovery.silent.remove(&node).is_some()
+            && let Some(hearsay) = &mut self.recovery.hearsay
+        {
+            hearsay.since_us = now_us;
+        }
+    }
+
+    /// Whether a node does not answer, as far as was said.
+    pub fn is_silent(&self, node: &NodeName) -> bool {
+        self.recovery.silent.contains_key(node)
+    }
+
+    /// Until when the cause of an abort may be heard of.
     pub(super) fn hearsay_deadline(&self) -> Option<u64> {
         let hearsay = self.recovery.hearsay.as_ref()?;
-        Some(hearsay.since_us + HEARSAY_US)
+        let has_ranks = |node: &NodeName| self.processes.values().any(|one| one.node == *node && one.counts());
+        let silent = self.recovery.silent.iter().filter(|(node, _)| has_ranks(node));
+        let gone_by_us = silent.map(|(_, gone_by_us)| *gone_by_us);
+        gone_by_us.chain([hearsay.since_us + HEARSAY_US]).max()
     }
 
     /// No cause was heard of, or can be any more: the abort is all there is to tell.
     pub(super) fn hearsay_on_time(&mut self, now_us: u64, effects: &mut Vec<Effect>) {
         let all_over = !self.processes.values().any(Process::counts);
-        let is_due = |hearsay: &mut Hearsay| all_over || now_us >= hearsay.since_us + HEARSAY_US;
-        if let Some(Hearsay { end, .. }) = self.recovery.hearsay.take_if(is_due) {
+        let is_due = self
+            .hearsay_deadline()
+            .is_some_and(|until_us| all_over || now_us >= until_us);
+        if let Some(Hearsay { end, .. }) = self.recovery.hearsay.take_if(|_| is_due) {
             self.crash(now_us, end.reason.clone(), (end, Fault::Rank), effects);
         }
     }

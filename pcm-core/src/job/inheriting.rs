@@ -102,6 +102,7 @@ impl Coordinator {
         self.own = own;
         self.reign += 1;
         self.doubts_since_us = None;
+        self.recovery.silent.clear();
         self.process_next = self.process_next.saturating_add(PROCESSES_AHEAD * times);
         self.world_next = self.world_next.saturating_add(WORLDS_AHEAD * times);
         self.epoch = Epoch(self.epoch.0 + EPOCHS_AHEAD * u64::from(times));

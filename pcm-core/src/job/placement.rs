@@ -69,6 +69,9 @@ pub enum PlacementError {
     },
 }
 
+/// Most nodes that a placement is explained for.
+const NODES_TOLD_MAX: usize = 8;
+
 /// A node counts with at least this share of a CPU, so that a fully loaded node is slow and not infinitely slow.
 const FREE_CPUS_MIN: f64 = 0.05;
 
@@ -118,6 +121,32 @@ pub fn place(
             count,
         })
         .collect())
+}
+
+/// Why ranks are where they are: how many each node has of them, and what else is there. Nodes with ranks come first.
+pub fn why(mut placed: Vec<(&NodeView, usize)>) -> String {
+    placed.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let ranks = |count: usize, none: &str| match count {
+        0 => none.to_owned(),
+        1 => "1 rank".to_owned(),
+        count => format!("{count} ranks"),
+    };
+    let told = placed.iter().take(NODES_TOLD_MAX).map(|(view, count)| {
+        let free = (f64::from(view.cpus) - view.load_by_others).max(0.0);
+        let there = ranks(view.ranks as usize, "0 ranks");
+        let end = if view.near_end.is_some() { ", ends soon" } else { "" };
+        format!(
+            "{} on {} ({free:.1} of {} CPUs free, {there} there{end})",
+            ranks(*count, "none"),
+            view.name,
+            view.cpus
+        )
+    });
+    let mut words: Vec<String> = told.collect();
+    if placed.len() > NODES_TOLD_MAX {
+        words.push(format!("and {} more nodes", placed.len() - NODES_TOLD_MAX));
+    }
+    words.join(", ")
 }
 
 /// The nodes that ranks may go to.
@@ -248,6 +277,21 @@ mod tests {
         assert!(place(&views, &named, 1, Ending::Shunned).is_err());
         views[0].near_end = Some(ends_in(29_000));
         assert!(place(&views, &named, 1, Ending::LastResort).is_err());
+    }
+
+    #[test]
+    fn a_placement_says_what_each_node_had() {
+        let mut views = [view("a", 2), view("b", 4)];
+        views[0].load_by_others = 3.0;
+        views[0].ranks = 1;
+        views[1].load_by_others = 0.24;
+        let told = why(vec![(&views[0], 0), (&views[1], 2)]);
+        assert_eq!(
+            told,
+            "2 ranks on b (3.8 of 4 CPUs free, 0 ranks there), none on a (0.0 of 2 CPUs free, 1 rank there)"
+        );
+        let many = why(vec![(&views[0], 1); 10]);
+        assert!(many.ends_with("there), and 2 more nodes"), "{many}");
     }
 
     #[test]

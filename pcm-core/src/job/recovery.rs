@@ -3,10 +3,10 @@
 use super::placement::Share;
 use crate::checkpoint::{CrashPolicy, Fault, PolicyLimits};
 use pcm_proto::checkpoint::Restores;
-use pcm_proto::ids::{Epoch, Iteration, ProcessId};
+use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId};
 use pcm_proto::job::{JobEnd, JobSpec};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A job that is being brought back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +76,8 @@ pub(super) struct Recovery {
     pub(super) restores: Option<Restores>,
     pub(super) under_way: Option<Restart>,
     pub(super) hearsay: Option<Hearsay>,
+    /// Nodes that do not answer, and when they are taken for dead at the latest.
+    pub(super) silent: BTreeMap<NodeName, u64>,
 }
 
 impl Recovery {
@@ -94,6 +96,7 @@ impl Recovery {
             restores: None,
             under_way: None,
             hearsay: None,
+            silent: BTreeMap::new(),
         }
     }
 }

@@ -116,13 +116,17 @@ impl Node {
                 self.update_report();
                 self.cluster.say_report(&node, &mut self.out);
                 self.jobs.doubt_testator(&node, self.store.jobs_led_by(&node));
+                self.with_jobs(|jobs, cx| jobs.tell_silence(&node, false, cx));
                 self.say_what_is_here(&node);
                 self.store_input(StoreInput::NodeLinked { node });
             }
             PeerFact::Unlinked(node) => {
                 tracing::debug!(%node, "no link to this node any more");
                 self.on_out_of_reach(&node);
-                self.with_jobs(|jobs, cx| jobs.on_unlinked(&node, cx));
+                self.with_jobs(|jobs, cx| {
+                    jobs.tell_silence(&node, true, cx);
+                    jobs.on_unlinked(&node, cx);
+                });
                 self.dial_if_needed(&node);
             }
             PeerFact::Unreachable { node, reason } => {
@@ -244,6 +248,9 @@ impl Node {
                     self.say_what_is_here(&node);
                 }
                 self.dial_if_needed(&node);
+            }
+            ClusterFact::Silent { node, is_silent } => {
+                self.with_jobs(|jobs, cx| jobs.tell_silence(&node, is_silent, cx));
             }
             ClusterFact::Gone { node, on_purpose } => {
                 if !on_purpose {

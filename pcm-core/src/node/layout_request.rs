@@ -3,6 +3,7 @@
 //! possible. Plans from views alone; holds no state.
 
 use crate::job::placement::{self, Ending, NodeView, Share};
+use crate::partition::bounds_by_shares;
 use pcm_proto::control::{LayoutChange, NodeState, Refusal};
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
 use pcm_proto::job::JobSpec;
@@ -56,6 +57,8 @@ pub struct Planned {
     kind: PlanKind,
     seats: Vec<Seat>,
     weights: Vec<u32>,
+    /// Why ranks come to or stay on the nodes they do, where these were chosen.
+    pub placement: Option<String>,
 }
 
 impl Planned {
@@ -99,11 +102,15 @@ pub fn check_begun(
 /// The seats that a change comes to, or why it is not possible.
 pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) -> Result<Planned, Refusal> {
     let has_shares = matches!(change, LayoutChange::Rebalance | LayoutChange::Arrange { .. });
-    if has_shares && !job.spec.registered.follows_shares {
+    if has_shares && !job.spec.registered.follows_shares() {
         let message = "no array of the program follows shares: one does that has a single divided axis, in blocks";
         return Err(Refusal::new(refusal::NOT_SUPPORTED, message.to_owned()));
     }
     let planned = seated(change, job, cluster)?;
+    if planned.kind == PlanKind::Rebalance && !is_divided_otherwise(job, &planned.weights) {
+        let message = "the arrays are divided as by these shares already, so nothing would move".to_owned();
+        return Err(Refusal::new(refusal::BAD_LAYOUT, message));
+    }
     let (to, counts) = (planned.size(), &job.spec.registered.counts);
     if to as usize == job.nodes.len() || counts.allow(to) {
         return Ok(planned);
@@ -115,33 +122,38 @@ pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) 
 fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) -> Result<Planned, Refusal> {
     let size = job.nodes.len() as u32;
     let (least, most) = (job.spec.min.max(1), job.spec.max);
-    let plain = |kind, seats| {
+    let explained = |kind, seats, placement| {
         Ok(Planned {
             kind,
             seats,
             weights: Vec::new(),
+            placement,
         })
     };
+    let plain = |kind, seats| explained(kind, seats, None);
     match change {
         // Ranks take their shares along.
         LayoutChange::Migrate(moves) => Ok(Planned {
             kind: PlanKind::Migrate,
             seats: cluster.moved(job.nodes, moves)?,
             weights: job.weights.to_vec(),
+            placement: None,
         }),
         LayoutChange::Expand { to, nodes: allowed } => {
             if *to <= size || *to > most {
                 return Err(bad_size(*to, size + 1, most));
             }
             let allowed = if allowed.is_empty() { &job.spec.nodes } else { allowed };
-            let joining = one_by_one(&cluster.place(allowed, *to - size, Ending::Shunned)?);
-            plain(PlanKind::Expand, expanded(size, *to, joining))
+            let joining = cluster.place(allowed, *to - size, Ending::Shunned)?;
+            let why = cluster.why_joining(allowed, &joining);
+            explained(PlanKind::Expand, expanded(size, *to, one_by_one(&joining)), Some(why))
         }
         LayoutChange::Shrink { to } => {
             if *to >= size || *to < least {
                 return Err(bad_size(*to, least, size.saturating_sub(1)));
             }
-            plain(PlanKind::Shrink, cluster.shrunk(job.nodes, *to))
+            let (seats, why) = cluster.shrunk(job.nodes, *to);
+            explained(PlanKind::Shrink, seats, Some(why))
         }
         LayoutChange::Leave(ranks) => {
             let seats = without(size, ranks)?;
@@ -155,6 +167,7 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
             kind: PlanKind::Rebalance,
             seats: stay(size),
             weights: changed_weights(job.weights, cluster.weights(job.nodes))?,
+            placement: None,
         }),
         LayoutChange::Arrange { moves, weights } => {
             if weights.len() != job.nodes.len() || weights.contains(&0) {
@@ -164,10 +177,6 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
                 );
                 return Err(Refusal::new(refusal::BAD_LAYOUT, message));
             }
-            if moves.is_empty() && are_in_proportion(job.weights, weights) {
-                let message = "the ranks have these shares already, so nothing would move".to_owned();
-                return Err(Refusal::new(refusal::BAD_LAYOUT, message));
-            }
             Ok(Planned {
                 kind: match moves.is_empty() {
                     true => PlanKind::Rebalance,
@@ -175,6 +184,7 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
                 },
                 seats: cluster.moved(job.nodes, moves)?,
                 weights: weights.clone(),
+                placement: None,
             })
         }
         LayoutChange::Evacuate { node } => plain(PlanKind::Migrate, cluster.evacuated(job, node)?),
@@ -256,16 +266,27 @@ impl ClusterView<'_> {
         Ok(one_by_one(&shares))
     }
 
+    /// What newcomers found at the nodes that they may go to.
+    fn why_joining(&self, allowed: &[NodeName], joining: &[Share]) -> String {
+        let views = self.counted();
+        let is_open = |view: &&NodeView| view.is_open && (allowed.is_empty() || allowed.contains(&view.name));
+        let of = |view: &NodeView| joining.iter().find(|share| share.node == view.name);
+        let placed = views.iter().filter(is_open);
+        let placed = placed.map(|view| (view, of(view).map_or(0, |share| share.count as usize)));
+        placement::why(placed.collect())
+    }
+
     /// Of each of `to` blocks one rank stays, among those whose data is there: the one that finds most speed where it
     /// is, among equals the one on the emptier node, else the first, whose block begins where the new one does. Rank 0
-    /// stays wherever it is: its process is the one with files and timers of its own.
-    fn shrunk(&self, nodes: &[NodeName], to: u32) -> Vec<Seat> {
+    /// stays wherever it is: its process is the one with files and timers of its own. Says why, too.
+    fn shrunk(&self, nodes: &[NodeName], to: u32) -> (Vec<Seat>, String) {
         let begin = |seat: u32| (u64::from(seat) * nodes.len() as u64 / u64::from(to)) as usize;
         let of_job = |name: &NodeName| nodes.iter().filter(|node| *node == name).count() as u32;
         let mut views = self.counted();
         for view in &mut views {
             view.ranks = view.ranks.saturating_sub(of_job(&view.name));
         }
+        let others = views.clone();
         let mut staying = Vec::new();
         for seat in 0..to {
             let found = |rank: usize| {
@@ -288,7 +309,15 @@ impl ClusterView<'_> {
                 view.ranks += 1;
             }
         }
-        staying
+        let stay_on = |view: &NodeView| {
+            staying
+                .iter()
+                .filter(|seat| node_of(seat, nodes) == Some(&view.name))
+                .count()
+        };
+        let with_ranks = others.iter().filter(|view| nodes.contains(&view.name));
+        let why = placement::why(with_ranks.map(|view| (view, stay_on(view))).collect());
+        (staying, format!("{why}; rank 0 stays where it is"))
     }
 
     /// The nodes with all ranks that were placed there; reports lag behind.
@@ -377,14 +406,11 @@ fn changed_weights(present: &[u32], found: Vec<u32>) -> Result<Vec<u32>, Refusal
     Err(Refusal::new(refusal::BAD_LAYOUT, message.to_owned()))
 }
 
-/// Whether two lists of shares divide alike; an empty one divides equally.
-fn are_in_proportion(present: &[u32], found: &[u32]) -> bool {
-    let sum = |weights: &[u32]| weights.iter().map(|weight| u128::from(*weight)).sum::<u128>();
-    let equal = vec![1; found.len()];
-    let present = if present.len() == found.len() { present } else { &equal };
-    let (all, all_found) = (sum(present), sum(found));
-    let mut pairs = present.iter().zip(found);
-    pairs.all(|(now, then)| u128::from(*now) * all_found == u128::from(*then) * all)
+/// Whether an array gets other bounds by these shares.
+fn is_divided_otherwise(job: JobView<'_>, shares: &[u32]) -> bool {
+    let ranks = job.nodes.len() as u32;
+    let mut extents = job.spec.registered.shared_extents.iter();
+    extents.any(|extent| bounds_by_shares(*extent, ranks, job.weights) != bounds_by_shares(*extent, ranks, shares))
 }
 
 /// All seats but those of the ranks that leave.
@@ -421,13 +447,13 @@ fn bad_size(to: u32, least: u32, most: u32) -> Refusal {
 pub(crate) mod tests {
     use super::*;
     use pcm_proto::job::WorldShape;
-    use pcm_proto::registered::Registered;
+    use pcm_proto::registered::{EXTENT_MAX, Registered};
 
     /// A job whose program may have up to eight ranks.
     pub(crate) fn spec() -> JobSpec {
         JobSpec {
             registered: Registered {
-                follows_shares: true,
+                shared_extents: vec![100],
                 ..Registered::default()
             },
             name: "heat2d".to_owned(),
@@ -580,6 +606,11 @@ pub(crate) mod tests {
             (4, 2),
             "the empty node takes the newcomers"
         );
+        let why = "2 ranks on b (4.0 of 4 CPUs free, 0 ranks there), none on a (2.0 of 2 CPUs free, 2 ranks there)";
+        assert_eq!(plan.placement.as_deref(), Some(why));
+        let shrunk = planned(&LayoutChange::Shrink { to: 1 }).unwrap();
+        let why = "1 rank on a (2.0 of 2 CPUs free, 0 ranks there); rank 0 stays where it is";
+        assert_eq!(shrunk.placement.as_deref(), Some(why));
         for change in [
             grow(2),
             grow(9),
@@ -662,7 +693,7 @@ pub(crate) mod tests {
             Seat::Stay { rank } => rank.0,
             seat => panic!("{seat:?}"),
         };
-        cluster.shrunk(&nodes, to).into_iter().map(rank).collect()
+        cluster.shrunk(&nodes, to).0.into_iter().map(rank).collect()
     }
 
     #[test]
@@ -729,9 +760,51 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn shares_that_move_no_row_are_no_reason_for_a_change() {
+        let (own, nodes) = (node("a"), ["a"; 4].map(node));
+        let asked = |extents: &[u64], (change, load): (LayoutChange, f64)| {
+            let mut spec = spec();
+            spec.registered.shared_extents = extents.to_vec();
+            let mut views = vec![view("a", 4), view("b", 4)];
+            views[0].load_by_others = load;
+            let cluster = ClusterView {
+                own: &own,
+                nodes: views,
+                state: &|_| Some(NodeState::Up),
+                placed: &|_| 4,
+            };
+            let (mut nodes, weights) = (nodes.clone(), &[]);
+            nodes[0] = node("b");
+            let (spec, nodes) = (&spec, &nodes);
+            plan(&change, JobView { spec, nodes, weights }, &cluster)
+        };
+        let given = |weights: [u32; 4]| {
+            let (moves, weights) = (Vec::new(), weights.to_vec());
+            (LayoutChange::Arrange { moves, weights }, 0.0)
+        };
+        // Three ranks share what others leave of four CPUs: 0.83 of one each.
+        for few in [given([6, 5, 5, 5]), (LayoutChange::Rebalance, 1.5)] {
+            let refused = asked(&[4], few).unwrap_err();
+            assert!(refused.message.contains("nothing would move"), "{refused:?}");
+        }
+        assert!(
+            asked(&[4, 40], given([6, 5, 5, 5])).is_ok(),
+            "of another array ten rows are a rank's"
+        );
+        assert!(asked(&[40], (LayoutChange::Rebalance, 1.5)).is_ok());
+        assert!(asked(&[4], given([2, 1, 1, 1])).is_ok());
+        let equal = given([1; 4]);
+        assert!(
+            asked(&[EXTENT_MAX], equal.clone()).is_ok(),
+            "the program divides it by weights of its own"
+        );
+        assert!(asked(&[40], equal).is_err());
+    }
+
+    #[test]
     fn a_program_without_an_array_that_follows_shares_is_given_none() {
         let mut grid = spec();
-        grid.registered.follows_shares = false;
+        grid.registered.shared_extents.clear();
         let (moves, weights) = (Vec::new(), vec![1, 3]);
         for change in [LayoutChange::Rebalance, LayoutChange::Arrange { moves, weights }] {
             let refused = planned_of(&grid, &change).unwrap_err();

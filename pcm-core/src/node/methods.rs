@@ -12,11 +12,13 @@ use pcm_proto::layout::Mode;
 use pcm_proto::method::Method;
 use pcm_proto::peer::RanksBegun;
 
-/// The choice for a change that was asked for, so that its cost can be learned.
+/// What was chosen for a change that was asked for, so that its event can say why and its cost can be learned.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     situation: Situation,
     choice: Choice,
+    /// Why the ranks will be where they will.
+    pub placement: Option<String>,
 }
 
 impl Chosen {
@@ -66,7 +68,11 @@ impl MethodBook {
             (None, Some(method)) => of(method, "the job was started with it"),
             (None, None) => self.cheapest(&situation),
         };
-        Chosen { situation, choice }
+        Chosen {
+            situation,
+            choice,
+            placement: None,
+        }
     }
 
     fn cheapest(&self, situation: &Situation) -> Choice {
@@ -77,17 +83,20 @@ impl MethodBook {
         choice
     }
 
-    /// A change was made: its event says why by that method, and the next choice considers its cost.
+    /// A change was made: its event says why by that method and there, and the next choice considers its cost.
     pub fn on_changed(chosen: Option<Chosen>, done: &mut Reconfigured, out: &mut Outbox) {
-        let (Some(method), Mode::Live, Some(Chosen { situation, choice })) = (done.method, done.mode, chosen) else {
+        let sizes = (done.ranks_before, done.ranks_after);
+        let Some(chosen) = chosen.filter(|chosen| (chosen.situation.from, chosen.situation.to) == sizes) else {
             return;
         };
-        if choice.method != method || (situation.from, situation.to) != (done.ranks_before, done.ranks_after) {
+        done.placement = chosen.placement;
+        let method = chosen.choice.method;
+        if (done.mode, done.method) != (Mode::Live, Some(method)) {
             return;
         }
-        done.method_reason = Some(choice.reason);
+        done.method_reason = Some(chosen.choice.reason);
         let cost = MethodCost {
-            situation,
+            situation: chosen.situation,
             method,
             pause_ms: done.pause_ms,
         };

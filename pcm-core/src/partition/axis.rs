@@ -268,6 +268,18 @@ fn interval(bounds: &[u64], part: u32) -> (u64, u64) {
     (bounds[part as usize], bounds[part as usize + 1])
 }
 
+/// The bounds by shares of ranks; without shares, or with another number of them, the blocks are equal. None where
+/// there is no rank.
+pub fn bounds_by_shares(extent: u64, ranks: u32, shares: &[u32]) -> Option<Vec<u64>> {
+    if ranks == 0 {
+        return None;
+    }
+    let weights: Vec<f64> = shares.iter().map(|share| f64::from(*share)).collect();
+    let by_weights = Some(weights).filter(|weights| weights.len() == ranks as usize);
+    let bounds = by_weights.and_then(|weights| weighted_bounds(0, extent, &weights).ok());
+    bounds.or_else(|| Some(block_bounds(extent, ranks)))
+}
+
 fn block_bounds(extent: u64, parts: u32) -> Vec<u64> {
     let (each, longer) = (extent / u64::from(parts), extent % u64::from(parts));
     (0..=u64::from(parts)).map(|p| p * each + p.min(longer)).collect()

@@ -9,7 +9,7 @@ mod spec;
 mod weights;
 
 pub use array::{GlobalBox, OwnedBoxes, Partition};
-pub use axis::Stripe;
+pub use axis::{Stripe, bounds_by_shares};
 pub use error::PartitionError;
 pub use spec::{AXES_MAX, ArraySpec, AxisSpec, Edge, POSITIONS_MAX, Split};
 

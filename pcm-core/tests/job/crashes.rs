@@ -223,6 +223,78 @@ fn the_end_that_made_mpi_give_up_elsewhere_is_what_is_told() {
     cluster.assert_nothing_is_left();
 }
 
+/// MPI of process 0 gives up when node 2 dies, which is not known yet.
+fn abort_by_a_neighbour() -> Cluster {
+    let mut cluster = running(&[1, 1, 2]);
+    cluster.cut_off.insert(node(2));
+    silent(&mut cluster, Some(4 * SECOND));
+    cluster.coordinate(Input::Said {
+        node: node(0),
+        message: NodeToCoordinator::Aborted {
+            process: ProcessId(0),
+            code: 930_820_111,
+            message: String::new(),
+        },
+    });
+    cluster.settle();
+    cluster
+}
+
+fn silent(cluster: &mut Cluster, left_us: Option<u64>) {
+    let gone_by_us = left_us.map(|left_us| cluster.now_us + left_us);
+    let node = node(2);
+    cluster.coordinate(Input::Silent { node, gone_by_us });
+}
+
+fn cause_of_crash(cluster: &Cluster) -> Option<&str> {
+    cluster.notes.iter().find_map(|note| match note {
+        EventKind::Crashed { reason, .. } => Some(reason.as_str()),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_node_s_loss_that_is_known_later_than_what_it_made_mpi_do_elsewhere_is_the_cause() {
+    let mut cluster = abort_by_a_neighbour();
+    // The neighbour ends by its abort.
+    cluster.exit(ProcessId(0), ExitStatus::Code(15));
+    cluster.pass(2 * SECOND);
+    cluster.settle();
+    assert_eq!(cluster.coordinator.status().state, JobState::Running);
+    for process in [ProcessId(2), ProcessId(3)] {
+        cluster.running.remove(&process);
+    }
+    cluster.coordinate(Input::NodeGone { node: node(2) });
+    cluster.settle();
+    let cause = cause_of_crash(&cluster).expect("it crashed");
+    assert!(cause.contains("node n2 with ranks 2, 3 does not answer"), "{cause}");
+    assert_eq!(living(&cluster).len(), 4, "{:?}", cluster.end);
+    cluster.assert_the_coordinator_s_journal_leads_to_the_same_state();
+}
+
+#[test]
+fn a_node_that_answers_again_or_stays_silent_does_not_keep_an_abort_from_being_the_cause() {
+    for answers in [true, false] {
+        let mut cluster = abort_by_a_neighbour();
+        cluster.pass(2 * SECOND);
+        if answers {
+            silent(&mut cluster, None);
+        }
+        assert_eq!(
+            cluster.coordinator.status().state,
+            JobState::Running,
+            "a cause may be told"
+        );
+        cluster.cut_off.clear();
+        for _ in 0..3 {
+            cluster.pass(SECOND);
+            cluster.settle();
+        }
+        let cause = cause_of_crash(&cluster).expect("it crashed");
+        assert!(cause.contains("MPI in rank 0 on node n0 gave up"), "{answers}: {cause}");
+    }
+}
+
 #[test]
 fn a_crash_while_it_comes_back_is_another_crash() {
     let mut cluster = running(&[1, 1]);

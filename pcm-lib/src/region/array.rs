@@ -10,6 +10,7 @@ use pcm_core::{
     partition::{AXES_MAX, ArraySpec, Partition, PartitionError, Split},
     redistribution::{HaloFill, StorageReuse},
 };
+use pcm_proto::registered::EXTENT_MAX;
 use std::fmt;
 
 /// What an application says of an array.
@@ -80,9 +81,14 @@ impl Shares<'_> {
     }
 }
 
-/// Whether shares of ranks can divide an array of this description.
-pub(super) fn follows_shares(spec: &ArraySpec) -> bool {
-    axis_by_shares(spec).is_some()
+/// The extent that shares of ranks can divide in an array of this description, as others are told of it.
+pub(super) fn shared_extent(spec: &ArraySpec) -> Option<u64> {
+    let axis = &spec.axes[axis_by_shares(spec)?];
+    Some(if axis.split == Split::Block {
+        axis.extent
+    } else {
+        EXTENT_MAX
+    })
 }
 
 /// The axis that shares divide: the only one that is divided, unless blocks of it take turns.
@@ -295,11 +301,15 @@ mod tests {
         assert_eq!(partition.owned_interval(1, 0), Some((2, 10)));
         let cyclic = ArraySpec::new(8, [AxisSpec::cyclic(10, 2)]);
         assert_eq!(shares.applied_to(&cyclic), cyclic);
-        assert!(follows_shares(&rows(Split::Block)));
-        assert!(!follows_shares(&cyclic));
+        assert_eq!(shared_extent(&rows(Split::Block)), Some(10));
+        let own = Split::Weighted {
+            weights: vec![1.0, 2.0],
+        };
+        assert_eq!(shared_extent(&rows(own)), Some(EXTENT_MAX));
+        assert_eq!(shared_extent(&cyclic), None);
         let grid = ArraySpec::new(8, [AxisSpec::new(10, Split::Block), AxisSpec::new(10, Split::Block)]);
-        assert!(!follows_shares(&grid));
-        assert!(!follows_shares(&ArraySpec::new(8, [AxisSpec::whole(3)])));
+        assert_eq!(shared_extent(&grid), None);
+        assert_eq!(shared_extent(&ArraySpec::new(8, [AxisSpec::whole(3)])), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::{
     ArrayForm, ArrayRegion, CustomHooks, CustomRegion, PerRankHooks, PerRankRegion, RegionError, Value,
-    array::{check_axes, follows_shares},
+    array::{check_axes, shared_extent},
     home::Home,
     known::{self, KnownValues},
     limits::{NAME_LENGTH_MAX, REGIONS_MAX},
@@ -11,7 +11,8 @@ use super::{
 };
 use pcm_proto::ids::RegionId;
 use pcm_proto::rank_counts::RankCounts;
-use pcm_proto::registered::Registered;
+use pcm_proto::registered::{Registered, SHARED_EXTENTS_MAX};
+use std::collections::BTreeSet;
 
 /// A registered region.
 #[derive(Debug)]
@@ -131,13 +132,15 @@ impl Registry {
 
     /// What others have to know of it.
     pub(crate) fn said(&self) -> Registered {
+        let extents = self.regions.iter().filter_map(|region| match &region.kind {
+            Kind::Array(array) => shared_extent(&array.form().spec),
+            _ => None,
+        });
+        let extents: BTreeSet<u64> = extents.collect();
         Registered {
             values: known::written(self),
             counts: self.counts.clone(),
-            follows_shares: self.regions.iter().any(|region| match &region.kind {
-                Kind::Array(array) => follows_shares(&array.form().spec),
-                _ => false,
-            }),
+            shared_extents: extents.into_iter().rev().take(SHARED_EXTENTS_MAX).collect(),
         }
     }
 

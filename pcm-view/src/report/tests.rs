@@ -40,6 +40,7 @@ fn reconfigured(second: u64, plan: &str, before: u32, after: u32, moved: Vec<Mov
             mode: Mode::Live,
             method: None,
             method_reason: None,
+            placement: None,
             total_ms: 50.0,
             phases_ms: Vec::new(),
         })),

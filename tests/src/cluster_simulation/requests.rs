@@ -23,7 +23,7 @@ const TRY_EVERY: u64 = 400_000;
 fn spec(program: usize, ranks: u32, is_detached: bool, restarts_max: u32) -> JobSpec {
     JobSpec {
         registered: Registered {
-            follows_shares: true,
+            shared_extents: vec![1 << 40],
             ..Registered::default()
         },
         name: format!("program {program}"),

@@ -28,7 +28,7 @@ pub fn job_sample(
         min,
         max,
         counts: spec.registered.counts.clone(),
-        follows_shares: spec.registered.follows_shares,
+        follows_shares: spec.registered.follows_shares(),
         allowed: spec.nodes.clone(),
         policy: spec.policy.clone().unwrap_or_else(|| POLICY_DEFAULT.to_owned()),
         // A rank that counts no iterations cannot be moved, and of its use nothing is known.

@@ -252,9 +252,17 @@ impl Cluster {
                 self.on_there(&node, change, out);
                 ClusterFact::There { node, change }
             }
-            Change::Suspected => return self.note_once(EventKind::NodeSuspect { name: node }, out),
+            Change::Suspected => {
+                self.note_once(EventKind::NodeSuspect { name: node.clone() }, out);
+                let is_silent = true;
+                ClusterFact::Silent { node, is_silent }
+            }
+            Change::Recovered => {
+                let is_silent = false;
+                ClusterFact::Silent { node, is_silent }
+            }
             Change::Draining => return self.note_end_of(&node, out),
-            Change::Recovered | Change::Undrained => return,
+            Change::Undrained => return,
             Change::Failed | Change::Left => {
                 let on_purpose = change == Change::Left;
                 if on_purpose {

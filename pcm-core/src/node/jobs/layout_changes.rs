@@ -97,12 +97,13 @@ impl Jobs {
                 let plan = |cluster: &ClusterView<'_>| layout_request::plan(&asked.change, view, cluster);
                 self.with_cluster(host, plan, cx)
             });
-        let planned = match planned {
+        let mut planned = match planned {
             Ok(planned) => planned,
             Err(refusal) => return Some(Err(refusal)),
         };
         let sizes = (nodes.len() as u32, planned.size());
-        let chosen = self.methods.choose(asked.method, view.spec, sizes, begun);
+        let mut chosen = self.methods.choose(asked.method, view.spec, sizes, begun);
+        chosen.placement = planned.placement.take();
         let mut request = planned.into_request(asked, chosen.method(), &cx.settings.own, &nodes);
         if shares_memory && let Err(refusal) = keep_room(&mut request, coordinator.worlds_met()) {
             return Some(Err(refusal));

@@ -26,9 +26,13 @@ use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StreamTo
 use pcm_proto::refusal;
 use pcm_proto::shortened::Shortened;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Job numbers remembered as over, so that a late order does not start them again.
 const CLOSED_MAX: usize = 4096;
+
+/// What the failure detector rounds, and the way of its news to a coordinator.
+const GONE_IS_HEARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// See the file head.
 pub(in crate::node) struct Jobs {
@@ -322,6 +326,18 @@ impl Jobs {
             self.coordinate(job, coordinator::Input::NodeGone { node: node.clone() }, cx);
         }
         self.reform_all(&change::Input::NodeGone { node: node.clone() }, cx);
+    }
+
+    /// A node does not answer, so that it is taken for dead before long, or it answers again.
+    pub(in crate::node) fn tell_silence(&mut self, node: &NodeName, is_silent: bool, cx: &mut Context<'_>) {
+        let gone_by = cx.now().plus(cx.settings.spec.patience() + GONE_IS_HEARD_WITHIN);
+        let gone_by_us = is_silent.then_some(gone_by.0);
+        let led = self.table.coordinators();
+        let with_ranks = led.filter(|(_, job)| job.is_enlisted(node) && (is_silent || job.is_silent(node)));
+        for job in with_ranks.map(|(job, _)| job).collect::<Vec<_>>() {
+            let node = node.clone();
+            self.coordinate(job, coordinator::Input::Silent { node, gone_by_us }, cx);
+        }
     }
 
     /// Doubt begins or ends.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Jobs whose series are held, ended ones included; a series takes 20 KiB, or 200 KiB with 200 nodes.
 const JOBS_MAX: usize = 64;
 
-/// Messages are counted after so many samples, and sooner in a job's first seconds.
+/// Messages are counted after so many samples of a layout, and sooner in its first seconds.
 const TRAFFIC_EVERY: u64 = 16;
 
 /// Numbers of ranks whose use of time is held of a job.
@@ -33,6 +33,7 @@ struct Book {
 struct Layout {
     before: BTreeMap<ProcessId, (f64, f64)>,
     since: Option<TimeUse>,
+    samples: u64,
 }
 
 impl Layout {
@@ -45,13 +46,19 @@ impl Layout {
         totals.collect()
     }
 
-    /// Other processes are another layout; what the former did is given back.
-    fn on_sample(&mut self, ranks: &[RankStatus]) -> Option<TimeUse> {
+    /// Other processes are another layout; the former is given back.
+    fn on_sample(&mut self, ranks: &[RankStatus]) -> Option<Self> {
         let totals = Self::totals(ranks);
         if !totals.keys().eq(self.before.keys()) {
-            self.before = totals;
-            return self.since.take();
+            let (before, samples) = (totals, 1);
+            let next = Self {
+                before,
+                since: None,
+                samples,
+            };
+            return Some(std::mem::replace(self, next));
         }
+        self.samples += 1;
         let since = totals.values().zip(self.before.values());
         self.since = TimeUse::of(since.map(|(now, then)| (now.0 - then.0, now.1 - then.1)));
         None
@@ -69,8 +76,8 @@ fn add_use(uses: &mut Vec<TimeUse>, more: &TimeUse) {
 impl SeriesBook {
     /// Whether the next sample of a job includes its messages.
     pub fn is_traffic_due(&self, job: JobId) -> bool {
-        let taken = self.0.get(&job).map_or(0, |book| book.series.taken);
-        taken.is_power_of_two() || taken % TRAFFIC_EVERY == 1
+        let samples = self.0.get(&job).map_or(0, |book| book.layout.samples);
+        samples.is_power_of_two() || samples % TRAFFIC_EVERY == 1
     }
 
     /// Adds a sample; `loads` are the loads of the nodes by others.
@@ -88,8 +95,11 @@ impl SeriesBook {
             self.0.pop_first();
         }
         let book = self.0.entry(job).or_default();
-        if let Some(done) = book.layout.on_sample(ranks) {
-            add_use(&mut book.series.uses, &done);
+        if let Some(former) = book.layout.on_sample(ranks) {
+            book.series.traffic.clear();
+            if let Some(done) = former.since {
+                add_use(&mut book.series.uses, &done);
+            }
         }
         book.series.push(Sample {
             time_us: now.0,
@@ -99,21 +109,23 @@ impl SeriesBook {
         });
     }
 
-    /// Replaces the messages between the ranks of a job that has samples.
+    /// Replaces the messages between the ranks of a job that has samples. Ranks of another layout than the sampled one
+    /// are left out: the answer of a process may be older than the sample.
     pub fn set_traffic(&mut self, job: JobId, ranks: &[RankLook]) {
-        let rows = ranks
-            .iter()
-            .flat_map(|rank| rank.peers.iter().map(|peer| (rank.rank.0, peer)));
-        let sent = rows.filter(|(_, peer)| peer.messages_sent > 0);
+        let Some(Book { series, layout }) = self.0.get_mut(&job) else {
+            return;
+        };
+        let size = layout.before.len();
+        let present = ranks.iter().filter(|rank| layout.before.contains_key(&rank.process));
+        let rows = present.flat_map(|rank| rank.peers.iter().map(|peer| (rank.rank.0, peer)));
+        let sent = rows.filter(|(from, peer)| peer.messages_sent > 0 && (*from.max(&peer.peer) as usize) < size);
         let traffic = sent.map(|(from, peer)| Traffic {
             from,
             to: peer.peer,
             messages: peer.messages_sent,
             bytes: peer.bytes_sent,
         });
-        if let Some(book) = self.0.get_mut(&job) {
-            book.series.traffic = traffic.collect();
-        }
+        series.traffic = traffic.collect();
     }
 
     /// The series of a job; empty where there is none.
@@ -134,6 +146,7 @@ mod tests {
     use super::*;
     use crate::node::queries::rank_rows::unseen;
     use pcm_proto::ids::{NodeName, Rank};
+    use pcm_proto::rank_snapshot::{PeerLook, Stage};
 
     fn row() -> RankStatus {
         unseen(Rank(0), ProcessId(0), NodeName::new("n0").unwrap(), 1)
@@ -192,6 +205,64 @@ mod tests {
             (110.0, 130.0, 160.0)
         );
         assert_eq!(uses[1], alone);
+    }
+
+    /// What rank `number` of process `process` sent to the ranks `to`.
+    fn sent(number: u32, process: u32, to: &[u32]) -> RankLook {
+        let peers = to.iter().map(|peer| PeerLook {
+            peer: *peer,
+            messages_sent: 5,
+            bytes_sent: 40,
+            receives_posted: 0,
+        });
+        RankLook {
+            rank: Rank(number),
+            process: ProcessId(process),
+            node: NodeName::new("n0").unwrap(),
+            stage: Stage::Running,
+            calls: 9,
+            call: None,
+            collectives: Vec::new(),
+            sends: Vec::new(),
+            communicators: Vec::new(),
+            from_anybody: 0,
+            peers: peers.collect(),
+            peers_left_out: 0,
+            apart: Vec::new(),
+            apart_left_out: 0,
+        }
+    }
+
+    #[test]
+    fn messages_are_those_of_the_present_layout() {
+        let (mut book, job) = (SeriesBook::default(), JobId(3));
+        let nothing = (0.0, 0.0);
+        let three = [0, 1, 2].map(|number| used(number, number, 0, nothing));
+        let pairs = |book: &SeriesBook| -> Vec<(u32, u32)> {
+            let traffic = book.of(job).traffic;
+            traffic.iter().map(|row| (row.from, row.to)).collect()
+        };
+        for _ in 0..3 {
+            book.add_sample(Moment(1), job, &three, Vec::new());
+        }
+        let looks = [sent(0, 0, &[1, 2]), sent(1, 1, &[0]), sent(2, 2, &[0])];
+        book.set_traffic(job, &looks);
+        assert_eq!(pairs(&book), [(0, 1), (0, 2), (1, 0), (2, 0)]);
+        assert!(!book.is_traffic_due(job));
+        book.add_sample(Moment(2), job, &three[..2], Vec::new());
+        assert_eq!(pairs(&book), [], "it was sent in another layout");
+        assert!(book.is_traffic_due(job), "what is sent now was never looked at");
+        book.set_traffic(job, &looks);
+        assert_eq!(pairs(&book), [(0, 1), (1, 0)], "rank 2 left");
+        // Another process is rank 1 now; the former answers late.
+        book.add_sample(
+            Moment(3),
+            job,
+            &[used(0, 0, 0, nothing), used(1, 7, 0, nothing)],
+            Vec::new(),
+        );
+        book.set_traffic(job, &looks);
+        assert_eq!(pairs(&book), [(0, 1)]);
     }
 
     #[test]

@@ -292,6 +292,7 @@ impl Close {
             mode: plan.mode,
             method: (plan.mode == Mode::Live).then_some(plan.method),
             method_reason: None,
+            placement: None,
             total_ms: millis(self.decided_at.since(self.course.began)),
             phases_ms: self.course.phases_ms(now),
         }
