@@ -105,6 +105,21 @@ static void changed(void)
     fflush(stdout);
 }
 
+static size_t rows;
+
+/* Rank 0 reads it and tells all; a rank that joins knows it as soon as it has registered it. */
+static void know_rows(void)
+{
+    if (!pcm_joining()) {
+        int rank;
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        if (rank == 0)
+            rows = 1000;
+        MPI_Bcast(&rows, sizeof rows, MPI_BYTE, 0, MPI_COMM_WORLD);
+    }
+    pcm_value("rows", &rows, sizeof rows);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 4)
@@ -118,10 +133,10 @@ int main(int argc, char **argv)
     else
         derive();
     const char *name = is("differ") && pcm_joining() ? "other" : "data";
-    /* As if rank 0 had read it from a file and told all: a rank that joins was not told. */
-    size_t rows = (is("extent") || is("unknown")) && pcm_joining() ? 0 : 1000;
     if (!is("unknown"))
-        pcm_value("rows", &rows, sizeof rows);
+        know_rows();
+    else if (!pcm_joining())
+        rows = 1000;
     double *data = pcm_array(name, PCM_DOUBLE, 1, (size_t[]){rows}, PCM_BLOCK(0));
     if (data == NULL)
         return 3;

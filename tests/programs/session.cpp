@@ -51,6 +51,7 @@ static void check_array(pcm::array<std::complex<double>> &grid, int rank)
     expect(grid.owner({rows.first, cols.first}) == rank, "a rank owns the first of its own");
     auto offset = grid.local_offset({rows.first, cols.first});
     expect(&grid(1, 0) == &grid[offset] && &grid[offset] == grid.data() + offset, "two ways to one element");
+    expect(grid.data() + offset == grid.data() + grid.local_extent(1), "the last axis is contiguous");
     expect(grid.boxes().size() == 1 && grid.boxes()[0].start[0] == rows.first, "one box");
 }
 
@@ -72,7 +73,8 @@ static void run(long iterations, std::chrono::microseconds pause, bool has_faili
     int size;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     std::vector<double> weights(static_cast<std::size_t>(size), 1.5);
-    pcm::array<float> uneven("uneven", {30}, {pcm::weighted(0, weights), pcm::constant()});
+    pcm::value<std::size_t> length("length", pcm::joining() ? 0 : 30); // as if it were read from a file
+    pcm::array<float> uneven("uneven", {*length}, {pcm::weighted(0, weights), pcm::constant()});
     std::vector<double> held, next;
     pcm::adopt("held", held, {50, 3}, {pcm::block(0)});
     pcm::adopt("next", next, {50, 3}, {pcm::block(0)});

@@ -132,7 +132,7 @@ program session
   implicit none
   integer(int32), pointer :: one(:), other(:)
   real(real32), pointer :: fixed(:, :, :)
-  integer, target, save :: iteration = 0
+  integer, target, save :: iteration = 0, length = 0
   real(real64), target, save :: pair(2) = [1, 2]
   integer :: iterations, pause, ranks, status, before
   integer(int64) :: mine(2), total(2)
@@ -154,7 +154,9 @@ program session
   call pcm_array('grid', grid, [ROWS, COLS], [pcm_block(1), pcm_block(2), pcm_halo(2, 2)])
   call pcm_array('one', one, [40], [pcm_cyclic(1, 3), pcm_scratch()])
   call pcm_array('other', other, [40], [pcm_cyclic(1, 3)])
-  call pcm_array('fixed', fixed, [2, 3, 30], [pcm_weighted(3, weights(ranks)), pcm_constant()])
+  if (.not. pcm_joining()) length = 30 ! as if it were read from a file
+  call pcm_value('length', length)
+  call pcm_array('fixed', fixed, [2, 3, length], [pcm_weighted(3, weights(ranks)), pcm_constant()])
   call expect(all(shape(fixed) == [2, 3, size(fixed, 3)]), 'three dimensions in the order of Fortran')
   call pcm_value('iteration', iteration)
   call pcm_value('pair', pair)

@@ -68,7 +68,8 @@ def main():
     record = np.dtype([("number", np.int32), ("weight", np.float32)])
     one = pcm.array("one", 40, pcm.cyclic(0, 3), pcm.SCRATCH, dtype=record)
     other = pcm.array("other", 40, pcm.cyclic(0, 3), dtype=record)
-    pcm.array("fixed", 30, pcm.weighted(0, [1.5] * pcm.size()), pcm.CONSTANT, dtype=np.float32)
+    length = pcm.value("length", None if pcm.joining() else 30)  # as if it were read from a file
+    pcm.array("fixed", length.value, pcm.weighted(0, [1.5] * pcm.size()), pcm.CONSTANT, dtype=np.float32)
     shared = pcm.value("shared", {"done": 0, "name": ("any", "kind")})
     tokens = pcm.value_per_rank(
         "tokens", [0], lambda mine, gone: [mine[0] + gone[0]],

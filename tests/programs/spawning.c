@@ -1,7 +1,7 @@
 /* Spawns once, by the words of its command line, with errors returned, and says what came of it. The children say what
    they see. Afterwards the ranks show that they still work together.
-   usage: spawning PROGRAM PROCESSES ARGUMENT [KEY VALUE]; an ARGUMENT of the form *N stands for N letters, one of the
-   form %XX for a byte */
+   usage: spawning PROGRAM[,PROGRAM] PROCESSES ARGUMENT [KEY VALUE]; so many processes of each; an ARGUMENT of the form
+   *N stands for N letters, one of the form %XX for a byte */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +34,19 @@ static void be_child(int argc, char **argv, MPI_Comm parent)
     MPI_Finalize();
 }
 
+static int spawn(char *programs, char **arguments, int processes, MPI_Info info, MPI_Comm *between)
+{
+    char *second = strchr(programs, ',');
+    if (second == NULL)
+        return MPI_Comm_spawn(programs, arguments, processes, info, 0, MPI_COMM_WORLD, between, MPI_ERRCODES_IGNORE);
+    char *first = strndup(programs, (size_t)(second - programs));
+    int code = MPI_Comm_spawn_multiple(2, (char *[]){first, second + 1}, (char **[]){arguments, arguments},
+                                       (int[]){processes, processes}, (MPI_Info[]){info, info}, 0, MPI_COMM_WORLD,
+                                       between, MPI_ERRCODES_IGNORE);
+    free(first);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm parent, between;
@@ -52,8 +65,7 @@ int main(int argc, char **argv)
     if (argc > 5)
         MPI_Info_set(info, argv[4], argv[5]);
     for (int round = 0; round < 2; round++) {
-        int code = MPI_Comm_spawn(argv[1], arguments, atoi(argv[2]), info, 0, MPI_COMM_WORLD, &between,
-                                  MPI_ERRCODES_IGNORE);
+        int code = spawn(argv[1], arguments, atoi(argv[2]), info, &between);
         if (code)
             MPI_Error_class(code, &class);
         else

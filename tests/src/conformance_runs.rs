@@ -40,30 +40,70 @@ pub fn the_round(outcome: &limited::Outcome) -> Outcomes {
     rounds.remove(0)
 }
 
-/// The checks of these chapters, or of all, of a program of MPI alone.
-pub fn under_mpiexec(cluster: &Cluster, program: &Path, chapters: &[&str]) -> Outcomes {
-    let mut command = cluster.command(mpiexec());
-    command.envs(TRANSPORT);
-    round(command.args(["-n", RANKS]).arg(program).args(chapters))
+/// A chapter that runs with a flag of its own, beside all others.
+pub const THREADS: [&str; 2] = ["--threads", "threads"];
+
+/// A change of the job `changing` of [`RANKS`] ranks on n0.
+pub struct Change {
+    /// Where the checks run that follow it.
+    pub place: &'static str,
+    words: &'static [&'static str],
 }
 
-/// The checks before a change, and after each.
+/// Each for the job that the ones before it leave.
+pub const CHANGES: [Change; 4] = [
+    Change {
+        place: "after a migration",
+        words: &["migrate", "changing", "--rank", "0", "--to", "n1", "--mode", "live"],
+    },
+    Change {
+        place: "after an expansion",
+        words: &["expand", "changing", "--to", "5", "--mode", "live"],
+    },
+    Change {
+        place: "after a shrink",
+        words: &["shrink", "changing", "--to", "3", "--mode", "live"],
+    },
+    Change {
+        place: "after a relaunch",
+        words: &["expand", "changing", "--to", "4", "--mode", "relaunch"],
+    },
+];
+
+/// The checks that these words choose, or all but those of threads, of a program of MPI alone.
+pub fn under_mpiexec(cluster: &Cluster, program: &Path, words: &[&str]) -> Outcomes {
+    let mut command = cluster.command(mpiexec());
+    command.envs(TRANSPORT);
+    round(command.args(["-n", RANKS]).arg(program).args(words))
+}
+
+/// The checks that these words choose, before a change, and after each.
 ///
 /// # Panics
-/// When a change or the program fails.
-pub fn around_changes(cluster: &Cluster, program: &Path) -> Vec<Outcomes> {
-    let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--nodes", "n0", "--name", "changing", "--"]);
-    let job = Background::start(command.arg(program).args(["--changes", "2"]));
-    cluster.wait_until_ranks_of_iterate("changing");
-    let changes: [&[&str]; 2] = [
-        &["migrate", "changing", "--rank", "0", "--to", "n1", "--mode", "live"],
-        &["expand", "changing", "--to", "5", "--mode", "live"],
+/// When a change or the program fails, or a round is missing.
+pub fn around_changes(
+    cluster: &Cluster,
+    program: &Path,
+    shape: &str,
+    changes: &[Change],
+    words: &[&str],
+) -> Vec<Outcomes> {
+    let run = [
+        "run", "-n", RANKS, "--nodes", "n0", "--name", "changing", "--world", shape,
     ];
+    let mut command = cluster.pcmctl(&run);
+    command.arg("--").arg(program).arg("--changes");
+    let job = Background::start(command.arg(changes.len().to_string()).args(words));
+    cluster.wait_until_ranks_of_iterate("changing");
     for change in changes {
-        let outcome = cluster.run(change);
+        let outcome = cluster.run(change.words);
         assert!(outcome.status.success(), "{outcome:?}");
     }
     let outcome = job.end(LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    read(&outcome.stdout)
+    let rounds = read(&outcome.stdout);
+    assert!(
+        outcome.status.success() && rounds.len() == changes.len() + 1,
+        "{outcome:?}"
+    );
+    rounds
 }

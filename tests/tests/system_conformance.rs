@@ -10,7 +10,7 @@ use tests::{
     binaries::built,
     cluster::Cluster,
     conformance::{self, Difference, Outcomes, known, table},
-    conformance_runs::{CHECKS_MIN, RANKS, ROUND_MAX, around_changes, the_round, under_mpiexec},
+    conformance_runs::{CHANGES, CHECKS_MIN, RANKS, ROUND_MAX, THREADS, around_changes, the_round, under_mpiexec},
     limited,
 };
 
@@ -18,6 +18,8 @@ const PROGRAM: &str = "pcm-conformance";
 const PLAIN: &str = "pcm-conformance-plain";
 /// Chapters about what libpcm has wrappers with decisions for.
 const CHAPTERS_OF_WRAPPERS: [&str; 4] = ["communicators", "caching", "errors", "sessions"];
+/// As [`CHECKS_MIN`], of the chapter that has a flag of its own.
+const CHECKS_OF_THREADS_MIN: usize = 18;
 
 fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -41,15 +43,16 @@ fn of_chapters(outcomes: &Outcomes, chapters: &[&str]) -> Outcomes {
 }
 
 /// Tells on which node it runs and becomes the program.
-const TELLING: &str = "echo on $PCM_NODE >&2; exec \"$0\"";
+const TELLING: &str = "echo on $PCM_NODE >&2; exec \"$0\" \"$@\"";
 /// Where ranks go depends on what nodes last said of themselves.
 const TRIES: u32 = 5;
 
 /// With ranks on both nodes, else there is only one world a node.
-fn under_daemons(cluster: &Cluster, shape: &str, program: &str) -> Outcomes {
+fn under_daemons(cluster: &Cluster, shape: &str, words: &[&str]) -> Outcomes {
     for _ in 0..TRIES {
         let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--world", shape, "--"]);
-        let outcome = limited::run(command.args(["sh", "-c", TELLING]).arg(built(program)), ROUND_MAX);
+        command.args(["sh", "-c", TELLING]).arg(built(PLAIN)).args(words);
+        let outcome = limited::run(&mut command, ROUND_MAX);
         if ["on n0", "on n1"].iter().all(|node| outcome.stderr.contains(node)) {
             return the_round(&outcome);
         }
@@ -58,7 +61,27 @@ fn under_daemons(cluster: &Cluster, shape: &str, program: &str) -> Outcomes {
     panic!("all ranks on one node");
 }
 
-fn differences(expected: &Outcomes, places: &BTreeMap<&str, Outcomes>) -> Vec<(String, String, String)> {
+/// Where a program runs, and what its checks said there.
+type Places = BTreeMap<String, Outcomes>;
+
+/// The checks that these words choose in every surrounding but mpiexec.
+fn everywhere(cluster: &Cluster, words: &[&str]) -> Places {
+    let mut places = Places::new();
+    for shape in ["job", "node", "rank"] {
+        places.insert(format!("--world {shape}"), under_daemons(cluster, shape, words));
+    }
+    // Whatever the change is, libpcm makes the same world of its own in the shape `rank`: one change shows it.
+    for (shape, before, changes) in [("job", "", &CHANGES[..]), ("rank", "--world rank, ", &CHANGES[1..2])] {
+        let names = ["before a change"]
+            .into_iter()
+            .chain(changes.iter().map(|change| change.place));
+        let rounds = around_changes(cluster, &built(PROGRAM), shape, changes, words);
+        places.extend(names.map(|name| format!("{before}{name}")).zip(rounds));
+    }
+    places
+}
+
+fn differences(expected: &Outcomes, places: &Places) -> Vec<(String, String, String)> {
     let mut found = Vec::new();
     for (place, outcomes) in places {
         let names = expected
@@ -73,7 +96,7 @@ fn differences(expected: &Outcomes, places: &BTreeMap<&str, Outcomes>) -> Vec<(S
                     "{place} {name} {}",
                     here.map_or("missing".to_owned(), ToString::to_string)
                 );
-                found.push(((*place).to_owned(), name.clone(), word(here)));
+                found.push((place.clone(), name.clone(), word(here)));
             }
         }
     }
@@ -83,25 +106,23 @@ fn differences(expected: &Outcomes, places: &BTreeMap<&str, Outcomes>) -> Vec<(S
 #[test]
 fn every_check_ends_as_under_mpiexec_or_stands_in_the_list() {
     let cluster = Cluster::up(2);
-    let expected = under_mpiexec(&cluster, &built(PLAIN), &[]);
+    let linked = |words: &[&str]| {
+        let outcomes = under_mpiexec(&cluster, &built(PROGRAM), words);
+        Places::from([("mpiexec with libpcm".to_owned(), outcomes)])
+    };
+    let mut expected = under_mpiexec(&cluster, &built(PLAIN), &[]);
     assert!(expected.len() >= CHECKS_MIN, "{}", expected.len());
-    let mut around = around_changes(&cluster, &built(PROGRAM)).into_iter();
-    let mut next = || around.next().expect("a round before each change and after the last");
-    let places = BTreeMap::from([
-        ("before a change", next()),
-        ("after a migration", next()),
-        ("after an expansion", next()),
-        ("--world job", under_daemons(&cluster, "job", PLAIN)),
-        ("--world node", under_daemons(&cluster, "node", PLAIN)),
-        ("--world rank", under_daemons(&cluster, "rank", PLAIN)),
-    ]);
-    let linked = under_mpiexec(&cluster, &built(PROGRAM), &CHAPTERS_OF_WRAPPERS);
-    cluster.down();
-    let mut found = differences(&expected, &places);
+    let mut found = differences(&expected, &everywhere(&cluster, &[]));
     found.extend(differences(
         &of_chapters(&expected, &CHAPTERS_OF_WRAPPERS),
-        &BTreeMap::from([("mpiexec with libpcm", linked)]),
+        &linked(&CHAPTERS_OF_WRAPPERS),
     ));
+    let of_threads = under_mpiexec(&cluster, &built(PLAIN), &THREADS);
+    assert!(of_threads.len() >= CHECKS_OF_THREADS_MIN, "{}", of_threads.len());
+    found.extend(differences(&of_threads, &everywhere(&cluster, &THREADS)));
+    found.extend(differences(&of_threads, &linked(&THREADS)));
+    cluster.down();
+    expected.extend(of_threads);
     for (name, outcome) in expected.iter().filter(|(_, outcome)| outcome.word != "ok") {
         println!("mpiexec {name} {outcome}");
         found.push(("mpiexec".to_owned(), name.clone(), outcome.word.clone()));

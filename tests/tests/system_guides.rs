@@ -47,7 +47,7 @@ fn assert_pieces(guide: &str, language: &str, literal: usize) {
 
 #[test]
 fn the_program_of_the_guide_to_cpp_computes_what_the_plain_one_does() {
-    assert_pieces("guide-cpp.md", "cpp", 4);
+    assert_pieces("guide-cpp.md", "cpp", 9);
     let folder = tempfile::tempdir().expect("a folder");
     let programs = pieces("guide-cpp.md", "cpp");
     assert_eq!(programs.len(), 1);
@@ -61,7 +61,7 @@ fn the_program_of_the_guide_to_cpp_computes_what_the_plain_one_does() {
 
 #[test]
 fn the_program_of_the_guide_to_fortran_computes_what_the_plain_one_does() {
-    assert_pieces("guide-fortran.md", "fortran", 4);
+    assert_pieces("guide-fortran.md", "fortran", 5);
     let folder = tempfile::tempdir().expect("a folder");
     let programs = pieces("guide-fortran.md", "fortran");
     assert_eq!(programs.len(), 1);
@@ -75,7 +75,7 @@ fn the_program_of_the_guide_to_fortran_computes_what_the_plain_one_does() {
 
 #[test]
 fn the_programs_of_the_guide_to_python_compute_what_is_said() {
-    assert_pieces("guide-python.md", "python", 5);
+    assert_pieces("guide-python.md", "python", 6);
     let Some(variables) = for_python() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let programs = pieces("guide-python.md", "python");

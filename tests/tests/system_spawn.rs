@@ -6,43 +6,50 @@ use tests::{c_program::compiled, cluster::Cluster, limited::Outcome};
 
 struct Programs {
     cluster: Cluster,
+    shape: &'static str,
 }
 
 impl Programs {
-    fn on(nodes: u32) -> Self {
+    fn on(nodes: u32, shape: &'static str) -> Self {
         let cluster = Cluster::up(nodes);
         compiled("programs/spawning.c", cluster.files());
-        Self { cluster }
+        Self { cluster, shape }
     }
 
     /// Runs the program with two ranks.
     fn run(&self, words: &[&str]) -> Outcome {
-        let outcome = self
-            .cluster
-            .run(&[&["run", "-n", "2", "--", "./spawning"], words].concat());
+        let run = ["run", "-n", "2", "--world", self.shape, "--", "./spawning"];
+        let outcome = self.cluster.run(&[&run, words].concat());
         assert!(outcome.status.success(), "{words:?}: {outcome:?}");
         outcome
+    }
+
+    /// Both requests ended so, on all ranks and with MPI's class of error.
+    fn assert_both(said: &str, outcome: &Outcome) {
+        let lines = outcome.stdout.lines().filter(|line| *line == said);
+        assert_eq!(lines.count(), 2, "{said}: {outcome:?}");
     }
 
     /// The children of both requests, as they describe themselves.
     fn spawned(&self, words: &[&str]) -> Vec<String> {
         let outcome = self.run(words);
-        assert_eq!(
-            outcome.stdout.matches("spawned by 2 ranks").count(),
-            2,
-            "{words:?}: {outcome:?}"
-        );
+        Self::assert_both("spawned by 2 ranks", &outcome);
         let children = outcome.stdout.lines().filter(|line| line.starts_with("child"));
         children.map(str::to_owned).collect()
     }
 
+    /// A copy of the program that only this path leads to.
+    fn worker_elsewhere(&self) -> String {
+        let files = self.cluster.files();
+        let folder = files.join("elsewhere");
+        fs::create_dir(&folder).expect("a folder");
+        fs::copy(files.join("spawning"), folder.join("worker")).expect("a copy");
+        format!("/no/such:{}", folder.display())
+    }
+
     fn refused(&self, words: &[&str], reason: &str) {
         let outcome = self.run(words);
-        assert_eq!(
-            outcome.stdout.matches("refused by 2 ranks").count(),
-            2,
-            "{words:?}: {outcome:?}"
-        );
+        Self::assert_both("refused by 2 ranks", &outcome);
         let said = format!("MPI_Comm_spawn was refused: {reason}");
         assert_eq!(outcome.stderr.matches(&said).count(), 2, "{said:?}: {outcome:?}");
     }
@@ -50,9 +57,15 @@ impl Programs {
 
 #[test]
 fn a_spawn_that_cannot_be_is_refused_with_a_reason_and_the_job_goes_on() {
-    let programs = Programs::on(3);
+    let programs = Programs::on(3, "job");
     for processes in ["1", "4"] {
-        programs.refused(&["/no/such/program", processes, "a"], "no program /no/such/program");
+        for program in [
+            "/no/such/program",
+            "./spawning,/no/such/program",
+            "/no/such/program,./spawning",
+        ] {
+            programs.refused(&[program, processes, "a"], "no program /no/such/program");
+        }
         let nowhere = ["./spawning", processes, "a", "wdir", "/no/such/directory"];
         programs.refused(&nowhere, "working directory /no/such/directory");
         let host = ["./spawning", processes, "a", "host", "elsewhere"];
@@ -69,15 +82,45 @@ fn a_spawn_that_cannot_be_is_refused_with_a_reason_and_the_job_goes_on() {
         &["./spawning", "2", "%ff"],
         "the request cannot be carried out: it holds bytes that are not UTF-8",
     );
+    for argument in ["*70000", "*400000"] {
+        programs.refused(
+            &["./spawning", "1", argument],
+            "the request cannot be carried out: it is longer than 65536 bytes",
+        );
+    }
+    for (program, argument, begins) in [
+        ("./spawning", "a\narg2=x", "arg2="),
+        ("./spawning,./spawning", "a\ntotspawns=9", "totspawns="),
+        ("./spawning", "a\nendcmd\nb", "endcmd"),
+    ] {
+        let reason = format!(
+            "the request cannot be carried out: an argument or a hint holds a line that begins with {begins:?}"
+        );
+        programs.refused(&[program, "1", argument], &reason);
+    }
+}
+
+#[test]
+fn a_spawn_finds_the_hosts_and_the_path_where_each_rank_is_a_world() {
+    let programs = Programs::on(2, "rank");
+    let on_a_node = programs.spawned(&["./spawning", "2", "a", "host", "n1"]);
+    assert_eq!(on_a_node, ["child on n1 with a"; 4]);
     programs.refused(
-        &["./spawning", "1", "*400000"],
+        &["./spawning", "2", "a", "host", "elsewhere"],
+        "host \"elsewhere\" is neither a node nor a machine of this cluster, which has n0, n1",
+    );
+    let path = programs.worker_elsewhere();
+    assert_eq!(programs.spawned(&["worker", "2", "a", "path", &path]).len(), 4);
+    programs.refused(&["worker", "1", "a", "path", "/no/such"], "no program worker");
+    programs.refused(
+        &["./spawning", "1", "*70000"],
         "the request cannot be carried out: it is longer than 65536 bytes",
     );
 }
 
 #[test]
 fn a_spawn_finds_the_hosts_the_path_and_the_arguments_it_names() {
-    let programs = Programs::on(3);
+    let programs = Programs::on(3, "job");
     let lines = programs.spawned(&["./spawning", "1", "a\nb=c\n"]);
     let child = |line: &String| line.ends_with(" with a\\nb=c\\n");
     assert!(lines.len() == 2 && lines.iter().all(child), "{lines:?}");
@@ -90,10 +133,7 @@ fn a_spawn_finds_the_hosts_the_path_and_the_arguments_it_names() {
     let machine = rustix::system::uname();
     let machine = machine.nodename().to_str().expect("a name");
     assert_eq!(programs.spawned(&["./spawning", "2", "a", "host", machine]).len(), 4);
-    let files = programs.cluster.files();
-    let folder = files.join("elsewhere");
-    fs::create_dir(&folder).expect("a folder");
-    fs::copy(files.join("spawning"), folder.join("worker")).expect("a copy");
-    let path = format!("/no/such:{}", folder.display());
+    assert_eq!(programs.spawned(&["./spawning,./spawning", "2", "a"]).len(), 8);
+    let path = programs.worker_elsewhere();
     assert_eq!(programs.spawned(&["worker", "2", "a", "path", &path]).len(), 4);
 }

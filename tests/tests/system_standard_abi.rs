@@ -10,7 +10,7 @@ use tests::{
     asked,
     cluster::{Cluster, LIMIT},
     conformance::Outcomes,
-    conformance_runs::{CHECKS_MIN, RANKS, around_changes, round, under_mpiexec},
+    conformance_runs::{CHANGES, CHECKS_MIN, RANKS, around_changes, round, under_mpiexec},
     crashing::Crashing,
     limited,
     malleable::Malleable,
@@ -178,12 +178,12 @@ fn every_check_of_conformance_ends_as_without_libpcm() {
     let mut found = differences("mpiexec with libpcm", &expected, &under_mpiexec(&cluster, &linked, &[]));
     let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--"]);
     found.extend(differences("pcmctl run", &expected, &round(command.arg(&plain))));
-    let around = around_changes(&cluster, &linked);
-    assert_eq!(around.len(), 3);
-    for (place, outcomes) in ["before a change", "after a migration", "after an expansion"]
-        .iter()
-        .zip(&around)
-    {
+    let changes = &CHANGES[..2];
+    let around = around_changes(&cluster, &linked, "job", changes, &[]);
+    let places = ["before a change"]
+        .into_iter()
+        .chain(changes.iter().map(|change| change.place));
+    for (place, outcomes) in places.zip(&around) {
         found.extend(differences(place, &expected, outcomes));
     }
     cluster.down();

@@ -80,6 +80,33 @@ fn ps_shows_the_ranks_of_the_job_in_order_whatever_worlds_it_began_as() {
     cluster.down();
 }
 
+/// A world begun by a session would never join the others; the program may go on without MPI.
+#[test]
+fn a_session_before_mpi_init_is_refused_where_each_rank_is_a_world() {
+    let cluster = Cluster::up(2);
+    compiled("programs/session_first.c", cluster.files());
+    let run = |shape| cluster.run(&["run", "-n", "2", "--world", shape, "--", "./session_first"]);
+    let begun = run("job");
+    assert!(begun.status.success(), "{begun:?}");
+    assert_eq!(begun.stdout.matches("session: begun").count(), 2, "{begun:?}");
+    let refused = run("rank");
+    assert!(refused.status.success(), "{refused:?}");
+    assert_eq!(
+        refused.stdout.matches("session: refused as unsupported").count(),
+        2,
+        "{refused:?}"
+    );
+    assert_eq!(
+        refused
+            .stderr
+            .matches("call it before MPI_Session_init, or run with '--world job'")
+            .count(),
+        2,
+        "{refused:?}"
+    );
+    cluster.down();
+}
+
 #[test]
 fn a_rank_that_dies_while_the_worlds_join_ends_the_job() {
     let cluster = Cluster::up(2);

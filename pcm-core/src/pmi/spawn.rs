@@ -37,6 +37,7 @@ impl SpawnCommand {
 }
 
 /// Reads the lines of one command. An argument may hold line ends: a line that begins no field goes on with the last.
+/// A line that does is no part of an argument: each field stands once and is counted, so it is seen when it was one.
 pub(super) fn command_read(lines: &[&str]) -> Result<SpawnCommand, ParseError> {
     let mut fields: BTreeMap<&str, String> = BTreeMap::new();
     let mut last = "";
@@ -44,7 +45,9 @@ pub(super) fn command_read(lines: &[&str]) -> Result<SpawnCommand, ParseError> {
         match (line.split_once('='), fields.get_mut(last)) {
             (Some((name, value)), _) if is_field(name) => {
                 last = name;
-                fields.insert(name, value.to_owned());
+                if fields.insert(name, value.to_owned()).is_some() {
+                    return Err(ParseError::ambiguous(&format!("{name}=")));
+                }
             }
             (_, Some(value)) => {
                 value.push('\n');
@@ -65,6 +68,13 @@ pub(super) fn command_read(lines: &[&str]) -> Result<SpawnCommand, ParseError> {
         }
     };
     let parts = |name: &str| number(name, Some(0), SPAWN_PARTS_MAX);
+    for (prefix, first, count) in COUNTED {
+        let wanted = first..first + parts(count)?;
+        let is_beyond = |name: &str| numbered(name, prefix).is_some_and(|number| !wanted.contains(&number));
+        if let Some(name) = fields.keys().find(|name| is_beyond(name)) {
+            return Err(ParseError::ambiguous(&format!("{name}=")));
+        }
+    }
     let text = |name: String| -> Result<String, ParseError> {
         match fields.get(name.as_str()) {
             Some(value) => Ok(value.clone()),
@@ -87,21 +97,25 @@ pub(super) fn command_read(lines: &[&str]) -> Result<SpawnCommand, ParseError> {
     })
 }
 
+/// The fields that stand with a number, the first number, and the field that says how many of them there are.
+const COUNTED: [(&str, usize, &str); 5] = [
+    ("arg", 1, "argcnt"),
+    ("preput_key_", 0, "preput_num"),
+    ("preput_val_", 0, "preput_num"),
+    ("info_key_", 0, "info_num"),
+    ("info_val_", 0, "info_num"),
+];
+
+/// The number in the name of a field that has this prefix.
+fn numbered(name: &str, prefix: &str) -> Option<usize> {
+    let digits = name.strip_prefix(prefix)?;
+    let number: usize = digits.parse().ok()?;
+    (number.to_string() == digits).then_some(number)
+}
+
 /// Whether a name is one that stands before a value in a spawn.
 fn is_field(name: &str) -> bool {
-    const SINGLE: [&str; 7] = [
-        "nprocs",
-        "execname",
-        "totspawns",
-        "spawnssofar",
-        "argcnt",
-        "preput_num",
-        "info_num",
-    ];
-    const COUNTED: [&str; 5] = ["arg", "preput_key_", "preput_val_", "info_key_", "info_val_"];
-    let is_counted = |prefix: &str| {
-        let digits = name.strip_prefix(prefix);
-        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
-    };
-    SINGLE.contains(&name) || COUNTED.iter().any(|prefix| is_counted(prefix))
+    const SINGLE: [&str; 4] = ["nprocs", "execname", "totspawns", "spawnssofar"];
+    let is_known = |(prefix, _, count): &(&str, usize, &str)| name == *count || numbered(name, prefix).is_some();
+    SINGLE.contains(&name) || COUNTED.iter().any(is_known)
 }

@@ -109,11 +109,20 @@ pub(super) enum ParseError {
     /// A spawn line that makes no sense.
     #[error("it has a bad line: {line:?}")]
     BadSpawn { line: String },
+    /// An argument or a value holds a line of the request's own form.
+    #[error(
+        "an argument or a hint holds a line that begins with {line:?}, which has another meaning here; pass it in a file"
+    )]
+    Ambiguous { line: String },
 }
 
 impl ParseError {
     pub(super) fn bad_spawn(line: &str) -> Self {
         Self::BadSpawn { line: beginning(line) }
+    }
+
+    pub(super) fn ambiguous(line: &str) -> Self {
+        Self::Ambiguous { line: beginning(line) }
     }
 }
 
@@ -175,8 +184,8 @@ impl Skipping {
 #[derive(Debug)]
 struct Extent {
     is_spawn: bool,
-    /// Blocks of the spawn, and the present one's number.
-    blocks: usize,
+    /// Blocks of the spawn, as its first block says, and the present one's number.
+    blocks: Option<usize>,
     number: usize,
     /// The beginning of the present line was in bytes seen before.
     is_in_line: bool,
@@ -188,7 +197,7 @@ impl Extent {
         let is_line = bytes.starts_with(b"cmd=") || !bytes.ends_with(b"endcmd\n");
         Self {
             is_spawn: bytes.starts_with(b"mcmd=spawn\n") || !is_line,
-            blocks: 1,
+            blocks: None,
             number: 1,
             is_in_line: false,
         }
@@ -202,7 +211,7 @@ impl Extent {
             let line = &bytes[at..at + length];
             at += length + 1;
             let is_tail = std::mem::take(&mut self.is_in_line);
-            if !self.is_spawn || (!is_tail && self.ends_with(line)) {
+            if !self.is_spawn || (!is_tail && self.ends_with(line) && may_be_a_request(&bytes[at..])) {
                 return Ok(at);
             }
         }
@@ -215,9 +224,9 @@ impl Extent {
 
     fn ends_with(&mut self, line: &[u8]) -> bool {
         let number = |name: &str| str::from_utf8(line.strip_prefix(name.as_bytes())?).ok()?.parse().ok();
-        self.blocks = number("totspawns=").unwrap_or(self.blocks);
+        self.blocks = self.blocks.or_else(|| number("totspawns="));
         self.number = number("spawnssofar=").unwrap_or(self.number);
-        line == b"endcmd" && self.number >= self.blocks
+        line == b"endcmd" && self.number >= self.blocks.unwrap_or(1)
     }
 
     fn unfit(&self, bytes: &[u8], error: &ParseError) -> Request {
@@ -232,17 +241,32 @@ impl Extent {
     }
 }
 
+/// Whether these bytes after an `endcmd` can be the next request; else it is a line of an argument.
+fn may_be_a_request(bytes: &[u8]) -> bool {
+    let is_head = |head: &&[u8]| head.starts_with(bytes) || bytes.starts_with(head);
+    [&b"cmd="[..], b"mcmd="].iter().any(is_head)
+}
+
 fn spawn_read(text: &str) -> Result<Request, ParseError> {
-    let mut commands = Vec::new();
-    let mut block = Vec::new();
-    for line in text.lines() {
-        match line {
-            "mcmd=spawn" => {}
-            "endcmd" => commands.push(command_read(&std::mem::take(&mut block))?),
-            line => block.push(line),
+    let mut blocks: Vec<Vec<&str>> = Vec::new();
+    let mut is_open = false;
+    for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+        match (line, blocks.last_mut()) {
+            ("mcmd=spawn", _) if !is_open => {
+                is_open = true;
+                blocks.push(Vec::new());
+            }
+            ("endcmd", Some(_)) if is_open => is_open = false,
+            (line, Some(block)) if is_open && line != "mcmd=spawn" => block.push(line),
+            (_, Some(_)) if !is_open => return Err(ParseError::ambiguous("endcmd")),
+            (line, Some(_)) => return Err(ParseError::ambiguous(line)),
+            (line, None) => return Err(ParseError::bad_spawn(line)),
         }
     }
-    Ok(Request::Spawn { commands })
+    let commands = blocks.iter().map(|block| command_read(block));
+    Ok(Request::Spawn {
+        commands: commands.collect::<Result<_, _>>()?,
+    })
 }
 
 fn line_read(line: &str) -> Result<Request, ParseError> {

@@ -135,6 +135,44 @@ fn an_argument_may_hold_line_ends() {
 }
 
 #[test]
+fn a_line_of_an_argument_is_never_taken_for_a_field() {
+    for line in [
+        "arg2=x",
+        "arg3=x",
+        "arg0=x",
+        "argcnt=0",
+        "info_num=0",
+        "info_key_2=a",
+        "nprocs=9",
+        "totspawns=9",
+    ] {
+        for (argument, more) in [("arg1=a=b", ""), ("arg2=two words", "\nc")] {
+            let text = SPAWN.replace(argument, &format!("{argument}\n{line}{more}"));
+            let (reason, answer) = unfit(text.as_bytes());
+            assert!(
+                reason.contains(&format!("begins with {:?}, which", &line[..=line.find('=').unwrap()])),
+                "{line}: {reason}"
+            );
+            assert_eq!(answer, "cmd=spawn_result rc=-1\n");
+        }
+    }
+    for (line, said) in [
+        ("endcmd", "endcmd"),
+        ("endcmd\ntotspawns=9", "endcmd"),
+        ("mcmd=spawn", "mcmd=spawn"),
+    ] {
+        let (reason, _) = unfit(SPAWN.replace("two words", &format!("two\n{line}\nc")).as_bytes());
+        assert!(reason.contains(&format!("{said:?}")), "{line}: {reason}");
+    }
+    let in_the_last = SPAWN.replace("execname=other", "execname=other\nendcmd\nc");
+    assert!(unfit(in_the_last.as_bytes()).0.contains("\"endcmd\""));
+    let Request::Spawn { commands } = read(&SPAWN.replace("two words", "\r\narg02=x\r")) else {
+        panic!("no spawn")
+    };
+    assert_eq!(commands[0].args[1], "\r\narg02=x\r");
+}
+
+#[test]
 fn hosts_are_separated_by_commas() {
     let Request::Spawn { commands } = read(&SPAWN.replace("info_val_0=n1", "info_val_0=n1, n2 ,")) else {
         panic!("no spawn")

@@ -7,6 +7,7 @@
 use crate::watched::watch;
 use pcm_core::pmi::wire::{REQUEST_BYTES_MAX, Reading, Request, Skipping, request_read};
 use pcm_proto::fnv::fnv1a;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -62,7 +63,16 @@ impl PmiPort {
         let (mut seen, mut skipping) = (0, None);
         self.socket
             .async_io(Interest::READABLE, |socket| {
-                match look_past(socket, &mut seen, &mut skipping)? {
+                let mut found = look_past(socket, &mut seen, &mut skipping)?;
+                // The socket stays readable when the rank has gone: to wait for the rest of a request would be to
+                // look again without end. What it sent before it went is there by now.
+                if matches!(found, Look::Incomplete) && has_gone(socket)? {
+                    found = match look_past(socket, &mut seen, &mut skipping)? {
+                        Look::Incomplete => Look::Closed,
+                        rest => rest,
+                    };
+                }
+                match found {
                     Look::Complete { request, length, mark } => {
                         self.mark.store(mark, Ordering::Release);
                         self.pending.store(length, Ordering::Release);
@@ -168,6 +178,13 @@ fn peek(socket: impl AsFd, size: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether the rank sends nothing more.
+fn has_gone(socket: impl AsFd) -> io::Result<bool> {
+    let mut watched = [PollFd::new(&socket, PollFlags::RDHUP)];
+    poll(&mut watched, Some(&Timespec::default()))?;
+    Ok(!watched[0].revents().is_empty())
+}
+
 fn take(socket: impl AsFd, mut left: usize) -> io::Result<()> {
     let mut sink = [0; LOOK_BYTES];
     while left > 0 {
@@ -212,6 +229,18 @@ mod tests {
             let successor = PmiPort::new(daemon, &answering).unwrap();
             assert_eq!(successor.is_asking(), !answers);
             assert_eq!(answering.load(Ordering::SeqCst), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_rank_that_goes_in_the_middle_of_a_request_is_closed() {
+        for begun in [&b"cmd=get_max"[..], b"mcmd=spawn\ntotspawns=9\nendcmd\n"] {
+            let (rank, daemon) = pair();
+            let port = PmiPort::new(daemon, &AtomicU64::new(0)).unwrap();
+            send(&rank, begun, SendFlags::empty()).unwrap();
+            drop(rank);
+            let asked = tokio::time::timeout(std::time::Duration::from_secs(20), port.next()).await;
+            assert!(matches!(asked, Ok(Ok(Asked::Closed))));
         }
     }
 

@@ -27,9 +27,13 @@ pub(super) unsafe fn MPI_Session_init(info: MPI_Info, handler: MPI_Errhandler, s
         if code != 0 || recorder::active().is_some() || env::var_os(environment::WORLDS).is_none() {
             return code;
         }
-        let text = "the ranks of this job start as several MPI worlds, which MPI_Init joins: call it before \
-                    MPI_Session_init, or run with '--world job'";
-        let code = refusal::raise_in(*session, text);
+        eprintln!(
+            "pcm: the ranks of this job start as several MPI worlds, which MPI_Init joins: call it before \
+             MPI_Session_init, or run with '--world job'"
+        );
+        // Codes of the library's own end with MPI's last session: asked for the text of one, MPICH crashes.
+        let code = mpi_abi::MPI_ERR_UNSUPPORTED_OPERATION;
+        mpi_abi::PMPI_Session_call_errhandler(*session, code);
         mpi_abi::PMPI_Session_finalize(session);
         *session = mpi_abi::MPI_SESSION_NULL;
         code

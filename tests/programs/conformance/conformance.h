@@ -44,6 +44,7 @@ void be_a_child(int argc, char **argv, MPI_Comm parent);
 extern const struct check point_to_point[];
 extern const struct check requests[];
 extern const struct check datatypes[];
+extern const struct check threads[];
 extern const struct check dynamic[];
 extern const struct check environment[];
 extern const struct check sessions[];

@@ -1,11 +1,11 @@
 /* Checks that MPI does what its standard says, chapter by chapter, in whatever surroundings the program runs:
  * conformance [--threads] [--changes N] [CHAPTER | CHAPTER.CHECK]... One line for each check:
  * `name ok`, `name FAIL reason` or `name REFUSED reason`. With --changes all of them run again after each of the
- * first N
- * changes of the job's ranks. */
+ * first N changes of the job's ranks. The chapter about threads needs --threads. */
 #define _POSIX_C_SOURCE 200809L
 #include "conformance.h"
 #include <pcm.h>
+#include <pthread.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,22 +49,27 @@ static const struct chapter chapters[] = {
     {"sessions", sessions},
     {"environment", environment},
     {"dynamic", dynamic},
+    {"threads", threads},
 };
 
 int rank, size, next, previous, changes_seen;
 const char *own_program;
+static int has_threads;
 static struct outcome own;
+static pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
 static char running[128];
 
 static void note_as(enum state state, const char *text, const char *more, int line)
 {
-    if (own.state != OK)
-        return;
-    own.state = state;
-    snprintf(own.reason, sizeof own.reason, "rank %d, line %d: %.100s%.100s", rank, line, text, more);
-    for (char *c = own.reason; *c != '\0'; c++)
-        if (*c == '\n')
-            *c = ' ';
+    pthread_mutex_lock(&own_lock);
+    if (own.state == OK) {
+        own.state = state;
+        snprintf(own.reason, sizeof own.reason, "rank %d, line %d: %.100s%.100s", rank, line, text, more);
+        for (char *c = own.reason; *c != '\0'; c++)
+            if (*c == '\n')
+                *c = ' ';
+    }
+    pthread_mutex_unlock(&own_lock);
 }
 
 int note(int holds, const char *text, int line)
@@ -147,7 +152,9 @@ static void run_all(int count, char **wanted)
     previous = (rank + size - 1) % size;
     if (size > RANKS_MAX)
         MPI_Abort(MPI_COMM_WORLD, 2);
-    for (size_t c = 0; c < sizeof chapters / sizeof *chapters; c++)
+    for (size_t c = 0; c < sizeof chapters / sizeof *chapters; c++) {
+        if (chapters[c].checks == threads && !has_threads)
+            continue;
         for (const struct check *check = chapters[c].checks; check->run != NULL; check++) {
             snprintf(running, sizeof running, "%s.%s", chapters[c].name, check->name);
             if (!is_wanted(count, wanted, chapters[c].name, running))
@@ -158,6 +165,7 @@ static void run_all(int count, char **wanted)
             report();
             alarm(0);
         }
+    }
 }
 
 static void announce(void)
@@ -196,20 +204,22 @@ int main(int argc, char **argv)
     int changes = 0, level, first = 1;
     own_program = argv[0];
     signal(SIGALRM, take_too_long);
-    if (first < argc && strcmp(argv[first], "--threads") == 0) {
-        first++;
+    for (; first < argc; first++)
+        if (strcmp(argv[first], "--threads") == 0)
+            has_threads = 1;
+        else if (first + 1 < argc && strcmp(argv[first], "--changes") == 0)
+            changes = atoi(argv[++first]);
+        else
+            break;
+    if (has_threads)
         MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-    } else
+    else
         MPI_Init(&argc, &argv);
     MPI_Comm parent;
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) {
         be_a_child(argc, argv, parent);
         return MPI_Finalize() != MPI_SUCCESS;
-    }
-    if (first + 1 < argc && strcmp(argv[first], "--changes") == 0) {
-        changes = atoi(argv[first + 1]);
-        first += 2;
     }
     if (changes > 0) {
         if (pcm_array_create == NULL || pcm_array("data", PCM_DOUBLE, 1, (size_t[]){1000}, PCM_BLOCK(0)) == NULL)
