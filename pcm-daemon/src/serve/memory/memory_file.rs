@@ -1,6 +1,7 @@
 //! A memory file with an image: made here, or handed over by a rank or another daemon. It is mapped once, when it is
-//! first used, and stays so as long as it lives: mapping it anew costs as much as copying it. With all its pages, unless
-//! it may have holes or nothing was written to it: its length is then only what another node says. Its length is sealed, so that nobody can cut it under a reader's feet.
+//! first used, and stays so as long as it lives: mapping it again costs as much as copying it. With all its pages,
+//! unless it may have holes or nothing was written to it: its length is then only what another node says. Its length is
+//! sealed, so that no other process can cut it under a reader's feet.
 #![allow(unsafe_code, reason = "maps memory files")]
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
