@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+/* Longer than any test waits. */
+enum { NEWCOMER_SLEEPS = 300 };
 
 static const char *what;
 static MPI_Comm derived = MPI_COMM_NULL;
@@ -74,6 +78,34 @@ static int is_even(void *context, int ranks)
     return ranks % 2 == 0;
 }
 
+static int pack(void *context, int to, int ranks, pcm_packer *packer)
+{
+    (void)context;
+    (void)to;
+    (void)ranks;
+    return is("packs") ? 9 : pcm_pack(packer, &iteration, sizeof iteration) != PCM_OK;
+}
+
+static int unpack(void *context, const pcm_part *parts, size_t count)
+{
+    (void)context;
+    (void)parts;
+    (void)count;
+    return 0;
+}
+
+/* Only a running program can pack one rank's part for several others: no checkpoint can be restored so. */
+static int to_all(void *context, int from, int before, int after, int *targets)
+{
+    (void)context;
+    targets[0] = from;
+    if (before == after)
+        return 1;
+    for (int rank = 0; rank < after; rank++)
+        targets[rank] = rank;
+    return after;
+}
+
 static void on_exit_say(void *context)
 {
     (void)context;
@@ -90,6 +122,11 @@ static void prelude(void)
     if (is("prelude"))
         say_mpi("barrier before pcm_start", MPI_Barrier(MPI_COMM_WORLD));
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    fflush(stdout);
+    if (is("exits"))
+        _exit(3);
+    if (is("slow"))
+        sleep(NEWCOMER_SLEEPS);
 }
 
 static void changed(void)
@@ -141,8 +178,10 @@ int main(int argc, char **argv)
     if (data == NULL)
         return 3;
     pcm_value("iteration", &iteration, sizeof iteration);
-    if (is("even"))
+    if (is("even") || is("impossible"))
         pcm_possible_ranks(is_even, NULL);
+    if (is("packs") || is("shares"))
+        pcm_custom("shared", &(pcm_custom_hooks){.pack = pack, .unpack = unpack, .targets = to_all});
     pcm_on_change(on_change, &failure);
     pcm_on_exit(on_exit_say, NULL);
     if (pcm_start() != PCM_OK) {
@@ -161,6 +200,11 @@ int main(int argc, char **argv)
             MPI_Comm_rank(MPI_COMM_WORLD, &rank);
             if (rank == 0 && pcm_request(4) != PCM_OK)
                 say("request", 1);
+        }
+        if (is("impossible") && iteration == 20) {
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+            for (int i = 0; rank == 0 && i < 4; i++)
+                say("request", pcm_request((int[]){-1, 0, 3, 5000}[i]));
         }
         if (is("pairs"))
             talk_in_pairs();

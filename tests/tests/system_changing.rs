@@ -1,5 +1,6 @@
 //! What programs do right and wrong around a change of their ranks: stale communicators, calls before the start, hooks
-//! that fail, registrations that differ. Each misuse is an error with a text; the job goes on.
+//! that fail, registrations that differ, newcomers that do not come. Each misuse is an error with a text; the job goes
+//! on.
 
 use tests::{
     background::Background,
@@ -224,4 +225,128 @@ fn a_process_that_joins_knows_a_value_before_it_registers_what_depends_on_it() {
             "{mode}: {outcome:?}"
         );
     }
+}
+
+/// The program on two ranks of n0, when they iterate.
+fn begun(cluster: &Cluster, arguments: &[&str]) -> Background {
+    let mut command = cluster.pcmctl(&["run", "-n", "2", "--nodes", "n0", "--"]);
+    let job = Background::start(command.arg(built("pcm-changing")).args(arguments));
+    cluster.wait_until_ranks_of_iterate("1");
+    job
+}
+
+#[test]
+fn a_newcomer_that_exits_is_told_with_its_code_and_what_it_printed_last() {
+    let cluster = Cluster::up(2);
+    let job = begun(&cluster, &["exits", "1500", "1000"]);
+    let change = cluster.run(&["expand", "1", "--to", "3"]);
+    let told = "it ended with code 3 before it joined; it printed last: \"exits: joins as rank 2 of 3\"";
+    assert!(!change.status.success() && change.stderr.contains(told), "{change:?}");
+    let outcome = job.end(LIMIT);
+    assert!(
+        outcome.status.success() && outcome.stdout.contains("exits: done"),
+        "{outcome:?}"
+    );
+    cluster.down();
+}
+
+#[test]
+fn a_change_that_the_end_of_the_job_cuts_short_says_so() {
+    let cluster = Cluster::up(2);
+    let job = begun(&cluster, &["slow", "1500", "1000"]);
+    let change = cluster.run(&["expand", "1", "--to", "3"]);
+    let told = "has left its loop: the job is ending";
+    assert!(!change.status.success() && change.stderr.contains(told), "{change:?}");
+    let outcome = job.end(LIMIT);
+    assert!(
+        outcome.status.success() && outcome.stdout.contains("slow: done"),
+        "{outcome:?}"
+    );
+    cluster.wait_until_no_rank_of("pcm-changing", LIMIT);
+    cluster.down();
+}
+
+#[test]
+fn a_change_that_a_kill_cuts_short_says_so() {
+    let cluster = Cluster::up(2);
+    let mut job = begun(&cluster, &["slow", "1000000", "1000"]);
+    let change = Background::start(&mut cluster.pcmctl(&["expand", "1", "--to", "3"]));
+    job.wait_for("slow: joins as rank 2 of 3", LIMIT);
+    assert!(cluster.run(&["kill", "1"]).status.success());
+    let change = change.end(LIMIT);
+    let told = "job 1 ended before the reconfiguration was done";
+    assert!(!change.status.success() && change.stderr.contains(told), "{change:?}");
+    assert!(!job.end(LIMIT).status.success());
+    cluster.wait_until_no_rank_of("pcm-changing", LIMIT);
+    cluster.down();
+}
+
+#[test]
+fn a_pack_hook_that_fails_ends_the_change_by_no_way_the_job() {
+    for mode in ["live", "auto", "relaunch"] {
+        let cluster = Cluster::up(2);
+        let job = begun(&cluster, &["packs", "1500", "1000"]);
+        let change = cluster.run(&["expand", "1", "--to", "3", "--mode", mode]);
+        let told = ["\"shared\"", "pack hook", "failed: it returned 9"];
+        let is_told = told.iter().all(|text| change.stderr.contains(text));
+        assert!(!change.status.success() && is_told, "{mode}: {change:?}");
+        let outcome = job.end(LIMIT);
+        let goes_on = outcome.status.success() && outcome.stdout.contains("packs: done");
+        assert!(goes_on && !outcome.stdout.contains("changed at"), "{mode}: {outcome:?}");
+        cluster.down();
+    }
+}
+
+#[test]
+fn a_program_that_asks_for_impossible_numbers_of_ranks_gets_none_and_goes_on() {
+    let cluster = Cluster::up(2);
+    let job = begun(&cluster, &["impossible", "1500", "1000"]);
+    // What no job can have is an error of the call; what this one cannot have is refused where its changes are led.
+    for told in [
+        "the program cannot run on 3 ranks, but on 2 or 4",
+        "5000 ranks are asked for",
+    ] {
+        wait::until(told, LIMIT, || cluster.logs().contains(told).then_some(()));
+    }
+    let outcome = job.end(LIMIT);
+    let errors = outcome
+        .stdout
+        .matches("request, code 30: a job cannot have 0 ranks; ask for 1 or more");
+    assert_eq!(errors.count(), 2, "{outcome:?}");
+    let goes_on = outcome.status.success() && outcome.stdout.contains("impossible: done");
+    assert!(goes_on && !outcome.stdout.contains("changed at"), "{outcome:?}");
+    cluster.down();
+}
+
+#[test]
+fn a_checkpoint_is_not_restored_where_a_rank_of_it_would_have_to_be_divided() {
+    let cluster = Cluster::up(2);
+    let kept = cluster.files().join("kept");
+    let place = kept.to_str().expect("a path in UTF-8");
+    let options = [
+        "run",
+        "-n",
+        "2",
+        "--checkpoint-every",
+        "0.5",
+        "--checkpoint-dir",
+        place,
+        "--",
+    ];
+    let mut command = cluster.pcmctl(&options);
+    command.arg(built("pcm-changing")).args(["shares", "1500", "1000"]);
+    let outcome = Background::start(&mut command).end(LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let refused = cluster.run(&["restart", "--newest", place, "-n", "3"]);
+    let told = "\"shared\" of rank 0 of 2 would go to several of 3 ranks";
+    assert!(
+        !refused.status.success() && refused.stdout.contains(told),
+        "{refused:?}"
+    );
+    let restarted = cluster.run(&["restart", "--newest", place, "-n", "2"]);
+    assert!(
+        restarted.status.success() && restarted.stdout.contains("shares: done"),
+        "{restarted:?}"
+    );
+    cluster.down();
 }

@@ -136,6 +136,27 @@ fn a_damaged_checkpoint_is_named_and_the_older_one_taken() {
 }
 
 #[test]
+fn the_checkpoints_of_a_directory_are_listed_and_what_is_unfinished_there_is_named() {
+    let (folder, made) = made();
+    let cut = folder.path().join("cut");
+    fs::create_dir(&cut).expect("a folder");
+    fs::copy(made[0].join("manifest.json"), cut.join("manifest.json")).expect("a copy");
+    let cluster = Cluster::up(1);
+    let listed = cluster.run(&["checkpoints", folder.path().to_str().expect("a path in UTF-8")]);
+    cluster.down();
+    assert!(listed.status.success(), "{listed:?}");
+    for checkpoint in &made {
+        let name = checkpoint.to_str().expect("a path in UTF-8");
+        assert_eq!(listed.stdout.matches(name).count(), 1, "{listed:?}");
+    }
+    let named = format!("{} is unfinished, no checkpoint", cut.display());
+    assert!(
+        listed.stderr.contains(&named) && !listed.stdout.contains("/cut"),
+        "{listed:?}"
+    );
+}
+
+#[test]
 fn a_checkpoint_of_another_program_is_refused() {
     let (_folder, made) = made();
     let another = ["--rows", "61", "--cols", "84", "--iterations", "400"];

@@ -10,7 +10,7 @@ use tests::{
     asked,
     cluster::{Cluster, LIMIT},
     conformance::Outcomes,
-    conformance_runs::{CHANGES, CHECKS_MIN, RANKS, around_changes, round, under_mpiexec},
+    conformance_runs::{self, CHECKS_MIN, RANKS, around_changes, round, under_mpiexec},
     crashing::Crashing,
     limited,
     malleable::Malleable,
@@ -178,7 +178,7 @@ fn every_check_of_conformance_ends_as_without_libpcm() {
     let mut found = differences("mpiexec with libpcm", &expected, &under_mpiexec(&cluster, &linked, &[]));
     let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--"]);
     found.extend(differences("pcmctl run", &expected, &round(command.arg(&plain))));
-    let changes = &CHANGES[..2];
+    let changes = &conformance_runs::CHANGES[..2];
     let around = around_changes(&cluster, &linked, "job", changes, &[]);
     let places = ["before a change"]
         .into_iter()
