@@ -253,7 +253,8 @@ fn a_newcomer_that_exits_is_told_with_its_code_and_what_it_printed_last() {
 #[test]
 fn a_change_that_the_end_of_the_job_cuts_short_says_so() {
     let cluster = Cluster::up(2);
-    let job = begun(&cluster, &["slow", "1500", "1000"]);
+    // It ends long before the newcomer is waited for too long.
+    let job = begun(&cluster, &["slow", "600", "2000"]);
     let change = cluster.run(&["expand", "1", "--to", "3"]);
     let told = "has left its loop: the job is ending";
     assert!(!change.status.success() && change.stderr.contains(told), "{change:?}");
