@@ -330,7 +330,10 @@ mod tests {
     }
 
     /// What a writer that means ill puts in the place of anything.
-    fn odd(random: &mut Random) -> Value {
+    fn odd(sound: &Value, random: &mut Random) -> Value {
+        if random.one_in(2) {
+            return leaf(sound, random);
+        }
         let odd = [
             json!(0),
             json!(1),
@@ -355,8 +358,20 @@ mod tests {
         random.pick(&odd).unwrap_or_default()
     }
 
+    /// What stands elsewhere in it.
+    fn leaf(value: &Value, random: &mut Random) -> Value {
+        match value {
+            Value::Array(items) if !items.is_empty() => leaf(&items[random.index(items.len())], random),
+            Value::Object(fields) => match fields.values().nth(random.index(fields.len())) {
+                Some(inner) => leaf(inner, random),
+                None => value.clone(),
+            },
+            _ => value.clone(),
+        }
+    }
+
     /// Replaces, leaves out or doubles something in it.
-    fn spoil(value: &mut Value, random: &mut Random) {
+    fn spoil(value: &mut Value, sound: &Value, random: &mut Random) {
         let inner = match value {
             Value::Array(items) if !items.is_empty() => {
                 let at = random.index(items.len());
@@ -376,8 +391,8 @@ mod tests {
             _ => None,
         };
         match inner {
-            Some(inner) if !random.one_in(12) => spoil(inner, random),
-            _ => *value = odd(random),
+            Some(inner) if !random.one_in(12) => spoil(inner, sound, random),
+            _ => *value = odd(sound, random),
         }
     }
 
@@ -401,10 +416,10 @@ mod tests {
             }
             let sound: Value = serde_json::from_slice(&fs::read(home.path().join(MANIFEST)).unwrap()).unwrap();
             let mut opened = 0;
-            for _ in 0..4000 {
+            for _ in 0..150 {
                 let mut spoilt = sound.clone();
-                for _ in 0..=random.below(3) {
-                    spoil(&mut spoilt, &mut random);
+                for _ in 0..=random.below(2) {
+                    spoil(&mut spoilt, &sound, &mut random);
                 }
                 let text = serde_json::to_vec(&spoilt).unwrap();
                 fs::write(home.path().join(SEAL), Seal::of(&text).text()).unwrap();
@@ -422,7 +437,7 @@ mod tests {
                     }
                 }
             }
-            assert!(opened > 100, "{name}: {opened}");
+            assert!(opened > 8, "{name}: {opened}");
         }
     }
 }

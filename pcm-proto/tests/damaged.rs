@@ -1,6 +1,8 @@
 //! Messages of agents, ranks and other daemons that were damaged: each is refused or is a message, and judging it
 //! survives whatever it says.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use pcm_proto::agent::{AgentToAgent, AgentToDaemon, DaemonToAgent};
 use pcm_proto::app::AppToDaemon;
 use pcm_proto::frame;
