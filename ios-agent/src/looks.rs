@@ -75,6 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "two runs at once need two names")]
     fn what_is_told_of_this_nodes_cpus_is_added_up() {
         let cluster_id = format!("test-{}", std::process::id());
         let node = NodeName::new("n0").unwrap();

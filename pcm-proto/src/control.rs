@@ -12,6 +12,7 @@ use crate::link::LinkMeasured;
 use crate::method::Method;
 use crate::node_end::NodeEnd;
 use crate::rank_snapshot::RankLook;
+pub use crate::refusal::Refusal;
 use crate::series::Series;
 use crate::stack::RankStack;
 use crate::trace::TraceChunk;
@@ -229,15 +230,6 @@ pub struct NodeStatus {
     pub link: Option<LinkMeasured>,
     /// When it ends; nothing where it does not know.
     pub ends: Option<NodeEnd>,
-}
-
-/// Why a request was refused. `code` is documented in `docs/errors.md` and stays the same across versions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// A short stable name, such as `unknown_job`.
-    pub code: String,
-    /// What happened, to what, and what to do next.
-    pub message: String,
 }
 
 /// What a daemon answers.

@@ -1,10 +1,9 @@
 //! What a job is asked to be, and what can be said of it while it runs.
 
-use crate::control::Refusal;
 use crate::frame::{self, EncodeError, FrameKind};
 use crate::ids::{Bytes, Epoch, Iteration, JobId, NAME_LENGTH_MAX, NodeName, ProcessId, Rank};
 use crate::method::Method;
-use crate::refusal;
+use crate::refusal::{self, Refusal};
 use crate::registered::Registered;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

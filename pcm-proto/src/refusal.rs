@@ -1,7 +1,16 @@
 //! The codes of every refusal a daemon or `pcmctl` gives. They are a public interface: a code never changes its
 //! meaning, and `docs/errors.md` has a section for each (a test compares the two).
 
-use crate::control::Refusal;
+use serde::{Deserialize, Serialize};
+
+/// Why a request was refused. `code` is documented in `docs/errors.md` and stays the same across versions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// A short stable name, such as `unknown_job`.
+    pub code: String,
+    /// What happened, to what, and what to do next.
+    pub message: String,
+}
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {

@@ -364,20 +364,28 @@ pub fn assert_survives_all(example: &Example, cluster: Cluster, course: &Course)
     example.assert_same(&example.closing(&outcome.stdout), &expected);
     assert_eq!(expected_log, folder.join("log").exists().then(|| log(&folder)));
 
-    let checkpoint = newest_checkpoint(&kept);
-    let made_by = cluster.json(&["checkpoints", "show", &checkpoint])["ranks"]
+    assert_restarts(example, &cluster, (&newest_checkpoint(&kept), &expected), &mut random);
+    cluster.down();
+}
+
+fn assert_restarts(
+    example: &Example,
+    cluster: &Cluster,
+    (checkpoint, expected): (&str, &Closing),
+    random: &mut Random,
+) {
+    let made_by = cluster.json(&["checkpoints", "show", checkpoint])["ranks"]
         .as_u64()
         .expect("a number") as usize;
-    for on in restarts(example, made_by, &mut random) {
-        let mut command = cluster.pcmctl(&["restart", &checkpoint, "-n", &on.to_string()]);
+    for on in restarts(example, made_by, random) {
+        let mut command = cluster.pcmctl(&["restart", checkpoint, "-n", &on.to_string()]);
         command.envs(example.variables.iter().cloned());
         let outcome = limited::run(&mut command, END_LIMIT);
         assert!(outcome.status.success(), "from {made_by} ranks on {on}: {outcome:?}");
         let closing = example.closing(&outcome.stdout);
-        example.assert_same(&closing, &expected);
+        example.assert_same(&closing, expected);
         assert_eq!(closing.ranks, on);
     }
-    cluster.down();
 }
 
 /// The numbers of ranks to restart on: another than that of the checkpoint, or all when more is asked for.

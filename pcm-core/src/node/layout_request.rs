@@ -122,22 +122,21 @@ pub fn plan(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) 
 fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) -> Result<Planned, Refusal> {
     let size = job.nodes.len() as u32;
     let (least, most) = (job.spec.min.max(1), job.spec.max);
-    let explained = |kind, seats, placement| {
-        Ok(Planned {
-            kind,
-            seats,
-            weights: Vec::new(),
-            placement,
-        })
+    let plain = |kind, seats| Planned {
+        kind,
+        seats,
+        weights: Vec::new(),
+        placement: None,
     };
-    let plain = |kind, seats| explained(kind, seats, None);
+    let explained = |kind, seats, why| Planned {
+        placement: Some(why),
+        ..plain(kind, seats)
+    };
     match change {
         // Ranks take their shares along.
         LayoutChange::Migrate(moves) => Ok(Planned {
-            kind: PlanKind::Migrate,
-            seats: cluster.moved(job.nodes, moves)?,
             weights: job.weights.to_vec(),
-            placement: None,
+            ..plain(PlanKind::Migrate, cluster.moved(job.nodes, moves)?)
         }),
         LayoutChange::Expand { to, nodes: allowed } => {
             if *to <= size || *to > most {
@@ -146,14 +145,15 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
             let allowed = if allowed.is_empty() { &job.spec.nodes } else { allowed };
             let joining = cluster.place(allowed, *to - size, Ending::Shunned)?;
             let why = cluster.why_joining(allowed, &joining);
-            explained(PlanKind::Expand, expanded(size, *to, one_by_one(&joining)), Some(why))
+            let seats = expanded(size, *to, one_by_one(&joining));
+            Ok(explained(PlanKind::Expand, seats, why))
         }
         LayoutChange::Shrink { to } => {
             if *to >= size || *to < least {
                 return Err(bad_size(*to, least, size.saturating_sub(1)));
             }
             let (seats, why) = cluster.shrunk(job.nodes, *to);
-            explained(PlanKind::Shrink, seats, Some(why))
+            Ok(explained(PlanKind::Shrink, seats, why))
         }
         LayoutChange::Leave(ranks) => {
             let seats = without(size, ranks)?;
@@ -161,13 +161,11 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
             if to >= size || to < least {
                 return Err(bad_size(to, least, size.saturating_sub(1)));
             }
-            plain(PlanKind::Shrink, seats)
+            Ok(plain(PlanKind::Shrink, seats))
         }
         LayoutChange::Rebalance => Ok(Planned {
-            kind: PlanKind::Rebalance,
-            seats: stay(size),
             weights: changed_weights(job.weights, cluster.weights(job.nodes))?,
-            placement: None,
+            ..plain(PlanKind::Rebalance, stay(size))
         }),
         LayoutChange::Arrange { moves, weights } => {
             if weights.len() != job.nodes.len() || weights.contains(&0) {
@@ -177,18 +175,17 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
                 );
                 return Err(Refusal::new(refusal::BAD_LAYOUT, message));
             }
+            let kind = match moves.is_empty() {
+                true => PlanKind::Rebalance,
+                false => PlanKind::Migrate,
+            };
             Ok(Planned {
-                kind: match moves.is_empty() {
-                    true => PlanKind::Rebalance,
-                    false => PlanKind::Migrate,
-                },
-                seats: cluster.moved(job.nodes, moves)?,
                 weights: weights.clone(),
-                placement: None,
+                ..plain(kind, cluster.moved(job.nodes, moves)?)
             })
         }
-        LayoutChange::Evacuate { node } => plain(PlanKind::Migrate, cluster.evacuated(job, node)?),
-        LayoutChange::Relaunch => plain(PlanKind::Relaunch, stay(size)),
+        LayoutChange::Evacuate { node } => Ok(plain(PlanKind::Migrate, cluster.evacuated(job, node)?)),
+        LayoutChange::Relaunch => Ok(plain(PlanKind::Relaunch, stay(size))),
     }
 }
 

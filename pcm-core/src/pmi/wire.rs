@@ -111,7 +111,7 @@ pub(super) enum ParseError {
     BadSpawn { line: String },
     /// An argument or a value holds a line of the request's own form.
     #[error(
-        "an argument or a hint holds a line that begins with {line:?}, which has another meaning here; pass it in a file"
+        "an argument or a hint holds a line that begins with {line:?}, which has a meaning here; pass it in a file"
     )]
     Ambiguous { line: String },
 }

@@ -328,7 +328,7 @@ mod tests {
             let mut journal = Journal::open(inherited(&files), true, |_| ()).unwrap();
             for _ in 0..random.below(9) {
                 if random.one_in(6) {
-                    journal.rewrite(records.iter().cloned().take(3)).unwrap();
+                    journal.rewrite(records.iter().take(3).cloned()).unwrap();
                 }
                 journal.write(&random.pick(&records).unwrap()).unwrap();
             }

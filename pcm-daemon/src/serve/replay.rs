@@ -1,5 +1,5 @@
-//! Takes in the records of the journal, one after another. A record at which a job's machine panics costs that job only:
-//! a daemon that died of it would die of it again at each start, until its keeper gave up. Decides nothing else.
+//! Takes in the records of the journal, one after another. A record at which a job's machine panics costs that job
+//! only: a daemon that died of it would die of it again at each start, until its keeper gave up. Decides nothing else.
 
 use pcm_core::node::record::{Past, Record};
 use std::panic::{AssertUnwindSafe, catch_unwind};

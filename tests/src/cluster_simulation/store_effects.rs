@@ -1,7 +1,7 @@
 //! How a daemon carries out what its store wants done with memory files: at once, or in the background.
 
 use super::happening::{Background, Happening, Life};
-use super::image;
+use super::image::{self, File};
 use super::keeper::KeeperWord;
 use super::machine::machine_named;
 use super::memory::{Borrower, Borrowing, Copying, Offer, Putting, Summing};
@@ -14,6 +14,7 @@ use pcm_core::node::store::image_key::ImageKey;
 use pcm_core::node::store::input::StoreInput;
 use pcm_core::node::store::not_come::NotCome;
 use pcm_core::parked::block_checksum;
+use pcm_proto::checkpoint::BufferKey;
 use pcm_proto::image::ImageMessage;
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::parked::BLOCK_BYTES;
@@ -68,13 +69,7 @@ impl Simulation {
                     let outcome = Err("there is no such memory".to_owned());
                     return Some(StoreInput::Kept { key, outcome });
                 };
-                let is_planted = self.has_plant(Plant::KeeperForgetsBuffers);
-                let keeper = self.machines[machine].keeper.as_mut()?;
-                if !is_planted {
-                    keeper.buffers.insert(key, file);
-                }
-                self.ledger.see(Seen::BuffersChanged { job: key.job });
-                self.keeper_says(machine, 50, KeeperWord::Holds(key));
+                self.keep_buffer(machine, key, file);
             }
             StoreEffect::Park { key, memory } => {
                 let file = daemon.memory.file(memory);
@@ -102,6 +97,18 @@ impl Simulation {
             effect => return self.carry_out_transfer(machine, effect, delay),
         }
         None
+    }
+
+    fn keep_buffer(&mut self, machine: usize, key: BufferKey, file: File) {
+        let is_planted = self.has_plant(Plant::KeeperForgetsBuffers);
+        let Some(keeper) = &mut self.machines[machine].keeper else {
+            return;
+        };
+        if !is_planted {
+            keeper.buffers.insert(key, file);
+        }
+        self.ledger.see(Seen::BuffersChanged { job: key.job });
+        self.keeper_says(machine, 50, KeeperWord::Holds(key));
     }
 
     /// The same for images that go between machines, and between files.

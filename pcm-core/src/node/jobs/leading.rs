@@ -13,7 +13,7 @@ use pcm_proto::app::environment;
 use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles, Restores};
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::{Bytes, Iteration, JobId, NodeName};
+use pcm_proto::ids::{Bytes, CheckpointId, Iteration, JobId, NodeName};
 use pcm_proto::peer::JobMessage;
 use pcm_proto::refusal;
 use std::collections::BTreeSet;
@@ -184,11 +184,7 @@ impl Leading {
             }
             CheckpointMessage::NotStored { id, reason } => {
                 tracing::warn!(%job, %node, checkpoint = %id, reason, "a checkpoint is given up");
-                let effects = self.lead.on_not_stored(id);
-                if effects.contains(&LeadEffect::GivenUp(id)) {
-                    self.answer_not_kept(job, &reason, cx);
-                }
-                effects
+                self.on_not_stored(job, id, &reason, cx)
             }
             CheckpointMessage::NotCopied { id, rank, reason } => {
                 tracing::warn!(%job, %node, checkpoint = %id, %rank, reason, "a part of a checkpoint has no copy");
@@ -355,7 +351,11 @@ impl Leading {
         }
     }
 
-    fn answer_not_kept(&mut self, job: JobId, reason: &str, cx: &mut Context<'_>) {
+    fn on_not_stored(&mut self, job: JobId, id: CheckpointId, reason: &str, cx: &mut Context<'_>) -> Vec<LeadEffect> {
+        let effects = self.lead.on_not_stored(id);
+        if !effects.contains(&LeadEffect::GivenUp(id)) {
+            return effects;
+        }
         for Asking { from, .. } in self.asking.extract_if(.., |one| one.made.is_none()) {
             cx.refuse(
                 from,
@@ -363,6 +363,7 @@ impl Leading {
                 format!("job {job} made no checkpoint: {reason}"),
             );
         }
+        effects
     }
 
     fn answer_not_filed(&mut self, job: JobId, reason: &str, cx: &mut Context<'_>) {

@@ -236,11 +236,10 @@ mod tests {
         for effect in effects {
             match effect {
                 Effect::Keeper(DaemonToKeeper::EndJob { job }) => ends.push(job),
-                Effect::Send { node, message } => {
-                    if let DaemonToDaemon::Job { job, message } = message {
-                        words.push((node, job, *message));
-                    }
-                }
+                Effect::Send {
+                    node,
+                    message: DaemonToDaemon::Job { job, message },
+                } => words.push((node, job, *message)),
                 Effect::Note {
                     job,
                     kind: EventKind::JobEnded { reason: told, .. },
