@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Of those that come faster the sum is told by later ones, or not at all.
+/// Of those that come faster the rest is read the next time.
 const TAKEN_AT_ONCE: usize = 256;
 
 #[derive(Debug)]

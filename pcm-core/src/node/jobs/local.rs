@@ -10,7 +10,7 @@ use crate::node::streams::part_output::PartOutput;
 use crate::node::streams::part_stdin::PartStdin;
 use crate::node::timer::Timer;
 use pcm_proto::control::Stream;
-use pcm_proto::ids::{JobId, ProcessId};
+use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::peer::{StreamToCoordinator, StreamToNode};
 use pcm_proto::reconfiguration::Attempt;
 use std::collections::BTreeMap;
@@ -108,6 +108,17 @@ impl Job {
             }
         }
         self.output_taken()
+    }
+
+    /// What was sent to the coordinator over a link that this node took for good until now may be lost: the coordinator
+    /// may have noticed the link's end earlier, and asked for all output before that.
+    pub(super) fn say_output_again(&mut self, coordinator: &NodeName, cx: &mut Context<'_>) {
+        if let (Some(part), Some(local)) = (self.machine.part(), &mut self.local)
+            && part.coordinator() == coordinator
+            && *coordinator != cx.own()
+        {
+            local.output.on_asked_from(&[], coordinator, cx.out);
+        }
     }
 
     pub(super) fn on_stdin_taken(&self, bytes: u64, cx: &mut Context<'_>) {

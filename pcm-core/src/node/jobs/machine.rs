@@ -296,6 +296,9 @@ impl Jobs {
                 ..Step::default()
             };
             self.finish(job, step, cx);
+            if let Some(known) = self.table.get_mut(job) {
+                known.say_output_again(node, cx);
+            }
             if let Some((coordinator, led)) = self.table.led_with(job)
                 && coordinator.has_node(node)
             {
