@@ -2,7 +2,6 @@
 
 use crate::cluster::ClusterDir;
 use crate::failure::{Exit, Failure};
-use crate::looking;
 use crate::verbs;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -161,7 +160,6 @@ pub fn main() -> i32 {
         let outcome = runtime.block_on(run_verb(cli.verb, &cluster));
         // A thread that still waits for standard input must not delay the end.
         runtime.shutdown_background();
-        looking::tell();
         outcome
     });
     match outcome {

@@ -19,7 +19,6 @@ mod kept;
 mod kept_costs;
 mod layout;
 pub mod link;
-mod looking;
 pub mod lookup;
 mod method;
 mod metrics;

@@ -2,7 +2,6 @@
 
 use crate::cluster::{ClusterDir, RecordedNode};
 use crate::failure::{Failure, LINK_LOST};
-use crate::looking;
 use pcm_fabric::{ClusterKey, ConnectError, Endpoint, PeerAddress, Receiver, RecvError, SendError, Sender};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::handshake::{Identity, Role};
@@ -49,7 +48,6 @@ impl Link {
 
     async fn open_first(cluster: &ClusterDir, nodes: &[RecordedNode]) -> Result<Self, Failure> {
         let key = ClusterKey::load(&cluster.key_path()).map_err(|error| Failure::wrong_key(error.to_string()))?;
-        looking::begin(key.cluster_id());
         let endpoint = Endpoint::new(key, Identity::new(Role::Control));
         let deadline = Instant::now() + FIND_DEADLINE;
         let mut last = None;

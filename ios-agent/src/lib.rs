@@ -7,8 +7,6 @@ pub mod calibration;
 #[expect(clippy::disallowed_methods, reason = "shell: reads the files of the kernel")]
 pub mod cpu_limit;
 pub mod decide;
-#[expect(clippy::disallowed_types, reason = "shell: hears of pcmctl on a local socket")]
-mod looks;
 pub mod own_node;
 pub mod policy;
 pub mod protocol;

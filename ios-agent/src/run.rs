@@ -1,7 +1,6 @@
 //! The executable's life: read its arguments and its tuning, link to the daemon, work until the daemon is gone.
 
 use crate::decide::tuning::Tuning;
-use crate::looks::Looks;
 use crate::shell::Shell;
 use pcm_fabric::{LocalConnectError, LocalEndpoint};
 use pcm_proto::agent::TUNING_VARIABLE;
@@ -20,7 +19,7 @@ const USAGE: &str = "usage: ios-agent CLUSTER NODE   (pcm-daemon starts it)";
 pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
     let arguments: Vec<String> = arguments.collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (cluster_id, node) = match words[..] {
+    let node = match words[..] {
         ["-h" | "--help"] => {
             println!("{USAGE}");
             return 0;
@@ -29,7 +28,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
             println!("ios-agent {}", env!("CARGO_PKG_VERSION"));
             return 0;
         }
-        [cluster_id, node] => (cluster_id.to_owned(), NodeName::new(node)),
+        [_cluster, node] => NodeName::new(node),
         _ => {
             eprintln!("{USAGE}");
             return 2;
@@ -41,7 +40,7 @@ pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
     };
     node_log::begin();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime.map(|runtime| runtime.block_on(serve(&cluster_id, node)));
+    let outcome = runtime.map(|runtime| runtime.block_on(serve(node)));
     match outcome {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => {
@@ -55,12 +54,11 @@ pub fn main(arguments: impl Iterator<Item = String>) -> i32 {
     }
 }
 
-async fn serve(cluster_id: &str, node: NodeName) -> Result<(), LocalConnectError> {
+async fn serve(node: NodeName) -> Result<(), LocalConnectError> {
     let endpoint = LocalEndpoint::new(Identity::new(Role::Agent { node: node.clone() }));
     let given = given_socket().map_err(LocalConnectError::not_given)?;
     let link = endpoint.over(given, CONNECT_WITHIN).await?;
-    let looks = Looks::open(cluster_id, &node);
-    Shell::new(link, node, tuning(), looks).run().await;
+    Shell::new(link, node, tuning()).run().await;
     Ok(())
 }
 

@@ -28,8 +28,6 @@ pub struct Sample {
     pub busy_s: f64,
     /// CPU time of niced work.
     pub niced_s: f64,
-    /// What of the busy time was taken by looking at the cluster.
-    pub looks_s: f64,
     pub ranks: BTreeMap<ProcessKey, RankSample>,
     /// Time some task of the machine waited for a CPU.
     pub cpu_pressure_us: u64,
@@ -50,7 +48,7 @@ fn clock_s(clock: ClockId) -> f64 {
 }
 
 /// Looks at the node with these CPUs and ranks, whose CPU time may be limited.
-pub fn take(cpus: &[u32], limit: Option<&CpuLimit>, ranks: &[(ProcessKey, u32)], looks_s: f64) -> Sample {
+pub fn take(cpus: &[u32], limit: Option<&CpuLimit>, ranks: &[(ProcessKey, u32)]) -> Sample {
     let samples = ranks.iter().filter_map(|(key, pid)| Some((*key, rank(*pid)?)));
     let ranks: BTreeMap<ProcessKey, RankSample> = samples.collect();
     let (busy_s, niced_s) = match limit {
@@ -70,8 +68,6 @@ pub fn take(cpus: &[u32], limit: Option<&CpuLimit>, ranks: &[(ProcessKey, u32)],
         at_s: clock_s(ClockId::Monotonic),
         busy_s,
         niced_s,
-        // No `pcmctl` is in the group of a limited node.
-        looks_s: if limit.is_none() { looks_s } else { 0.0 },
         ranks,
         cpu_pressure_us: proc_files::cpu_pressure_us().unwrap_or(0),
         memory_pressure_us: proc_files::memory_pressure_us().unwrap_or(0),

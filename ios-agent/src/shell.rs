@@ -4,7 +4,6 @@
 use crate::calibration::NodeSpeed;
 use crate::cpu_limit::CpuLimit;
 use crate::decide::tuning::Tuning;
-use crate::looks::Looks;
 use crate::own_node::OwnNode;
 use crate::protocol::agent::Agent;
 use crate::protocol::effects::Effect;
@@ -53,7 +52,6 @@ pub(crate) struct Shell {
     cpu: BTreeMap<ProcessKey, RankSample>,
     speed: NodeSpeed,
     limit: Option<CpuLimit>,
-    looks: Looks,
     limit_seen: Option<Instant>,
     samples: Vec<Sample>,
     told: Option<(Instant, NodeProfile)>,
@@ -63,7 +61,7 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    pub(crate) fn new(link: Link, node: NodeName, tuning: Tuning, looks: Looks) -> Self {
+    pub(crate) fn new(link: Link, node: NodeName, tuning: Tuning) -> Self {
         Self {
             link,
             began: Instant::now(),
@@ -75,7 +73,6 @@ impl Shell {
             cpu: BTreeMap::new(),
             speed: NodeSpeed::known(0.0),
             limit: None,
-            looks,
             limit_seen: None,
             samples: Vec::with_capacity(LOOKS_PER_PROFILE + 1),
             told: None,
@@ -197,8 +194,7 @@ impl Shell {
             self.limit_seen = Some(Instant::now());
             self.look_for_limit();
         }
-        let looks_s = self.looks.used_s(&self.node.cpus);
-        let sample = sampling::take(&self.node.cpus, self.limit.as_ref(), &self.ranks, looks_s);
+        let sample = sampling::take(&self.node.cpus, self.limit.as_ref(), &self.ranks);
         self.cpu.clone_from(&sample.ranks);
         self.samples.push(sample);
         if self.samples.len() > LOOKS_PER_PROFILE {

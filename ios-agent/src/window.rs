@@ -22,12 +22,11 @@ pub fn profile(before: &Sample, after: &Sample, speed: f64) -> NodeProfile {
     if after.ranks.values().any(|rank| rank.is_niced) {
         busy += (after.niced_s - before.niced_s).max(0.0);
     }
-    let by_looks = (after.looks_s - before.looks_s).max(0.0);
     let share = |before_us: u64, after_us: u64| (after_us.saturating_sub(before_us) as f64 / 1e6 / seconds).min(1.0);
     NodeProfile {
         speed,
         // Ticks of the machine and of its processes are not counted at the same moment.
-        load_by_others: ((busy - by_ranks - by_looks) / seconds).max(0.0),
+        load_by_others: ((busy - by_ranks) / seconds).max(0.0),
         load_by_ranks: by_ranks / seconds,
         run_delay,
         cpu_pressure: share(before.cpu_pressure_us, after.cpu_pressure_us),
@@ -81,23 +80,6 @@ mod tests {
         };
         let profile = profile(&before, &after, 1.0);
         assert!((profile.load_by_ranks - 0.9).abs() < 1e-9 && (profile.load_by_others - 0.6).abs() < 1e-9);
-    }
-
-    #[test]
-    fn what_looks_at_the_cluster_is_not_load_by_others() {
-        let before = Sample {
-            busy_s: 10.0,
-            looks_s: 2.0,
-            ..Sample::default()
-        };
-        let after = |looks_s| Sample {
-            at_s: 1.0,
-            busy_s: 10.5,
-            looks_s,
-            ..Sample::default()
-        };
-        assert!((profile(&before, &after(2.4), 1.0).load_by_others - 0.1).abs() < 1e-9);
-        assert_eq!(profile(&before, &after(2.7), 1.0).load_by_others, 0.0);
     }
 
     #[test]

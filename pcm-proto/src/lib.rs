@@ -19,7 +19,6 @@ pub mod job;
 pub mod keeper;
 pub mod layout;
 pub mod link;
-pub mod looking;
 pub mod method;
 pub mod node_end;
 pub mod open_files;
