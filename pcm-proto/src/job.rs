@@ -35,7 +35,7 @@ pub enum WorldShape {
 }
 
 /// Everything `run` says about a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// Its name; the program's file name by default.
     pub name: String,
@@ -221,24 +221,13 @@ mod tests {
     fn spec(argument: usize) -> JobSpec {
         JobSpec {
             name: "test".to_owned(),
-            registered: Registered::default(),
             size: 1,
             min: 1,
             max: 1,
-            nodes: Vec::new(),
-            policy: None,
-            world: WorldShape::Job,
             program: b"a.out".to_vec(),
             args: vec![vec![b'x'; argument]],
-            env: Vec::new(),
             cwd: "/".into(),
-            bind: false,
-            preload: false,
-            mpi_settings: Vec::new(),
-            detached: false,
-            restarts_max: 0,
-            method: None,
-            spares: 0,
+            ..JobSpec::default()
         }
     }
 

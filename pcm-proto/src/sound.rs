@@ -210,7 +210,6 @@ mod tests {
     use super::*;
     use crate::checkpoint::PartTally;
     use crate::ids::{Bytes, CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId, Term, WorldId};
-    use crate::job::WorldShape;
     use crate::layout::{Mode, PlanKind};
     use crate::peer::RankRun;
     use crate::reconfiguration::{Attempt, Reign, Standing};
@@ -314,24 +313,12 @@ mod tests {
         assert!(said(VALUES_BYTES_MAX + 1).is_some());
         let spec = |max| JobSpec {
             name: "test".to_owned(),
-            registered: Registered::default(),
             size: 1,
             min: 1,
             max,
-            nodes: Vec::new(),
-            policy: None,
-            world: WorldShape::Job,
             program: b"a.out".to_vec(),
-            args: Vec::new(),
-            env: Vec::new(),
             cwd: "/".into(),
-            bind: false,
-            preload: false,
-            mpi_settings: Vec::new(),
-            detached: false,
-            restarts_max: 0,
-            method: None,
-            spares: 0,
+            ..JobSpec::default()
         };
         assert_eq!(fault_of_spec(&spec(RANKS_MAX)), None);
         assert!(fault_of_spec(&spec(RANKS_MAX + 1)).is_some());

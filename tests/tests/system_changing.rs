@@ -60,11 +60,7 @@ fn a_change_that_comes_in_the_last_iteration_is_refused_and_says_why() {
         !change.status.success() && change.stderr.contains("the job ends with the iteration it is in"),
         "{change:?}"
     );
-    let outcome = job.end(LIMIT);
-    assert!(
-        outcome.status.success() && outcome.stdout.contains("ends: done"),
-        "{outcome:?}"
-    );
+    assert_ends(job, "ends: done");
     cluster.down();
 }
 
@@ -104,11 +100,7 @@ fn a_program_that_runs_on_even_numbers_of_ranks_is_started_and_changed_to_such_a
     );
     let grown = cluster.run(&["expand", "2", "--to", "4", "--mode", "live"]);
     assert!(grown.status.success(), "{grown:?}");
-    let outcome = job.end(LIMIT);
-    assert!(
-        outcome.status.success() && outcome.stdout.contains("even: done"),
-        "{outcome:?}"
-    );
+    assert_ends(job, "even: done");
     let restarted = cluster.run(&["restart", "--newest", place, "-n", "3"]);
     assert!(
         restarted.status.code() == Some(2) && restarted.stderr.contains("cannot run on 3 ranks, but on 2 or 4"),
@@ -235,6 +227,12 @@ fn begun(cluster: &Cluster, arguments: &[&str]) -> Background {
     job
 }
 
+/// The job ends well, and has printed this.
+fn assert_ends(job: Background, said: &str) {
+    let outcome = job.end(LIMIT);
+    assert!(outcome.status.success() && outcome.stdout.contains(said), "{outcome:?}");
+}
+
 #[test]
 fn a_newcomer_that_exits_is_told_with_its_code_and_what_it_printed_last() {
     let cluster = Cluster::up(2);
@@ -242,11 +240,7 @@ fn a_newcomer_that_exits_is_told_with_its_code_and_what_it_printed_last() {
     let change = cluster.run(&["expand", "1", "--to", "3"]);
     let told = "it ended with code 3 before it joined; it printed last: \"exits: joins as rank 2 of 3\"";
     assert!(!change.status.success() && change.stderr.contains(told), "{change:?}");
-    let outcome = job.end(LIMIT);
-    assert!(
-        outcome.status.success() && outcome.stdout.contains("exits: done"),
-        "{outcome:?}"
-    );
+    assert_ends(job, "exits: done");
     cluster.down();
 }
 
@@ -258,11 +252,7 @@ fn a_change_that_the_end_of_the_job_cuts_short_says_so() {
     let change = cluster.run(&["expand", "1", "--to", "3"]);
     let told = "has left its loop: the job is ending";
     assert!(!change.status.success() && change.stderr.contains(told), "{change:?}");
-    let outcome = job.end(LIMIT);
-    assert!(
-        outcome.status.success() && outcome.stdout.contains("slow: done"),
-        "{outcome:?}"
-    );
+    assert_ends(job, "slow: done");
     cluster.wait_until_no_rank_of("pcm-changing", LIMIT);
     cluster.down();
 }

@@ -603,10 +603,9 @@ mod tests {
     use super::*;
     use crate::job::placement::Share;
     use pcm_proto::ids::Iteration;
-    use pcm_proto::job::{JobSpec, WorldShape};
+    use pcm_proto::job::JobSpec;
     use pcm_proto::layout::{ModeWanted, PlanKind, PlanRequest, Seat};
     use pcm_proto::peer::NodeToCoordinator;
-    use pcm_proto::registered::Registered;
 
     struct OneHost;
 
@@ -635,25 +634,14 @@ mod tests {
                 host: 7,
             };
             let spec = JobSpec {
-                registered: Registered::default(),
                 name: "test".to_owned(),
                 size: 1,
                 min: 1,
                 max: 8,
-                nodes: Vec::new(),
-                policy: None,
-                world: WorldShape::Job,
                 program: b"a.out".to_vec(),
-                args: Vec::new(),
-                env: Vec::new(),
                 cwd: "/".into(),
-                bind: false,
-                preload: false,
-                mpi_settings: Vec::new(),
-                detached: false,
                 restarts_max: 100,
-                method: None,
-                spares: 0,
+                ..JobSpec::default()
             };
             Coordinator::accept(JobId(1), node(), spec, &[share], false, 0)
         }

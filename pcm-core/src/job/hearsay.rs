@@ -1,6 +1,6 @@
 //! Aborts that nobody asked for: MPI in a rank ends its process when it loses contact with another rank. Such an abort
 //! is often heard before the end of the rank that caused it, so that end is awaited for a moment; and as long as a node
-//! with ranks does not answer, its return or its loss. What happened first is what is told, and what counts against the
+//! with ranks does not answer, its return or its loss. The first cause is named, and counts against the
 //! program. Never decides that a node is lost.
 
 use super::coordinator::{Coordinator, Effect};

@@ -12,7 +12,6 @@ use pcm_proto::ids::{CheckpointId, Epoch, Iteration, JobId, NodeName, ProcessId}
 use pcm_proto::job::{JobEnd, JobSpec, WorldShape};
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator};
-use pcm_proto::registered::Registered;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const JOB: JobId = JobId(1);
@@ -23,25 +22,15 @@ pub(crate) fn node(number: usize) -> NodeName {
 
 pub(crate) fn spec(size: u32, world: WorldShape) -> JobSpec {
     JobSpec {
-        registered: Registered::default(),
         name: "test".into(),
         size,
         min: 1,
         max: size,
-        nodes: Vec::new(),
-        policy: None,
         world,
         program: b"a.out".to_vec(),
-        args: Vec::new(),
-        env: Vec::new(),
         cwd: "/".into(),
-        bind: false,
-        preload: false,
-        mpi_settings: Vec::new(),
-        detached: false,
         restarts_max: 100,
-        method: None,
-        spares: 0,
+        ..JobSpec::default()
     }
 }
 

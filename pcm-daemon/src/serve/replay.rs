@@ -28,9 +28,8 @@ mod tests {
     use pcm_core::moment::Moment;
     use pcm_core::reconfiguration::limits::Limits;
     use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId, WorldId};
-    use pcm_proto::job::{JobSpec, WorldShape};
+    use pcm_proto::job::JobSpec;
     use pcm_proto::peer::{RankRun, StartOrder, WorldStart};
-    use pcm_proto::registered::Registered;
 
     fn node(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
@@ -57,25 +56,13 @@ mod tests {
     /// What the journal of node n0 says of a job that n1 leads.
     fn begun(job: JobId) -> Record {
         let spec = JobSpec {
-            registered: Registered::default(),
             name: "test".to_owned(),
             size: 1,
             min: 1,
             max: 1,
-            nodes: Vec::new(),
-            policy: None,
-            world: WorldShape::Job,
             program: b"a.out".to_vec(),
-            args: Vec::new(),
-            env: Vec::new(),
             cwd: "/".into(),
-            bind: false,
-            preload: false,
-            mpi_settings: Vec::new(),
-            detached: false,
-            restarts_max: 0,
-            method: None,
-            spares: 0,
+            ..JobSpec::default()
         };
         let order = StartOrder {
             number: 0,

@@ -315,9 +315,8 @@ pub(super) mod tests {
     use crate::moment::Moment;
     use crate::node::outbox::Effect;
     use crate::node::requester::LinkId;
-    use pcm_proto::job::{JobSpec, WorldShape};
+    use pcm_proto::job::JobSpec;
     use pcm_proto::peer::{DaemonToDaemon, JobMessage};
-    use pcm_proto::registered::Registered;
 
     fn node(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
@@ -326,25 +325,14 @@ pub(super) mod tests {
     /// A job of one rank on node n1, led by node n0.
     pub(in crate::node::streams) fn coordinator() -> Coordinator {
         let spec = JobSpec {
-            registered: Registered::default(),
             name: "test".into(),
             size: 1,
             min: 1,
             max: 1,
-            nodes: Vec::new(),
-            policy: None,
-            world: WorldShape::Job,
             program: b"a.out".to_vec(),
-            args: Vec::new(),
-            env: Vec::new(),
             cwd: "/".into(),
-            bind: false,
-            preload: false,
-            mpi_settings: Vec::new(),
-            detached: false,
             restarts_max: 100,
-            method: None,
-            spares: 0,
+            ..JobSpec::default()
         };
         let shares = [Share {
             node: node("n1"),
