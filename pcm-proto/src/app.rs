@@ -129,6 +129,8 @@ pub enum AppToDaemon {
     RestoreFailed {
         /// What happened, for a person.
         reason: String,
+        /// Whether its daemon only did not answer: the data may be there.
+        is_unanswered: bool,
     },
     /// About checkpoints in memory.
     Checkpoint(RankCheckpoint),

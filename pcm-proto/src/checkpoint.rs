@@ -197,6 +197,8 @@ pub enum CheckpointMessage {
         id: CheckpointId,
         /// What happened, for a person.
         reason: String,
+        /// Whether it only got no answer: the data may be there.
+        is_unanswered: bool,
     },
     /// Node to coordinator: a checkpoint was written into files.
     Filed {

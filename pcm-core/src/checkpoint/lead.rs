@@ -136,6 +136,8 @@ pub struct Lead {
     /// Whether `newest` is only known from before, and the nodes have not said yet where all its parts are.
     is_learning: bool,
     filed: VecDeque<Filed>,
+    /// The one of which a process got no answer when it was to take it up.
+    unanswered: Option<CheckpointId>,
 }
 
 impl Lead {
@@ -151,6 +153,7 @@ impl Lead {
             newest: known,
             is_learning: known.is_some(),
             filed: VecDeque::new(),
+            unanswered: None,
         }
     }
 
@@ -272,9 +275,12 @@ impl Lead {
         out
     }
 
-    /// A checkpoint could not be taken up: it is none.
-    pub fn on_not_restored(&mut self, id: CheckpointId) -> Vec<LeadEffect> {
+    /// A checkpoint could not be taken up: it is none, unless a process got no answer for the first time.
+    pub fn on_not_restored(&mut self, id: CheckpointId, is_unanswered: bool) -> Vec<LeadEffect> {
         let mut out = Vec::new();
+        if is_unanswered && self.unanswered.replace(id) != Some(id) {
+            return out;
+        }
         self.catalogue.condemned(id);
         self.say_newest(&mut out);
         out

@@ -369,8 +369,10 @@ fn without_memory_a_restart_begins_with_files_and_a_condemned_checkpoint_is_none
     };
     lead.on_filed(filed.clone());
     settled(&mut lead, 5);
+    // Without an answer nothing is known to be wrong with it.
+    assert_eq!(lead.on_not_restored(CheckpointId(6), true), []);
     assert_eq!(
-        lead.on_not_restored(CheckpointId(6)),
+        lead.on_not_restored(CheckpointId(6), true),
         [LeadEffect::Newest(Some(Iteration(3)))]
     );
     assert_eq!((lead.restorable(), lead.filed().next()), (None, Some(&filed)));

@@ -47,6 +47,7 @@ impl Node {
                 let (began, ended) = (since, self.out.now());
                 self.cluster.measure_copy(&node, goes, Transfer { began, ended, bytes });
             }
+            Inward::Answered { node, ask, answer } => self.desk.given.give(node, ask, *answer, &mut self.out),
             Inward::Queries(outcome) => self.on_outcome(outcome),
             Inward::Agent(fact) => self.on_agent_fact(fact),
             Inward::Cluster(fact) => self.on_cluster(fact),
@@ -115,6 +116,7 @@ impl Node {
                 // Before anything else over the link: the other one must know whose answers it hears.
                 self.update_report();
                 self.cluster.say_report(&node, &mut self.out);
+                self.desk.given.on_linked(&node, &mut self.out);
                 self.jobs.doubt_testator(&node, self.store.jobs_led_by(&node));
                 self.with_jobs(|jobs, cx| jobs.tell_silence(&node, false, cx));
                 self.say_what_is_here(&node);

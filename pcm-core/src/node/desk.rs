@@ -6,6 +6,7 @@ use super::context::Context;
 use super::jobs::machine::Jobs;
 use super::outbox::Outbox;
 use super::queries::control_links::ControlLinks;
+use super::queries::given::Given;
 use super::queries::hang_watch::HangWatch;
 use super::queries::series::SeriesBook;
 use super::queries::{Queries, Wanted, rank_rows};
@@ -44,6 +45,7 @@ const SAMPLE_WITHIN: Duration = Duration::from_millis(800);
 pub(in crate::node) struct Desk {
     pub(in crate::node) controls: ControlLinks,
     pub(in crate::node) queries: Queries,
+    pub(in crate::node) given: Given,
     pub(in crate::node) pages: PageQuestions,
     pub(in crate::node) doubt: DoubtTold,
     series: SeriesBook,

@@ -23,7 +23,7 @@ use pcm_proto::event::EventKind;
 use pcm_proto::fabric::UdAddress;
 use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::DaemonToKeeper;
-use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
+use pcm_proto::peer::{DaemonToDaemon, JobMessage, Question};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -164,6 +164,12 @@ pub enum Inward {
         /// When it began; it ended in this step.
         since: Moment,
         bytes: u64,
+    },
+    /// The answer to a request that another node passed on.
+    Answered {
+        node: NodeName,
+        ask: u64,
+        answer: Box<DaemonToControl>,
     },
     /// What came of a question.
     Queries(Outcome),
@@ -328,8 +334,8 @@ impl Outbox {
             }
             Requester::Nobody => {}
             Requester::Peer { node, ask } => {
-                let answer = Box::new(Answer::Control(Box::new(answer)));
-                self.send(&node, DaemonToDaemon::Answer { ask, answer });
+                let answer = Box::new(answer);
+                self.inward(Inward::Answered { node, ask, answer });
             }
         }
     }

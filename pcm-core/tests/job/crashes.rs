@@ -305,7 +305,14 @@ fn a_crash_while_it_comes_back_is_another_crash() {
         .map(|restores| restores.stamp.id)
         .unwrap();
     let reason = "a block has another checksum".to_owned();
-    say(&mut cluster, CheckpointMessage::NotRestored { id, reason });
+    say(
+        &mut cluster,
+        CheckpointMessage::NotRestored {
+            id,
+            reason,
+            is_unanswered: false,
+        },
+    );
     cluster.settle();
     cluster.pass(SECOND);
     cluster.settle();

@@ -18,13 +18,19 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Looks between two at what the others have written so far.
 const LOOKS_AT_SIZES: u32 = 25;
 
-/// Leaves the record of one rank.
+/// What an empty record says.
+const UNSAID: &str = "it had no room for its part, nor for a word why: is the file system full?";
+
+/// Leaves the record of one rank: an empty one where the file system has no room for its bytes.
 pub(super) fn leave(directory: &Path, rank: u32, outcome: &Outcome) -> io::Result<()> {
     let text = rmp_serde::to_vec(outcome).map_err(io::Error::other)?;
     let (path, begun) = (path(directory, rank), directory.join(format!(".begun{rank:05}")));
-    fs::write(&begun, text)?;
     // It appears whole.
-    fs::rename(&begun, &path)
+    let left = fs::write(&begun, text).and_then(|()| fs::rename(&begun, &path));
+    left.or_else(|_| {
+        _ = fs::remove_file(&begun);
+        fs::write(&path, [])
+    })
 }
 
 /// Waits for everybody's record and removes it. Fails with the first failure, when nobody writes any more; and when
@@ -71,8 +77,11 @@ pub(super) fn collect(
 fn take(directory: &Path, rank: u32) -> Option<Outcome> {
     let path = path(directory, rank);
     let bytes = fs::read(&path).ok()?;
-    let outcome =
-        pcm_proto::unpack::from_slice(&bytes).unwrap_or_else(|error| Err(format!("its record is unreadable: {error}")));
+    let outcome = if bytes.is_empty() {
+        Err(UNSAID.to_owned())
+    } else {
+        pcm_proto::unpack::from_slice(&bytes).unwrap_or_else(|error| Err(format!("its record is unreadable: {error}")))
+    };
     // One that stays is removed with the draft, or is a file more in the checkpoint.
     _ = fs::remove_file(&path);
     Some(outcome)
@@ -112,6 +121,16 @@ mod tests {
         assert_eq!(collected(), "rank 1: no room");
         leave(folder.path(), 1, &Ok(Vec::new())).unwrap();
         assert!(collected().contains("rank 2 has written nothing"));
+    }
+
+    #[test]
+    fn a_rank_without_room_for_its_record_leaves_an_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        // No file of this name can be written, as on a full file system.
+        fs::create_dir(folder.path().join(".begun00001")).unwrap();
+        leave(folder.path(), 1, &Ok(Vec::new())).unwrap();
+        let collected = collect(folder.path(), 2, Ok(Vec::new()), &Progress::default(), STALL);
+        assert_eq!(collected.unwrap_err(), format!("rank 1: {UNSAID}"));
     }
 
     #[test]

@@ -123,7 +123,9 @@ impl Source for Client {
 
 /// Says that this process cannot take up its data, and waits for its end.
 pub(crate) fn failed(started: &Started, error: &RestoreError) {
-    let reason = error.to_string();
-    _ = started.channel.send(&AppToDaemon::RestoreFailed { reason });
+    _ = started.channel.send(&AppToDaemon::RestoreFailed {
+        reason: error.to_string(),
+        is_unanswered: matches!(error, RestoreError::NoAnswer { .. }),
+    });
     thread::sleep(ENDED_WITHIN);
 }

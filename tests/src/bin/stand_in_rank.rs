@@ -136,8 +136,10 @@ impl StandIn {
     /// Takes the data from what was parked, and goes on where it was parked.
     fn restore(&mut self, port: String) {
         if std::env::args().any(|argument| argument == "refuse") {
-            let reason = "the data is not to its taste".to_owned();
-            self.tell(&AppToDaemon::RestoreFailed { reason });
+            self.tell(&AppToDaemon::RestoreFailed {
+                reason: "the data is not to its taste".to_owned(),
+                is_unanswered: false,
+            });
             std::thread::sleep(RESTORED_WITHIN);
         }
         if std::env::args().any(|argument| argument == "restores-slowly") {

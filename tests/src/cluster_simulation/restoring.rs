@@ -6,6 +6,7 @@ use super::happening::{Happening, RankHappening};
 use super::image::{self, File};
 use super::rank::Activity;
 use super::simulation::Simulation;
+use super::violation::Violation;
 use pcm_core::reconfiguration::rank::RankSide;
 use pcm_proto::app::AppToDaemon;
 use pcm_proto::ids::Rank;
@@ -62,7 +63,9 @@ impl Simulation {
             return;
         }
         if restoring.asks >= ASKS_MAX {
-            return self.fail_to_restore(key, "the daemon does not answer".to_owned());
+            let text = format!("{key:?} asked for {:?}", restoring.asked);
+            self.violate(Violation::new("a_restored_rank_is_answered", text));
+            return self.fail_to_restore(key, "the daemon does not answer".to_owned(), true);
         }
         self.ask_to_restore(key);
     }
@@ -92,7 +95,7 @@ impl Simulation {
                 self.take_image(key, asked, image);
             }
             RestoreAnswer::Lost { asked, reason, .. } if restoring.asked == Some(asked) => {
-                self.fail_to_restore(key, reason);
+                self.fail_to_restore(key, reason, false);
             }
             RestoreAnswer::Image { .. } | RestoreAnswer::Lost { .. } => {}
         }
@@ -100,13 +103,13 @@ impl Simulation {
 
     fn take_image(&mut self, key: ProcessKey, asked: Asked, image: Option<(u64, image::Data)>) {
         let Some((iteration, data)) = image else {
-            return self.fail_to_restore(key, format!("the image of rank {} is none", asked.rank));
+            return self.fail_to_restore(key, format!("the image of rank {} is none", asked.rank), false);
         };
         let Some(rank) = self.ranks.get_mut(&key) else { return };
         let restoring = &mut rank.restoring;
         if *restoring.iteration.get_or_insert(iteration) != iteration {
             let text = format!("the image of rank {} is of another iteration", asked.rank);
-            return self.fail_to_restore(key, text);
+            return self.fail_to_restore(key, text, false);
         }
         let (_, number, size) = rank.belonging.planned;
         let own = block(&restoring.weights, size, rank.program.elements, Rank(number));
@@ -117,7 +120,7 @@ impl Simulation {
             return self.ask_to_restore(key);
         }
         if restoring.data.len() != own.len() {
-            return self.fail_to_restore(key, "elements are missing".to_owned());
+            return self.fail_to_restore(key, "elements are missing".to_owned(), false);
         }
         self.restored(key);
     }
@@ -163,11 +166,12 @@ impl Simulation {
         self.announce(key);
     }
 
-    fn fail_to_restore(&mut self, key: ProcessKey, reason: String) {
+    fn fail_to_restore(&mut self, key: ProcessKey, reason: String, is_unanswered: bool) {
         let Some(rank) = self.ranks.get_mut(&key) else { return };
         rank.restoring.has_failed = true;
         self.tell(|| format!("{key:?} cannot be restored: {reason}"));
-        self.say(key, AppToDaemon::RestoreFailed { reason }, None);
+        let failed = AppToDaemon::RestoreFailed { reason, is_unanswered };
+        self.say(key, failed, None);
         let status = ExitStatus::Code(1);
         self.queue
             .after(ENDED_WITHIN, Happening::Rank(RankHappening::Ends { key, status }));

@@ -34,7 +34,11 @@ pub(in crate::node) fn of_rank(
             stretches,
         },
         AppToDaemon::Restore(ask) => StoreInput::RestoreAsked { asker: from, ask },
-        AppToDaemon::RestoreFailed { reason } => StoreInput::RestoreFailed { process: from, reason },
+        AppToDaemon::RestoreFailed { reason, is_unanswered } => StoreInput::RestoreFailed {
+            process: from,
+            reason,
+            is_unanswered,
+        },
         AppToDaemon::Checkpoint(said) => StoreInput::RankCheckpoint { from, said, memory },
         message => {
             tracing::error!(?message, "a rank's message is not about its data");

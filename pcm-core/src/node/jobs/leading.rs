@@ -201,8 +201,8 @@ impl Leading {
                 self.answer_asking(|one| one.filed = Some((iteration, directory.clone())), cx);
                 self.lead.on_filed(Filed { iteration, directory })
             }
-            CheckpointMessage::NotRestored { id, .. } => {
-                let effects = self.lead.on_not_restored(id);
+            CheckpointMessage::NotRestored { id, is_unanswered, .. } => {
+                let effects = self.lead.on_not_restored(id, is_unanswered);
                 let mut inputs = self.carry_out(effects, coordinator, cx);
                 inputs.push(Input::CheckpointSaid(message));
                 return Ok(inputs);

@@ -5,6 +5,7 @@ pub mod asker;
 pub mod control_links;
 pub mod early_messages;
 pub mod gathering;
+pub mod given;
 pub mod hang_watch;
 pub mod questions;
 pub mod rank_rows;

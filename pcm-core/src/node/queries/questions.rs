@@ -42,7 +42,8 @@ struct Open {
 pub struct Queries {
     open: BTreeMap<u64, Open>,
     gatherings: BTreeMap<u64, Gathering>,
-    count: u64,
+    /// The number of the last one.
+    last: u64,
 }
 
 impl Queries {
@@ -70,7 +71,7 @@ impl Queries {
     }
 
     fn put(&mut self, node: &NodeName, question: Question, purpose: Purpose, within: Duration, out: &mut Outbox) {
-        let ask = self.next_number();
+        let ask = self.next_number(out.now());
         let open = Open {
             node: node.clone(),
             asked: out.now(),
@@ -83,9 +84,10 @@ impl Queries {
         out.send(node, DaemonToDaemon::Ask { ask, question });
     }
 
-    fn next_number(&mut self) -> u64 {
-        self.count += 1;
-        self.count
+    /// A number that no daemon of this node has asked with before: an answer may be meant for one before this.
+    fn next_number(&mut self, now: Moment) -> u64 {
+        self.last = now.0.max(self.last + 1);
+        self.last
     }
 
     /// Asks these nodes and gathers their answers.
@@ -98,7 +100,7 @@ impl Queries {
         within: Duration,
         out: &mut Outbox,
     ) {
-        let number = self.next_number();
+        let number = self.next_number(out.now());
         self.gatherings.insert(number, Gathering::new(from, wanted, nodes));
         for node in nodes {
             self.put(node, question.clone(), Purpose::Gather(number), within, out);

@@ -81,7 +81,11 @@ pub enum StoreInput {
     /// A restored rank asks for data, or one before a meeting for what travels ahead.
     RestoreAsked { asker: ProcessKey, ask: RestoreAsk },
     /// A restored rank cannot take its data up.
-    RestoreFailed { process: ProcessKey, reason: String },
+    RestoreFailed {
+        process: ProcessKey,
+        reason: String,
+        is_unanswered: bool,
+    },
     /// A rank says something about a checkpoint, and hands over a memory file.
     RankCheckpoint {
         from: ProcessKey,

@@ -155,7 +155,11 @@ impl Store {
             StoreInput::ConstantData { key, table, stretches } => on_constant_data(key, table, stretches, step),
             StoreInput::Report { process, report } => self.on_report(process, report, step),
             StoreInput::RestoreAsked { asker, ask } => self.on_restore_asked(asker, ask, step),
-            StoreInput::RestoreFailed { process, reason } => on_restore_failed(process, reason, step),
+            StoreInput::RestoreFailed {
+                process,
+                reason,
+                is_unanswered,
+            } => on_restore_failed(process, (reason, is_unanswered), step),
             StoreInput::RankCheckpoint { from, said, memory } => self.checkpoints.on_rank(from, said, memory, step),
             StoreInput::TellPlanAhead { job, process } => tell_plan_ahead(ProcessKey { job, process }, step),
             StoreInput::Salvage { key } => self.relaunch.salvage(key, step),
@@ -438,16 +442,16 @@ fn tell_first_rank(job: JobId, into: Option<IntoFiles>, step: &mut Step<'_>) {
 }
 
 /// A rank cannot take up its data: the relaunch is given up, or the restart from a checkpoint.
-fn on_restore_failed(key: ProcessKey, reason: String, step: &mut Step<'_>) {
+fn on_restore_failed(key: ProcessKey, (reason, is_unanswered): (String, bool), step: &mut Step<'_>) {
     let ProcessKey { job, process } = key;
     match step.relaunch(job) {
         Some((attempt, _)) => step.report_failed(ParkKey { job, attempt, process }, Trouble::Program, reason),
-        None => on_checkpoint_taken_up(key, Err(reason), step),
+        None => on_checkpoint_taken_up(key, Err((reason, is_unanswered)), step),
     }
 }
 
 /// A process that continues another has its data, or cannot get it.
-fn on_checkpoint_taken_up(process: ProcessKey, outcome: Result<(), String>, step: &mut Step<'_>) {
+fn on_checkpoint_taken_up(process: ProcessKey, outcome: Result<(), (String, bool)>, step: &mut Step<'_>) {
     let ProcessKey { job, process } = process;
     let Some(facts) = step.around.job(job) else { return };
     let Some(id) = facts.restores.map(|restores| restores.stamp.id) else {
@@ -455,7 +459,11 @@ fn on_checkpoint_taken_up(process: ProcessKey, outcome: Result<(), String>, step
     };
     let said = match outcome {
         Ok(()) => CheckpointMessage::Restored { process },
-        Err(reason) => CheckpointMessage::NotRestored { id, reason },
+        Err((reason, is_unanswered)) => CheckpointMessage::NotRestored {
+            id,
+            reason,
+            is_unanswered,
+        },
     };
     step.say_checkpoint(facts.coordinator, job, said);
 }

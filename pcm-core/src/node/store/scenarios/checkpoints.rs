@@ -295,6 +295,7 @@ fn a_restored_rank_gets_a_part_that_is_here_at_once() {
     let failed = world.on(StoreInput::RestoreFailed {
         process: rank(5),
         reason: "no".to_owned(),
+        is_unanswered: false,
     });
     assert!(matches!(
         failed.checkpoint_messages()[..],
