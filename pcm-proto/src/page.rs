@@ -188,6 +188,15 @@ impl<'a> Page<'a> {
         self.head.progress.iteration.load(SeqCst)
     }
 
+    /// Iterations that the rank has begun; one that begins none any more has begun those that it declared.
+    pub fn iterations(&self) -> u64 {
+        let progress = &self.head.progress;
+        match progress.iteration.load(Relaxed) {
+            CEILING_NONE => progress.iterations_declared.load(Relaxed),
+            begun => begun,
+        }
+    }
+
     /// For the daemon: tells the rank that a message waits on the channel.
     pub fn ring(&self) {
         self.head.orders.doorbell.fetch_add(1, Release);
@@ -349,6 +358,18 @@ mod tests {
         let page = Page::open(bytes).unwrap();
         assert_eq!((page.peers_max(), page.state()), (3, State::Starting));
         assert_eq!(page.head.orders.ceiling.load(Relaxed), 17);
+    }
+
+    #[test]
+    fn a_rank_past_its_last_iteration_shows_those_that_it_declared() {
+        let mut memory = memory(3);
+        let page = Page::create(aligned(&mut memory), 3).unwrap();
+        let progress = &page.head.progress;
+        progress.iterations_declared.store(500, Relaxed);
+        progress.iteration.store(7, Relaxed);
+        assert_eq!(page.iterations(), 7);
+        progress.iteration.store(CEILING_NONE, Relaxed);
+        assert_eq!(page.iterations(), 500);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(super) fn counters(process: ProcessId, rank: Rank, size: usize, page: &Page<
     RankCounters {
         process,
         rank,
-        iterations: progress.iteration.load(Relaxed),
+        iterations: page.iterations(),
         iterations_declared: progress.iterations_declared.load(Relaxed),
         useful_ns: progress.useful_ns.load(Relaxed),
         mpi_ns: page.mpi_ns(),

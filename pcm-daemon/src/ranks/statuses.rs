@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) fn status(process: ProcessId, node: &NodeName, handle: &RankHandle, now_ns: u64) -> RankStatus {
     let page = handle.page().page();
     let progress = &page.head.progress;
-    let iteration = progress.iteration.load(Relaxed);
+    let iteration = page.iterations();
     let own = iteration.saturating_sub(progress.iterations_before.load(Relaxed));
     let per_iteration_ms = |ns: u64| ns as f64 / 1e6 / own.max(1) as f64;
     let declared = progress.iterations_declared.load(Relaxed);
