@@ -25,7 +25,7 @@ use tests::{
 const NODES: usize = 4;
 
 /// Rounds of a normal run: about seven seconds each, two at a time.
-const ROUNDS: u64 = 60;
+const ROUNDS: u64 = 45;
 
 /// Clusters at a time; most of a round is waiting.
 const WORKERS: usize = 2;
