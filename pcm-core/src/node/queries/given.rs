@@ -35,6 +35,7 @@ impl Given {
         let at = out.now();
         let one = One { at, node, ask, answer };
         one.say(out);
+        self.forget_old(at);
         if self.kept.len() == KEPT_MAX {
             self.kept.pop_front();
         }
@@ -43,10 +44,13 @@ impl Given {
 
     /// There is a new link to a node.
     pub fn on_linked(&mut self, node: &NodeName, out: &mut Outbox) {
-        let now = out.now();
-        self.kept.retain(|one| now.since(one.at) < KEPT_FOR);
+        self.forget_old(out.now());
         let of_node = self.kept.iter().filter(|one| one.node == *node);
         of_node.for_each(|one| one.say(out));
+    }
+
+    fn forget_old(&mut self, now: Moment) {
+        self.kept.retain(|one| now.since(one.at) < KEPT_FOR);
     }
 }
 
