@@ -325,7 +325,8 @@ impl Peers {
             took,
         } = sent;
         let is_linked = self.is_linked(&node);
-        let change = self.datagrams.on_sent((&node, transport), &outcome, is_linked, now);
+        let times = (now.checked_sub(took).unwrap_or(now), now);
+        let change = self.datagrams.on_sent((&node, transport), &outcome, is_linked, times);
         let peer = self.peer(&node);
         let mut facts = Vec::new();
         if outcome.is_ok() {

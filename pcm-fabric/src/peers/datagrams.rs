@@ -337,20 +337,20 @@ impl Datagrams {
         self.paths.entry(node.clone()).or_default().by(transport).on_received();
     }
 
-    /// A datagram to this node was confirmed or not.
+    /// A datagram to this node, sent then, is confirmed now or not.
     pub(super) fn on_sent(
         &mut self,
         (node, transport): (&NodeName, Transport),
         outcome: &Result<(), ExchangeError>,
         is_linked: bool,
-        now: Instant,
+        (sent, now): (Instant, Instant),
     ) -> Option<PathChange> {
         let path = self.paths.entry(node.clone()).or_default().by(transport);
         match outcome {
             Ok(()) => path.on_confirmed(),
             // Too many messages at once say nothing about the network.
             Err(ExchangeError::Refused(_)) => None,
-            Err(ExchangeError::Failed(_) | ExchangeError::Stopped) => path.on_unconfirmed(now, is_linked),
+            Err(ExchangeError::Failed(_) | ExchangeError::Stopped) => path.on_unconfirmed((sent, now), is_linked),
         }
     }
 

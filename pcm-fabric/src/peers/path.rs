@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Unconfirmed messages in a row until a path is silent; a busy machine may lose one.
+/// Unconfirmed messages in a row, each sent after the one before was missed, until a path is silent: what is under way
+/// at a time is lost together where the other daemon is started again, or where the network loses much for a moment.
 const FAILURES_MAX: u32 = 3;
 
 /// Pause before one message tries a silent path again.
@@ -27,6 +28,8 @@ pub(super) struct DatagramPath {
     has_worked: bool,
     is_confirmed: bool,
     failures: u32,
+    /// When the last of them was missed.
+    missed_at: Option<Instant>,
     /// Set while the path is silent: the time of the next try.
     retry_at: Option<Instant>,
 }
@@ -77,9 +80,12 @@ impl DatagramPath {
         }
     }
 
-    /// A datagram was not confirmed.
-    pub(super) fn on_unconfirmed(&mut self, now: Instant, is_linked: bool) -> Option<PathChange> {
-        self.failures = self.failures.saturating_add(1);
+    /// A datagram that was sent then was not confirmed.
+    pub(super) fn on_unconfirmed(&mut self, (sent, now): (Instant, Instant), is_linked: bool) -> Option<PathChange> {
+        if self.missed_at.is_none_or(|missed| missed <= sent) {
+            self.failures = self.failures.saturating_add(1);
+            self.missed_at = Some(now);
+        }
         if self.failures < FAILURES_MAX || !is_linked {
             return None;
         }
@@ -92,12 +98,14 @@ impl DatagramPath {
 mod tests {
     use super::*;
 
+    const CONFIRM: Duration = Duration::from_millis(500);
+
     fn silent(now: Instant) -> DatagramPath {
         let mut path = DatagramPath::default();
         for _ in 1..FAILURES_MAX {
-            assert_eq!(path.on_unconfirmed(now, true), None);
+            assert_eq!(path.on_unconfirmed((now, now), true), None);
         }
-        assert_eq!(path.on_unconfirmed(now, true), Some(PathChange::Silent));
+        assert_eq!(path.on_unconfirmed((now, now), true), Some(PathChange::Silent));
         path
     }
 
@@ -106,7 +114,23 @@ mod tests {
         let now = Instant::now();
         let mut path = silent(now);
         assert!(!path.try_use(now) && !path.is_proven());
-        assert_eq!(path.on_unconfirmed(now, true), None, "the change is reported once");
+        assert_eq!(path.on_unconfirmed((now, now), true), None, "the change is reported once");
+    }
+
+    #[test]
+    fn what_is_lost_together_counts_once() {
+        let now = Instant::now();
+        let mut path = DatagramPath::default();
+        for _ in 0..10 {
+            assert_eq!(path.on_unconfirmed((now, now + CONFIRM), true), None);
+        }
+        let later = now + CONFIRM;
+        assert_eq!(path.on_unconfirmed((later, later + CONFIRM), true), None);
+        let last = later + CONFIRM;
+        assert_eq!(
+            path.on_unconfirmed((last, last + CONFIRM), true),
+            Some(PathChange::Silent)
+        );
     }
 
     #[test]
@@ -143,10 +167,10 @@ mod tests {
         let now = Instant::now();
         let mut path = DatagramPath::default();
         for _ in 0..10 {
-            assert_eq!(path.on_unconfirmed(now, false), None);
+            assert_eq!(path.on_unconfirmed((now, now), false), None);
         }
         assert!(path.try_use(now));
         assert!(!path.is_proven());
-        assert_eq!(path.on_unconfirmed(now, true), Some(PathChange::Silent));
+        assert_eq!(path.on_unconfirmed((now, now), true), Some(PathChange::Silent));
     }
 }

@@ -7,6 +7,12 @@ use pcm_proto::peer::{NodeToCoordinator, Question};
 use std::io;
 use tokio::net::UdpSocket;
 
+/// Sent and missed in one moment.
+fn at_once() -> (Instant, Instant) {
+    let now = Instant::now();
+    (now, now)
+}
+
 async fn two() -> ([Datagrams; 2], [mpsc::Receiver<PeerEvent>; 2], [String; 2]) {
     let key = ClusterKey::from_hex("test", &"5a".repeat(32)).unwrap();
     let mut made = Vec::new();
@@ -61,7 +67,7 @@ async fn a_message_arrives_and_is_confirmed() {
     };
     assert_eq!((sent.exchange, sent.outcome), (exchange, Ok(())));
     assert!(!a.is_proven(&there));
-    a.on_sent((&there, Transport::Udp), &Ok(()), false, Instant::now());
+    a.on_sent((&there, Transport::Udp), &Ok(()), false, at_once());
     assert!(a.is_proven(&there));
 }
 
@@ -156,7 +162,7 @@ async fn rdma_carries_messages_where_both_nodes_have_a_device() {
         (Transport::Rdma, Transport::Rdma)
     );
     assert_eq!(
-        a.on_sent((&b.own, Transport::Rdma), &Ok(()), false, Instant::now()),
+        a.on_sent((&b.own, Transport::Rdma), &Ok(()), false, at_once()),
         Some(PathChange::Confirmed)
     );
     assert_eq!(a.report().datagrams, "rdma");
@@ -181,15 +187,15 @@ async fn udp_takes_over_where_a_device_is_silent_until_its_address_changes() {
     let (there, failed) = (b.own.clone(), Err(ExchangeError::Failed(ExchangeFailure::Deadline)));
     a.set_ud(&there, Some(ud_address(1)));
     assert_eq!(
-        a.on_sent((&there, Transport::Rdma), &failed, true, Instant::now()),
+        a.on_sent((&there, Transport::Rdma), &failed, true, at_once()),
         None
     );
     assert_eq!(
-        a.on_sent((&there, Transport::Rdma), &failed, true, Instant::now()),
+        a.on_sent((&there, Transport::Rdma), &failed, true, at_once()),
         None
     );
     assert_eq!(
-        a.on_sent((&there, Transport::Rdma), &failed, true, Instant::now()),
+        a.on_sent((&there, Transport::Rdma), &failed, true, at_once()),
         Some(PathChange::Silent)
     );
     assert_eq!(a.carried_by(&there), "udp");
@@ -219,7 +225,7 @@ async fn an_ordered_message_takes_only_a_proven_path() {
         a.send_ordered(&there, &address, (envelope, 1), Instant::now())
             .is_none()
     );
-    a.on_sent((&there, Transport::Udp), &Ok(()), false, Instant::now());
+    a.on_sent((&there, Transport::Udp), &Ok(()), false, at_once());
     assert!(a.is_proven(&there));
     a.send_ordered(&there, &address, (envelope, 1), Instant::now()).unwrap();
     assert_eq!(carried(&mut at_a).await, Transport::Udp);
@@ -260,7 +266,7 @@ async fn a_transport_that_no_node_confirms_is_not_in_use() {
     assert_eq!(a.report().datagrams, "udp");
     let failed = Err(ExchangeError::Failed(ExchangeFailure::Deadline));
     for _ in 0..3 {
-        a.on_sent((&b.own, Transport::Udp), &failed, true, Instant::now());
+        a.on_sent((&b.own, Transport::Udp), &failed, true, at_once());
     }
     let report = a.report();
     assert_eq!(report.datagrams, "none");
