@@ -16,12 +16,12 @@ const SMALL: Plate = Plate {
     sleep_us: 100_000,
 };
 
-/// Parts of 4 MB: 4,096 packets each. Copying all of them takes one or two seconds.
+/// Parts of 4 MB: 4,096 packets each. Copying all of them takes one or two seconds, where ranks leave the CPUs to it.
 const LARGE: Plate = Plate {
     rows: 2000,
     cols: 1000,
-    iterations: 300,
-    sleep_us: 100_000,
+    iterations: 150,
+    sleep_us: 400_000,
 };
 
 /// Seconds from one checkpoint to the next; seldom enough that there is a lull after the copies.

@@ -92,6 +92,7 @@ fn violation(environment: &Environment, tree: &Path, seeds: u64) -> Result<Optio
     cargo.args([
         "test",
         "--quiet",
+        "--release",
         "--package",
         "tests",
         "--test",

@@ -43,7 +43,7 @@ pub(crate) fn bring(repository: &Repository, environment: &Environment) -> Resul
     build(
         repository,
         environment,
-        &["--package", DAEMON, "--bin", DAEMON, "--release"],
+        &["--bin", DAEMON, "--release", "--exclude", "xtask"],
     )?;
     keep(&repository.target.join("release").join(DAEMON), &folder)
 }
@@ -76,8 +76,7 @@ pub(crate) fn build_trial(
     environment: &Environment,
     options: &[&str],
 ) -> Result<PathBuf, Failure> {
-    let trial = ["--package", "pcm-fabric", "--example", TRIAL];
-    build(repository, environment, &[&trial, options].concat())?;
+    build(repository, environment, &[&["--example", TRIAL], options].concat())?;
     let profile = if options.contains(&"--release") {
         "release"
     } else {
@@ -86,12 +85,13 @@ pub(crate) fn build_trial(
     Ok(repository.target.join(profile).join("examples").join(TRIAL))
 }
 
+/// Of the whole workspace, so that dependencies have the features of all other builds and are compiled once.
 fn build(repository: &Repository, environment: &Environment, what: &[&str]) -> Result<(), Failure> {
     let mut cargo = environment.cargo();
     cargo
         .current_dir(&repository.root)
         .envs(setup::clang(repository)?.variables())
-        .args(["build", "--features", "rdma"])
+        .args(["build", "--workspace", "--features", "pcm-daemon/rdma"])
         .args(what);
     must(cargo, "mend what the compiler names above")
 }

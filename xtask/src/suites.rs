@@ -44,6 +44,10 @@ const OF_TARGETS: [(Suite, &str); 5] = [
     (Suite::Slurm, "slurm_"),
 ];
 
+/// Ten thousand histories run at the speed of optimised code, which the release build has compiled already.
+const SIMULATED: &str = "sim_";
+const OPTIMISED: [&str; 3] = ["--release", "--exclude", "xtask"];
+
 /// Suites that need more of a machine than the others.
 const NEEDS_OTHERS: [Suite; 2] = [Suite::Rdma, Suite::Slurm];
 
@@ -135,10 +139,12 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
             println!("{failure}");
             counts.failed += 1;
         }
-        // Of the package alone, packages would have fewer features, and all be built a second time.
-        let targets = targets.into_iter().flat_map(|name| ["--test".into(), name]);
-        let arguments: Vec<String> = ["--workspace".into()].into_iter().chain(targets).collect();
-        count(cargo(&arguments), &mut reader, &mut counts)?;
+        let (simulated, real) = targets.into_iter().partition(|name| name.starts_with(SIMULATED));
+        for arguments in [of_targets(simulated, &OPTIMISED), of_targets(real, &[])] {
+            if let Some(arguments) = arguments {
+                count(cargo(&arguments), &mut reader, &mut counts)?;
+            }
+        }
     } else if !matches!(suite, Suite::Unit | Suite::All) {
         return Err(Failure::Missing {
             what: format!("any {suite:?} test"),
@@ -211,6 +217,14 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
     {
         println!("what the verbs tests need is missing, so they cannot run: {failure}");
     }
+}
+
+/// What cargo is asked for, of the whole workspace: of the package alone, packages would have fewer features, and all
+/// be built a second time.
+fn of_targets(names: Vec<String>, options: &[&str]) -> Option<Vec<String>> {
+    let asked = ["--workspace"].iter().chain(options).map(|&word| word.to_owned());
+    let targets = names.iter().flat_map(|name| ["--test".into(), name.clone()]);
+    (!names.is_empty()).then(|| asked.chain(targets).collect())
 }
 
 fn chosen_targets(names: &[String], suite: Suite) -> Vec<String> {

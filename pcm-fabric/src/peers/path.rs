@@ -114,7 +114,11 @@ mod tests {
         let now = Instant::now();
         let mut path = silent(now);
         assert!(!path.try_use(now) && !path.is_proven());
-        assert_eq!(path.on_unconfirmed((now, now), true), None, "the change is reported once");
+        assert_eq!(
+            path.on_unconfirmed((now, now), true),
+            None,
+            "the change is reported once"
+        );
     }
 
     #[test]

@@ -59,8 +59,8 @@ pub fn run_seed(seed: u64) -> Tally {
                 eprintln!("{line}");
             }
             panic!(
-                "seed {seed}: {violation}\n{scenario:?}\nreplay: PCM_SIM_SEED={seed} cargo test -p tests --test \
-                 sim_cluster one_seed -- --nocapture"
+                "seed {seed}: {violation}\n{scenario:?}\nreplay: PCM_SIM_SEED={seed} cargo test --release -p tests \
+                 --test sim_cluster one_seed -- --nocapture"
             );
         }
     }

@@ -50,8 +50,8 @@ pub fn run_seed(seed: u64) -> Tally {
                 eprintln!("{line}");
             }
             panic!(
-                "seed {seed}: {violation}\n{scenario:?}\nreplay: SIM_SEED={seed} SIM_STORY=1 cargo test -p tests \
-                 --test sim_reconfiguration one_seed -- --nocapture"
+                "seed {seed}: {violation}\n{scenario:?}\nreplay: SIM_SEED={seed} SIM_STORY=1 cargo test --release \
+                 -p tests --test sim_reconfiguration one_seed -- --nocapture"
             );
         }
     }

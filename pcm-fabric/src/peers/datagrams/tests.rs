@@ -186,14 +186,8 @@ async fn udp_takes_over_where_a_device_is_silent_until_its_address_changes() {
     let ((mut a, _, mut at_a), (b, address, _at_b)) = (with_device("n0").await, with_device("n1").await);
     let (there, failed) = (b.own.clone(), Err(ExchangeError::Failed(ExchangeFailure::Deadline)));
     a.set_ud(&there, Some(ud_address(1)));
-    assert_eq!(
-        a.on_sent((&there, Transport::Rdma), &failed, true, at_once()),
-        None
-    );
-    assert_eq!(
-        a.on_sent((&there, Transport::Rdma), &failed, true, at_once()),
-        None
-    );
+    assert_eq!(a.on_sent((&there, Transport::Rdma), &failed, true, at_once()), None);
+    assert_eq!(a.on_sent((&there, Transport::Rdma), &failed, true, at_once()), None);
     assert_eq!(
         a.on_sent((&there, Transport::Rdma), &failed, true, at_once()),
         Some(PathChange::Silent)
