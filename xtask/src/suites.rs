@@ -140,10 +140,9 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
             counts.failed += 1;
         }
         let (simulated, real) = targets.into_iter().partition(|name| name.starts_with(SIMULATED));
-        for arguments in [of_targets(simulated, &OPTIMISED), of_targets(real, &[])] {
-            if let Some(arguments) = arguments {
-                count(cargo(&arguments), &mut reader, &mut counts)?;
-            }
+        let asked = [of_targets(simulated, &OPTIMISED), of_targets(real, &[])];
+        for arguments in asked.into_iter().flatten() {
+            count(cargo(&arguments), &mut reader, &mut counts)?;
         }
     } else if !matches!(suite, Suite::Unit | Suite::All) {
         return Err(Failure::Missing {
