@@ -35,18 +35,18 @@ pub(crate) enum Suite {
     All,
 }
 
+/// Ten thousand histories run at the speed of optimised code, which the release build has compiled already.
+const SIMULATED: &str = "sim_";
+const OPTIMISED: [&str; 3] = ["--release", "--exclude", "xtask"];
+
 /// The suites that are targets `NAME_*` of the package `tests`.
 const OF_TARGETS: [(Suite, &str); 5] = [
-    (Suite::Sim, "sim_"),
+    (Suite::Sim, SIMULATED),
     (Suite::System, "system_"),
     (Suite::Fault, "fault_"),
     (Suite::Rdma, "rdma_"),
     (Suite::Slurm, "slurm_"),
 ];
-
-/// Ten thousand histories run at the speed of optimised code, which the release build has compiled already.
-const SIMULATED: &str = "sim_";
-const OPTIMISED: [&str; 3] = ["--release", "--exclude", "xtask"];
 
 /// Suites that need more of a machine than the others.
 const NEEDS_OTHERS: [Suite; 2] = [Suite::Rdma, Suite::Slurm];
