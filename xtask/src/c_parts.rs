@@ -75,6 +75,17 @@ const PROGRAMS: [Program; 23] = [
 /// No contraction to fused operations: C and Rust must compute the same bits.
 const FLAGS: [&str; 5] = ["-std=c11", "-O3", "-Wall", "-Wextra", "-ffp-contract=off"];
 
+/// A program stops at undefined behaviour, at an address that is not its own and with memory that it left. The checks
+/// are linked in, so that other libraries may come before them.
+const CHECKS: [&str; 6] = [
+    "-O1",
+    "-g",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-static-libasan",
+    "-static-libubsan",
+];
+
 /// Other names of what cargo builds, beside it.
 const LINKS: [(&str, &str); 4] = [
     ("libpcm.so.0", "libpcm.so"),
@@ -96,27 +107,52 @@ pub(crate) fn build(
         }
     }
     for program in PROGRAMS.iter().filter(|program| is_wanted(program.name)) {
-        let finished = environment.release.join(program.name);
-        // A running job keeps its program: the new one takes the name when it is complete.
-        let fresh = environment.release.join(format!(".{}-{}", program.name, process::id()));
-        let mut compiler = compiler(repository, environment, program)?;
-        compiler.arg("-o").arg(&fresh);
-        if program.kind == Kind::InFront {
-            compiler.args(["-shared", "-fPIC"]);
-        }
-        if program.kind == Kind::Malleable && environment.release.join("libpcm.so").is_file() {
-            compiler
-                .arg("-L")
-                .arg(&environment.release)
-                .args(["-lpcm", "-Wl,-rpath,$ORIGIN"]);
-        }
-        if program.kind != Kind::InFront {
-            link_mpi(&mut compiler, environment, environment.mpi.library.as_os_str());
-        }
-        must(compiler, "the compiler's messages are above")?;
-        fs::rename(&fresh, &finished).on("replace", &finished)?;
+        build_one(repository, environment, program, &environment.release, &[])?;
     }
     Ok(())
+}
+
+/// The C programs with checks, in a folder of their own with all else that a release has.
+pub(crate) fn build_checked(repository: &Repository, environment: &Environment, folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).on("make", folder)?;
+    let is_checked = |program: &&Program| program.kind != Kind::InFront;
+    for entry in fs::read_dir(&environment.release).on("read", &environment.release)? {
+        let (file, place) = entry
+            .map(|entry| (entry.path(), folder.join(entry.file_name())))
+            .on("read", folder)?;
+        if file.is_file() && fs::symlink_metadata(&place).is_err() {
+            symlink(&file, &place).on("make", &place)?;
+        }
+    }
+    for program in PROGRAMS.iter().filter(is_checked) {
+        build_one(repository, environment, program, folder, &CHECKS)?;
+    }
+    Ok(())
+}
+
+fn build_one(
+    repository: &Repository,
+    environment: &Environment,
+    program: &Program,
+    folder: &Path,
+    more: &[&str],
+) -> Result<(), Failure> {
+    let finished = folder.join(program.name);
+    // A running job keeps its program: the new one takes the name when it is complete.
+    let fresh = folder.join(format!(".{}-{}", program.name, process::id()));
+    let mut compiler = compiler(repository, environment, program)?;
+    compiler.args(more).arg("-o").arg(&fresh);
+    if program.kind == Kind::InFront {
+        compiler.args(["-shared", "-fPIC"]);
+    }
+    if program.kind == Kind::Malleable && folder.join("libpcm.so").is_file() {
+        compiler.arg("-L").arg(folder).args(["-lpcm", "-Wl,-rpath,$ORIGIN"]);
+    }
+    if program.kind != Kind::InFront {
+        link_mpi(&mut compiler, environment, environment.mpi.library.as_os_str());
+    }
+    must(compiler, "the compiler's messages are above")?;
+    fs::rename(&fresh, &finished).on("replace", &finished)
 }
 
 /// The program that `pcmctl doctor` runs, which finds MPI by this run path.

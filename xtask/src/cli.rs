@@ -1,8 +1,8 @@
 //! The command line of `cargo xtask`. Owns names and help of the verbs; must never do their work.
 
 use crate::{
-    built, compile, dist, docs, environment::Environment, failure::Failure, fuzz, house, lint, planted,
-    repository::Repository, setup, suites,
+    advisories, built, compile, dist, docs, environment::Environment, failure::Failure, fuzz, house, lint, miri,
+    planted, repository::Repository, setup, suites,
 };
 use clap::{Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf};
@@ -69,6 +69,9 @@ enum Verb {
         /// Rounds of the tests that strike at random
         #[arg(long, value_name = "N")]
         rounds: Option<u64>,
+        /// With C programs that stop at undefined behaviour, wrong addresses and memory left
+        #[arg(long)]
+        checked: bool,
     },
     /// Give the decoders of what comes from outside any bytes at all, for a while.
     #[command(
@@ -98,6 +101,25 @@ enum Verb {
         /// The style test alone: needs no compiler and no MPI, and takes about a second.
         #[arg(long)]
         style: bool,
+    },
+    /// Run tests of unsafe code under Miri, which stops at undefined behaviour.
+    #[command(
+        after_help = "Example: cargo xtask miri --toolchain nightly\n\nTests that map memory or call MPI are \
+                            not among them."
+    )]
+    Miri {
+        /// One of rustup's that has Miri.
+        #[arg(long, default_value = "nightly")]
+        toolchain: String,
+    },
+    /// Look for known defects of the packages that are built in.
+    #[command(
+        after_help = "Example: cargo xtask advisories ../advisory-db\n\nNeeds no network: bring a copy of RustSec's \
+                      advisory database. Versions are those of Cargo.lock."
+    )]
+    Advisories {
+        /// Where the copy is.
+        database: PathBuf,
     },
     /// Measure the source against the targets of the house.
     #[command(after_help = "Example: cargo xtask house --json")]
@@ -142,11 +164,17 @@ impl Cli {
             Verb::Dist => dist::run(&repository, &setup::run(&repository)?)?,
             Verb::Docs => docs::run(&repository)?,
             Verb::Demo { quick, out } => built::demo(&repository, &options(quick, "--out", out))?,
-            Verb::Test { suite, filter, rounds } => {
+            Verb::Test {
+                suite,
+                filter,
+                rounds,
+                checked,
+            } => {
                 let chosen = suites::Chosen {
                     suite,
                     filter: filter.as_deref(),
                     rounds,
+                    is_checked: checked,
                 };
                 suites::run(&repository, &setup::run(&repository)?, chosen)?;
             }
@@ -156,6 +184,8 @@ impl Cli {
                 let extent = if style { lint::Extent::Style } else { lint::Extent::All };
                 lint::run(&repository, extent)?;
             }
+            Verb::Miri { toolchain } => miri::run(&repository, &setup::run(&repository)?, &toolchain)?,
+            Verb::Advisories { database } => advisories::run(&repository, &database)?,
             Verb::House { json } => house::run(&repository, json)?,
             Verb::Bench { name, quick, json } => built::bench(&repository, &name, &options(quick, "--json", json))?,
             Verb::Env => print!("{}", setup::run(&repository)?.shell_lines()),

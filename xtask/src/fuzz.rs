@@ -16,7 +16,7 @@ use std::{
 /// Makes code count where it has been, for libFuzzer; debug assertions make more of what is wrong stop it.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions --cfg=fuzzing";
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions --cfg=fuzzing";
 
 /// libFuzzer's line with the number of inputs it has tried.
 const TRIED: &str = "stat::number_of_executed_units:";

@@ -1,5 +1,6 @@
 //! Entry of `cargo xtask`: reads the command line and hands over. Must never depend on MPI.
 
+mod advisories;
 mod browser;
 mod built;
 mod c_parts;
@@ -13,6 +14,7 @@ mod failure;
 mod fuzz;
 mod house;
 mod lint;
+mod miri;
 mod mpi;
 mod planted;
 mod repository;

@@ -2,7 +2,7 @@
 //! test by anything but its runner.
 
 use crate::{
-    browser, compile, dist,
+    browser, c_parts, compile, dist,
     environment::Environment,
     failure::{Failure, OnPath},
     repository::Repository,
@@ -71,6 +71,8 @@ pub(crate) struct Chosen<'a> {
     pub(crate) filter: Option<&'a str>,
     /// Rounds of the tests that strike at random.
     pub(crate) rounds: Option<u64>,
+    /// With C programs that stop at what the compiler's checks find.
+    pub(crate) is_checked: bool,
 }
 
 /// Names the rounds of the tests that strike at random.
@@ -102,7 +104,13 @@ fn in_path(program: &str) -> bool {
 
 /// Runs a suite and closes with the counts over all runners.
 pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Chosen<'_>) -> Result<(), Failure> {
-    let Chosen { suite, filter, rounds } = chosen;
+    let Chosen {
+        suite,
+        filter,
+        rounds,
+        is_checked,
+    } = chosen;
+    let checked = is_checked.then(|| repository.target.join("checked"));
     let skipped_log = repository.target.join(format!(".skipped-{}", process::id()));
     fs::write(&skipped_log, "").on("write", &skipped_log)?;
     // Asked for now: the unit tests' build may put another file in this one's place.
@@ -113,6 +121,7 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
         cargo.args(["test", "--no-fail-fast"]).args(arguments).args(filter);
         cargo.envs(rounds.map(|rounds| (ROUNDS_VARIABLE, rounds.to_string())));
         cargo.envs(own.as_ref().map(|own| ("PCM_XTASK", own)));
+        cargo.envs(checked.as_ref().map(|folder| ("PCM_BIN_DIR", folder)));
         cargo
     };
     let (mut counts, mut reader) = (Counts::default(), Reader::default());
@@ -127,7 +136,10 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
     bring_programs(repository, environment, &targets);
     if !targets.is_empty() {
         let is_of_packages = targets.iter().any(|name| name.starts_with(NEEDS_PACKAGES));
-        let built = compile::release(repository, environment);
+        let mut built = compile::release(repository, environment);
+        if let Some(folder) = &checked {
+            built = built.and_then(|()| c_parts::build_checked(repository, environment, folder));
+        }
         let packed = built.and_then(|()| {
             if is_of_packages {
                 dist::pack(repository, environment)
@@ -150,8 +162,13 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
             advice: "the package `tests` has none yet".into(),
         });
     }
-    let reasons = fs::read_to_string(&skipped_log).on("read", &skipped_log)?;
-    fs::remove_file(&skipped_log).on("remove", &skipped_log)?;
+    close(counts, &reader, &skipped_log)
+}
+
+/// The last lines: what was skipped, what failed, and the counts.
+fn close(mut counts: Counts, reader: &Reader, skipped_log: &Path) -> Result<(), Failure> {
+    let reasons = fs::read_to_string(skipped_log).on("read", skipped_log)?;
+    fs::remove_file(skipped_log).on("remove", skipped_log)?;
     for reason in reasons.lines() {
         println!("skipped: {reason}");
     }
