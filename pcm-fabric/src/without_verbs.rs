@@ -1,7 +1,7 @@
 //! What a build without verbs says of InfiniBand and RoCE, and the endpoint that no program of such a build has.
 
 use crate::{
-    bulk::{BulkService, Ledger, Offer, Protection, PutError, PutReport, RegionMemory, RegionToken},
+    bulk::{BulkService, Ledger, Lent, Offer, Protection, PutError, PutReport, RegionMemory, RegionToken},
     datagram::{Datagram, DatagramLimits},
     key::ClusterKey,
 };
@@ -43,7 +43,7 @@ impl BulkService for RcBulk {
         match *self {}
     }
 
-    async fn put<D: AsRef<[u8]> + Send + Sync + 'static>(
+    async fn put<D: Lent + 'static>(
         &self,
         _: UdAddress,
         _: RegionToken,

@@ -158,38 +158,47 @@ impl Channel {
 
     /// Sends one frame.
     pub(super) async fn send(&mut self, kind: Kind, number: u32, payload: &[u8]) -> Result<(), Broken> {
+        let copied = |place: &mut [u8]| {
+            place.copy_from_slice(payload);
+            true
+        };
+        self.send_made(kind, number, payload.len(), copied).await
+    }
+
+    /// Sends one frame with a payload of this length that `make` puts into its place; it can say that it has none.
+    pub(super) async fn send_made(
+        &mut self,
+        kind: Kind,
+        number: u32,
+        length: usize,
+        make: impl FnOnce(&mut [u8]) -> bool,
+    ) -> Result<(), Broken> {
         let mut header = Header {
             kind,
             number,
-            length: u32::try_from(payload.len()).map_err(|_| Broken::Damaged)?,
+            length: u32::try_from(length).map_err(|_| Broken::Damaged)?,
             check: [0; 16],
         };
-        let written = match &mut self.seals {
+        self.scratch.resize(HEADER_LENGTH + length, 0);
+        let (place, payload) = self.scratch.split_at_mut(HEADER_LENGTH);
+        if !make(payload) {
+            return Err(Broken::Damaged);
+        }
+        match &mut self.seals {
             None => {
                 let sum = checksum(&header.covered(), payload);
                 header.check[..8].copy_from_slice(&sum);
-                time::timeout(
-                    self.stall_deadline,
-                    write_both(&mut self.stream, &header.to_bytes(), payload),
-                )
-                .await
             }
             Some(seals) => {
-                self.scratch.resize(HEADER_LENGTH, 0);
-                self.scratch.extend_from_slice(payload);
-                let nonce = seals.out.nonce();
-                let sealed = &mut self.scratch[HEADER_LENGTH..];
-                let tag = seals
-                    .out
-                    .key
-                    .seal_in_place_separate_tag(nonce, Aad::from(header.covered()), sealed)
-                    .map_err(|_| Broken::Damaged)?;
-                header.check.copy_from_slice(tag.as_ref());
-                self.scratch[..HEADER_LENGTH].copy_from_slice(&header.to_bytes());
-                time::timeout(self.stall_deadline, self.stream.write_all(&self.scratch)).await
+                let (nonce, covered) = (seals.out.nonce(), Aad::from(header.covered()));
+                let sealed = seals.out.key.seal_in_place_separate_tag(nonce, covered, payload);
+                header
+                    .check
+                    .copy_from_slice(sealed.map_err(|_| Broken::Damaged)?.as_ref());
             }
-        };
-        self.scratch.clear();
+        }
+        place.copy_from_slice(&header.to_bytes());
+        let written = time::timeout(self.stall_deadline, self.stream.write_all(&self.scratch)).await;
         Ok(written.map_err(|_| stalled())??)
     }
 
@@ -253,23 +262,6 @@ fn checksum(covered: &[u8; COVERED_LENGTH], payload: &[u8]) -> [u8; 8] {
     digest.update(covered);
     digest.update(payload);
     digest.finalize().to_le_bytes()
-}
-
-/// Writes two pieces with as few system calls as they take.
-async fn write_both(stream: &mut TcpStream, first: &[u8], second: &[u8]) -> io::Result<()> {
-    let mut slices = [io::IoSlice::new(first), io::IoSlice::new(second)];
-    let mut slices = &mut slices[..];
-    while !slices.is_empty() {
-        let written = stream.write_vectored(slices).await?;
-        if written == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        io::IoSlice::advance_slices(&mut slices, written);
-        if slices.iter().all(|slice| slice.is_empty()) {
-            return Ok(());
-        }
-    }
-    Ok(())
 }
 
 async fn send_settings(

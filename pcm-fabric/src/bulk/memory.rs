@@ -1,10 +1,9 @@
 //! Memory of bulk transfers: bytes of this process, or a mapped file that others have too.
 
-use memmap2::MmapMut;
+use super::mapped::Alone;
 use std::{
     fmt,
     ops::{Deref, DerefMut},
-    sync::Arc,
 };
 
 /// Memory that is offered, and given back when it is whole.
@@ -12,11 +11,35 @@ pub enum RegionMemory {
     /// Bytes of this process.
     Bytes(Vec<u8>),
     /// A mapped file.
-    Mapped(MmapMut),
+    Mapped(Alone),
 }
 
-/// What is sent. It may be memory that others write meanwhile: each block is copied before it is sealed or summed.
-pub type Source = Arc<dyn AsRef<[u8]> + Send + Sync>;
+/// What is sent. Others may write it meanwhile: each block is copied before it is sealed or summed.
+pub trait Lent: Send + Sync {
+    /// So many bytes there are.
+    fn length(&self) -> usize;
+
+    /// Copies out what is there now; false when that is not all within it.
+    fn copy_out(&self, at: usize, into: &mut [u8]) -> bool;
+
+    /// Where a device reads it.
+    fn start(&self) -> *const u8;
+}
+
+impl Lent for Vec<u8> {
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    fn copy_out(&self, at: usize, into: &mut [u8]) -> bool {
+        let range = at.checked_add(into.len()).and_then(|end| self.get(at..end));
+        range.map(|range| into.copy_from_slice(range)).is_some()
+    }
+
+    fn start(&self) -> *const u8 {
+        self.as_ptr()
+    }
+}
 
 impl Default for RegionMemory {
     fn default() -> Self {
@@ -30,8 +53,8 @@ impl From<Vec<u8>> for RegionMemory {
     }
 }
 
-impl From<MmapMut> for RegionMemory {
-    fn from(map: MmapMut) -> Self {
+impl From<Alone> for RegionMemory {
+    fn from(map: Alone) -> Self {
         Self::Mapped(map)
     }
 }

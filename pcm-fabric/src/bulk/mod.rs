@@ -2,6 +2,7 @@
 
 mod channel;
 mod ledger;
+mod mapped;
 mod memory;
 mod regions;
 mod service;
@@ -10,7 +11,8 @@ pub mod wire;
 
 pub use channel::Protection;
 pub use ledger::Ledger;
-pub use memory::{RegionMemory, Source};
+pub use mapped::{Alone, Mapped};
+pub use memory::{Lent, RegionMemory};
 pub use regions::Offer;
 #[cfg(feature = "rdma")]
 pub(crate) use regions::{Filling, Opened, Regions};

@@ -256,6 +256,7 @@ impl Regions {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mapped::zeros;
     use super::*;
 
     const TOKEN: RegionToken = RegionToken([1; 16]);
@@ -362,7 +363,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_mapped_file_is_filled_where_it_is() {
-        let map = memmap2::MmapMut::map_anon(1000).unwrap();
+        let map = zeros(1000);
         let regions = Regions::default();
         let offer = offer(&regions, map);
         let Ok(Opened::Filling(mut filling)) = regions.open(TOKEN, 1000).await else {

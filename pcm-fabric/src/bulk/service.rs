@@ -3,7 +3,7 @@
 
 use super::{
     ledger::Ledger,
-    memory::RegionMemory,
+    memory::{Lent, RegionMemory},
     wire::{Reason, RegionToken},
 };
 use std::{fmt, future::Future, sync::Arc, time::Duration};
@@ -95,7 +95,7 @@ pub trait BulkService: Clone + Send + Sync + 'static {
     fn offer_rest(&self, memory: impl Into<RegionMemory>, there: Ledger) -> Option<Self::Offer>;
 
     /// Fills a region at `to` with `data`.
-    fn put<D: AsRef<[u8]> + Send + Sync + 'static>(
+    fn put<D: Lent + 'static>(
         &self,
         to: Self::Address,
         region: RegionToken,

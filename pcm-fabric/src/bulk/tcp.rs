@@ -5,7 +5,7 @@
 use super::{
     channel::{Broken, Channel, Protection},
     ledger::Ledger,
-    memory::RegionMemory,
+    memory::{Lent, RegionMemory},
     regions::{Filling, Offer, Opened, Regions},
     service::{BulkService, PutError, PutReport},
     wire::{self, Kind, Reason, RegionToken},
@@ -128,7 +128,7 @@ impl TcpBulk {
         &self,
         to: SocketAddr,
         region: RegionToken,
-        data: &[u8],
+        data: &dyn Lent,
         report: &mut PutReport,
     ) -> Result<(), Ended> {
         let mut channel = match self.take_idle(to) {
@@ -158,11 +158,11 @@ impl From<Broken> for Ended {
 async fn fill(
     channel: &mut Channel,
     region: RegionToken,
-    data: &[u8],
+    data: &dyn Lent,
     patience: Duration,
     report: &mut PutReport,
 ) -> Result<(), Ended> {
-    let length = u64::try_from(data.len()).map_err(|_| Broken::Damaged)?;
+    let length = u64::try_from(data.length()).map_err(|_| Broken::Damaged)?;
     channel.send(Kind::Open, 0, &wire::open_payload(region, length)).await?;
     let (header, payload) = channel.short(patience).await?;
     match header.kind {
@@ -176,8 +176,9 @@ async fn fill(
     }
     let ledger = Ledger::from_bytes(length, &payload).ok_or(Broken::Damaged)?;
     for block in ledger.missing() {
-        let bytes = ledger.range(block).and_then(|range| data.get(range));
-        channel.send(Kind::Block, block, bytes.ok_or(Broken::Damaged)?).await?;
+        let range = ledger.range(block).ok_or(Broken::Damaged)?;
+        let copied = |place: &mut [u8]| data.copy_out(range.start, place);
+        channel.send_made(Kind::Block, block, range.len(), copied).await?;
         report.blocks_sent += 1;
     }
     let (header, _) = channel.short(patience).await?;
@@ -198,7 +199,7 @@ impl BulkService for TcpBulk {
         self.shared.regions.offer(RegionToken(token), memory.into(), there)
     }
 
-    async fn put<D: AsRef<[u8]> + Send + Sync + 'static>(
+    async fn put<D: Lent + 'static>(
         &self,
         to: SocketAddr,
         region: RegionToken,
@@ -210,7 +211,7 @@ impl BulkService for TcpBulk {
         let mut pause = RETRY_FIRST;
         let mut last = None;
         loop {
-            let attempt = time::timeout_at(end, self.attempt(to, region, (*data).as_ref(), &mut report)).await;
+            let attempt = time::timeout_at(end, self.attempt(to, region, &*data, &mut report)).await;
             let broken = match attempt {
                 Err(_) => return Err(PutError::Deadline { last }),
                 Ok(Ok(())) => return Ok(report),

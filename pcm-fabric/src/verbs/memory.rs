@@ -4,9 +4,12 @@
 #![allow(unsafe_code, reason = "the device reaches the memory by its address")]
 
 use super::device::Device;
-use crate::bulk::{RegionMemory, Source};
+use crate::bulk::{Lent, RegionMemory};
 use rdma_mummy_sys as sys;
 use std::{io, ops::Range, ptr, sync::Arc};
+
+/// What is sent.
+pub(super) type Source = Arc<dyn Lent>;
 
 enum Backing {
     Own(RegionMemory),
@@ -54,7 +57,7 @@ impl Memory {
 
     /// Memory that the device only reads.
     pub(super) fn shared(device: &Arc<Device>, bytes: Source) -> io::Result<Self> {
-        let (start, length) = ((*bytes).as_ref().as_ptr().cast_mut(), (*bytes).as_ref().len());
+        let (start, length) = (bytes.start().cast_mut(), bytes.length());
         Ok(Self {
             region: register(device, start, length, 0)?,
             start,
@@ -112,7 +115,11 @@ impl Memory {
                 drop(self);
                 bytes
             }
-            Backing::Shared(bytes) => (**bytes).as_ref().to_vec().into(),
+            Backing::Shared(bytes) => {
+                let mut copied = vec![0; bytes.length()];
+                bytes.copy_out(0, &mut copied);
+                copied.into()
+            }
         }
     }
 }

@@ -4,15 +4,15 @@
 use super::{
     completions::{Completion, Completions},
     device::Device,
-    memory::Memory,
+    memory::{Memory, Source},
     pair::{End, Pair},
     rc_message::{ANNOUNCED_MAX, KEY_LENGTH, Protector, Said, Written},
     rc_receive::{Receiving, TELL_DEADLINE},
 };
 use crate::{
     bulk::{
-        BulkService, Ledger, Offer, Protection, PutError, PutReport, Reason, RegionMemory, RegionToken, Regions,
-        Source, wire::BLOCK_LENGTH,
+        BulkService, Ledger, Lent, Offer, Protection, PutError, PutReport, Reason, RegionMemory, RegionToken, Regions,
+        wire::BLOCK_LENGTH,
     },
     datagram::{Datagram, DatagramLimits, DatagramService as _},
     key::ClusterKey,
@@ -252,7 +252,7 @@ impl Writer {
             talk: bulk.shared.talk.clone(),
             to,
             transfer,
-            length: (**data).as_ref().len() as u64,
+            length: data.length() as u64,
             data: Arc::clone(data),
             key,
             protection,
@@ -362,7 +362,10 @@ impl Writer {
             .as_ref()
             .and_then(|ledger| ledger.range(block))
             .ok_or_else(odd)?;
-        let bytes = (*self.data).as_ref().get(range.clone()).ok_or_else(odd)?;
+        let mut copied = vec![0; range.len()];
+        if !self.data.copy_out(range.start, &mut copied) {
+            return Err(odd());
+        }
         let slot = self.idle.pop().ok_or_else(odd)?;
         let address = self.remote.0 + range.start as u64;
         self.writes = self.writes.checked_add(1).ok_or_else(odd)?;
@@ -370,10 +373,9 @@ impl Writer {
         let check = match &self.read {
             Read::Source(source) => {
                 self.pair.write(source, range.clone(), slot, address, self.remote.1)?;
-                protector.prove(block, number, bytes)
+                protector.prove(block, number, &copied)
             }
             Read::Staged(staging) => {
-                let mut copied = bytes.to_vec();
                 let check = match self.protection {
                     Protection::Sealed => protector.seal(block, number, &mut copied),
                     Protection::Plain => protector.prove(block, number, &copied),
@@ -428,7 +430,7 @@ impl BulkService for RcBulk {
         self.shared.regions.offer(RegionToken(token), memory.into(), there)
     }
 
-    async fn put<D: AsRef<[u8]> + Send + Sync + 'static>(
+    async fn put<D: Lent + 'static>(
         &self,
         to: UdAddress,
         region: RegionToken,
@@ -436,7 +438,7 @@ impl BulkService for RcBulk {
         deadline: Duration,
     ) -> Result<PutReport, PutError> {
         let data: Source = data;
-        if Ledger::new((*data).as_ref().len() as u64).is_none() {
+        if Ledger::new(data.length() as u64).is_none() {
             return Err(PutError::TooLong);
         }
         let end = Instant::now() + deadline;

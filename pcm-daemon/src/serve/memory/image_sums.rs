@@ -50,25 +50,24 @@ pub(super) fn copy(from: &Memory, into: &mut Memory) -> io::Result<PartTally> {
     let stated = stated(from.file(), &preamble)?;
     // Whoever finds it after a crash must not take it for what it held before.
     into.file().write_all_at(&[0; Preamble::BYTES], 0)?;
-    let (source, data_at) = (from.read()?, preamble.data_at() as usize);
-    let pieces = source[data_at..].chunks(PIECE_BYTES).zip(stated.chunks(PIECE_BLOCKS));
     if into.take_fresh() {
         // Writing a page that is not there makes and fills it in one go: clearing it first costs as much again.
-        let (mut buffer, mut at) = (vec![0; PIECE_BYTES], preamble.data_at());
-        for (piece, sums) in pieces {
-            let copied = &mut buffer[..piece.len()];
-            copy_verified(piece, copied, sums)?;
+        let mut buffer = vec![0; PIECE_BYTES];
+        for (at, sums) in pieces(&preamble, &stated) {
+            let copied = &mut buffer[..(into.bytes() - at).min(PIECE_BYTES as u64) as usize];
+            copy_verified(from, at, copied, sums)?;
             into.file().write_all_at(copied, at)?;
-            at += piece.len() as u64;
         }
     } else {
-        let places = into.write()?[data_at..].chunks_mut(PIECE_BYTES);
-        for ((piece, sums), place) in pieces.zip(places) {
-            copy_verified(piece, place, sums)?;
-        }
+        into.write(|contents| {
+            let places = contents[preamble.data_at() as usize..].chunks_mut(PIECE_BYTES);
+            let mut copies = pieces(&preamble, &stated).zip(places);
+            copies.try_for_each(|((at, sums), place)| copy_verified(from, at, place, sums))
+        })??;
     }
-    let head_and_sums = &source[Preamble::BYTES..data_at];
-    into.file().write_all_at(head_and_sums, Preamble::BYTES as u64)?;
+    let mut head_and_sums = vec![0; preamble.data_at() as usize - Preamble::BYTES];
+    copy_out(from, Preamble::BYTES as u64, &mut head_and_sums)?;
+    into.file().write_all_at(&head_and_sums, Preamble::BYTES as u64)?;
     if self::stated(into.file(), &preamble)? != stated {
         return Err(unlike());
     }
@@ -76,16 +75,29 @@ pub(super) fn copy(from: &Memory, into: &mut Memory) -> io::Result<PartTally> {
     Ok(tally(&preamble, &stated))
 }
 
-fn copy_verified(piece: &[u8], place: &mut [u8], sums: &[u64]) -> io::Result<()> {
-    let blocks = piece.chunks(BLOCK_BYTES as usize);
+/// Where each piece of the data begins, and the checksums of its blocks.
+fn pieces<'a>(preamble: &Preamble, stated: &'a [u64]) -> impl Iterator<Item = (u64, &'a [u64])> + use<'a> {
+    let begins = (preamble.data_at()..).step_by(PIECE_BYTES);
+    begins.zip(stated.chunks(PIECE_BLOCKS))
+}
+
+fn copy_verified(from: &Memory, at: u64, place: &mut [u8], sums: &[u64]) -> io::Result<()> {
     let places = place.chunks_mut(BLOCK_BYTES as usize);
-    for ((block, place), sum) in blocks.zip(places).zip(sums) {
-        place.copy_from_slice(block);
+    let begins = (at..).step_by(BLOCK_BYTES as usize);
+    for ((place, at), sum) in places.zip(begins).zip(sums) {
+        copy_out(from, at, place)?;
         if block_checksum(place) != *sum {
             return Err(unlike());
         }
     }
     Ok(())
+}
+
+fn copy_out(from: &Memory, at: u64, into: &mut [u8]) -> io::Result<()> {
+    let is_there = from.map()?.copy_out(at as usize, into);
+    is_there
+        .then_some(())
+        .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 fn unlike() -> io::Error {
@@ -117,8 +129,14 @@ fn preamble(file: &File, bytes: u64) -> io::Result<Preamble> {
 }
 
 fn blocks(memory: &Memory, preamble: &Preamble) -> io::Result<Vec<u64>> {
-    let data = &memory.read()?[preamble.data_at() as usize..];
-    Ok(data.chunks(BLOCK_BYTES as usize).map(block_checksum).collect())
+    let mut block = vec![0; BLOCK_BYTES as usize];
+    let begins = (preamble.data_at()..memory.bytes()).step_by(BLOCK_BYTES as usize);
+    let sum = |at: u64| {
+        let copied = &mut block[..(memory.bytes() - at).min(BLOCK_BYTES) as usize];
+        copy_out(memory, at, copied)?;
+        Ok(block_checksum(copied))
+    };
+    begins.map(sum).collect()
 }
 
 fn stated(file: &File, preamble: &Preamble) -> io::Result<Vec<u64>> {
@@ -200,10 +218,10 @@ pub(super) mod tests {
         let tally = complete(&from).unwrap();
         let mut into = Memory::new(from.bytes()).unwrap();
         assert_eq!(copy(&from, &mut into).unwrap(), tally);
-        assert!(from.read().unwrap() == into.read().unwrap());
-        into.write().unwrap().fill(7);
+        assert!(from.contents() == into.contents());
+        into.write(|contents| contents.fill(7)).unwrap();
         assert_eq!(copy(&from, &mut into).unwrap(), tally);
-        assert!(from.read().unwrap() == into.read().unwrap());
+        assert!(from.contents() == into.contents());
         assert_eq!(verify(&into).unwrap(), tally);
     }
 

@@ -163,10 +163,7 @@ mod tests {
         };
         let borrower = async {
             let lent = borrow(&name, KEY).await.unwrap();
-            assert_eq!(
-                (lent.bytes(), &lent.read().unwrap()[4096..5000 - 900]),
-                (5000, &b"data"[..])
-            );
+            assert_eq!((lent.bytes(), &lent.contents()[4096..5000 - 900]), (5000, &b"data"[..]));
             let refused = borrow(&name, KEY).await.unwrap_err();
             assert!(refused.to_string().contains("not there"), "{refused}");
         };

@@ -2,15 +2,16 @@
 //! first used, and stays so as long as it lives: mapping it again costs as much as copying it. With all its pages,
 //! unless it may have holes or nothing was written to it: its length is then only what another node says. Its length is
 //! sealed, so that no other process can cut it under a reader's feet.
-#![allow(unsafe_code, reason = "maps memory files")]
+#![allow(unsafe_code, reason = "writes memory files where they are mapped")]
 
-use memmap2::{Mmap, MmapMut, MmapOptions};
-use pcm_fabric::bulk::RegionMemory;
+use memmap2::MmapOptions;
+use pcm_fabric::bulk::{Alone, Lent, Mapped, RegionMemory};
 use pcm_proto::parked::IMAGE_BYTES_MAX;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::ptr;
 use std::sync::OnceLock;
 
 /// See the file head.
@@ -19,7 +20,7 @@ pub(in super::super) struct Memory {
     file: File,
     bytes: u64,
     kind: Kind,
-    map: OnceLock<Map>,
+    map: OnceLock<Mapped>,
     is_fresh: bool,
 }
 
@@ -32,12 +33,6 @@ enum Kind {
     Holes,
     /// One that is sealed against writing; it may have holes as well.
     Sealed,
-}
-
-#[derive(Debug)]
-enum Map {
-    Writable(MmapMut),
-    ReadOnly(Mmap),
 }
 
 impl Memory {
@@ -98,38 +93,38 @@ impl Memory {
         std::mem::take(&mut self.is_fresh)
     }
 
-    /// Its contents. The process that handed it over may write it meanwhile: what is read counts when its checksums are
-    /// verified in a copy.
-    pub(super) fn read(&self) -> io::Result<&[u8]> {
-        let map = match self.map.get() {
-            Some(map) => map,
-            None => {
-                let map = self.make_map()?;
-                self.map.get_or_init(|| map)
-            }
-        };
-        Ok(match map {
-            Map::Writable(map) => map,
-            Map::ReadOnly(map) => map,
-        })
+    /// Its contents, of which only copies can be had: the process that handed it over may write it meanwhile.
+    pub(super) fn map(&self) -> io::Result<&Mapped> {
+        if let Some(map) = self.map.get() {
+            return Ok(map);
+        }
+        let map = self.make_map()?;
+        Ok(self.map.get_or_init(|| map))
     }
 
-    /// Its contents, to be written by whoever has it alone in this process.
-    pub(super) fn write(&mut self) -> io::Result<&mut [u8]> {
-        self.read()?;
-        match self.map.get_mut() {
-            Some(Map::Writable(map)) => Ok(map),
-            _ => Err(io::ErrorKind::PermissionDenied.into()),
-        }
+    /// Lets its contents be written.
+    pub(super) fn write<T>(&mut self, write: impl FnOnce(&mut [u8]) -> T) -> io::Result<T> {
+        let mut map = self.take_map()?;
+        let written = write(&mut map);
+        self.map = OnceLock::from(map.shared());
+        Ok(written)
     }
 
     /// Its parts, to be written by whoever has them.
-    pub(super) fn open(self) -> io::Result<(File, MmapMut)> {
-        self.read()?;
-        match self.map.into_inner() {
-            Some(Map::Writable(map)) => Ok((self.file, map)),
-            _ => Err(io::ErrorKind::PermissionDenied.into()),
+    pub(super) fn open(mut self) -> io::Result<(File, Alone)> {
+        let map = self.take_map()?;
+        Ok((self.file, map))
+    }
+
+    fn take_map(&mut self) -> io::Result<Alone> {
+        if self.kind == Kind::Sealed {
+            return Err(io::ErrorKind::PermissionDenied.into());
         }
+        self.map()?;
+        let map = self.map.take().ok_or(io::ErrorKind::NotFound)?;
+        // SAFETY: what is not sealed is mapped for writing. Only this daemon fills memory: by contract a rank or
+        // another daemon that has the file has done with it, or reads what is there already.
+        Ok(unsafe { map.alone() })
     }
 
     /// What [`Self::open`] gave.
@@ -139,28 +134,41 @@ impl Memory {
             file,
             bytes: map.len() as u64,
             kind: Kind::Whole,
-            map: OnceLock::from(Map::Writable(map)),
+            map: OnceLock::from(map.shared()),
             is_fresh: false,
         })
     }
 
-    fn make_map(&self) -> io::Result<Map> {
+    /// A copy of all of it.
+    #[cfg(test)]
+    pub(super) fn contents(&self) -> Vec<u8> {
+        let mut contents = vec![0; self.bytes as usize];
+        assert!(self.copy_out(0, &mut contents));
+        contents
+    }
+
+    fn make_map(&self) -> io::Result<Mapped> {
         let mut options = MmapOptions::new();
-        // SAFETY: the file cannot become shorter. By contract its owner only writes what nobody is meant to read yet;
-        // the checksums of what was read are verified.
-        Ok(unsafe {
-            match self.kind {
-                Kind::Whole if !self.is_fresh => Map::Writable(options.populate().map_mut(&self.file)?),
-                Kind::Whole | Kind::Holes => Map::Writable(options.map_mut(&self.file)?),
-                Kind::Sealed => Map::ReadOnly(options.map(&self.file)?),
-            }
-        })
+        let map = match self.kind {
+            Kind::Whole if !self.is_fresh => options.populate().map_raw(&self.file),
+            Kind::Whole | Kind::Holes => options.map_raw(&self.file),
+            Kind::Sealed => options.map_raw_read_only(&self.file),
+        };
+        map.map(Mapped::from)
     }
 }
 
-impl AsRef<[u8]> for Memory {
-    fn as_ref(&self) -> &[u8] {
-        self.read().unwrap_or_default()
+impl Lent for Memory {
+    fn length(&self) -> usize {
+        self.map().map_or(0, Mapped::length)
+    }
+
+    fn copy_out(&self, at: usize, into: &mut [u8]) -> bool {
+        self.map().is_ok_and(|map| map.copy_out(at, into))
+    }
+
+    fn start(&self) -> *const u8 {
+        self.map().map_or(ptr::null(), Mapped::start)
     }
 }
 
@@ -177,6 +185,12 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
 
+    fn copied(memory: &Memory, at: usize) -> [u8; 4] {
+        let mut bytes = [0; 4];
+        assert!(memory.copy_out(at, &mut bytes));
+        bytes
+    }
+
     #[test]
     fn what_could_be_cut_or_has_another_length_is_not_taken() {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -188,7 +202,7 @@ mod tests {
         assert!(made.file().set_len(4999).is_err());
         let taken = Memory::of(made.file().try_clone().unwrap(), 5000).unwrap();
         made.file().write_all_at(b"seen", 4000).unwrap();
-        assert_eq!(&taken.read().unwrap()[4000..4004], b"seen");
+        assert_eq!(copied(&taken, 4000), *b"seen");
     }
 
     #[test]
@@ -198,15 +212,15 @@ mod tests {
         file.write_all_at(b"seen", 4996).unwrap();
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE).unwrap();
         let mut sealed = Memory::of(file, 5000).unwrap();
-        assert_eq!(&sealed.read().unwrap()[4996..], b"seen");
-        assert!(sealed.write().is_err() && sealed.open().is_err());
+        assert_eq!(copied(&sealed, 4996), *b"seen");
+        assert!(sealed.write(|_| ()).is_err() && sealed.open().is_err());
     }
 
     #[test]
     fn what_was_not_written_of_memory_has_no_pages() {
         use std::os::unix::fs::MetadataExt;
         for mut memory in [Memory::with_holes(1 << 20).unwrap(), Memory::new(1 << 20).unwrap()] {
-            memory.write().unwrap()[5000] = 7;
+            memory.write(|bytes| bytes[5000] = 7).unwrap();
             let pages = memory.file().metadata().unwrap().blocks() * 512 / 4096;
             assert!((1..20).contains(&pages), "{pages} pages for one byte");
         }

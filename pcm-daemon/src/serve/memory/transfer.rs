@@ -247,7 +247,7 @@ async fn receive(
 
 /// Says how many bytes were sent.
 async fn put(ends: &Ends, to: (&str, BulkAddress), region: RegionToken, memory: Arc<Memory>) -> Result<u64, String> {
-    memory.read().map_err(|error| error.to_string())?;
+    memory.map().map_err(|error| error.to_string())?;
     let bytes = memory.bytes();
     let deadline = PUT_MAX + Duration::from_secs(bytes / RATE_MIN);
     let report = ends.put(to, region, memory, deadline).await?;
@@ -333,7 +333,7 @@ mod tests {
         let _putting = from.put(9, there(&to), region, Arc::clone(&part)).unwrap();
         let (attempt, came) = came(&mut to_heard).await;
         assert!(attempt == 5 && matches!(came.outcome, Ok(None)), "{came:?}");
-        assert!(came.memory.unwrap().read().unwrap() == part.read().unwrap());
+        assert!(came.memory.unwrap().contents() == part.contents());
         let put = next(&mut from_heard).await;
         let (number, outcome) = match put {
             Event::Memory(MemoryEvent::Put { number, outcome }) => (number, outcome),
