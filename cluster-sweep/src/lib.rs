@@ -1,6 +1,9 @@
 //! Finds and ends, without the help of any daemon, what a cluster left on this machine: processes by the cluster's id
-//! in their environment, and the shared memory of MPI that they had mapped. It never touches what does not carry the
-//! id, what another user started or owns, and files that a process had merely mapped: their owner may be any program.
+//! in their environment, and the shared memory of MPI that they had mapped or that no process holds. It never ends what
+//! does not carry the id, and never touches what another user started or owns, or files without names of MPI that a
+//! process had merely mapped: their owner may be any program.
+
+pub mod left;
 
 use pcm_core::pmi::segment::is_of_mpi;
 use proc_files::{Environment, MappedFile, ProcessStat};
@@ -163,8 +166,8 @@ fn remove_unused(mut segments: BTreeMap<Identity, Segment>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::io::Read;
+    use std::fs::{self, File};
+    use std::io::{Read, Write};
     use std::os::unix::process::CommandExt;
     use std::path::Path;
     use std::process::{Child, Command, Stdio};
@@ -215,11 +218,14 @@ mod tests {
         let id = format!("sweep-maps-{}", std::process::id());
         let file = |prefix: &str| {
             let path = Path::new("/dev/shm").join(format!("{prefix}{id}"));
-            fs::write(&path, "data").unwrap();
-            path
+            let mut file = File::create(&path).unwrap();
+            file.write_all(b"data").unwrap();
+            (path, file)
         };
-        let (of_mpi, of_user) = (file("mpich_shm_"), file("results-"));
+        // Held until the process has them: another test of this program removes what no process holds.
+        let ((of_mpi, mpi_file), (of_user, user_file)) = (file("mpich_shm_"), file("results-"));
         let mut process = mapping(&id, &[&of_mpi, &of_user]);
+        drop((mpi_file, user_file));
         let reaper = std::thread::spawn(move || process.wait().unwrap());
         assert_eq!(end_all(&id), (1, 0));
         reaper.join().unwrap();

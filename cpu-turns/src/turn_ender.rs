@@ -108,13 +108,14 @@ mod tests {
     use super::*;
     use crate::ShortTurns;
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use rustix::time::{ClockId, clock_gettime};
     use std::{
         sync::{
             Mutex,
             atomic::{AtomicU32, Ordering::SeqCst},
         },
         thread,
-        time::{Duration, Instant},
+        time::Duration,
     };
 
     const PASSES: u32 = 40;
@@ -122,10 +123,9 @@ mod tests {
     /// The signals are the process's.
     static SIGNALS: Mutex<()> = Mutex::new(());
 
-    /// Two threads on one CPU that spin for each other.
+    /// Two threads on one CPU that spin for each other: the time they spin, however long others have that CPU.
     fn pass_to_and_fro(ends_turns: bool) -> Duration {
         let passed = AtomicU32::new(0);
-        let began = Instant::now();
         let play = |turn: u32| {
             let allowed = sched_getaffinity(None).unwrap();
             let mut one = CpuSet::new();
@@ -139,12 +139,12 @@ mod tests {
                     _ = passed.compare_exchange(seen, seen + 1, SeqCst, SeqCst);
                 }
             }
+            Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap()
         };
         thread::scope(|scope| {
-            scope.spawn(|| play(0));
-            scope.spawn(|| play(1));
-        });
-        began.elapsed()
+            let players = [0, 1].map(|turn| scope.spawn(move || play(turn)));
+            players.into_iter().map(|player| player.join().unwrap()).sum()
+        })
     }
 
     #[test]

@@ -189,6 +189,7 @@ mod tests {
             max: 1,
             counts: RankCounts::default(),
             follows_shares: true,
+            shares: Vec::new(),
             allowed: Vec::new(),
             policy: String::new(),
             ranks,

@@ -119,22 +119,6 @@ fn nodes_that_are_the_same_cpus_are_no_relief() {
     }
 }
 
-#[test]
-fn shares_by_speed_come_within_five_per_cent_of_the_best() {
-    let mut nodes = vec![node("a", 1), node("b", 1)];
-    nodes[1].speed = 0.5;
-    let view = view(nodes, vec![rank(0, 10.0), rank(1, 20.0)]);
-    let found = proposals("cost", &view)
-        .into_iter()
-        .find_map(|proposal| match proposal.change {
-            Change::Arrange(moves, weights) if moves.is_empty() => Some((weights, proposal.then_ms)),
-            _ => None,
-        });
-    let (weights, then_ms) = found.unwrap();
-    // Two thirds and one third of 20 ms of work at speed 1.
-    assert!((weights[0] / weights[1] - 2.0).abs() < 0.1 && (then_ms - 1.0 - 20.0 / 1.5).abs() < 0.05 * 20.0 / 1.5);
-}
-
 fn with_pairs(mut view: View, pairs: &[(usize, usize)], bytes: f64) -> View {
     for (a, b) in pairs {
         view.ranks[*a].sends.push((*b, 100.0, bytes));

@@ -48,6 +48,7 @@ fn job(number: u64, leader: &str, epoch: Epoch) -> JobSample {
         max: 1,
         counts: RankCounts::default(),
         follows_shares: true,
+        shares: Vec::new(),
         allowed: Vec::new(),
         policy: "cost".into(),
         ranks: Vec::new(),

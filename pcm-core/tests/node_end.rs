@@ -1,26 +1,18 @@
 //! Whole nodes that know when they end: each leaves before its time is up, by the time that is left and not by a clock
 //! that others share, and says so. Messages arrive at once; no time passes between timers.
 
-use pcm_core::membership::{Details, LocalNode, Membership, timing};
+mod one_node;
+
+use one_node::{address, heritage, name, no_past};
 use pcm_core::moment::Moment;
-use pcm_core::node::cluster::nodes::Nodes;
-use pcm_core::node::event::{Event, PeerFact};
-use pcm_core::node::numbers::Numbers;
+use pcm_core::node::Node;
+use pcm_core::node::event::{ControlFact, Event, PeerFact};
 use pcm_core::node::outbox::{Effect, PeersEffect};
-use pcm_core::node::record::Past;
 use pcm_core::node::requester::LinkId;
-use pcm_core::node::store::route::AllowedRoutes;
 use pcm_core::node::timer::Timer;
-use pcm_core::node::{Beginnings, Heritage, Node, event::ControlFact};
-use pcm_core::reconfiguration::limits::Limits;
-use pcm_proto::boot::{BootSpec, NodeSpec, Reach};
-use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeState, NodeStatus};
+use pcm_proto::control::{ControlToDaemon, DaemonToControl, NodeStatus};
 use pcm_proto::event::EventKind;
-use pcm_proto::fabric::{FabricReport, FabricWish};
-use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::node_end::NodeEnd;
-use pcm_proto::peer::NodeReport;
-use pcm_proto::secret::Secret;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -48,87 +40,6 @@ struct World {
     mail: VecDeque<(usize, Event)>,
 }
 
-fn name(index: usize) -> NodeName {
-    NodeName::new(format!("n{index}")).expect("a name")
-}
-
-fn address(index: usize) -> String {
-    format!("h:{index}")
-}
-
-fn boot_spec(index: usize) -> BootSpec {
-    BootSpec {
-        version: 0,
-        cluster_id: "c".to_owned(),
-        cluster_dir: "/c".into(),
-        key: Secret::default(),
-        node: NodeSpec {
-            name: name(index),
-            address: address(index),
-            site: "here".to_owned(),
-            cpus: vec![0],
-            reach: Reach::Local,
-        },
-        subtree: Vec::new(),
-        seeds: (0..index).map(address).collect(),
-        fabric: FabricWish::default(),
-        is_rdma_sealed: false,
-        patience_ms: 2400,
-    }
-}
-
-fn report(index: usize, ends: Option<NodeEnd>) -> NodeReport {
-    NodeReport {
-        node: name(index),
-        address: address(index),
-        site: "here".to_owned(),
-        cpus: vec![0],
-        state: NodeState::Up,
-        host: 1,
-        host_name: String::new(),
-        speed: 1.0,
-        load_by_others: 0.0,
-        ranks: 0,
-        free_memory: 0,
-        daemon_pid: 1,
-        highest_job: JobId(0),
-        keeper_since_us: 1 + index as u64,
-        fabric: FabricReport::default(),
-        ends,
-    }
-}
-
-fn machine(index: usize, now: Moment, ends: Option<NodeEnd>) -> Node {
-    let spec = boot_spec(index);
-    let local = LocalNode {
-        node: name(index),
-        boot: now.0,
-        details: Details {
-            address: address(index),
-            site: "here".to_owned(),
-            cpus: vec![0],
-            host: 1,
-            ud: None,
-        },
-        patience: timing::PATIENCE,
-    };
-    let members = Membership::new(local, spec.seeds.clone(), Duration::from_micros(now.0));
-    Node::new(Beginnings {
-        address: address(index),
-        cpus: vec![0],
-        now,
-        limits: Limits::default(),
-        notice: NOTICE,
-        libraries: Default::default(),
-        nodes: Nodes::new(report(index, ends), members),
-        numbers: Numbers::new(&name(index)),
-        has_device: false,
-        routes: AllowedRoutes::default(),
-        bulk: None,
-        spec,
-    })
-}
-
 impl World {
     /// Nodes that have so many seconds left and leave so many before; each clock is ahead of the one before by `skew`.
     fn new(ends: &[Option<(u64, u64)>], skew: Duration) -> Self {
@@ -147,21 +58,14 @@ impl World {
                 leaves_ms: leaves * 1000,
             });
             world.machines.push(Machine {
-                node: machine(index, now, ends),
+                node: one_node::node(index, now, NOTICE, ends),
                 ahead_us,
                 timers: BTreeMap::new(),
                 notes: Vec::new(),
                 told: None,
                 ended_at: None,
             });
-            let heritage = Heritage {
-                restarts: 0,
-                held: Vec::new(),
-                parked: Vec::new(),
-                buffers: Vec::new(),
-                past: Past::new(name(index), Limits::default()),
-            };
-            let effects = world.machines[index].node.begin(heritage);
+            let effects = world.machines[index].node.begin(heritage(no_past(index)));
             world.carry_out(index, effects);
         }
         world

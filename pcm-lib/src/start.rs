@@ -15,7 +15,7 @@ use crate::{
     role::{self, Role},
     start_error::{StartError, failure_keep},
 };
-use memmap2::MmapMut;
+use memmap2::MmapRaw;
 use pcm_proto::{
     app::{AppToDaemon, environment},
     handshake::PROTOCOL_VERSION,
@@ -29,6 +29,7 @@ use std::{
     env, io,
     os::fd::{BorrowedFd, RawFd},
     path::PathBuf,
+    ptr::NonNull,
     sync::{OnceLock, atomic::Ordering::Relaxed},
 };
 
@@ -183,9 +184,9 @@ fn page_map(number: RawFd) -> Result<Page<'static>, StartError> {
         return Err(StartError::Page(PageError::Magic));
     }
     fcntl_setfd(fd, FdFlags::CLOEXEC).map_err(bad)?;
-    // SAFETY: the memory is shared with the daemon on purpose; only its atomics are touched. The daemon never shrinks
-    // the file.
-    let map = unsafe { MmapMut::map_mut(&fd) }.map_err(|e| StartError::Map { detail: e.to_string() })?;
-    let map: &'static mut MmapMut = Box::leak(Box::new(map));
-    Page::open(map).map_err(StartError::Page)
+    let map = MmapRaw::map_raw(&fd).map_err(|e| StartError::Map { detail: e.to_string() })?;
+    let map: &'static MmapRaw = Box::leak(Box::new(map));
+    let first = NonNull::new(map.as_mut_ptr()).ok_or(StartError::Page(PageError::Magic))?;
+    // SAFETY: the mapping stays; the memory is shared with the daemon on purpose, which never shrinks the file.
+    unsafe { Page::at(first, map.len()) }.map_err(StartError::Page)
 }

@@ -150,6 +150,9 @@ pub struct JobSample {
     pub counts: RankCounts,
     /// Whether its data can be divided by shares.
     pub follows_shares: bool,
+    /// The shares of its ranks now; empty means equal ones.
+    #[serde(default)]
+    pub shares: Vec<u32>,
     /// Nodes it may use; empty means all.
     pub allowed: Vec<NodeName>,
     /// Its policy; empty means the default.

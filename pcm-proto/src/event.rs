@@ -83,6 +83,8 @@ pub enum EventKind {
         name: String,
         /// Its ranks' nodes in rank order.
         placement: Vec<NodeName>,
+        /// What each node had when they were chosen, in words.
+        why: String,
     },
     /// All ranks of the job run.
     JobStarted {
@@ -177,6 +179,14 @@ pub enum EventKind {
         reason: String,
         /// Whether it is begun once more, as a relaunch; else the job goes on as before.
         again: bool,
+        /// Whether the job is at its end: no other change will be made.
+        job_ends: bool,
+    },
+    /// The program requested a number of ranks (`pcm_request`), and it was refused.
+    RequestRefused {
+        /// The section of docs/errors.md.
+        code: String,
+        reason: String,
     },
     /// An agent decided to move something, or not to.
     Decision(Box<Decision>),
@@ -194,6 +204,8 @@ pub struct Recovered {
     /// Iterations that are computed a second time.
     pub rolled_back: u64,
     pub ranks: u32,
+    /// What each node had when the ranks were placed, in words.
+    pub placement: String,
     /// From the report of the death until the last rank had its data.
     pub total_ms: f64,
     /// Time by phase, in the order they were gone through.

@@ -138,6 +138,20 @@ impl fmt::Display for Failure {
     }
 }
 
+impl AbortReason {
+    /// Whether a rank had left its loop, or would have before it could be stopped: the job is at its end.
+    pub fn is_end_of_job(&self) -> bool {
+        matches!(
+            self,
+            Self::EndsFirst { .. }
+                | Self::Failed {
+                    failure: Failure::JobEnding { .. },
+                    ..
+                }
+        )
+    }
+}
+
 impl fmt::Display for AbortReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

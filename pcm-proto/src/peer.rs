@@ -166,6 +166,9 @@ pub struct StartOrder {
     pub restarts: u32,
     /// Where the processes find their data, when they continue others from a checkpoint in memory.
     pub restores: Option<Restores>,
+    /// Since when the keeper runs at the node that this goes to, as far as its sender knows; 0 where that is unknown.
+    /// An order that waited for a node which came back as a new one is not for that one.
+    pub keeper_since_us: u64,
 }
 
 /// How far a process came with MPI before it ended.

@@ -48,11 +48,17 @@ pub fn event_words(event: &Event) -> String {
             format!("MPI_Comm_spawn of process {process} was refused: {reason}")
         }
         EventKind::SpareLost { name, reason } => format!("a spare on {name} is lost: {reason}"),
-        EventKind::GivenUp { phase, reason, again } => {
-            let then = if *again {
-                "it is begun again as a relaunch"
-            } else {
-                "the job goes on as before"
+        EventKind::RequestRefused { reason, .. } => request_refused_words(reason),
+        EventKind::GivenUp {
+            phase,
+            reason,
+            again,
+            job_ends,
+        } => {
+            let then = match (again, job_ends) {
+                (true, _) => "it is begun again as a relaunch",
+                (false, true) => "the job ends with the ranks it has",
+                (false, false) => "the job goes on as before",
             };
             format!("a change was given up while {phase}: {reason}; {then}")
         }
@@ -68,6 +74,11 @@ pub fn event_words(event: &Event) -> String {
     };
     let at = time::rfc3339(event.time_us);
     format!("{} {}: {said}", at.get(11..23).unwrap_or_default(), event.node)
+}
+
+/// A refused `pcm_request`.
+pub fn request_refused_words(reason: &str) -> String {
+    format!("the program requested another number of ranks and was refused: {reason}")
 }
 
 fn placement_words(placement: &[NodeName]) -> String {

@@ -16,6 +16,9 @@ pub const DECIDED: Duration = Duration::from_secs(60);
 /// Time between two looks at a job.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// Changes that follow a change of places come in so many looks.
+const SETTLING: u32 = 5;
+
 /// Ranks are put where CPUs are free: by the order of nodes, once those that have just come up are done with that.
 ///
 /// # Panics
@@ -128,7 +131,16 @@ impl<'a> Adapting<'a> {
         assert!(self.has_stayed(time), "{}\n{}", self.explained(), self.cluster.logs());
     }
 
-    /// Whether that is so.
+    /// Waits until nothing has changed for so long: after a change of places, shares may follow them.
+    ///
+    /// # Panics
+    /// When changes do not end.
+    pub fn settles(&self, time: Duration) {
+        let has_settled = (0..SETTLING).any(|_| self.has_stayed(time));
+        assert!(has_settled, "{}\n{}", self.explained(), self.cluster.logs());
+    }
+
+    /// Whether nothing changes for so long.
     pub fn has_stayed(&self, time: Duration) -> bool {
         let look = || (wait::within(LIMIT, || self.places()), self.events("reconfigured").len());
         let before = look();

@@ -270,6 +270,12 @@ impl Cluster {
         serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {outcome:?}"))
     }
 
+    /// The folder that nodes see as `/dev/shm`.
+    pub fn shared_memory(&self) -> &Path {
+        let own = self.shared_memory.as_ref().map(OwnSharedMemory::folder);
+        own.unwrap_or(Path::new("/dev/shm"))
+    }
+
     /// The process id of a node's daemon, as the cluster tells it.
     ///
     /// # Panics

@@ -14,6 +14,8 @@ use std::{
     cell::{Cell, RefCell},
     fs,
     sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// A node gets a quarter of a CPU, in periods that are short beside an iteration.
@@ -21,6 +23,9 @@ const SHARE: Share = Share {
     quota_us: 2_500,
     period_us: 10_000,
 };
+
+/// A node that joins is idle where so much of its CPU is.
+const IDLE_FOR_ONE_MORE: f64 = 0.8;
 
 /// One at a time: together they would need more CPU time than there is.
 static TURN: Mutex<()> = Mutex::new(());
@@ -30,7 +35,20 @@ fn take_turn() -> MutexGuard<'static, ()> {
 }
 
 fn cpus() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
+    thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
+}
+
+/// CPUs of this machine that nothing used in the last two seconds.
+fn idle_cpus() -> f64 {
+    let idle_ticks = || {
+        let text = fs::read_to_string("/proc/stat").expect("the machine's CPU times");
+        let ticks = text.split_ascii_whitespace().nth(4);
+        ticks.and_then(|ticks| ticks.parse::<u64>().ok()).expect("idle time")
+    };
+    let (before, began) = (idle_ticks(), Instant::now());
+    thread::sleep(Duration::from_secs(2));
+    let idle_s = (idle_ticks() - before) as f64 / rustix::param::clock_ticks_per_second() as f64;
+    idle_s / began.elapsed().as_secs_f64()
 }
 
 pub struct OwnShare {
@@ -60,6 +78,15 @@ impl OwnShare {
         if own.limited.borrow().is_none() && nodes >= own.cpus {
             cannot_run(&format!(
                 "no CPU for a node that joins {nodes} on {} CPUs; shares of CPUs take root",
+                own.cpus
+            ));
+            own.down();
+            return None;
+        }
+        let free = idle_cpus();
+        if own.limited.borrow().is_none() && free < f64::from(nodes) + IDLE_FOR_ONE_MORE {
+            cannot_run(&format!(
+                "no idle CPU for a node that joins {nodes}: others leave {free:.1} of {}; shares of CPUs take root",
                 own.cpus
             ));
             own.down();

@@ -25,6 +25,11 @@ fn a_killed_rank_costs_the_iterations_since_the_last_checkpoint_and_nothing_else
     let (from, reached) = (recovered["from"].as_u64(), crashed["reached"].as_u64());
     assert!(from > Some(0) && from <= reached, "{crashed} {recovered}");
     assert_eq!(recovered["ranks"], 4, "{recovered}");
+    let placement = recovered["placement"].as_str().unwrap_or_default();
+    assert!(
+        placement.contains(" on n") && placement.contains("CPUs free"),
+        "{recovered}"
+    );
     let outcome = job.ends_right();
     let told = &outcome.stderr;
     assert!(told.contains("restart 1 from the checkpoint at iteration"), "{told}");

@@ -2,7 +2,10 @@
 
 use pcm_proto::random::Random;
 use rustix::process::Signal;
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 use tests::{
     asked,
     cluster::{Cluster, LIMIT},
@@ -39,6 +42,22 @@ fn a_killed_rank_ends_the_job_with_its_code_and_a_reason() {
     assert_eq!(cluster.ranks_of("pcm-trial"), Vec::<u32>::new());
     assert!(cluster.trial(2, &["ring", "0"]).status.success());
     cluster.down();
+}
+
+/// As when all processes of a node are killed at once: no other knows the job, and none has it open.
+#[test]
+fn shared_memory_of_a_node_that_was_killed_goes_with_the_cluster_and_what_is_not_of_mpi_stays() {
+    let cluster = Cluster::up(2);
+    let [left, other] = ["mpich_shm_1_left", "results_left"]
+        .map(|name| cluster.shared_memory().join(format!("{name}_{}", std::process::id())));
+    for file in [&left, &other] {
+        fs::write(file, "left").expect("a file of the test");
+    }
+    assert!(cluster.trial(4, &["ring", "0"]).status.success());
+    assert!(cluster.run(&["down"]).status.success());
+    assert!(!left.exists());
+    fs::remove_file(other).expect("it is still there");
+    cluster.assert_nothing_left();
 }
 
 #[test]

@@ -115,6 +115,7 @@ fn daemon_killed_on_a_disk_that(fault: &str) {
     wait::until("the daemon again", LIMIT, || {
         (!cluster.events(None, "daemon_restarted").is_empty()).then_some(())
     });
+    // Without the files it learns of n2 from n1, perhaps later than it is asked for it.
     job.migrate(1, "n2");
     disk.heals();
     job.migrate(1, "n1");
@@ -164,6 +165,38 @@ fn a_file_server_that_is_away_for_ten_seconds_makes_no_node_silent() {
     for kind in kinds {
         assert!(cluster.events(None, kind).is_empty(), "{kind}\n{}", cluster.logs());
     }
+    job.ends_right();
+    cluster.down();
+}
+
+/// A daemon that starts again finds its folder, says where it listens, and reads its events.
+#[test]
+fn daemons_that_are_killed_while_a_file_server_is_away_are_there_again_at_once() {
+    let (cluster, disk) = cluster();
+    let job = Malleable::start(&cluster, "heat2d-c", 2, 4 * RUN.0, RUN.1);
+    job.migrate(1, "n2");
+    let before = daemons(&cluster);
+    disk.fails("stall", "/");
+    let begun = Instant::now();
+    for (daemon, node) in before.iter().zip(["n0", "n1", "n2"]) {
+        assert!(processes::send(*daemon, Signal::KILL));
+        wait::until("the daemon again", AWAY / 3, || {
+            let events = cluster.events(None, "daemon_restarted");
+            events.iter().any(|event| event["node"] == node).then_some(())
+        });
+    }
+    let moves = job.migrate(1, "n1");
+    assert!(begun.elapsed() < AWAY, "{moves} after {:?}", begun.elapsed());
+    while begun.elapsed() < AWAY {
+        for node in ["n0", "n1", "n2"] {
+            assert_eq!(cluster.node_state(node), "up", "after {:?}", begun.elapsed());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    disk.heals();
+    wait::until("events from before", LIMIT, || {
+        (cluster.events(Some("1"), "reconfigured").len() == 2).then_some(())
+    });
     job.ends_right();
     cluster.down();
 }

@@ -3,15 +3,18 @@
 //! `PCM_CHAOS_ROUNDS` (`cargo xtask test fault --rounds N`) asks for another number of programs, `PCM_CHAOS_SEED` for
 //! one of them again.
 
+use rustix::process::Signal;
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
 };
 use tests::{
     asked,
+    background::Background,
     binaries::built,
-    cluster::{CRASH_PATIENCE, Cluster},
+    cluster::{CRASH_PATIENCE, Cluster, LIMIT},
     example::{Course, Example, NODES, assert_survives_all, micros},
+    processes, wait,
 };
 
 /// Programs of a normal run, about ten seconds each, two at a time.
@@ -33,6 +36,9 @@ fn various(seed: u64) -> Example {
         restarts_on_the_same_number: false,
     }
 }
+
+/// A program with custom data.
+const WITH_RECORDS: u64 = 367;
 
 fn boot() -> Cluster {
     let mut cluster = Cluster::place();
@@ -67,4 +73,28 @@ fn whatever_a_program_registers_no_change_loses_it() {
             });
         }
     });
+}
+
+#[test]
+fn custom_data_comes_back_on_as_many_ranks_as_made_its_checkpoint() {
+    let cluster = boot();
+    let mut command = cluster.pcmctl(&["run", "-n", "3", "--checkpoint-every", "600", "--"]);
+    command.arg(built("pcm-various")).args(["1000", "3000"]);
+    command
+        .env("VARIOUS_SEED", WITH_RECORDS.to_string())
+        .current_dir(cluster.files());
+    let job = Background::start(&mut command);
+    cluster.wait_until_ranks_of_iterate("1");
+    for words in [["checkpoint", "1"].as_slice(), &["expand", "1", "--to", "5"]] {
+        let outcome = cluster.run(words);
+        assert!(outcome.status.success(), "{outcome:?}");
+    }
+    processes::send(cluster.ranks_of("pcm-various")[0], Signal::KILL);
+    wait::until("the job to recover", LIMIT, || {
+        (!cluster.events(Some("1"), "recovered").is_empty()).then_some(())
+    });
+    assert_eq!(cluster.events(Some("1"), "recovered")[0]["ranks"], 3);
+    let outcome = job.end(LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    cluster.down();
 }

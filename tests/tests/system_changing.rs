@@ -297,8 +297,15 @@ fn a_program_that_asks_for_impossible_numbers_of_ranks_gets_none_and_goes_on() {
         "the program cannot run on 3 ranks, but on 2 or 4",
         "5000 ranks are asked for",
     ] {
-        wait::until(told, LIMIT, || cluster.logs().contains(told).then_some(()));
+        let refused = || cluster.events(None, "request_refused");
+        let says = |event: &serde_json::Value| event["reason"].as_str().is_some_and(|reason| reason.contains(told));
+        wait::until(told, LIMIT, || refused().iter().any(says).then_some(()));
     }
+    let explained = cluster.run(&["explain", "1"]).stdout;
+    assert!(
+        explained.contains("The program requested another number of ranks and was refused"),
+        "{explained}"
+    );
     let outcome = job.end(LIMIT);
     let errors = outcome
         .stdout

@@ -40,6 +40,24 @@ fn a_cluster_comes_up_shows_its_nodes_and_leaves_nothing() {
     cluster.down();
 }
 
+/// Agents ask for work with 0.6 of a CPU to spare (`spare_min`), and do not tell a look from another load.
+#[test]
+fn twenty_looks_take_less_than_half_a_second_of_a_cpu() {
+    let cluster = Cluster::up(2);
+    let script = "for look in 1 2 3 4 5 6 7 8 9 10; do \"$0\" jobs && \"$0\" nodes || exit 1; done >&2; times";
+    let outcome = limited::run(cluster.command("sh").args(["-c", script]).arg(built("pcmctl")), LIMIT);
+    assert!(outcome.status.success(), "{outcome:?}");
+    // Of the shell, then of what it ran: user and system time as 0m0.100000s.
+    let seconds = |word: &str| -> f64 {
+        let (minutes, seconds) = word.trim_end_matches('s').split_once('m').expect("a time");
+        60.0 * minutes.parse::<f64>().expect("minutes") + seconds.parse::<f64>().expect("seconds")
+    };
+    let of_looks = outcome.stdout.lines().nth(1).expect("two lines");
+    let taken: f64 = of_looks.split_whitespace().map(seconds).sum();
+    assert!(taken > 0.0 && taken < 0.5, "{outcome:?}");
+    cluster.down();
+}
+
 #[test]
 fn a_directory_serves_again_after_down() {
     let mut cluster = Cluster::place();

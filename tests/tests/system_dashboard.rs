@@ -166,6 +166,7 @@ fn recording(ranks: u32, nodes: u32) -> String {
     let accepted = EventKind::JobAccepted {
         name: "large".to_owned(),
         placement: (0..ranks).map(node).collect(),
+        why: String::new(),
     };
     let changes = (1..100).map(|number| event(u64::from(number) * 5, reconfigured(number, ranks, node)));
     let events: Vec<Event> = std::iter::once(event(0, accepted)).chain(changes).collect();

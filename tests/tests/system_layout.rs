@@ -50,6 +50,19 @@ fn the_first_node_is_emptied_although_it_coordinates() {
     let outcome = cluster.run(&["drain", "n0"]);
     assert!(outcome.status.success(), "{outcome:?}");
     assert!(!job.nodes().contains(&"n0".to_owned()));
+    let explained = cluster.run(&["explain", "1"]).stdout;
+    let placements: Vec<&str> = explained.lines().filter(|line| line.contains("Ranks: ")).collect();
+    let [start, drain] = placements[..] else {
+        panic!("{explained}");
+    };
+    assert!(
+        start.contains("1 rank on n0 (") && start.contains("CPUs free"),
+        "{explained}"
+    );
+    assert!(
+        drain.contains("1 rank on n") && !drain.contains(" on n0 ("),
+        "{explained}"
+    );
     job.ends_right();
     cluster.down();
 }

@@ -73,7 +73,7 @@ fn a_job_is_gathered_in_one_site_and_stays_there_when_the_owner_of_a_node_wants_
     let gathered = job.wait_until("all ranks in one site", |places| site(&places[0]) == site(&places[1]));
     let home = site(&gathered[0]);
     // What came of the change is known then, and another one is affordable.
-    job.stays(QUIET);
+    job.settles(QUIET);
     // The nodes of the other site are idle, while the neighbour has a rank already.
     let load = own.load(&gathered[0], 3);
     let end = Instant::now() + OWNED;

@@ -30,6 +30,12 @@ pub(crate) fn check() -> Vec<Finding> {
     vec![
         programs(),
         cpus(),
+        scheduler(
+            &rustix::system::uname().release().to_string_lossy(),
+            fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled")
+                .ok()
+                .as_deref(),
+        ),
         shared_memory(Path::new("/dev/shm")),
         descriptors(getrlimit(Resource::Nofile)),
         processes(),
@@ -74,6 +80,31 @@ fn programs() -> Finding {
 fn cpus() -> Finding {
     let count = std::thread::available_parallelism().map_or(0, usize::from);
     Finding::ok("CPUs", format!("{count} may be used by this user's processes"))
+}
+
+/// The first Linux without a defect that came with 6.13: where processes are in scheduling groups, one that can run may
+/// get no CPU for a minute.
+const FAIR_SINCE: (u32, u32, u32) = (6, 18, 45);
+
+fn scheduler(release: &str, groups: Option<&str>) -> Finding {
+    const NAME: &str = "scheduler";
+    let numbers = release.split(|sign: char| !sign.is_ascii_digit());
+    let mut numbers = numbers.map(|number| number.parse().unwrap_or(0));
+    let mut number = || numbers.next().unwrap_or(0);
+    let is_fair = !((6, 13, 0)..FAIR_SINCE).contains(&(number(), number(), number()));
+    let found = format!("Linux {release}");
+    match groups.map(str::trim) {
+        _ if is_fair => Finding::ok(NAME, found),
+        Some("1") => Finding::warning(
+            NAME,
+            format!("{found} groups processes by session, and can leave one without a CPU for a minute"),
+            "boot 6.18.45 or newer, or as root: sysctl kernel.sched_autogroup_enabled=0",
+        ),
+        _ => Finding::ok(
+            NAME,
+            format!("{found}; give jobs no control groups with shares of CPUs on it"),
+        ),
+    }
 }
 
 fn shared_memory(path: &Path) -> Finding {
@@ -207,6 +238,22 @@ mod tests {
         let restricted = ptrace(Some("1\n"));
         assert_eq!(restricted.verdict, Verdict::Warning);
         assert!(restricted.advice.contains("kernel.yama.ptrace_scope"));
+    }
+
+    #[test]
+    fn a_scheduler_that_starves_processes_in_groups_is_a_warning() {
+        for (release, groups, verdict) in [
+            ("6.18.44-fc-v595", Some("1\n"), Verdict::Warning),
+            ("6.13.0", Some("1"), Verdict::Warning),
+            ("6.18.44", Some("0\n"), Verdict::Ok),
+            ("6.18.44", None, Verdict::Ok),
+            ("6.18.45", Some("1"), Verdict::Ok),
+            ("6.12.30", Some("1"), Verdict::Ok),
+            ("7.0", Some("1"), Verdict::Ok),
+            ("odd", Some("1"), Verdict::Ok),
+        ] {
+            assert_eq!(scheduler(release, groups).verdict, verdict, "{release} {groups:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 use tokio::process::Command;
 
 const EXAMPLE: &str = "\
@@ -68,6 +68,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         cluster_sweep::wait_until_gone(&record.id, LEAVE_MAX);
     }
     let (swept, left) = cluster_sweep::end_all(&record.id);
+    cluster_sweep::left::remove_unheld(UNIX_EPOCH + Duration::from_micros(record.created_us));
     cancel_helpers(&record).await;
     let unreached = if asked { Vec::new() } else { sweep_remote(&record).await };
     if left > 0 {

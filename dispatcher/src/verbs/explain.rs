@@ -6,7 +6,7 @@ use crate::link::{ASK_DEADLINE, Link};
 use crate::{lookup, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::event::{Decision, Event, EventKind, Reconfigured, Recovered};
-use pcm_view::sentences::{change_words, public_form};
+use pcm_view::sentences::{change_words, public_form, request_refused_words};
 use pcm_view::time;
 use serde_json::Value;
 
@@ -44,27 +44,48 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     if args.json {
         let lines = told.iter().map(|event| Value::Object(public_form(event)));
         output::print_json(&Value::Array(lines.collect()))?;
-    } else if told.is_empty() {
-        output::print("no decisions about this job: it has not iterated long enough, or no change would improve it\n")?;
     } else {
-        let text: Vec<String> = told.iter().filter_map(|event| paragraph(event)).collect();
-        output::print(&text.join(""))?;
+        output::print(&text_of(told))?;
     }
     Ok(0)
 }
+
+/// The paragraphs; that a job was accepted is no decision about it.
+fn text_of(told: &[&Event]) -> String {
+    let mut text: String = told.iter().filter_map(|event| paragraph(event)).collect();
+    if told
+        .iter()
+        .all(|event| matches!(event.kind, EventKind::JobAccepted { .. }))
+    {
+        text += NO_DECISIONS;
+    }
+    text
+}
+
+const NO_DECISIONS: &str =
+    "no decisions about this job: it has not iterated long enough, or no change would improve it\n";
 
 fn paragraph(event: &Event) -> Option<String> {
     let full = time::rfc3339(event.time_us);
     let clock = full.split_once('T').map_or(full.as_str(), |(_, clock)| clock);
     let clock = clock.get(..8).unwrap_or(clock);
     match &event.kind {
+        EventKind::JobAccepted { why, .. } => Some(format!("{clock}  The job was accepted. Ranks: {why}.\n")),
         EventKind::Decision(decision) => Some(decision_text(clock, decision)),
         EventKind::Reconfigured(done) => Some(change_text(clock, done)),
-        EventKind::GivenUp { phase, reason, again } => {
-            let then = if *again {
-                "It was tried again as a relaunch."
-            } else {
-                "The job continued unchanged."
+        EventKind::RequestRefused { reason, .. } => {
+            Some(format!("{clock}  {}.\n", sentence(&request_refused_words(reason))))
+        }
+        EventKind::GivenUp {
+            phase,
+            reason,
+            again,
+            job_ends,
+        } => {
+            let then = match (again, job_ends) {
+                (true, _) => "It was tried again as a relaunch.",
+                (false, true) => "The job ended with the ranks it had.",
+                (false, false) => "The job continued unchanged.",
             };
             Some(format!(
                 "{clock}  A change was aborted while {phase}: {reason}. {then}\n"
@@ -129,19 +150,20 @@ fn crash_text(clock: &str, reason: &str, verdict: &str) -> String {
 }
 
 fn recovery_text(clock: &str, back: &Recovered) -> String {
-    format!(
-        "{clock}  It runs again on {} ranks, {:.1} s later, from iteration {}; {} iterations are computed twice.\n",
+    let again = format!(
+        "{clock}  It runs again on {} ranks, {:.1} s later, from iteration {}; {} iterations are computed twice.",
         back.ranks,
         back.total_ms / 1000.0,
         back.from,
         back.rolled_back
-    )
+    );
+    format!("{again}\n          Ranks: {}.\n", back.placement)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_proto::ids::Iteration;
+    use pcm_proto::ids::{Epoch, Iteration, NodeName};
 
     #[test]
     fn a_decision_says_what_was_chosen_why_and_what_else_there_was() {
@@ -173,6 +195,34 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_was_only_accepted_has_no_decisions() {
+        let event = |kind| Event {
+            time_us: 0,
+            job: None,
+            epoch: Epoch(0),
+            node: NodeName::new("n0").unwrap(),
+            kind,
+        };
+        let accepted = event(EventKind::JobAccepted {
+            name: "plate".into(),
+            placement: Vec::new(),
+            why: "1 rank on n0 (4.0 of 4 CPUs free, 0 ranks there)".into(),
+        });
+        let refused = event(EventKind::RequestRefused {
+            code: "bad_layout".into(),
+            reason: "it cannot run on 3 ranks".into(),
+        });
+        let text = text_of(&[&accepted]);
+        assert!(
+            text.contains("Ranks: 1 rank on n0") && text.ends_with(NO_DECISIONS),
+            "{text}"
+        );
+        let text = text_of(&[&accepted, &refused]);
+        let last = "The program requested another number of ranks and was refused: it cannot run on 3 ranks.\n";
+        assert!(text.ends_with(last), "{text}");
+    }
+
+    #[test]
     fn a_crash_and_its_end_are_sentences() {
         let crash = crash_text("12:00:00", "rank 1 was ended by signal 9", "it is started again");
         assert_eq!(
@@ -185,6 +235,7 @@ mod tests {
             from: Iteration(40),
             rolled_back: 3,
             ranks: 4,
+            placement: "4 ranks on n0 (4.0 of 4 CPUs free, 0 ranks there)".into(),
             total_ms: 512.0,
             phases_ms: Vec::new(),
         };

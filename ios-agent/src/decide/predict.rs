@@ -138,14 +138,17 @@ impl<'a> Model<'a> {
     }
 
     /// Time of an iteration when the ranks are placed so and shares follow what each gets of its node; and the speeds
-    /// that the shares follow.
+    /// that the shares follow. A rank computes as much longer as its share of the data grows: of shares that hardly
+    /// change nothing is expected.
     pub fn after_arranging(&self, places: &[usize]) -> (f64, Vec<f64>) {
         let useful = self.useful_after(places);
         let speeds = (0..places.len()).map(|rank| self.work(rank) / useful[rank].max(1e-9));
         let speeds: Vec<f64> = speeds.collect();
-        let work: f64 = (0..places.len()).map(|rank| self.work(rank)).sum();
-        let then = work / speeds.iter().sum::<f64>().max(1e-9) + self.mpi_after(places);
-        (then, speeds)
+        let data: f64 = self.view.ranks.iter().map(|rank| rank.data).sum();
+        let all = speeds.iter().sum::<f64>().max(1e-9);
+        let ranks = self.view.ranks.iter().zip(&speeds).zip(&useful);
+        let then = ranks.map(|((rank, speed), useful)| useful * (speed / all) / (rank.data / data).max(1e-9));
+        (then.fold(0.0, f64::max) + self.mpi_after(places), speeds)
     }
 
     /// Time the messages of an iteration take on the links of a placement: the rank that sends longest counts.

@@ -24,6 +24,8 @@ pub struct RankView {
     pub cpu_share: f64,
     /// Bytes that move with it.
     pub registered: f64,
+    /// Its share of the data, relative to the others'.
+    pub data: f64,
     /// Messages and bytes it sends in an iteration, by rank.
     pub sends: Vec<(usize, f64, f64)>,
 }

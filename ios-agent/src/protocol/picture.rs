@@ -66,7 +66,8 @@ impl Picture {
         let mut ranks: Vec<Option<(RankView, &RankReport)>> = vec![None; size];
         for (index, part) in used.enumerate() {
             for rank in &part.ranks {
-                *ranks.get_mut(rank.rank.0 as usize)? = Some((rank_view(rank, index), rank));
+                let data = job.shares.get(rank.rank.0 as usize).copied().map_or(1.0, f64::from);
+                *ranks.get_mut(rank.rank.0 as usize)? = Some((rank_view(rank, index, data), rank));
             }
         }
         let ranks: Option<Vec<(RankView, &RankReport)>> = ranks.into_iter().collect();
@@ -154,12 +155,13 @@ fn remaining(ranks: &[&RankReport]) -> f64 {
     left as f64
 }
 
-fn rank_view(rank: &RankReport, node: usize) -> RankView {
+fn rank_view(rank: &RankReport, node: usize, data: f64) -> RankView {
     RankView {
         node,
         useful_ms: rank.useful_ms,
         cpu_share: rank.cpu_share,
         registered: rank.registered.0 as f64,
+        data,
         sends: rank
             .sends
             .iter()
@@ -230,6 +232,7 @@ mod tests {
             max: 1,
             counts: RankCounts::default(),
             follows_shares: true,
+            shares: Vec::new(),
             allowed: Vec::new(),
             policy: "cost".into(),
             ranks: Vec::new(),

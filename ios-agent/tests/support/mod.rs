@@ -40,6 +40,7 @@ pub fn rank(node: usize, useful_ms: f64) -> RankView {
         useful_ms,
         cpu_share: 1.0,
         registered: 1e6,
+        data: 1.0,
         sends: Vec::new(),
     }
 }

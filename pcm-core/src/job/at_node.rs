@@ -601,7 +601,7 @@ fn start_world(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::placement::Share;
+    use crate::job::placement::{Placed, Share};
     use pcm_proto::ids::Iteration;
     use pcm_proto::job::JobSpec;
     use pcm_proto::layout::{ModeWanted, PlanKind, PlanRequest, Seat};
@@ -643,7 +643,16 @@ mod tests {
                 restarts_max: 100,
                 ..JobSpec::default()
             };
-            Coordinator::accept(JobId(1), node(), spec, &[share], false, 0)
+            Coordinator::accept(
+                JobId(1),
+                node(),
+                spec,
+                &Placed {
+                    shares: vec![share],
+                    ..Placed::default()
+                },
+                0,
+            )
         }
 
         fn started() -> Self {

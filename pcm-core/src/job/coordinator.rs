@@ -3,7 +3,7 @@
 //! replays them from its journal. Never sends, waits or reads a clock.
 
 use super::phase::{Failure, NodeStage, Phase};
-use super::placement::Share;
+use super::placement::{Placed, Share};
 use super::process::{Process, ProcessState, Role};
 use super::recovery::{Recovery, Restarted};
 use super::spare_pool::Spares;
@@ -160,19 +160,12 @@ pub struct Coordinator {
 
 impl Coordinator {
     /// Accepts a job whose ranks were placed, and orders their start.
-    pub fn accept(
-        job: JobId,
-        own: NodeName,
-        spec: JobSpec,
-        shares: &[Share],
-        is_crowded: bool,
-        now_us: u64,
-    ) -> (Self, Vec<Effect>) {
+    pub fn accept(job: JobId, own: NodeName, spec: JobSpec, placed: &Placed, now_us: u64) -> (Self, Vec<Effect>) {
         let mut coordinator = Self {
             job,
             own,
             accepted_us: now_us,
-            is_crowded,
+            is_crowded: placed.is_crowded,
             epoch: Epoch(0),
             layout: Vec::new(),
             processes: BTreeMap::new(),
@@ -193,7 +186,7 @@ impl Coordinator {
             spares: Spares::default(),
             spec,
         };
-        let worlds = worlds::worlds(coordinator.spec.world, shares, ProcessId(0), WorldId(0));
+        let worlds = worlds::worlds(coordinator.spec.world, &placed.shares, ProcessId(0), WorldId(0));
         for world in &worlds {
             coordinator
                 .layout
@@ -201,12 +194,14 @@ impl Coordinator {
         }
         coordinator.worlds_met = coordinator.met_at_start(&worlds);
         coordinator.nodes.insert(coordinator.own.clone(), NodeStage::Active);
-        let placement = shares
+        let placement = placed
+            .shares
             .iter()
             .flat_map(|share| std::iter::repeat_n(share.node.clone(), share.count as usize));
         let mut effects = vec![Effect::Note(EventKind::JobAccepted {
             name: coordinator.spec.name.clone(),
             placement: placement.collect(),
+            why: placed.why.clone(),
         })];
         coordinator.order_worlds(worlds, Role::Member, now_us, &mut effects);
         (coordinator, effects)
@@ -352,6 +347,12 @@ impl Coordinator {
     pub(super) fn order_worlds(&mut self, worlds: Vec<WorldStart>, role: Role, now_us: u64, effects: &mut Vec<Effect>) {
         let mut tree = vec![self.own.clone()];
         for world in &worlds {
+            for node in &world.nodes {
+                self.engage(node);
+                if !tree.contains(node) {
+                    tree.push(node.clone());
+                }
+            }
             for (process, node) in worlds::ranks_of(world) {
                 let node = world.nodes[node as usize].clone();
                 if role != Role::Spare {
@@ -367,12 +368,6 @@ impl Coordinator {
                         state,
                     },
                 );
-            }
-            for node in &world.nodes {
-                self.nodes.insert(node.clone(), NodeStage::Active);
-                if !tree.contains(node) {
-                    tree.push(node.clone());
-                }
             }
             if role != Role::Spare {
                 self.world_next = self.world_next.max(world.world.0 + 1);
@@ -394,6 +389,7 @@ impl Coordinator {
             restarts: self.recovery.restarts,
             restores: self.recovery.restores.clone().filter(|_| self.order_next == 0),
             tree,
+            keeper_since_us: 0,
         };
         self.order_next += 1;
         // The coordinator takes part in the reconfigurations of its job, with ranks or without.

@@ -251,6 +251,25 @@ impl Coordinator {
         self.end_when_nothing_is_left(effects);
     }
 
+    /// A node has processes of the job from now on. Where it is back after it was lost, those that it had are over: of
+    /// the ones that were about to leave, or never got a rank, no other node says so.
+    pub(super) fn engage(&mut self, node: &NodeName) {
+        if self.nodes.insert(node.clone(), NodeStage::Active) != Some(NodeStage::Gone) {
+            return;
+        }
+        let is_extra = |process: &Process| {
+            process.node == *node && !process.is_over() && matches!(process.role, Role::Leaver | Role::Newcomer)
+        };
+        for (id, process) in self.processes.iter_mut().filter(|(_, process)| is_extra(process)) {
+            process.state = ProcessState::Ended(ProcessEnd {
+                process: *id,
+                status: ExitStatus::Signal(9),
+                stage: MpiStage::Inside,
+                on_order: false,
+            });
+        }
+    }
+
     pub(super) fn on_node_stage(&mut self, node: &NodeName, reached: NodeStage, effects: &mut Vec<Effect>) {
         if reached == NodeStage::Cleared && matches!(self.nodes.get(node), None | Some(NodeStage::Gone)) {
             // It was taken for lost, and waits for the word that its part is not wanted any more.

@@ -137,7 +137,7 @@ impl Coordinator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::placement::Share;
+    use crate::job::placement::{Placed, Share};
     use crate::node::layout_request::tests::spec;
     use pcm_proto::ids::{JobId, ProcessId};
 
@@ -151,7 +151,16 @@ mod tests {
                 count,
                 host,
             };
-            let (mut state, _) = Coordinator::accept(JobId(1), node, spec(), &[share], false, 0);
+            let (mut state, _) = Coordinator::accept(
+                JobId(1),
+                node,
+                spec(),
+                &Placed {
+                    shares: vec![share],
+                    ..Placed::default()
+                },
+                0,
+            );
             spoil(&mut state);
             state.fault()
         };

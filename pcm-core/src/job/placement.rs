@@ -44,6 +44,16 @@ pub struct Share {
     pub count: u32,
 }
 
+/// Where ranks begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Placed {
+    pub shares: Vec<Share>,
+    /// Whether they outnumber the CPUs of a host, or are going to.
+    pub is_crowded: bool,
+    /// What each node had when they were placed.
+    pub why: String,
+}
+
 /// Why ranks could not be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {

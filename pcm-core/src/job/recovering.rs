@@ -138,6 +138,7 @@ impl Coordinator {
             restart: event.restart,
             from: event.from,
             rolled_back: event.rolled_back,
+            placement: event.placement,
             ranks: self.layout.len() as u32,
             total_ms: ms(event.since_us, now_us),
             phases_ms: phases.iter().map(|(name, ms)| ((*name).to_owned(), *ms)).collect(),
@@ -259,6 +260,7 @@ impl Coordinator {
             cause: cause.clone(),
             restart: go.restart,
             from: restarted.from,
+            placement: restarted.placed.why.clone(),
             rolled_back: go.rolled_back,
             since_us: *since_us,
             ended_us: go.ended_us,
@@ -271,7 +273,7 @@ impl Coordinator {
     /// New processes take the places of all ranks. What was of the old ones is forgotten.
     fn relaunch(&mut self, now_us: u64, restarted: Restarted, event: RestartEvent, effects: &mut Vec<Effect>) {
         let (process, world) = (ProcessId(self.process_next), WorldId(self.world_next));
-        let worlds = worlds::worlds(WorldShape::Job, &restarted.shares, process, world);
+        let worlds = worlds::worlds(WorldShape::Job, &restarted.placed.shares, process, world);
         let ranks = worlds.iter().flat_map(worlds::ranks_of);
         self.layout = ranks.map(|(process, _)| process).collect();
         self.epoch = Epoch(self.epoch.0 + EPOCHS_AHEAD);
@@ -281,7 +283,7 @@ impl Coordinator {
         self.spares.forget_processes();
         self.worlds_met = self.met_at_start(&worlds);
         self.order_next = 0;
-        self.is_crowded = restarted.is_crowded;
+        self.is_crowded = restarted.placed.is_crowded;
         for (name, value) in restarted.variables {
             self.spec.env.retain(|(known, _)| known != name.as_bytes());
             self.spec.env.push((name.into_bytes(), value));

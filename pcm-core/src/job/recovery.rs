@@ -1,6 +1,6 @@
 //! What the coordinator of a job keeps for crashes, and how far it is after one.
 
-use super::placement::Share;
+use super::placement::Placed;
 use crate::checkpoint::{CrashPolicy, Fault, PolicyLimits};
 use pcm_proto::checkpoint::Restores;
 use pcm_proto::ids::{Epoch, Iteration, NodeName, ProcessId};
@@ -44,6 +44,8 @@ pub(super) struct RestartEvent {
     pub(super) cause: String,
     pub(super) restart: u32,
     pub(super) from: Iteration,
+    /// What each node had when the ranks were placed.
+    pub(super) placement: String,
     pub(super) rolled_back: u64,
     pub(super) since_us: u64,
     pub(super) ended_us: u64,
@@ -104,8 +106,7 @@ impl Recovery {
 /// Where the ranks go, and what they begin with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restarted {
-    pub shares: Vec<Share>,
-    pub is_crowded: bool,
+    pub placed: Placed,
     /// The iteration they begin with.
     pub from: Iteration,
     /// The checkpoint in memory; without one they read files.

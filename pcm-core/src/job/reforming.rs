@@ -2,7 +2,7 @@
 //! came, which layout counts. How a reconfiguration goes is decided in [`crate::reconfiguration`].
 
 use super::coordinator::{Coordinator, Effect, RESEND_US};
-use super::phase::{NodeStage, Phase};
+use super::phase::Phase;
 use super::process::{Process, ProcessState, Role};
 use super::worlds;
 use crate::between_worlds::{self, is_shared_memory};
@@ -17,7 +17,7 @@ impl Coordinator {
         if !matches!(self.phase, Phase::Starting | Phase::Running) || self.is_enlisted(&node) {
             return;
         }
-        self.nodes.insert(node.clone(), NodeStage::Active);
+        self.engage(&node);
         self.enlisting.insert(node.clone(), (self.order_next, now_us));
         self.order_next += 1;
         self.send_enlistment(&node, effects);
@@ -39,6 +39,7 @@ impl Coordinator {
             life: self.recovery.life,
             restarts: self.recovery.restarts,
             restores: None,
+            keeper_since_us: 0,
         };
         effects.push(Effect::Send {
             node: node.clone(),

@@ -10,7 +10,7 @@ use crate::node::requester::Requester;
 use pcm_proto::checkpoint::CheckpointMessage;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::event::Event;
-use pcm_proto::ids::NodeName;
+use pcm_proto::ids::{Epoch, NodeName};
 use pcm_proto::peer::{Answer, DaemonToDaemon, JobMessage, Question};
 use pcm_proto::stack::RankStack;
 use std::time::Duration;
@@ -130,7 +130,11 @@ impl Node {
                 });
             }
             (Asker::Farewell, _) => self.with_ending(|ending, _, cx| ending.on_farewell_heard(cx)),
-            (Asker::Program { job }, answer) => program_requests::on_answer(job, answer),
+            (Asker::Program { job }, answer) => {
+                if let Some(refused) = program_requests::on_answer(answer) {
+                    self.with_jobs(|_, cx| cx.note(Some(job), Epoch::default(), refused));
+                }
+            }
             (Asker::Links, Some(Answer::Pong { .. })) => {
                 let now = self.out.now();
                 self.cluster.measure_answer(now, node, took);

@@ -244,7 +244,10 @@ impl Node {
                 self.update_report();
                 self.cluster.say_report(&node, &mut self.out);
                 self.boot.on_heard(&node, &self.cluster, &mut self.out);
-                self.with_jobs(|jobs, cx| jobs.leave_wills(cx));
+                self.with_jobs(|jobs, cx| {
+                    jobs.leave_wills(cx);
+                    jobs.on_nodes_heard(cx);
+                });
                 if self.cluster.transports().is_linked(&node) {
                     // It was taken for lost, or not seen yet, and what was said over the link was said of that.
                     self.say_what_is_here(&node);
@@ -286,6 +289,7 @@ impl Node {
             tracing::warn!(%node, "this node of a job was not seen since the daemon started again");
             self.with_jobs(|jobs, cx| jobs.on_node_gone(&node, cx));
         }
+        self.with_jobs(|jobs, cx| jobs.on_nodes_heard(cx));
     }
 
     pub(in crate::node) fn on_quorum_timer(&mut self) {

@@ -13,7 +13,7 @@ use crate::moment::Moment;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{Epoch, JobId, NodeName};
-use pcm_proto::peer::{JobMessage, Question};
+use pcm_proto::peer::{CoordinatorToNode, JobMessage, Question};
 use std::time::Duration;
 
 /// See the file head.
@@ -43,6 +43,11 @@ impl Context<'_> {
     }
 
     pub(in crate::node) fn send_job(&mut self, node: &NodeName, job: JobId, message: impl Into<JobMessage>) {
+        let mut message = message.into();
+        if let JobMessage::ToNode(CoordinatorToNode::Start(order)) = &mut message {
+            let known = self.cluster.nodes().last_report(node);
+            order.keeper_since_us = known.map_or(0, |report| report.keeper_since_us);
+        }
         self.out.send_job(node, job, message);
     }
 

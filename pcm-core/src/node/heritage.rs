@@ -75,6 +75,7 @@ impl Node {
         // Checkpoints first, as for any coordinator.
         self.store_input(StoreInput::CoordinatorLinked { node: own.clone() });
         self.with_jobs(|jobs, cx| {
+            jobs.panics = past.panics;
             jobs.restart(held, cx);
             jobs.give_up_lost(past.lost, cx);
             jobs.on_linked(&own, cx);

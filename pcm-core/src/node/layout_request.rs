@@ -128,7 +128,7 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
         weights: Vec::new(),
         placement: None,
     };
-    let explained = |kind, seats, why| Planned {
+    let explained = |kind, (seats, why)| Planned {
         placement: Some(why),
         ..plain(kind, seats)
     };
@@ -143,17 +143,15 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
                 return Err(bad_size(*to, size + 1, most));
             }
             let allowed = if allowed.is_empty() { &job.spec.nodes } else { allowed };
-            let joining = cluster.place(allowed, *to - size, Ending::Shunned)?;
-            let why = cluster.why_joining(allowed, &joining);
+            let (joining, why) = cluster.place(allowed, *to - size, Ending::Shunned)?;
             let seats = expanded(size, *to, one_by_one(&joining));
-            Ok(explained(PlanKind::Expand, seats, why))
+            Ok(explained(PlanKind::Expand, (seats, why)))
         }
         LayoutChange::Shrink { to } => {
             if *to >= size || *to < least {
                 return Err(bad_size(*to, least, size.saturating_sub(1)));
             }
-            let (seats, why) = cluster.shrunk(job.nodes, *to);
-            Ok(explained(PlanKind::Shrink, seats, why))
+            Ok(explained(PlanKind::Shrink, cluster.shrunk(job.nodes, *to)))
         }
         LayoutChange::Leave(ranks) => {
             let seats = without(size, ranks)?;
@@ -184,9 +182,26 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
                 ..plain(kind, cluster.moved(job.nodes, moves)?)
             })
         }
-        LayoutChange::Evacuate { node } => Ok(plain(PlanKind::Migrate, cluster.evacuated(job, node)?)),
+        LayoutChange::Evacuate { node } => Ok(explained(PlanKind::Migrate, cluster.evacuated(job, node)?)),
         LayoutChange::Relaunch => Ok(plain(PlanKind::Relaunch, stay(size))),
     }
+}
+
+/// Places, and what ranks find at each node that they may go to.
+fn place_among(
+    views: &[NodeView],
+    allowed: &[NodeName],
+    count: u32,
+    ending: Ending,
+) -> Result<(Vec<Share>, String), Refusal> {
+    let shares = placement::place(views, allowed, count, ending)
+        .map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))?;
+    let is_open = |view: &&NodeView| view.is_open && (allowed.is_empty() || allowed.contains(&view.name));
+    let of = |view: &NodeView| shares.iter().find(|share| share.node == view.name);
+    let placed = views.iter().filter(is_open);
+    let placed = placed.map(|view| (view, of(view).map_or(0, |share| share.count as usize)));
+    let why = placement::why(placed.collect());
+    Ok((shares, why))
 }
 
 impl ClusterView<'_> {
@@ -207,16 +222,16 @@ impl ClusterView<'_> {
         Ok(seats)
     }
 
-    /// All seats, with the ranks of this node elsewhere.
-    fn evacuated(&self, job: JobView<'_>, node: &NodeName) -> Result<Vec<Seat>, Refusal> {
+    /// All seats, with the ranks of this node elsewhere, and what the other nodes had.
+    fn evacuated(&self, job: JobView<'_>, node: &NodeName) -> Result<(Vec<Seat>, String), Refusal> {
         let size = job.nodes.len() as u32;
         let moving: Vec<u32> = (0..size).filter(|rank| job.nodes[*rank as usize] == *node).collect();
-        let targets = self.place_elsewhere(&job.spec.nodes, node, moving.len() as u32)?;
+        let (targets, why) = self.place_elsewhere(&job.spec.nodes, node, moving.len() as u32)?;
         let mut seats = stay(size);
-        for (rank, to) in moving.into_iter().zip(targets) {
+        for (rank, to) in moving.into_iter().zip(one_by_one(&targets)) {
             seats[rank as usize] = Seat::Move { rank: Rank(rank), to };
         }
-        Ok(seats)
+        Ok((seats, why))
     }
 
     fn check_target(&self, node: &NodeName) -> Result<(), Refusal> {
@@ -244,33 +259,24 @@ impl ClusterView<'_> {
         Err(Refusal::new(refusal::NODE_ENDS, message))
     }
 
-    /// Finds places for so many ranks on these nodes, or on all nodes when none is named.
-    pub fn place(&self, allowed: &[NodeName], count: u32, ending: Ending) -> Result<Vec<Share>, Refusal> {
+    /// Finds places for so many ranks on these nodes, or on all nodes when none is named. Says what they had, too.
+    pub fn place(&self, allowed: &[NodeName], count: u32, ending: Ending) -> Result<(Vec<Share>, String), Refusal> {
         if let Some(name) = allowed.iter().find(|name| (self.state)(name).is_none()) {
             return Err(unknown_node(name));
         }
-        let views = self.counted();
-        placement::place(&views, allowed, count, ending)
-            .map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))
+        place_among(&self.counted(), allowed, count, ending)
     }
 
-    fn place_elsewhere(&self, of_job: &[NodeName], node: &NodeName, count: u32) -> Result<Vec<NodeName>, Refusal> {
+    fn place_elsewhere(
+        &self,
+        of_job: &[NodeName],
+        node: &NodeName,
+        count: u32,
+    ) -> Result<(Vec<Share>, String), Refusal> {
         let mut views = self.nodes.clone();
         views.retain(|view| view.name != *node);
         let allowed: Vec<NodeName> = of_job.iter().filter(|allowed| *allowed != node).cloned().collect();
-        let shares = placement::place(&views, &allowed, count, Ending::Shunned);
-        let shares = shares.map_err(|error| Refusal::new(refusal::NO_NODES, error.to_string()))?;
-        Ok(one_by_one(&shares))
-    }
-
-    /// What newcomers found at the nodes that they may go to.
-    fn why_joining(&self, allowed: &[NodeName], joining: &[Share]) -> String {
-        let views = self.counted();
-        let is_open = |view: &&NodeView| view.is_open && (allowed.is_empty() || allowed.contains(&view.name));
-        let of = |view: &NodeView| joining.iter().find(|share| share.node == view.name);
-        let placed = views.iter().filter(is_open);
-        let placed = placed.map(|view| (view, of(view).map_or(0, |share| share.count as usize)));
-        placement::why(placed.collect())
+        place_among(&views, &allowed, count, Ending::Shunned)
     }
 
     /// Of each of `to` blocks one rank stays, among those whose data is there: the one that finds most speed where it

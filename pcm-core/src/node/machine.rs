@@ -117,10 +117,17 @@ impl Node {
     /// Handles an event to its end.
     pub fn handle(&mut self, now: Moment, event: Event) -> Vec<Effect> {
         self.out.begin(now);
+        self.jobs.table.touch_none();
         self.cluster.note_time(now);
         self.on_event(event);
         self.handle_own();
         self.out.take()
+    }
+
+    /// After a panic: what is to be remembered of it, where it has to do with a job.
+    pub fn after_panic(&self, now: Moment) -> Option<Record> {
+        let job = self.jobs.table.touched()?;
+        Some(Record::Panicked { job, at_us: now.0 })
     }
 
     /// Whether the node has ended: its daemon ends now.

@@ -62,6 +62,11 @@ pub enum Record {
     Abdicated {
         job: JobId,
     },
+    /// The daemon panicked at something that came about this job.
+    Panicked {
+        job: JobId,
+        at_us: u64,
+    },
     /// A job that this daemon coordinated ended, and everybody was told.
     Ended {
         now_us: u64,
@@ -92,6 +97,40 @@ pub enum Record {
     },
 }
 
+/// So many panics in a row cost the job. A keeper gives its daemon up after twice as many.
+const PANICS_MAX: u32 = 3;
+
+/// Panics further apart are not in a row.
+const PANIC_PAUSE_US: u64 = 60_000_000;
+
+/// Jobs at which daemons of this node panicked: when that was last, and how many times in a row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Panics(BTreeMap<JobId, (u64, u32)>);
+
+impl Panics {
+    /// Takes note of a panic; whether it costs the job.
+    fn note(&mut self, job: JobId, at_us: u64) -> bool {
+        let (last_us, count) = self.0.entry(job).or_default();
+        let is_in_row = at_us.saturating_sub(*last_us) <= PANIC_PAUSE_US;
+        (*last_us, *count) = (at_us, if is_in_row { *count + 1 } else { 1 });
+        *count == PANICS_MAX
+    }
+
+    /// Forgets a job that is over here.
+    pub fn forget(&mut self, job: JobId) {
+        self.0.remove(&job);
+    }
+
+    /// What a successor has to know.
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        let each = self
+            .0
+            .iter()
+            .flat_map(|(job, (at_us, count))| (0..*count).map(move |_| (*job, *at_us)));
+        each.map(|(job, at_us)| Record::Panicked { job, at_us })
+    }
+}
+
 /// A job of which a record could not be taken in: its ranks here are ended, and others hear of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LostJob {
@@ -116,6 +155,7 @@ pub struct Past {
     pub nodes: Vec<NodeReport>,
     pub jobs: BTreeMap<JobId, JobAtNode>,
     pub lost: BTreeMap<JobId, LostJob>,
+    pub panics: Panics,
     pub kept: BTreeMap<BufferKey, Holding>,
     pub ended: Vec<(u64, JobStatus)>,
     pub printed: BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>,
@@ -136,6 +176,7 @@ impl Past {
             nodes: Vec::new(),
             jobs: BTreeMap::new(),
             lost: BTreeMap::new(),
+            panics: Panics::default(),
             kept: BTreeMap::new(),
             ended: Vec::new(),
             printed: BTreeMap::new(),
@@ -176,6 +217,14 @@ impl Past {
         self.lost.insert(job, LostJob { reason, led, leader });
     }
 
+    /// A job at which the daemon panicked before may be lost for it.
+    fn note_panic(&mut self, job: JobId, at_us: u64) {
+        if self.panics.note(job, at_us) {
+            let reason = format!("its node's daemon died {PANICS_MAX} times in a row of what came about the job");
+            self.lose(job, reason);
+        }
+    }
+
     /// What others had to hear of a lost job is over.
     fn settle(&mut self, job: JobId, settle: impl FnOnce(&mut LostJob)) {
         let Some(lost) = self.lost.get_mut(&job) else { return };
@@ -207,6 +256,7 @@ impl Past {
             }
             // A step of a job that was lost before, and is over in part.
             Record::Job { .. } => {}
+            Record::Panicked { job, at_us } => self.note_panic(job, at_us),
             Record::Kept { key, holds } => {
                 self.kept.insert(key, *holds);
             }
@@ -216,6 +266,7 @@ impl Past {
             Record::PartOver { job } => {
                 self.change(job, JobAtNode::stop_running);
                 self.settle(job, |lost| lost.leader = None);
+                self.panics.forget(job);
                 self.printed.remove(&job);
             }
             Record::Abdicated { job } => {
@@ -226,6 +277,7 @@ impl Past {
             Record::Ended { now_us, status } => {
                 self.change(status.job, |known| _ = known.stop_leading());
                 self.settle(status.job, |lost| lost.led = None);
+                self.panics.forget(status.job);
                 self.written.remove(&status.job);
                 self.ended.push((now_us, *status));
             }

@@ -3,7 +3,7 @@
 
 use pcm_core::job::coordinator::{self, Coordinator, SpawnWant};
 use pcm_core::job::participant::{self, LocalState, Participant};
-use pcm_core::job::placement::Share;
+use pcm_core::job::placement::{Placed, Share};
 use pcm_core::job::recovery::Restarted;
 use pcm_core::pmi::wire::Request;
 use pcm_proto::checkpoint::{Restores, Stamp};
@@ -95,13 +95,12 @@ impl Cluster {
             host: 1,
             count: *count,
         };
-        let shares: Vec<Share> = counts
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0)
-            .map(share)
-            .collect();
-        let (coordinator, effects) = Coordinator::accept(JOB, node(0), spec, &shares, false, 0);
+        let some = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let placed = Placed {
+            shares: some.map(share).collect(),
+            ..Placed::default()
+        };
+        let (coordinator, effects) = Coordinator::accept(JOB, node(0), spec, &placed, 0);
         let mut cluster = Self {
             now_us: 0,
             first: coordinator.clone(),
@@ -183,8 +182,10 @@ impl Cluster {
             count: if place == last { count - last } else { 1 },
         };
         Ok(Restarted {
-            shares: (0..).zip(nodes).map(share).collect(),
-            is_crowded: false,
+            placed: Placed {
+                shares: (0..).zip(nodes).map(share).collect(),
+                ..Placed::default()
+            },
             from: Iteration(100),
             restores: Some(Restores {
                 stamp: Stamp {

@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, node};
 use pcm_core::job::coordinator::Input;
 use pcm_proto::checkpoint::CheckpointMessage;
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::{Epoch, Iteration, ProcessId};
+use pcm_proto::ids::{Epoch, Iteration, ProcessId, WorldId};
 use pcm_proto::job::{JobState, WorldShape};
 use pcm_proto::keeper::ExitStatus;
 use pcm_proto::peer::NodeToCoordinator;
@@ -120,6 +120,31 @@ fn a_node_that_was_taken_for_lost_lets_go_of_its_part_over_the_link_that_it_has(
         cluster.settle();
     }
     assert!(!cluster.parts.contains_key(&node(2)), "it waits for a word");
+}
+
+#[test]
+fn a_job_ends_though_a_node_that_is_back_had_a_process_without_a_rank() {
+    let mut cluster = running(&[1, 1]);
+    cluster.coordinate(Input::Enlist { node: node(2) });
+    cluster.settle();
+    let (world, processes) = (WorldId(7), vec![(ProcessId(9), 900)]);
+    cluster.coordinate(Input::Said {
+        node: node(2),
+        message: NodeToCoordinator::NewcomersStarted { world, processes },
+    });
+    cluster.coordinate(Input::NodeGone { node: node(2) });
+    cluster.settle();
+    cluster.parts.remove(&node(2));
+    cluster.coordinate(Input::Enlist { node: node(2) });
+    cluster.settle();
+    assert!(cluster.coordinator.is_enlisted(&node(2)));
+    for process in living(&cluster) {
+        cluster.exit(process, ExitStatus::Code(0));
+    }
+    cluster.settle();
+    let end = cluster.end.clone().expect("nothing is waited for");
+    assert_eq!(end.code, 0, "{end:?}");
+    cluster.assert_nothing_is_left();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::cluster::{JOB, node, spec};
 use pcm_core::job::coordinator::{Coordinator, Effect, Input};
 use pcm_core::job::doubting::DOUBT_US_MAX;
 use pcm_core::job::participant::{self, Participant};
-use pcm_core::job::placement::Share;
+use pcm_core::job::placement::{Placed, Share};
 use pcm_proto::ids::{Iteration, ProcessId};
 use pcm_proto::job::{JobState, WorldShape};
 use pcm_proto::peer::{CoordinatorToNode, NodeToCoordinator, SuccessionMessage};
@@ -16,8 +16,11 @@ fn started() -> Coordinator {
         count: 1,
         host: 1,
     };
-    let shares = [share(0), share(1)];
-    let (mut coordinator, _) = Coordinator::accept(JOB, node(0), spec(2, WorldShape::Job), &shares, false, 0);
+    let placed = Placed {
+        shares: vec![share(0), share(1)],
+        ..Placed::default()
+    };
+    let (mut coordinator, _) = Coordinator::accept(JOB, node(0), spec(2, WorldShape::Job), &placed, 0);
     for (name, process) in [(0, 0), (1, 1)] {
         let message = NodeToCoordinator::Started {
             order: 0,
@@ -175,7 +178,16 @@ fn a_node_obeys_only_the_coordinator_it_heard_of_last() {
         count: 1,
         host: 1,
     };
-    let (_, effects) = Coordinator::accept(JOB, node(0), spec(1, WorldShape::Job), &[share], false, 0);
+    let (_, effects) = Coordinator::accept(
+        JOB,
+        node(0),
+        spec(1, WorldShape::Job),
+        &Placed {
+            shares: vec![share],
+            ..Placed::default()
+        },
+        0,
+    );
     let order = effects.into_iter().find_map(|effect| match effect {
         Effect::Send {
             message: CoordinatorToNode::Start(order),

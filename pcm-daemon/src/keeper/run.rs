@@ -12,6 +12,7 @@ use super::segments::Footprint;
 use super::signals::Signals;
 use super::start_refused::StartRefused;
 use super::strays::Mark;
+use cluster_sweep::left::remove_unheld;
 use node_log::Levels;
 use pcm_proto::checkpoint::BufferKey;
 use pcm_proto::ids::JobId;
@@ -92,6 +93,7 @@ pub fn run(booted: Booted) -> i32 {
         }
     };
     tracing::info!(node = %booted.spec.node.name, pid = std::process::id(), "the keeper keeps the node");
+    let began = SystemTime::now();
     let mut keeper = Keeper {
         mark: Mark::new(&booted.spec.cluster_id, &booted.spec.node.name),
         booted,
@@ -112,6 +114,8 @@ pub fn run(booted: Booted) -> i32 {
     };
     loop {
         if let Some(code) = keeper.turn() {
+            // Another node of this host, all of whose processes were killed at once, left what none of its own removes.
+            remove_unheld(began);
             return last_word(&keeper.booted, code, keeper.notice_until.is_some());
         }
     }

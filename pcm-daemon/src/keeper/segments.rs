@@ -12,26 +12,17 @@
 //!    that. This needs sight of every process that could hold it, so it applies only in the machine's first PID
 //!    namespace: in a container others could share `/dev/shm` and be invisible.
 //!
+//! That is done when a job ends here. A keeper that ends removes, too, what other nodes of this host left
+//! ([`cluster_sweep::left`]).
+//!
 //! [`ProcessSpec::segments`]: pcm_proto::keeper::ProcessSpec::segments
 
+use cluster_sweep::left::{LeftFile, SHARED_MEMORY, held_files, is_first_pid_namespace, left_files};
 use pcm_core::pmi::segment;
-use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-const SHARED_MEMORY: &str = "/dev/shm";
-
-/// The inode number of the machine's first PID namespace, fixed in the kernel (`PROC_PID_INIT_INO`).
-const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
-
-/// File systems stamp births with a clock that ticks only every some milliseconds.
-const CLOCK_COARSENESS: Duration = Duration::from_millis(20);
-
-/// A file by device and inode, which a new file of the same name does not share.
-type Identity = (u64, u64);
+use std::time::SystemTime;
 
 /// What is known of a job's shared memory on this node.
 #[derive(Debug)]
@@ -74,9 +65,9 @@ impl Footprint {
     pub(super) fn remove(&self) -> u32 {
         let files = left_files();
         let named = files.iter().filter(|left| self.is_named(left));
-        let mut doomed: Vec<&Left> = named.collect();
+        let mut doomed: Vec<&LeftFile> = named.collect();
         if self.has_killed {
-            let suspects: Vec<&Left> = files.iter().filter(|left| self.is_suspect(left)).collect();
+            let suspects: Vec<&LeftFile> = files.iter().filter(|left| self.is_suspect(left)).collect();
             if !suspects.is_empty() {
                 let held = held_files();
                 doomed.extend(suspects.into_iter().filter(|left| !held.contains(&left.identity)));
@@ -90,48 +81,15 @@ impl Footprint {
             .unwrap_or(u32::MAX)
     }
 
-    fn is_named(&self, left: &Left) -> bool {
+    fn is_named(&self, left: &LeftFile) -> bool {
         let name = left.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         self.prefixes.iter().any(|prefix| name.starts_with(prefix))
     }
 
-    fn is_suspect(&self, left: &Left) -> bool {
+    fn is_suspect(&self, left: &LeftFile) -> bool {
         let is_mapped = self.mapped.contains(&(left.path.clone(), left.identity.1));
-        let is_young = left.born.is_some_and(|born| born + CLOCK_COARSENESS >= self.began);
-        is_mapped || (is_transient(&left.path) && is_young && is_first_pid_namespace())
+        is_mapped || (is_transient(&left.path) && left.is_younger_than(self.began) && is_first_pid_namespace())
     }
-}
-
-/// A file of our own user in `/dev/shm`.
-#[derive(Debug)]
-struct Left {
-    path: PathBuf,
-    identity: Identity,
-    born: Option<SystemTime>,
-}
-
-fn left_files() -> Vec<Left> {
-    let own = rustix::process::geteuid().as_raw();
-    let entries = fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
-    entries.filter_map(|entry| left_file(entry.path(), own)).collect()
-}
-
-fn left_file(path: PathBuf, owner: u32) -> Option<Left> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    let stat = statx(rustix::fs::CWD, &path, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
-    let is_file = FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::RegularFile;
-    if !is_file || stat.stx_uid != owner {
-        return None;
-    }
-    let has_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
-    let seconds = u64::try_from(stat.stx_btime.tv_sec).unwrap_or(0);
-    let born = has_birth.then(|| UNIX_EPOCH + Duration::new(seconds, stat.stx_btime.tv_nsec));
-    let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-    Some(Left {
-        path,
-        identity: (device, stat.stx_ino),
-        born,
-    })
 }
 
 fn is_transient(path: &Path) -> bool {
@@ -139,34 +97,10 @@ fn is_transient(path: &Path) -> bool {
     name.is_some_and(segment::is_transient)
 }
 
-/// Every file in `/dev/shm` that some process has open or mapped, as far as we may look. What we may not look into
-/// belongs to other users, who cannot open our files; root could, and root's MPI files are root's own.
-fn held_files() -> BTreeSet<Identity> {
-    let Ok(device) = fs::metadata(SHARED_MEMORY).map(|metadata| metadata.dev()) else {
-        return BTreeSet::new();
-    };
-    let mut held = BTreeSet::new();
-    for pid in proc_files::pids() {
-        let mapped = proc_files::mapped_files(pid).into_iter();
-        let shared = mapped.filter(|file| file.path.starts_with(SHARED_MEMORY));
-        held.extend(shared.map(|file| (device, file.inode)));
-        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let open = open.filter_map(|entry| fs::metadata(entry.path()).ok());
-        held.extend(
-            open.map(|metadata| (metadata.dev(), metadata.ino()))
-                .filter(|(on, _)| *on == device),
-        );
-    }
-    held
-}
-
-fn is_first_pid_namespace() -> bool {
-    fs::metadata("/proc/self/ns/pid").is_ok_and(|metadata| metadata.ino() == FIRST_PID_NAMESPACE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_prefix_that_could_name_the_memory_of_others_is_not_taken() {

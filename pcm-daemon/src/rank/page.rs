@@ -6,7 +6,7 @@ use pcm_proto::page::{Page, PageError, page_size};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::{fmt, io, ptr, slice};
+use std::{fmt, io, ptr, ptr::NonNull, slice};
 
 /// Why a page cannot be used.
 #[derive(Debug)]
@@ -72,10 +72,10 @@ impl PageMap {
     /// Maps the page that the keeper handed over.
     pub fn new(file: BorrowedFd<'_>) -> Result<Self, PageFileError> {
         let mapping = Mapping::new(file)?;
-        // SAFETY: the mapping lives as long as the page that refers to it (one struct, never taken apart), and the
-        // page is read and written through atomics only, because the rank writes it at the same time.
-        let memory = unsafe { slice::from_raw_parts_mut(mapping.address, mapping.length) };
-        let page = Page::open(memory).map_err(PageFileError::Content)?;
+        let first = NonNull::new(mapping.address).ok_or(io::ErrorKind::InvalidInput);
+        let first = first.map_err(|kind| PageFileError::System(kind.into()))?;
+        // SAFETY: the mapping lives as long as the page that refers to it: one struct, never taken apart.
+        let page = unsafe { Page::at(first, mapping.length) }.map_err(PageFileError::Content)?;
         Ok(Self {
             page,
             _mapping: mapping,

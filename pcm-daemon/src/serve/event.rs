@@ -49,6 +49,8 @@ pub(super) enum Event {
     Boot(BootFact),
     /// The node's files have been looked at.
     Files(pcm_core::node::event::Event),
+    /// The node's events before this daemon.
+    Earlier(Vec<pcm_proto::event::Event>),
     /// Stacks of processes were read for a question of a node.
     Stacks {
         node: NodeName,

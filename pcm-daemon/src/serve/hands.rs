@@ -172,6 +172,10 @@ impl Hands {
             Event::Notice => NodeEvent::Notice,
             Event::Boot(fact) => NodeEvent::Boot(fact),
             Event::Files(fact) => fact,
+            Event::Earlier(earlier) => {
+                self.log.take_earlier(earlier);
+                return Vec::new();
+            }
             Event::Stacks { node, ask, stacks } => NodeEvent::StacksRead { node, ask, stacks },
             Event::Tuning(tuning) => {
                 self.peers.use_tuning(tuning);

@@ -76,6 +76,7 @@ mod tests {
             life: Epoch(0),
             restarts: 0,
             restores: None,
+            keeper_since_us: 0,
         };
         let mut machine = JobAtNode::new(job, node("n0"), Limits::default());
         let step = machine.begin(Moment(1), &node("n1"), Box::new(order), Beginning::default());

@@ -5,11 +5,13 @@ use super::event::Event;
 use super::hands::Hands;
 use super::journal::{Journal, JournalError};
 use super::timers::{Clock, Timers};
-use pcm_core::node::Node;
+use pcm_core::moment::Moment;
 use pcm_core::node::event;
 use pcm_core::node::outbox::Effect;
 use pcm_core::node::record::Record;
+use pcm_core::node::{Heritage, Node};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use tokio::sync::mpsc;
 
 /// Reports of effects that follow from one event: each rank's ceiling is written and read. More is a loop.
@@ -38,13 +40,14 @@ impl Shell {
         }
     }
 
-    /// Handles events until the node is over; `effects` are those of its beginning. Fails when the journal does: the
+    /// Goes on from what was inherited, and handles events until the node is over. Fails when the journal does: the
     /// keeper then starts another daemon, which goes on from what is written.
     pub(super) async fn run(
         &mut self,
-        effects: Vec<Effect>,
+        heritage: Heritage,
         events: &mut mpsc::Receiver<Event>,
     ) -> Result<(), JournalError> {
+        let effects = self.step(|node, _| node.begin(heritage));
         self.carry_out(effects);
         while self.broken.is_none() && !self.node.is_over() {
             let next = self.timers.next().map(|at| self.clock.instant(at));
@@ -78,9 +81,22 @@ impl Shell {
 
     fn handle(&mut self, events: impl IntoIterator<Item = event::Event>) {
         for event in events {
-            let effects = self.node.handle(self.clock.now(), event);
+            let effects = self.step(|node, now| node.handle(now, event));
             self.carry_out(effects);
         }
+    }
+
+    /// The node does one thing. When it panics at a job the next daemon knows at which.
+    fn step(&mut self, step: impl FnOnce(&mut Node, Moment) -> Vec<Effect>) -> Vec<Effect> {
+        let now = self.clock.now();
+        let effects = catch_unwind(AssertUnwindSafe(|| step(&mut self.node, now)));
+        effects.unwrap_or_else(|panic| {
+            // Nothing of the step counts: this node is not asked for anything any more.
+            if let Some(record) = self.node.after_panic(now) {
+                self.write(&record);
+            }
+            resume_unwind(panic)
+        })
     }
 
     /// Carries out what an event led to. What an effect has to report is handled before the next event.
@@ -100,7 +116,7 @@ impl Shell {
             }
             self.rewrite_grown();
             let Some(fact) = facts.pop_front() else { return };
-            effects = self.node.handle(self.clock.now(), fact);
+            effects = self.step(|node, now| node.handle(now, fact));
         }
         tracing::error!(
             left = facts.len(),

@@ -3,7 +3,7 @@
 
 use super::control_link::listen_to_control;
 use super::event::Event;
-use super::files::{EventLog, Files, FilesSpec, node_dir};
+use super::files::{EventLog, Files, FilesSpec, node_dir, publish};
 use super::hands::Hands;
 use super::host::{Host, cpus_allowed};
 use super::journal::{Journal, JournalError, inherited_files};
@@ -28,13 +28,12 @@ use pcm_fabric::peers::{LocalDaemon, Peers};
 use pcm_fabric::{BindError, ClusterKey, Endpoint, Link, Listener};
 use pcm_proto::boot::{BootReport, BootSpec};
 use pcm_proto::control::NodeState;
-use pcm_proto::fabric::{FabricReport, TUNING_FILE, UdAddress};
+use pcm_proto::fabric::{FabricReport, UdAddress};
 use pcm_proto::handshake::{Identity, Role};
 use pcm_proto::keeper::DAEMON_EXIT_FINAL;
-use pcm_proto::method::COSTS_FILE;
 use pcm_proto::peer::NodeReport;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -113,18 +112,17 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let (restarts, held) = (welcome.restarts, welcome.held.len());
     tracing::info!(%node, restarts, held, pid = std::process::id(), "the daemon starts");
     let limits = limits()?;
-    let dir = node_dir(&spec.cluster_dir, node);
-    check_directory(&spec.cluster_dir, is_first)?;
-    if let Err(error) = own_files::make_directory(&dir) {
-        tracing::warn!(%error, dir = %dir.display(), "the node's folder cannot be made");
-    }
+    let dir = take_place(&spec, is_first)?;
     let may_begin = is_first || welcome.holds_nothing();
     let mut past = Past::new(node.clone(), limits.clone());
     let mut journal = Journal::open(inherited_files()?, may_begin, |record| replay::take(&mut past, record))?;
     if !past.lost.is_empty() {
         journal.spoil();
     }
-    let doors = open_doors(&spec, &dir, past.address.as_deref()).await?;
+    let doors = open_doors(&spec, past.address.as_deref()).await?;
+    if is_first {
+        publish(&dir, &doors.address).with_context(|| format!("{} takes no file", dir.display()))?;
+    }
     let (events, mut receiver) = mpsc::channel(EVENTS_MAX);
     let clock = Clock::start(|system| past.next_boot(system));
     let boot = clock.now().0;
@@ -145,11 +143,11 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     });
     let peers = peers.await?;
     let own_device = peers.own_rdma_address();
-    let log = open_log(&spec, dir, is_first, events.clone())?;
+    let log = open_log(&spec, (dir, address.clone()), is_first, events.clone()).await?;
     let keeper = KeeperOrders::start(link, events.clone());
     let mut hands = Hands::new(spec.clone(), address, (log, keeper), peers, events.clone());
     let bulk = open_bulk(listener.address().ip(), (key, identity), &spec, &events).await;
-    let mut node = Node::new(Beginnings {
+    let node = Node::new(Beginnings {
         nodes: nodes(&spec, &hands, own_device, &past, (clock, boot))?,
         now: clock.now(),
         limits,
@@ -170,29 +168,30 @@ async fn serve(link: KeeperLink, welcome: Welcome) -> anyhow::Result<()> {
     let links = Arc::new(AtomicU64::new(0));
     let others = move |link| serve_control(link, &links, &events);
     hands.peers.accept(listener, others);
-    let effects = node.begin(heritage(welcome, past, &mut hands));
+    let heritage = heritage(welcome, past, &mut hands);
     let mut shell = Shell::new(node, hands, clock, journal);
-    shell.run(effects, &mut receiver).await?;
+    shell.run(heritage, &mut receiver).await?;
     shell.farewell(receiver).await;
     Ok(())
 }
 
 /// The node's events and the thread for its files.
-fn open_log(
+async fn open_log(
     spec: &BootSpec,
-    node_dir: PathBuf,
+    (node_dir, address): (PathBuf, String),
     is_new: bool,
     answers: mpsc::Sender<Event>,
 ) -> std::io::Result<EventLog> {
     let files = FilesSpec {
         node_dir,
-        costs: spec.cluster_dir.join(COSTS_FILE),
-        tuning: spec.cluster_dir.join(TUNING_FILE),
+        cluster_dir: spec.cluster_dir.clone(),
         is_new,
+        address,
     };
-    let earlier = (!is_new).then(|| files.events());
-    let files = Files::start(files, answers)?;
-    Ok(EventLog::new(spec.node.name.clone(), files, earlier.as_deref()))
+    let (files, earlier) = Files::start(files, answers).await?;
+    let mut log = EventLog::new(spec.node.name.clone(), files);
+    log.take_earlier(earlier);
+    Ok(log)
 }
 
 /// The sockets on which a daemon is reached.
@@ -205,19 +204,14 @@ struct Doors {
     address: String,
 }
 
-/// Opens the sockets, where they were before if that is known, and publishes where they are.
-async fn open_doors(spec: &BootSpec, dir: &Path, before: Option<&str>) -> anyhow::Result<Doors> {
+/// Opens the sockets, where they were before if that is known.
+async fn open_doors(spec: &BootSpec, before: Option<&str>) -> anyhow::Result<Doors> {
     let node = &spec.node.name;
     let key = ClusterKey::from_hex(&spec.cluster_id, spec.key.reveal())?;
     let identity = Identity::new(Role::Daemon { node: node.clone() });
     let endpoint = Endpoint::new(key.clone(), identity.clone());
     let listener = bind(&endpoint, spec, before).await?;
     let address = address_of(spec, listener.address());
-    match publish(&dir.join("address"), &address) {
-        // A full disk, or one that is away, ends no node that runs: others know the address, or hear it.
-        Err(error) if before.is_some() => tracing::warn!(error = format!("{error:#}"), "the address is not published"),
-        published => published?,
-    }
     Ok(Doors {
         key,
         identity,
@@ -280,16 +274,16 @@ fn nodes(
     Ok(Nodes::new(own_report, membership(itself, spec, past, clock)))
 }
 
-/// A node begins in no directory of another user. One that runs already goes on, whatever became of its directory.
-fn check_directory(directory: &Path, is_first: bool) -> anyhow::Result<()> {
-    match own_files::check_directory(directory) {
-        Err(foreign) if is_first => Err(anyhow!("{foreign} directory for the cluster")),
-        Err(foreign) => {
-            tracing::warn!(%foreign, "the cluster's directory is not as it should be");
-            Ok(())
-        }
-        Ok(()) => Ok(()),
+/// The node's folder. A node begins in no directory of another user; one that runs already goes on, whatever became of
+/// its directory.
+fn take_place(spec: &BootSpec, is_first: bool) -> anyhow::Result<PathBuf> {
+    let dir = node_dir(&spec.cluster_dir, &spec.node.name);
+    if is_first {
+        let checked = own_files::check_directory(&spec.cluster_dir);
+        checked.map_err(|foreign| anyhow!("{foreign} directory for the cluster"))?;
+        own_files::make_directory(&dir).with_context(|| format!("{} cannot be made", dir.display()))?;
     }
+    Ok(dir)
 }
 
 /// What the keeper holds and the journal says, with all files taken over.
@@ -362,12 +356,6 @@ fn address_of(spec: &BootSpec, listens: SocketAddr) -> String {
         return listens.to_string();
     }
     format!("{given}:{}", listens.port())
-}
-
-/// Writes a file in one step, so that a reader sees the old or the new one.
-fn publish(path: &Path, text: &str) -> anyhow::Result<()> {
-    own_files::replace(path, format!("{text}\n").as_bytes())
-        .with_context(|| format!("{} cannot be written", path.display()))
 }
 
 fn own_report(spec: &BootSpec, address: &str, cpus: &[u32], host: Host, past: &Past, now_us: u64) -> NodeReport {

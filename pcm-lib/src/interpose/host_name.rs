@@ -69,7 +69,7 @@ fn hosts_name(use_name: impl FnOnce(&CStr) -> bool) -> Option<bool> {
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(no_mangle))]
 pub unsafe extern "C" fn gethostname(name: *mut c_char, length: usize) -> c_int {
     // SAFETY: the caller's room.
     let put = |own: &CStr| unsafe { put(own, name, length) };

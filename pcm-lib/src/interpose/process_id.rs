@@ -81,7 +81,7 @@ extern "C" fn number_for(caller: usize) -> libc::pid_t {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(no_mangle))]
 #[unsafe(naked)]
 pub extern "C" fn getpid() -> libc::pid_t {
     // Where the caller goes on is on top of the stack.
@@ -89,7 +89,7 @@ pub extern "C" fn getpid() -> libc::pid_t {
 }
 
 #[cfg(target_arch = "aarch64")]
-#[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(no_mangle))]
 #[unsafe(naked)]
 pub extern "C" fn getpid() -> libc::pid_t {
     // Where the caller goes on is in the link register.

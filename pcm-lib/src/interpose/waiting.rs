@@ -93,7 +93,7 @@ pub(crate) fn choose(manner: Waiting) {
     MANNER.store(manner as u8, Relaxed);
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(not(miri), unsafe(no_mangle))]
 pub extern "C" fn sched_yield() -> c_int {
     let manner = MANNER.load(Relaxed);
     if manner == Waiting::AsMpi as u8 {

@@ -47,7 +47,7 @@ impl<T: Element> Index<Scalar<T>> for Registry {
         let Kind::Value(value) = &self.region(scalar.id).kind else {
             panic!("the value is not one of this registry");
         };
-        let first = typed::<T>(value.bytes());
+        let first = typed::<T>(value.bytes().into());
         // SAFETY: as many bytes as `T` has, aligned, of plain values; borrowed like the registry.
         unsafe { first.as_ref() }
     }
@@ -58,14 +58,15 @@ impl<T: Element> IndexMut<Scalar<T>> for Registry {
         let Kind::Value(value) = &mut self.region_mut(scalar.id).kind else {
             panic!("the value is not one of this registry");
         };
-        let mut first = typed::<T>(value.bytes_mut());
+        let mut first = typed::<T>(value.bytes_mut().into());
         // SAFETY: as in `index`; the registry is borrowed for this reference alone.
         unsafe { first.as_mut() }
     }
 }
 
-fn typed<T>(bytes: &[u8]) -> NonNull<T> {
-    let first = NonNull::from(bytes).cast::<T>();
+/// The value in these bytes, which may be written through it if they may.
+fn typed<T>(bytes: NonNull<[u8]>) -> NonNull<T> {
+    let first = bytes.cast::<T>();
     assert!(
         bytes.len() == size_of::<T>() && first.is_aligned(),
         "the value is one of this registry"

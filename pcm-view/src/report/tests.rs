@@ -101,6 +101,7 @@ fn events() -> Vec<Event> {
     let accepted = EventKind::JobAccepted {
         name: "heat2d".to_owned(),
         placement: vec![node(0), node(1)],
+        why: String::new(),
     };
     vec![
         event(0, accepted),
@@ -230,6 +231,7 @@ fn crash_and_return() -> [EventKind; 2] {
         from: Iteration(30),
         rolled_back: 3,
         ranks: 2,
+        placement: String::new(),
         total_ms: 480.0,
         phases_ms: Vec::new(),
     }));
@@ -358,6 +360,7 @@ fn a_thousand_ranks_on_two_hundred_nodes_are_drawn_in_time() {
         EventKind::JobAccepted {
             name: "large".to_owned(),
             placement: (0..1000).map(|rank| node(rank % 200)).collect(),
+            why: String::new(),
         },
     );
     let mut series = series(512, 200);

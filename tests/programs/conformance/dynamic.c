@@ -35,15 +35,15 @@ void be_a_child(int argc, char **argv, MPI_Comm parent)
     MPI_Comm_disconnect(&parent);
 }
 
-/* Starts so many children over all ranks and expects to be told so. */
-static struct told told_by_children(int count, char **arguments, MPI_Info info)
+/* Starts so many children of a program over all ranks and expects to be told so. */
+static struct told told_by(const char *program, int count, char **arguments, MPI_Info info)
 {
     int codes[8], there = 0;
     struct told told = {-1, -1, -1};
     MPI_Comm children = MPI_COMM_NULL;
     for (int i = 0; i < count; i++)
         codes[i] = -1;
-    if (call(MPI_Comm_spawn(own_program, arguments, count, info, 0, MPI_COMM_WORLD, &children, codes)) != MPI_SUCCESS)
+    if (call(MPI_Comm_spawn(program, arguments, count, info, 0, MPI_COMM_WORLD, &children, codes)) != MPI_SUCCESS)
         return told;
     call(MPI_Comm_remote_size(children, &there));
     expect(there == count);
@@ -52,6 +52,11 @@ static struct told told_by_children(int count, char **arguments, MPI_Info info)
     call(MPI_Bcast(&told, 3, MPI_INT, 0, children));
     call(MPI_Comm_disconnect(&children));
     return told;
+}
+
+static struct told told_by_children(int count, char **arguments, MPI_Info info)
+{
+    return told_by(own_program, count, arguments, info);
 }
 
 static void spawn_of_one(void)
@@ -78,6 +83,32 @@ static void folder_of_a_child(void)
     call(MPI_Info_create(&info));
     call(MPI_Info_set(info, "wdir", "/usr"));
     expect(told_by_children(1, (char *[]){"--child", "folder", "/usr", NULL}, info).rights == 1);
+    call(MPI_Info_free(&info));
+}
+
+static void path_to_a_child(void)
+{
+    char folder[4096];
+    const char *name = strrchr(own_program, '/');
+    MPI_Info info;
+    if (!expect(name != NULL && name - own_program < (long)sizeof folder))
+        return;
+    snprintf(folder, sizeof folder, "%.*s", (int)(name - own_program), own_program);
+    call(MPI_Info_create(&info));
+    call(MPI_Info_set(info, "path", folder));
+    expect(told_by(name + 1, 2, (char *[]){"--child", "plain", NULL}, info).children == 2);
+    call(MPI_Info_free(&info));
+}
+
+static void host_of_a_child(void)
+{
+    char host[MPI_MAX_PROCESSOR_NAME];
+    int length = 0;
+    MPI_Info info;
+    call(MPI_Get_processor_name(host, &length));
+    call(MPI_Info_create(&info));
+    call(MPI_Info_set(info, "host", host));
+    expect(told_by_children(2, (char *[]){"--child", "plain", NULL}, info).children == 2);
     call(MPI_Info_free(&info));
 }
 
@@ -187,6 +218,8 @@ const struct check dynamic[] = {
     CHECK(spawn_of_three),
     CHECK(arguments_of_a_child),
     CHECK(folder_of_a_child),
+    CHECK(path_to_a_child),
+    CHECK(host_of_a_child),
     CHECK(keys_that_mean_nothing),
     CHECK(name_of_the_parent),
     CHECK(spawn_of_several_programs),

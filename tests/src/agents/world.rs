@@ -12,6 +12,9 @@ use pcm_proto::ids::{Bytes, Epoch, JobId, NodeName, Rank};
 use pcm_proto::random::Random;
 use pcm_proto::rank_counts::RankCounts;
 
+/// Shares of a job's data are given in so many parts.
+const SHARE_SCALE: f64 = 1e6;
+
 /// Neighbours are drawn anew so often.
 const NEIGHBOURS_US: u64 = 30_000_000;
 
@@ -338,6 +341,7 @@ impl World {
             max: of.bounds.1 as u32,
             counts: RankCounts::default(),
             follows_shares: true,
+            shares: of.shares.iter().map(|share| (share * SHARE_SCALE) as u32).collect(),
             allowed: Vec::new(),
             policy: self.scenario.policy.clone(),
             ranks: Vec::new(),

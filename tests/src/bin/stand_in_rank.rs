@@ -25,6 +25,7 @@ use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Release, SeqCst};
 use std::time::{Duration, Instant};
 use tests::stand_in_data::{StandInData, StandInRestore};
@@ -75,12 +76,11 @@ fn page() -> Page<'static> {
     let file = inherited(environment::PAGE_FD);
     let length = usize::try_from(rustix::fs::fstat(&file).expect("the page's size").st_size).expect("a size");
     let flags = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping that nobody else has, kept until the process ends.
-    let memory = unsafe {
-        let start = mmap(std::ptr::null_mut(), length, flags, MapFlags::SHARED, &file, 0).expect("the page mapped");
-        std::slice::from_raw_parts_mut(start.cast::<u8>(), length)
-    };
-    Page::open(memory).expect("a page of this build")
+    // SAFETY: a new mapping at an address of the system's choice, kept until the process ends.
+    let start = unsafe { mmap(std::ptr::null_mut(), length, flags, MapFlags::SHARED, &file, 0) };
+    let start = NonNull::new(start.expect("the page mapped").cast::<u8>()).expect("an address");
+    // SAFETY: it was mapped above; the daemon writes it as atomics only.
+    unsafe { Page::at(start, length) }.expect("a page of this build")
 }
 
 impl StandIn {

@@ -24,6 +24,7 @@ fn spec(program: usize, ranks: u32, is_detached: bool, restarts_max: u32) -> Job
     JobSpec {
         registered: Registered {
             shared_extents: vec![1 << 40],
+            has_custom: program % 2 == 1,
             ..Registered::default()
         },
         name: format!("program {program}"),

@@ -29,6 +29,7 @@ pub fn job_sample(
         max,
         counts: spec.registered.counts.clone(),
         follows_shares: spec.registered.follows_shares(),
+        shares: layout.weights.clone(),
         allowed: spec.nodes.clone(),
         policy: spec.policy.clone().unwrap_or_else(|| POLICY_DEFAULT.to_owned()),
         // A rank that counts no iterations cannot be moved, and of its use nothing is known.

@@ -123,6 +123,11 @@ impl Cluster {
         missing
     }
 
+    /// Whether this node has not heard of another one, and may as it was just started.
+    pub(in crate::node) fn may_hear_of(&self, node: &NodeName) -> bool {
+        !self.is_settled && self.nodes.state(node).is_none()
+    }
+
     /// Whether this node can know which other nodes there are: one that was there before is seen, or time is up.
     /// A node that is as new as this one knows no more.
     pub(in crate::node) fn is_settled(&self) -> bool {

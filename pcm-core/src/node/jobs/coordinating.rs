@@ -8,7 +8,7 @@ use super::machine::Jobs;
 use crate::between_worlds::{self, is_shared_memory};
 use crate::job::at_node::{JobAtNode, Step};
 use crate::job::coordinator::{Coordinator, Effect, Input, SpawnWant};
-use crate::job::placement::Share;
+use crate::job::placement::{Placed, Share};
 use crate::job::recovery::Restarted;
 use crate::job::worlds::WORLDS_MAX;
 use crate::node::agent::samples::is_known_policy;
@@ -44,13 +44,13 @@ impl Jobs {
     /// Accepts a job under a number that nobody else has.
     pub(in crate::node) fn accept(&mut self, from: Requester, spec: JobSpec, job: JobId, cx: &mut Context<'_>) {
         let placed = check_memory(&spec, cx).and_then(|()| self.place(&spec.nodes, spec.size, None, cx));
-        let shares = match placed {
-            Ok(shares) => shares,
+        let placed = match placed {
+            Ok(placed) => placed_for(&spec, placed, cx),
             Err(refusal) => return cx.answer(from, DaemonToControl::Refused(refusal)),
         };
         let worlds = match spec.world {
             WorldShape::Job => 1,
-            WorldShape::Node => shares.len(),
+            WorldShape::Node => placed.shares.len(),
             WorldShape::Rank => spec.size as usize,
         };
         if worlds > WORLDS_MAX {
@@ -60,7 +60,6 @@ impl Jobs {
             );
             return cx.answer(from, DaemonToControl::Refused(Refusal::new(refusal::BAD_SIZE, message)));
         }
-        let is_crowded = is_crowded(&spec, &shares, cx);
         let audience = match from {
             Requester::Control(link) if !spec.detached => Audience::Attached(link),
             _ => Audience::Detached,
@@ -70,7 +69,7 @@ impl Jobs {
             _ => JobOutput::to_control(job),
         };
         let now_us = cx.now().0;
-        let (state, effects) = Coordinator::accept(job, cx.own(), spec, &shares, is_crowded, now_us);
+        let (state, effects) = Coordinator::accept(job, cx.own(), spec, &placed, now_us);
         let mut led = Led::new(&state, audience, output, cx.now());
         if let Requester::Control(link) = from {
             led.link = Some(link);
@@ -141,8 +140,10 @@ impl Jobs {
             let named = hosts.iter().map(|host| nodes_of_host(host, cx));
             let named = named.collect::<Result<Vec<_>, String>>()?.concat();
             let allowed = if named.is_empty() { of_job } else { &named };
-            let placed = self.place(allowed, *count, host, cx);
-            shares.extend(placed.map_err(|refusal| refusal.message)?);
+            let (placed, _) = self
+                .place(allowed, *count, host, cx)
+                .map_err(|refusal| refusal.message)?;
+            shares.extend(placed);
         }
         Ok(shares)
     }
@@ -192,10 +193,12 @@ impl Jobs {
             return Err("its nodes have not all said which checkpoints they hold".to_owned());
         }
         let spec = coordinator.spec();
-        let shares = self.place(&spec.nodes, count, memory_host(coordinator, cx), cx);
-        let shares = shares.map_err(|refusal| refusal.message + &led.leading.hint())?;
-        let is_crowded = is_crowded(spec, &shares, cx);
-        led.leading.restarted(shares, is_crowded)
+        // Of all else a rank takes its share on any number of ranks.
+        let of_checkpoint = led.leading.ranks_of_checkpoint().filter(|_| spec.registered.has_custom);
+        let count = of_checkpoint.unwrap_or(count);
+        let placed = self.place(&spec.nodes, count, memory_host(coordinator, cx), cx);
+        let placed = placed.map_err(|refusal| refusal.message + &led.leading.hint())?;
+        led.leading.restarted(placed_for(spec, placed, cx))
     }
 
     /// A node says something about a checkpoint to the job's leader; or to a node that holds some.
@@ -406,8 +409,17 @@ fn check_memory(spec: &JobSpec, cx: &Context<'_>) -> Result<(), Refusal> {
     between_worlds::check_start(spec, &hosts_open_to(spec, cx).into_iter().collect())
 }
 
+fn placed_for(spec: &JobSpec, (shares, why): (Vec<Share>, String), cx: &Context<'_>) -> Placed {
+    let is_crowded = is_crowded(spec, &shares, cx);
+    Placed {
+        shares,
+        is_crowded,
+        why,
+    }
+}
+
 /// Whether ranks of a job outnumber the CPUs of a host, or are going to.
-pub(super) fn is_crowded(spec: &JobSpec, shares: &[Share], cx: &Context<'_>) -> bool {
+fn is_crowded(spec: &JobSpec, shares: &[Share], cx: &Context<'_>) -> bool {
     let mut ranks: BTreeMap<u64, usize> = BTreeMap::new();
     for share in shares {
         *ranks.entry(share.host).or_default() += share.count as usize;

@@ -160,7 +160,7 @@ pub(super) fn content(job: JobId, bytes: &[u8]) -> Result<Content, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::placement::Share;
+    use crate::job::placement::{Placed, Share};
     use crate::node::layout_request::tests::spec;
     use pcm_proto::ids::Epoch;
     use pcm_proto::job::{JobSpec, RANKS_MAX};
@@ -247,7 +247,16 @@ mod tests {
             count: spec.size,
             host: 7,
         };
-        let (coordinator, _) = Coordinator::accept(JOB, node("n1"), spec, &[share], false, 0);
+        let (coordinator, _) = Coordinator::accept(
+            JOB,
+            node("n1"),
+            spec,
+            &Placed {
+                shares: vec![share],
+                ..Placed::default()
+            },
+            0,
+        );
         let filed: Vec<(Iteration, Vec<u8>)> = Vec::new();
         let (content, mut bytes) = ((coordinator, filed), Vec::new());
         frame::encode(FrameKind::Message, &content, PAYLOAD_LENGTH_MAX, &mut bytes).unwrap();

@@ -32,7 +32,17 @@ impl Jobs {
             let refusal = Refusal::new(refusal::RECONFIGURING, message);
             return cx.answer(from, DaemonToControl::Refused(refusal));
         }
+        if named(&asked.change).any(|node| cx.cluster.may_hear_of(node)) {
+            return self.unheard_of.push((from, asked));
+        }
         self.methods.begin(from, asked, cx.out);
+    }
+
+    /// More nodes are known, or all that there are: changes that name nodes which were not heard of are tried again.
+    pub(in crate::node) fn on_nodes_heard(&mut self, cx: &mut Context<'_>) {
+        for (from, asked) in std::mem::take(&mut self.unheard_of) {
+            self.on_reconfigure(from, asked, cx);
+        }
     }
 
     /// The file of costs was looked at.
@@ -134,14 +144,15 @@ impl Jobs {
     }
 
     /// Finds places for so many ranks on these nodes, or on all nodes when none is named; on one host, where the job
-    /// has its ranks there. These ranks have no choice but not to run: where all nodes end soon they run on those.
+    /// has its ranks there. These ranks have no choice but not to run: where all nodes end soon they run on those. Says
+    /// what the nodes had, too.
     pub(super) fn place(
         &self,
         allowed: &[NodeName],
         count: u32,
         host: Option<u64>,
         cx: &Context<'_>,
-    ) -> Result<Vec<Share>, Refusal> {
+    ) -> Result<(Vec<Share>, String), Refusal> {
         let on_host = |node: &&NodeName| host.is_none_or(|host| cx.cluster.nodes().host(node) == host);
         let of_host: Vec<NodeName> = allowed.iter().filter(on_host).cloned().collect();
         if let Some(node) = allowed.first().filter(|_| of_host.is_empty()) {
@@ -209,21 +220,24 @@ pub(super) fn memory_host(coordinator: &Coordinator, cx: &Context<'_>) -> Option
     of_ranks_and_open.or(open.first().copied()).or(of_ranks)
 }
 
+/// The nodes that a change names for ranks to go to.
+fn named(change: &LayoutChange) -> impl Iterator<Item = &NodeName> {
+    let (moves, nodes) = match change {
+        LayoutChange::Migrate(moves) | LayoutChange::Arrange { moves, .. } => (moves.as_slice(), &[][..]),
+        LayoutChange::Expand { nodes, .. } => (&[][..], nodes.as_slice()),
+        _ => (&[][..], &[][..]),
+    };
+    moves.iter().map(|(_, node)| node).chain(nodes)
+}
+
 /// The nodes that a change names are on the job's host, where it has one.
 fn check_hosts(change: &LayoutChange, host: Option<u64>, cx: &Context<'_>) -> Result<(), Refusal> {
-    let named: Vec<&NodeName> = match change {
-        LayoutChange::Migrate(moves) | LayoutChange::Arrange { moves, .. } => {
-            moves.iter().map(|(_, node)| node).collect()
-        }
-        LayoutChange::Expand { nodes, .. } => nodes.iter().collect(),
-        _ => Vec::new(),
-    };
     let nodes = cx.cluster.nodes();
-    let is_elsewhere = |node: &&&NodeName| {
+    let is_elsewhere = |node: &&NodeName| {
         let is_up = nodes.state(node) == Some(NodeState::Up);
         is_up && host.is_some_and(|host| nodes.host(node) != host)
     };
-    match named.iter().find(is_elsewhere) {
+    match named(change).find(is_elsewhere) {
         Some(node) => Err(between_worlds::other_host(node)),
         None => Ok(()),
     }

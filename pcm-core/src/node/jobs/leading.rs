@@ -3,7 +3,7 @@
 
 use crate::checkpoint::{Filed, Lead, LeadEffect, Part, Restorable, RolledBack};
 use crate::job::coordinator::{Coordinator, Input};
-use crate::job::placement::Share;
+use crate::job::placement::Placed;
 use crate::job::recovery::Restarted;
 use crate::moment::Moment;
 use crate::node::context::Context;
@@ -393,16 +393,20 @@ impl Leading {
 
     // Starting again.
 
+    /// How many ranks made the checkpoint in memory that the job is started again from.
+    pub(super) fn ranks_of_checkpoint(&self) -> Option<u32> {
+        self.lead.restorable().map(|checkpoint| checkpoint.stamp.ranks)
+    }
+
     /// What a job that crashed is started again from, on these places.
-    pub(super) fn restarted(&self, shares: Vec<Share>, is_crowded: bool) -> Result<Restarted, String> {
+    pub(super) fn restarted(&self, placed: Placed) -> Result<Restarted, String> {
         if let Some(Restorable { stamp, sources, .. }) = self.lead.restorable() {
             let nodes = |places: Vec<crate::checkpoint::Place>| {
                 let nodes = places.iter().filter_map(|place| place.node().cloned());
                 nodes.collect()
             };
             return Ok(Restarted {
-                shares,
-                is_crowded,
+                placed,
                 from: stamp.iteration,
                 restores: Some(Restores {
                     stamp,
@@ -414,8 +418,7 @@ impl Leading {
         let newest = self.lead.filed().next().ok_or("no checkpoint is left")?;
         let directories: Vec<&[u8]> = self.lead.filed().map(|filed| &filed.directory[..]).collect();
         Ok(Restarted {
-            shares,
-            is_crowded,
+            placed,
             from: newest.iteration,
             restores: None,
             variables: vec![(environment::RESTORE.to_owned(), directories.join(&b'\n'))],

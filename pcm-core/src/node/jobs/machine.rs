@@ -10,11 +10,12 @@ use crate::job::at_node::{Effect, Input, Step};
 use crate::job::coordinator;
 use crate::job::ended::Ended;
 use crate::node::context::Context;
+use crate::node::layout_request::LayoutAsked;
 use crate::node::methods::MethodBook;
 use crate::node::numbers::Numbers;
 use crate::node::queries::early_messages::EarlyMessages;
 use crate::node::ranks::launch::Launcher;
-use crate::node::record::{LostJob, Record};
+use crate::node::record::{LostJob, Panics, Record};
 use crate::node::requester::{LinkId, Requester};
 use crate::node::store::image_key::ImageKey;
 use crate::node::store::input::StoreInput;
@@ -41,9 +42,12 @@ pub(in crate::node) struct Jobs {
     pub(super) numbers: Numbers,
     /// Requests for jobs that have no number yet.
     pub(super) unnumbered: Vec<Waiting>,
+    /// Changes that name a node of which this one, just started, may hear yet.
+    pub(super) unheard_of: Vec<(Requester, LayoutAsked)>,
     pub(super) ended: Ended,
     /// Jobs that this daemon could not read in the journal, as long as others have to hear of it.
     pub(super) lost: BTreeMap<JobId, LostJob>,
+    pub(in crate::node) panics: Panics,
     pub(super) early: EarlyMessages,
     pub(super) wills: Wills,
     pub(super) testators: Testators,
@@ -60,8 +64,10 @@ impl Jobs {
             closed: VecDeque::new(),
             numbers,
             unnumbered: Vec::new(),
+            unheard_of: Vec::new(),
             ended: Ended::default(),
             lost: BTreeMap::new(),
+            panics: Panics::default(),
             early: EarlyMessages::default(),
             wills: Wills::default(),
             testators: Testators::default(),
@@ -83,6 +89,7 @@ impl Jobs {
 
     /// Remembers that a job is over here.
     pub(super) fn close(&mut self, job: JobId) {
+        self.panics.forget(job);
         if !self.closed.contains(&job) {
             self.closed.push_back(job);
         }
@@ -122,6 +129,7 @@ impl Jobs {
             records.extend(known.led.iter().flat_map(|led| led.output.written_records()));
             records.extend(known.local.iter().flat_map(|local| local.output.printed_records()));
         }
+        records.extend(self.panics.records());
         records
     }
 

@@ -81,6 +81,9 @@ impl Jobs {
         match order {
             CoordinatorToNode::Close if !self.testators.counts(job, node) => {}
             CoordinatorToNode::Hosts(hosts) => cx.cluster.note_hosts(hosts),
+            CoordinatorToNode::Start(start) if !is_for_this_life(&start, cx) => {
+                tracing::info!(%job, %node, "an order to start was for this node before it was born again");
+            }
             CoordinatorToNode::Start(start) => {
                 if !self.makes_way(job, start.life, cx) {
                     return;
@@ -509,4 +512,9 @@ fn coordinator_lost_after(cx: &Context<'_>) -> Duration {
 /// Whether a job's coordinator is elsewhere and cannot be asked.
 fn is_away(coordinator: &NodeName, cx: &Context<'_>) -> bool {
     *coordinator != cx.settings.own && !cx.cluster.transports().is_linked(coordinator)
+}
+
+/// Whether an order was meant for this node since its keeper runs.
+fn is_for_this_life(order: &StartOrder, cx: &Context<'_>) -> bool {
+    [0, cx.cluster.nodes().own().keeper_since_us].contains(&order.keeper_since_us)
 }

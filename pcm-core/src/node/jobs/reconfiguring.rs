@@ -88,10 +88,12 @@ impl Job {
             } => {
                 let phase_name = phase.as_str();
                 tracing::warn!(%job, %attempt, phase_name, ?reason, ?followed_by, "reconfiguration aborted");
+                let job_ends = reason.is_end_of_job();
                 let given_up = EventKind::GivenUp {
                     phase: phase.as_str().to_owned(),
                     reason: reason.to_string(),
                     again: followed_by.is_some(),
+                    job_ends,
                 };
                 cx.note(Some(job), epoch, given_up);
                 let Some(from) = self.take_requester(attempt) else {
@@ -101,8 +103,12 @@ impl Job {
                     local.requesters.insert(next, from);
                     return;
                 }
+                let then = match job_ends {
+                    true => format!("job {job} ends with the ranks it has"),
+                    false => format!("job {job} goes on as before"),
+                };
                 let message = format!(
-                    "the reconfiguration was given up while {}: {reason}; job {job} goes on as before",
+                    "the reconfiguration was given up while {}: {reason}; {then}",
                     phase.as_str()
                 );
                 cx.answer(from, DaemonToControl::Refused(Refusal::new(refusal::ABORTED, message)));

@@ -27,11 +27,16 @@ pub(in crate::node) struct Job {
 
 /// See the file head.
 #[derive(Debug, Default)]
-pub(in crate::node) struct Table(BTreeMap<JobId, Job>);
+pub(in crate::node) struct Table {
+    jobs: BTreeMap<JobId, Job>,
+    /// The job that the present event led to last: a panic is that job's.
+    touched: Option<JobId>,
+}
 
 impl Table {
     pub(in crate::node) fn insert(&mut self, job: JobId, machine: JobAtNode) -> &mut Job {
-        self.0.entry(job).or_insert(Job {
+        self.touched = Some(job);
+        self.jobs.entry(job).or_insert(Job {
             id: job,
             machine,
             led: None,
@@ -41,20 +46,30 @@ impl Table {
     }
 
     pub(in crate::node) fn get(&self, job: JobId) -> Option<&Job> {
-        self.0.get(&job)
+        self.jobs.get(&job)
     }
 
     pub(in crate::node) fn get_mut(&mut self, job: JobId) -> Option<&mut Job> {
-        self.0.get_mut(&job)
+        self.touched = Some(job);
+        self.jobs.get_mut(&job)
+    }
+
+    /// Another event is handled.
+    pub(in crate::node) fn touch_none(&mut self) {
+        self.touched = None;
+    }
+
+    pub(in crate::node) fn touched(&self) -> Option<JobId> {
+        self.touched
     }
 
     pub(in crate::node) fn all(&self) -> impl Iterator<Item = (JobId, &Job)> {
-        self.0.iter().map(|(job, known)| (*job, known))
+        self.jobs.iter().map(|(job, known)| (*job, known))
     }
 
     /// Whether no job is led from here and none has processes here.
     pub(in crate::node) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.jobs.is_empty()
     }
 
     /// Whether this node leads a job.
@@ -131,7 +146,7 @@ impl Table {
     fn forget_if_done(&mut self, job: JobId) {
         let is_done = |known: &Job| known.machine.coordinator().is_none() && known.machine.part().is_none();
         if self.get(job).is_some_and(is_done) {
-            self.0.remove(&job);
+            self.jobs.remove(&job);
         }
     }
 

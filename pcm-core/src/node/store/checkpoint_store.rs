@@ -14,6 +14,7 @@ use pcm_proto::app::DaemonToApp;
 use pcm_proto::checkpoint::{BufferKey, CheckpointMessage, CheckpointOrder, PartTally, RankCheckpoint, Stamp};
 use pcm_proto::ids::{CheckpointId, Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ProcessKey};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -409,11 +410,11 @@ impl CheckpointStore {
 
     /// A node is linked (again): it may coordinate jobs whose checkpoints are here.
     pub(super) fn on_coordinator_linked(&self, node: &NodeName, step: &mut Step<'_>) {
-        for (key, buffer) in &self.buffers {
-            if let Some(holds) = buffer.holds.as_ref().filter(|holds| holds.coordinator == *node) {
-                say_stored(*key, holds, step);
-            }
-        }
+        let held = self.buffers.iter().filter_map(|(key, buffer)| {
+            let holds = buffer.holds.as_ref().filter(|holds| holds.coordinator == *node)?;
+            Some((*key, holds))
+        });
+        say_all_stored(held, step);
     }
 
     /// Whether parts are held here for jobs that this node coordinates.
@@ -447,8 +448,10 @@ impl CheckpointStore {
                     holds: record,
                 });
             }
-            say_stored(*key, holds, step);
         }
+        let of_job = self.buffers.iter().filter(|(key, _)| key.job == job);
+        let held = of_job.filter_map(|(key, buffer)| Some((*key, buffer.holds.as_ref()?)));
+        say_all_stored(held, step);
     }
 
     /// A node is gone, perhaps with the coordinator that ordered copies.
@@ -464,7 +467,7 @@ impl CheckpointStore {
             key.is_copy.then_some((*key, holds))
         });
         if step.around.is_live(node) {
-            return copies.for_each(|(key, holds)| say_stored(key, holds, step));
+            return say_all_stored(copies, step);
         }
         let orphans = copies.map(|(key, _)| key).collect();
         self.drop_buffers(orphans, pool, step);
@@ -557,6 +560,16 @@ impl CheckpointStore {
 /// The checkpoint that the present processes of a job began with.
 fn begun_with(job: JobId, step: &Step<'_>) -> Option<Stamp> {
     Some(step.around.job(job)?.restores?.stamp)
+}
+
+/// The newest checkpoint comes first: a coordinator that waits for one starts the job again from the first that is
+/// whole.
+fn say_all_stored<'a>(held: impl Iterator<Item = (BufferKey, &'a Holding)>, step: &mut Step<'_>) {
+    let mut held: Vec<(BufferKey, &Holding)> = held.collect();
+    held.sort_by_key(|(_, holds)| Reverse(holds.stamp.id));
+    for (key, holds) in held {
+        say_stored(key, holds, step);
+    }
 }
 
 fn say_stored(key: BufferKey, holds: &Holding, step: &mut Step<'_>) {

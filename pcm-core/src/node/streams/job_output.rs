@@ -311,7 +311,7 @@ fn end_of(piece: &OutputPiece) -> u64 {
 pub(super) mod tests {
     use super::*;
     use crate::job::coordinator::Coordinator;
-    use crate::job::placement::Share;
+    use crate::job::placement::{Placed, Share};
     use crate::moment::Moment;
     use crate::node::outbox::Effect;
     use crate::node::requester::LinkId;
@@ -334,12 +334,16 @@ pub(super) mod tests {
             restarts_max: 100,
             ..JobSpec::default()
         };
-        let shares = [Share {
+        let share = Share {
             node: node("n1"),
             host: 1,
             count: 1,
-        }];
-        Coordinator::accept(JobId(1), node("n0"), spec, &shares, false, 0).0
+        };
+        let placed = Placed {
+            shares: vec![share],
+            ..Placed::default()
+        };
+        Coordinator::accept(JobId(1), node("n0"), spec, &placed, 0).0
     }
 
     fn view(coordinator: &Coordinator, link: Option<u64>) -> JobView<'_> {

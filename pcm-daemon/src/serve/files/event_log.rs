@@ -1,11 +1,9 @@
 //! The node's own events: the newest in memory for whoever asks, all of them in a file.
 
-use super::event_file;
 use super::writer::{Files, Work};
 use pcm_proto::event::{Event, EventKind};
 use pcm_proto::ids::{Epoch, JobId, NodeName};
 use std::collections::VecDeque;
-use std::path::Path;
 
 /// Events kept in memory: an hour of a busy node, a few megabytes.
 const KEPT_MAX: usize = 10_000;
@@ -20,22 +18,21 @@ pub(in super::super) struct EventLog {
 }
 
 impl EventLog {
-    /// Goes on from the events in a file, if one is named.
-    pub(in super::super) fn new(own: NodeName, files: Files, earlier: Option<&Path>) -> Self {
-        let mut kept = VecDeque::new();
-        for event in earlier.into_iter().flat_map(event_file::read) {
-            kept.push_back(event);
-            if kept.len() > KEPT_MAX {
-                kept.pop_front();
-            }
-        }
-        let last_us = kept.back().map_or(0, |event: &Event| event.time_us);
+    pub(in super::super) fn new(own: NodeName, files: Files) -> Self {
         Self {
             own,
             files,
-            kept,
-            last_us,
+            kept: VecDeque::new(),
+            last_us: 0,
         }
+    }
+
+    /// Takes in the events before this daemon, whenever they are there.
+    pub(in super::super) fn take_earlier(&mut self, earlier: Vec<Event>) {
+        self.kept.extend(earlier);
+        self.kept.make_contiguous().sort_by_key(|event| event.time_us);
+        self.kept.drain(..self.kept.len().saturating_sub(KEPT_MAX));
+        self.last_us = self.kept.back().map_or(self.last_us, |event| event.time_us);
     }
 
     /// The way to the thread that writes.

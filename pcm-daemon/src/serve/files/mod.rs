@@ -13,4 +13,4 @@ mod writer;
 pub(super) use event_log::EventLog;
 pub(super) use log_levels::LogLevels;
 pub(super) use logs::node_dir;
-pub(super) use writer::{Files, FilesSpec, Work};
+pub(super) use writer::{Files, FilesSpec, Work, publish};

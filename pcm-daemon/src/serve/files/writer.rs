@@ -1,7 +1,7 @@
 //! The thread that touches the node's files, and the way to it.
 
 use super::super::event::Event;
-use super::event_file::EventFile;
+use super::event_file::{self, EventFile};
 use super::logs::{last_lines, path, rotate_all};
 use super::method_file::MethodFile;
 use super::tuning_file::TuningFile;
@@ -10,9 +10,11 @@ use pcm_core::node::requester::Requester;
 use pcm_core::reconfiguration::method_costs::MethodCost;
 use pcm_proto::control::{DaemonToControl, LogOf};
 use pcm_proto::event::EventKind;
+use pcm_proto::fabric::TUNING_FILE;
+use pcm_proto::method::COSTS_FILE;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -23,6 +25,9 @@ const WAITING_MAX: usize = 4096;
 
 /// Between two looks at what may have changed without an order.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// A daemon that was started again goes on without the events before, where the disk does not give them for so long.
+const EARLIER_WITHIN: Duration = Duration::from_millis(500);
 
 /// A process starts without a log where the disk does not give one for so long.
 const LOG_WITHIN: Duration = Duration::from_secs(2);
@@ -50,19 +55,41 @@ pub(in super::super) enum Work {
 /// Where the files are.
 #[derive(Debug)]
 pub(in super::super) struct FilesSpec {
+    pub(in super::super) cluster_dir: PathBuf,
     pub(in super::super) node_dir: PathBuf,
-    /// The file that all nodes share.
-    pub(in super::super) costs: PathBuf,
-    /// Where `pcmctl doctor --tune` writes.
-    pub(in super::super) tuning: PathBuf,
-    /// Whether an earlier cluster's events go.
+    /// Whether the node begins. Then its folder is there, and an earlier cluster's events go. Else its daemon was
+    /// started again, and the thread finds the place as it is.
     pub(in super::super) is_new: bool,
+    /// Where the node is reached.
+    pub(in super::super) address: String,
 }
 
 impl FilesSpec {
-    pub(in super::super) fn events(&self) -> PathBuf {
+    fn events(&self) -> PathBuf {
         self.node_dir.join("events.jsonl")
     }
+
+    /// What a daemon that was started again does with the files before all else: it goes on whatever it finds. Its
+    /// events before.
+    fn look(&self) -> Vec<pcm_proto::event::Event> {
+        if self.is_new {
+            return Vec::new();
+        }
+        if let Err(foreign) = own_files::check_directory(&self.cluster_dir) {
+            tracing::warn!(%foreign, "the cluster's directory is not as it should be");
+        }
+        let made = own_files::make_directory(&self.node_dir);
+        // Others know the address, or hear it.
+        if let Err(error) = made.and_then(|()| publish(&self.node_dir, &self.address)) {
+            tracing::warn!(%error, dir = %self.node_dir.display(), "the address is not published");
+        }
+        event_file::read(&self.events()).collect()
+    }
+}
+
+/// Says in its folder where the node is reached, in one step: a reader sees the old or the new address.
+pub(in super::super) fn publish(node_dir: &Path, address: &str) -> io::Result<()> {
+    own_files::replace(&node_dir.join("address"), format!("{address}\n").as_bytes())
 }
 
 /// The way to the thread.
@@ -72,12 +99,33 @@ pub(in super::super) struct Files {
 }
 
 impl Files {
-    /// The thread ends with the last way to it.
-    pub(in super::super) fn start(spec: FilesSpec, events: mpsc::Sender<Event>) -> io::Result<Self> {
+    /// The thread ends with the last way to it. With the way come the node's events before this daemon; those that the
+    /// disk does not give in time are among `events` later.
+    pub(in super::super) async fn start(
+        spec: FilesSpec,
+        events: mpsc::Sender<Event>,
+    ) -> io::Result<(Self, Vec<pcm_proto::event::Event>)> {
         let (work, orders) = sync_channel(WAITING_MAX);
+        let (found, earlier) = oneshot::channel();
+        let answers = events.clone();
         let thread = std::thread::Builder::new().name("files".to_owned());
-        thread.spawn(move || Writer::new(spec, events).run(&orders))?;
-        Ok(Self { work })
+        thread.spawn(move || {
+            _ = found.send(spec.look());
+            Writer::new(spec, answers).run(&orders);
+        })?;
+        let mut earlier = Box::pin(earlier);
+        let in_time = match timeout(EARLIER_WITHIN, &mut earlier).await {
+            Ok(found) => found.unwrap_or_default(),
+            Err(_) => {
+                tokio::spawn(async move {
+                    let late = Event::Earlier(earlier.await.unwrap_or_default());
+                    // A daemon that has ended asks no more.
+                    _ = events.send(late).await;
+                });
+                Vec::new()
+            }
+        };
+        Ok((Self { work }, in_time))
     }
 
     /// Whether the thread will do it.
@@ -123,8 +171,8 @@ impl Writer {
     fn new(spec: FilesSpec, answers: mpsc::Sender<Event>) -> Self {
         Self {
             events: EventFile::at(spec.events(), spec.is_new),
-            methods: MethodFile::at(spec.costs, spec.node_dir.clone()),
-            tuning: TuningFile::at(spec.tuning),
+            methods: MethodFile::at(spec.cluster_dir.join(COSTS_FILE), spec.node_dir.clone()),
+            tuning: TuningFile::at(spec.cluster_dir.join(TUNING_FILE)),
             node_dir: spec.node_dir,
             answers,
             lost: 0,

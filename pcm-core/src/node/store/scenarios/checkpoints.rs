@@ -23,6 +23,17 @@ fn summed(key: BufferKey, id: u64) -> StoreInput {
     }
 }
 
+/// The part of rank 1 of a checkpoint, for the coordinator on n1.
+fn holding(id: u64) -> Holding {
+    Holding {
+        stamp: stamp(id),
+        rank: Rank(1),
+        tally: Some(TALLY),
+        held_us: 0,
+        coordinator: node("n1"),
+    }
+}
+
 /// A world with a part of checkpoint 1 in the memory of this number.
 fn with_part(number: u64) -> World {
     let mut world = World::new();
@@ -193,6 +204,36 @@ fn another_coordinator_hears_of_all_that_is_held_and_it_is_written_down() {
 }
 
 #[test]
+fn of_all_that_is_held_the_newest_checkpoint_is_named_first() {
+    let keys = [0, 1].map(|number| BufferKey { number, ..BUFFER });
+    let held = keys.map(|key| HeldBuffer {
+        key,
+        memory: Some(memory(u64::from(key.number) + 1)),
+        stated: Some(TALLY),
+    });
+    let known = BTreeMap::from([(keys[0], holding(1)), (keys[1], holding(2))]);
+    let mut world = World::new();
+    world
+        .store
+        .take_over(Vec::new(), (held.into(), known), &world.around, &mut world.out);
+    world.brought();
+    for said in [
+        StoreInput::CoordinatorLinked { node: node("n1") },
+        StoreInput::Led {
+            job: JOB,
+            by: node("n2"),
+        },
+    ] {
+        let messages = world.on(said).checkpoint_messages();
+        let named = messages.iter().filter_map(|message| match message {
+            CheckpointMessage::Stored { stamp, .. } => Some(stamp.id.0),
+            _ => None,
+        });
+        assert_eq!(named.collect::<Vec<_>>(), [2, 1]);
+    }
+}
+
+#[test]
 fn a_node_that_asks_for_a_part_gets_a_block_or_hears_that_it_is_not_here() {
     use pcm_proto::image::ImageMessage;
     let mut world = with_part(3);
@@ -217,13 +258,6 @@ fn a_node_that_asks_for_a_part_gets_a_block_or_hears_that_it_is_not_here() {
 
 #[test]
 fn after_a_restart_only_what_is_as_it_was_written_down_counts() {
-    let holding = |id: u64| Holding {
-        stamp: stamp(id),
-        rank: Rank(1),
-        tally: Some(TALLY),
-        held_us: 0,
-        coordinator: node("n1"),
-    };
     let key = |number| BufferKey { number, ..BUFFER };
     let held = |number: u32, stated| HeldBuffer {
         key: key(number),
