@@ -54,7 +54,7 @@ fn two_pairs_that_are_placed_crosswise_come_together() {
 }
 
 #[test]
-fn a_job_is_gathered_in_one_site_and_stays_there_when_the_owner_of_a_node_wants_it_back() {
+fn a_job_is_gathered_in_one_site_and_not_spread_when_the_owner_of_a_node_wants_it_back() {
     let cluster = Cluster::place();
     let Some(network) = two_sites(4, &cluster) else { return };
     let Some(own) = OwnShare::up_in(network, 4, cluster) else {
@@ -71,7 +71,6 @@ fn a_job_is_gathered_in_one_site_and_stays_there_when_the_owner_of_a_node_wants_
     let begun = job.places().expect("the ranks are somewhere");
     assert_ne!(site(&begun[0]), site(&begun[1]), "{begun:?} is one site");
     let gathered = job.wait_until("all ranks in one site", |places| site(&places[0]) == site(&places[1]));
-    let home = site(&gathered[0]);
     // What came of the change is known then, and another one is affordable.
     job.settles(QUIET);
     // The nodes of the other site are idle, while the neighbour has a rank already.
@@ -80,8 +79,9 @@ fn a_job_is_gathered_in_one_site_and_stays_there_when_the_owner_of_a_node_wants_
     while Instant::now() < end {
         std::thread::sleep(Duration::from_secs(1));
         let Some(places) = job.places() else { continue };
-        let is_home = places.iter().all(|node| site(node) == home);
-        assert!(is_home, "{places:?} after {gathered:?}\n{}", job.explained());
+        // All of them may go to the other site together.
+        let is_together = places.iter().all(|node| site(node) == site(&places[0]));
+        assert!(is_together, "{places:?} after {gathered:?}\n{}", job.explained());
     }
     job.goes_on();
     drop(load);
