@@ -72,7 +72,9 @@ fn a_small_group_without_connections_is_told_to_start_by_datagrams() {
     wait::until("the sixth node to have no rank", LIMIT, || {
         let nodes = cluster.json(&["nodes"]);
         let mut nodes = nodes.as_array()?.iter();
-        nodes.find(|node| node["name"] == "n5" && node["ranks"] == 0).map(|_| ())
+        nodes
+            .find(|node| node["name"] == "n5" && node["ranks"] == 0)
+            .map(|_| ())
     });
     // The connection that was made meanwhile is used from then on.
     assert!(
