@@ -144,7 +144,7 @@ impl<'a> Model<'a> {
         let useful = self.useful_after(places);
         let speeds = (0..places.len()).map(|rank| self.work(rank) / useful[rank].max(1e-9));
         let speeds: Vec<f64> = speeds.collect();
-        let data: f64 = self.view.ranks.iter().map(|rank| rank.data).sum();
+        let data = self.view.all_data();
         let all = speeds.iter().sum::<f64>().max(1e-9);
         let ranks = self.view.ranks.iter().zip(&speeds).zip(&useful);
         let then = ranks.map(|((rank, speed), useful)| useful * (speed / all) / (rank.data / data).max(1e-9));

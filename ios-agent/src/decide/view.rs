@@ -86,6 +86,11 @@ pub struct View {
 }
 
 impl View {
+    /// The parts of the data of all ranks together.
+    pub fn all_data(&self) -> f64 {
+        self.ranks.iter().map(|rank| rank.data).sum::<f64>().max(1e-9)
+    }
+
     /// Ranks of the job on a node.
     pub fn own_ranks(&self, node: usize) -> usize {
         self.ranks.iter().filter(|rank| rank.node == node).count()

@@ -303,7 +303,7 @@ fn arranged(model: &Model<'_>, places: &[usize], why: String) -> Option<Proposal
     }
     let (then_ms, speeds) = model.after_arranging(places);
     let (all, fastest) = (speeds.iter().sum::<f64>(), speeds.iter().copied().fold(0.0, f64::max));
-    let all_data = view.ranks.iter().map(|rank| rank.data).sum::<f64>().max(1e-9);
+    let all_data = view.all_data();
     let ranks = view.ranks.iter().zip(&speeds);
     let shares = ranks.map(|(rank, speed)| (rank.data / all_data, speed / all.max(1e-9)));
     let reshared = shares.map(|(now, then)| (now - then).abs()).sum::<f64>() / 2.0;

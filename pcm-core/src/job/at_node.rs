@@ -643,16 +643,7 @@ mod tests {
                 restarts_max: 100,
                 ..JobSpec::default()
             };
-            Coordinator::accept(
-                JobId(1),
-                node(),
-                spec,
-                &Placed {
-                    shares: vec![share],
-                    ..Placed::default()
-                },
-                0,
-            )
+            Coordinator::accept(JobId(1), node(), spec, &Placed::on(vec![share]), 0)
         }
 
         fn started() -> Self {

@@ -151,16 +151,7 @@ mod tests {
                 count,
                 host,
             };
-            let (mut state, _) = Coordinator::accept(
-                JobId(1),
-                node,
-                spec(),
-                &Placed {
-                    shares: vec![share],
-                    ..Placed::default()
-                },
-                0,
-            );
+            let (mut state, _) = Coordinator::accept(JobId(1), node, spec(), &Placed::on(vec![share]), 0);
             spoil(&mut state);
             state.fault()
         };

@@ -54,6 +54,17 @@ pub struct Placed {
     pub why: String,
 }
 
+impl Placed {
+    /// On these nodes, which have room for them; nothing is said of what else was looked at.
+    #[must_use]
+    pub fn on(shares: Vec<Share>) -> Self {
+        Self {
+            shares,
+            ..Self::default()
+        }
+    }
+}
+
 /// Why ranks could not be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {

@@ -96,10 +96,7 @@ impl Cluster {
             count: *count,
         };
         let some = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        let placed = Placed {
-            shares: some.map(share).collect(),
-            ..Placed::default()
-        };
+        let placed = Placed::on(some.map(share).collect());
         let (coordinator, effects) = Coordinator::accept(JOB, node(0), spec, &placed, 0);
         let mut cluster = Self {
             now_us: 0,
@@ -182,10 +179,7 @@ impl Cluster {
             count: if place == last { count - last } else { 1 },
         };
         Ok(Restarted {
-            placed: Placed {
-                shares: (0..).zip(nodes).map(share).collect(),
-                ..Placed::default()
-            },
+            placed: Placed::on((0..).zip(nodes).map(share).collect()),
             from: Iteration(100),
             restores: Some(Restores {
                 stamp: Stamp {

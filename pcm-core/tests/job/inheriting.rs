@@ -16,10 +16,7 @@ fn started() -> Coordinator {
         count: 1,
         host: 1,
     };
-    let placed = Placed {
-        shares: vec![share(0), share(1)],
-        ..Placed::default()
-    };
+    let placed = Placed::on(vec![share(0), share(1)]);
     let (mut coordinator, _) = Coordinator::accept(JOB, node(0), spec(2, WorldShape::Job), &placed, 0);
     for (name, process) in [(0, 0), (1, 1)] {
         let message = NodeToCoordinator::Started {
@@ -178,16 +175,7 @@ fn a_node_obeys_only_the_coordinator_it_heard_of_last() {
         count: 1,
         host: 1,
     };
-    let (_, effects) = Coordinator::accept(
-        JOB,
-        node(0),
-        spec(1, WorldShape::Job),
-        &Placed {
-            shares: vec![share],
-            ..Placed::default()
-        },
-        0,
-    );
+    let (_, effects) = Coordinator::accept(JOB, node(0), spec(1, WorldShape::Job), &Placed::on(vec![share]), 0);
     let order = effects.into_iter().find_map(|effect| match effect {
         Effect::Send {
             message: CoordinatorToNode::Start(order),

@@ -247,16 +247,7 @@ mod tests {
             count: spec.size,
             host: 7,
         };
-        let (coordinator, _) = Coordinator::accept(
-            JOB,
-            node("n1"),
-            spec,
-            &Placed {
-                shares: vec![share],
-                ..Placed::default()
-            },
-            0,
-        );
+        let (coordinator, _) = Coordinator::accept(JOB, node("n1"), spec, &Placed::on(vec![share]), 0);
         let filed: Vec<(Iteration, Vec<u8>)> = Vec::new();
         let (content, mut bytes) = ((coordinator, filed), Vec::new());
         frame::encode(FrameKind::Message, &content, PAYLOAD_LENGTH_MAX, &mut bytes).unwrap();

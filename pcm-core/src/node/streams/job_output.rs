@@ -339,10 +339,7 @@ pub(super) mod tests {
             host: 1,
             count: 1,
         };
-        let placed = Placed {
-            shares: vec![share],
-            ..Placed::default()
-        };
+        let placed = Placed::on(vec![share]);
         Coordinator::accept(JobId(1), node("n0"), spec, &placed, 0).0
     }
 
