@@ -30,6 +30,22 @@ fn migration(then_ms: f64) -> Proposal {
     }
 }
 
+#[test]
+fn a_move_costs_at_least_what_its_link_takes_for_the_data() {
+    let mut view = situation(100.0);
+    view.ranks[0].registered = 80e6;
+    let cost_s = |view: &View| {
+        let chosen = Court::new().until_chosen(view, &migration(10.0), 2000);
+        chosen.unwrap().1.cost_s
+    };
+    let near_s = cost_s(&view);
+    assert!(near_s < 1.0, "{near_s}");
+    // A site is far by the tuning: 20 MB a second, whatever moves on this site have reached.
+    view.nodes[1].site = "there".into();
+    let far_s = cost_s(&view);
+    assert!((4.0..4.5).contains(&far_s), "{far_s}");
+}
+
 /// A job and its judge on a clock of looks.
 struct Court {
     judge: Judge,
@@ -41,7 +57,7 @@ impl Court {
     fn new() -> Self {
         let tuning = Tuning::default();
         Self {
-            judge: Judge::new(0.0, "cost", &tuning.judge, &tuning.cost),
+            judge: Judge::new(0.0, "cost", &tuning),
             now_s: 2.0,
             iterations: 0.0,
         }

@@ -26,6 +26,8 @@ codes! {
     UNKNOWN_JOB = "unknown_job";
     /// The job has ended.
     JOB_ENDED = "job_ended";
+    /// The job was started again before what was asked for was done.
+    JOB_RESTARTED = "job_restarted";
     /// No node of this name.
     UNKNOWN_NODE = "unknown_node";
     /// The node exists but does not answer.

@@ -238,6 +238,15 @@ impl Cluster {
         events.filter(|event: &Value| event["kind"] == kind).collect()
     }
 
+    /// The processes of a job's ranks, in the order of ranks.
+    pub fn pids_of(&self, job: &str) -> Vec<u32> {
+        let told = self.run(&["ps", job, "--json"]).stdout;
+        let document: Value = serde_json::from_str(&told).unwrap_or_default();
+        let rows = document["ranks"].as_array().cloned().unwrap_or_default();
+        let pids = rows.iter().filter_map(|row| u32::try_from(row["pid"].as_u64()?).ok());
+        pids.filter(|pid| *pid != 0).collect()
+    }
+
     /// Runs `pcmctl` with this on its standard input.
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Outcome {
         limited::run_with_input(&mut self.pcmctl(arguments), input.to_vec(), LIMIT)

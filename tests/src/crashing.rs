@@ -135,11 +135,7 @@ impl<'a> Crashing<'a> {
 
     /// The processes of its ranks in the order of ranks.
     pub fn ranks(&self) -> Vec<u32> {
-        let status = self.cluster.run(&["ps", &self.number.to_string(), "--json"]);
-        let document: Value = serde_json::from_str(&status.stdout).unwrap_or_default();
-        let rows = document["ranks"].as_array().cloned().unwrap_or_default();
-        let pids = rows.iter().filter_map(|row| u32::try_from(row["pid"].as_u64()?).ok());
-        pids.filter(|pid| *pid != 0).collect()
+        self.cluster.pids_of(&self.number.to_string())
     }
 
     /// The ranks that run on a node.

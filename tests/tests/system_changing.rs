@@ -2,12 +2,13 @@
 //! that fail, registrations that differ, newcomers that do not come. Each misuse is an error with a text; the job goes
 //! on.
 
+use rustix::process::Signal;
 use tests::{
     background::Background,
     binaries::built,
     cluster::{Cluster, LIMIT},
     limited::Outcome,
-    wait,
+    processes, wait,
 };
 
 /// Runs the program on two ranks, moves one, and waits for the end.
@@ -267,6 +268,35 @@ fn a_change_that_a_kill_cuts_short_says_so() {
     let change = change.end(LIMIT);
     let told = "job 1 ended before the reconfiguration was done";
     assert!(!change.status.success() && change.stderr.contains(told), "{change:?}");
+    assert!(!job.end(LIMIT).status.success());
+    cluster.wait_until_no_rank_of("pcm-changing", LIMIT);
+    cluster.down();
+}
+
+#[test]
+fn a_change_that_a_lost_rank_cuts_short_is_answered_while_the_job_starts_again() {
+    let cluster = Cluster::up(2);
+    let options = ["run", "-n", "2", "--nodes", "n0", "--checkpoint-every", "0.5", "--"];
+    let mut command = cluster.pcmctl(&options);
+    let mut job = Background::start(command.arg(built("pcm-changing")).args(["slow", "4000", "1000"]));
+    cluster.wait_until_ranks_of_iterate("1");
+    wait::until("a checkpoint", LIMIT, || {
+        let is_there = !cluster.events(Some("1"), "checkpoint_complete").is_empty();
+        is_there.then_some(())
+    });
+    let change = Background::start(&mut cluster.pcmctl(&["expand", "1", "--to", "3"]));
+    job.wait_for("slow: joins as rank 2 of 3", LIMIT);
+    assert!(
+        cluster
+            .pids_of("1")
+            .first()
+            .is_some_and(|pid| processes::send(*pid, Signal::KILL))
+    );
+    let change = change.end(LIMIT);
+    let told = "job 1 starts again from its newest checkpoint";
+    assert!(!change.status.success() && change.stderr.contains(told), "{change:?}");
+    job.wait_for("slow: joins as rank 1 of 2", LIMIT);
+    assert!(cluster.run(&["kill", "1"]).status.success());
     assert!(!job.end(LIMIT).status.success());
     cluster.wait_until_no_rank_of("pcm-changing", LIMIT);
     cluster.down();

@@ -3,8 +3,9 @@
 
 use super::budget::Budget;
 use super::learning::{Learning, Shown};
+use super::predict::moving_s;
 use super::proposal::{Direction, Kind, Priced, Proposal};
-use super::tuning::{CostTuning, JudgeTuning};
+use super::tuning::{JudgeTuning, LinkTuning, Tuning};
 use super::view::View;
 use pcm_proto::event::Decision;
 use std::collections::BTreeMap;
@@ -59,6 +60,7 @@ enum No {
 pub struct Judge {
     policy: String,
     tuning: JudgeTuning,
+    links: LinkTuning,
     learning: Learning,
     budget: Budget,
     held: BTreeMap<(Kind, bool, usize), u32>,
@@ -76,19 +78,21 @@ pub struct Judge {
 
 impl Judge {
     /// The judge of a job that is seen from now on.
-    pub fn new(now_s: f64, policy: &str, tuning: &JudgeTuning, cost: &CostTuning) -> Self {
+    pub fn new(now_s: f64, policy: &str, tuning: &Tuning) -> Self {
+        let (judge, links) = (tuning.judge, tuning.links);
         Self {
             policy: policy.to_owned(),
-            tuning: *tuning,
-            learning: Learning::new(cost),
+            tuning: judge,
+            links,
+            learning: Learning::new(&tuning.cost),
             budget: Budget::default(),
             held: BTreeMap::new(),
             patience: 1.0,
             patient_since_s: now_s,
             last: None,
             born_s: now_s,
-            quiet_until_s: now_s + tuning.settle_s,
-            cool_down_s: tuning.cool_down_s,
+            quiet_until_s: now_s + judge.settle_s,
+            cool_down_s: judge.cool_down_s,
             shown: None,
             gained_s: 0.0,
             iterations: None,
@@ -167,10 +171,7 @@ impl Judge {
 
     /// Decides among the proposals of one look.
     pub fn rule(&mut self, now_s: f64, view: &View, proposals: Vec<Proposal>) -> Ruling {
-        let priced = proposals.into_iter().map(|proposal| {
-            let trust = self.learning.trust(proposal.change.kind());
-            proposal.price(view, trust)
-        });
+        let priced = proposals.into_iter().map(|proposal| self.price(view, proposal));
         let mut priced: Vec<Priced> = priced.collect();
         priced.sort_by(|a, b| {
             let key = |priced: &Priced| (priced.proposal.is_forced, priced.net_s());
@@ -216,9 +217,14 @@ impl Judge {
 
     /// Whether a change would be good enough if it held.
     pub fn would_pay(&self, view: &View, proposal: &Proposal) -> bool {
-        let trust = self.learning.trust(proposal.change.kind());
-        let priced = proposal.clone().price(view, trust);
+        let priced = self.price(view, proposal.clone());
         self.is_worth_it(view, &priced).is_none()
+    }
+
+    fn price(&self, view: &View, proposal: Proposal) -> Priced {
+        let trust = self.learning.trust(proposal.change.kind());
+        let links_s = moving_s(view, &self.links, &proposal.change);
+        proposal.price(view, trust, links_s)
     }
 
     fn is_worth_it(&self, view: &View, priced: &Priced) -> Option<No> {

@@ -2,8 +2,10 @@
 //! is measured beyond that is communication; both are carried over to the new places. Pure.
 
 use super::links::LinkCost;
+use super::proposal::Change;
 use super::tuning::{LinkTuning, Tuning};
 use super::view::{RankView, View};
+use std::collections::BTreeMap;
 
 /// A node counts with at least this share of a CPU: a crowded one is slow, not infinitely slow.
 const SHARE_MIN: f64 = 0.02;
@@ -164,25 +166,9 @@ impl<'a> Model<'a> {
         cost.fold(0.0, f64::max)
     }
 
-    /// What a message between two nodes costs: as the tuning says, within the bounds of what was measured.
+    /// What a message between two nodes costs.
     pub fn link(&self, a: usize, b: usize) -> LinkCost {
-        let (one, other) = (&self.view.nodes[a], &self.view.nodes[b]);
-        let links = self.links;
-        let cost = |message_us: f64, megabytes_per_s: f64| LinkCost {
-            message_us,
-            byte_us: 1.0 / megabytes_per_s,
-        };
-        if a == b || one.host == other.host {
-            // Its ranks share memory, whatever the network is like.
-            return cost(links.host_us, links.host_megabytes_per_s);
-        }
-        let assumed = if one.site == other.site {
-            cost(links.site_us, links.site_megabytes_per_s)
-        } else {
-            cost(links.far_us, links.far_megabytes_per_s)
-        };
-        let daemons = cost(links.daemons_us, links.copies_megabytes_per_s);
-        self.view.links.cost(a, b, assumed, daemons)
+        link(self.view, self.links, a, b)
     }
 
     /// Whether two nodes are of one site: of one name, and not found to be as far apart as sites are.
@@ -192,6 +178,38 @@ impl<'a> Model<'a> {
         let between = (self.links.site_us * self.links.far_us).sqrt();
         one.site == other.site && self.link(a, b).message_us <= between
     }
+}
+
+/// What a message between two nodes costs: as the tuning says, within the bounds of what was measured.
+fn link(view: &View, links: &LinkTuning, a: usize, b: usize) -> LinkCost {
+    let (one, other) = (&view.nodes[a], &view.nodes[b]);
+    let cost = |message_us: f64, megabytes_per_s: f64| LinkCost {
+        message_us,
+        byte_us: 1.0 / megabytes_per_s,
+    };
+    if a == b || one.host == other.host {
+        // Its ranks share memory, whatever the network is like.
+        return cost(links.host_us, links.host_megabytes_per_s);
+    }
+    let assumed = if one.site == other.site {
+        cost(links.site_us, links.site_megabytes_per_s)
+    } else {
+        cost(links.far_us, links.far_megabytes_per_s)
+    };
+    let daemons = cost(links.daemons_us, links.copies_megabytes_per_s);
+    view.links.cost(a, b, assumed, daemons)
+}
+
+/// What the links between nodes take at least for the data of a change: all of them at once.
+pub fn moving_s(view: &View, links: &LinkTuning, change: &Change) -> f64 {
+    let mut bytes: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+    for (from, to, moved) in change.flows(view) {
+        *bytes.entry((from, to)).or_default() += moved;
+    }
+    let times = bytes
+        .iter()
+        .map(|((from, to), bytes)| link(view, links, *from, *to).byte_us * bytes);
+    times.fold(0.0, f64::max) / 1e6
 }
 
 fn whole(share: f64) -> f64 {

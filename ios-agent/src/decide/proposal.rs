@@ -110,6 +110,42 @@ impl Change {
         arrivals
     }
 
+    /// The data that it moves: from which node, to which, how many bytes. What ranks that stay give each other is not
+    /// counted.
+    pub fn flows(&self, view: &View) -> Vec<(usize, usize, f64)> {
+        let size = view.ranks.len();
+        match self {
+            Self::Migrate(moves) | Self::Arrange(moves, _) => {
+                let of_move = |(rank, to): &(usize, usize)| {
+                    let rank = &view.ranks[*rank];
+                    (rank.node, *to, rank.registered)
+                };
+                moves.iter().map(of_move).collect()
+            }
+            Self::Expand(nodes) => {
+                let part = 1.0 / (size + nodes.len()) as f64;
+                let pairs = nodes
+                    .iter()
+                    .flat_map(|to| view.ranks.iter().map(move |from| (from, *to)));
+                pairs
+                    .map(|(from, to)| (from.node, to, from.registered * part))
+                    .collect()
+            }
+            Self::Leave(leavers) => {
+                let part = 1.0 / size.saturating_sub(leavers.len()).max(1) as f64;
+                let stays = |rank: &usize| !leavers.contains(rank);
+                let pairs = leavers
+                    .iter()
+                    .flat_map(|from| (0..size).filter(stays).map(move |to| (*from, to)));
+                let flow = |(from, to): (usize, usize)| {
+                    let from = &view.ranks[from];
+                    (from.node, view.ranks[to].node, from.registered * part)
+                };
+                pairs.map(flow).collect()
+            }
+        }
+    }
+
     pub fn words(&self, view: &View) -> String {
         let name = |node: &usize| view.nodes[*node].name.as_str().to_owned();
         match self {
@@ -171,14 +207,15 @@ impl Proposal {
         }
     }
 
-    /// Its gain and cost in a view; `trust` is the part of predictions that came true.
-    pub fn price(self, view: &View, trust: f64) -> Priced {
+    /// Its gain and cost in a view; `trust` is the part of predictions that came true, `links_s` what the links between
+    /// nodes take at least for its data.
+    pub fn price(self, view: &View, trust: f64, links_s: f64) -> Priced {
         let saved_ms = view.iteration_ms - self.then_ms;
         // Doubt makes gains smaller, never losses.
         let saved_ms = if saved_ms > 0.0 { saved_ms * trust } else { saved_ms };
         Priced {
             gain_s: saved_ms * view.remaining / 1e3,
-            cost_s: view.fixed_cost_ms / 1e3 + self.bytes / (view.megabytes_per_s * 1e6),
+            cost_s: view.fixed_cost_ms / 1e3 + (self.bytes / (view.megabytes_per_s * 1e6)).max(links_s),
             now_ms: view.iteration_ms,
             proposal: self,
         }

@@ -120,7 +120,7 @@ impl LedJob {
         let policy = policy_of(&job.policy).name();
         let period = Duration::from_millis(tuning.judge.period_ms);
         Self {
-            judge: Judge::new(seconds(now), policy, &tuning.judge, &tuning.cost),
+            judge: Judge::new(seconds(now), policy, tuning),
             picture: Picture::default(),
             phase: Phase::Watching,
             replaced: None,

@@ -114,6 +114,10 @@ impl Coordinator {
         if let Some(stage) = self.nodes.get_mut(lost) {
             *stage = NodeStage::Gone;
         }
+        // Nodes say again what is left there; one that is back as a new node does not know what it had said before.
+        for stage in self.nodes.values_mut().filter(|stage| **stage == NodeStage::Emptied) {
+            *stage = NodeStage::Active;
+        }
         let decided = self.decided_end();
         // A restart that was under way is begun anew, and an end that was decided is carried out anew.
         self.phase = Phase::Running;

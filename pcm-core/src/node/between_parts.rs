@@ -71,6 +71,10 @@ impl Node {
                 .gather(from, *wanted, &question, &nodes, within, &mut self.out),
             Inward::ReadPages { reader, question } => self.desk.pages.ask(reader, question, &mut self.out),
             Inward::RanksChanged => self.on_ranks_changed(),
+            Inward::SayReport { node } => {
+                self.update_report();
+                self.cluster.say_report(&node, &mut self.out);
+            }
             Inward::JobEnded => self.with_ending(|ending, jobs, cx| ending.on_job_ended(jobs, cx)),
         }
     }
@@ -362,6 +366,7 @@ impl Node {
 
     /// Tells the agent and the ranks, after a process came, went, or has initialised MPI.
     fn on_ranks_changed(&mut self) {
+        self.update_report();
         self.tell_agent_ranks();
         let cpus = self.settings.cpus.len();
         let starting = self.jobs.table.starting_since();

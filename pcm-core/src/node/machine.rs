@@ -238,7 +238,7 @@ impl Node {
             }
             Timer::Agent => self.agent.start(&mut self.out),
             Timer::AgentSilent => self.agent.on_silence_timer(&mut self.out),
-            Timer::Wills => self.with_jobs(|jobs, cx| jobs.open_wills(cx)),
+            Timer::Wills => self.with_jobs(|jobs, cx| jobs.look_at_wills(cx)),
             Timer::WillsHeld => self.with_jobs(|jobs, cx| jobs.check_wills(cx)),
             Timer::Quorum => self.on_quorum_timer(),
             Timer::OutputEnd(job) => self.with_jobs(|jobs, cx| jobs.on_output_end_timer(job, cx)),

@@ -200,6 +200,8 @@ pub enum Inward {
     ReadPages { reader: Reader, question: PageQuestion },
     /// A process came, went, or has initialised MPI.
     RanksChanged,
+    /// A node that places ranks hears how many are here now.
+    SayReport { node: NodeName },
     /// A job, or this node's part of one, is over.
     JobEnded,
 }

@@ -72,6 +72,21 @@ fn a_job_without_a_checkpoint_is_ended_by_its_heir() {
     assert!(end.is_some_and(|end| end.code == 1 && end.reason.contains("n0, which coordinated")));
 }
 
+#[test]
+fn a_node_that_said_to_the_coordinator_before_what_is_left_there_is_asked_again() {
+    let mut coordinator = started();
+    let (code, reason) = (0, String::new());
+    coordinator.handle(2, Input::End { code, reason });
+    let message = NodeToCoordinator::Emptied;
+    coordinator.handle(3, Input::Said { node: node(1), message });
+    let (mut heir, effects) = coordinator.inherit(node(2), &node(0), 4);
+    assert_eq!(ends(&effects), ["n1"]);
+    // It has been born again meanwhile.
+    let message = NodeToCoordinator::Cleared;
+    heir.handle(5, Input::Said { node: node(1), message });
+    assert_eq!(heir.status().state, JobState::Ended);
+}
+
 /// Their wills may be of different times and name different heirs.
 #[test]
 fn two_heirs_behind_a_cut_lay_out_what_differs() {

@@ -24,6 +24,14 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(300);
 /// Pause before a job that is being reconfigured is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
 
+/// The job ends, starts again or changes its layout just now: what runs here is another matter in a moment.
+const LOOK_AGAIN: [&str; 4] = [
+    refusal::RECONFIGURING,
+    refusal::JOB_ENDED,
+    refusal::JOB_RESTARTED,
+    refusal::UNKNOWN_JOB,
+];
+
 /// Of the time left, what a job has to leave; the rest is for files.
 const LEAVES_WITHIN: f64 = 0.6;
 
@@ -213,10 +221,7 @@ impl Ending {
         }
         match answer {
             Some(DaemonToControl::Reconfigured(_)) => self.drain_next(jobs, cx),
-            // It ends, or changes its layout just now: look again.
-            Some(DaemonToControl::Refused(Refusal { code, .. }))
-                if [refusal::RECONFIGURING, refusal::JOB_ENDED, refusal::UNKNOWN_JOB].contains(&code.as_str()) =>
-            {
+            Some(DaemonToControl::Refused(Refusal { code, .. })) if LOOK_AGAIN.contains(&code.as_str()) => {
                 cx.arm(ASK_AGAIN, Timer::Drain);
             }
             Some(DaemonToControl::Refused(Refusal { message, .. })) => {

@@ -50,6 +50,8 @@ pub(in crate::node) struct Wills {
     pub(super) held: BTreeMap<JobId, Will>,
     /// Whether new ones are going to be checked.
     pub(super) is_check_due: bool,
+    /// Whether this node is going to look again whether it may open them.
+    pub(super) is_look_due: bool,
     /// The highest reigns of jobs whose coordinators' nodes were lost, by their heirs' account.
     reigns: BTreeMap<JobId, u32>,
     /// Wills that were void: whose, and how far the job was.

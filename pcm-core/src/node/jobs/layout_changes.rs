@@ -188,8 +188,7 @@ impl Jobs {
             }
             Some(Err(refused)) => self.refuse_layout(from, &refused, cx),
             None => {
-                let message = format!("job {job} is ending");
-                let refusal = Refusal::new(refusal::JOB_ENDED, message);
+                let refusal = known.refusal_while_ranks_end();
                 cx.answer(from, DaemonToControl::Refused(refusal));
             }
         }

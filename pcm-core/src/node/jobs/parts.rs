@@ -32,7 +32,13 @@ impl Jobs {
     /// Carries out what this node's part of a job wants.
     pub(in crate::node) fn carry_out_run(&mut self, job: JobId, effect: Effect, cx: &mut Context<'_>) {
         match effect {
-            Effect::Send { node, message } => cx.send_job(&node, job, message),
+            Effect::Send { node, message } => {
+                let has_new_count = has_new_count(&message);
+                cx.send_job(&node, job, message);
+                if has_new_count && node != cx.settings.own {
+                    cx.out.inward(Inward::SayReport { node });
+                }
+            }
             Effect::Start { process } => self.launch(job, process, cx),
             Effect::Signal { process, signal } => {
                 let key = ProcessKey { job, process };
@@ -512,6 +518,12 @@ fn coordinator_lost_after(cx: &Context<'_>) -> Duration {
 /// Whether a job's coordinator is elsewhere and cannot be asked.
 fn is_away(coordinator: &NodeName, cx: &Context<'_>) -> bool {
     *coordinator != cx.settings.own && !cx.cluster.transports().is_linked(coordinator)
+}
+
+/// Whether the coordinator hears with this that the number of ranks here is another. It places the next ones.
+fn has_new_count(message: &JobMessage) -> bool {
+    use NodeToCoordinator::{Emptied, Started};
+    matches!(message, JobMessage::ToCoordinator(Started { .. } | Emptied))
 }
 
 /// Whether an order was meant for this node since its keeper runs.

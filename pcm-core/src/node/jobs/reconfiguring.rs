@@ -128,17 +128,32 @@ impl Job {
         }
     }
 
-    /// The job ends under a reconfiguration: whoever asked for it is told.
+    /// The job's ranks are ended under a reconfiguration: answers those who asked for it.
     pub(super) fn give_up_changes(&mut self, cx: &mut Context<'_>) {
-        let job = self.id;
+        let refused = self.refusal_while_ranks_end();
         let asked = self.local.as_mut().map(|local| std::mem::take(&mut local.requesters));
-        for from in asked.into_iter().flatten().map(|(_, from)| from) {
-            let message = format!("job {job} ended before the reconfiguration was done: see `pcmctl events {job}`");
-            cx.answer(
-                from,
-                DaemonToControl::Refused(Refusal::new(refusal::JOB_ENDED, message)),
-            );
+        for (_, from) in asked.into_iter().flatten() {
+            cx.answer(from, DaemonToControl::Refused(refused.clone()));
         }
+    }
+
+    /// Why nothing comes of a reconfiguration of a job whose ranks are being ended: the job ends, or starts again.
+    pub(super) fn refusal_while_ranks_end(&self) -> Refusal {
+        let job = self.id;
+        let (code, message) = match self.machine.coordinator().map(Coordinator::decided_end) {
+            Some(None) => (
+                refusal::JOB_RESTARTED,
+                format!(
+                    "job {job} starts again from its newest checkpoint: see `pcmctl events {job}`, and ask again when \
+                     its ranks iterate"
+                ),
+            ),
+            _ => (
+                refusal::JOB_ENDED,
+                format!("job {job} ended before the reconfiguration was done: see `pcmctl events {job}`"),
+            ),
+        };
+        Refusal::new(code, message)
     }
 
     fn take_requester(&mut self, attempt: Attempt) -> Option<Requester> {

@@ -235,6 +235,18 @@ impl Jobs {
         self.wills.held.contains_key(&job) && cx.is_cut_off()
     }
 
+    /// Looks again whether this node may take jobs over.
+    pub(in crate::node) fn look_at_wills(&mut self, cx: &mut Context<'_>) {
+        self.wills.is_look_due = false;
+        self.open_wills(cx);
+    }
+
+    fn look_again(&mut self, cx: &mut Context<'_>) {
+        if !std::mem::replace(&mut self.wills.is_look_due, true) {
+            cx.arm(LOOK_AGAIN, Timer::Wills);
+        }
+    }
+
     /// Takes over the jobs whose coordinator's node is gone, and every heir before this one with it.
     pub(in crate::node) fn open_wills(&mut self, cx: &mut Context<'_>) {
         cx.note_rejoined();
@@ -253,15 +265,15 @@ impl Jobs {
             .filter_map(of)
             .any(|node| cx.cluster.is_just_lost(cx.now(), node))
         {
-            return cx.out.arm(LOOK_AGAIN, Timer::Wills);
+            return self.look_again(cx);
         }
         if cx.cluster.is_just_awake(cx.now()) {
             // Those that it took for dead may be the ones who went on.
-            return cx.out.arm(LOOK_AGAIN, Timer::Wills);
+            return self.look_again(cx);
         }
         if cx.is_cut_off() || cx.is_going_down {
             tracing::warn!("this node sees too little of the cluster to take over its jobs");
-            return cx.out.arm(LOOK_AGAIN, Timer::Wills);
+            return self.look_again(cx);
         }
         for job in mine {
             if let Some(will) = self.wills.held.remove(&job) {
