@@ -5,14 +5,14 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::ids::{JobId, NodeName, Rank};
 use pcm_proto::layout::ModeWanted;
 use pcm_view::sentences::{change_words, checkpoint_words};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// All deadlines of an order together; its daemon gives up before.
 pub(crate) const DONE_WITHIN: Duration = Duration::from_secs(420);
 
 /// As JSON it is what a button of the dashboard sends.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Order {
     Migrate { job: JobId, rank: Rank, to: NodeName },
@@ -31,6 +31,15 @@ impl Order {
             Self::Shrink { job, to } => format!("shrink job {job} to {to} ranks?"),
             Self::Drain { node } => format!("move every rank off node {node} and start none there?"),
             Self::Checkpoint { job } => format!("make a checkpoint of job {job}?"),
+        }
+    }
+
+    /// The job that it is about.
+    pub(crate) fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Migrate { job, .. } | Self::Expand { job, .. } | Self::Shrink { job, .. } => Some(*job),
+            Self::Checkpoint { job } => Some(*job),
+            Self::Drain { .. } => None,
         }
     }
 

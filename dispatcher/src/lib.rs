@@ -24,6 +24,7 @@ mod method;
 mod metrics;
 mod moving_job;
 pub mod output;
+mod plan;
 mod program;
 mod progress;
 mod rank_words;

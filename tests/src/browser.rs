@@ -162,6 +162,53 @@ impl Browser {
         self.call("Runtime.evaluate", parameters)["result"]["value"].clone()
     }
 
+    /// Presses the mouse in the middle of one element, moves it, and lets go in the middle of another, or `to` pixels
+    /// from the corner of the window.
+    pub fn drag(&mut self, from: &str, to: Result<&str, (f64, f64)>) {
+        let from = self.middle_of(from);
+        let to = to.map_or_else(|place| place, |element| self.middle_of(element));
+        let half = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
+        for (kind, (x, y)) in [
+            ("mouseMoved", from),
+            ("mousePressed", from),
+            ("mouseMoved", half),
+            ("mouseMoved", to),
+            ("mouseReleased", to),
+        ] {
+            let buttons = i32::from(kind != "mouseReleased");
+            let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": buttons, "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", event);
+        }
+    }
+
+    fn middle_of(&mut self, element: &str) -> (f64, f64) {
+        let expression = format!(
+            "(() => {{ const at = document.querySelector('{element}'); at.scrollIntoView({{ block: 'nearest' }}); \
+             const place = at.getBoundingClientRect(); \
+             return [place.x + place.width / 2, place.y + place.height / 2]; }})()"
+        );
+        let place = self.value(&expression);
+        let number = |index: usize| place[index].as_f64().expect("the element is on the page");
+        (number(0), number(1))
+    }
+
+    /// Presses a key where the focus is.
+    pub fn press(&mut self, key: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": 13 });
+            if kind == "keyDown" {
+                event["text"] = "\r".into();
+            }
+            self.call("Input.dispatchKeyEvent", event);
+        }
+    }
+
+    /// A picture of the window as PNG, in base 64.
+    pub fn picture(&mut self) -> String {
+        let picture = self.call("Page.captureScreenshot", json!({ "format": "png" }));
+        picture["data"].as_str().expect("a picture").to_owned()
+    }
+
     /// Waits until an expression in the page is true.
     ///
     /// # Panics

@@ -99,6 +99,15 @@ fn connections_that_do_not_show_the_token_keep_no_browser_out() {
     cluster.down();
 }
 
+/// The page shows the plan of an order; it is carried out.
+fn confirm(browser: &mut Browser, plan: &str) {
+    browser.wait_for("document.querySelector('#plan').open", LIMIT);
+    let told = browser.value("document.querySelector('#plan p').innerText");
+    assert!(told.as_str().is_some_and(|told| told.starts_with(plan)), "{told}");
+    browser.value("document.querySelector('#plan [value=go]').click()");
+    browser.wait_for("!document.querySelector('#plan').open", LIMIT);
+}
+
 #[test]
 fn the_page_shows_a_migration_within_a_second_and_its_button_migrates() {
     let Some(program) = installed() else {
@@ -124,6 +133,7 @@ fn the_page_shows_a_migration_within_a_second_and_its_button_migrates() {
         "(() => { const form = document.querySelector('form[data-act=migrate]');\
          form.elements.rank.value = '0'; form.elements.to.value = 'n3'; form.querySelector('button').click(); })()",
     );
+    confirm(&mut browser, "Move rank 0 of job 1 (plate) from n0 to n3: ");
     browser.wait_for(&moved(0, "n3"), LIMIT);
     let ps = cluster.run(&["ps", "plate", "--json"]).stdout;
     let ps: serde_json::Value = serde_json::from_str(&ps).expect("a JSON document");
@@ -133,10 +143,81 @@ fn the_page_shows_a_migration_within_a_second_and_its_button_migrates() {
     );
 
     browser.value("document.querySelector('form[data-act=checkpoint] button').click()");
+    confirm(&mut browser, "Make a checkpoint of job 1: ");
     browser.wait_for(
         "document.querySelector('#state').innerText.startsWith('checkpoint at iteration')",
         LIMIT,
     );
+
+    browser.width(380);
+    let overflow = browser.value("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+    assert_eq!(overflow, 0, "wider than a narrow screen");
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+    drop((browser, serving));
+    assert!(cluster.run(&["kill", "plate"]).status.success());
+    running.end(LIMIT);
+    cluster.down();
+}
+
+#[test]
+fn ranks_and_nodes_are_dragged_jobs_grow_and_orders_are_undone_in_a_browser() {
+    let Some(program) = installed() else {
+        return skip::cannot_run("no Chromium in PATH");
+    };
+    let cluster = Cluster::up(4);
+    let running = plate::iterating(&cluster, 2000);
+    let (serving, address) = dashboard(&cluster);
+    let mut browser = Browser::start(&program);
+    browser.width(1000);
+    browser.open(&address);
+    let is_on = |rank: u32, node: &str| {
+        format!("Boolean(document.querySelector('.box[data-node={node}] [data-key=\"1.{rank}\"]'))")
+    };
+    let (tile, ranks) = ("[data-key=\"1.1\"]", "document.querySelectorAll('button.tile').length");
+    browser.wait_for(&is_on(1, "n1"), LIMIT);
+    let undo = "document.querySelector('#undo')";
+
+    browser.drag(tile, Ok(".box[data-node=n2]"));
+    confirm(&mut browser, "Move rank 1 of job 1 (plate) from n1 to n2: ");
+    browser.wait_for(&is_on(1, "n2"), LIMIT);
+    browser.wait_for(&format!("!{undo}.hidden"), LIMIT);
+    browser.value(&format!("{undo}.click()"));
+    confirm(&mut browser, "Move rank 1 of job 1 (plate) from n2 to n1: ");
+    browser.wait_for(&is_on(1, "n1"), LIMIT);
+
+    browser.wait_for(&format!("!{undo}.hidden"), LIMIT);
+    browser.value("document.querySelector('#cluster [data-act=expand]').click()");
+    confirm(&mut browser, "Grow job 1 (plate) from 2 to 3 ranks");
+    browser.wait_for(&format!("{ranks} === 3 && !{undo}.hidden"), LIMIT);
+    browser.value(&format!("{undo}.click()"));
+    confirm(&mut browser, "Shrink job 1 (plate) from 3 to 2 ranks");
+    browser.wait_for(&format!("{ranks} === 2"), LIMIT);
+
+    // With the keyboard: Enter takes the rank up, Enter on a node lets it down there.
+    browser.value(&format!("document.querySelector('{tile}').focus()"));
+    browser.press("Enter");
+    browser.wait_for(
+        &format!("document.querySelector('{tile}').ariaPressed === 'true'"),
+        LIMIT,
+    );
+    browser.value("document.querySelector('.box[data-node=n3]').focus()");
+    browser.press("Enter");
+    confirm(&mut browser, "Move rank 1 of job 1 (plate) from n1 to n3: ");
+    browser.wait_for(&is_on(1, "n3"), LIMIT);
+
+    browser.drag(".box[data-node=n0] h3 span", Err((5.0, 5.0)));
+    confirm(&mut browser, "Move all 1 ranks off node n0: ");
+    let drained = "Boolean(document.querySelector('.box.draining[data-node=n0]'))";
+    browser.wait_for(drained, LIMIT);
+    browser.wait_for(&format!("!{}", is_on(0, "n0")), LIMIT);
+    let ps = cluster.json(&["ps", "plate"]);
+    let nodes: Vec<&str> = ps["ranks"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|rank| rank["node"].as_str())
+        .collect();
+    assert!(nodes.len() == 2 && nodes[1] == "n3" && nodes[0] != "n0", "{nodes:?}");
 
     browser.width(380);
     let overflow = browser.value("document.documentElement.scrollWidth - document.documentElement.clientWidth");

@@ -5,12 +5,15 @@ use crate::cluster::ClusterDir;
 use crate::commands::{DONE_WITHIN, Order, outcome_words};
 use crate::failure::Failure;
 use crate::link::{self, ASK_DEADLINE, Link};
+use crate::plan::{Planned, plan};
 use crate::{courtesy, lookup, metrics, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use pcm_proto::event::EventKind;
 use pcm_proto::ids::JobId;
-use pcm_proto::job::JobState;
-use pcm_view::dashboard::{Server, Shown, Source};
+use pcm_proto::job::{JobState, JobStatus};
+use pcm_view::dashboard::{Plan, RunningJob, Server, Shown, Source, cluster};
 use pcm_view::time::now_us;
+use serde::Deserialize;
 use std::path::PathBuf;
 use tokio::sync::Mutex;
 
@@ -22,6 +25,9 @@ Example:
   pcmctl dashboard
   pcmctl dashboard 3 --port 8000
   pcmctl report 3 --out r.html --recording r.json; pcmctl dashboard --recording r.json";
+
+/// Ranks of all jobs together that are drawn one by one.
+const RANKS_SHOWN_MAX: u32 = 4096;
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -51,7 +57,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
             };
             PageSource::Live {
                 cluster: cluster.clone(),
-                job,
+                chosen: Mutex::new(job),
                 link: Mutex::new(None),
             }
         }
@@ -67,12 +73,19 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     Ok(0)
 }
 
+/// What the page shows; no order to the cluster.
+#[derive(Deserialize)]
+#[serde(tag = "act", rename_all = "snake_case", deny_unknown_fields)]
+enum Choice {
+    Show { job: JobId },
+}
+
 /// Where the page has it from.
 enum PageSource {
-    /// A cluster; of no job in particular the newest that runs. The link is that of the looks.
+    /// A cluster; without a chosen job, the newest that runs. The link is that of the looks.
     Live {
         cluster: ClusterDir,
-        job: Option<JobId>,
+        chosen: Mutex<Option<JobId>>,
         link: Mutex<Option<Box<Link>>>,
     },
     /// A file that `report` wrote.
@@ -91,12 +104,13 @@ impl PageSource {
 
     async fn show(&self) -> Result<Shown, Failure> {
         let (cluster, wanted, link) = match self {
-            Self::Live { cluster, job, link } => (cluster, *job, link),
+            Self::Live { cluster, chosen, link } => (cluster, *chosen.lock().await, link),
             Self::Recording(path) => {
                 let recording = report::read_recording(path)?;
                 return Ok(Shown {
                     job: Some(recording.job().0),
                     nodes: Vec::new(),
+                    cluster: String::new(),
                     html: recording.content(now_us()),
                 });
             }
@@ -119,23 +133,59 @@ async fn show_job(link: &mut Link, wanted: Option<JobId>) -> Result<Shown, Failu
         DaemonToControl::Nodes(nodes) => nodes,
         other => return Err(Failure::unexpected("Nodes", &other)),
     };
-    let job = match wanted {
-        Some(job) => Some(job),
-        None => {
-            let jobs = lookup::jobs(link).await?;
-            let running = jobs.iter().rev().find(|job| job.state != JobState::Ended);
-            running.or(jobs.last()).map(|job| job.job)
-        }
-    };
+    let all = lookup::jobs(link).await?;
+    let running = all.iter().rev().find(|job| job.state != JobState::Ended);
+    let newest = running.or(all.last()).map(|job| job.job);
+    let job = wanted.or(newest);
+    let jobs = running_jobs(link, all).await?;
     let html = match job {
         Some(job) => report::recording_of(link, job).await?.content(now_us()),
         None => "<p>No job yet: start one with pcmctl run.</p>".to_owned(),
     };
     Ok(Shown {
         job: job.map(|job| job.0),
+        cluster: cluster(&nodes, &jobs, job),
         nodes: nodes.into_iter().map(|node| node.name.to_string()).collect(),
         html,
     })
+}
+
+/// The jobs that run with their ranks; of those beyond the limit only how many each node has.
+async fn running_jobs(link: &mut Link, all: Vec<JobStatus>) -> Result<Vec<RunningJob>, Failure> {
+    let (mut jobs, mut known) = (Vec::new(), 0);
+    for status in all.into_iter().filter(|job| job.state != JobState::Ended) {
+        known += status.size;
+        let job = status.job;
+        let ranks = match known <= RANKS_SHOWN_MAX {
+            true => match link.ask(ControlToDaemon::Ps { job }, ASK_DEADLINE).await {
+                Ok(DaemonToControl::Ps { ranks, .. }) => ranks,
+                // It has ended meanwhile.
+                Err(failure) if !link::is_lost(&failure) => Vec::new(),
+                Err(failure) => return Err(failure),
+                Ok(other) => return Err(Failure::unexpected("Ps", &other)),
+            },
+            false => Vec::new(),
+        };
+        jobs.push(RunningJob { status, ranks });
+    }
+    Ok(jobs)
+}
+
+/// How long the last change of a job held its program.
+async fn last_held_ms(link: &mut Link, job: JobId) -> Result<Option<f64>, Failure> {
+    let (job, follow) = (Some(job), false);
+    match link.ask(ControlToDaemon::Events { job, follow }, ASK_DEADLINE).await? {
+        DaemonToControl::Events(events) => Ok(events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::Reconfigured(done) => Some(done.pause_ms),
+            _ => None,
+        })),
+        other => Err(Failure::unexpected("Events", &other)),
+    }
+}
+
+fn understood(order: &[u8]) -> Result<Order, Failure> {
+    serde_json::from_slice(order)
+        .map_err(|error| Failure::usage(format!("the page sent an order that is not understood: {error}")))
 }
 
 impl Source for PageSource {
@@ -148,11 +198,30 @@ impl Source for PageSource {
         numbers.await.map_err(|failure: Failure| failure.message)
     }
 
+    async fn plan(&self, order: &[u8]) -> Result<Plan, String> {
+        let planned = async {
+            let order = understood(order)?;
+            let mut link = self.new_link().await?;
+            let all = lookup::jobs(&mut link).await?;
+            let jobs = running_jobs(&mut link, all).await?;
+            let held_ms = match order.job() {
+                Some(job) => last_held_ms(&mut link, job).await?,
+                None => None,
+            };
+            let Planned { text, undo } = plan(&order, &jobs, held_ms)?;
+            let undo = undo.and_then(|order| serde_json::to_value(order).ok());
+            Ok(Plan { text, undo })
+        };
+        planned.await.map_err(|failure: Failure| failure.message)
+    }
+
     async fn carry_out(&self, order: &[u8]) -> Result<String, String> {
+        if let (Self::Live { chosen, .. }, Ok(Choice::Show { job })) = (self, serde_json::from_slice(order)) {
+            *chosen.lock().await = Some(job);
+            return Ok(format!("job {job} is shown"));
+        }
         let done = async {
-            let order: Order = serde_json::from_slice(order)
-                .map_err(|error| Failure::usage(format!("the page sent an order that is not understood: {error}")))?;
-            let request = order.request("dashboard");
+            let request = understood(order)?.request("dashboard");
             self.new_link().await?.ask(request, DONE_WITHIN).await
         };
         let answer = done.await.map_err(|failure: Failure| failure.message)?;

@@ -33,6 +33,7 @@ pub(super) enum Wanted {
     Page,
     Stream,
     Metrics,
+    Plan,
     Act,
 }
 
@@ -96,12 +97,13 @@ impl Request {
             ("GET", "/") => Wanted::Page,
             ("GET", "/stream") => Wanted::Stream,
             ("GET", "/metrics") => Wanted::Metrics,
+            ("POST", "/plan") => Wanted::Plan,
             ("POST", "/act") => Wanted::Act,
             _ => return Err(Refused::NotFound),
         };
         let bearer = || header("authorization").and_then(|words| words.strip_prefix("Bearer "));
         let given = match wanted {
-            Wanted::Act => header("x-pcm-token"),
+            Wanted::Act | Wanted::Plan => header("x-pcm-token"),
             Wanted::Metrics => self.query_token.as_deref().or_else(bearer),
             _ => self.query_token.as_deref(),
         };
@@ -109,7 +111,7 @@ impl Request {
             return Err(Refused::Forbidden);
         }
         let is_from_page = header("origin").and_then(|origin| origin.strip_prefix("http://")) == Some(authority);
-        if wanted == Wanted::Act && !is_from_page {
+        if matches!(wanted, Wanted::Act | Wanted::Plan) && !is_from_page {
             return Err(Refused::Forbidden);
         }
         Ok(wanted)
@@ -211,21 +213,19 @@ mod tests {
     fn only_the_page_itself_may_order() {
         let (host, token) = ("Host: 127.0.0.1:4000", "X-Pcm-Token: secret");
         let own = "Origin: http://127.0.0.1:4000";
-        let post = "POST /act HTTP/1.1";
-        assert_eq!(ask(post, &[host, token, own]), Ok(Wanted::Act));
-        assert_eq!(ask(post, &[host, token]), Err(Refused::Forbidden));
-        assert_eq!(
-            ask(post, &[host, token, "Origin: http://evil.test"]),
-            Err(Refused::Forbidden)
-        );
-        assert_eq!(
-            ask(post, &[host, token, own, "Sec-Fetch-Site: cross-site"]),
-            Err(Refused::Forbidden)
-        );
-        assert_eq!(
-            ask("POST /act?token=secret HTTP/1.1", &[host, own]),
-            Err(Refused::Forbidden)
-        );
+        for (path, wanted) in [("/act", Wanted::Act), ("/plan", Wanted::Plan)] {
+            let post = format!("POST {path} HTTP/1.1");
+            assert_eq!(ask(&post, &[host, token, own]), Ok(wanted));
+            let in_address = format!("POST {path}?token=secret HTTP/1.1");
+            for (first, headers) in [
+                (&post, vec![host, token]),
+                (&post, vec![host, token, "Origin: http://evil.test"]),
+                (&post, vec![host, token, own, "Sec-Fetch-Site: cross-site"]),
+                (&in_address, vec![host, own]),
+            ] {
+                assert_eq!(ask(first, &headers), Err(Refused::Forbidden), "{first} {headers:?}");
+            }
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ const stream = new EventSource("/stream?token=" + encodeURIComponent(token));
 stream.onmessage = (message) => {
   const told = JSON.parse(message.data);
   job = told.job;
+  showCluster(told.cluster);
   show(told.html);
   nodes.replaceChildren(...told.nodes.map((name) => Object.assign(document.createElement("option"), { value: name })));
 };
@@ -21,13 +22,15 @@ function show(html) {
   if (performance.getEntriesByName("shown").length === 0) performance.mark("shown");
 }
 
+const MERGED = ["plots", "jobs", "boxes"];
+
 function merge(old, next) {
   const before = [...old.children];
   const after = [...next.children];
   after.forEach((element, place) => {
     const was = before[place];
     if (!was) old.append(element);
-    else if (was.className === "plots" && element.className === "plots") merge(was, element);
+    else if (MERGED.includes(was.className) && was.className === element.className) merge(was, element);
     else if (!was.isEqualNode(element)) was.replaceWith(element);
   });
   before.slice(after.length).forEach((element) => element.remove());
@@ -37,23 +40,13 @@ stream.onerror = () => { state.textContent = "The connection is lost; trying aga
 stream.onopen = () => { state.textContent = "Live."; };
 
 for (const form of document.querySelectorAll("form")) {
-  form.addEventListener("submit", async (event) => {
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
     const order = { act: form.dataset.act };
     for (const input of form.elements) {
       if (input.name) order[input.name] = input.type === "number" ? Number(input.value) : input.value;
     }
     if (order.act !== "drain") order.job = job;
-    state.textContent = "Ordered: " + order.act + ", waiting for its end.";
-    try {
-      const answer = await fetch("/act", {
-        method: "POST",
-        headers: { "X-Pcm-Token": token, "Content-Type": "application/json" },
-        body: JSON.stringify(order),
-      });
-      state.textContent = answer.ok ? (await answer.json()).text : "Refused.";
-    } catch (error) {
-      state.textContent = "Not answered: " + error.message;
-    }
+    propose(order);
   });
 }

@@ -1,8 +1,9 @@
 //! The listener: on loopback only, few connections, each request read with limits and a deadline. Connections that
 //! have not shown the token have places of their own, of which the oldest makes room: they keep no browser out.
 
+use super::cluster::STYLE;
 use super::http::{self, HEAD_BYTES_MAX, Refused, Request, Wanted};
-use super::source::Source;
+use super::source::{Plan, Source};
 use super::teller;
 use crate::report::document;
 use serde::Serialize;
@@ -32,9 +33,12 @@ const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 const RANDOMNESS: &str = "/dev/urandom";
 
-const SCRIPT: &str = include_str!("page.js");
+const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("cluster.js"));
 const CONTROLS: &str = "\
-<header><p id=\"state\" role=\"status\" aria-live=\"polite\">Connecting.</p></header>\
+<header><p><span id=\"state\" role=\"status\" aria-live=\"polite\">Connecting.</span> \
+<button id=\"undo\" hidden>Undo</button></p></header>\
+<dialog id=\"plan\"><p></p><div><button value=\"no\">Cancel</button><button value=\"go\">Do it</button></div></dialog>\
+<section id=\"cluster\"></section>\
 <details id=\"steer\"><summary>Steer</summary><datalist id=\"nodes\"></datalist><div class=\"forms\">\
 <form data-act=\"migrate\"><label>Rank<br><input name=\"rank\" type=\"number\" min=\"0\" required></label>\
 <label>To node<br><input name=\"to\" list=\"nodes\" required autocomplete=\"off\"></label>\
@@ -72,11 +76,22 @@ impl std::error::Error for ServeError {
     }
 }
 
-/// How an order went, for the page.
+/// How an order went, or what it would do, for the page.
 #[derive(Serialize)]
 struct Outcome {
     is_done: bool,
     text: String,
+    undo: Option<serde_json::Value>,
+}
+
+impl Outcome {
+    fn json(of: Result<Plan, String>) -> String {
+        let (is_done, Plan { text, undo }) = match of {
+            Ok(plan) => (true, plan),
+            Err(text) => (false, Plan { text, undo: None }),
+        };
+        serde_json::to_string(&Self { is_done, text, undo }).unwrap_or_default()
+    }
 }
 
 struct Shared<S> {
@@ -172,16 +187,28 @@ async fn answer(mut stream: TcpStream, wanted: Wanted, body: Vec<u8>, shared: &S
     match wanted {
         Wanted::Page => {
             let nonce = random(16)?;
-            let body = format!("{CONTROLS}<script nonce=\"{nonce}\">{SCRIPT}</script>");
+            let body = format!("<style>{STYLE}</style>{CONTROLS}<script nonce=\"{nonce}\">{SCRIPT}</script>");
             write(&mut stream, &http::answer("text/html", &nonce, &document("pcm", &body))).await
         }
         Wanted::Act => {
-            let (is_done, text) = match shared.source.carry_out(&body).await {
-                Ok(text) => (true, text),
-                Err(problem) => (false, problem),
-            };
-            let text = serde_json::to_string(&Outcome { is_done, text }).unwrap_or_default();
-            write(&mut stream, &http::answer("application/json", "", &text)).await
+            let outcome = shared
+                .source
+                .carry_out(&body)
+                .await
+                .map(|text| Plan { text, undo: None });
+            write(
+                &mut stream,
+                &http::answer("application/json", "", &Outcome::json(outcome)),
+            )
+            .await
+        }
+        Wanted::Plan => {
+            let planned = shared.source.plan(&body).await;
+            write(
+                &mut stream,
+                &http::answer("application/json", "", &Outcome::json(planned)),
+            )
+            .await
         }
         Wanted::Metrics => {
             let answer = match shared.source.metrics().await {

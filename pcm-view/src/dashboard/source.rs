@@ -9,7 +9,19 @@ pub struct Shown {
     pub job: Option<u64>,
     /// Nodes that orders may name.
     pub nodes: Vec<String>,
+    /// The nodes and the ranks on them.
+    pub cluster: String,
+    /// The story of the job.
     pub html: String,
+}
+
+/// What an order would do.
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    /// In words, for a person.
+    pub text: String,
+    /// The order that brings back what was before.
+    pub undo: Option<serde_json::Value>,
 }
 
 /// Where the page has it from. An error is a sentence for a person.
@@ -19,6 +31,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// The numbers of this moment, in the exposition format of Prometheus.
     fn metrics(&self) -> impl Future<Output = Result<String, String>> + Send;
+
+    /// What an order would do that a button sends as JSON.
+    fn plan(&self, order: &[u8]) -> impl Future<Output = Result<Plan, String>> + Send;
 
     /// Carries out the order that a button sent as JSON; what it came to, in one line.
     fn carry_out(&self, order: &[u8]) -> impl Future<Output = Result<String, String>> + Send;

@@ -21,6 +21,7 @@ pub(super) async fn tell(source: Arc<impl Source>, told: watch::Sender<Arc<str>>
             let shown = source.look().await.unwrap_or_else(|problem| Shown {
                 job: None,
                 nodes: Vec::new(),
+                cluster: String::new(),
                 html: format!("<p role=\"alert\">{}</p>", escape(&problem)),
             });
             let text = serde_json::to_string(&shown).unwrap_or_default();
