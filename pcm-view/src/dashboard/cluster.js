@@ -18,12 +18,15 @@ function showCluster(html) {
   merge(cluster, next.content);
   if (focused) cluster.querySelector(`[data-key="${focused}"]`)?.focus({ preventScroll: true });
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  const moves = [];
   for (const tile of cluster.querySelectorAll("[data-key]")) {
     const was = before.get(tile.dataset.key);
-    if (!was) continue;
-    const now = tile.getBoundingClientRect();
-    const [x, y] = [was.left - now.left, was.top - now.top];
-    if (x || y) tile.animate([{ transform: `translate(${x}px,${y}px)` }, { transform: "none" }], 350);
+    const now = was && tile.getBoundingClientRect();
+    const [x, y] = was ? [was.left - now.left, was.top - now.top] : [0, 0];
+    if (x || y) moves.push([tile, x, y]);
+  }
+  for (const [tile, x, y] of moves) {
+    tile.animate([{ transform: `translate(${x}px,${y}px)` }, { transform: "none" }], 350);
   }
 }
 

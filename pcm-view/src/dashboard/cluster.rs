@@ -16,7 +16,9 @@ const COLOURS: u64 = 7;
 /// Light and dark, on a narrow screen, and for a finger as for a mouse.
 pub(super) const STYLE: &str = "\
 :root{--k0:#e69f00;--k1:#56b4e9;--k2:#009e73;--k3:#f0e442;--k4:#6f9bd8;--k5:#d55e00;--k6:#cc79a7}\
-.jobs{display:flex;flex-wrap:wrap;gap:6px 18px;margin:.4em 0}.job{display:flex;flex-wrap:wrap;gap:6px;align-items:center}\
+.jobs{display:flex;flex-wrap:wrap;gap:6px 18px;margin:.4em 0}\
+.job{display:flex;flex-wrap:wrap;gap:6px;align-items:center}.job [data-act=show]{color:#14181d;max-width:none}\
+.job [aria-pressed=true]{outline:2px solid var(--strong);outline-offset:1px}\
 .boxes{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,185px),1fr));gap:10px}\
 .box{border:1px solid var(--line);border-radius:8px;padding:6px 8px;min-height:7em}\
 .box.over{outline:3px solid var(--strong)}.box.draining{border-style:dashed}.box.suspect,.box.gone{opacity:.6}\
@@ -100,8 +102,8 @@ fn tiles(jobs: &[RunningJob]) -> BTreeMap<NodeName, String> {
         let (job, class, name) = (status.job, colour(status.job), escape(&status.name));
         if ranks.is_empty() {
             for (node, count) in &status.nodes {
-                let tile =
-                    format!("<span class=\"tile {class}\" title=\"{count} ranks of job {job} {name}\">{count}×</span>");
+                let title = format!("{count} ranks of job {job} {name}");
+                let tile = format!("<span class=\"tile {class}\" title=\"{title}\">{count}×</span>");
                 tiles.entry(node.clone()).or_default().push_str(&tile);
             }
         }

@@ -1,5 +1,6 @@
 //! The page that shows a cluster and a job while it runs: `source` is what the page shows and orders, `cluster` draws
-//! nodes and ranks, `teller` renders it again and again, `http` reads requests and says which are admitted, `serve` listens on loopback and nowhere else.
+//! nodes and ranks, `teller` renders it again and again, `http` reads requests and says which are admitted, `serve`
+//! listens on loopback and nowhere else.
 
 mod cluster;
 mod http;
