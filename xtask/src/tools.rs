@@ -42,7 +42,11 @@ pub(crate) fn bring(repository: &Repository) -> Result<(), Failure> {
 }
 
 /// Fills a folder unless it holds exactly this version; it appears under its name only when it is complete.
-fn complete(folder: &Path, version: &str, fill: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
+pub(crate) fn complete(
+    folder: &Path,
+    version: &str,
+    fill: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mark = folder.join(".version");
     if fs::read_to_string(&mark).is_ok_and(|found| found == version) {
         return Ok(());
