@@ -25,7 +25,7 @@ module pcm
   implicit none
   private
 
-  public :: pcm_array, pcm_data, pcm_value, pcm_value_bytes, pcm_value_per_rank, pcm_custom, pcm_pack
+  public :: pcm_array, pcm_adopt, pcm_data, pcm_value, pcm_value_bytes, pcm_value_per_rank, pcm_custom, pcm_pack
   public :: pcm_option, pcm_block, pcm_cyclic, pcm_weighted, pcm_counts
   public :: pcm_halo, pcm_periodic, pcm_stale_halo, pcm_scratch, pcm_constant
   public :: pcm_bounds, pcm_owner, pcm_box_count, pcm_box, pcm_local_offset, pcm_local_extents, pcm_swap
@@ -33,6 +33,7 @@ module pcm
   public :: pcm_possible_ranks, pcm_possible_hook
   public :: pcm_checkpoint, pcm_checkpoint_wait, pcm_active, pcm_version, pcm_last_error
   public :: pcm_hook, pcm_merge_hook, pcm_split_hook, pcm_pack_hook, pcm_unpack_hook, pcm_targets_hook, pcm_part
+  public :: pcm_memory, pcm_memory_hook
 
   ! Results, as in pcm.h; docs/errors.md has the others.
   integer, parameter, public :: PCM_OK = 0, PCM_CHANGED = -1
@@ -41,8 +42,9 @@ module pcm
   integer, parameter, public :: PCM_ERROR_KIND = 34, PCM_ERROR_HOOK = 40, PCM_ERROR_MOVE = 41
   integer, parameter, public :: PCM_ERROR_CHECKPOINT = 42
 
-  integer(c_int), parameter :: PCM_INT32 = 3, PCM_INT64 = 4, PCM_FLOAT = 9, PCM_DOUBLE = 10
-  integer(c_int), parameter :: PCM_COMPLEX_FLOAT = 11, PCM_COMPLEX_DOUBLE = 12
+  ! Types of elements: integer, real and complex of 32 and of 64 bits each.
+  integer(c_int), parameter, public :: PCM_INT32 = 3, PCM_INT64 = 4, PCM_FLOAT = 9, PCM_DOUBLE = 10
+  integer(c_int), parameter, public :: PCM_COMPLEX_FLOAT = 11, PCM_COMPLEX_DOUBLE = 12
 
   ! enum pcm_option_kind
   integer(c_int), parameter :: BLOCK = 1885564161, CYCLIC = BLOCK + 1, WEIGHTED = BLOCK + 2, COUNTS = BLOCK + 3
@@ -79,6 +81,46 @@ module pcm
     type(c_funptr) :: pack, unpack, targets
   end type
 
+  ! Memory for a part of an adopted array: the component of its type and rank is allocated, with global indices.
+  type :: pcm_memory
+    integer(int32), allocatable :: int32_1(:), int32_2(:, :), int32_3(:, :, :)
+    integer(int64), allocatable :: int64_1(:), int64_2(:, :), int64_3(:, :, :)
+    real(real32), allocatable :: real32_1(:), real32_2(:, :), real32_3(:, :, :)
+    real(real64), allocatable :: real64_1(:), real64_2(:, :), real64_3(:, :, :)
+    complex(real32), allocatable :: complex32_1(:), complex32_2(:, :), complex32_3(:, :, :)
+    complex(real64), allocatable :: complex64_1(:), complex64_2(:, :), complex64_3(:, :, :)
+  end type
+
+  ! Such memory, which the library has and the program has not yet.
+  type :: made_part
+    type(c_ptr) :: address
+    type(pcm_memory) :: memory
+    type(made_part), pointer :: next => null()
+  end type
+
+  ! An adopted array. The one that the program has now is not among those made.
+  type :: adopted
+    character(:), allocatable :: name
+    integer(c_int) :: element
+    integer :: dimensions
+    procedure(pcm_memory_hook), pointer, nopass :: take_up => null()
+    type(made_part), pointer :: made => null()
+  end type
+
+  type, bind(c) :: c_axis
+    integer(c_size_t) :: extent = 0
+    integer(c_int) :: split = 0
+    integer(c_size_t) :: halo = 0
+    integer(c_int) :: periodic = 0
+    integer(c_size_t) :: number = 0
+    type(c_ptr) :: list = c_null_ptr
+  end type
+
+  type, bind(c) :: c_memory_hooks
+    type(c_ptr) :: context
+    type(c_funptr) :: make, take_up, give_back
+  end type
+
   ! Where a part is, in Fortran's order: the global index of its first element, and its extents.
   type :: place
     type(c_ptr) :: address
@@ -96,6 +138,11 @@ module pcm
     ! A hook of the program; another status than 0 is a failure.
     subroutine pcm_hook(status)
       integer, intent(inout) :: status
+    end subroutine
+    ! Moves the memory of the new part to the allocatable of the program, by move_alloc.
+    subroutine pcm_memory_hook(part)
+      import :: pcm_memory
+      type(pcm_memory), intent(inout) :: part
     end subroutine
     ! Whether the program can run on so many ranks.
     logical function pcm_possible_hook(ranks)
@@ -173,6 +220,13 @@ module pcm
       integer(c_int), value :: element, ndims
       type(c_ptr), intent(in) :: form(*)
       type(c_ptr) :: address
+    end function
+    integer(c_int) function c_adopt(name, element, ndims, axes, flags, hooks) bind(c, name='pcm_adopt')
+      import :: c_char, c_int, c_axis, c_memory_hooks
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: element, ndims, flags
+      type(c_axis), intent(in) :: axes(*)
+      type(c_memory_hooks), intent(in) :: hooks
     end function
     function c_data(name) bind(c, name='pcm_data') result(address)
       import :: c_ptr, c_char
@@ -381,13 +435,20 @@ contains
     entries(size(entries)) = c_null_ptr
     created = c_associated(c_array_create(in_c_text(name), element, int(n, c_int), entries))
     if (created) then
-      if (.not. allocated(forms)) allocate(forms(0))
-      forms = [forms, form(trim(name), n, element)]
+      call know(name, n, element)
       call tell(int(PCM_OK, c_int), status)
     else
       call tell(int(PCM_ERROR_ARGUMENT, c_int), status)
     end if
   end function
+
+  subroutine know(name, dimensions, element)
+    character(*), intent(in) :: name
+    integer, intent(in) :: dimensions
+    integer(c_int), intent(in) :: element
+    if (.not. allocated(forms)) allocate(forms(0))
+    forms = [forms, form(trim(name), dimensions, element)]
+  end subroutine
 
   ! Where this rank's part of an array of that form is.
   logical function found(name, dimensions, element, at, status)
@@ -396,8 +457,6 @@ contains
     integer(c_int), intent(in) :: element
     type(place), intent(out) :: at
     integer, optional, intent(out) :: status
-    integer(c_size_t) :: lengths(DIMENSIONS_MAX), start, end
-    integer(c_int) :: result
     integer :: i
     at%address = c_data(in_c_text(name))
     found = c_associated(at%address)
@@ -415,14 +474,25 @@ contains
       call tell(int(PCM_ERROR_KIND, c_int), status, 'array "' // trim(name) // '": the pointer has another type or rank')
       return
     end if
-    result = c_local_extents(in_c_text(name), lengths)
+    call tell(placed(name, dimensions, at), status)
+  end function
+
+  ! Writes the first index and the extents of this rank's part, halo included.
+  integer(c_int) function placed(name, dimensions, at)
+    character(*), intent(in) :: name
+    integer, intent(in) :: dimensions
+    type(place), intent(inout) :: at
+    integer(c_size_t) :: lengths(DIMENSIONS_MAX), start, end
+    integer :: i
+    lengths = 0
+    placed = c_local_extents(in_c_text(name), lengths)
     at%first = 1
+    at%extents = 1
     do i = 1, dimensions
       at%extents(i) = int(lengths(dimensions + 1 - i))
       if (c_bounds(in_c_text(name), int(dimensions - i, c_int), start, end) == PCM_OK) &
         at%first(i) = int(start) + 1 - (at%extents(i) - int(end - start)) / 2
     end do
-    call tell(result, status)
   end function
 
   ! The global indices of a dimension that this rank owns, from first to last; last is first - 1 if it owns none.
@@ -508,6 +578,201 @@ contains
     integer, optional, intent(out) :: status
     call tell(c_swap(in_c_text(one), in_c_text(other)), status)
   end subroutine
+
+  ! ---- arrays in allocatables of the program ------------------------------------------------------------------------
+
+  ! Registers an array whose part on this rank is an allocatable of the program, which needs the attributes target and
+  ! save. The hook gives it its memory, zeroed, in this call and in each change. The program must not allocate it.
+  subroutine pcm_adopt(name, element, take_up, extents, options, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: element
+    procedure(pcm_memory_hook) :: take_up
+    integer, intent(in) :: extents(:)
+    type(pcm_option), target, intent(in) :: options(:)
+    integer, optional, intent(out) :: status
+    type(c_axis) :: axes(size(extents))
+    type(adopted), pointer :: own
+    type(c_memory_hooks) :: hooks
+    integer(c_int) :: flags, result
+    integer :: i, n
+    n = size(extents)
+    axes%extent = int(extents(n:1:-1), c_size_t)
+    flags = 0
+    do i = 1, size(options)
+      if (options(i)%dimension < 1 .or. options(i)%dimension > n) then
+        call tell(int(PCM_ERROR_ARGUMENT, c_int), status, 'array "' // trim(name) // '" lacks a dimension of an option')
+        return
+      end if
+      call describe(options(i), axes(n + 1 - options(i)%dimension), flags)
+    end do
+    allocate(own)
+    own%name = trim(name)
+    own%element = int(element, c_int)
+    own%dimensions = n
+    own%take_up => take_up
+    hooks = c_memory_hooks(c_loc(own), c_funloc(make_part), c_funloc(take_up_part), c_funloc(give_back_part))
+    result = c_adopt(in_c_text(name), own%element, int(n, c_int), axes, flags, hooks)
+    if (result == PCM_OK) then
+      call know(name, n, own%element)
+    else
+      deallocate(own)
+    end if
+    call tell(result, status)
+  end subroutine
+
+  ! What an option says of its axis, or of the whole array by flags of pcm_flag.
+  subroutine describe(option, axis, flags)
+    type(pcm_option), target, intent(in) :: option
+    type(c_axis), intent(inout) :: axis
+    integer(c_int), intent(inout) :: flags
+    select case (option%kind)
+    case (SCRATCH)
+      flags = ior(flags, 1_c_int)
+    case (CONSTANT)
+      flags = ior(flags, 2_c_int)
+    case (STALE_HALO)
+      flags = ior(flags, 4_c_int)
+    case (HALO)
+      axis%halo = option%number
+    case (PERIODIC)
+      axis%periodic = 1
+    case default
+      axis%split = option%kind - BLOCK + 1
+      axis%number = option%number
+      if (allocated(option%weights)) axis%list = c_loc(option%weights)
+      if (allocated(option%counts)) axis%list = c_loc(option%counts)
+    end select
+  end subroutine
+
+  ! The hook make of pcm.h: the library says which part it makes. A part of no bytes has an address, too.
+  function make_part(context, bytes) bind(c) result(address)
+    type(c_ptr), value :: context
+    integer(c_size_t), value :: bytes
+    type(c_ptr) :: address
+    type(adopted), pointer :: own
+    type(made_part), pointer :: part
+    type(place) :: at
+    call c_f_pointer(context, own)
+    address = c_null_ptr
+    if (placed(own%name, own%dimensions, at) /= PCM_OK) return
+    allocate(part)
+    part%address = allocated_part(part%memory, own%element * 10 + own%dimensions, at%first, at%first + at%extents - 1)
+    if (bytes == 0) part%address = c_loc(part)
+    address = part%address
+    if (c_associated(address)) then
+      part%next => own%made
+      own%made => part
+    else
+      deallocate(part)
+    end if
+  end function
+
+  ! `form` is ten times the type and the rank; f and l are the first and the last indices.
+  function allocated_part(memory, form, f, l) result(address)
+    type(pcm_memory), target, intent(inout) :: memory
+    integer, intent(in) :: form, f(DIMENSIONS_MAX), l(DIMENSIONS_MAX)
+    type(c_ptr) :: address
+    integer :: failed
+    failed = 1
+    address = c_null_ptr
+    select case (form)
+    case (10 * PCM_INT32 + 1)
+      allocate(memory%int32_1(f(1):l(1)), stat=failed)
+      if (failed == 0) address = c_loc(memory%int32_1)
+    case (10 * PCM_INT32 + 2)
+      allocate(memory%int32_2(f(1):l(1), f(2):l(2)), stat=failed)
+      if (failed == 0) address = c_loc(memory%int32_2)
+    case (10 * PCM_INT32 + 3)
+      allocate(memory%int32_3(f(1):l(1), f(2):l(2), f(3):l(3)), stat=failed)
+      if (failed == 0) address = c_loc(memory%int32_3)
+    case (10 * PCM_INT64 + 1)
+      allocate(memory%int64_1(f(1):l(1)), stat=failed)
+      if (failed == 0) address = c_loc(memory%int64_1)
+    case (10 * PCM_INT64 + 2)
+      allocate(memory%int64_2(f(1):l(1), f(2):l(2)), stat=failed)
+      if (failed == 0) address = c_loc(memory%int64_2)
+    case (10 * PCM_INT64 + 3)
+      allocate(memory%int64_3(f(1):l(1), f(2):l(2), f(3):l(3)), stat=failed)
+      if (failed == 0) address = c_loc(memory%int64_3)
+    case (10 * PCM_FLOAT + 1)
+      allocate(memory%real32_1(f(1):l(1)), stat=failed)
+      if (failed == 0) address = c_loc(memory%real32_1)
+    case (10 * PCM_FLOAT + 2)
+      allocate(memory%real32_2(f(1):l(1), f(2):l(2)), stat=failed)
+      if (failed == 0) address = c_loc(memory%real32_2)
+    case (10 * PCM_FLOAT + 3)
+      allocate(memory%real32_3(f(1):l(1), f(2):l(2), f(3):l(3)), stat=failed)
+      if (failed == 0) address = c_loc(memory%real32_3)
+    case (10 * PCM_DOUBLE + 1)
+      allocate(memory%real64_1(f(1):l(1)), stat=failed)
+      if (failed == 0) address = c_loc(memory%real64_1)
+    case (10 * PCM_DOUBLE + 2)
+      allocate(memory%real64_2(f(1):l(1), f(2):l(2)), stat=failed)
+      if (failed == 0) address = c_loc(memory%real64_2)
+    case (10 * PCM_DOUBLE + 3)
+      allocate(memory%real64_3(f(1):l(1), f(2):l(2), f(3):l(3)), stat=failed)
+      if (failed == 0) address = c_loc(memory%real64_3)
+    case (10 * PCM_COMPLEX_FLOAT + 1)
+      allocate(memory%complex32_1(f(1):l(1)), stat=failed)
+      if (failed == 0) address = c_loc(memory%complex32_1)
+    case (10 * PCM_COMPLEX_FLOAT + 2)
+      allocate(memory%complex32_2(f(1):l(1), f(2):l(2)), stat=failed)
+      if (failed == 0) address = c_loc(memory%complex32_2)
+    case (10 * PCM_COMPLEX_FLOAT + 3)
+      allocate(memory%complex32_3(f(1):l(1), f(2):l(2), f(3):l(3)), stat=failed)
+      if (failed == 0) address = c_loc(memory%complex32_3)
+    case (10 * PCM_COMPLEX_DOUBLE + 1)
+      allocate(memory%complex64_1(f(1):l(1)), stat=failed)
+      if (failed == 0) address = c_loc(memory%complex64_1)
+    case (10 * PCM_COMPLEX_DOUBLE + 2)
+      allocate(memory%complex64_2(f(1):l(1), f(2):l(2)), stat=failed)
+      if (failed == 0) address = c_loc(memory%complex64_2)
+    case (10 * PCM_COMPLEX_DOUBLE + 3)
+      allocate(memory%complex64_3(f(1):l(1), f(2):l(2), f(3):l(3)), stat=failed)
+      if (failed == 0) address = c_loc(memory%complex64_3)
+    end select
+  end function
+
+  subroutine take_up_part(context, address, bytes) bind(c)
+    type(c_ptr), value :: context, address
+    integer(c_size_t), value :: bytes
+    type(adopted), pointer :: own
+    type(made_part), pointer :: part
+    call c_f_pointer(context, own)
+    part => found_part(own, address)
+    if (.not. associated(part) .or. bytes < 0) return
+    call own%take_up(part%memory)
+    deallocate(part)
+  end subroutine
+
+  subroutine give_back_part(context, address) bind(c)
+    type(c_ptr), value :: context, address
+    type(adopted), pointer :: own
+    type(made_part), pointer :: part
+    call c_f_pointer(context, own)
+    part => found_part(own, address)
+    if (associated(part)) deallocate(part)
+  end subroutine
+
+  ! Takes the part at an address out of those made.
+  function found_part(own, address) result(part)
+    type(adopted), intent(inout) :: own
+    type(c_ptr), intent(in) :: address
+    type(made_part), pointer :: part, before
+    nullify(before)
+    part => own%made
+    do while (associated(part))
+      if (c_associated(part%address, address)) exit
+      before => part
+      part => part%next
+    end do
+    if (.not. associated(part)) return
+    if (associated(before)) then
+      before%next => part%next
+    else
+      own%made => part%next
+    end if
+  end function
 
   ! ---- the run ------------------------------------------------------------------------------------------------------
 

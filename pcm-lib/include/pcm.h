@@ -322,7 +322,8 @@ typedef struct pcm_axis {
 } pcm_axis;
 
 /**
- * Memory that the program makes for an array, such as that of a std::vector. The hooks must not call libpcm.
+ * Memory that the program makes for an array, such as that of a std::vector. The hooks must not call libpcm;
+ * but make may ask pcm_bounds and pcm_local_extents of its array: they tell of the part that it makes.
  */
 typedef struct pcm_memory_hooks {
     /**

@@ -96,10 +96,14 @@ static void *taken_up;
 
 static void *make(void *context, size_t bytes)
 {
+    size_t extents[2], start = 0, end = 0;
     (void)context;
     if (bytes > 4096)
         return NULL;
     made++;
+    CHECK(pcm_local_extents("adopted", extents) == PCM_OK && extents[0] * extents[1] * sizeof(double) == bytes);
+    CHECK(pcm_bounds("adopted", 0, &start, &end) == PCM_OK && end - start == 2);
+    CHECK(pcm_data("adopted") == NULL);
     char *memory = malloc(bytes + 1);
     if (memory != NULL)
         memset(memory, 7, bytes);

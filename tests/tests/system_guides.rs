@@ -61,7 +61,7 @@ fn the_program_of_the_guide_to_cpp_computes_what_the_plain_one_does() {
 
 #[test]
 fn the_program_of_the_guide_to_fortran_computes_what_the_plain_one_does() {
-    assert_pieces("guide-fortran.md", "fortran", 5);
+    assert_pieces("guide-fortran.md", "fortran", 9);
     let folder = tempfile::tempdir().expect("a folder");
     let programs = pieces("guide-fortran.md", "fortran");
     assert_eq!(programs.len(), 1);

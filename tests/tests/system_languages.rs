@@ -166,6 +166,21 @@ fn values_hooks_and_custom_data_of_fortran_survive_changes_a_kill_and_a_restart(
     assert_survives(&session(program), cluster);
 }
 
+#[test]
+fn allocatables_of_fortran_survive_changes_a_kill_and_a_restart() {
+    let cluster = Cluster::up(NODES as u32);
+    let sources = with_modules(program("adopt.f90"));
+    let Some(program) = fortran("adopt", &sources, &built("pcmfort"), cluster.files()) else {
+        return;
+    };
+    let example = Example {
+        name: "adopt",
+        restarts_on_the_same_number: false,
+        ..session(program)
+    };
+    assert_survives(&example, cluster);
+}
+
 fn python(program: PathBuf) -> Vec<OsString> {
     vec!["python3".into(), program.into_os_string()]
 }

@@ -11,6 +11,7 @@ mod dist;
 mod docs;
 mod environment;
 mod failure;
+mod fortran;
 mod fuzz;
 mod house;
 mod lint;

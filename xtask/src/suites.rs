@@ -5,6 +5,7 @@ use crate::{
     browser, c_parts, compile, dist,
     environment::Environment,
     failure::{Failure, OnPath},
+    fortran,
     repository::Repository,
     runners::{Counts, Reader},
     setup, softroce, tools, wheel,
@@ -79,7 +80,16 @@ pub(crate) struct Chosen<'a> {
 const ROUNDS_VARIABLE: &str = "PCM_CHAOS_ROUNDS";
 
 /// Targets with tests that compile Fortran.
-const NEEDS_FORTRAN: [&str; 4] = ["system_languages", "system_guides", "system_gallery", "system_intel"];
+const NEEDS_FORTRAN: [&str; 5] = [
+    "system_languages",
+    "system_guides",
+    "system_gallery",
+    "system_intel",
+    NEEDS_BINDINGS,
+];
+
+/// The target with tests of an MPI that has Fortran.
+const NEEDS_BINDINGS: &str = "system_fortran";
 
 /// Targets with tests that install packages begin so.
 const NEEDS_PACKAGES: &str = "system_packages";
@@ -204,6 +214,11 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
     if targets.iter().any(|name| NEEDS_FORTRAN.contains(&name.as_str())) && !has("gfortran") {
         // Its tests say themselves that they cannot run without.
         wheel::install_system_package("gfortran");
+    }
+    if targets.iter().any(|name| name == NEEDS_BINDINGS)
+        && let Err(failure) = fortran::bring(repository)
+    {
+        println!("an MPI with Fortran is missing, so its tests cannot run: {failure}");
     }
     if targets.iter().any(|name| name.starts_with(NEEDS_FILTER)) && !has("nft") {
         // Its tests say themselves that they cannot run without.

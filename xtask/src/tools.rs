@@ -22,13 +22,19 @@ const BENCHMARKS: &str = "impi-rt==2021.13.1";
 /// The benchmarks that are kept; the rest of the package is another MPI.
 const BENCHMARK_PROGRAMS: [&str; 2] = ["IMB-MPI1", "IMB-NBC"];
 
-/// Brings what is missing. Two at once wait for each other.
-pub(crate) fn bring(repository: &Repository) -> Result<(), Failure> {
+/// The folder of the tools, and its lock: two at once wait for each other.
+pub(crate) fn locked(repository: &Repository) -> Result<(PathBuf, File), Failure> {
     let tools = repository.root.join(".tools");
     fs::create_dir_all(&tools).on("create", &tools)?;
     let lock_path = tools.join(".lock");
     let lock = File::create(&lock_path).on("create", &lock_path)?;
     lock.lock().on("lock", &lock_path)?;
+    Ok((tools, lock))
+}
+
+/// Brings what is missing.
+pub(crate) fn bring(repository: &Repository) -> Result<(), Failure> {
+    let (tools, _lock) = locked(repository)?;
     complete(&tools.join("mpi4py"), MPI4PY, |folder| {
         wheel::install(MPI4PY, &folder.join("lib"))?;
         wheel::unpack_source(MPI4PY, folder)
@@ -42,7 +48,11 @@ pub(crate) fn bring(repository: &Repository) -> Result<(), Failure> {
 }
 
 /// Fills a folder unless it holds exactly this version; it appears under its name only when it is complete.
-fn complete(folder: &Path, version: &str, fill: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
+pub(crate) fn complete(
+    folder: &Path,
+    version: &str,
+    fill: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mark = folder.join(".version");
     if fs::read_to_string(&mark).is_ok_and(|found| found == version) {
         return Ok(());

@@ -6,9 +6,10 @@ use super::{
     result::*,
 };
 use crate::{
-    region::{RegionError, Registry},
-    session::present,
+    region::{RegionError, Registry, being_made},
+    session::{SessionError, present},
 };
+use pcm_core::partition::Partition;
 use std::{
     ffi::{CStr, c_char, c_int},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,8 +18,11 @@ use std::{
 /// Runs `act` on the registry inside the panic boundary: a panic, a misuse and a failure each become a code and a
 /// text.
 pub(super) fn on_registry<R>(act: impl FnOnce(&mut Registry) -> Result<R, Misuse>) -> Result<R, pcm_result> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| present::with(|session| act(session.regions_mut()))));
-    match outcome {
+    guarded(|| present::with(|session| act(session.regions_mut())))
+}
+
+fn guarded<R>(act: impl FnOnce() -> Result<Result<R, Misuse>, SessionError>) -> Result<R, pcm_result> {
+    match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(Ok(value))) => Ok(value),
         Ok(Ok(Err(Misuse::Region(error)))) => Err(failed(&error)),
         Ok(Ok(Err(Misuse::Null(name)))) => {
@@ -43,6 +47,22 @@ pub(super) fn code_of(act: impl FnOnce(&mut Registry) -> Result<(), Misuse>) -> 
         Ok(()) => PCM_OK,
         Err(code) => code,
     }
+}
+
+/// As [`code_of`], on this rank's part of an array; in a hook that makes memory for a part, on that one.
+pub(super) fn code_of_part(
+    name: *const c_char,
+    act: impl FnOnce(&str, &Partition, u32) -> Result<(), Misuse>,
+) -> pcm_result {
+    // SAFETY: the caller's pointer is NULL or good.
+    let name = || unsafe { text(name) };
+    let Some((partition, rank)) = being_made() else {
+        return code_of(|registry| {
+            let array = registry.array_named(name()?)?;
+            act(name()?, array.partition(), array.rank())
+        });
+    };
+    guarded(|| Ok(name().and_then(|name| act(name, &partition, rank)))).map_or_else(|code| code, |()| PCM_OK)
 }
 
 /// A mistake of the caller.

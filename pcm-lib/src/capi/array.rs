@@ -8,7 +8,7 @@
 )]
 
 use super::{
-    arguments::{Misuse, axis, code_of, list, on_registry, room, text},
+    arguments::{Misuse, axis, code_of, code_of_part, list, on_registry, room, text},
     axis::{form_of_axes, pcm_axis},
     option::form_of,
     result::pcm_result,
@@ -96,12 +96,10 @@ pub unsafe extern "C" fn pcm_bounds(
     end: *mut usize,
 ) -> pcm_result {
     // SAFETY: the caller's pointers are NULL or good.
-    code_of(|registry| unsafe {
-        let name = text(name)?;
-        let array = registry.array_named(name)?;
-        let axis = self::axis(name, axis, array.partition().spec().axes.len())?;
+    code_of_part(name, |name, partition, rank| unsafe {
+        let axis = self::axis(name, axis, partition.spec().axes.len())?;
         let (start, end) = (room(start, 1, "start")?, room(end, 1, "end")?);
-        let Some(bounds) = array.partition().owned_interval(array.rank(), axis) else {
+        let Some(bounds) = partition.owned_interval(rank, axis) else {
             return Err(Misuse::Argument(format!(
                 "region \"{name}\": axis {axis} is cyclic, a rank's indices are not one interval; use pcm_box"
             )));
@@ -116,9 +114,8 @@ pub unsafe extern "C" fn pcm_bounds(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcm_local_extents(name: *const c_char, extents: *mut usize) -> pcm_result {
     // SAFETY: the caller's pointers are NULL or good.
-    code_of(|registry| unsafe {
-        let array = registry.array_named(text(name)?)?;
-        let local = array.partition().local_extents(array.rank());
+    code_of_part(name, |_, partition, rank| unsafe {
+        let local = partition.local_extents(rank);
         let extents = room(extents, local.len(), "extents")?;
         extents.iter_mut().zip(local).for_each(|(to, from)| *to = from as usize);
         Ok(())

@@ -11,7 +11,7 @@ use pcm_core::{
     redistribution::{HaloFill, StorageReuse},
 };
 use pcm_proto::registered::EXTENT_MAX;
-use std::fmt;
+use std::{cell::RefCell, fmt};
 
 /// What an application says of an array.
 #[derive(Clone, Debug, PartialEq)]
@@ -229,6 +229,15 @@ impl ArrayRegion {
     }
 }
 
+thread_local! {
+    static BEING_MADE: RefCell<Option<(Partition, u32)>> = const { RefCell::new(None) };
+}
+
+/// The division and the position for which a hook of the program makes memory in this moment: the hook may ask.
+pub(crate) fn being_made() -> Option<(Partition, u32)> {
+    BEING_MADE.with_borrow(Clone::clone)
+}
+
 fn storage_for(
     partition: &Partition,
     rank: u32,
@@ -238,7 +247,12 @@ fn storage_for(
     let place = place(partition, rank);
     capacity.promise(place.length)?;
     let made = match program {
-        Some(program) => Storage::of_program(program, place.length),
+        Some(program) => {
+            BEING_MADE.set(Some((partition.clone(), rank)));
+            let made = Storage::of_program(program, place.length);
+            BEING_MADE.set(None);
+            made
+        }
         None => Storage::new(place),
     };
     made.inspect_err(|_| capacity.release(place.length))

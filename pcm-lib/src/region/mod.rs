@@ -16,6 +16,7 @@ mod scalar;
 mod typed;
 mod value;
 
+pub(crate) use array::being_made;
 pub use array::{ArrayForm, ArrayRegion, Shares};
 pub use custom::{CustomHooks, CustomRegion, Delivered};
 pub use description::{Description, digest};

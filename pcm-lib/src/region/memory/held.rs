@@ -5,7 +5,7 @@
 use super::MemoryError;
 use std::{cell::RefCell, fmt, ptr::NonNull, rc::Rc};
 
-/// How a program makes memory for an array. None of these may call the library.
+/// How a program makes memory for an array. None of these may call the library, but to ask what part is made.
 pub trait ProgramMemory {
     /// Memory for another part, beside the present one, which stays as it is. None: there is none.
     fn make(&mut self, bytes: usize) -> Option<NonNull<u8>>;
