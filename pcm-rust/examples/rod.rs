@@ -23,24 +23,11 @@ fn exchange(t: &mut [f64], (rank, size): (i32, i32)) {
     let last = t.len() - 2;
     for (out, to, into, from) in [(1, left, last + 1, right), (last, right, 0, left)] {
         let (cell, mut halo) = (t[out], t[into]);
-        let (sent, received) = (from_ref(&cell).cast(), from_mut(&mut halo).cast());
+        let (sent, got) = (from_ref(&cell).cast(), from_mut(&mut halo).cast());
         let (kind, world) = (MPI_DOUBLE, MPI_COMM_WORLD);
         // SAFETY: one cell goes out of a local and one comes into another.
         unsafe {
-            mpi_abi::MPI_Sendrecv(
-                sent,
-                1,
-                kind,
-                to,
-                1,
-                received,
-                1,
-                kind,
-                from,
-                1,
-                world,
-                MPI_STATUS_IGNORE,
-            );
+            mpi_abi::MPI_Sendrecv(sent, 1, kind, to, 1, got, 1, kind, from, 1, world, MPI_STATUS_IGNORE);
         }
         t[into] = halo;
     }

@@ -26,5 +26,5 @@ pub use pcm_lib::{
     region::{CustomHooks, Delivered, Element, HookFailed, PerRankHooks, RegionError, Value},
     session::NotUsable,
 };
-#[cfg(feature = "ndarray")]
+#[cfg(any(feature = "ndarray", test))]
 pub use views::Views;
