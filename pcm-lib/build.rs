@@ -1,6 +1,6 @@
-//! Expands `interpose/table.txt`, and gives the shared library the name that its ABI has; for both libraries that are
-//! made of this source. An MPI is not needed; where the environment names one, the library finds it for programs that
-//! have none, and the tests are linked with it.
+//! Expands `interpose/table.txt` for both libraries that are made of this source, and gives that for the standard ABI
+//! its name; `pcm-rust/build.rs` does it for the other one. An MPI is not needed; where the environment names one, the
+//! library finds it for programs that have none, and the tests are linked with it.
 
 #[path = "build/expand.rs"]
 mod expand;
@@ -15,25 +15,22 @@ use std::{
     process::ExitCode,
 };
 
-/// The number changes when a program linked with an older library would not run with this one.
-const SONAME: &str = "libpcm.so.0";
-
-/// The library for programs of the standard ABI, and the package that makes it.
+/// The library for programs of the standard ABI, and the package that makes it. The number changes when a program
+/// linked with an older library would not run with this one.
 const SONAME_STANDARD: &str = "libpcm_abi.so.0";
 const STANDARD: &str = "pcm-lib-standard";
 
-/// From the folder of either package.
-const TABLE: &str = "../pcm-lib/interpose/table.txt";
-
-/// Where an installed library finds the MPI that shares its prefix, from `lib` and from `libexec/pcm`. Of the run path,
-/// `cargo xtask dist` leaves only this.
+/// As in `pcm-rust/build.rs`.
 const IN_A_PREFIX: &str = "$ORIGIN:$ORIGIN/../../lib";
 
 fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed={TABLE}");
-    println!("cargo::rerun-if-changed=../pcm-lib/build");
-    println!("cargo::rerun-if-env-changed=PCM_MPI_LIB");
     let is_standard = env::var_os("CARGO_PKG_NAME").is_some_and(|name| name == STANDARD);
+    // A package of pcm-lib has no folder beside it.
+    let own = Path::new(if is_standard { "../pcm-lib" } else { "." });
+    let table = own.join("interpose/table.txt");
+    println!("cargo::rerun-if-changed={}", table.display());
+    println!("cargo::rerun-if-changed={}", own.join("build").display());
+    println!("cargo::rerun-if-env-changed=PCM_MPI_LIB");
     if let Some(folder) = env::var_os("PCM_MPI_LIB").and_then(|value| value.into_string().ok()) {
         // The old kind of run path comes before LD_LIBRARY_PATH: another MPI there has the same soname.
         for argument in ["-Wl,--disable-new-dtags", "-Xlinker", "-rpath", "-Xlinker", &folder] {
@@ -43,12 +40,13 @@ fn main() -> ExitCode {
             tests_link(&folder);
         }
     }
-    let soname = if is_standard { SONAME_STANDARD } else { SONAME };
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}");
-    for argument in ["-Xlinker", "-rpath", "-Xlinker", IN_A_PREFIX] {
-        println!("cargo::rustc-cdylib-link-arg={argument}");
+    if is_standard {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{SONAME_STANDARD}");
+        for argument in ["-Xlinker", "-rpath", "-Xlinker", IN_A_PREFIX] {
+            println!("cargo::rustc-cdylib-link-arg={argument}");
+        }
     }
-    match wrappers_write() {
+    match wrappers_write(&table) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             println!("cargo::error={reason}");
@@ -67,8 +65,8 @@ fn tests_link(folder: &str) {
     }
 }
 
-fn wrappers_write() -> Result<(), String> {
-    let text = fs::read_to_string(TABLE).map_err(|e| format!("{TABLE}: {e}"))?;
+fn wrappers_write(table: &Path) -> Result<(), String> {
+    let text = fs::read_to_string(table).map_err(|e| format!("{}: {e}", table.display()))?;
     let table = table::parse(&text)?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?).join("wrappers.rs");
     fs::write(&out, expand::expand(&table)).map_err(|e| format!("{}: {e}", out.display()))

@@ -25,11 +25,19 @@ mod start_error;
 mod status;
 
 pub use file_checkpoint::CheckpointError;
-pub use pcm_core::partition::AxisSpec;
+pub use pcm_core::{
+    partition::{AxisSpec, Edge, GlobalBox, Split},
+    redistribution::HaloFill,
+};
 pub use region::{Array, ArrayOptions, Registry, Scalar};
 pub use session::{Session, SessionError, Step};
 
-/// The guide's Rust code is compiled with the tests of the documentation.
+/// The guides' Rust code is compiled with the tests of the documentation.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/guide.md")]
-struct Guide;
+mod guides {
+    #[doc = include_str!("../../docs/guide.md")]
+    struct Guide;
+
+    #[doc = include_str!("../../docs/guide-rust.md")]
+    struct GuideToRust;
+}

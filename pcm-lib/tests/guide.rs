@@ -8,7 +8,7 @@ mod harness;
 mod pieces;
 
 use harness::With;
-use pcm::mpi::Communicator;
+use pcm_lib::mpi::Communicator;
 use pieces::{Piece, all_pieces, literal_pieces, pieces, root};
 use std::{env, fs, path::PathBuf, process::Command};
 
@@ -155,6 +155,18 @@ fn the_rust_function_of_the_guide_computes() {
     assert_eq!(run(1000, 5).unwrap(), f64::from(own) / 32.0);
     // SAFETY: the last call of MPI in this process.
     assert_eq!(unsafe { mpi_abi::MPI_Finalize() }, 0);
+}
+
+#[test]
+fn the_guide_to_rust_has_the_example_and_pieces_that_are_compiled() {
+    let pieces = all_pieces("guide-rust.md");
+    let example = fs::read_to_string(root().join("pcm-rust/examples/rod.rs")).unwrap();
+    assert_eq!(pieces[0].code, example);
+    for Piece { language, code, from } in pieces {
+        let is_compiled = ["rust,no_run", "sh", "toml"].contains(&language.as_str());
+        assert!(from.is_some() || is_compiled, "{language}:\n{code}");
+    }
+    assert_eq!(literal_pieces("guide-rust.md"), 2);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 mod harness;
 
 use harness::{Rank, With};
-use pcm::{
+use pcm_lib::{
     ArrayOptions, AxisSpec, Session, Step,
     mpi::{Communicator, ErrorsReturned, MpiError, Port, Request, Waited},
 };

@@ -1,6 +1,6 @@
 //! The ABI of libpcm.so: its name, and what programs can link with besides MPI. `abi/symbols.txt` has the names. A name
 //! may be added: `PCM_SYMBOLS=write cargo test -p pcm-lib --test symbols`. When one goes, or means another thing, the
-//! number in `build.rs` changes.
+//! number in `pcm-rust/build.rs` changes.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::{env, fs, path::Path, process::Command};

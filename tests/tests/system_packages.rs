@@ -447,3 +447,59 @@ fn the_recipe_for_spack_is_a_package_with_a_version_and_an_installation() {
             .arg(env!("CARGO_PKG_VERSION")),
     );
 }
+
+/// What Rust programs need of this repository, in the order of dependencies.
+const CRATES: [&str; 9] = [
+    "proc-files",
+    "own-files",
+    "cpu-turns",
+    "mpi-abi",
+    "pcm-proto",
+    "pcm-core",
+    "pcm-checkpoint",
+    "pcm-lib",
+    "pcm",
+];
+
+#[test]
+fn the_crate_for_rust_programs_is_packed_with_all_that_it_needs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut cargo = command_of(env!("CARGO"), &["package", "--offline", "--no-verify", "--allow-dirty"]);
+    cargo.args(CRATES.iter().flat_map(|name| ["-p", name]));
+    cargo.arg("--target-dir").arg(folder.path());
+    let told = must(cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a checkout"))).stderr;
+    // No address of this project is known.
+    let is_other = |line: &&str| line.starts_with("warning") && !line.ends_with("homepage or repository");
+    assert_eq!(told.lines().find(is_other), None, "{told}");
+    for name in CRATES {
+        let version = format!("{name}-{}", env!("CARGO_PKG_VERSION"));
+        let packed = folder.path().join(format!("package/{version}.crate"));
+        let listed = must(command_of("tar", &["-tzf"]).arg(packed)).stdout;
+        let files: BTreeSet<&str> = listed
+            .lines()
+            .filter_map(|line| line.split_once('/'))
+            .map(|(_, file)| file)
+            .collect();
+        let needed: &[&str] = match name {
+            "pcm" => &[
+                "README.md",
+                "build.rs",
+                "examples/rod.rs",
+                "src/lib.rs",
+                "src/views.rs",
+                "tests/rod.rs",
+            ],
+            "pcm-lib" => &[
+                "build.rs",
+                "build/expand.rs",
+                "interpose/table.txt",
+                "include/pcm.h",
+                "src/lib.rs",
+            ],
+            _ => &["src/lib.rs", "Cargo.toml"],
+        };
+        for file in needed {
+            assert!(files.contains(file), "{name} has no {file}: {files:?}");
+        }
+    }
+}

@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// All that this process registered.
+/// All that this process registered. What is hidden in its documentation is for tests of this crate.
 #[derive(Debug)]
 pub struct Registry {
     home: Home,
@@ -64,6 +64,7 @@ pub struct Registry {
 
 impl Registry {
     /// An empty registry.
+    #[doc(hidden)]
     pub fn new(home: Home) -> Self {
         Self {
             home,
@@ -82,6 +83,7 @@ impl Registry {
     }
 
     /// Where this process stands.
+    #[doc(hidden)]
     pub fn home(&self) -> Home {
         self.home
     }
@@ -92,6 +94,7 @@ impl Registry {
     }
 
     /// Ends the registrations.
+    #[doc(hidden)]
     pub fn start(&mut self) -> Result<(), RegionError> {
         if self.is_started {
             return Err(RegionError::StartTwice);
@@ -117,6 +120,7 @@ impl Registry {
     }
 
     /// The program goes on with the data that it has, and knows of each change before.
+    #[doc(hidden)]
     pub fn goes_on(&mut self) {
         for (_, region) in self.regions_mut() {
             if let Kind::Custom(custom) = &mut region.kind {
@@ -146,7 +150,7 @@ impl Registry {
     }
 
     /// Fails where `call` needs a started program.
-    pub fn check_started(&self, call: &'static str) -> Result<(), RegionError> {
+    pub(crate) fn check_started(&self, call: &'static str) -> Result<(), RegionError> {
         if self.is_started {
             Ok(())
         } else {
@@ -155,12 +159,13 @@ impl Registry {
     }
 
     /// Registers an array and allocates this rank's part, zeroed.
+    #[doc(hidden)]
     pub fn array(&mut self, name: &str, form: ArrayForm) -> Result<RegionId, RegionError> {
         self.array_held(name, form, None)
     }
 
     /// The same; `program` makes and holds its memory, if it is given.
-    pub fn array_held(
+    pub(crate) fn array_held(
         &mut self,
         name: &str,
         form: ArrayForm,
@@ -180,6 +185,7 @@ impl Registry {
 
     /// Registers a replicated value. In a process that joins a job it has the value from then on with which the job
     /// began.
+    #[doc(hidden)]
     pub fn value(&mut self, name: &str, mut value: Value) -> Result<RegionId, RegionError> {
         self.check_name(name)?;
         self.check_memory(name, &value)?;
@@ -231,6 +237,7 @@ impl Registry {
     }
 
     /// The number of a region.
+    #[doc(hidden)]
     pub fn find(&self, name: &str) -> Result<RegionId, RegionError> {
         match self.regions.iter().position(|region| region.name == name) {
             Some(place) => Ok(RegionId(place as u32)),
@@ -245,11 +252,12 @@ impl Registry {
     ///
     /// # Panics
     /// If this registry did not give the number.
-    pub fn region(&self, id: RegionId) -> &Region {
+    pub(crate) fn region(&self, id: RegionId) -> &Region {
         &self.regions[id.0 as usize]
     }
 
     /// An array by name.
+    #[doc(hidden)]
     pub fn array_named(&self, name: &str) -> Result<&ArrayRegion, RegionError> {
         let region = self.region(self.find(name)?);
         match &region.kind {
@@ -262,7 +270,7 @@ impl Registry {
     ///
     /// # Panics
     /// If the region is no array of this registry.
-    pub fn array_by_id(&self, id: RegionId) -> &ArrayRegion {
+    pub(crate) fn array_by_id(&self, id: RegionId) -> &ArrayRegion {
         match &self.region(id).kind {
             Kind::Array(array) => array,
             other => panic!("region {id} is {}", other.noun()),
@@ -300,6 +308,7 @@ impl Registry {
     }
 
     /// All regions, in order.
+    #[doc(hidden)]
     pub fn regions(&self) -> impl Iterator<Item = (RegionId, &Region)> {
         (0..).map(RegionId).zip(&self.regions)
     }
@@ -353,7 +362,7 @@ impl Registry {
     }
 
     /// Bytes of arrays and values whose contents count. What a custom region has is not known.
-    pub fn registered_bytes(&self) -> u64 {
+    pub(crate) fn registered_bytes(&self) -> u64 {
         let bytes = self.regions.iter().map(|region| match &region.kind {
             Kind::Array(array) if array.form().is_scratch => 0,
             Kind::Array(array) => array.storage().length(),
@@ -365,7 +374,7 @@ impl Registry {
     }
 
     /// Bytes of constant arrays.
-    pub fn constant_bytes(&self) -> u64 {
+    pub(crate) fn constant_bytes(&self) -> u64 {
         let constant = self.regions.iter().filter_map(|region| match &region.kind {
             Kind::Array(array) if array.form().is_constant => Some(array.storage().length() as u64),
             _ => None,
@@ -385,6 +394,7 @@ impl Registry {
     }
 
     /// The storages of all arrays, in order: what must be saved of this process beside its values.
+    #[doc(hidden)]
     pub fn storages(&self) -> impl Iterator<Item = (RegionId, &Storage)> {
         self.regions().filter_map(|(id, region)| match &region.kind {
             Kind::Array(array) => Some((id, array.storage())),

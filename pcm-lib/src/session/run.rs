@@ -13,7 +13,7 @@ use super::{
 use crate::{
     file_checkpoint::CheckpointError,
     mpi::Communicator,
-    region::{HookFailed, RegionError, Registry, known::KnownValues},
+    region::{Array, Element, HookFailed, RegionError, Registry, known::KnownValues},
     role::Role,
     start, start_error,
 };
@@ -336,6 +336,24 @@ impl Session {
         let registered = register(&mut session.registry)?;
         session.begin()?;
         Ok((session, registered))
+    }
+
+    /// Two arrays to be changed, as [`Registry::both_mut`] gives them.
+    ///
+    /// # Panics
+    /// If both are the same.
+    pub fn both_mut<A: Element, B: Element>(&mut self, one: Array<A>, other: Array<B>) -> (&mut [A], &mut [B]) {
+        self.registry.both_mut(one, other)
+    }
+
+    /// Lets two arrays change places, as [`Registry::swap`] does.
+    pub fn swap(&mut self, one: &str, other: &str) -> Result<(), RegionError> {
+        self.registry.swap(one, other)
+    }
+
+    /// Writes a value, as [`Registry::value_write`] does.
+    pub fn value_write(&mut self, name: &str, bytes: &[u8]) -> Result<(), RegionError> {
+        self.registry.value_write(name, bytes)
     }
 
     /// Asks that the job have so many ranks. To be called on one rank. The change comes with a later

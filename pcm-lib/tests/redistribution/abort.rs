@@ -6,7 +6,7 @@ use crate::{
     job::Job,
     launch::under_mpi,
 };
-use pcm::redistribute::{Limits, MoveError};
+use pcm_lib::redistribute::{Limits, MoveError};
 use pcm_proto::method::Method;
 use pcm_proto::random::Random;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 fn abort_then_commit(seed: u64, method: Method) {
     let mut random = Random::new(seed);
     let forms: Vec<_> = (0..3).map(|_| contents::random_form(&mut random)).collect();
-    let world = pcm::mpi::Communicator::world().size().unwrap();
+    let world = pcm_lib::mpi::Communicator::world().size().unwrap();
     let limits = Limits {
         chunk_bytes: 512,
         in_flight: 1 + random.below(3) as usize,

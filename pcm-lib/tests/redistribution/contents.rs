@@ -1,7 +1,6 @@
 //! Regions of random shape, and what each byte of them must be.
 #![allow(unsafe_code, reason = "fills and reads the storage of arrays")]
 
-use pcm::region::{ArrayForm, CustomHooks, Delivered, ElementType, HookFailed, PerRankHooks, Registry, Value};
 use pcm_core::{
     partition::{ArraySpec, AxisSpec, Edge, Split},
     redistribution::{
@@ -9,6 +8,7 @@ use pcm_core::{
         invariant::{Cell, cell_at},
     },
 };
+use pcm_lib::region::{ArrayForm, CustomHooks, Delivered, ElementType, HookFailed, PerRankHooks, Registry, Value};
 use pcm_proto::ids::Rank;
 use pcm_proto::random::{Random, mix};
 use std::{cell::RefCell, rc::Rc};

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "calls MPI")]
 
 use mpi_abi::MPI_Comm;
-use pcm::{
+use pcm_lib::{
     mpi::{Communicator, Transport},
     redistribute::{MoveError, Movement, Progress},
     region::Registry,

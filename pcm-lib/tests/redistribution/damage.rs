@@ -8,7 +8,7 @@ use crate::{
     job::Job,
     launch::under_mpi,
 };
-use pcm::{
+use pcm_lib::{
     mpi::{AllToAll, MpiError, Request, Stretch, Transport},
     redistribute::{Limits, MoveError},
 };

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "messages whose memory outlives them")]
 
 use super::launch::under_mpi;
-use pcm::mpi::{Communicator, InterCommunicator, Port, Request, Waited};
+use pcm_lib::mpi::{Communicator, InterCommunicator, Port, Request, Waited};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use crate::{
     contents::{self, Objects},
     control,
 };
-use pcm::{
+use pcm_lib::{
     mpi::{Communicator, SeparateGroups, Transport},
     redistribute::{Limits, Movement, NextLayout},
     region::{ArrayForm, Home, Registry},

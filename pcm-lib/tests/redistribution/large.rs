@@ -6,13 +6,13 @@ use crate::{
     job::Job,
     launch::under_mpi,
 };
-use pcm::{
-    redistribute::Limits,
-    region::{ArrayForm, ElementType},
-};
 use pcm_core::{
     partition::{ArraySpec, AxisSpec},
     redistribution::HaloFill,
+};
+use pcm_lib::{
+    redistribute::Limits,
+    region::{ArrayForm, ElementType},
 };
 use pcm_proto::method::Method;
 

@@ -5,13 +5,13 @@ use crate::{
     job::Job,
     launch::under_mpi,
 };
-use pcm::{
-    redistribute::Limits,
-    region::{ArrayForm, ElementType},
-};
 use pcm_core::{
     partition::{ArraySpec, AxisSpec, Partition},
     redistribution::{ArrayPlan, HaloFill, RankChange},
+};
+use pcm_lib::{
+    redistribute::Limits,
+    region::{ArrayForm, ElementType},
 };
 use pcm_proto::ids::ProcessId;
 

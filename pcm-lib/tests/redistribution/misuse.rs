@@ -6,13 +6,13 @@ use crate::{
     job::Job,
     launch::under_mpi,
 };
-use pcm::{
-    redistribute::{Limits, MoveError},
-    region::{ArrayForm, ElementType, Home, HookFailed, PerRankHooks, Registry, Value},
-};
 use pcm_core::{
     partition::{ArraySpec, AxisSpec},
     redistribution::HaloFill,
+};
+use pcm_lib::{
+    redistribute::{Limits, MoveError},
+    region::{ArrayForm, ElementType, Home, HookFailed, PerRankHooks, Registry, Value},
 };
 
 fn rows(rows: u64) -> ArrayForm {

@@ -6,7 +6,7 @@ use crate::{
     job::Job,
     launch::under_mpi,
 };
-use pcm::redistribute::Limits;
+use pcm_lib::redistribute::Limits;
 use pcm_proto::method::Method;
 use pcm_proto::random::Random;
 
@@ -28,7 +28,7 @@ fn rounds(seed: u64, rounds: u64, method: Method) {
     let mut scratch = contents::random_form(&mut random);
     scratch.is_scratch = true;
     forms.push(scratch);
-    let world = pcm::mpi::Communicator::world().size().unwrap();
+    let world = pcm_lib::mpi::Communicator::world().size().unwrap();
     let limits = small(&mut random);
     // Where all ranks are newcomers each time, somebody must be left for the next layout.
     let most = world - u32::from(method.starts_all());
@@ -70,7 +70,7 @@ fn rounds(seed: u64, rounds: u64, method: Method) {
 }
 
 /// Each rank's own value grows, by the same in all over all ranks.
-fn set_values(registry: &mut pcm::region::Registry, round: u64) {
+fn set_values(registry: &mut pcm_lib::region::Registry, round: u64) {
     contents::set_value(registry, "iteration", round);
     let tally = u64::from_le_bytes(value_bytes(registry, "tally").try_into().unwrap());
     contents::set_value(registry, "tally", tally + round);
@@ -128,7 +128,7 @@ macro_rules! by_every_method {
 /// Constant data takes no part here: what travels ahead does not go by MPI.
 fn by_every_method(seed: u64) {
     let mut done = Vec::new();
-    let is_alone = pcm::mpi::Communicator::world().size().unwrap() == 1;
+    let is_alone = pcm_lib::mpi::Communicator::world().size().unwrap() == 1;
     for method in Method::all().filter(|method| !(is_alone && method.starts_all())) {
         let way = (method.management, method.operation);
         if !done.contains(&way) {

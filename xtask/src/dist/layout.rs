@@ -1,5 +1,5 @@
 //! An installation, file by file: what lies where in its prefix, and what it is made of. `dispatcher/src/installed.rs`,
-//! the run path in `pcm-lib/build.rs` and `python/pcm/_library.py` find their parts by it, relative to themselves.
+//! the run path in `pcm-rust/build.rs` and `python/pcm/_library.py` find their parts by it, relative to themselves.
 
 /// What a file is made of.
 #[derive(Clone, Copy)]

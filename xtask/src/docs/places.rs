@@ -42,10 +42,11 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
     (
         "Guides",
         &[
-            ("docs/guide.md", "C and Rust"),
+            ("docs/guide.md", "C"),
             ("docs/guide-cpp.md", "C++"),
             ("docs/guide-fortran.md", "Fortran"),
             ("docs/guide-python.md", "Python"),
+            ("docs/guide-rust.md", "Rust"),
             ("docs/guide-data.md", "Data of your own"),
             ("docs/llms.txt", "For coding assistants"),
         ],

@@ -15,8 +15,8 @@ struct Entry {
 const INTRODUCTION: &str = "# pcm.h
 
 This page is made from `pcm.h`, the header of the C interface. [C++](../../docs/guide-cpp.md),
-[Fortran](../../docs/guide-fortran.md) and [Python](../../docs/guide-python.md) have the same functions under names of
-their own. The [guide](../../docs/guide.md) shows how they are used together.
+[Fortran](../../docs/guide-fortran.md), [Python](../../docs/guide-python.md) and [Rust](../../docs/guide-rust.md) have
+the same functions under names of their own. The [guide](../../docs/guide.md) shows how they are used together.
 ";
 
 /// A part of the page, and which entries it has.
