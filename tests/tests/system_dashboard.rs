@@ -424,14 +424,26 @@ fn metrics_are_served_to_who_knows_the_token() {
     for text in [said, printed] {
         let iterations = text
             .lines()
-            .find_map(|line| line.strip_prefix(r#"pcm_job_iterations{job_id="1",job_name="plate"} "#));
+            .find_map(|line| line.strip_prefix(r#"pcm_job_iterations_total{job_id="1",job_name="plate"} "#));
         let iterations: u64 = iterations.expect("the job's iterations").parse().expect("a number");
         assert!(iterations > 5, "{text}");
         assert!(
-            text.contains(r#"pcm_node_up{node="n1""#) && text.contains(r#"pcm_rank_sent_bytes{job_id="1",rank="1""#),
+            text.contains(r#"pcm_node_up{node="n1""#)
+                && text.contains(r#"pcm_rank_sent_bytes_total{job_id="1",rank="1""#),
             "{text}"
         );
     }
+    let accept = "Accept: application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5";
+    let open = answer(
+        &address,
+        &format!("GET /metrics HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer {token}\r\n{accept}\r\n\r\n"),
+    );
+    let is_open = |text: &str| text.contains("\n# TYPE pcm_job_iterations counter\n") && text.ends_with("\n# EOF\n");
+    assert!(
+        open.contains("application/openmetrics-text; version=1.0.0") && is_open(&open),
+        "{open}"
+    );
+    assert!(is_open(&cluster.run(&["metrics", "--openmetrics"]).stdout));
     let said = answer(
         &address,
         "GET /metrics HTTP/1.1\r\nHost: HERE\r\nAuthorization: Bearer x\r\n\r\n",

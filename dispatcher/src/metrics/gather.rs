@@ -9,9 +9,10 @@ use pcm_proto::event::{Event, EventKind};
 use pcm_proto::ids::JobId;
 use pcm_proto::job::JobState;
 use pcm_proto::refusal::{JOB_ENDED, UNKNOWN_JOB};
+use pcm_view::dashboard::Format;
 
 /// The numbers of this moment, as text.
-pub(crate) async fn gather(link: &mut Link) -> Result<String, Failure> {
+pub(crate) async fn gather(link: &mut Link, format: Format) -> Result<String, Failure> {
     let nodes = match link.ask(ControlToDaemon::Nodes, ASK_DEADLINE).await? {
         DaemonToControl::Nodes(nodes) => nodes,
         other => return Err(Failure::unexpected("Nodes", &other)),
@@ -39,7 +40,7 @@ pub(crate) async fn gather(link: &mut Link) -> Result<String, Failure> {
         let changes = changes_of(&events, status.job);
         jobs.push(JobSeen { status, ranks, changes });
     }
-    Ok(write(&Seen { nodes, jobs }))
+    Ok(write(&Seen { nodes, jobs }, format))
 }
 
 fn changes_of(events: &[Event], job: JobId) -> Vec<pcm_proto::event::Reconfigured> {

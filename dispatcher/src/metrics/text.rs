@@ -1,9 +1,11 @@
-//! The exposition format of Prometheus, version 0.0.4. Pure.
+//! The text formats in which Prometheus and others take numbers: that of Prometheus, version 0.0.4, and OpenMetrics
+//! 1.0. The names of samples are the same in both; those of counters end in `_total`. Pure.
 
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::job::{JobStatus, RankStatus};
 use pcm_proto::time_use::TimeUse;
+use pcm_view::dashboard::Format;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -23,12 +25,24 @@ pub(super) struct JobSeen {
 type Labels<'a> = [(&'a str, &'a str)];
 
 /// See the file head.
-pub(super) fn write(seen: &Seen) -> String {
+pub(super) fn write(seen: &Seen, format: Format) -> String {
     let mut text = String::new();
     nodes(&mut text, &seen.nodes);
     jobs(&mut text, &seen.jobs);
     ranks(&mut text, &seen.jobs);
-    text
+    match format {
+        Format::Prometheus => text,
+        Format::OpenMetrics => in_families(&text) + "# EOF\n",
+    }
+}
+
+/// OpenMetrics names a counter without the end that its samples have.
+fn in_families(text: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("# ") {
+        Some(head) => format!("# {}\n", head.replacen("_total ", " ", 1)),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 fn nodes(text: &mut String, nodes: &[NodeStatus]) {
@@ -87,12 +101,12 @@ fn jobs(text: &mut String, jobs: &[JobSeen]) {
     });
     each(
         "pcm_job_epoch",
-        "counter",
+        "gauge",
         "Layouts the job had before this one.",
         &|job| job.status.epoch.0 as f64,
     );
     each(
-        "pcm_job_iterations",
+        "pcm_job_iterations_total",
         "counter",
         "Iterations all its ranks have begun.",
         &|job| job.ranks.iter().map(|rank| rank.iteration.0).min().unwrap_or(0) as f64,
@@ -183,7 +197,7 @@ fn ranks(text: &mut String, jobs: &[JobSeen]) {
         }
     };
     each(
-        "pcm_rank_iterations",
+        "pcm_rank_iterations_total",
         "counter",
         "Iterations the rank has begun.",
         |row| row.iteration.0 as f64,
@@ -203,11 +217,14 @@ fn ranks(text: &mut String, jobs: &[JobSeen]) {
     each("pcm_rank_memory_bytes", "gauge", "Resident memory.", |row| {
         row.memory.0 as f64
     });
-    each("pcm_rank_sent_bytes", "counter", "Bytes sent point to point.", |row| {
-        row.sent.0 as f64
-    });
     each(
-        "pcm_rank_received_bytes",
+        "pcm_rank_sent_bytes_total",
+        "counter",
+        "Bytes sent point to point.",
+        |row| row.sent.0 as f64,
+    );
+    each(
+        "pcm_rank_received_bytes_total",
         "counter",
         "Bytes received point to point.",
         |row| row.received.0 as f64,
@@ -333,12 +350,12 @@ pub(super) mod tests {
 
     #[test]
     fn every_number_stands_under_its_head_with_escaped_labels() {
-        let text = write(&seen());
+        let text = write(&seen(), Format::Prometheus);
         for line in [
             r#"pcm_node_up{node="n0",site="here"} 1"#,
             r#"pcm_node_load_by_others_cpus{node="n0",site="here"} 0.25"#,
             r#"pcm_node_left_seconds{node="n0",site="here"} 90.5"#,
-            r#"pcm_job_iterations{job_id="3",job_name="a \"b\"\\"} 77"#,
+            r#"pcm_job_iterations_total{job_id="3",job_name="a \"b\"\\"} 77"#,
             r#"pcm_job_reconfigurations_total{job_id="3",job_name="a \"b\"\\",plan="migrate"} 2"#,
             r#"pcm_job_pause_seconds_total{job_id="3",job_name="a \"b\"\\"} 0.5"#,
             r#"pcm_job_load_balance{job_id="3",job_name="a \"b\"\\"} 1"#,
@@ -357,8 +374,38 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn samples_of_counters_have_their_end_and_openmetrics_names_families_without_it() {
+        let [plain, open] = [Format::Prometheus, Format::OpenMetrics].map(|format| write(&seen(), format));
+        let samples = |text: &str| text.lines().filter(|line| !line.starts_with('#')).collect::<String>();
+        assert_eq!(samples(&plain), samples(&open));
+        assert!(open.ends_with("\n# EOF\n") && !plain.contains("EOF"));
+        let (mut family, mut kind, mut counters) = ("", "", 0);
+        for line in open.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                (family, kind) = rest.split_once(' ').unwrap();
+                counters += usize::from(kind == "counter");
+            } else if !line.starts_with('#') {
+                let end = if kind == "counter" { "_total{" } else { "{" };
+                assert!(line.starts_with(&format!("{family}{end}")), "{line} in {family}");
+            }
+        }
+        assert!(counters >= 7, "{open}");
+    }
+
+    #[test]
+    fn the_page_about_watching_names_every_number() {
+        let page = include_str!("../../../docs/watching.md");
+        let text = write(&seen(), Format::Prometheus);
+        let names = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        let missing: Vec<&str> = names.filter(|name| !page.contains(&format!("`{name}`"))).collect();
+        assert_eq!(missing, [""; 0]);
+    }
+
+    #[test]
     fn every_query_of_the_grafana_file_asks_for_numbers_and_labels_that_are_there() {
-        let text = write(&seen());
+        let text = write(&seen(), Format::Prometheus);
         let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let board: serde_json::Value = serde_json::from_str(super::super::GRAFANA).expect("JSON");
         let panels = board["panels"].as_array().expect("panels");
@@ -396,10 +443,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_cluster_without_jobs_has_numbers_of_its_nodes() {
-        let text = write(&Seen {
-            jobs: Vec::new(),
-            ..seen()
-        });
+        let jobs = Vec::new();
+        let text = write(&Seen { jobs, ..seen() }, Format::Prometheus);
         assert!(text.contains("pcm_node_up{") && !text.contains("job_id"));
     }
 }

@@ -11,7 +11,7 @@ use pcm_proto::control::{ControlToDaemon, DaemonToControl};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::JobId;
 use pcm_proto::job::{JobState, JobStatus};
-use pcm_view::dashboard::{Plan, RunningJob, Server, Shown, Source, cluster};
+use pcm_view::dashboard::{Format, Plan, RunningJob, Server, Shown, Source, cluster};
 use pcm_view::time::now_us;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -193,8 +193,8 @@ impl Source for PageSource {
         self.show().await.map_err(|failure| failure.message)
     }
 
-    async fn metrics(&self) -> Result<String, String> {
-        let numbers = async { metrics::gather(&mut self.new_link().await?).await };
+    async fn metrics(&self, format: Format) -> Result<String, String> {
+        let numbers = async { metrics::gather(&mut self.new_link().await?, format).await };
         numbers.await.map_err(|failure: Failure| failure.message)
     }
 

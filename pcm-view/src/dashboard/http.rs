@@ -1,6 +1,7 @@
 //! As much HTTP as one page needs, and who is admitted: only who knows the token, only under the address that was
 //! given out, and orders only from the page itself. Pure. Nothing of a request is used before it is admitted.
 
+use super::source::Format;
 use std::collections::BTreeMap;
 
 /// Longest head of a request; browsers send about one kilobyte.
@@ -32,7 +33,7 @@ pub(super) struct Request {
 pub(super) enum Wanted {
     Page,
     Stream,
-    Metrics,
+    Metrics(Format),
     Plan,
     Act,
 }
@@ -74,6 +75,14 @@ impl Request {
         })
     }
 
+    /// OpenMetrics for a reader that names it, as Prometheus does.
+    fn format(&self) -> Format {
+        match self.headers.get("accept") {
+            Some(kinds) if kinds.contains("application/openmetrics-text") => Format::OpenMetrics,
+            _ => Format::Prometheus,
+        }
+    }
+
     /// Bytes of the body.
     pub(super) fn body_length(&self) -> Result<usize, Refused> {
         match self.headers.get("content-length").map(|length| length.parse()) {
@@ -96,7 +105,7 @@ impl Request {
         let wanted = match (self.method.as_str(), self.path.as_str()) {
             ("GET", "/") => Wanted::Page,
             ("GET", "/stream") => Wanted::Stream,
-            ("GET", "/metrics") => Wanted::Metrics,
+            ("GET", "/metrics") => Wanted::Metrics(self.format()),
             ("POST", "/plan") => Wanted::Plan,
             ("POST", "/act") => Wanted::Act,
             _ => return Err(Refused::NotFound),
@@ -104,7 +113,7 @@ impl Request {
         let bearer = || header("authorization").and_then(|words| words.strip_prefix("Bearer "));
         let given = match wanted {
             Wanted::Act | Wanted::Plan => header("x-pcm-token"),
-            Wanted::Metrics => self.query_token.as_deref().or_else(bearer),
+            Wanted::Metrics(_) => self.query_token.as_deref().or_else(bearer),
             _ => self.query_token.as_deref(),
         };
         if !given.is_some_and(|given| is_same(given, token)) {
@@ -186,7 +195,7 @@ mod tests {
                 &[host, &format!("Authorization: Bearer {token}")],
             )
         };
-        assert_eq!(bearer("secret"), Ok(Wanted::Metrics));
+        assert_eq!(bearer("secret"), Ok(Wanted::Metrics(Format::Prometheus)));
         assert_eq!(bearer("Secret"), Err(Refused::Forbidden));
         assert_eq!(
             ask("GET /?token=x HTTP/1.1", &[host, "Authorization: Bearer secret"]),

@@ -15,4 +15,4 @@ pub fn is_admitted(head: &str, token: &str, authority: &str) -> bool {
 
 pub use cluster::{RunningJob, cluster};
 pub use serve::{ServeError, Server};
-pub use source::{Plan, Shown, Source};
+pub use source::{Format, Plan, Shown, Source};

@@ -210,9 +210,9 @@ async fn answer(mut stream: TcpStream, wanted: Wanted, body: Vec<u8>, shared: &S
             )
             .await
         }
-        Wanted::Metrics => {
-            let answer = match shared.source.metrics().await {
-                Ok(text) => http::answer("text/plain; version=0.0.4", "", &text),
+        Wanted::Metrics(format) => {
+            let answer = match shared.source.metrics(format).await {
+                Ok(text) => http::answer(format.kind(), "", &text),
                 Err(problem) => http::unavailable(&problem),
             };
             write(&mut stream, &answer).await

@@ -15,6 +15,25 @@ pub struct Shown {
     pub html: String,
 }
 
+/// A text format for numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// That of Prometheus, version 0.0.4.
+    Prometheus,
+    /// OpenMetrics, version 1.0.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// Its media type, without the character set.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0",
+        }
+    }
+}
+
 /// What an order would do.
 #[derive(Debug, Serialize)]
 pub struct Plan {
@@ -29,8 +48,8 @@ pub trait Source: Send + Sync + 'static {
     /// What is to be seen now.
     fn look(&self) -> impl Future<Output = Result<Shown, String>> + Send;
 
-    /// The numbers of this moment, in the exposition format of Prometheus.
-    fn metrics(&self) -> impl Future<Output = Result<String, String>> + Send;
+    /// The numbers of this moment.
+    fn metrics(&self, format: Format) -> impl Future<Output = Result<String, String>> + Send;
 
     /// What an order would do that a button sends as JSON.
     fn plan(&self, order: &[u8]) -> impl Future<Output = Result<Plan, String>> + Send;
