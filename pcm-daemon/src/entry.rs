@@ -10,7 +10,7 @@ use std::process::Command;
 const HELP: &str = "\
 pcm-daemon: the daemon of a node, and the keeper above it
 
-`pcmctl up` starts it; nobody else has to.
+`pcmctl up` starts it; users call only `join` themselves.
 
   pcm-daemon            becomes the node's keeper; reads a boot specification (JSON) on standard input,
                         reports on standard output, logs to DIR/nodes/NAME/daemon.log

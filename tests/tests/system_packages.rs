@@ -375,6 +375,8 @@ fn the_package_for_debian_is_installed_verified_and_removed_again() {
     must(Command::new(root.join("usr/bin/pcm-daemon")).arg("--version"));
     for name in [
         "man/man1/pcmctl-migrate.1.gz",
+        "man/man1/pcm-daemon.1.gz",
+        "man/man1/pcmfort.1.gz",
         "doc/pcm/copyright",
         "doc/pcm/LICENSES-of-dependencies",
     ] {
@@ -446,6 +448,41 @@ fn the_recipe_for_spack_is_a_package_with_a_version_and_an_installation() {
             .arg(recipe)
             .arg(env!("CARGO_PKG_VERSION")),
     );
+}
+
+#[test]
+fn the_definition_of_a_container_names_our_package_and_its_scripts_are_sound() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let prefix = unpacked(folder.path());
+    let text = fs::read_to_string(prefix.join("share/pcm/apptainer/pcm.def")).expect("the definition");
+    let deb = format!("pcm_{}_amd64.deb", env!("CARGO_PKG_VERSION"));
+    let (head, sections) = text.split_once("\n%").expect("sections");
+    assert!(
+        head.starts_with("Bootstrap: ") && head.contains("\nFrom: debian:"),
+        "{head}"
+    );
+    let mut names = Vec::new();
+    for section in sections.split("\n%") {
+        let (name, body) = section.split_once('\n').expect("a name and a body");
+        names.push(name);
+        match name {
+            "files" => assert!(body.trim().starts_with(&format!("{deb} /opt/")), "{body}"),
+            "post" | "environment" | "runscript" | "test" => {
+                must(command_of("sh", &["-n", "-c"]).arg(body));
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(names, ["files", "post", "environment", "runscript", "test", "help"]);
+    assert!(
+        text.contains(&format!("install -y --no-install-recommends /opt/{deb} ")),
+        "{text}"
+    );
+    // Its own programs are asked for their versions in the container, as here.
+    for program in ["pcmctl", "pcm-daemon"] {
+        assert!(text.contains(&format!("\n    {program} --version\n")), "{text}");
+        must(Command::new(prefix.join("bin").join(program)).arg("--version"));
+    }
 }
 
 /// What Rust programs need of this repository, in the order of dependencies.

@@ -22,7 +22,7 @@ pub(super) enum Content {
 }
 
 /// The files whose names are known. Man pages, the package for Python and licences come on top.
-pub(super) const FILES: [(&str, Content); 29] = [
+pub(super) const FILES: [(&str, Content); 30] = [
     ("bin/pcmctl", Content::Built("pcmctl")),
     ("bin/pcmcc", Content::Built("pcmcc")),
     ("bin/pcmcxx", link("pcmcc")),
@@ -79,6 +79,10 @@ pub(super) const FILES: [(&str, Content); 29] = [
     (
         "share/pcm/spack/packages/pcm/package.py",
         Content::Text(include_str!("templates/spack/package.py")),
+    ),
+    (
+        "share/pcm/apptainer/pcm.def",
+        Content::Text(include_str!("templates/pcm.def")),
     ),
     (
         "share/bash-completion/completions/pcmctl",

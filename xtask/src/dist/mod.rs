@@ -4,6 +4,7 @@ mod deb;
 mod elf;
 mod layout;
 mod licences;
+mod man;
 mod ready;
 mod run;
 mod stage;

@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: a release build, its tree of files, and each package of it. Must never install anything.
 
-use super::{deb, elf, licences, ready::Ready, stage, targz, wheel};
+use super::{deb, elf, licences, man, ready::Ready, stage, targz, wheel};
 use crate::{
     compile,
     environment::Environment,
@@ -26,6 +26,7 @@ pub(crate) fn pack(repository: &Repository, environment: &Environment) -> Result
     }
     let stage = out.join("prefix");
     stage::fill(repository, environment, &stage)?;
+    man::fill(environment, &stage)?;
     licences::write(repository, environment, &stage)?;
     let time = env::var("SOURCE_DATE_EPOCH").ok().and_then(|value| value.parse().ok());
     let ready = Ready {
