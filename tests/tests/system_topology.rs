@@ -1,6 +1,7 @@
 //! Agents that look at the network, on real clusters of nodes with networks and memory of their own: ranks that talk to
 //! each other come together, and a job stays within a site.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tests::{
     adapting::{Adapting, wait_until_idle},
@@ -19,6 +20,9 @@ const OWNED: Duration = Duration::from_secs(25);
 /// Between two sites, as agents take it to be where nobody tells them: 20 MB/s.
 const TRUNK_MBIT: u32 = 160;
 
+/// The nodes of one test are not idle while the other loads the machine.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Nodes in two sites, in turn.
 fn two_sites(nodes: usize, cluster: &Cluster) -> Option<Network> {
     let network = Network::of_sites(nodes, 2, cluster.files());
@@ -31,6 +35,7 @@ fn two_sites(nodes: usize, cluster: &Cluster) -> Option<Network> {
 
 #[test]
 fn two_pairs_that_are_placed_crosswise_come_together() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let cluster = Cluster::place();
     let Some(network) = two_sites(2, &cluster) else { return };
     let cluster = cluster.booted_in(network, &[], &[]);
@@ -55,6 +60,7 @@ fn two_pairs_that_are_placed_crosswise_come_together() {
 
 #[test]
 fn a_job_is_gathered_in_one_site_and_not_spread_when_the_owner_of_a_node_wants_it_back() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let cluster = Cluster::place();
     let Some(network) = two_sites(4, &cluster) else { return };
     let Some(own) = OwnShare::up_in(network, 4, cluster) else {
