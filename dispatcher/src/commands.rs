@@ -37,8 +37,10 @@ impl Order {
     /// The job that it is about.
     pub(crate) fn job(&self) -> Option<JobId> {
         match self {
-            Self::Migrate { job, .. } | Self::Expand { job, .. } | Self::Shrink { job, .. } => Some(*job),
-            Self::Checkpoint { job } => Some(*job),
+            Self::Migrate { job, .. }
+            | Self::Expand { job, .. }
+            | Self::Shrink { job, .. }
+            | Self::Checkpoint { job } => Some(*job),
             Self::Drain { .. } => None,
         }
     }

@@ -19,8 +19,7 @@ pub(crate) struct Planned {
 pub(crate) fn plan(order: &Order, jobs: &[RunningJob], held_ms: Option<f64>) -> Result<Planned, Failure> {
     let (text, undo) = match order {
         Order::Migrate { job, rank, to } => moved(named(*job, jobs)?, *rank, to)?,
-        Order::Expand { job, to } => resized(named(*job, jobs)?, *to)?,
-        Order::Shrink { job, to } => resized(named(*job, jobs)?, *to)?,
+        Order::Expand { job, to } | Order::Shrink { job, to } => resized(named(*job, jobs)?, *to)?,
         Order::Drain { node } => return Ok(drained(node, jobs)),
         Order::Checkpoint { job } => {
             let all = data(&named(*job, jobs)?.ranks);
@@ -49,44 +48,46 @@ fn data<'a>(ranks: impl IntoIterator<Item = &'a RankStatus>) -> u64 {
 }
 
 fn moved(job: &RunningJob, rank: Rank, to: &NodeName) -> Result<(String, Option<Order>), Failure> {
-    let (number, name) = (job.status.job, &job.status.name);
-    let found = job.ranks.iter().find(|one| one.rank == rank);
-    let row = found.ok_or_else(|| Failure::usage(format!("job {number} has no rank {rank}")))?;
+    let RunningJob { status, ranks } = job;
+    let (job, name) = (status.job, &status.name);
+    let found = ranks.iter().find(|one| one.rank == rank);
+    let row = found.ok_or_else(|| Failure::usage(format!("job {job} has no rank {rank}")))?;
     if row.node == *to {
         return Err(Failure::usage(format!(
-            "rank {rank} of job {number} is on node {to} already"
+            "rank {rank} of job {job} is on node {to} already"
         )));
     }
     let (from, size) = (row.node.clone(), bytes(row.registered.0));
-    let text = format!("Move rank {rank} of job {number} ({name}) from {from} to {to}: {size} of data.");
-    let job = number;
+    let text = format!("Move rank {rank} of job {job} ({name}) from {from} to {to}: {size} of data.");
     Ok((text, Some(Order::Migrate { job, rank, to: from })))
 }
 
 /// Where arrays are divided in equal blocks, as most are, this much changes its rank.
 fn resized(job: &RunningJob, to: u32) -> Result<(String, Option<Order>), Failure> {
-    let (number, name, from) = (job.status.job, &job.status.name, job.status.size);
-    let all = data(&job.ranks) as f64;
-    let (job, to_before) = (number, from);
-    match to.cmp(&from) {
-        std::cmp::Ordering::Greater => {
-            let part = bytes((all * f64::from(to - from) / f64::from(to)) as u64);
-            let text = format!(
-                "Grow job {number} ({name}) from {from} to {to} ranks, on the nodes with most room; about {part} go to \
-                 the new ranks."
-            );
-            Ok((text, Some(Order::Shrink { job, to: to_before })))
-        }
-        std::cmp::Ordering::Less if to > 0 => {
-            let part = bytes((all * f64::from(from - to) / f64::from(from)) as u64);
-            let text =
-                format!("Shrink job {number} ({name}) from {from} to {to} ranks; about {part} go to those that stay.");
-            Ok((text, Some(Order::Expand { job, to: to_before })))
-        }
-        _ => Err(Failure::usage(format!(
-            "job {number} has {from} ranks; {to} are no change"
-        ))),
+    let RunningJob { status, ranks } = job;
+    let (job, name, from) = (status.job, &status.name, status.size);
+    let (less, more) = (from.min(to), from.max(to));
+    if less == more || to == 0 {
+        return Err(Failure::usage(format!(
+            "job {job} has {from} ranks; {to} are no change"
+        )));
     }
+    let part = data(ranks) as f64 * f64::from(more - less) / f64::from(more);
+    let part = bytes(part as u64);
+    let (text, undo) = match to > from {
+        true => (
+            format!(
+                "Grow job {job} ({name}) from {from} to {to} ranks, on the nodes with most room; about {part} go to \
+                 the new ranks."
+            ),
+            Order::Shrink { job, to: from },
+        ),
+        false => (
+            format!("Shrink job {job} ({name}) from {from} to {to} ranks; about {part} go to those that stay."),
+            Order::Expand { job, to: from },
+        ),
+    };
+    Ok((text, Some(undo)))
 }
 
 fn drained(node: &NodeName, jobs: &[RunningJob]) -> Planned {
@@ -104,7 +105,8 @@ fn drained(node: &NodeName, jobs: &[RunningJob]) -> Planned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pcm_proto::ids::{Bytes, Epoch, Iteration, ProcessId};
+    use crate::rank_words;
+    use pcm_proto::ids::{Bytes, Epoch};
     use pcm_proto::job::{JobState, JobStatus};
 
     const JOB: JobId = JobId(3);
@@ -116,25 +118,9 @@ mod tests {
     fn rank(number: u32, on: &str) -> RankStatus {
         RankStatus {
             rank: Rank(number),
-            process: ProcessId(number),
             node: node(on),
-            pid: 1,
-            iteration: Iteration(5),
-            iterations_here: 5,
-            useful_ms: 1.0,
-            wait_ms: 0.0,
-            memory: Bytes(0),
-            iterations_declared: None,
-            restored: Bytes(0),
-            call: "-".to_owned(),
-            call_since_ms: 0.0,
-            peer: None,
-            tag: None,
-            bytes: None,
-            sent: Bytes(0),
-            received: Bytes(0),
             registered: Bytes(1 << 20),
-            constant: Bytes(0),
+            ..rank_words::tests::rank()
         }
     }
 
