@@ -102,6 +102,14 @@ fn connections_that_do_not_show_the_token_keep_no_browser_out() {
     cluster.down();
 }
 
+/// The page fits a narrow screen, and has complained of nothing.
+fn is_sound_when_narrow(mut browser: Browser) {
+    browser.width(380);
+    let overflow = browser.value("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+    assert_eq!(overflow, 0, "wider than a narrow screen");
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+}
+
 /// The page shows the plan of an order; it is carried out.
 fn confirm(browser: &mut Browser, plan: &str) {
     browser.wait_for("document.querySelector('#plan').open", LIMIT);
@@ -152,11 +160,8 @@ fn the_page_shows_a_migration_within_a_second_and_its_button_migrates() {
         LIMIT,
     );
 
-    browser.width(380);
-    let overflow = browser.value("document.documentElement.scrollWidth - document.documentElement.clientWidth");
-    assert_eq!(overflow, 0, "wider than a narrow screen");
-    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
-    drop((browser, serving));
+    is_sound_when_narrow(browser);
+    drop(serving);
     assert!(cluster.run(&["kill", "plate"]).status.success());
     running.end(LIMIT);
     cluster.down();
@@ -222,11 +227,8 @@ fn ranks_and_nodes_are_dragged_jobs_grow_and_orders_are_undone_in_a_browser() {
         .collect();
     assert!(nodes.len() == 2 && nodes[1] == "n3" && nodes[0] != "n0", "{nodes:?}");
 
-    browser.width(380);
-    let overflow = browser.value("document.documentElement.scrollWidth - document.documentElement.clientWidth");
-    assert_eq!(overflow, 0, "wider than a narrow screen");
-    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
-    drop((browser, serving));
+    is_sound_when_narrow(browser);
+    drop(serving);
     assert!(cluster.run(&["kill", "plate"]).status.success());
     running.end(LIMIT);
     cluster.down();
