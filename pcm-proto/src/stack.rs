@@ -36,6 +36,13 @@ pub struct ProcessStack {
     pub note: Option<String>,
 }
 
+impl ProcessStack {
+    /// Whether anything of it was read.
+    pub fn is_read(&self) -> bool {
+        !self.threads.is_empty() || !self.state.is_empty()
+    }
+}
+
 /// The frames of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadStack {

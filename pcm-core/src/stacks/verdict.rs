@@ -30,7 +30,8 @@ pub fn verdict(report: &Report, looks: &[RankLook], first: &[RankStack], second:
 }
 
 fn by_rank(stacks: &[RankStack]) -> BTreeMap<u32, &ProcessStack> {
-    stacks.iter().map(|one| (one.rank.0, &one.stack)).collect()
+    let read = stacks.iter().filter(|one| one.stack.is_read());
+    read.map(|one| (one.rank.0, &one.stack)).collect()
 }
 
 impl Scene<'_> {
@@ -99,8 +100,8 @@ impl Scene<'_> {
         let Some(second) = self.second.get(&rank) else {
             return call.map(|call| format!("in a place that was not read{call}"));
         };
-        let first = self.first.get(&rank).copied();
         let is_in_call = look.call.is_some() || look.stage == Stage::Finished;
+        let first = self.first.get(&rank).copied();
         let place = place(first, second, look.call.is_some());
         let state = state_words(second)
             .map(|state| format!(", {state}"))

@@ -22,6 +22,10 @@ const PAUSES: u32 = 4;
 /// Looks at the calls and stacks; one alone does not show whether ranks go on.
 const LOOKS: usize = 2;
 
+/// So many times a hang is looked at whose stacks are not all read. A program's lines are on a disk, and an answer has
+/// a second.
+const READINGS_MAX: usize = 3;
+
 /// Most sentences of an event; the first are the causes.
 const LINES_MAX: usize = 12;
 
@@ -41,6 +45,8 @@ struct Watched {
     begun: usize,
     looks: Vec<Vec<RankLook>>,
     stacks: Vec<Vec<RankStack>>,
+    /// Times it was looked at while it has been silent.
+    readings: usize,
     /// When it was looked at for nothing, or its hang was told.
     judged: Option<Moment>,
     is_told: bool,
@@ -55,6 +61,7 @@ impl Watched {
             begun: 0,
             looks: Vec::new(),
             stacks: Vec::new(),
+            readings: 0,
             judged: None,
             is_told: false,
         }
@@ -91,6 +98,7 @@ impl HangWatch {
                 watched.longest_pause = watched.longest_pause.max(pause);
             }
             (watched.done, watched.moved, watched.judged, watched.is_told) = (done, now, None, false);
+            watched.readings = 0;
             watched.forget_looks();
             return false;
         }
@@ -136,7 +144,12 @@ impl Watched {
         };
         let report = stuck::judge(looks[0], looks[1]);
         let places = verdict(&report, looks[1], stacks[0], stacks[1]);
+        let is_read = stacks.into_iter().flatten().all(|rank| rank.stack.is_read());
         self.forget_looks();
+        self.readings += 1;
+        if !report.stuck.is_empty() && !is_read && self.readings < READINGS_MAX {
+            return None;
+        }
         self.judged = Some(now);
         if report.stuck.is_empty() {
             return None;
@@ -157,6 +170,7 @@ mod tests {
     use crate::node::queries::rank_rows::unseen;
     use pcm_proto::ids::{Bytes, Iteration, NodeName, Rank};
     use pcm_proto::rank_snapshot::{CallLook, Stage};
+    use pcm_proto::stack::ProcessStack;
 
     const JOB: JobId = JobId(3);
 
@@ -240,6 +254,31 @@ mod tests {
                 !due(&mut watch, late + 3) && !due(&mut watch, late + 2000),
                 "no event twice"
             );
+        }
+    }
+
+    #[test]
+    fn a_hang_whose_stacks_are_not_read_is_looked_at_three_times_before_it_is_told() {
+        let unread = || {
+            let stack = RankStack {
+                rank: Rank(0),
+                process: ProcessId(0),
+                node: node(),
+                stack: ProcessStack::default(),
+            };
+            vec![stack]
+        };
+        for unread_looks in [1, 2, 6, 9] {
+            let mut watch = HangWatch::default();
+            watch.on_sample(at(0), JOB, 2, &sampled(1));
+            let told = (0..9).find(|look| {
+                assert!(watch.on_sample(at(30 + look), JOB, 2, &sampled(1)), "look {look}");
+                let stacks = if *look < unread_looks { unread() } else { Vec::new() };
+                assert_eq!(watch.on_stacks(at(30 + look), JOB, stacks), None);
+                watch.on_looks(at(30 + look), JOB, looks(false)).is_some()
+            });
+            let expected = if unread_looks <= 2 { 3 } else { 5 };
+            assert_eq!(told, Some(expected), "{unread_looks} looks without stacks");
         }
     }
 
