@@ -348,6 +348,11 @@ typedef struct pcm_memory_hooks {
 } pcm_memory_hooks;
 
 /**
+ * The rank, of so many ranks, that a record belongs to.
+ */
+typedef int (*pcm_owner_hook)(void *context, const void *record, int ranks);
+
+/**
  * Called on every rank after the ranks have changed, with the new layout in force, to rebuild what depends on the
  * ranks, such as communicators. Every rank calls it at the same iteration, so it may use MPI_COMM_WORLD. Returns 0,
  * or another number for a failure.
@@ -535,6 +540,65 @@ enum pcm_result pcm_adopt(const char *name,
                           const struct pcm_axis *axes,
                           int flags,
                           const struct pcm_memory_hooks *hooks);
+
+/**
+ * Registers rows of different lengths, such as those of a sparse matrix: row i belongs to the rank that owns index i
+ * of the first axis of the array `like`, which is registered already, and whose other axes are not divided. A row has
+ * entries in each of `columns` columns, for example column numbers and values; an entry of column c has
+ * entry_sizes[c] bytes. At first all rows are empty: see pcm_rows_resize. The library keeps the entries, and moves
+ * them with their rows; a checkpoint can be restored on any number of ranks.
+ */
+enum pcm_result pcm_rows(const char *name,
+                         const char *like,
+                         int columns,
+                         const size_t *entry_sizes);
+
+/**
+ * Gives this rank's rows these lengths, in entries, one for each index of pcm_bounds of the array. All entries are
+ * zero then, whatever was in them. Call pcm_row_offsets and pcm_row_entries afterwards.
+ */
+enum pcm_result pcm_rows_resize(const char *name,
+                                const size_t *lengths);
+
+/**
+ * Returns where each of this rank's rows begins, in entries, and, last, where the last one ends: one number more than
+ * there are rows. Valid until pcm_iterate returns PCM_CHANGED or pcm_rows_resize is called. NULL on failure (see
+ * pcm_last_error).
+ */
+const size_t *pcm_row_offsets(const char *name);
+
+/**
+ * Returns the entries of a column, counted from 0, of all rows of this rank, one row after the other. Valid until
+ * pcm_iterate returns PCM_CHANGED or pcm_rows_resize is called. NULL on failure (see pcm_last_error).
+ */
+void *pcm_row_entries(const char *name,
+                      int column);
+
+/**
+ * Registers records of `size` bytes, such as particles. Each rank has any number of them, none at first: see
+ * pcm_records_resize. When the number of ranks changes, each record goes to the rank that `owner` returns for it; at
+ * all other times a record stays with its rank. The library keeps the records; a checkpoint can be restored on any
+ * number of ranks. `owner` must not call libpcm; `context` is passed on.
+ */
+enum pcm_result pcm_records(const char *name,
+                            size_t size,
+                            pcm_owner_hook owner,
+                            void *context);
+
+/**
+ * Makes room for `count` records on this rank. Those that there are stay, the first ones; new ones are zero. Returns
+ * the address of the first record, valid until pcm_iterate returns PCM_CHANGED or the next call; NULL on failure (see
+ * pcm_last_error).
+ */
+void *pcm_records_resize(const char *name,
+                         size_t count);
+
+/**
+ * Returns the address of this rank's first record, and writes their number to *count. Valid until pcm_iterate returns
+ * PCM_CHANGED or pcm_records_resize is called. NULL on failure (see pcm_last_error).
+ */
+void *pcm_record_data(const char *name,
+                      size_t *count);
 
 /**
  * Ends the registration of data. Every rank calls it once, after it has registered all regions and before the loop.

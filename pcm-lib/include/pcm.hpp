@@ -94,6 +94,13 @@ inline pcm_result checked(pcm_result result)
     throw error(result, pcm_last_error());
 }
 
+template <typename T> T *found(T *address)
+{
+    if (address == nullptr)
+        throw error(PCM_ERROR_ARGUMENT, pcm_last_error());
+    return address;
+}
+
 // The registry of the library holds addresses of what is stored here until MPI ends, so nothing is ever removed.
 template <typename T> T &stored(T value)
 {
@@ -458,6 +465,81 @@ void swap(const std::string &one, Vector &vector, const std::string &other, Vect
     detail::checked(pcm_swap(one.c_str(), other.c_str()));
     std::swap(vector, other_vector);
 }
+
+// ---- rows of different lengths, records -------------------------------------------------------------------------
+
+// Rows of a sparse matrix and the like, divided as the first axis of an array: see pcm_rows in pcm.h. Addresses are
+// good until the ranks change or the rows are resized.
+class rows {
+  public:
+    // One size of an entry for each column, for example {sizeof(int), sizeof(double)}.
+    rows(std::string name, const std::string &like, const std::vector<std::size_t> &entry_sizes)
+        : name_(std::move(name))
+    {
+        detail::checked(
+            pcm_rows(name_.c_str(), like.c_str(), static_cast<int>(entry_sizes.size()), entry_sizes.data()));
+    }
+    // A length for each row of this rank, in entries. All entries are zero then.
+    void resize(const std::vector<std::size_t> &lengths)
+    {
+        detail::checked(pcm_rows_resize(name_.c_str(), lengths.data()));
+    }
+    // Row i has the entries from offsets()[i] to offsets()[i + 1].
+    const std::size_t *offsets() const { return detail::found(pcm_row_offsets(name_.c_str())); }
+    template <typename T> T *entries(int column) const
+    {
+        return static_cast<T *>(detail::found(pcm_row_entries(name_.c_str(), column)));
+    }
+
+  private:
+    std::string name_;
+};
+
+// Records such as particles, each of which goes to the rank that `owner` returns when the number of ranks changes: see
+// pcm_records in pcm.h. Addresses are good until the ranks change or the records are resized.
+template <typename T> class records {
+    static_assert(std::is_trivially_copyable<T>::value, "a record moves between processes as bytes");
+
+  public:
+    using owner_of = std::function<int(const T &record, int ranks)>;
+
+    records(std::string name, owner_of owner) : name_(std::move(name))
+    {
+        auto &kept = detail::stored(std::move(owner));
+        auto in_c = [](void *context, const void *record, int ranks) {
+            return detail::guarded(-1, [=] {
+                T one;
+                std::memcpy(&one, record, sizeof one);
+                return (*static_cast<owner_of *>(context))(one, ranks);
+            });
+        };
+        detail::checked(pcm_records(name_.c_str(), sizeof(T), in_c, &kept));
+    }
+    std::size_t size() const
+    {
+        std::size_t count = 0;
+        detail::found(pcm_record_data(name_.c_str(), &count));
+        return count;
+    }
+    T *data() const
+    {
+        std::size_t count = 0;
+        return static_cast<T *>(detail::found(pcm_record_data(name_.c_str(), &count)));
+    }
+    T *begin() const { return data(); }
+    T *end() const { return data() + size(); }
+    // Keeps those that there are, the first ones; new ones are zero.
+    void resize(std::size_t count) { detail::found(pcm_records_resize(name_.c_str(), count)); }
+    void push_back(const T &record)
+    {
+        std::size_t count = size();
+        resize(count + 1);
+        data()[count] = record;
+    }
+
+  private:
+    std::string name_;
+};
 
 // ---- values ----------------------------------------------------------------------------------------------------
 

@@ -153,6 +153,51 @@ static void axes_and_memory(int rank)
     CHECK(made == 1 && given_back == 0);
 }
 
+static int owner_of_byte(void *context, const void *record, int ranks)
+{
+    (void)context;
+    return *(const unsigned char *)record % ranks;
+}
+
+static void rows_and_records(void)
+{
+    size_t sizes[] = {4, 8}, start, end, count = 9;
+    CHECK(pcm_rows("sparse", "t", 2, sizes) == PCM_OK);
+    CHECK(pcm_bounds("t", 0, &start, &end) == PCM_OK && end > start);
+    const size_t *offsets = pcm_row_offsets("sparse");
+    CHECK(offsets != NULL && offsets[0] == 0 && offsets[end - start] == 0);
+    size_t *lengths = calloc(end - start, sizeof *lengths);
+    lengths[0] = 3;
+    lengths[end - start - 1] += 2;
+    CHECK(pcm_rows_resize("sparse", lengths) == PCM_OK);
+    offsets = pcm_row_offsets("sparse");
+    CHECK(offsets != NULL && offsets[0] == 0 && offsets[end - start] == 5);
+    double *values = pcm_row_entries("sparse", 1);
+    CHECK(values != NULL && values[0] == 0.0 && values[4] == 0.0);
+    lengths[0] = (size_t)-1 / 2;
+    FAILS(pcm_rows_resize("sparse", lengths), PCM_ERROR_MEMORY, "\"sparse\"");
+    free(lengths);
+    FAILS(pcm_rows_resize("sparse", NULL), PCM_ERROR_NULL, "lengths");
+    FAILS_NULL(pcm_row_entries("sparse", 2), "columns 0 to 1");
+    FAILS_NULL(pcm_row_entries("t", 0), "rows of different lengths");
+    FAILS(pcm_rows("a", "t", 0, sizes), PCM_ERROR_ARGUMENT, "0 bytes");
+    FAILS(pcm_rows("a", "none", 2, sizes), PCM_ERROR_UNKNOWN, "\"none\"");
+
+    CHECK(pcm_records("owned", 3, owner_of_byte, NULL) == PCM_OK);
+    CHECK(pcm_record_data("owned", &count) != NULL && count == 0);
+    unsigned char *records = pcm_records_resize("owned", 2);
+    CHECK(records != NULL && records[5] == 0);
+    records[5] = 7;
+    records = pcm_records_resize("owned", 4);
+    CHECK(records != NULL && records[5] == 7 && records[11] == 0);
+    CHECK(pcm_record_data("owned", &count) == records && count == 4);
+    FAILS_NULL(pcm_records_resize("owned", (size_t)-1), "owned");
+    FAILS_NULL(pcm_record_data("owned", NULL), "count");
+    FAILS_NULL(pcm_record_data("sparse", &count), "records");
+    FAILS(pcm_records("a", 0, owner_of_byte, NULL), PCM_ERROR_ARGUMENT, "0 bytes");
+    FAILS(pcm_records("a", 8, NULL, NULL), PCM_ERROR_NULL, "owner");
+}
+
 static void misuse(void)
 {
     size_t extents[] = {10, 10}, start, end;
@@ -203,6 +248,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     arrays(rank);
     axes_and_memory(rank);
+    rows_and_records();
     misuse();
     values();
     FAILS(pcm_iterate(), PCM_ERROR_NOT_STARTED, "pcm_start");

@@ -2,6 +2,7 @@
 // and to a list of its own in each iteration; both are shared out and collected when the ranks change.
 //
 // Usage: session ITERATIONS SLEEP_US [fail]    with a change hook that fails
+#include <array>
 #include <chrono>
 #include <complex>
 #include <cstdio>
@@ -65,6 +66,46 @@ static void check_vector(const std::string &name, const std::vector<double> &hel
         expect(each == static_cast<double>(iteration), "an adopted vector has its contents");
 }
 
+using mark = std::array<long, 2>;
+constexpr long MARKS = 20;
+
+// Row i has i % 3 entries, each i; record k, of MARKS, belongs to rank k % ranks. Each iteration adds one to all.
+static void fill_pieces(pcm::rows &lines, pcm::records<mark> &marks)
+{
+    auto own = pcm::bounds("held", 0);
+    std::vector<std::size_t> lengths;
+    for (std::size_t row = own.first; row < own.end; row++)
+        lengths.push_back(row % 3);
+    lines.resize(lengths);
+    for (std::size_t row = own.first; row < own.end; row++)
+        for (std::size_t n = lines.offsets()[row - own.first]; n < lines.offsets()[row - own.first + 1]; n++)
+            lines.entries<long>(0)[n] = static_cast<long>(row);
+    int rank, size;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (long each = rank; each < MARKS; each += size)
+        marks.push_back({each, each});
+}
+
+static void check_pieces(pcm::rows &lines, pcm::records<mark> &marks, long iteration)
+{
+    auto own = pcm::bounds("held", 0);
+    const std::size_t *offsets = lines.offsets();
+    for (std::size_t row = own.first; row < own.end; row++) {
+        std::size_t first = offsets[row - own.first], end = offsets[row - own.first + 1];
+        expect(end - first == row % 3, "a row has its length");
+        for (std::size_t n = first; n < end; n++)
+            expect(lines.entries<long>(0)[n]++ == static_cast<long>(row) + iteration, "a row has its entries");
+    }
+    int rank, size, count = static_cast<int>(marks.size()), all = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Allreduce(&count, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    expect(all == MARKS, "no record is lost");
+    for (mark &each : marks)
+        expect(each[0] % size == rank && each[1]++ == each[0] + iteration, "a record is with its owner");
+}
+
 static void run(long iterations, std::chrono::microseconds pause, bool has_failing_hook)
 {
     pcm::array<std::complex<double>> grid("grid", {12, 9}, {pcm::block(0), pcm::block(1), pcm::halo(0, 1)});
@@ -78,6 +119,10 @@ static void run(long iterations, std::chrono::microseconds pause, bool has_faili
     std::vector<double> held, next;
     pcm::adopt("held", held, {50, 3}, {pcm::block(0)});
     pcm::adopt("next", next, {50, 3}, {pcm::block(0)});
+    pcm::rows lines("lines", "held", {sizeof(long)});
+    pcm::records<mark> marks("marks", [](const mark &each, int ranks) { return static_cast<int>(each[0] % ranks); });
+    if (!pcm::joining())
+        fill_pieces(lines, marks);
     pcm::value<long> iteration("iteration", 0);
     pcm::value_per_rank<long> tokens(
         "tokens", 0, [](long &mine, const long &leaving) { mine += leaving; },
@@ -127,6 +172,7 @@ static void run(long iterations, std::chrono::microseconds pause, bool has_faili
         one.swap(other);
         expect(other.data() == was, "a swap exchanges the memory");
         check_vector("held", held, *iteration);
+        check_pieces(lines, marks, *iteration);
         for (std::size_t i = 0; i < held.size(); i++)
             next[i] = held[i] + 1.0;
         pcm::swap("held", held, "next", next);

@@ -1,7 +1,7 @@
-/* A malleable program whose data a seed chooses (VARIOUS_SEED): arrays of one to three axes, values,
- * a value per rank, a custom region, communicators and a window of its own, children. Every element follows from its
- * index and the number of iterations, so each rank checks all that it holds, in every iteration and right after each
- * change, halos too: various ITERATIONS SLEEP_US. Its last line has a checksum that does not depend on the ranks. */
+/* A malleable program whose data a seed chooses (VARIOUS_SEED): arrays of one to three axes, values, a value per rank,
+ * a custom region, rows, records, communicators and a window of its own, children. Every element follows from its index
+ * and the number of iterations, so each rank checks all that it holds, in every iteration and right after each change,
+ * halos too: various ITERATIONS SLEEP_US. Its last line has a checksum that does not depend on the ranks. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <inttypes.h>
 #include <mpi.h>
@@ -13,6 +13,7 @@
 #include <time.h>
 
 enum { AXES = 3, ARRAYS = 4, FORM = 2 + 3 * AXES + 2, TOKENS = 6000, SPAWN_EVERY = 60, RECORDS_MAX = 400 };
+enum { ROWS = 41, ROW_MAX = 5, ROWS_EVERY = 17, OWNED = 150 };
 enum split { WHOLE, BLOCK, CYCLIC };
 enum kind { INTEGERS, NUMBERS, TRIPLES };
 
@@ -43,7 +44,7 @@ struct memory {
 static uint64_t seed, state;
 static struct array arrays[ARRAYS];
 static struct memory memories[ARRAYS][2]; /* of the array and of the other that it is swapped with */
-static int array_count, has_custom, has_tokens, has_window, has_children;
+static int array_count, has_custom, has_tokens, has_window, has_children, has_rows, has_owned;
 static int64_t iteration, tokens;
 static struct record records[RECORDS_MAX];
 static size_t record_count, records_in_all;
@@ -107,6 +108,8 @@ static void choose(void)
     has_window = one_of(2) == 0;
     has_children = one_of(4) == 0;
     records_in_all = 1 + one_of(RECORDS_MAX);
+    has_rows = mixed(seed + 1001) % 2 == 0;
+    has_owned = mixed(seed + 2002) % 2 == 0;
 }
 
 /* ---- failing -------------------------------------------------------------------------------------------------- */
@@ -400,6 +403,123 @@ static int64_t total(int64_t own)
     return sum;
 }
 
+/* ---- rows of different lengths, and records with owners -------------------------------------------------------- */
+
+/* Rows get other lengths every some iterations. */
+static size_t row_length(size_t row, int64_t iterations)
+{
+    return (size_t)(mixed(seed + row * 7 + (uint64_t)(iterations / ROWS_EVERY)) % ROW_MAX);
+}
+
+struct part_of_rows {
+    size_t start, end;
+    const size_t *offsets;
+    int32_t *columns;
+    int64_t *values;
+};
+
+static struct part_of_rows rows_here(void)
+{
+    struct part_of_rows part;
+    done(pcm_bounds("row ends", 0, &part.start, &part.end), "the rows");
+    part.offsets = pcm_row_offsets("matrix");
+    part.columns = pcm_row_entries("matrix", 0);
+    part.values = pcm_row_entries("matrix", 1);
+    check(part.offsets != NULL && part.columns != NULL && part.values != NULL, "the matrix");
+    return part;
+}
+
+static void fill_rows(int64_t iterations)
+{
+    size_t lengths[ROWS], start, end;
+    done(pcm_bounds("row ends", 0, &start, &end), "the rows");
+    for (size_t row = start; row < end; row++)
+        lengths[row - start] = row_length(row, iterations);
+    done(pcm_rows_resize("matrix", lengths), "lengths of rows");
+    struct part_of_rows part = rows_here();
+    for (size_t row = start; row < end; row++)
+        for (size_t n = part.offsets[row - start]; n < part.offsets[row - start + 1]; n++) {
+            part.columns[n] = (int32_t)(row * ROW_MAX + n - part.offsets[row - start]);
+            part.values[n] = part.columns[n] + iterations;
+        }
+}
+
+static void check_rows(void)
+{
+    struct part_of_rows part = rows_here();
+    check(total((int64_t)(part.end - part.start)) == ROWS, "rows are lost or doubled");
+    for (size_t row = part.start; row < part.end; row++) {
+        size_t first = part.offsets[row - part.start], length = part.offsets[row - part.start + 1] - first;
+        check(length == row_length(row, iteration), "a row of another length");
+        for (size_t n = 0; n < length; n++) {
+            int32_t column = (int32_t)(row * ROW_MAX + n);
+            check(part.columns[first + n] == column, "another column");
+            check(part.values[first + n] == column + iteration, "a value of a row of another time");
+        }
+    }
+}
+
+static void next_rows(void)
+{
+    struct part_of_rows part = rows_here();
+    if ((iteration + 1) % ROWS_EVERY == 0)
+        fill_rows(iteration + 1);
+    else
+        for (size_t n = 0; n < part.offsets[part.end - part.start]; n++)
+            part.values[n]++;
+}
+
+static int owner_of_record(void *own, const void *record, int ranks)
+{
+    (void)own;
+    return (int)(((const struct record *)record)->id % ranks);
+}
+
+static struct record *owned_here(size_t *count)
+{
+    struct record *first = pcm_record_data("owned", count);
+    check(first != NULL, "the records");
+    return first;
+}
+
+static void fill_owned(void)
+{
+    int rank = 0, size = 1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    size_t count = 0;
+    for (int64_t id = rank; id < OWNED; id += size) {
+        struct record *first = pcm_records_resize("owned", count + 1);
+        check(first != NULL, "room for a record");
+        first[count++] = (struct record){id, id};
+    }
+}
+
+static void check_owned(void)
+{
+    int rank = 0, size = 1;
+    size_t count = 0;
+    int64_t ids = 0;
+    struct record *first = owned_here(&count);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (size_t n = 0; n < count; n++) {
+        ids += first[n].id;
+        check(first[n].id % size == rank, "a record of another rank");
+        check(first[n].value == first[n].id + iteration, "a record with an owner, of another time");
+    }
+    check(total((int64_t)count) == OWNED, "records with owners are lost or doubled");
+    check(total(ids) == OWNED * (OWNED - 1) / 2, "other records with owners");
+}
+
+static void next_owned(void)
+{
+    size_t count = 0;
+    struct record *first = owned_here(&count);
+    for (size_t n = 0; n < count; n++)
+        first[n].value++;
+}
+
 /* What all ranks hold together, which no change may alter. */
 static void check_totals(void)
 {
@@ -423,6 +543,10 @@ static void check_totals(void)
         check(total((int64_t)record_count) == in_all, "records are lost or doubled");
         check(total(ids) == in_all * (in_all - 1) / 2, "other records");
     }
+    if (has_rows)
+        check_rows();
+    if (has_owned)
+        check_owned();
 }
 
 static int set_up(void *own)
@@ -495,6 +619,10 @@ static void set_initial(void)
     tokens = TOKENS / size + (rank == 0 ? TOKENS % size : 0);
     for (size_t id = (size_t)rank; has_custom && id < records_in_all; id += (size_t)size)
         records[record_count++] = (struct record){(int64_t)id, (int64_t)id};
+    if (has_rows)
+        fill_rows(0);
+    if (has_owned)
+        fill_owned();
 }
 
 static void register_all(void)
@@ -510,6 +638,13 @@ static void register_all(void)
     pcm_custom_hooks hooks = {.pack = pack, .unpack = unpack, .targets = new_rank};
     if (has_custom)
         done(pcm_custom("records", &hooks), "records");
+    if (has_rows) {
+        const void *form[] = {(size_t[]){ROWS}, &(pcm_option){PCM_OPTION_BLOCK, 0, 0, NULL}, NULL};
+        check(pcm_array_create("row ends", PCM_DOUBLE, 1, form) != NULL, "the array of rows");
+        done(pcm_rows("matrix", "row ends", 2, (size_t[]){sizeof(int32_t), sizeof(int64_t)}), "the rows");
+    }
+    if (has_owned)
+        done(pcm_records("owned", sizeof(struct record), owner_of_record, NULL), "the records");
     done(pcm_on_change(set_up, NULL), "a hook");
 }
 
@@ -543,6 +678,10 @@ static void compute(void)
     }
     for (size_t i = 0; i < record_count; i++)
         records[i].value++;
+    if (has_rows)
+        next_rows();
+    if (has_owned)
+        next_owned();
 }
 
 static void close_with_a_line(void)

@@ -6,6 +6,7 @@ mod axis;
 mod failure;
 mod memory;
 mod option;
+mod pieces;
 mod result;
 mod session;
 mod status;

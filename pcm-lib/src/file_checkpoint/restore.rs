@@ -6,9 +6,10 @@ use super::{CheckpointError, agree, outline::dtype};
 use crate::{
     mpi::Communicator,
     park::custom_parcels,
-    region::{ArrayRegion, CustomRegion, Delivered, HookFailed, Kind, PerRankRegion, Registry},
+    region::{ArrayRegion, CustomRegion, Delivered, HookFailed, Kind, Move, PerRankRegion, Region, Registry},
 };
 use pcm_checkpoint::{Checkpoint, Contents, RegionRecord, array_fill};
+use pcm_core::partition::Partition;
 use std::path::{Path, PathBuf};
 
 /// Restores the first of these checkpoints that is sound and fits. Returns the iteration that begins.
@@ -53,6 +54,11 @@ fn fill(
     let checkpoint = Checkpoint::open(directory).map_err(|error| error.to_string())?;
     let manifest = checkpoint.manifest();
     check(registry, &checkpoint)?;
+    let division = |region: &Region| match &region.kind {
+        Kind::Array(array) => Some(array.partition().clone()),
+        _ => None,
+    };
+    let divisions: Vec<Option<Partition>> = registry.regions().map(|(_, region)| division(region)).collect();
     for ((_, region), record) in registry.regions_mut().zip(&manifest.regions) {
         let name = region.name.clone();
         let raw = |old: u32| {
@@ -70,7 +76,19 @@ fn fill(
                     take(&name, per_rank.value.bytes_mut(), &bytes)?;
                 }
             }
-            Kind::Custom(custom) => custom_restore(&name, custom, (manifest.ranks, size, rank), raw)?,
+            Kind::Custom(custom) => {
+                let like = custom.like().map(|like| like.0 as usize);
+                let before = like.and_then(|like| match &manifest.regions.get(like)?.contents {
+                    Contents::Array(known) => Some(&known.partition),
+                    _ => None,
+                });
+                let after = like.and_then(|like| divisions.get(like)?.as_ref());
+                let by = Move {
+                    division: before.zip(after).map(|(before, after)| [before, after]),
+                    ..Move::among((manifest.ranks, size), rank)
+                };
+                custom_restore(&name, custom, &by, raw)?;
+            }
         }
     }
     Ok(manifest.iteration)
@@ -187,24 +205,26 @@ fn per_rank_after(
 }
 
 /// A custom region was packed for as many ranks as there were. On another number a new rank gets what old ranks packed,
-/// as it is: nothing can be packed again before the program has taken up what it got.
+/// as it is: nothing can be packed again before the program has taken up what it got. Of rows and records it takes its
+/// own.
 fn custom_restore(
     name: &str,
     region: &mut CustomRegion,
-    (old, new, rank): (u32, u32, u32),
+    by: &Move<'_>,
     raw: impl Fn(u32) -> Result<Vec<u8>, String>,
 ) -> Result<(), String> {
-    let mut from = vec![rank];
-    if old != new {
-        let all = custom_parcels(region, old, new).map_err(|error| format!("{name:?}: {error}"))?;
+    let (old, new) = (by.before, by.after);
+    let mut from = vec![by.rank];
+    if old != new || region.is_divisible() {
+        let all = custom_parcels(region, by).map_err(|error| format!("{name:?}: {error}"))?;
         let of = |from: u32| all.iter().filter(move |parcel| parcel.id.from.0 == from).count();
-        if let Some(divided) = (0..old).find(|from| of(*from) > 1) {
+        if let Some(divided) = (0..old).find(|from| of(*from) > 1 && !region.is_divisible()) {
             return Err(format!(
                 "{name:?} of rank {divided} of {old} would go to several of {new} ranks, and only a running program \
                  can divide it; restart on {old}, or on a number of ranks each of which takes over whole ranks"
             ));
         }
-        let mine = all.iter().filter(|parcel| parcel.id.to.0 == rank);
+        let mine = all.iter().filter(|parcel| parcel.id.to.0 == by.rank);
         from = mine.map(|parcel| parcel.id.from.0).collect();
         from.sort_unstable();
     }
@@ -216,7 +236,7 @@ fn custom_restore(
         .iter()
         .map(|(from, bytes)| Delivered { from: *from, bytes })
         .collect();
-    let outcome = region.unpack(&parts);
+    let outcome = region.unpack(&parts, by);
     outcome.map_err(|error| format!("the unpack hook of {name:?} failed: {error}"))
 }
 
@@ -312,7 +332,12 @@ mod tests {
             to_all,
         });
         let raw = |from: u32| Ok(vec![from as u8, 100 + from as u8]);
-        custom_restore("items", &mut CustomRegion::new(hooks), (old, new, rank), raw)?;
+        custom_restore(
+            "items",
+            &mut CustomRegion::new(hooks),
+            &Move::among((old, new), rank),
+            raw,
+        )?;
         Ok(held.take())
     }
 

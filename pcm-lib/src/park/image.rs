@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "reads registered memory by address")]
 
 use super::{ParkError, sums::BlockSums};
-use crate::region::{CustomRegion, Kind, Registry, Shares};
+use crate::region::{CustomRegion, Kind, Move, Registry, Shares};
 use pcm_core::{
     parked::{Contents, Head, ParkedRegion, Place, Preamble},
     partition::Partition,
@@ -94,18 +94,12 @@ impl Image {
                         regions.push(parked(description, Contents::Custom(None)));
                         continue;
                     };
-                    let mut packed = Vec::new();
-                    for to in targets(custom, &region.name, home.size, after, home.rank)? {
-                        let mut bytes = Vec::new();
-                        let outcome = custom.pack(to, after, &mut bytes);
-                        outcome.map_err(|error| ParkError::Hook {
-                            region: region.name.clone(),
-                            error,
-                        })?;
+                    let packed = packed(custom, &region.name, (home.size, after), home.rank)?;
+                    let place = |(to, bytes): (u32, Vec<u8>)| {
                         let length = bytes.len();
-                        packed.push((Rank(to), layout.add(Memory::Packed(bytes), length)));
-                    }
-                    Contents::Custom(Some(packed))
+                        (Rank(to), layout.add(Memory::Packed(bytes), length))
+                    };
+                    Contents::Custom(Some(packed.into_iter().map(place).collect()))
                 }
             };
             regions.push(parked(description, contents));
@@ -246,25 +240,46 @@ fn parked(description: crate::region::Description, contents: Contents) -> Parked
     }
 }
 
-/// The new ranks for which this rank packs a custom region.
-fn targets(custom: &mut CustomRegion, region: &str, before: u32, after: u32, rank: u32) -> Result<Vec<u32>, ParkError> {
-    let failed = |error| ParkError::Parcel {
+/// What this rank packs of a custom region, for each new rank. What the library can divide is packed whole: which rank
+/// gets what of it is found when it is restored.
+fn packed(
+    custom: &mut CustomRegion,
+    region: &str,
+    sizes: (u32, u32),
+    rank: u32,
+) -> Result<Vec<(u32, Vec<u8>)>, ParkError> {
+    let hook_failed = |error| ParkError::Hook {
         region: region.to_owned(),
         error,
     };
-    let all = custom_parcels(custom, before, after).map_err(failed)?;
+    if custom.is_divisible() {
+        let mut bytes = Vec::new();
+        custom.pack_whole(rank, &mut bytes).map_err(hook_failed)?;
+        return Ok(vec![(rank, bytes)]);
+    }
+    let by = Move::among(sizes, rank);
+    let all = custom_parcels(custom, &by).map_err(|error| ParkError::Parcel {
+        region: region.to_owned(),
+        error,
+    })?;
     let own = all.into_iter().filter(|parcel| parcel.id.from.0 == rank);
-    Ok(own.map(|parcel| parcel.id.to.0).collect())
+    own.map(|parcel| {
+        let (to, mut bytes) = (parcel.id.to.0, Vec::new());
+        custom.pack(to, &by, &mut bytes).map_err(hook_failed)?;
+        Ok((to, bytes))
+    })
+    .collect()
 }
 
-/// Who packs a custom region for whom in a relaunch: processes before are numbered from 0, those after follow.
+/// Which old rank's custom region, rows or records have something for which new rank, in a relaunch: processes before
+/// are numbered from 0, those after follow.
 pub(crate) fn custom_parcels(
     custom: &mut CustomRegion,
-    before: u32,
-    after: u32,
+    by: &Move<'_>,
 ) -> Result<Vec<parcels::Parcel>, parcels::ParcelError> {
+    let (before, after) = (by.before, by.after);
     let change = relaunch_change(before, after);
-    let wanted: Vec<Option<Vec<u32>>> = (0..before).map(|from| custom.targets(from, before, after)).collect();
+    let wanted: Vec<Option<Vec<u32>>> = (0..before).map(|from| custom.targets(from, by)).collect();
     parcels::custom(&change, |from| match wanted.get(from.0 as usize) {
         Some(Some(ranks)) => ranks.iter().copied().map(Rank).collect::<Vec<_>>(),
         _ => block_targets(from, before, after).collect(),

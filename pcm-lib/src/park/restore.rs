@@ -7,7 +7,7 @@ use super::{
     image::{custom_parcels, relaunch_change},
     opened::{Opened, Source},
 };
-use crate::region::{Delivered, Kind, PerRankHooks, Registry, Shares};
+use crate::region::{Delivered, Kind, Move, PerRankHooks, Registry, Shares};
 use pcm_core::{
     parked::{Contents, Place},
     partition::{ArraySpec, Partition},
@@ -47,6 +47,10 @@ enum Need {
     Custom {
         id: RegionId,
         from: Vec<Rank>,
+        /// Whether each of these packed all that it had.
+        is_whole: bool,
+        /// Old and new division of the array that rows are divided as.
+        division: Option<[Partition; 2]>,
     },
 }
 
@@ -85,9 +89,9 @@ pub(crate) fn restore(
         .map(|region| region.contents.clone())
         .collect();
     let mut needs = Vec::new();
-    for (place, contents) in parked.iter().enumerate() {
+    for place in 0..parked.len() {
         let id = RegionId(place as u32);
-        needs.extend(restoring.need(registry, id, contents, relaunched)?);
+        needs.extend(restoring.need(registry, id, &parked, relaunched)?);
     }
     restoring.get(&needs)?;
     for need in &needs {
@@ -143,11 +147,11 @@ impl Restoring<'_> {
         &self,
         registry: &mut Registry,
         id: RegionId,
-        contents: &Contents,
+        parked: &[Contents],
         relaunched: &Relaunched,
     ) -> Result<Option<Need>, RestoreError> {
         let name = registry.region(id).name.clone();
-        match (contents, &mut registry.region_mut(id).kind) {
+        match (&parked[id.0 as usize], &mut registry.region_mut(id).kind) {
             (
                 Contents::Array {
                     registered,
@@ -173,13 +177,36 @@ impl Restoring<'_> {
                 Ok(Some(Need::PerRank { id, all }))
             }
             (Contents::Custom(_), Kind::Custom(region)) => {
-                let all = custom_parcels(region, self.old_size, self.size);
+                let is_whole = region.is_divisible();
+                let like = region.like().and_then(|like| parked.get(like.0 as usize));
+                let division = match like {
+                    Some(Contents::Array {
+                        registered, in_force, ..
+                    }) => {
+                        let (before, after) = self.partitions(&name, registered, in_force, &relaunched.weights)?;
+                        Some([before, after])
+                    }
+                    _ => None,
+                };
+                let all = custom_parcels(region, &self.data_move(division.as_ref()));
                 let all = all.map_err(|error| RestoreError::Parcel { region: name, error })?;
                 let own = all.into_iter().filter(|parcel| parcel.id.to == self.rank);
                 let from = own.map(|parcel| parcel.id.from).collect();
-                Ok(Some(Need::Custom { id, from }))
+                Ok(Some(Need::Custom {
+                    id,
+                    from,
+                    is_whole,
+                    division,
+                }))
             }
             _ => Err(self.images[&Rank(0)].damaged("a region is of another kind than its description says")),
+        }
+    }
+
+    fn data_move<'a>(&self, division: Option<&'a [Partition; 2]>) -> Move<'a> {
+        Move {
+            division: division.map(|[before, after]| [before, after]),
+            ..Move::among((self.old_size, self.size), self.rank.0)
         }
     }
 
@@ -294,19 +321,21 @@ impl Restoring<'_> {
                     places.push(value_place(image, *id)?);
                 }
             }
-            Need::Custom { id, from } => {
+            Need::Custom { id, from, is_whole, .. } => {
                 if from.contains(&rank) {
-                    places.push(self.packed_place(image, *id)?);
+                    places.push(self.packed_place(image, rank, *is_whole, *id)?);
                 }
             }
         }
         Ok(())
     }
 
-    fn packed_place(&self, image: &Opened, id: RegionId) -> Result<Place, RestoreError> {
+    /// What an old rank packed for this one, or whole.
+    fn packed_place(&self, image: &Opened, from: Rank, is_whole: bool, id: RegionId) -> Result<Place, RestoreError> {
+        let wanted = if is_whole { from } else { self.rank };
         match image.contents(id.0 as usize)? {
             Contents::Custom(Some(packed)) => {
-                let own = packed.iter().find(|(to, _)| *to == self.rank);
+                let own = packed.iter().find(|(to, _)| *to == wanted);
                 own.map(|(_, place)| *place)
                     .ok_or_else(|| image.damaged("nothing is packed for this rank"))
             }
@@ -329,18 +358,24 @@ impl Restoring<'_> {
                 Ok(registry.value_write(&name, bytes)?)
             }
             Need::PerRank { id, all } => self.fill_per_rank(registry, *id, all),
-            Need::Custom { id, from } => {
+            Need::Custom {
+                id,
+                from,
+                is_whole,
+                division,
+            } => {
                 let mut parts = Vec::new();
                 for rank in from {
                     let image = &self.images[rank];
-                    let bytes = image.bytes(self.packed_place(image, *id)?)?;
+                    let bytes = image.bytes(self.packed_place(image, *rank, *is_whole, *id)?)?;
                     parts.push(Delivered { from: rank.0, bytes });
                 }
                 let region = registry.region_mut(*id);
                 let Kind::Custom(custom) = &mut region.kind else {
                     return Ok(());
                 };
-                custom.unpack(&parts).map_err(|error| RestoreError::Hook {
+                let by = self.data_move(division.as_ref());
+                custom.unpack(&parts, &by).map_err(|error| RestoreError::Hook {
                     region: region.name.clone(),
                     hook: "unpack",
                     error,

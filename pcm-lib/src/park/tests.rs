@@ -109,6 +109,9 @@ fn program(rank: u32, size: u32, is_first: bool, has_custom: bool) -> Program {
         registry
             .custom("items", Box::new(Items(std::rc::Rc::clone(&items))))
             .expect("valid");
+        registry.rows("lines", "rows", vec![1]).expect("valid");
+        let owner = Box::new(|record: &[u8], ranks| Ok(u32::from(record[0]) % ranks));
+        registry.records("owned", 1, owner).expect("valid");
         items
     });
     registry.start().expect("the first start");
@@ -136,13 +139,48 @@ fn number(name: &str, [row, column]: [u64; 2]) -> u64 {
 }
 
 fn old_ranks(size: u32, has_custom: bool) -> Vec<Program> {
-    let programs: Vec<Program> = (0..size).map(|rank| program(rank, size, true, has_custom)).collect();
-    for program in &programs {
+    let mut programs: Vec<Program> = (0..size).map(|rank| program(rank, size, true, has_custom)).collect();
+    for program in &mut programs {
+        if has_custom {
+            fill_pieces(&mut program.registry);
+        }
         for name in ["rows", "columns"] {
             cells(&program.registry, name, &mut |index, cell| *cell = number(name, index));
         }
     }
     programs
+}
+
+/// Row i of `lines` has i % 3 entries, each i; the records are 0 to 99, each on its owner.
+fn expected_pieces(registry: &Registry) -> (Vec<usize>, Vec<u8>, Vec<u8>) {
+    let rows = registry.array_named("rows").expect("registered");
+    let (start, end) = rows.partition().owned_interval(rows.rank(), 0).expect("blocks");
+    let lengths = (start..end).map(|row| row as usize % 3).collect();
+    let entries = (start..end).flat_map(|row| vec![row as u8; row as usize % 3]);
+    let home = registry.home();
+    let owned = (0..100).filter(|record| u32::from(*record) % home.size == home.rank);
+    (lengths, entries.collect(), owned.collect())
+}
+
+fn fill_pieces(registry: &mut Registry) {
+    let (lengths, entries, owned) = expected_pieces(registry);
+    let rows = registry.rows_named("lines").expect("registered");
+    rows.set_lengths(&lengths).expect("room");
+    rows.column(0).expect("a column").copy_from_slice(&entries);
+    let records = registry.records_named("owned").expect("registered");
+    records.resize(owned.len()).expect("room");
+    records.bytes_mut().copy_from_slice(&owned);
+}
+
+fn expect_pieces(registry: &mut Registry) {
+    let (lengths, entries, owned) = expected_pieces(registry);
+    let rows = registry.rows_named("lines").expect("registered");
+    let found = rows.offsets().windows(2).map(|pair| pair[1] - pair[0]);
+    assert_eq!(found.collect::<Vec<_>>(), lengths);
+    assert_eq!(rows.column(0).expect("a column"), entries);
+    let mut found = registry.records_named("owned").expect("registered").bytes().to_vec();
+    found.sort_unstable();
+    assert_eq!(found, owned);
 }
 
 fn park(programs: Vec<Program>, after: u32) -> Images {
@@ -196,7 +234,8 @@ fn every_region_comes_back_on_any_number_of_ranks() {
             .iter()
             .map(|program| program.registry.value_bytes("count").expect("a value")[0]);
         assert_eq!(counts.map(u32::from).sum::<u32>(), 60 * before);
-        for (rank, program) in (0_u32..).zip(&programs) {
+        for (rank, program) in (0_u32..).zip(&mut programs) {
+            expect_pieces(&mut program.registry);
             let expected: Vec<u8> = (0..100).filter(|item| u32::from(*item) % after == rank).collect();
             assert_eq!(
                 program.items.as_ref().map(|items| items.borrow().clone()),

@@ -66,7 +66,7 @@ pub(super) struct Sides<'a> {
 
 impl Sides<'_> {
     /// The partitions of an array before and after.
-    fn partitions(
+    pub(super) fn partitions(
         &self,
         region: &str,
         registered: &ArraySpec,

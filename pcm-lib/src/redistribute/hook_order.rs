@@ -301,7 +301,7 @@ impl Job {
         }
         let mut moves = Vec::new();
         for (own, process) in (0..).map(ProcessId).zip(&mut self.processes) {
-            let plan = |(id, region)| ParcelMove::plan(id, region, &next, &change, own);
+            let plan = |region| ParcelMove::plan(region, None, &next, &change, own);
             moves.push(process.registry.regions_mut().map(plan).collect::<Result<Vec<_>, _>>());
         }
         if !self.is_on {

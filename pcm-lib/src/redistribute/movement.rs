@@ -299,17 +299,23 @@ impl Movement {
             return Ok(());
         }
         let arrays: Vec<RegionId> = registry.storages().map(|(id, _)| id).collect();
-        for (id, (registered, now)) in arrays.into_iter().zip(&statement.divisions) {
+        let divisions: BTreeMap<_, _> = arrays.into_iter().zip(&statement.divisions).collect();
+        for (&id, (registered, now)) in &divisions {
             let ready = self.ready.iter().position(|ready| ready.id == id);
             let ready = ready.map(|at| self.ready.swap_remove(at));
             let array = ArrayMove::plan(registry, id, registered, now, sides, ready)?;
             self.arrays.push(array);
         }
         for (id, region) in registry.regions_mut() {
-            if !matches!(region.kind, Kind::Array(_)) {
-                let parcel = ParcelMove::plan(id, region, &self.next, &self.change, process)?;
-                self.parcels.push(parcel);
-            }
+            let like = match &region.kind {
+                Kind::Array(_) => continue,
+                Kind::Custom(custom) => custom.like().and_then(|like| divisions.get(&like)),
+                _ => None,
+            };
+            let division = like.map(|(registered, now)| sides.partitions(&region.name, registered, now));
+            let division = division.transpose()?.map(|(before, after)| [before, after]);
+            let parcel = ParcelMove::plan((id, region), division, &self.next, &self.change, process)?;
+            self.parcels.push(parcel);
         }
         Ok(())
     }

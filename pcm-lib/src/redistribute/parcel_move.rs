@@ -7,7 +7,8 @@ use super::{
     leg::{Leg, LegBytes, LegsByProcess},
     next_layout::NextLayout,
 };
-use crate::region::{Delivered, HookFailed, Kind, PerRankRegion, Region, Registry};
+use crate::region::{Delivered, HookFailed, Kind, Move, PerRankRegion, Region, Registry};
+use pcm_core::partition::Partition;
 use pcm_core::redistribution::{
     RankChange, TransferId,
     parcels::{self, Parcel, ParcelRole},
@@ -28,13 +29,17 @@ pub(super) struct ParcelMove {
     here: Vec<(TransferId, ParcelRole, Vec<u8>)>,
     /// What its value becomes.
     value_after: Option<Vec<u8>>,
+    /// Numbers of ranks before and after.
+    sizes: (u32, u32),
+    /// The new division of the array that rows are divided as.
+    division: Option<[Partition; 2]>,
 }
 
 impl ParcelMove {
-    /// Plans, and packs what this process gives.
+    /// Plans, and packs what this process gives. `division` is that of the array that rows are divided as.
     pub(super) fn plan(
-        id: RegionId,
-        region: &mut Region,
+        (id, region): (RegionId, &mut Region),
+        division: Option<[Partition; 2]>,
         next: &NextLayout,
         change: &RankChange,
         process: ProcessId,
@@ -45,6 +50,8 @@ impl ParcelMove {
             incoming: Vec::new(),
             here: Vec::new(),
             value_after: None,
+            sizes: (next.old_size, next.order.len() as u32),
+            division,
         };
         let name = region.name.clone();
         match &mut region.kind {
@@ -64,10 +71,12 @@ impl ParcelMove {
             }
             Kind::PerRank(per_rank) => made.per_rank_plan(&name, per_rank, change, process)?,
             Kind::Custom(custom) => {
-                let (before, after) = (next.old_size, next.order.len() as u32);
+                let (before, after) = made.sizes;
+                // What is packed is for others: the own rank does not count.
+                let by = data_move(made.sizes, 0, made.division.as_ref());
                 let mut targets = Vec::new();
                 for from in 0..before {
-                    targets.push(custom.targets(from, before, after));
+                    targets.push(custom.targets(from, &by));
                 }
                 let all = parcels::custom(change, |from| match targets.get(from.0 as usize) {
                     Some(Some(ranks)) => ranks.iter().copied().map(pcm_proto::ids::Rank).collect::<Vec<_>>(),
@@ -78,10 +87,14 @@ impl ParcelMove {
                     error,
                 })?;
                 let (packed, awaited) = parcels::own_parcels(&all, process);
+                let mut given = Vec::new();
                 for parcel in packed {
                     let mut bytes = Vec::new();
-                    let outcome = custom.pack(parcel.id.to.0, after, &mut bytes);
+                    let outcome = custom.pack(parcel.id.to.0, &by, &mut bytes);
                     outcome.map_err(|error| hook_failed(&name, "pack", error))?;
+                    given.push((parcel, bytes));
+                }
+                for (parcel, bytes) in given {
                     made.give(parcel, bytes, process);
                 }
                 made.incoming = awaited.into_iter().filter(|parcel| parcel.from != process).collect();
@@ -192,6 +205,7 @@ impl ParcelMove {
 
     /// The new data becomes the application's. Only an unpack hook can fail here.
     pub(super) fn commit(self, registry: &mut Registry) -> Result<(), MoveError> {
+        let rank = registry.home().rank;
         let region = registry.region_mut(self.id);
         let name = region.name.clone();
         match (&mut region.kind, self.value_after) {
@@ -203,12 +217,19 @@ impl ParcelMove {
                     .iter()
                     .map(|(id, _, bytes)| Delivered { from: id.from.0, bytes })
                     .collect();
-                let outcome = custom.unpack(&parts);
+                let outcome = custom.unpack(&parts, &data_move(self.sizes, rank, self.division.as_ref()));
                 outcome.map_err(|error| hook_failed(&name, "unpack", error))?;
             }
             _ => {}
         }
         Ok(())
+    }
+}
+
+fn data_move(sizes: (u32, u32), rank: u32, division: Option<&[Partition; 2]>) -> Move<'_> {
+    Move {
+        division: division.map(|[before, after]| [before, after]),
+        ..Move::among(sizes, rank)
     }
 }
 

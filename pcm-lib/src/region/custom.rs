@@ -2,6 +2,10 @@
 //! got; the library carries the bytes.
 
 use super::HookFailed;
+use super::records::Records;
+use super::rows::Rows;
+use pcm_core::partition::Partition;
+use pcm_proto::ids::RegionId;
 use std::fmt;
 
 /// What one old rank packed for this one.
@@ -28,49 +32,146 @@ pub trait CustomHooks {
     fn unpack(&mut self, parts: &[Delivered<'_>]) -> Result<(), HookFailed>;
 }
 
-/// A registered custom region. Keeps the order of its hooks: see "When hooks run" in `docs/guide-data.md`.
+/// From which ranks to which data moves.
+#[derive(Clone, Copy, Debug)]
+pub struct Move<'a> {
+    /// Numbers of ranks.
+    pub before: u32,
+    pub after: u32,
+    /// The rank of this process afterwards.
+    pub rank: u32,
+    /// Divisions, before and after, of the array that rows are divided as.
+    pub division: Option<[&'a Partition; 2]>,
+}
+
+impl Move<'_> {
+    /// Without any array to be divided as.
+    pub fn among((before, after): (u32, u32), rank: u32) -> Self {
+        Self {
+            before,
+            after,
+            rank,
+            division: None,
+        }
+    }
+}
+
+/// Data of which the library knows neither the length nor, mostly, the meaning.
+#[derive(Debug)]
+pub(super) enum Data {
+    /// Only the application understands it.
+    Application(Box<dyn CustomHooks>),
+    Rows(Rows),
+    Records(Records),
+}
+
+/// A registered custom region, or rows or records. Keeps the order of its hooks: see "When hooks run" in
+/// `docs/guide-data.md`.
+#[derive(Debug)]
 pub struct CustomRegion {
-    hooks: Box<dyn CustomHooks>,
+    pub(super) data: Data,
     /// Whether data was delivered that the application does not know of yet.
     is_delivered: bool,
 }
 
 impl CustomRegion {
     pub fn new(hooks: Box<dyn CustomHooks>) -> Self {
+        Self::of(Data::Application(hooks))
+    }
+
+    pub(super) fn of(data: Data) -> Self {
         Self {
-            hooks,
+            data,
             is_delivered: false,
         }
     }
 
-    pub fn targets(&mut self, from: u32, ranks_before: u32, ranks_after: u32) -> Option<Vec<u32>> {
-        self.hooks.targets(from, ranks_before, ranks_after)
+    /// Whether the library can divide what a rank packed whole: each rank takes what is its own of it.
+    pub fn is_divisible(&self) -> bool {
+        !matches!(self.data, Data::Application(_))
+    }
+
+    /// The array that it is divided as.
+    pub(crate) fn like(&self) -> Option<RegionId> {
+        match &self.data {
+            Data::Rows(rows) => Some(rows.like()),
+            _ => None,
+        }
+    }
+
+    /// The new ranks that get a part of an old rank's data.
+    pub fn targets(&mut self, from: u32, by: &Move<'_>) -> Option<Vec<u32>> {
+        match &mut self.data {
+            Data::Application(hooks) => hooks.targets(from, by.before, by.after),
+            Data::Rows(rows) => Some(rows.targets(from, by)),
+            Data::Records(records) => Some(records.targets(from, by)),
+        }
     }
 
     /// Fails between a delivery and the application's next step: what it has not taken up would be missing.
-    pub fn pack(&mut self, to: u32, ranks_after: u32, out: &mut Vec<u8>) -> Result<(), HookFailed> {
-        if self.is_delivered {
-            return Err(HookFailed::because(
+    pub fn pack(&mut self, to: u32, by: &Move<'_>, out: &mut Vec<u8>) -> Result<(), HookFailed> {
+        match &mut self.data {
+            Data::Application(_) if self.is_delivered => Err(HookFailed::because(
                 "the program has not gone on since data was unpacked",
-            ));
+            )),
+            Data::Application(hooks) => hooks.pack(to, by.after, out),
+            Data::Rows(rows) => {
+                rows.pack(by.division.map(|[_, after]| (to, after)), out);
+                Ok(())
+            }
+            Data::Records(records) => records.pack(to, by, out),
         }
-        self.hooks.pack(to, ranks_after, out)
     }
 
-    pub fn unpack(&mut self, parts: &[Delivered<'_>]) -> Result<(), HookFailed> {
+    /// Packs all that this rank has, for ranks that take what is theirs of it.
+    pub fn pack_whole(&mut self, rank: u32, out: &mut Vec<u8>) -> Result<(), HookFailed> {
+        self.pack(rank, &Move::among((1, 1), rank), out)
+    }
+
+    pub fn unpack(&mut self, parts: &[Delivered<'_>], by: &Move<'_>) -> Result<(), HookFailed> {
         self.is_delivered = true;
-        self.hooks.unpack(parts)
+        match &mut self.data {
+            Data::Application(hooks) => hooks.unpack(parts),
+            Data::Rows(rows) => rows.unpack(parts, by),
+            Data::Records(records) => records.unpack(parts, by),
+        }
     }
 
     /// The application goes on, and was told.
     pub fn goes_on(&mut self) {
         self.is_delivered = false;
     }
+
+    /// Bytes, as far as they are known.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.data {
+            Data::Application(_) => 0,
+            Data::Rows(rows) => rows.bytes(),
+            Data::Records(records) => records.bytes().len(),
+        }
+    }
+
+    /// For comparison between processes; `like` is the name of the array that it is divided as.
+    pub(super) fn text(&self, like: &str) -> String {
+        match &self.data {
+            Data::Application(_) => "custom region".to_owned(),
+            Data::Rows(rows) => rows.text(like),
+            Data::Records(records) => format!("records of {} bytes", records.size()),
+        }
+    }
+
+    pub(super) fn noun(&self) -> &'static str {
+        match &self.data {
+            Data::Application(_) => "a custom region",
+            Data::Rows(_) => "rows of different lengths",
+            Data::Records(_) => "records",
+        }
+    }
 }
 
-impl fmt::Debug for CustomRegion {
+impl fmt::Debug for dyn CustomHooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CustomRegion")
+        f.write_str("hooks of the application")
     }
 }
 
@@ -117,8 +218,8 @@ mod tests {
             for call in calls {
                 let is_legal = call != Call::Pack || !is_delivered;
                 let outcome = match call {
-                    Call::Pack => region.pack(0, 1, &mut Vec::new()),
-                    Call::Unpack => region.unpack(&[]),
+                    Call::Pack => region.pack(0, &Move::among((1, 1), 0), &mut Vec::new()),
+                    Call::Unpack => region.unpack(&[], &Move::among((1, 1), 0)),
                     Call::GoesOn => {
                         region.goes_on();
                         made.borrow_mut().push(call);

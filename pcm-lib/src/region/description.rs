@@ -25,7 +25,7 @@ impl Registry {
         self.regions()
             .map(|(_, region)| Description {
                 name: region.name.clone(),
-                text: text_of(&region.kind),
+                text: text_of(self, &region.kind),
             })
             .collect()
     }
@@ -41,7 +41,7 @@ pub fn digest(descriptions: &[Description]) -> u64 {
     fnv1a(bytes)
 }
 
-fn text_of(kind: &Kind) -> String {
+fn text_of(registry: &Registry, kind: &Kind) -> String {
     match kind {
         Kind::Array(array) => array_text(array.form()),
         Kind::Value(value) => format!("value of {} bytes", value.length()),
@@ -54,7 +54,7 @@ fn text_of(kind: &Kind) -> String {
                 hook(region.hooks.split.is_some())
             )
         }
-        Kind::Custom(_) => "custom region".to_owned(),
+        Kind::Custom(custom) => custom.text(custom.like().map_or("", |like| &registry.region(like).name)),
     }
 }
 

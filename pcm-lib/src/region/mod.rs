@@ -1,7 +1,8 @@
-//! What the application has registered: distributed arrays, replicated values, per-rank values, custom regions. Pure
-//! but for the memory it owns: nothing here calls MPI, speaks with a daemon or knows when data moves.
+//! What the application has registered: distributed arrays, replicated values, per-rank values, rows, records, custom
+//! regions. Pure but for the memory it owns: nothing here calls MPI, speaks with a daemon or knows when data moves.
 
 mod array;
+mod block;
 mod custom;
 mod description;
 mod element;
@@ -11,21 +12,25 @@ pub(crate) mod known;
 mod limits;
 pub mod memory;
 mod per_rank;
+mod records;
 mod registry;
+mod rows;
 mod scalar;
 mod typed;
 mod value;
 
 pub(crate) use array::being_made;
 pub use array::{ArrayForm, ArrayRegion, Shares};
-pub use custom::{CustomHooks, CustomRegion, Delivered};
+pub use custom::{CustomHooks, CustomRegion, Delivered, Move};
 pub use description::{Description, digest};
 pub use element::{Element, ElementType};
 pub use error::{HookFailed, RegionError};
 pub use home::Home;
 pub use limits::{NAME_LENGTH_MAX, REGIONS_MAX};
 pub use per_rank::{Merge, PerRankHooks, PerRankRegion, Split};
+pub use records::{Owner, Records};
 pub use registry::{Kind, Region, Registry};
+pub use rows::Rows;
 pub use scalar::Scalar;
 pub use typed::{Array, ArrayOptions};
 pub use value::{Value, ValueMemory};

@@ -2,17 +2,21 @@
 //! order of registration, which must be the same on every rank.
 
 use super::{
-    ArrayForm, ArrayRegion, CustomHooks, CustomRegion, PerRankHooks, PerRankRegion, RegionError, Value,
+    ArrayForm, ArrayRegion, CustomHooks, CustomRegion, Owner, PerRankHooks, PerRankRegion, Records, RegionError, Rows,
+    Value,
     array::{check_axes, shared_extent},
+    custom::Data,
     home::Home,
     known::{self, KnownValues},
     limits::{NAME_LENGTH_MAX, REGIONS_MAX},
     memory::{Capacity, MemoryError, SharedMemory, Storage},
 };
+use pcm_core::partition::Split;
 use pcm_proto::ids::RegionId;
 use pcm_proto::rank_counts::RankCounts;
 use pcm_proto::registered::{Registered, SHARED_EXTENTS_MAX};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// A registered region.
 #[derive(Debug)]
@@ -31,7 +35,7 @@ pub enum Kind {
     Value(Value),
     /// A value of each rank's own.
     PerRank(PerRankRegion),
-    /// Data that only the application understands.
+    /// Data that only the application understands, rows or records.
     Custom(CustomRegion),
 }
 
@@ -42,7 +46,7 @@ impl Kind {
             Self::Array(_) => "an array",
             Self::Value(_) => "a value",
             Self::PerRank(_) => "a per-rank value",
-            Self::Custom(_) => "a custom region",
+            Self::Custom(custom) => custom.noun(),
         }
     }
 }
@@ -145,7 +149,10 @@ impl Registry {
             values: known::written(self),
             counts: self.counts.clone(),
             shared_extents: extents.into_iter().rev().take(SHARED_EXTENTS_MAX).collect(),
-            has_custom: self.regions.iter().any(|region| matches!(region.kind, Kind::Custom(_))),
+            has_custom: self
+                .regions
+                .iter()
+                .any(|region| matches!(&region.kind, Kind::Custom(custom) if !custom.is_divisible())),
         }
     }
 
@@ -206,6 +213,59 @@ impl Registry {
     pub fn custom(&mut self, name: &str, hooks: Box<dyn CustomHooks>) -> Result<RegionId, RegionError> {
         self.check_name(name)?;
         Ok(self.add(name, Kind::Custom(CustomRegion::new(hooks))))
+    }
+
+    /// Registers rows of different lengths: entries of these sizes, divided as the first axis of an array.
+    pub fn rows(&mut self, name: &str, like: &str, sizes: Vec<usize>) -> Result<RegionId, RegionError> {
+        self.check_name(name)?;
+        if sizes.contains(&0) || sizes.is_empty() {
+            return Err(RegionError::Empty { name: name.to_owned() });
+        }
+        let like = self.find(like)?;
+        let Kind::Array(array) = &self.region(like).kind else {
+            return Err(not_an_array(self.region(like)));
+        };
+        let Some(own) = own_rows(array) else {
+            return Err(RegionError::Options {
+                name: name.to_owned(),
+                problem: "give an array whose first axis is divided by blocks, and no other axis",
+            });
+        };
+        let rows = Rows::new(like, sizes, own);
+        Ok(self.add(name, Kind::Custom(CustomRegion::of(Data::Rows(rows)))))
+    }
+
+    /// Registers records of one size, each of which belongs to the rank that `owner` names.
+    pub fn records(&mut self, name: &str, size: usize, owner: Owner) -> Result<RegionId, RegionError> {
+        self.check_name(name)?;
+        if size == 0 {
+            return Err(RegionError::Empty { name: name.to_owned() });
+        }
+        let records = Records::new(size, owner);
+        Ok(self.add(name, Kind::Custom(CustomRegion::of(Data::Records(records)))))
+    }
+
+    /// Rows of different lengths, by name.
+    pub fn rows_named(&mut self, name: &str) -> Result<&mut Rows, RegionError> {
+        let id = self.find(name)?;
+        match &mut self.regions[id.0 as usize].kind {
+            Kind::Custom(CustomRegion {
+                data: Data::Rows(rows), ..
+            }) => Ok(rows),
+            other => Err(not(name, other, "rows of different lengths")),
+        }
+    }
+
+    /// Records, by name.
+    pub fn records_named(&mut self, name: &str) -> Result<&mut Records, RegionError> {
+        let id = self.find(name)?;
+        match &mut self.regions[id.0 as usize].kind {
+            Kind::Custom(CustomRegion {
+                data: Data::Records(records),
+                ..
+            }) => Ok(records),
+            other => Err(not(name, other, "records")),
+        }
     }
 
     /// Lets two arrays that are alike change places: each gets the other's contents. Pointers into them stay good
@@ -361,14 +421,14 @@ impl Registry {
         }
     }
 
-    /// Bytes of arrays and values whose contents count. What a custom region has is not known.
+    /// Bytes of arrays, values, rows and records whose contents count. What a custom region has is not known.
     pub(crate) fn registered_bytes(&self) -> u64 {
         let bytes = self.regions.iter().map(|region| match &region.kind {
             Kind::Array(array) if array.form().is_scratch => 0,
             Kind::Array(array) => array.storage().length(),
             Kind::Value(value) => value.length(),
             Kind::PerRank(per_rank) => per_rank.value.length(),
-            Kind::Custom(_) => 0,
+            Kind::Custom(custom) => custom.bytes(),
         });
         bytes.map(|bytes| bytes as u64).sum()
     }
@@ -459,19 +519,28 @@ impl Registry {
 }
 
 fn not_a_value(region: &Region) -> RegionError {
-    RegionError::Kind {
-        name: region.name.clone(),
-        is: region.kind.noun().to_owned(),
-        wanted: "a value".to_owned(),
-    }
+    not(&region.name, &region.kind, "a value")
 }
 
 fn not_an_array(region: &Region) -> RegionError {
+    not(&region.name, &region.kind, "an array")
+}
+
+fn not(name: &str, is: &Kind, wanted: &str) -> RegionError {
     RegionError::Kind {
-        name: region.name.clone(),
-        is: region.kind.noun().to_owned(),
-        wanted: "an array".to_owned(),
+        name: name.to_owned(),
+        is: is.noun().to_owned(),
+        wanted: wanted.to_owned(),
     }
+}
+
+/// The rows of this rank, if only the first axis of the array is divided, into intervals.
+fn own_rows(array: &ArrayRegion) -> Option<Range<u64>> {
+    let axes = &array.partition().spec().axes;
+    let is_alone = axes[1..].iter().all(|axis| axis.split == Split::Whole);
+    let is_divided = !matches!(axes[0].split, Split::Whole | Split::Cyclic { .. });
+    let (start, end) = array.partition().owned_interval(array.rank(), 0)?;
+    (is_alone && is_divided).then_some(start..end)
 }
 
 /// As much of a name as belongs into an error.

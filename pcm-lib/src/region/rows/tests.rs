@@ -1,0 +1,130 @@
+//! Rows that are packed for ranks, or whole, and unpacked again.
+
+use super::*;
+use pcm_core::partition::{ArraySpec, AxisSpec, Split};
+
+const LIKE: RegionId = RegionId(0);
+const ROWS: u64 = 23;
+
+/// Rows divided by these weights.
+fn divided(weights: &[f64]) -> Partition {
+    let split = Split::Weighted {
+        weights: weights.to_vec(),
+    };
+    let spec = ArraySpec::new(8, [AxisSpec::new(ROWS, split)]);
+    Partition::new(&spec, weights.len() as u32).unwrap()
+}
+
+/// Row i has i % 4 entries; those of the columns tell the row and the place in it.
+fn length(row: u64) -> usize {
+    (row % 4) as usize
+}
+
+fn filled(partition: &Partition, rank: u32) -> Rows {
+    let own = interval(partition, rank);
+    let mut rows = Rows::new(LIKE, vec![1, 4], own.clone());
+    let lengths: Vec<usize> = own.clone().map(length).collect();
+    rows.set_lengths(&lengths).unwrap();
+    let entries = own.flat_map(|row| (0..length(row)).map(move |place| (row, place)));
+    for (n, (row, place)) in entries.enumerate() {
+        rows.column(0).unwrap()[n] = place as u8;
+        rows.column(1).unwrap()[4 * n..][..4].copy_from_slice(&(row as u32).to_le_bytes());
+    }
+    rows
+}
+
+fn contents(mut rows: Rows) -> (Range<u64>, Vec<usize>, Vec<Vec<u8>>) {
+    let columns = (0..rows.columns()).map(|n| rows.column(n).unwrap().to_vec());
+    let columns = columns.collect();
+    (rows.own, rows.offsets, columns)
+}
+
+/// What a rank has after a move; parts are packed for it, or whole.
+fn moved(division: [&Partition; 2], rank: u32, is_whole: bool) -> Result<Rows, HookFailed> {
+    let [before, after] = division;
+    let by = Move {
+        before: before.positions(),
+        after: after.positions(),
+        rank,
+        division: Some(division),
+    };
+    let mut parts = Vec::new();
+    for from in 0..by.before {
+        let rows = filled(before, from);
+        if rows.targets(from, &by).contains(&rank) {
+            let mut bytes = Vec::new();
+            rows.pack((!is_whole).then_some((rank, after)), &mut bytes);
+            parts.push((from, bytes));
+        }
+    }
+    let delivered = parts.iter().map(|(from, bytes)| Delivered { from: *from, bytes });
+    let mut rows = Rows::new(LIKE, vec![1, 4], 0..0);
+    rows.unpack(&delivered.collect::<Vec<_>>(), &by).map(|()| rows)
+}
+
+#[test]
+fn each_rank_has_its_rows_after_a_move_among_any_shares() {
+    let shares: [&[f64]; 6] = [
+        &[1.0],
+        &[1.0, 1.0],
+        &[1.0, 9.0],
+        &[1.0, 100.0, 1.0],
+        &[3.0, 1.0, 1.0, 2.0, 1.0],
+        &[1.0; 30],
+    ];
+    for (before, after) in shares
+        .iter()
+        .flat_map(|one| shares.iter().map(move |other| (one, other)))
+    {
+        let [before, after] = [divided(before), divided(after)];
+        for (rank, is_whole) in (0..after.positions()).flat_map(|rank| [(rank, false), (rank, true)]) {
+            let got = moved([&before, &after], rank, is_whole).unwrap();
+            assert_eq!(contents(got), contents(filled(&after, rank)), "rank {rank}");
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_missing_doubled_or_damaged_are_refused() {
+    let [before, after] = [divided(&[1.0, 1.0]), divided(&[1.0])];
+    let by = Move {
+        before: 2,
+        after: 1,
+        rank: 0,
+        division: Some([&before, &after]),
+    };
+    let packed = |rank| {
+        let mut bytes = Vec::new();
+        filled(&before, rank).pack(None, &mut bytes);
+        bytes
+    };
+    let unpack = |parts: &[&[u8]]| {
+        let parts = (0..).zip(parts).map(|(from, bytes)| Delivered { from, bytes });
+        Rows::new(LIKE, vec![1, 4], 0..0).unpack(&parts.collect::<Vec<_>>(), &by)
+    };
+    let [first, second] = [packed(0), packed(1)];
+    assert!(unpack(&[&first, &second]).is_ok());
+    for parts in [
+        &[&first[..]][..],
+        &[&second],
+        &[&first, &first, &second],
+        &[&first, &second[..second.len() - 1]],
+        &[&[0; 7]],
+        &[&[0xff; 16]],
+        &[&[0xff; 4096], &first, &second],
+    ] {
+        assert!(unpack(parts).is_err());
+    }
+}
+
+#[test]
+fn lengths_beyond_memory_are_refused_and_leave_the_rows_as_they_are() {
+    let partition = divided(&[1.0]);
+    let mut rows = filled(&partition, 0);
+    let mut lengths = vec![0; ROWS as usize];
+    lengths[3] = usize::MAX / 8;
+    assert!(rows.set_lengths(&lengths).is_err());
+    lengths[4] = usize::MAX;
+    assert!(rows.set_lengths(&lengths).is_err());
+    assert_eq!(contents(rows), contents(filled(&partition, 0)));
+}
