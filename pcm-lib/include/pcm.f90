@@ -34,6 +34,8 @@ module pcm
   public :: pcm_checkpoint, pcm_checkpoint_wait, pcm_active, pcm_version, pcm_last_error
   public :: pcm_hook, pcm_merge_hook, pcm_split_hook, pcm_pack_hook, pcm_unpack_hook, pcm_targets_hook, pcm_part
   public :: pcm_memory, pcm_memory_hook
+  public :: pcm_rows, pcm_rows_resize, pcm_row_offsets, pcm_row_entries
+  public :: pcm_records, pcm_records_resize, pcm_record_data, pcm_owner_hook
 
   ! Results, as in pcm.h; docs/errors.md has the others.
   integer, parameter, public :: PCM_OK = 0, PCM_CHANGED = -1
@@ -174,6 +176,11 @@ module pcm
       type(c_ptr), value :: context
       integer(c_int), value :: from, ranks_before, ranks_after
       integer(c_int), intent(out) :: targets(*)
+    end function
+    integer(c_int) function pcm_owner_hook(context, record, ranks) bind(c)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: context, record
+      integer(c_int), value :: ranks
     end function
   end interface
 
@@ -336,6 +343,47 @@ module pcm
       import :: c_int, c_ptr, c_size_t
       type(c_ptr), value :: packer, data
       integer(c_size_t), value :: size
+    end function
+    integer(c_int) function c_rows(name, like, columns, entry_sizes) bind(c, name='pcm_rows')
+      import :: c_char, c_int, c_size_t
+      character(kind=c_char), intent(in) :: name(*), like(*)
+      integer(c_int), value :: columns
+      integer(c_size_t), intent(in) :: entry_sizes(*)
+    end function
+    integer(c_int) function c_rows_resize(name, lengths) bind(c, name='pcm_rows_resize')
+      import :: c_char, c_int, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), intent(in) :: lengths(*)
+    end function
+    function c_row_offsets(name) bind(c, name='pcm_row_offsets') result(address)
+      import :: c_char, c_ptr
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr) :: address
+    end function
+    function c_row_entries(name, column) bind(c, name='pcm_row_entries') result(address)
+      import :: c_char, c_int, c_ptr
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: column
+      type(c_ptr) :: address
+    end function
+    integer(c_int) function c_records(name, size, owner, context) bind(c, name='pcm_records')
+      import :: c_char, c_funptr, c_int, c_ptr, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: size
+      type(c_funptr), value :: owner
+      type(c_ptr), value :: context
+    end function
+    function c_records_resize(name, count) bind(c, name='pcm_records_resize') result(address)
+      import :: c_char, c_ptr, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: count
+      type(c_ptr) :: address
+    end function
+    function c_record_data(name, count) bind(c, name='pcm_record_data') result(address)
+      import :: c_char, c_ptr, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), intent(out) :: count
+      type(c_ptr) :: address
     end function
     function c_version() bind(c, name='pcm_version') result(text)
       import :: c_ptr
@@ -904,6 +952,96 @@ contains
     type(c_ptr), intent(in) :: packer, address
     integer, intent(in) :: size
     pcm_pack = c_pack(packer, address, int(size, c_size_t))
+  end function
+
+  ! ---- rows of different lengths, records ---------------------------------------------------------------------------
+
+  ! Registers rows of different lengths, with entries of these sizes, in bytes, one for each column. Row i belongs to the
+  ! rank that owns index i of the last dimension of the array `like`, whose other dimensions are not divided.
+  subroutine pcm_rows(name, like, entry_sizes, status)
+    character(*), intent(in) :: name, like
+    integer, intent(in) :: entry_sizes(:)
+    integer, optional, intent(out) :: status
+    call tell(c_rows(in_c_text(name), in_c_text(like), size(entry_sizes), int(entry_sizes, c_size_t)), status)
+  end subroutine
+
+  ! Gives each row of this rank a length, in entries. All entries are zero then.
+  subroutine pcm_rows_resize(name, lengths, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: lengths(:)
+    integer, optional, intent(out) :: status
+    call tell(c_rows_resize(in_c_text(name), int(lengths, c_size_t)), status)
+  end subroutine
+
+  ! Row i of the `rows` that this rank has, counted from 1, has the entries offsets(i) + 1 to offsets(i + 1). Valid until
+  ! the ranks change or the rows are resized.
+  subroutine pcm_row_offsets(name, rows, offsets, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: rows
+    integer(c_size_t), pointer, intent(out) :: offsets(:)
+    integer, optional, intent(out) :: status
+    type(c_ptr) :: address
+    nullify(offsets)
+    address = c_row_offsets(in_c_text(name))
+    if (is_there(address, status)) call c_f_pointer(address, offsets, [rows + 1])
+  end subroutine
+
+  ! The address of the entries of a column, counted from 1; c_f_pointer makes a pointer of it.
+  subroutine pcm_row_entries(name, column, address, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: column
+    type(c_ptr), intent(out) :: address
+    integer, optional, intent(out) :: status
+    address = c_row_entries(in_c_text(name), int(column - 1, c_int))
+    if (is_there(address, status)) return
+  end subroutine
+
+  ! Registers records of a size in bytes, such as particles. When the number of ranks changes, each goes to the rank,
+  ! counted from 0, that `owner` returns.
+  subroutine pcm_records(name, record_size, owner, context, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: record_size
+    procedure(pcm_owner_hook) :: owner
+    type(c_ptr), optional, intent(in) :: context
+    integer, optional, intent(out) :: status
+    type(c_ptr) :: passed
+    passed = c_null_ptr
+    if (present(context)) passed = context
+    call tell(c_records(in_c_text(name), int(record_size, c_size_t), c_funloc(owner), passed), status)
+  end subroutine
+
+  ! Makes room for so many records on this rank. The first ones stay, new ones are zero.
+  subroutine pcm_records_resize(name, count, address, status)
+    character(*), intent(in) :: name
+    integer, intent(in) :: count
+    type(c_ptr), intent(out) :: address
+    integer, optional, intent(out) :: status
+    address = c_records_resize(in_c_text(name), int(count, c_size_t))
+    if (is_there(address, status)) return
+  end subroutine
+
+  ! The address and the number of this rank's records; c_f_pointer makes a pointer of it.
+  subroutine pcm_record_data(name, address, count, status)
+    character(*), intent(in) :: name
+    type(c_ptr), intent(out) :: address
+    integer, intent(out) :: count
+    integer, optional, intent(out) :: status
+    integer(c_size_t) :: found
+    found = 0
+    address = c_record_data(in_c_text(name), found)
+    count = int(found)
+    if (is_there(address, status)) return
+  end subroutine
+
+  logical function is_there(address, status)
+    type(c_ptr), intent(in) :: address
+    integer, optional, intent(out) :: status
+    is_there = c_associated(address)
+    if (is_there) then
+      call tell(int(PCM_OK, c_int), status)
+    else
+      call tell(int(PCM_ERROR_ARGUMENT, c_int), status)
+    end if
   end function
 
   ! Calls the hook on every rank after the ranks have changed.

@@ -31,6 +31,7 @@ from ._arrays import (
     weighted,
 )
 from ._library import Error, active, joining, rank, size, version
+from ._pieces import Records, Rows, records, rows
 from ._run import (
     checkpoint,
     checkpoint_wait,
@@ -54,6 +55,8 @@ __all__ = [
     "Error",
     "Option",
     "PerRank",
+    "Records",
+    "Rows",
     "StaleView",
     "Value",
     "View",
@@ -74,8 +77,10 @@ __all__ = [
     "periodic",
     "possible_ranks",
     "rank",
+    "records",
     "remaining",
     "request",
+    "rows",
     "size",
     "start",
     "swap",

@@ -15,6 +15,12 @@ module session_data
   integer(int64), target, save :: tokens = 0
   integer(int64), allocatable, target, save :: list(:)
 
+  ! A record, which belongs to rank number % ranks.
+  type, bind(c) :: mark
+    integer(c_int64_t) :: number, value
+  end type
+  integer, parameter :: MARKS = 20
+
 contains
 
   subroutine expect(is_so, what)
@@ -117,6 +123,66 @@ contains
     end do
   end function
 
+  integer(c_int) function owner_of_mark(context, record, ranks) bind(c)
+    type(c_ptr), value :: context, record
+    integer(c_int), value :: ranks
+    type(mark), pointer :: one
+    call c_f_pointer(record, one)
+    owner_of_mark = int(mod(one%number, int(ranks, int64)), c_int)
+    if (c_associated(context)) owner_of_mark = -1
+  end function
+
+  ! Row i has mod(i, 3) entries, each i.
+  subroutine fill_pieces(ranks)
+    integer, intent(in) :: ranks
+    integer :: first, last, row, number
+    type(c_ptr) :: address
+    integer(c_size_t), pointer :: offsets(:)
+    integer(int32), pointer :: entries(:)
+    type(mark), pointer :: all(:)
+    call pcm_bounds('held', 1, first, last)
+    call pcm_rows_resize('lines', [(mod(row, 3), row = first, last)])
+    call pcm_row_offsets('lines', last - first + 1, offsets)
+    call pcm_row_entries('lines', 1, address)
+    call c_f_pointer(address, entries, [offsets(last - first + 2)])
+    do row = first, last
+      entries(offsets(row - first + 1) + 1 : offsets(row - first + 2)) = row
+    end do
+    do number = rank, MARKS - 1, ranks
+      call pcm_records_resize('marks', number / ranks + 1, address)
+      call c_f_pointer(address, all, [number / ranks + 1])
+      all(size(all)) = mark(number, number)
+    end do
+  end subroutine
+
+  ! Each iteration adds one to all.
+  subroutine check_pieces(iteration)
+    integer, intent(in) :: iteration
+    integer :: first, last, row, count, total, ranks
+    type(c_ptr) :: address
+    integer(c_size_t), pointer :: offsets(:)
+    integer(int32), pointer :: entries(:)
+    type(mark), pointer :: all_marks(:)
+    call pcm_bounds('held', 1, first, last)
+    call pcm_row_offsets('lines', last - first + 1, offsets)
+    call pcm_row_entries('lines', 1, address)
+    call c_f_pointer(address, entries, [offsets(last - first + 2)])
+    do row = first, last
+      call expect(offsets(row - first + 2) - offsets(row - first + 1) == mod(row, 3), 'a row has its length')
+      call expect(all(entries(offsets(row - first + 1) + 1 : offsets(row - first + 2)) == row + iteration), &
+        'a row has its entries')
+    end do
+    entries = entries + 1
+    call pcm_record_data('marks', address, count)
+    call c_f_pointer(address, all_marks, [count])
+    call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
+    call MPI_Allreduce(count, total, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierror)
+    call expect(total == MARKS, 'no record is lost')
+    call expect(all(mod(all_marks%number, int(ranks, int64)) == rank), 'a record is with its owner')
+    call expect(all(all_marks%value == all_marks%number + iteration), 'a record has its value')
+    all_marks%value = all_marks%value + 1
+  end subroutine
+
   integer(c_int) function new_rank(context, from, ranks_before, ranks_after, targets) bind(c)
     type(c_ptr), value :: context
     integer(c_int), value :: from, ranks_before, ranks_after
@@ -132,6 +198,7 @@ program session
   implicit none
   integer(int32), pointer :: one(:), other(:)
   real(real32), pointer :: fixed(:, :, :)
+  real(real64), pointer :: held(:)
   integer, target, save :: iteration = 0, length = 0
   real(real64), target, save :: pair(2) = [1, 2]
   integer :: iterations, pause, ranks, status, before
@@ -162,6 +229,12 @@ program session
   call pcm_value('pair', pair)
   call pcm_value_per_rank('tokens', c_loc(tokens), 8, merge_tokens, split_tokens)
   call pcm_custom('list', pack_list, unpack_list, new_rank)
+  call pcm_array('held', held, [50], [pcm_block(1)])
+  call pcm_rows('lines', 'held', [4])
+  call pcm_records('marks', 16, owner_of_mark)
+  if (.not. pcm_joining()) call fill_pieces(ranks)
+  call pcm_rows('none', 'nothing', [4], status)
+  call expect(status == PCM_ERROR_UNKNOWN, 'rows of an array that is not there are refused')
   call pcm_on_change(look_again)
   call pcm_on_exit(say_goodbye)
   call pcm_possible_ranks(is_few)
@@ -184,6 +257,7 @@ program session
     call expect(is_changed .eqv. hooks_run > before, 'the hook runs in each change')
     call check_grid()
     call pcm_remaining(iterations - iteration)
+    call check_pieces(iteration)
     call pcm_swap('one', 'other')
     call pcm_data('one', one)
     call pcm_data('other', other)

@@ -58,6 +58,28 @@ def check_array(grid, rank):
         assert grid.boxes()[0].start == (rows[0], cols[0])
 
 
+MARKS = 20
+
+
+def fill_pieces(lines, marks):
+    """Row i has i % 3 entries, each i; record k belongs to rank k % ranks."""
+    first, end = lines.like.bounds()
+    lines.resize([row % 3 for row in range(first, end)])
+    lines.entries()[:] = [row for row in range(first, end) for _ in range(row % 3)]
+    marks.assign([(each, each) for each in range(pcm.rank(), MARKS, pcm.size())])
+
+
+def check_pieces(lines, marks, iteration):
+    """Each iteration adds one to all."""
+    first, end = lines.like.bounds()
+    assert list(np.diff(lines.offsets)) == [row % 3 for row in range(first, end)]
+    assert list(lines.entries()) == [row + iteration for row in range(first, end) for _ in range(row % 3)]
+    assert sorted(marks.local["id"]) == list(range(pcm.rank(), MARKS, pcm.size()))
+    assert list(marks.local["value"]) == list(marks.local["id"] + iteration)
+    lines.entries()[:] += 1
+    marks.local["value"] += 1
+
+
 def fail():
     raise ValueError("planted in a hook")
 
@@ -75,6 +97,13 @@ def main():
         "tokens", [0], lambda mine, gone: [mine[0] + gone[0]],
         lambda mine, left: ([mine[0] - mine[0] // (left + 1)], [mine[0] // (left + 1)]),
     )  # fmt: skip
+    held = pcm.array("held", 50)
+    lines = pcm.rows("lines", held, np.int32)
+    mark = [("id", np.int64), ("value", np.int64)]
+    marks = pcm.records("marks", mark, lambda record, ranks: record["id"] % ranks)
+    if not pcm.joining():
+        fill_pieces(lines, marks)
+    assert raises(lines.entries, 1) and raises(pcm.rows, "marks", held, int) and raises(lines.resize, [1])
     items = []
 
     def unpack(parts):
@@ -99,15 +128,19 @@ def main():
     assert raises(pcm.start), "a second start"
     old = grid.local
     row = old[1:]
+    old_marks = marks.local
     for iteration in range(shared.value["done"], iterations):
         count = len(hooks)
         if pcm.iterate():
             assert len(hooks) == count + 1
             check_stale(old)
             check_stale(row)
+            check_stale(old_marks)
         old = grid.local
         row = old[1:]
         check_array(grid, pcm.rank())
+        check_pieces(lines, marks, iteration)
+        old_marks = marks.local
         first = one.local
         pcm.swap(one, other)
         check_stale(first)

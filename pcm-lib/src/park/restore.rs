@@ -50,7 +50,7 @@ enum Need {
         /// Whether each of these packed all that it had.
         is_whole: bool,
         /// Old and new division of the array that rows are divided as.
-        division: Option<[Partition; 2]>,
+        division: Option<Box<[Partition; 2]>>,
     },
 }
 
@@ -184,11 +184,11 @@ impl Restoring<'_> {
                         registered, in_force, ..
                     }) => {
                         let (before, after) = self.partitions(&name, registered, in_force, &relaunched.weights)?;
-                        Some([before, after])
+                        Some(Box::new([before, after]))
                     }
                     _ => None,
                 };
-                let all = custom_parcels(region, &self.data_move(division.as_ref()));
+                let all = custom_parcels(region, &self.data_move(division.as_deref()));
                 let all = all.map_err(|error| RestoreError::Parcel { region: name, error })?;
                 let own = all.into_iter().filter(|parcel| parcel.id.to == self.rank);
                 let from = own.map(|parcel| parcel.id.from).collect();
@@ -374,7 +374,7 @@ impl Restoring<'_> {
                 let Kind::Custom(custom) = &mut region.kind else {
                     return Ok(());
                 };
-                let by = self.data_move(division.as_ref());
+                let by = self.data_move(division.as_deref());
                 custom.unpack(&parts, &by).map_err(|error| RestoreError::Hook {
                     region: region.name.clone(),
                     hook: "unpack",

@@ -1,11 +1,13 @@
 //! Records: pieces of one size, such as particles, each of which belongs to the rank that a function of the program
 //! names. The library keeps them, and divides them among any number of ranks.
 
+use super::Element;
 use super::HookFailed;
 use super::block::Block;
 use super::custom::{Delivered, Move};
 use super::memory::MemoryError;
 use std::fmt;
+use zerocopy::FromBytes;
 
 /// The rank, of so many, that a record belongs to.
 pub type Owner = Box<dyn FnMut(&[u8], u32) -> Result<u32, HookFailed>>;
@@ -47,6 +49,14 @@ impl Records {
     /// Makes room for so many records, and keeps those that there are, the first ones; new ones are zeroed.
     pub fn resize(&mut self, count: usize) -> Result<(), MemoryError> {
         self.held.resize_for(count, self.size)
+    }
+
+    /// The records; none if their size is another.
+    pub fn of<T: Element>(&mut self) -> Option<&mut [T]> {
+        let is_so = self.size == size_of::<T>();
+        is_so
+            .then(|| <[T]>::mut_from_bytes(self.held.bytes_mut()).ok())
+            .flatten()
     }
 
     pub fn bytes(&self) -> &[u8] {

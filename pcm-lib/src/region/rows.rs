@@ -1,6 +1,7 @@
 //! Rows of different lengths, such as those of a sparse matrix: entries of one or more columns, divided as the rows of
 //! a registered array are. The library keeps them, and divides them among any number of ranks.
 
+use super::Element;
 use super::HookFailed;
 use super::block::Block;
 use super::custom::{Delivered, Move};
@@ -9,6 +10,7 @@ use pcm_core::partition::Partition;
 use pcm_proto::ids::RegionId;
 use std::fmt::Write;
 use std::ops::Range;
+use zerocopy::FromBytes;
 
 /// Bytes of a number in what is packed.
 const NUMBER_BYTES: usize = size_of::<u64>();
@@ -63,12 +65,24 @@ impl Rows {
         self.columns.get_mut(column).map(Block::bytes_mut)
     }
 
+    /// The entries of a column, one row after the other; none if there is no such column or its entries are of another
+    /// size.
+    pub fn entries<T: Element>(&mut self, column: usize) -> Option<&mut [T]> {
+        let is_so = self.sizes.get(column) == Some(&size_of::<T>());
+        let bytes = self.column(column).filter(|_| is_so)?;
+        <[T]>::mut_from_bytes(bytes).ok()
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.columns.iter().map(|column| column.bytes().len()).sum()
     }
 
     /// Gives this rank's rows these lengths, in entries. What was in them is gone: all entries are zero.
+    ///
+    /// # Panics
+    /// If there is not one length for each row.
     pub fn set_lengths(&mut self, lengths: &[usize]) -> Result<(), MemoryError> {
+        assert_eq!(lengths.len(), self.count(), "a length for each row");
         self.take_lengths(self.own.clone(), lengths.iter().copied())
     }
 

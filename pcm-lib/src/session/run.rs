@@ -13,7 +13,7 @@ use super::{
 use crate::{
     file_checkpoint::CheckpointError,
     mpi::Communicator,
-    region::{Array, Element, HookFailed, RegionError, Registry, known::KnownValues},
+    region::{Array, Element, HookFailed, Records, RegionError, Registry, Rows, known::KnownValues},
     role::Role,
     start, start_error,
 };
@@ -349,6 +349,16 @@ impl Session {
     /// Lets two arrays change places, as [`Registry::swap`] does.
     pub fn swap(&mut self, one: &str, other: &str) -> Result<(), RegionError> {
         self.registry.swap(one, other)
+    }
+
+    /// Rows of different lengths, to be read or changed.
+    pub fn rows_named(&mut self, name: &str) -> Result<&mut Rows, RegionError> {
+        self.registry.rows_named(name)
+    }
+
+    /// Records, to be read or changed.
+    pub fn records_named(&mut self, name: &str) -> Result<&mut Records, RegionError> {
+        self.registry.records_named(name)
     }
 
     /// Writes a value, as [`Registry::value_write`] does.

@@ -1,0 +1,141 @@
+"""Rows of different lengths, and records with an owner: memory of the library that moves with them."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from ._arrays import Array
+from ._library import ERROR_ARGUMENT, Error, State, checked, guarded, kept, last_error, library, prepare
+from ._views import View, make, make_stale
+
+for _name in ("pcm_row_offsets", "pcm_row_entries", "pcm_records_resize", "pcm_record_data"):
+    getattr(library, _name).restype = ctypes.c_void_p
+
+_OWNER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+
+
+class _Pieces:
+    """Views that are good until the ranks change or there are others."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._in_c = name.encode()
+        self._views: dict[Any, View] = {}
+        self._known: dict[int, Any] = {}
+        State.to_tell.append(self._forget)
+
+    def _forget(self) -> None:
+        self._views = {}
+        make_stale(self._known)
+
+    def _view(self, key: Any, address: int | None, length: int, dtype: np.dtype) -> View:
+        if not address:
+            raise Error(last_error(), ERROR_ARGUMENT)
+        if key not in self._views:
+            self._views[key] = make(address, (length,), dtype, self._known)
+        return self._views[key]
+
+
+class Rows(_Pieces):
+    """Rows of different lengths; `rows` makes them."""
+
+    def __init__(self, name: str, like: Array, dtypes: tuple[np.dtype, ...]) -> None:
+        super().__init__(name)
+        self.like = like
+        self.dtypes = dtypes
+
+    def __repr__(self) -> str:
+        return f"pcm.Rows({self.name!r}, as {self.like.name!r}, {self.dtypes})"
+
+    @property
+    def offsets(self) -> View:
+        """Row i of this rank, counted from 0, has the entries `offsets[i]` to `offsets[i + 1]`. Only to be read."""
+        first, end = self.like.bounds(0)
+        address = library.pcm_row_offsets(self._in_c)
+        return self._view("offsets", address, end - first + 1, np.dtype(np.uintp))
+
+    def entries(self, column: int = 0) -> View:
+        """The entries of a column, one row after the other."""
+        address = library.pcm_row_entries(self._in_c, column)
+        if not address:
+            raise Error(last_error(), ERROR_ARGUMENT)
+        return self._view(column, address, int(self.offsets[-1]), self.dtypes[column])
+
+    def resize(self, lengths: Sequence[int]) -> None:
+        """Gives each row of this rank a length, in entries. All entries are zero then."""
+        first, end = self.like.bounds(0)
+        given = np.ascontiguousarray(lengths, dtype=np.uintp)
+        if given.shape != (end - first,):
+            problem = f"{len(given)} lengths for {end - first} rows"
+            raise Error(f'region "{self.name}": {problem}', ERROR_ARGUMENT)
+        checked(library.pcm_rows_resize(self._in_c, ctypes.c_void_p(given.ctypes.data)))
+        self._forget()
+
+
+class Records(_Pieces):
+    """Records with an owner; `records` makes them."""
+
+    def __init__(self, name: str, dtype: np.dtype) -> None:
+        super().__init__(name)
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"pcm.Records({self.name!r}, {self.dtype})"
+
+    def __len__(self) -> int:
+        count = ctypes.c_size_t()
+        library.pcm_record_data(self._in_c, ctypes.byref(count))
+        return count.value
+
+    @property
+    def local(self) -> View:
+        """The records of this rank, in the memory of the library: no copy."""
+        count = ctypes.c_size_t()
+        address = library.pcm_record_data(self._in_c, ctypes.byref(count))
+        return self._view("records", address, count.value, self.dtype)
+
+    def resize(self, count: int) -> None:
+        """Keeps the first records; new ones are zero."""
+        if not library.pcm_records_resize(self._in_c, ctypes.c_size_t(count)):
+            raise Error(last_error(), ERROR_ARGUMENT)
+        self._forget()
+
+    def assign(self, records: Any) -> None:
+        """This rank has these records from now on."""
+        given = np.array(records, dtype=self.dtype).reshape(-1)
+        self.resize(len(given))
+        self.local[:] = given
+
+
+def rows(name: str, like: Array, *dtypes: Any) -> Rows:
+    """Registers rows of different lengths, such as those of a sparse matrix, with a column of entries for each dtype.
+    Row i belongs to the rank that owns index i of the first axis of `like`, whose other axes are not divided."""
+    prepare()
+    kinds = tuple(_plain(name, dtype) for dtype in dtypes)
+    sizes = (ctypes.c_size_t * len(kinds))(*(dtype.itemsize for dtype in kinds))
+    checked(library.pcm_rows(name.encode(), like._in_c, len(kinds), sizes))
+    return Rows(name, like, kinds)
+
+
+def records(name: str, dtype: Any, owner: Callable[[Any, int], int]) -> Records:
+    """Registers records of a dtype, such as particles. When the number of ranks changes, each goes to the rank
+    `owner(record, ranks)`; at all other times it stays with its rank."""
+    prepare()
+    kind = _plain(name, dtype)
+
+    def owner_in_c(_: int, address: int, ranks: int) -> int:
+        memory = (ctypes.c_char * kind.itemsize).from_address(address)
+        return guarded(-1, lambda: int(owner(np.frombuffer(memory, kind)[0], ranks)))
+
+    hook = kept(_OWNER(owner_in_c))
+    checked(library.pcm_records(name.encode(), ctypes.c_size_t(kind.itemsize), hook, None))
+    return Records(name, kind)
+
+
+def _plain(name: str, dtype: Any) -> np.dtype:
+    kind = np.dtype(dtype)
+    if kind.hasobject:
+        raise Error(f'region "{name}": entries travel as bytes, so {kind} is not possible', ERROR_ARGUMENT)
+    return kind
