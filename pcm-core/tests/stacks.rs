@@ -103,6 +103,20 @@ fn a_line_that_changed_is_left_out() {
 }
 
 #[test]
+fn lines_of_python_are_named_where_they_were_read() {
+    let mut python = stack(1, "Solver.read_mesh", 41);
+    for frame in &mut python.stack.threads[0].frames {
+        frame.module = "python3.11".to_owned();
+        frame.file = Some("/home/user/solver.py".to_owned());
+    }
+    let text = said(python.clone(), python.clone());
+    assert!(text.ends_with("which is in Solver.read_mesh() solver.py:41"), "{text}");
+    python.stack.threads[0].frames[0].function = Some("<module>".to_owned());
+    let text = said(python.clone(), python);
+    assert!(text.ends_with("which is in <module> solver.py:41"), "{text}");
+}
+
+#[test]
 fn nothing_is_named_of_an_interpreter_or_of_what_was_not_read() {
     let mut python = stack(1, "spin", 3);
     python.stack.threads[0].is_interpreted = true;

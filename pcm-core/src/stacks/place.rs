@@ -8,6 +8,8 @@ const DIFFERENCE_MAX: usize = 64;
 /// `exchange() heat2d.c:88`, or as much of it as is known.
 pub fn frame_words(frame: &StackFrame) -> String {
     let function = match &frame.function {
+        // Lines of a Python file outside of all functions.
+        Some(name) if name == "<module>" => name.clone(),
         Some(name) => format!("{name}()"),
         None => "a function without a name".to_owned(),
     };
@@ -41,6 +43,7 @@ pub(super) fn thread(stack: &ProcessStack, is_in_call: bool) -> Option<&ThreadSt
 pub(super) fn place(first: Option<&ProcessStack>, second: &ProcessStack, is_in_call: bool) -> Option<String> {
     let now = thread(second, is_in_call)?;
     let before = thread(first?, is_in_call)?;
+    // Frames below an interpreter are not where the program is; its own ones were not read.
     if now.is_interpreted || before.is_interpreted || (is_in_call && !now.is_in_mpi) {
         return None;
     }
