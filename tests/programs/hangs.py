@@ -56,7 +56,7 @@ def main():
     elif sys.argv[1] == "spin":
         spin()
     else:
-        descend(200)
+        descend(30)
 
 
 main()  # at: <module>
