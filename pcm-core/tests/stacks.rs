@@ -117,6 +117,27 @@ fn lines_of_python_are_named_where_they_were_read() {
 }
 
 #[test]
+fn a_library_without_lines_is_named_with_the_line_that_called_it() {
+    let multiplies = |function: &str| {
+        let mut python = stack(1, "solve", 41);
+        let library = StackFrame {
+            function: Some(function.to_owned()),
+            module: "libblas.so".to_owned(),
+            ..StackFrame::default()
+        };
+        python.stack.threads[0].frames.insert(0, library);
+        python
+    };
+    let text = said(multiplies("dgemm"), multiplies("dgemm"));
+    assert!(
+        text.ends_with("which is in dgemm() of libblas.so, called by solve() heat2d.c:41"),
+        "{text}"
+    );
+    let text = said(multiplies("dgemm"), multiplies("dtrsm"));
+    assert!(text.ends_with("which is in solve() heat2d.c:41"), "{text}");
+}
+
+#[test]
 fn nothing_is_named_of_an_interpreter_or_of_what_was_not_read() {
     let mut python = stack(1, "spin", 3);
     python.stack.threads[0].is_interpreted = true;
