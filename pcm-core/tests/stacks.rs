@@ -103,6 +103,41 @@ fn a_line_that_changed_is_left_out() {
 }
 
 #[test]
+fn lines_of_python_are_named_where_they_were_read() {
+    let mut python = stack(1, "Solver.read_mesh", 41);
+    for frame in &mut python.stack.threads[0].frames {
+        frame.module = "python3.11".to_owned();
+        frame.file = Some("/home/user/solver.py".to_owned());
+    }
+    let text = said(python.clone(), python.clone());
+    assert!(text.ends_with("which is in Solver.read_mesh() solver.py:41"), "{text}");
+    python.stack.threads[0].frames[0].function = Some("<module>".to_owned());
+    let text = said(python.clone(), python);
+    assert!(text.ends_with("which is in <module> solver.py:41"), "{text}");
+}
+
+#[test]
+fn a_library_without_lines_is_named_with_the_line_that_called_it() {
+    let multiplies = |function: &str| {
+        let mut python = stack(1, "solve", 41);
+        let library = StackFrame {
+            function: Some(function.to_owned()),
+            module: "libblas.so".to_owned(),
+            ..StackFrame::default()
+        };
+        python.stack.threads[0].frames.insert(0, library);
+        python
+    };
+    let text = said(multiplies("dgemm"), multiplies("dgemm"));
+    assert!(
+        text.ends_with("which is in dgemm() of libblas.so, called by solve() heat2d.c:41"),
+        "{text}"
+    );
+    let text = said(multiplies("dgemm"), multiplies("dtrsm"));
+    assert!(text.ends_with("which is in solve() heat2d.c:41"), "{text}");
+}
+
+#[test]
 fn nothing_is_named_of_an_interpreter_or_of_what_was_not_read() {
     let mut python = stack(1, "spin", 3);
     python.stack.threads[0].is_interpreted = true;

@@ -51,7 +51,7 @@ pub struct ThreadStack {
     pub is_main: bool,
     /// Whether the innermost frame of the program called MPI or libpcm.
     pub is_in_mpi: bool,
-    /// Whether an interpreter runs in it, whose own frames are not read.
+    /// Whether an interpreter runs in it whose own frames were not read: where it is, cannot be said.
     pub is_interpreted: bool,
     /// Frames of the program, innermost first.
     pub frames: Vec<StackFrame>,
@@ -62,11 +62,11 @@ pub struct ThreadStack {
 /// A call in progress and where in the source it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StackFrame {
-    /// None in a program without names.
+    /// None in a program without names. Of Python with the classes and functions around it; `<module>` outside of all.
     pub function: Option<String>,
-    /// Source file as the compiler was given it; none without debug information.
+    /// Source file as the compiler or Python was given it; none without debug information.
     pub file: Option<String>,
     pub line: Option<u32>,
-    /// File name of the program or library.
+    /// File name of the program or library; of a Python function, that of the interpreter.
     pub module: String,
 }

@@ -1,5 +1,7 @@
 //! Whose code a frame is: the program's, MPI's, the system's, or an interpreter's. Pure.
 
+use std::path::Path;
+
 /// Whose code a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -29,7 +31,7 @@ const MPI: [&str; 15] = [
     "libopen-rte",
 ];
 
-const SYSTEM: [&str; 16] = [
+const SYSTEM: [&str; 17] = [
     "[vdso]",
     "[vsyscall]",
     "libc.so",
@@ -46,10 +48,23 @@ const SYSTEM: [&str; 16] = [
     "libgfortran",
     "libgomp",
     "libquadmath",
+    "libffi.so",
 ];
 
-/// Whose a file is, by its name.
-pub(crate) fn of_module(name: &str) -> Whose {
+/// Whose a file is, by its name and its folders.
+pub(crate) fn of_file(name: &str, path: Option<&Path>) -> Whose {
+    let folder = path.and_then(Path::parent);
+    let lies_in = |names: &str| folder.is_some_and(|folder| folder.ends_with(names));
+    if lies_in("lib-dynload") {
+        Whose::Interpreter
+    } else if lies_in("mpi4py") {
+        Whose::Mpi
+    } else {
+        of_module(name)
+    }
+}
+
+fn of_module(name: &str) -> Whose {
     let begins = |names: &[&str]| names.iter().any(|one| name.starts_with(one));
     if begins(&MPI) {
         Whose::Mpi
@@ -62,7 +77,8 @@ pub(crate) fn of_module(name: &str) -> Whose {
     }
 }
 
-fn is_python(name: &str) -> bool {
+/// Whether a file is the interpreter of Python or its library.
+pub(crate) fn is_python(name: &str) -> bool {
     let rest = name.strip_prefix("lib").unwrap_or(name).strip_prefix("python");
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(|first: char| first.is_ascii_digit()))
 }
@@ -110,6 +126,21 @@ mod tests {
             ("pythonic", Whose::Program),
         ] {
             assert_eq!(of_module(name), whose, "{name}");
+        }
+        for (path, whose) in [
+            (
+                "/usr/lib/python3.11/lib-dynload/_ctypes.cpython-311-x86_64-linux-gnu.so",
+                Whose::Interpreter,
+            ),
+            (
+                "/env/site-packages/mpi4py/MPI.cpython-311-x86_64-linux-gnu.so",
+                Whose::Mpi,
+            ),
+            ("/home/user/solver/fast.cpython-311-x86_64-linux-gnu.so", Whose::Program),
+        ] {
+            let path = Path::new(path);
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            assert_eq!(of_file(name, Some(path)), whose, "{name}");
         }
         assert_eq!(of_function("PMPI_Recv"), Whose::Mpi);
         assert_eq!(of_function("exchange"), Whose::Program);

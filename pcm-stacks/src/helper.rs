@@ -47,8 +47,8 @@ fn answer() -> io::Result<()> {
     io::stdin().lock().read_line(&mut line)?;
     let pids: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     // All are copied before the first is thought about, so that they are seen at the same time.
-    let copies: Vec<(u32, Copied)> = pids.iter().map(|pid| (*pid, copy(*pid))).collect();
     let mut reader = Reader::default();
+    let copies: Vec<(u32, Copied)> = pids.iter().map(|pid| (*pid, copy(&mut reader, *pid))).collect();
     let mut out = io::stdout().lock();
     for (pid, copied) in copies {
         let stack = reader.read(copied);
@@ -60,8 +60,6 @@ fn answer() -> io::Result<()> {
 }
 
 /// A thread of its own for each process: when it ends, the kernel lets go what it may still hold.
-fn copy(pid: u32) -> Copied {
-    thread::spawn(move || reader::copy(pid))
-        .join()
-        .unwrap_or_else(|_| reader::failed(pid))
+fn copy(reader: &mut Reader, pid: u32) -> Copied {
+    thread::scope(|scope| scope.spawn(|| reader.copy(pid)).join()).unwrap_or_else(|_| reader::failed(pid))
 }

@@ -4,7 +4,7 @@
 
 use framehop::ExplicitModuleSectionInfo;
 use memmap2::Mmap;
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
@@ -130,6 +130,14 @@ impl Image {
         let segment = segment.next()?;
         let at = usize::try_from(begin - segment.address + segment.offset).ok()?;
         self.whole.get(at..at.checked_add(usize::try_from(count).ok()?)?)
+    }
+
+    /// The address in the file of something that has a name there.
+    pub(crate) fn symbol(&self, name: &str) -> Option<u64> {
+        let file = object::File::parse(&*self.whole).ok()?;
+        let mut all = file.dynamic_symbols().chain(file.symbols());
+        let symbol = all.find(|symbol| symbol.is_definition() && symbol.name_bytes() == Ok(name.as_bytes()))?;
+        Some(symbol.address())
     }
 
     fn section(&self, name: &str) -> (Option<Range<u64>>, Option<Bytes>) {

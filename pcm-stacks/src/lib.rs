@@ -9,7 +9,11 @@ mod classify;
 #[cfg(target_arch = "x86_64")]
 mod image;
 #[cfg(target_arch = "x86_64")]
+mod images;
+#[cfg(target_arch = "x86_64")]
 mod lines;
+#[cfg(target_arch = "x86_64")]
+mod python;
 #[cfg(target_arch = "x86_64")]
 mod reader;
 #[cfg(target_arch = "x86_64")]

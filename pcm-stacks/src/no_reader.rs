@@ -5,10 +5,6 @@ use pcm_proto::stack::ProcessStack;
 /// Nothing is copied.
 pub(crate) struct Copied;
 
-pub(crate) fn copy(_pid: u32) -> Copied {
-    Copied
-}
-
 pub(crate) fn failed(_pid: u32) -> Copied {
     Copied
 }
@@ -17,6 +13,10 @@ pub(crate) fn failed(_pid: u32) -> Copied {
 pub(crate) struct Reader;
 
 impl Reader {
+    pub(crate) fn copy(&mut self, _pid: u32) -> Copied {
+        Copied
+    }
+
     pub(crate) fn read(&mut self, _copied: Copied) -> ProcessStack {
         ProcessStack {
             note: Some("stacks are read on x86-64 only".to_owned()),

@@ -2,14 +2,14 @@
 
 use crate::classify::{self, Whose};
 use crate::image::Image;
+use crate::images::{self, Images};
 use crate::lines::Lines;
+use crate::python::{self, Interpreter, PythonCalls};
 use crate::thread::{self, Copy};
 use crate::unwind::{Loaded, Place, Stacks};
 use pcm_proto::stack::{FRAMES_MAX, ProcessStack, StackFrame, THREADS_READ_MAX, ThreadStack};
 use proc_files::{Mapping, ProcessStat, mappings, program_name, tracer};
-use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, thread as threads};
@@ -25,8 +25,15 @@ pub(crate) struct Copied {
     pid: u32,
     state: String,
     maps: Vec<Mapping>,
-    threads: Vec<(u32, Copy)>,
+    threads: Vec<CopiedThread>,
     note: Option<String>,
+}
+
+struct CopiedThread {
+    id: u32,
+    copy: Copy,
+    /// Calls of Python functions, or why there are none; none in a process without Python.
+    python: Option<Result<PythonCalls, String>>,
 }
 
 /// What is left of a process whose copying broke.
@@ -50,7 +57,7 @@ impl Copied {
 }
 
 /// Stops the threads of a process one after another and copies what is needed.
-pub(crate) fn copy(pid: u32) -> Copied {
+fn copy(pid: u32, images: &mut Images) -> Copied {
     let mut copied = Copied::new(pid);
     if copied.state == "Z" {
         copied.note = Some("the process has ended".to_owned());
@@ -63,14 +70,15 @@ pub(crate) fn copy(pid: u32) -> Copied {
             return copied;
         }
     }
+    let python = Interpreter::find(pid, &copied.maps, images);
     let mut ids: Vec<u32> = proc_files::threads(pid).collect();
     ids.sort_by_key(|thread| (*thread != pid, *thread));
     if ids.len() > THREADS_READ_MAX {
         copied.note = Some(format!("{} of its {} threads were read", THREADS_READ_MAX, ids.len()));
     }
     for id in ids.into_iter().take(THREADS_READ_MAX) {
-        match copy_thread(pid, id, &copied.maps) {
-            Ok(copy) => copied.threads.push((id, copy)),
+        match copy_thread(pid, id, &copied.maps, python.as_ref()) {
+            Ok(thread) => copied.threads.push(thread),
             Err(error) if id == pid => {
                 copied.note = Some(refusal(pid, &error));
                 return copied;
@@ -82,17 +90,27 @@ pub(crate) fn copy(pid: u32) -> Copied {
     copied
 }
 
-fn copy_thread(pid: u32, id: u32, maps: &[Mapping]) -> io::Result<Copy> {
-    let mut copy = thread::copy(pid, id, maps);
+/// A thread with its Python calls; where these did not come in time, it is tried once more.
+fn copy_thread(pid: u32, id: u32, maps: &[Mapping], python: Option<&Interpreter>) -> io::Result<CopiedThread> {
+    let first = copy_when_free(pid, id, maps, python)?;
+    if first.python.as_ref().is_some_and(python::is_late) {
+        return copy_when_free(pid, id, maps, python);
+    }
+    Ok(first)
+}
+
+fn copy_when_free(pid: u32, id: u32, maps: &[Mapping], python: Option<&Interpreter>) -> io::Result<CopiedThread> {
+    let copy_once = || thread::copy(pid, id, maps, || python.map(|python| python.copy(id)));
+    let mut copy = copy_once();
     for _ in 0..OTHER_LOOKS_MAX {
         let is_refused = matches!(&copy, Err(error) if error.kind() == io::ErrorKind::PermissionDenied);
         if !is_refused || tracer(pid).is_none() {
             break;
         }
         threads::sleep(Duration::from_millis(1));
-        copy = thread::copy(pid, id, maps);
+        copy = copy_once();
     }
-    copy
+    copy.map(|(copy, python)| CopiedThread { id, copy, python })
 }
 
 /// Why a process cannot be read, and what to do.
@@ -121,24 +139,28 @@ fn refusal(pid: u32, error: &io::Error) -> String {
 /// Finds out what copies show; keeps what it knows of files.
 #[derive(Default)]
 pub(crate) struct Reader {
-    images: BTreeMap<(u64, String), Result<Arc<Image>, String>>,
+    images: Images,
     lines: Lines,
 }
 
 impl Reader {
+    pub(crate) fn copy(&mut self, pid: u32) -> Copied {
+        copy(pid, &mut self.images)
+    }
+
     pub(crate) fn read(&mut self, copied: Copied) -> ProcessStack {
         let (loaded, problem) = self.loaded(&copied);
         let mut stacks = Stacks::new(&loaded);
         let stopped = copied
             .threads
             .iter()
-            .map(|(_, copy)| copy.stopped)
+            .map(|thread| thread.copy.stopped)
             .max()
             .unwrap_or_default();
         let mut read = Vec::new();
-        for (id, copy) in &copied.threads {
+        for CopiedThread { id, copy, python } in &copied.threads {
             let (places, end) = stacks.frames(copy);
-            let mut thread = self.thread(&loaded, &places, end);
+            let mut thread = self.thread(&loaded, &places, end, python.as_ref());
             thread.thread = *id;
             thread.is_main = *id == copied.pid;
             if thread.is_main || thread.is_interpreted || !thread.frames.is_empty() {
@@ -162,9 +184,9 @@ impl Reader {
             .filter(|map| map.is_executable && !map.path.is_empty())
         {
             let name = map.path.rsplit('/').next().unwrap_or_default().to_owned();
-            let path = (map.inode > 0).then(|| PathBuf::from(format!("/proc/{}/root{}", copied.pid, map.path)));
+            let path = (map.inode > 0).then(|| images::path(copied.pid, map));
             let image = match &path {
-                Some(path) => self.image(map, path),
+                Some(_) => self.images.open(copied.pid, map),
                 None if map.path == "[vdso]" => vdso(copied.pid, map),
                 None => continue,
             };
@@ -187,40 +209,21 @@ impl Reader {
         (loaded, problem)
     }
 
-    fn image(&mut self, map: &Mapping, path: &Path) -> Result<Arc<Image>, String> {
-        let open = || {
-            Image::open(path, map.inode)
-                .map(Arc::new)
-                .map_err(|error| error.to_string())
-        };
-        self.images
-            .entry((map.inode, map.path.clone()))
-            .or_insert_with(open)
-            .clone()
-    }
-
-    fn thread(&mut self, loaded: &[Loaded], places: &[Place], end: Option<String>) -> ThreadStack {
+    fn thread(
+        &mut self,
+        loaded: &[Loaded],
+        places: &[Place],
+        end: Option<String>,
+        python: Option<&Result<PythonCalls, String>>,
+    ) -> ThreadStack {
         let mut thread = ThreadStack {
             note: end,
             ..ThreadStack::default()
         };
-        let mut frames: Vec<(Whose, StackFrame)> = Vec::new();
-        for place in places {
-            let file = &loaded[place.module];
-            let whose = classify::of_module(&file.name);
-            if whose != Whose::Program {
-                frames.push((whose, StackFrame::default()));
-                continue;
-            }
-            let found = self.lines.at(file, place.address).into_iter();
-            frames.extend(found.map(|frame| {
-                let function = frame.function.as_deref();
-                (function.map_or(Whose::Program, classify::of_function), frame)
-            }));
-        }
-        thread.is_interpreted = frames.iter().any(|(whose, _)| *whose == Whose::Interpreter);
-        if thread.is_interpreted {
-            thread.note = Some("Python frames are not read: what is shown is below the interpreter".to_owned());
+        let frames = self.native(loaded, places);
+        let has_interpreter = frames.iter().any(|(whose, _)| *whose == Whose::Interpreter);
+        if has_interpreter {
+            thread.note = None;
         }
         let inner = frames
             .iter()
@@ -238,7 +241,54 @@ impl Reader {
                 "{module} has no debug information: compile with -g to see lines"
             ));
         }
+        add_python(&mut thread, has_interpreter, python);
         thread
+    }
+
+    /// All frames of compiled code and whose they are, innermost first.
+    fn native(&mut self, loaded: &[Loaded], places: &[Place]) -> Vec<(Whose, StackFrame)> {
+        let mut frames = Vec::new();
+        for place in places {
+            let file = &loaded[place.module];
+            let whose = classify::of_file(&file.name, file.path.as_deref());
+            if whose != Whose::Program {
+                frames.push((whose, StackFrame::default()));
+                continue;
+            }
+            let found = self.lines.at(file, place.address).into_iter();
+            frames.extend(found.map(|frame| {
+                let function = frame.function.as_deref();
+                (function.map_or(Whose::Program, classify::of_function), frame)
+            }));
+        }
+        frames
+    }
+}
+
+/// Adds what was read of Python outside of the frames of compiled code. Python knows its threads, so that its calls are
+/// right also where the stack itself could not be followed up to them.
+fn add_python(thread: &mut ThreadStack, has_interpreter: bool, python: Option<&Result<PythonCalls, String>>) {
+    match python {
+        Some(Ok(calls)) => {
+            thread.frames.extend(calls.frames());
+            thread.frames.truncate(FRAMES_MAX);
+            if thread.note.is_none() {
+                let nothing = thread
+                    .frames
+                    .is_empty()
+                    .then_some("Python runs no function of the program");
+                thread.note = calls.end().or(nothing).map(str::to_owned);
+            }
+        }
+        _ if !has_interpreter => {}
+        other => {
+            let reason = match other {
+                Some(Err(reason)) => reason,
+                _ => "Python frames are not read",
+            };
+            thread.is_interpreted = true;
+            thread.note = Some(format!("{reason}: what is shown is below the interpreter"));
+        }
     }
 }
 

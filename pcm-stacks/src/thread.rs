@@ -37,8 +37,9 @@ impl Copy {
     }
 }
 
-/// Stops a thread, copies, and lets it go. The kernel lets it go, too, when the calling thread ends.
-pub(crate) fn copy(pid: u32, thread: u32, maps: &[Mapping]) -> io::Result<Copy> {
+/// Stops a thread, copies, does what else is asked meanwhile, and lets it go. The kernel lets it go, too, when the
+/// calling thread ends.
+pub(crate) fn copy<T>(pid: u32, thread: u32, maps: &[Mapping], meanwhile: impl FnOnce() -> T) -> io::Result<(Copy, T)> {
     let id = pid_t::try_from(thread).map_err(io::Error::other)?;
     let process = pid_t::try_from(pid).map_err(io::Error::other)?;
     request(libc::PTRACE_SEIZE, id, null_mut(), 0)?;
@@ -46,16 +47,18 @@ pub(crate) fn copy(pid: u32, thread: u32, maps: &[Mapping]) -> io::Result<Copy> 
     let stopped = request(libc::PTRACE_INTERRUPT, id, null_mut(), 0).and_then(|()| await_stop(id, begin));
     let signal = stopped?;
     let copied = copy_stopped(process, id, maps);
+    let done = meanwhile();
     let released = request(libc::PTRACE_DETACH, id, null_mut(), signal);
     let (registers, stack) = copied?;
     released?;
-    Ok(Copy {
+    let copy = Copy {
         instruction: registers.rip,
         stack_pointer: registers.rsp,
         frame_pointer: registers.rbp,
         stack,
         stopped: begin.elapsed(),
-    })
+    };
+    Ok((copy, done))
 }
 
 fn copy_stopped(process: pid_t, id: pid_t, maps: &[Mapping]) -> io::Result<(libc::user_regs_struct, Vec<u8>)> {

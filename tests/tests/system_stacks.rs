@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs};
-use tests::{background::Background, cluster::Cluster, wait};
+use tests::{background::Background, cluster::Cluster, skip::cannot_run, wait};
 
 /// Mode, kind of hang, and the places that must be named.
 const HANGS: [(&str, &[&str]); 16] = [
@@ -54,8 +54,12 @@ fn compiled(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
 /// The line of each place, from the comments of the program.
 fn lines() -> BTreeMap<String, usize> {
     let text = fs::read_to_string(source()).expect("the program's source");
+    places_of(&text, "/* at: ")
+}
+
+fn places_of(text: &str, begin: &str) -> BTreeMap<String, usize> {
     let place = |(number, line): (usize, &str)| {
-        let (_, name) = line.split_once("/* at: ")?;
+        let (_, name) = line.split_once(begin)?;
         Some((name.split(' ').next()?.to_owned(), number + 1))
     };
     text.lines().enumerate().filter_map(place).collect()
@@ -176,6 +180,96 @@ fn each_planted_hang_is_named_by_its_line_and_no_wrong_line_is() {
         stopped.len()
     );
     assert!(stopped.len() >= HANGS.len() * 3 && median <= STOPPED_US_MAX);
+    cluster.down();
+}
+
+/// Modes of the Python program, where rank 1 is, from the innermost frame on, and how many frames it has.
+const PYTHON_HANGS: [(&str, &[&str], usize); 3] = [
+    ("pipe", &["Reader.read_pipe", "main", "<module>"], 3),
+    ("spin", &["spin"], 3),
+    ("deep", &["descend"], 33),
+];
+
+/// Where all others are.
+const PYTHON_MEETS: &str = "meet.<locals>.wait";
+
+fn python_source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/hangs.py")
+}
+
+/// Whether `python3` is one whose frames are read.
+fn is_python_read() -> bool {
+    let minor = "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))";
+    Command::new("python3")
+        .args(["-c", minor])
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Function and line of a frame of the Python program.
+fn python_frame(frame: &Value) -> (String, usize) {
+    let text = |name: &str| frame[name].as_str().unwrap_or_default();
+    assert_eq!(text("file"), python_source().to_str().unwrap_or_default(), "{frame}");
+    let line = frame["line"].as_u64().expect("a line");
+    (text("function").to_owned(), usize::try_from(line).expect("a line"))
+}
+
+#[test]
+fn hangs_of_python_are_named_by_function_and_line() {
+    if !is_python_read() {
+        cannot_run("python3 is none of Python 3.11 to 3.13, whose frames are read");
+        return;
+    }
+    let cluster = Cluster::up(2);
+    let source = fs::read_to_string(python_source()).expect("the program's source");
+    let lines = places_of(&source, "# at: ");
+    for (mode, expected, depth) in PYTHON_HANGS {
+        let mut command = cluster.pcmctl(&["run", "-n", RANKS, "--name", mode, "--", "python3"]);
+        let running = Background::start(command.arg(python_source()).arg(mode));
+        let inner = expected[0];
+        let said = [PYTHON_MEETS, inner].map(|place| format!("in {place}() hangs.py:{}", lines[place]));
+        let mut text = String::new();
+        let found = wait::within(Duration::from_secs(30), || {
+            text = places(&judgement(&cluster, mode)?).join("\n");
+            said.iter().all(|place| text.contains(place)).then_some(())
+        });
+        println!("{mode}: {text}");
+        assert!(found.is_some(), "{mode}: {said:?} is not in: {text}");
+        assert!(
+            text.contains("ranks 0, 2, 3 wait") && text.contains("for rank 1"),
+            "{mode}: {text}"
+        );
+
+        let document = cluster.json(&["stacks", mode]);
+        let ranks = document["ranks"].as_array().expect("ranks");
+        for (rank, stack) in ranks.iter().enumerate() {
+            let thread = &stack["stack"]["threads"][0];
+            assert_eq!(thread["is_interpreted"], false, "{document}");
+            assert_eq!(thread["is_in_mpi"], rank != 1, "{document}");
+            let frames: Vec<_> = thread["frames"]
+                .as_array()
+                .expect("frames")
+                .iter()
+                .map(python_frame)
+                .collect();
+            let own = [PYTHON_MEETS, "meet", "main", "<module>"];
+            let wanted = if rank == 1 { expected } else { &own };
+            for (frame, wanted) in frames.iter().zip(wanted) {
+                assert_eq!(frame.0, *wanted, "{document}");
+                let line = lines.get(*wanted).filter(|_| rank == 1 || frame.0 != "main");
+                assert!(line.is_none_or(|line| *line == frame.1), "{document}");
+            }
+            let depth = if rank == 1 { depth } else { own.len() };
+            assert_eq!((frames.len(), &thread["note"]), (depth, &Value::Null), "{document}");
+        }
+        let tree = cluster.run(&["stacks", mode]).stdout;
+        assert!(said.iter().all(|place| tree.contains(&place[3..])), "{tree}");
+        let stopped = stops(&cluster, mode, 10);
+        let (median, longest) = (stopped[stopped.len() / 2], stopped[stopped.len() - 1]);
+        println!("{mode}: a look stopped a rank for {median} us (median), {longest} us at most");
+        assert!(stopped.len() >= 40 && median <= STOPPED_US_MAX);
+        end(&cluster, running, mode);
+    }
     cluster.down();
 }
 

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 
 const EXAMPLE: &str = "\
 Each rank is stopped for less than a millisecond, as a rule. Frames of MPI and of libpcm are left out. Lines need a
-program that was compiled with -g; the frames of Python programs are not read. 'pcmctl ps JOB --stuck' looks twice and
-says who waits for whom.
+program that was compiled with -g, or Python 3.11 to 3.13. 'pcmctl ps JOB --stuck' looks twice and says who waits for
+whom.
 
 Example:
   pcmctl stacks 1

@@ -8,6 +8,8 @@ const DIFFERENCE_MAX: usize = 64;
 /// `exchange() heat2d.c:88`, or as much of it as is known.
 pub fn frame_words(frame: &StackFrame) -> String {
     let function = match &frame.function {
+        // Lines of a Python file outside of all functions.
+        Some(name) if name == "<module>" => name.clone(),
         Some(name) => format!("{name}()"),
         None => "a function without a name".to_owned(),
     };
@@ -41,21 +43,23 @@ pub(super) fn thread(stack: &ProcessStack, is_in_call: bool) -> Option<&ThreadSt
 pub(super) fn place(first: Option<&ProcessStack>, second: &ProcessStack, is_in_call: bool) -> Option<String> {
     let now = thread(second, is_in_call)?;
     let before = thread(first?, is_in_call)?;
+    // Frames below an interpreter are not where the program is; its own ones were not read.
     if now.is_interpreted || before.is_interpreted || (is_in_call && !now.is_in_mpi) {
         return None;
     }
     if now.thread == before.thread && now.frames == before.frames {
-        return now.frames.first().map(frame_words);
+        let inner = now.frames.first()?;
+        return Some(place_words(inner, now.frames.get(1..).unwrap_or_default()));
     }
     // The outermost frames are common; the innermost of them may stand at another line now.
     let pairs = now.frames.iter().rev().zip(before.frames.iter().rev());
-    let mut common = None;
+    let mut common: Vec<StackFrame> = Vec::new();
     for (one, other) in pairs.take(DIFFERENCE_MAX) {
         let is_same_function = one.function.is_some() && one.function == other.function && one.file == other.file;
         if !is_same_function || one.module != other.module {
             break;
         }
-        common = Some(StackFrame {
+        common.push(StackFrame {
             line: one.line.filter(|_| one.line == other.line),
             ..one.clone()
         });
@@ -63,7 +67,18 @@ pub(super) fn place(first: Option<&ProcessStack>, second: &ProcessStack, is_in_c
             break;
         }
     }
-    common.map(|frame| frame_words(&frame))
+    common.reverse();
+    let (inner, outer) = common.split_first()?;
+    Some(place_words(inner, outer))
+}
+
+/// A frame in words; if its source is not known, as in a library of Python, also its caller.
+fn place_words(inner: &StackFrame, outer: &[StackFrame]) -> String {
+    let caller = outer.iter().find(|frame| frame.file.is_some());
+    match caller.filter(|_| inner.file.is_none()) {
+        Some(caller) => format!("{}, called by {}", frame_words(inner), frame_words(caller)),
+        None => frame_words(inner),
+    }
 }
 
 /// What a process does as the kernel sees it, where that is worth a word.

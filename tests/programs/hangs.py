@@ -1,0 +1,62 @@
+"""Hangs in a known function and line, which a comment names: hangs.py MODE. MPI is called by ctypes, so that Python
+alone is enough. Must never know about pcm."""
+import ctypes
+import os
+import sys
+import time
+
+mpi = ctypes.CDLL(None)
+WORLD = 0x44000000  # MPI_COMM_WORLD of MPICH
+
+
+def rank():
+    number = ctypes.c_int()
+    mpi.MPI_Comm_rank(WORLD, ctypes.byref(number))
+    return number.value
+
+
+def meet():
+    data = [0] * 8
+
+    def wait():
+        # Several lines, so that the line of the call is not the function's.
+        data[0] += 1
+        mpi.MPI_Barrier(WORLD)  # at: meet.<locals>.wait
+        data[0] -= 1
+
+    wait()
+
+
+class Reader:
+    def read_pipe(self):
+        end, self.other = os.pipe()
+        os.set_blocking(end, True)
+        return os.read(  # at: Reader.read_pipe
+            end,
+            8,
+        )
+
+
+def spin():
+    while True: pass  # at: spin
+
+
+def descend(depth):
+    if depth > 0:
+        return 1 + descend(depth - 1)
+    return time.sleep(1000000)  # at: descend
+
+
+def main():
+    mpi.MPI_Init(None, None)
+    if rank() != 1:
+        meet()
+    elif sys.argv[1] == "pipe":
+        Reader().read_pipe()  # at: main
+    elif sys.argv[1] == "spin":
+        spin()
+    else:
+        descend(30)
+
+
+main()  # at: <module>
