@@ -10,8 +10,14 @@ use crate::{lookup, output};
 use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange};
 use pcm_proto::event::Reconfigured;
 use pcm_proto::layout::ModeWanted;
+use pcm_proto::refusal;
 use pcm_view::sentences::change_words;
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+/// So long a job may be starting.
+const BEGUN_WITHIN: Duration = Duration::from_secs(10);
+const TRY_AGAIN: Duration = Duration::from_millis(200);
 
 /// How to carry out a change.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -56,12 +62,25 @@ pub(crate) async fn change(options: &Options, change: LayoutChange, cluster: &Cl
         cause: "pcmctl".to_owned(),
         method: options.method.0,
     };
-    match link.ask(request, DONE_WITHIN).await? {
+    match ask(&mut link, request).await? {
         DaemonToControl::Reconfigured(done) if options.json => output::print_json(&done)?,
         DaemonToControl::Reconfigured(done) => output::print(&text(&done))?,
         other => return Err(Failure::unexpected("Reconfigure", &other)),
     }
     Ok(0)
+}
+
+/// Asks again while the ranks of the job are about to iterate: it may have been started a moment before.
+async fn ask(link: &mut Link, request: ControlToDaemon) -> Result<DaemonToControl, Failure> {
+    let until = Instant::now() + BEGUN_WITHIN;
+    loop {
+        match link.ask(request.clone(), DONE_WITHIN).await {
+            Err(failure) if failure.code == refusal::JOB_STARTING && Instant::now() < until => {
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 fn text(done: &Reconfigured) -> String {

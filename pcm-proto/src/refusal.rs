@@ -62,6 +62,8 @@ codes! {
     UNKNOWN_POLICY = "unknown_policy";
     /// A reconfiguration of the job is under way.
     RECONFIGURING = "reconfiguring";
+    /// The ranks of the job have not begun to iterate; before long they may have.
+    JOB_STARTING = "job_starting";
     /// What is asked for makes no layout of this job.
     BAD_LAYOUT = "bad_layout";
     /// The reconfiguration was given up; the job goes on as before.

@@ -12,8 +12,8 @@ const EXAMPLE: &str = "\
 Example:
   pcmctl drain n2 --deadline 30";
 
-/// Deadline if none is given.
-const DEADLINE_DEFAULT_S: f64 = 60.0;
+/// Without a deadline the daemon gives up after five minutes.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Added to the deadline, so that the daemon reports a missed deadline first.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -23,9 +23,10 @@ const MARGIN: Duration = Duration::from_secs(5);
 pub(crate) struct Args {
     /// Name of the node
     node: String,
-    /// Seconds until the node must be empty
-    #[arg(long, value_name = "S", default_value_t = DEADLINE_DEFAULT_S)]
-    deadline: f64,
+    /// Seconds until the node must be empty: what cannot leave by then is ended, and continues elsewhere from a
+    /// checkpoint if it can. Without a deadline it stays, and the answer says why
+    #[arg(long, value_name = "S")]
+    deadline: Option<f64>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -33,15 +34,18 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
     let node = NodeName::new(&args.node).map_err(|error| Failure::usage(format!("node {:?}: {error}", args.node)))?;
-    let deadline = Duration::try_from_secs_f64(args.deadline)
-        .map_err(|_| Failure::usage(format!("--deadline {} is no number of seconds", args.deadline)))?;
-    let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+    let deadline = args.deadline.map(|seconds| {
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|_| Failure::usage(format!("--deadline {seconds} is no number of seconds")))
+    });
+    let deadline = deadline.transpose()?;
+    let deadline_ms = deadline.map(|deadline| u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX));
     let mut link = Link::open(cluster).await?;
     let request = ControlToDaemon::Drain {
         node: node.clone(),
-        deadline_ms: Some(deadline_ms),
+        deadline_ms,
     };
-    match link.ask(request, deadline + MARGIN).await? {
+    match link.ask(request, deadline.unwrap_or(PATIENCE) + MARGIN).await? {
         DaemonToControl::Done if args.json => output::print_json(&serde_json::json!({"node": node, "drained": true}))?,
         DaemonToControl::Done => output::print(&format!("node {node} is empty and takes no new ranks\n"))?,
         other => return Err(Failure::unexpected("Drain", &other)),

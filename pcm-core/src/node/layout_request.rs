@@ -83,9 +83,10 @@ impl Planned {
 }
 
 /// Refuses while a rank has not begun to iterate: a program that counts no iterations cannot stop at one, and a second
-/// instance of it would not know that it is a newcomer.
+/// instance of it would not know that it is a newcomer. The ranks of a young job may iterate before long.
 pub fn check_begun(
     job: JobId,
+    is_young: bool,
     mut ranks: impl Iterator<Item = (Rank, ProcessId, NodeName)>,
     begun: &BTreeSet<ProcessId>,
 ) -> Result<(), Refusal> {
@@ -93,10 +94,15 @@ pub fn check_begun(
         return Ok(());
     };
     let message = format!(
-        "rank {rank} of job {job} on node {node} has not called pcm_iterate: the program is not made malleable \
-         (see docs/guide.md), or it has not begun its loop"
+        "rank {rank} of job {job} on node {node} has not called pcm_iterate yet: ask again when its loop has begun; a \
+         program that never calls it cannot change (see docs/guide.md)"
     );
-    Err(Refusal::new(refusal::NOT_SUPPORTED, message))
+    let code = if is_young {
+        refusal::JOB_STARTING
+    } else {
+        refusal::NOT_SUPPORTED
+    };
+    Err(Refusal::new(code, message))
 }
 
 /// The seats that a change comes to, or why it is not possible.
@@ -140,7 +146,7 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
         }),
         LayoutChange::Expand { to, nodes: allowed } => {
             if *to <= size || *to > most {
-                return Err(bad_size(*to, size + 1, most));
+                return Err(bad_size(*to, size, (size + 1, most)));
             }
             let allowed = if allowed.is_empty() { &job.spec.nodes } else { allowed };
             let (joining, why) = cluster.place(allowed, *to - size, Ending::Shunned)?;
@@ -149,7 +155,7 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
         }
         LayoutChange::Shrink { to } => {
             if *to >= size || *to < least {
-                return Err(bad_size(*to, least, size.saturating_sub(1)));
+                return Err(bad_size(*to, size, (least, size.saturating_sub(1))));
             }
             Ok(explained(PlanKind::Shrink, cluster.shrunk(job.nodes, *to)))
         }
@@ -157,7 +163,7 @@ fn seated(change: &LayoutChange, job: JobView<'_>, cluster: &ClusterView<'_>) ->
             let seats = without(size, ranks)?;
             let to = seats.len() as u32;
             if to >= size || to < least {
-                return Err(bad_size(to, least, size.saturating_sub(1)));
+                return Err(bad_size(to, size, (least, size.saturating_sub(1))));
             }
             Ok(plain(PlanKind::Shrink, seats))
         }
@@ -437,11 +443,11 @@ fn impossible_size(to: u32, counts: &RankCounts) -> Refusal {
     Refusal::new(refusal::BAD_LAYOUT, message)
 }
 
-fn bad_size(to: u32, least: u32, most: u32) -> Refusal {
+fn bad_size(to: u32, has: u32, (least, most): (u32, u32)) -> Refusal {
     let message = if least > most {
-        format!("{to} ranks are asked for, but the job can go no further that way")
+        format!("{to} ranks are asked for, the job has {has} and can go no further that way")
     } else {
-        format!("{to} ranks are asked for, {least} to {most} are possible")
+        format!("{to} ranks are asked for, the job has {has}: {least} to {most} are possible that way")
     };
     Refusal::new(refusal::BAD_LAYOUT, message)
 }
@@ -644,10 +650,12 @@ pub(crate) mod tests {
     fn a_rank_that_has_not_begun_to_iterate_forbids_a_change() {
         let ranks = || [(Rank(0), ProcessId(5), node("a")), (Rank(1), ProcessId(6), node("b"))].into_iter();
         let begun = |processes: &[u64]| processes.iter().map(|process| ProcessId(*process as _)).collect();
-        assert_eq!(check_begun(JobId(1), ranks(), &begun(&[5, 6])), Ok(()));
-        let refusal = check_begun(JobId(1), ranks(), &begun(&[5])).unwrap_err();
-        assert_eq!(refusal.code, refusal::NOT_SUPPORTED);
-        assert!(refusal.message.contains("rank 1 of job 1 on node b"), "{refusal:?}");
+        for (is_young, code) in [(true, refusal::JOB_STARTING), (false, refusal::NOT_SUPPORTED)] {
+            assert_eq!(check_begun(JobId(1), is_young, ranks(), &begun(&[5, 6])), Ok(()));
+            let refusal = check_begun(JobId(1), is_young, ranks(), &begun(&[5])).unwrap_err();
+            assert_eq!(refusal.code, code);
+            assert!(refusal.message.contains("rank 1 of job 1 on node b"), "{refusal:?}");
+        }
     }
 
     #[test]

@@ -12,7 +12,10 @@ use pcm_checkpoint::{
 };
 use pcm_proto::rank_counts::RankCounts;
 use std::{
-    env, io,
+    env,
+    ffi::OsStr,
+    io,
+    os::unix::ffi::OsStrExt,
     path::PathBuf,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -112,7 +115,7 @@ fn application(settings: &Settings) -> Application {
 
 /// The program's file by the path it was started by, which may be a link: an interpreter finds its packages by it.
 fn program_as_started() -> io::Result<PathBuf> {
-    let file = env::current_exe()?;
+    let file = as_on_disk(env::current_exe()?);
     let typed = env::args_os().next().unwrap_or_default();
     let folders = match typed.as_encoded_bytes().contains(&b'/') {
         true => vec![start::directory()?],
@@ -121,6 +124,15 @@ fn program_as_started() -> io::Result<PathBuf> {
     let paths = folders.into_iter().map(|folder| folder.join(&typed));
     let mut same = paths.filter(|path| path.canonicalize().is_ok_and(|found| found == file));
     same.next().map_or(Ok(file.clone()), std::path::absolute)
+}
+
+/// The kernel marks the path of a program that was built again since its start.
+fn as_on_disk(file: PathBuf) -> PathBuf {
+    let text = file.as_os_str().as_encoded_bytes();
+    let unmarked = text
+        .strip_suffix(b" (deleted)")
+        .map(|text| PathBuf::from(OsStr::from_bytes(text)));
+    unmarked.filter(|_| !file.exists()).unwrap_or(file)
 }
 
 /// The NumPy type of an element.
@@ -140,5 +152,21 @@ pub(super) fn dtype(element: ElementType) -> String {
         ElementType::ComplexFloat => format!("{order}c8"),
         ElementType::ComplexDouble => format!("{order}c16"),
         ElementType::Bytes(size) => dtype_of_size(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_program_that_was_built_again_is_named_without_the_mark_of_the_kernel() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [plain, marked] = ["prog", "prog (deleted)"].map(|name| folder.path().join(name));
+        assert_eq!(as_on_disk(marked.clone()), plain);
+        assert_eq!(as_on_disk(plain.clone()), plain);
+        fs::write(&marked, "").expect("a program of that name");
+        assert_eq!(as_on_disk(marked.clone()), marked);
     }
 }

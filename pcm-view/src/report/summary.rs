@@ -110,11 +110,16 @@ fn stretches(story: &Story) -> Vec<Stretch> {
     found
 }
 
-/// Two samples are the least from which there is a speed.
+/// Two samples are the least from which there is a speed. A rate is that of the time since the sample before it; on a
+/// loaded machine these times differ, and a short one may have any rate.
 fn speed_within(story: &Story, from: f64, to: f64) -> Option<f64> {
-    let rates = story.rates.iter().filter(|(at, _)| (from..=to).contains(at));
-    let rates: Vec<f64> = rates.map(|(_, rate)| *rate).collect();
-    (rates.len() > 1).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+    let pairs = story.rates.windows(2);
+    let within = pairs.filter(|pair| pair[0].0 >= from && pair[1].0 <= to);
+    let (time, iterations) = within.fold((0.0, 0.0), |(time, iterations), pair| {
+        let length = pair[1].0 - pair[0].0;
+        (time + length, iterations + pair[1].1 * length)
+    });
+    (time > 0.0).then(|| iterations / time)
 }
 
 fn ranks(story: &Story, stretches: &[Stretch]) -> String {

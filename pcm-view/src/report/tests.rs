@@ -285,6 +285,20 @@ fn time_use(ranks: u32, (useful_ms, longest_ms): (f64, f64)) -> TimeUse {
     }
 }
 
+/// On a loaded machine a sample is taken late, and the next one soon after it.
+#[test]
+fn samples_that_came_late_make_no_other_speed() {
+    let mut series = series(9, 1);
+    for late in [2, 4, 6] {
+        series.samples[late].time_us += 950_000;
+    }
+    let said = summary(&Story::new(status(1), &[], &series, 109_000_000));
+    assert!(
+        said.contains("10 with 2 ranks") || said.contains("10 with 1 rank"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_summary_has_ranks_over_time_speed_and_what_changes_cost() {
     let uses = vec![

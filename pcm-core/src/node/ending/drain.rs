@@ -24,8 +24,9 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(300);
 /// Pause before a job that is being reconfigured is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
 
-/// The job ends, starts again or changes its layout just now: what runs here is another matter in a moment.
-const LOOK_AGAIN: [&str; 4] = [
+/// The job begins, ends, starts again or changes its layout just now: what runs here is another matter in a moment.
+const LOOK_AGAIN: [&str; 5] = [
+    refusal::JOB_STARTING,
     refusal::RECONFIGURING,
     refusal::JOB_ENDED,
     refusal::JOB_RESTARTED,

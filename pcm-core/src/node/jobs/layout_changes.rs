@@ -15,10 +15,13 @@ use crate::reconfiguration::effects::{Effect, Input, Report};
 use crate::reconfiguration::refusal::Refused;
 use pcm_proto::control::{DaemonToControl, LayoutChange, NodeState, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
-use pcm_proto::job::JobSpec;
+use pcm_proto::job::{JobSpec, JobState};
 use pcm_proto::layout::{ModeWanted, PlanRequest, Seat};
 use pcm_proto::peer::{Question, RanksBegun};
 use pcm_proto::refusal;
+
+/// A program that iterates does it so soon after the start of its job, mostly.
+const YOUNG_FOR_US: u64 = 3_000_000;
 
 impl Jobs {
     /// A layout is asked for; the answer comes when it is there or was given up.
@@ -29,7 +32,13 @@ impl Jobs {
         };
         if !coordinator.is_running() {
             let message = format!("job {job} is starting or ending: ask again when `pcmctl jobs` shows it running");
-            let refusal = Refusal::new(refusal::RECONFIGURING, message);
+            let is_starting = coordinator.status().state == JobState::Starting;
+            let code = if is_starting {
+                refusal::JOB_STARTING
+            } else {
+                refusal::RECONFIGURING
+            };
+            let refusal = Refusal::new(code, message);
             return cx.answer(from, DaemonToControl::Refused(refusal));
         }
         if named(&asked.change).any(|node| cx.cluster.may_hear_of(node)) {
@@ -101,7 +110,8 @@ impl Jobs {
             weights: layout.map_or(&[], |layout| &layout.weights),
         };
         let (shares_memory, host) = (is_shared_memory(view.spec), memory_host(coordinator, cx));
-        let planned = layout_request::check_begun(job, ranks, &processes)
+        let is_young = cx.now().0 < coordinator.status().started_us + YOUNG_FOR_US;
+        let planned = layout_request::check_begun(job, is_young, ranks, &processes)
             .and_then(|()| check_hosts(&asked.change, host, cx))
             .and_then(|()| {
                 let plan = |cluster: &ClusterView<'_>| layout_request::plan(&asked.change, view, cluster);

@@ -103,7 +103,7 @@ impl Jobs {
             Some(_) => cx.refuse(
                 from,
                 refusal::JOB_ENDED,
-                format!("job {job} has ended: `pcmctl jobs` tells how"),
+                format!("job {job} has ended: `pcmctl jobs --all` says how"),
             ),
             None => cx.refuse(
                 from,
