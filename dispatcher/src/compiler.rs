@@ -3,6 +3,7 @@
 
 use crate::build_flags::{BuildFlags, Language};
 use crate::failure::Failure;
+use crate::output;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -37,8 +38,12 @@ pub fn main() -> i32 {
     let (name, language, word, sources) = *NAMES.iter().find(|(name, ..)| is_called(name)).unwrap_or(&NAMES[0]);
     if args.is_empty() || args.iter().any(|arg| arg == "--help" || arg == "-h") {
         let help = HELP.replace("LANGUAGE", word).replace("NAME", name);
-        println!("{}", help.replace("SOURCES", sources));
-        return if args.is_empty() { 2 } else { 0 };
+        let help = help.replace("SOURCES", sources);
+        return match output::print(&format!("{help}\n")) {
+            Ok(()) if args.is_empty() => 2,
+            Ok(()) => 0,
+            Err(failure) => failure.exit as i32,
+        };
     }
     let failure = match BuildFlags::find(language) {
         Ok(flags) => compile(&flags, args),

@@ -54,6 +54,14 @@ impl<'a> Malleable<'a> {
         Self::start_with(cluster, program, ranks, (iterations, sleep_us), &[])
     }
 
+    /// One of 3,000 iterations of half a millisecond, with these options of `run`.
+    ///
+    /// # Panics
+    /// When its ranks do not come to iterate.
+    pub fn start_on(cluster: &'a Cluster, program: &str, ranks: u32, options: &[&str]) -> Self {
+        Self::started(cluster, program, (ranks, options), (3000, 500), &[])
+    }
+
     /// The same, of so many iterations with such a sleep, with these variables in the environment of its ranks.
     ///
     /// # Panics
@@ -62,11 +70,25 @@ impl<'a> Malleable<'a> {
         cluster: &'a Cluster,
         program: &str,
         ranks: u32,
+        pace: (u64, u32),
+        variables: &[(&str, &str)],
+    ) -> Self {
+        Self::started(cluster, program, (ranks, &[]), pace, variables)
+    }
+
+    fn started(
+        cluster: &'a Cluster,
+        program: &str,
+        (ranks, options): (u32, &[&str]),
         (iterations, sleep_us): (u64, u32),
         variables: &[(&str, &str)],
     ) -> Self {
-        let mut command = cluster.pcmctl(&["run", "-n", &ranks.to_string(), "--"]);
-        command.arg(built(program)).args(["--rows", &ROWS.to_string()]);
+        let mut command = cluster.pcmctl(&["run", "-n", &ranks.to_string()]);
+        command
+            .args(options)
+            .arg("--")
+            .arg(built(program))
+            .args(["--rows", &ROWS.to_string()]);
         command.args(["--cols", &COLS.to_string(), "--iterations", &iterations.to_string()]);
         command.args(["--sleep-us", &sleep_us.to_string()]);
         command.envs(variables.iter().copied());

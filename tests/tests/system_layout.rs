@@ -4,6 +4,7 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use tests::{
     background::Background,
+    binaries::built,
     cluster::{Cluster, LIMIT},
     malleable::Malleable,
     processes, wait,
@@ -101,6 +102,39 @@ fn a_program_that_counts_no_iterations_is_not_started_a_second_time() {
     job.signal(Signal::TERM);
     job.close_input();
     job.end(LIMIT);
+    cluster.down();
+}
+
+/// The command that was typed next finds ranks that have not begun their loop.
+#[test]
+fn a_change_right_after_the_start_of_a_job_waits_for_its_ranks() {
+    let cluster = Cluster::up(2);
+    for round in 1..=5 {
+        let mut command = cluster.pcmctl(&["run", "-n", "2", "--detach", "--"]);
+        command.arg(built(PROGRAM)).args(["--rows", "64", "--cols", "64"]);
+        command.args(["--iterations", "20000", "--sleep-us", "500"]);
+        let started = command.output().expect("pcmctl");
+        assert!(started.status.success(), "{started:?}");
+        let job = round.to_string();
+        let outcome = cluster.run(&["expand", &job, "--to", "3"]);
+        assert!(outcome.status.success(), "{outcome:?}");
+        assert!(cluster.run(&["kill", &job]).status.success());
+    }
+    cluster.down();
+}
+
+/// Of two nodes that a job may use one is drained, then the other: nothing can leave that one.
+#[test]
+fn a_drain_without_a_deadline_ends_no_job_that_has_no_other_node() {
+    let cluster = Cluster::up(3);
+    let job = Malleable::start_on(&cluster, PROGRAM, 2, &["--nodes", "n0,n1"]);
+    let outcome = cluster.run(&["drain", "n0"]);
+    assert!(outcome.status.success(), "{outcome:?}");
+    let outcome = cluster.run(&["drain", "n1"]);
+    assert_eq!(outcome.status.code(), Some(4), "{outcome:?}");
+    assert!(outcome.stderr.contains("job 1 does not leave it"), "{outcome:?}");
+    assert_eq!(job.nodes(), ["n1", "n1"]);
+    job.ends_right();
     cluster.down();
 }
 

@@ -549,7 +549,11 @@ fn signal_advice(signal: i32) -> &'static str {
     match signal {
         9 => "somebody killed it, or the system ran out of memory (see `dmesg`)",
         7 => "often a full /dev/shm (see `df /dev/shm`) or a truncated mapped file",
-        4 | 6 | 8 | 11 => "a fault in the program; look at the last lines of its output and at its core file",
+        11 => {
+            "a fault in the program, such as an address from before its ranks changed (see pcm_data); look at the last \
+             lines of its output and at its core file"
+        }
+        4 | 6 | 8 => "a fault in the program; look at the last lines of its output and at its core file",
         _ => "look at who sent it and at the last lines of its output",
     }
 }
