@@ -110,6 +110,10 @@ fn read(
     let path = directory.join(name);
     let file = match open_regular(&path) {
         Ok(file) => file,
+        Err(_) if !directory.exists() => {
+            let path = directory.to_owned();
+            return Err(ReadError::NoDirectory { path });
+        }
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Err(ReadError::NotACheckpoint {
                 path: directory.to_owned(),

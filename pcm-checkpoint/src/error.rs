@@ -34,6 +34,9 @@ pub enum WriteError {
 /// Why a checkpoint cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
+    /// There is not even a directory.
+    #[error("there is no directory {}; 'pcmctl checkpoints' lists complete checkpoints", .path.display())]
+    NoDirectory { path: PathBuf },
     /// There is no checkpoint here.
     #[error(
         "{} is not a complete checkpoint: it has no {missing}; 'pcmctl checkpoints' lists complete ones",

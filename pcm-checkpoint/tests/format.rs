@@ -211,6 +211,8 @@ fn a_manifest_or_seal_that_was_changed_is_refused() {
     assert!(!is_checkpoint(&written));
     let refused = Checkpoint::open(&written).unwrap_err();
     assert!(refused.to_string().contains("no SEAL"), "{refused}");
+    let refused = Checkpoint::open(&out.path().join("nothing")).unwrap_err();
+    assert!(refused.to_string().contains("there is no directory"), "{refused}");
 }
 
 #[test]

@@ -351,14 +351,15 @@ impl JobAtNode {
         }
     }
 
-    /// A node hears of the job, and of the hosts of a new layout, before it is asked to prepare that.
+    /// A node hears of the job, and of the hosts of both layouts, before it is asked to prepare the new one: data of a
+    /// relaunch comes from old ones, which it may not know yet.
     fn on_send(&mut self, now: Moment, to: NodeName, message: ReconfigurationMessage, draft: &mut Draft) {
         if let ReconfigurationMessage::Order {
             order: Order::Prepare { plan, .. },
             ..
         } = &message
         {
-            let nodes = plan.new.nodes().into_iter().collect();
+            let nodes = plan.participants();
             if self
                 .leads
                 .as_ref()

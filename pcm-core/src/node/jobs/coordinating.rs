@@ -306,11 +306,13 @@ impl Jobs {
         let Some((coordinator, led)) = self.table.led_with(job) else {
             return self.refuse_unknown(from, job, cx);
         };
-        if matches!(from, Requester::Control(link) if led.link == Some(link)) {
+        let is_own = matches!(from, Requester::Control(link) if led.link == Some(link));
+        if is_own {
             // A requester that ends its own job does not wait for the output that it has stopped to take.
             led.output(coordinator, |output, view| output.discard(view, cx.out));
         }
-        let reason = "it was ended by `pcmctl kill`".to_owned();
+        let by = if is_own { "its `pcmctl run`" } else { "`pcmctl kill`" };
+        let reason = format!("it was ended by {by}");
         self.coordinate(job, Input::End { code: 137, reason }, cx);
         cx.answer(from, DaemonToControl::Done);
     }
