@@ -351,8 +351,7 @@ impl JobAtNode {
         }
     }
 
-    /// A node hears of the job, and of the hosts of both layouts, before it is asked to prepare the new one: data of a
-    /// relaunch comes from old ones, which it may not know yet.
+    /// A node hears of the job, and of the hosts of both layouts, before it is asked to prepare: data comes from both.
     fn on_send(&mut self, now: Moment, to: NodeName, message: ReconfigurationMessage, draft: &mut Draft) {
         if let ReconfigurationMessage::Order {
             order: Order::Prepare { plan, .. },
