@@ -112,6 +112,9 @@ fn in_path(program: &str) -> bool {
     folders.any(|folder| Path::new(folder).join(program).is_file())
 }
 
+/// Memory that MPI itself does not give back, for the compiler's checks.
+const LEAKS_OF_OTHERS: &str = "tests/leaks-of-others.txt";
+
 /// Runs a suite and closes with the counts over all runners.
 pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Chosen<'_>) -> Result<(), Failure> {
     let Chosen {
@@ -132,6 +135,8 @@ pub(crate) fn run(repository: &Repository, environment: &Environment, chosen: Ch
         cargo.envs(rounds.map(|rounds| (ROUNDS_VARIABLE, rounds.to_string())));
         cargo.envs(own.as_ref().map(|own| ("PCM_XTASK", own)));
         cargo.envs(checked.as_ref().map(|folder| ("PCM_BIN_DIR", folder)));
+        let of_others = repository.root.join(LEAKS_OF_OTHERS);
+        cargo.envs(is_checked.then(|| ("LSAN_OPTIONS", format!("suppressions={}", of_others.display()))));
         cargo
     };
     let (mut counts, mut reader) = (Counts::default(), Reader::default());

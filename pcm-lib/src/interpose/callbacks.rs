@@ -8,10 +8,14 @@ use mpi_abi::{
     MPI_Comm, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Comm_errhandler_function, MPI_Errhandler,
 };
 use std::{
+    collections::BTreeMap,
     mem::transmute,
     os::raw::{c_int, c_void},
-    ptr::null_mut,
-    sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire},
+    ptr::{from_ref, null_mut},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire},
+    },
 };
 
 /// Different functions that one program has as error handlers. MPI gives a handler nothing to know its function by, so
@@ -86,7 +90,17 @@ pub(super) unsafe fn MPI_Comm_create_errhandler(
 struct Key {
     copy: Option<Copy>,
     delete: Option<Delete>,
-    extra: *mut c_void,
+    extra: AtomicPtr<c_void>,
+}
+
+/// All of them, by what the program gave. Attributes outlive their key, so that it is unknown when one is used last; a
+/// program that makes the same key again and again has one here.
+static KEYS: Mutex<BTreeMap<[usize; 3], Box<Key>>> = Mutex::new(BTreeMap::new());
+
+fn kept(key: Key, given: [usize; 3]) -> *mut c_void {
+    let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = keys.entry(given).or_insert_with(|| Box::new(key));
+    from_ref::<Key>(key).cast_mut().cast()
 }
 
 unsafe extern "C" fn copy(
@@ -97,11 +111,11 @@ unsafe extern "C" fn copy(
     copied: *mut c_void,
     is_copied: *mut c_int,
 ) -> c_int {
-    // SAFETY: `given` is the box of `MPI_Comm_create_keyval`, which is never freed.
+    // SAFETY: `given` is a box of `KEYS`, which is never freed.
     unsafe {
-        let Key { copy, extra, .. } = *given.cast::<Key>();
+        let Key { copy, extra, .. } = &*given.cast::<Key>();
         copy.map_or(0, |copy| {
-            copy(shown(communicator), key, extra, value, copied, is_copied)
+            copy(shown(communicator), key, extra.load(Acquire), value, copied, is_copied)
         })
     }
 }
@@ -126,8 +140,8 @@ unsafe extern "C" fn duplicate(
 unsafe extern "C" fn delete(communicator: MPI_Comm, key: c_int, value: *mut c_void, given: *mut c_void) -> c_int {
     // SAFETY: as in `copy`.
     unsafe {
-        let Key { delete, extra, .. } = *given.cast::<Key>();
-        delete.map_or(0, |delete| delete(shown(communicator), key, value, extra))
+        let Key { delete, extra, .. } = &*given.cast::<Key>();
+        delete.map_or(0, |delete| delete(shown(communicator), key, value, extra.load(Acquire)))
     }
 }
 
@@ -153,7 +167,7 @@ pub(super) unsafe fn MPI_Comm_create_keyval(
                 transmute::<*mut MPI_Comm_copy_attr_function, Option<Copy>>(copy_function)
             },
             delete: transmute::<*mut MPI_Comm_delete_attr_function, Option<Delete>>(delete_function),
-            extra,
+            extra: AtomicPtr::new(extra),
         };
         let functions = (
             own.copy
@@ -161,8 +175,7 @@ pub(super) unsafe fn MPI_Comm_create_keyval(
             own.delete
                 .map_or(null_mut(), |_| delete as *mut MPI_Comm_delete_attr_function),
         );
-        // Attributes outlive their key, so nobody knows when it is used last.
-        let given = Box::into_raw(Box::new(own));
-        mpi_abi::PMPI_Comm_create_keyval(functions.0, functions.1, key, given.cast())
+        let given = kept(own, [copy_function.addr(), delete_function.addr(), extra.addr()]);
+        mpi_abi::PMPI_Comm_create_keyval(functions.0, functions.1, key, given)
     }
 }
