@@ -85,6 +85,7 @@ fn fill(
                 let after = like.and_then(|like| divisions.get(like)?.as_ref());
                 let by = Move {
                     division: before.zip(after).map(|(before, after)| [before, after]),
+                    is_whole: custom.is_divisible(),
                     ..Move::among((manifest.ranks, size), rank)
                 };
                 custom_restore(&name, custom, &by, raw)?;

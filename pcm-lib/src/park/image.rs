@@ -252,12 +252,12 @@ fn packed(
         region: region.to_owned(),
         error,
     };
-    if custom.is_divisible() {
+    let by = Move::among(sizes, rank).whole(custom.is_divisible());
+    if by.is_whole {
         let mut bytes = Vec::new();
-        custom.pack_whole(rank, &mut bytes).map_err(hook_failed)?;
+        custom.pack(rank, &by, &mut bytes).map_err(hook_failed)?;
         return Ok(vec![(rank, bytes)]);
     }
-    let by = Move::among(sizes, rank);
     let all = custom_parcels(custom, &by).map_err(|error| ParkError::Parcel {
         region: region.to_owned(),
         error,

@@ -204,10 +204,7 @@ impl Restoring<'_> {
     }
 
     fn data_move<'a>(&self, division: Option<&'a [Partition; 2]>) -> Move<'a> {
-        Move {
-            division: division.map(|[before, after]| [before, after]),
-            ..Move::among((self.old_size, self.size), self.rank.0)
-        }
+        Move::among((self.old_size, self.size), self.rank.0).divided(division)
     }
 
     fn partitions(
@@ -374,7 +371,7 @@ impl Restoring<'_> {
                 let Kind::Custom(custom) = &mut region.kind else {
                     return Ok(());
                 };
-                let by = self.data_move(division.as_deref());
+                let by = self.data_move(division.as_deref()).whole(*is_whole);
                 custom.unpack(&parts, &by).map_err(|error| RestoreError::Hook {
                     region: region.name.clone(),
                     hook: "unpack",

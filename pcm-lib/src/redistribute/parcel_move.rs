@@ -73,7 +73,7 @@ impl ParcelMove {
             Kind::Custom(custom) => {
                 let (before, after) = made.sizes;
                 // What is packed is for others: the own rank does not count.
-                let by = data_move(made.sizes, 0, made.division.as_ref());
+                let by = Move::among(made.sizes, 0).divided(made.division.as_ref());
                 let mut targets = Vec::new();
                 for from in 0..before {
                     targets.push(custom.targets(from, &by));
@@ -217,19 +217,12 @@ impl ParcelMove {
                     .iter()
                     .map(|(id, _, bytes)| Delivered { from: id.from.0, bytes })
                     .collect();
-                let outcome = custom.unpack(&parts, &data_move(self.sizes, rank, self.division.as_ref()));
+                let outcome = custom.unpack(&parts, &Move::among(self.sizes, rank).divided(self.division.as_ref()));
                 outcome.map_err(|error| hook_failed(&name, "unpack", error))?;
             }
             _ => {}
         }
         Ok(())
-    }
-}
-
-fn data_move(sizes: (u32, u32), rank: u32, division: Option<&[Partition; 2]>) -> Move<'_> {
-    Move {
-        division: division.map(|[before, after]| [before, after]),
-        ..Move::among(sizes, rank)
     }
 }
 

@@ -42,17 +42,32 @@ pub struct Move<'a> {
     pub rank: u32,
     /// Divisions, before and after, of the array that rows are divided as.
     pub division: Option<[&'a Partition; 2]>,
+    /// Whether what a rank packs is all that it has, for ranks that take what is theirs of it.
+    pub is_whole: bool,
 }
 
-impl Move<'_> {
-    /// Without any array to be divided as.
+impl<'a> Move<'a> {
+    /// Without any array to be divided as, each rank's share packed for it.
     pub fn among((before, after): (u32, u32), rank: u32) -> Self {
         Self {
             before,
             after,
             rank,
             division: None,
+            is_whole: false,
         }
+    }
+
+    #[must_use]
+    pub fn divided(mut self, division: Option<&'a [Partition; 2]>) -> Self {
+        self.division = division.map(<[Partition; 2]>::each_ref);
+        self
+    }
+
+    #[must_use]
+    pub fn whole(mut self, is_whole: bool) -> Self {
+        self.is_whole = is_whole;
+        self
     }
 }
 
@@ -116,16 +131,12 @@ impl CustomRegion {
             )),
             Data::Application(hooks) => hooks.pack(to, by.after, out),
             Data::Rows(rows) => {
-                rows.pack(by.division.map(|[_, after]| (to, after)), out);
+                let part = by.division.filter(|_| !by.is_whole);
+                rows.pack(part.map(|[_, after]| (to, after)), out);
                 Ok(())
             }
             Data::Records(records) => records.pack(to, by, out),
         }
-    }
-
-    /// Packs all that this rank has, for ranks that take what is theirs of it.
-    pub fn pack_whole(&mut self, rank: u32, out: &mut Vec<u8>) -> Result<(), HookFailed> {
-        self.pack(rank, &Move::among((1, 1), rank), out)
     }
 
     pub fn unpack(&mut self, parts: &[Delivered<'_>], by: &Move<'_>) -> Result<(), HookFailed> {

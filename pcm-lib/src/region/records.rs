@@ -76,7 +76,7 @@ impl Records {
     }
 
     pub(super) fn pack(&mut self, to: u32, by: &Move<'_>, out: &mut Vec<u8>) -> Result<(), HookFailed> {
-        if by.before == by.after {
+        if by.is_whole || by.before == by.after {
             out.extend_from_slice(self.held.bytes());
             return Ok(());
         }
@@ -107,13 +107,14 @@ impl Records {
     /// Takes what belongs to this rank.
     pub(super) fn unpack(&mut self, parts: &[Delivered<'_>], by: &Move<'_>) -> Result<(), HookFailed> {
         self.pass = None;
+        let is_mine = !by.is_whole || by.before == by.after;
         let mut mine = Vec::new();
         for part in parts {
             if part.bytes.len() % self.size != 0 {
                 return Err(HookFailed::because("a part of the records is cut short"));
             }
             for record in part.bytes.chunks_exact(self.size) {
-                if by.before == by.after || owner_of(&mut self.owner, record, by.after)? == by.rank {
+                if is_mine || owner_of(&mut self.owner, record, by.after)? == by.rank {
                     mine.extend_from_slice(record);
                 }
             }
@@ -156,14 +157,12 @@ mod tests {
         let before = old.len() as u32;
         let mut ranks: Vec<Records> = old.iter().map(|held| records(held)).collect();
         let to = |rank: u32| {
-            let by = Move::among((before, after), rank);
+            let by = Move::among((before, after), rank).whole(is_whole);
             let mut parts = Vec::new();
             for (from, held) in (0..).zip(&mut ranks) {
                 if held.targets(from, &by).contains(&rank) {
                     let mut bytes = Vec::new();
-                    let whole = Move::among((1, 1), rank);
-                    held.pack(rank, if is_whole { &whole } else { &by }, &mut bytes)
-                        .unwrap();
+                    held.pack(rank, &by, &mut bytes).unwrap();
                     parts.push((from, bytes));
                 }
             }

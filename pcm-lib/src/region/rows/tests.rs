@@ -47,6 +47,7 @@ fn moved(division: [&Partition; 2], rank: u32, is_whole: bool) -> Result<Rows, H
         after: after.positions(),
         rank,
         division: Some(division),
+        is_whole,
     };
     let mut parts = Vec::new();
     for from in 0..by.before {
@@ -92,6 +93,7 @@ fn rows_that_are_missing_doubled_or_damaged_are_refused() {
         after: 1,
         rank: 0,
         division: Some([&before, &after]),
+        is_whole: true,
     };
     let packed = |rank| {
         let mut bytes = Vec::new();
