@@ -1,9 +1,10 @@
 //! What the parts of a node tell each other, and what the cluster, the transport and the agent mean to several of them.
 
-use super::agent::samples::job_sample;
+use super::agent::samples::job_samples;
 use super::agent::{AgentFact, AgentView, OwnState};
 use super::cluster::fact::ClusterFact;
 use super::cluster::machine::Birth;
+use super::desk::machine::ForAgent;
 use super::event::PeerFact;
 use super::links::Transfer;
 use super::machine::Node;
@@ -20,10 +21,10 @@ use super::timer::Timer;
 use crate::job::coordinator::Coordinator;
 use crate::membership::Change;
 use crate::reconfiguration::effects as change;
-use pcm_proto::agent::{AgentToDaemon, RankCounters};
+use pcm_proto::agent::AgentToDaemon;
 use pcm_proto::event::EventKind;
 use pcm_proto::fabric::FabricReport;
-use pcm_proto::ids::{Epoch, JobId, NodeName};
+use pcm_proto::ids::{Epoch, NodeName};
 use pcm_proto::peer::{DaemonToDaemon, NodeReport, Question};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,7 +38,7 @@ const REDIAL: Duration = Duration::from_millis(200);
 impl Node {
     pub(in crate::node) fn on_inward(&mut self, fact: Inward) {
         match fact {
-            Inward::Reconfigure { job, input } => self.with_jobs(|jobs, cx| jobs.reform(job, *input, cx)),
+            Inward::Reconfigure { job, input } => self.with_jobs(|jobs, cx| jobs.table.reform(job, *input, cx)),
             Inward::CopyMeasured {
                 node,
                 goes,
@@ -87,22 +88,6 @@ impl Node {
         self.with_ending(|ending, jobs, cx| ending.on_keeper_lost(jobs, cx));
     }
 
-    pub(in crate::node) fn on_end_timer(&mut self) {
-        self.with_ending(|ending, jobs, cx| ending.on_end_timer(jobs, cx));
-    }
-
-    pub(in crate::node) fn on_notice(&mut self) {
-        self.with_ending(|ending, jobs, cx| ending.on_notice(jobs, cx));
-    }
-
-    pub(in crate::node) fn drain_next(&mut self) {
-        self.with_ending(|ending, jobs, cx| ending.drain_next(jobs, cx));
-    }
-
-    pub(in crate::node) fn leave_when_safe(&mut self) {
-        self.with_ending(|ending, jobs, cx| ending.leave_when_safe(jobs, cx));
-    }
-
     // Other nodes.
 
     /// Each fact goes to the parts of the node that it concerns.
@@ -122,7 +107,7 @@ impl Node {
                 self.cluster.say_report(&node, &mut self.out);
                 self.desk.given.on_linked(&node, &mut self.out);
                 self.jobs.doubt_testator(&node, self.store.jobs_led_by(&node));
-                self.with_jobs(|jobs, cx| jobs.tell_silence(&node, false, cx));
+                self.with_jobs(|jobs, cx| jobs.table.tell_silence(&node, false, cx));
                 self.say_what_is_here(&node);
                 self.store_input(StoreInput::NodeLinked { node });
             }
@@ -130,7 +115,7 @@ impl Node {
                 tracing::debug!(%node, "no link to this node any more");
                 self.on_out_of_reach(&node);
                 self.with_jobs(|jobs, cx| {
-                    jobs.tell_silence(&node, true, cx);
+                    jobs.table.tell_silence(&node, true, cx);
                     jobs.on_unlinked(&node, cx);
                 });
                 self.dial_if_needed(&node);
@@ -189,14 +174,14 @@ impl Node {
         if report.node == self.settings.own {
             return;
         }
-        self.with_jobs(|jobs, cx| jobs.heard_of(report.highest_job, cx));
+        self.with_jobs(|jobs, cx| jobs.numbering.heard_of(report.highest_job, cx));
         let node = report.node.clone();
         let birth = self.cluster.note_report(report, &mut self.out);
         if birth == Birth::Unseen {
             self.with_jobs(|jobs, cx| jobs.on_node_gone(&node, cx));
         }
         if birth == Birth::Known {
-            if self.jobs.trust_testator(&node) {
+            if self.jobs.succession.trust(&node) {
                 self.say_what_is_here(&node);
             }
             return;
@@ -204,13 +189,13 @@ impl Node {
         let held = self.store.jobs_led_by(&node);
         self.with_jobs(|jobs, cx| {
             jobs.bury_testator(&node, held, cx);
-            jobs.reform_all(&change::Input::NodeReborn { node }, cx);
+            jobs.table.reform_all(&change::Input::NodeReborn { node }, cx);
         });
     }
 
     /// Copies that a lost node's daemon had ordered may be of no use, unless this node waits to take over its jobs.
     pub(in crate::node) fn on_orphans_timer(&mut self, node: NodeName) {
-        if self.jobs.holds_will_of(&node) && self.cluster.is_cut_off(self.out.now()) {
+        if self.jobs.succession.holds_will_of(&node) && self.cluster.is_cut_off(self.out.now()) {
             return self.out.arm(ABANDONED_AFTER, Timer::Orphans(node));
         }
         self.store_input(StoreInput::OrphansTimer(node));
@@ -224,7 +209,7 @@ impl Node {
     }
 
     fn is_needed(&self, node: &NodeName) -> bool {
-        let is_shared = self.jobs.is_any_shared_with(node) || self.jobs.holds_will_of(node);
+        let is_shared = self.jobs.table.is_any_shared_with(node) || self.jobs.succession.holds_will_of(node);
         let has_to_say = is_shared || self.jobs.has_claims() || self.store.holds_for(node);
         has_to_say && self.cluster.may_live(node)
     }
@@ -243,13 +228,13 @@ impl Node {
                 self.store_input(StoreInput::NodeReplaced { node: node.clone() });
                 if matches!(change, Change::Returned | Change::Restarted) {
                     let back = change::Input::NodeBack { node: node.clone() };
-                    self.with_jobs(|jobs, cx| jobs.reform_all(&back, cx));
+                    self.with_jobs(|jobs, cx| jobs.table.reform_all(&back, cx));
                 }
                 self.update_report();
                 self.cluster.say_report(&node, &mut self.out);
                 self.boot.on_heard(&node, &self.cluster, &mut self.out);
                 self.with_jobs(|jobs, cx| {
-                    jobs.leave_wills(cx);
+                    jobs.table.leave_wills(cx);
                     jobs.on_nodes_heard(cx);
                 });
                 if self.cluster.transports().is_linked(&node) {
@@ -259,18 +244,18 @@ impl Node {
                 self.dial_if_needed(&node);
             }
             ClusterFact::Silent { node, is_silent } => {
-                self.with_jobs(|jobs, cx| jobs.tell_silence(&node, is_silent, cx));
+                self.with_jobs(|jobs, cx| jobs.table.tell_silence(&node, is_silent, cx));
             }
             ClusterFact::Gone { node, on_purpose } => {
                 if !on_purpose {
-                    self.with_jobs(|jobs, cx| jobs.succeed_in_numbering(&node, cx));
+                    self.with_jobs(|jobs, cx| jobs.numbering.succeed(&node, cx));
                     self.look_around();
                 }
                 self.with_jobs(|jobs, cx| jobs.on_node_gone(&node, cx));
                 self.desk.queries.on_node_gone(&node, &mut self.out);
                 self.cluster.forget_links(&node, &mut self.out);
                 self.with_jobs(|jobs, cx| {
-                    jobs.leave_wills(cx);
+                    jobs.table.leave_wills(cx);
                     jobs.open_wills(cx);
                 });
             }
@@ -308,14 +293,14 @@ impl Node {
         if self.desk.doubt.is_other(self.cluster.is_in_doubt(now)) {
             self.tell_doubt();
         }
-        let links = self.jobs.links();
+        let links = self.jobs.table.links();
         self.desk.doubt.look_around(&self.cluster, &links, &mut self.out);
     }
 
     fn tell_doubt(&mut self) {
         let is_in_doubt = self.cluster.is_in_doubt(self.out.now());
         self.desk.doubt.on_told(is_in_doubt);
-        self.with_jobs(|jobs, cx| jobs.tell_doubt(is_in_doubt, cx));
+        self.with_jobs(|jobs, cx| jobs.table.tell_doubt(is_in_doubt, cx));
     }
 
     // This node.
@@ -329,9 +314,9 @@ impl Node {
     pub(in crate::node) fn update_report(&mut self) {
         let ends = self.cluster.nodes().end_of(self.out.now(), &self.settings.own);
         let report = self.cluster.own_report();
-        report.ranks = self.jobs.ranks_here() as u32;
+        report.ranks = self.jobs.table.ranks_here() as u32;
         report.ends = ends;
-        report.highest_job = self.jobs.highest();
+        report.highest_job = self.jobs.numbering.highest();
     }
 
     /// Says how this node is.
@@ -370,7 +355,7 @@ impl Node {
         self.tell_agent_ranks();
         let cpus = self.settings.cpus.len();
         let starting = self.jobs.table.starting_since();
-        oversubscription::tell_ranks(self.jobs.ranks_here(), cpus, starting, &mut self.out);
+        oversubscription::tell_ranks(self.jobs.table.ranks_here(), cpus, starting, &mut self.out);
     }
 
     // The agent.
@@ -385,12 +370,7 @@ impl Node {
 
     fn on_agent_fact(&mut self, fact: AgentFact) {
         match fact {
-            AgentFact::Profile(profile) => {
-                let own = self.cluster.own_report();
-                own.speed = profile.speed;
-                own.load_by_others = profile.load_by_others;
-                own.free_memory = profile.free_memory;
-            }
+            AgentFact::Profile(profile) => self.cluster.note_profile(&profile),
             AgentFact::SamplesWanted { about } => {
                 let jobs = self.jobs.table.ranks_by_job();
                 let reader = Reader::Agent { about };
@@ -399,37 +379,24 @@ impl Node {
                     .ask(reader, PageQuestion::Counters { jobs }, &mut self.out);
             }
             AgentFact::Proposal { from, asked } => self.with_jobs(|jobs, cx| jobs.on_reconfigure(from, asked, cx)),
-            AgentFact::UnknownJob { from, job } => self.with_jobs(|jobs, cx| jobs.refuse_unknown(from, job, cx)),
+            AgentFact::UnknownJob { from, job } => {
+                self.with_jobs(|jobs, cx| jobs.table.past.refuse_unknown(from, job, cx))
+            }
             AgentFact::Gone => self.cluster.on_agent_gone(),
         }
     }
 
     /// What the pages show is for the agent.
-    pub(in crate::node) fn on_agent_counters(
-        &mut self,
-        about: &[NodeName],
-        at_ns: u64,
-        counters: Vec<(JobId, Vec<RankCounters>)>,
-    ) {
-        let samples = counters.into_iter().filter_map(|(job, counters)| {
-            let machine = &self.jobs.table.get(job)?.machine;
-            let part = machine.part().filter(|part| !part.is_ending())?;
-            let of_job = (part.spec(), machine.layout()?);
-            Some(job_sample(job, part.coordinator(), of_job, counters))
-        });
-        let samples = samples.collect();
-        let mut candidates = self.jobs.table.nodes_of_parts(&self.settings.own);
-        candidates.extend_from_slice(about);
-        let links = self.cluster.links_among(self.out.now(), &candidates);
+    pub(in crate::node) fn on_agent_counters(&mut self, read: ForAgent) {
+        let (now, table) = (self.out.now(), &self.jobs.table);
+        let samples = job_samples(table, read.counters);
+        let mut candidates = table.nodes_of_parts(&self.settings.own);
+        candidates.extend(read.about);
+        let links = self.cluster.links_among(now, &candidates);
         let nodes = self.cluster.nodes();
-        let ends = nodes.end_of(self.out.now(), &self.settings.own);
-        let state = OwnState {
-            is_draining: nodes.is_draining(),
-            ends_soon: ends.is_some_and(|end| end.is_near()),
-        };
-        let own = (nodes.own(), state);
+        let own = (nodes.own(), OwnState::of(nodes, now));
         self.agent
-            .answer_samples((at_ns, samples), links, own, nodes.others(), &mut self.out);
+            .answer_samples((read.at_ns, samples), links, own, nodes.others(), &mut self.out);
     }
 
     /// Tells the agent which processes are ours.

@@ -54,7 +54,7 @@ impl Node {
         }
         let processes = held.len() as u32;
         for (ended_us, status) in past.ended {
-            self.jobs.remember_ended(ended_us, status);
+            self.jobs.table.past.remember(ended_us, status);
         }
         let own_host = self.cluster.nodes().own().host;
         for report in &past.nodes {
@@ -75,9 +75,9 @@ impl Node {
         // Checkpoints first, as for any coordinator.
         self.store_input(StoreInput::CoordinatorLinked { node: own.clone() });
         self.with_jobs(|jobs, cx| {
-            jobs.panics = past.panics;
+            jobs.table.past.remember_panics(past.panics);
             jobs.restart(held, cx);
-            jobs.give_up_lost(past.lost, cx);
+            jobs.table.past.give_up_lost(past.lost, cx);
             jobs.on_linked(&own, cx);
         });
         if restarts > 0 {

@@ -6,7 +6,7 @@ use super::cluster::boot::Boot;
 use super::cluster::machine::Cluster;
 use super::cluster::nodes::Nodes;
 use super::context::Context;
-use super::desk::Desk;
+use super::desk::machine::{Desk, answer_question};
 use super::ending::Ending;
 use super::event::{AgentNews, BootFact, ControlFact, Event};
 use super::jobs::machine::Jobs;
@@ -24,9 +24,9 @@ use super::store::route::AllowedRoutes;
 use super::surroundings::Around;
 use super::timer::Timer;
 use crate::moment::Moment;
-use crate::reconfiguration::effects as change;
 use crate::reconfiguration::limits::Limits;
 use pcm_proto::boot::BootSpec;
+use pcm_proto::peer::Answer;
 use std::time::Duration;
 
 /// Messages to itself in one go; a loop among the node's own parts would be a bug, and is cut off here.
@@ -142,20 +142,9 @@ impl Node {
 
     /// Everything a successor would have to know.
     pub fn present(&mut self) -> Vec<Record> {
-        let nodes = self.cluster.nodes();
-        let mut records = vec![
-            Record::Listens {
-                address: self.settings.address.clone(),
-            },
-            Record::Draining {
-                is_draining: nodes.is_draining(),
-            },
-            Record::Boot(nodes.members.own_boot()),
-            Record::KeeperSince(nodes.own().keeper_since_us),
-        ];
-        let unheard = self.cluster.unheard();
-        let known = nodes.others().chain(unheard);
-        records.extend(known.map(|report| Record::Node(Box::new(report))));
+        let address = self.settings.address.clone();
+        let mut records = vec![Record::Listens { address }];
+        records.extend(self.cluster.records());
         records.extend(self.jobs.present(self.out.now().0));
         records.extend(self.store.records());
         records
@@ -171,26 +160,34 @@ impl Node {
             Event::Control(ControlFact::Said { link, message }) => self.on_control_said(link, *message),
             Event::Control(ControlFact::Lost { link, in_order }) => {
                 self.desk.controls.on_lost(link);
-                self.with_jobs(|jobs, cx| jobs.on_link_lost(link, in_order, cx));
+                self.with_jobs(|jobs, cx| jobs.table.on_link_lost(link, in_order, cx));
             }
             Event::Agent(news) => self.on_agent(news),
             Event::Rank(news) => self.with_jobs(|jobs, cx| jobs.on_rank_news(news, cx)),
-            Event::RankFact(RankFact::PagesRead { number, pages }) => self.on_pages_read(number, pages),
+            Event::RankFact(RankFact::PagesRead { number, pages }) => {
+                if let Some(read) = self.desk.on_pages_read(number, pages, &mut self.out) {
+                    self.on_agent_counters(read);
+                }
+            }
             Event::RankFact(fact) => self.with_jobs(|jobs, cx| jobs.on_rank_fact(fact, cx)),
             Event::Store(input) => self.store_input(input),
             Event::CostsRead(found) => self.with_jobs(|jobs, cx| jobs.on_costs_read(found, cx)),
             Event::Happened(kind) => self.note(kind),
             Event::Logs(done) => self.on_logs_answer(*done),
-            Event::EventsRead { node, ask, events } => self.on_events_read(&node, ask, events),
-            Event::StacksRead { node, ask, stacks } => self.on_stacks_read(&node, ask, stacks),
-            Event::Notice => self.on_notice(),
+            Event::EventsRead { node, ask, events } => {
+                answer_question(&node, ask, Answer::Events(events), &mut self.out);
+            }
+            Event::StacksRead { node, ask, stacks } => {
+                answer_question(&node, ask, Answer::Stacks(stacks), &mut self.out);
+            }
+            Event::Notice => self.with_ending(|ending, jobs, cx| ending.on_notice(jobs, cx)),
             Event::Boot(BootFact::Unheard) => {
                 // The process that wanted this node has given up or was interrupted, and counts it as not booted.
                 tracing::warn!("the report that this node is up has no reader: its daemon ends");
                 self.ending.quit();
             }
             Event::Boot(fact) => self.boot.on_fact(fact, &self.cluster, &mut self.out),
-            Event::Filed { job, pieces } => self.with_jobs(|jobs, cx| jobs.on_filed(job, &pieces, cx)),
+            Event::Filed { job, pieces } => self.with_jobs(|jobs, cx| jobs.table.on_filed(job, &pieces, cx)),
         }
     }
 
@@ -208,17 +205,10 @@ impl Node {
 
     fn on_timer(&mut self, timer: Timer) {
         match timer {
-            Timer::Job(job) => self.with_jobs(|jobs, cx| jobs.on_job_timer(job, cx)),
-            Timer::CoordinatorLost(job) => self.with_jobs(|jobs, cx| jobs.on_coordinator_lost_timer(job, cx)),
-            Timer::Abandoned(job) => self.with_jobs(|jobs, cx| jobs.on_abandoned_timer(job, cx)),
-            Timer::Orphan(job) => self.with_jobs(|jobs, cx| jobs.on_orphan_timer(job, cx)),
-            Timer::Unattended(job) => self.with_jobs(|jobs, cx| jobs.on_unattended_timer(job, cx)),
-            Timer::Reform(job, timer) => {
-                self.with_jobs(|jobs, cx| jobs.reform(job, change::Input::Timer(*timer), cx));
-            }
+            Timer::Job(job, timer) => self.with_jobs(|jobs, cx| jobs.on_timer(job, timer, cx)),
             Timer::Ask(ask) => self.desk.queries.on_ask_timer(ask, &mut self.out),
             Timer::Gather(number) => self.desk.queries.on_gather_timer(number, &mut self.out),
-            Timer::Follow(link) => self.on_follow_timer(LinkId(link)),
+            Timer::Follow(link) => self.with_desk(|desk, _, cx| desk.on_follow_timer(LinkId(link), cx)),
             Timer::Beat => self.on_beat(),
             Timer::Membership => self.cluster.on_membership_timer(&mut self.out),
             Timer::Images => self.store_input(StoreInput::ImagesTimer),
@@ -228,20 +218,15 @@ impl Node {
             Timer::Settled => self.on_settled(),
             Timer::Number => self.with_jobs(|jobs, cx| jobs.on_number_timer(cx)),
             Timer::Redial(node) => self.dial_if_needed(&node),
-            Timer::Drain => self.drain_next(),
-            Timer::End => self.on_end_timer(),
-            Timer::Leave => self.leave_when_safe(),
+            Timer::Drain => self.with_ending(|ending, jobs, cx| ending.drain_next(jobs, cx)),
+            Timer::End => self.with_ending(|ending, jobs, cx| ending.on_end_timer(jobs, cx)),
+            Timer::Leave => self.with_ending(|ending, jobs, cx| ending.leave_when_safe(jobs, cx)),
             Timer::LastWords(key) => self.with_jobs(|jobs, cx| jobs.on_last_words(key, cx)),
-            Timer::Checkpoint(job) => self.with_jobs(|jobs, cx| jobs.on_checkpoint_timer(job, cx)),
-            Timer::CheckpointAsked(job, number) => {
-                self.with_jobs(|jobs, cx| jobs.on_checkpoint_asked_timer(job, number, cx));
-            }
             Timer::Agent => self.agent.start(&mut self.out),
             Timer::AgentSilent => self.agent.on_silence_timer(&mut self.out),
             Timer::Wills => self.with_jobs(|jobs, cx| jobs.look_at_wills(cx)),
-            Timer::WillsHeld => self.with_jobs(|jobs, cx| jobs.check_wills(cx)),
+            Timer::WillsHeld => self.with_jobs(|jobs, cx| jobs.succession.check(cx)),
             Timer::Quorum => self.on_quorum_timer(),
-            Timer::OutputEnd(job) => self.with_jobs(|jobs, cx| jobs.on_output_end_timer(job, cx)),
         }
     }
 

@@ -8,20 +8,10 @@ use pcm_proto::parked::ParkKey;
 /// What to look at again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Timer {
-    /// A job has a deadline.
-    Job(JobId),
-    /// The coordinator of a job may have been out of reach for too long.
-    CoordinatorLost(JobId),
-    /// Nobody may need any more what this node holds of a job.
-    Abandoned(JobId),
-    /// Perhaps no node has taken over a job whose coordinator's node is back as a new one.
-    Orphan(JobId),
-    /// The attached `pcmctl` of a job may have been away for too long.
-    Unattended(JobId),
+    /// At a job.
+    Job(JobId, JobTimer),
     /// A process that ended may have nothing more to say.
     LastWords(ProcessKey),
-    /// A reconfiguration of a job wants to go on.
-    Reform(JobId, Box<crate::reconfiguration::effects::Timer>),
     /// A question may be unanswered.
     Ask(u64),
     /// A gathering may be incomplete.
@@ -46,10 +36,6 @@ pub enum Timer {
     Leave,
     /// Blocks of images may have been lost.
     Images,
-    /// The checkpoints of a job have a deadline.
-    Checkpoint(JobId),
-    /// Somebody's request for a checkpoint of a job may be too old.
-    CheckpointAsked(JobId, u64),
     /// A rank has had its time for what it does ahead of a meeting.
     Ahead(ParkKey),
     /// An image should not be needed any more.
@@ -66,6 +52,27 @@ pub enum Timer {
     Agent,
     /// The agent may have fallen silent.
     AgentSilent,
-    /// Output pipes of a job that has ended should be closed by now.
-    OutputEnd(JobId),
+}
+
+/// What to look at again at a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobTimer {
+    /// Its machine has a deadline.
+    Step,
+    /// Its coordinator may have been out of reach for too long.
+    CoordinatorLost,
+    /// No node may need any more what this one holds of it.
+    Abandoned,
+    /// Perhaps no node has taken it over from a coordinator whose node is back as a new one.
+    Orphan,
+    /// Its attached `pcmctl` may have been away for too long.
+    Unattended,
+    /// A reconfiguration of it wants to go on.
+    Reform(Box<crate::reconfiguration::effects::Timer>),
+    /// Its checkpoints have a deadline.
+    Checkpoint,
+    /// A request for a checkpoint of it may be too old.
+    CheckpointAsked(u64),
+    /// The output pipes of its processes, which have ended, should be closed by now.
+    OutputEnd,
 }

@@ -1,6 +1,7 @@
 //! What an agent reads of the jobs of its node and of the nodes around it. Pure functions, no state.
 
 use crate::moment::Moment;
+use crate::node::jobs::table::Table;
 use pcm_proto::agent::{JobSample, NEIGHBOURS_MAX, Neighbour, RankCounters};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::{JobSpec, RANKS_MAX};
@@ -11,7 +12,7 @@ use pcm_proto::peer::NodeReport;
 const POLICY_DEFAULT: &str = "cost";
 
 /// The sample of a job, with the counters of its ranks here.
-pub fn job_sample(
+fn job_sample(
     job: JobId,
     coordinator: &NodeName,
     (spec, layout): (&JobSpec, &Layout),
@@ -35,6 +36,17 @@ pub fn job_sample(
         // A rank that counts no iterations cannot be moved, and of its use nothing is known.
         ranks: counters.into_iter().filter(|rank| rank.iterations > 0).collect(),
     }
+}
+
+/// The samples of the jobs that have ranks here and are not ending.
+pub(in crate::node) fn job_samples(table: &Table, counters: Vec<(JobId, Vec<RankCounters>)>) -> Vec<JobSample> {
+    let samples = counters.into_iter().filter_map(|(job, counters)| {
+        let machine = &table.get(job)?.machine;
+        let part = machine.part().filter(|part| !part.is_ending())?;
+        let of_job = (part.spec(), machine.layout()?);
+        Some(job_sample(job, part.coordinator(), of_job, counters))
+    });
+    samples.collect()
 }
 
 /// The numbers of ranks between which decisions may choose. A job that was started without `--min` and `--max` keeps

@@ -7,6 +7,7 @@ use super::effect::{AgentEffect, AgentFact};
 use super::samples::{draw_neighbours, neighbour};
 use super::words::{limited, proposed};
 use crate::moment::Moment;
+use crate::node::cluster::nodes::Nodes;
 use crate::node::outbox::{Effect, Inward, Outbox};
 use crate::node::requester::{LinkId, Requester};
 use crate::node::timer::Timer;
@@ -60,6 +61,16 @@ pub struct OwnState {
     pub is_draining: bool,
     /// Whether the node ends too soon for new ranks.
     pub ends_soon: bool,
+}
+
+impl OwnState {
+    pub(in crate::node) fn of(nodes: &Nodes, now: Moment) -> Self {
+        let ends = nodes.end_of(now, &nodes.own().node);
+        Self {
+            is_draining: nodes.is_draining(),
+            ends_soon: ends.is_some_and(|end| end.is_near()),
+        }
+    }
 }
 
 /// One link of the agent, and what may still be said over it.

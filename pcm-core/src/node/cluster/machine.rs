@@ -14,6 +14,7 @@ use crate::node::outbox::{self, Inward, Outbox, PeersEffect};
 use crate::node::reach::{RdmaReach, Transport};
 use crate::node::record::Record;
 use crate::node::timer::Timer;
+use pcm_proto::agent::NodeProfile;
 use pcm_proto::control::{NodeState, NodeStatus};
 use pcm_proto::event::EventKind;
 use pcm_proto::fabric::UdAddress;
@@ -110,7 +111,7 @@ impl Cluster {
 
     /// What nodes said to an earlier daemon that have said nothing to this one: a later daemon, too, must see that they
     /// were born again.
-    pub(in crate::node) fn unheard(&self) -> impl Iterator<Item = NodeReport> + '_ {
+    fn unheard(&self) -> impl Iterator<Item = NodeReport> + '_ {
         let unseen = self.unheard.iter().filter(|node| !self.nodes.is_live(node));
         unseen.filter_map(|node| self.nodes.last_report(node).cloned())
     }
@@ -476,6 +477,29 @@ impl Cluster {
 
     pub(in crate::node) fn on_agent_gone(&mut self) {
         self.links.on_agent_gone();
+    }
+
+    /// The agent has measured this node.
+    pub(in crate::node) fn note_profile(&mut self, profile: &NodeProfile) {
+        let own = self.own_report();
+        own.speed = profile.speed;
+        own.load_by_others = profile.load_by_others;
+        own.free_memory = profile.free_memory;
+    }
+
+    /// Everything a successor would have to know of the nodes.
+    pub(in crate::node) fn records(&self) -> Vec<Record> {
+        let nodes = &self.nodes;
+        let mut records = vec![
+            Record::Draining {
+                is_draining: nodes.is_draining(),
+            },
+            Record::Boot(nodes.members.own_boot()),
+            Record::KeeperSince(nodes.own().keeper_since_us),
+        ];
+        let known = nodes.others().chain(self.unheard());
+        records.extend(known.map(|report| Record::Node(Box::new(report))));
+        records
     }
 
     /// The lines of `nodes`.

@@ -292,7 +292,7 @@ impl Ending {
             }) => {
                 let directory = String::from_utf8_lossy(&directory);
                 let reason = format!("all nodes end soon; 'pcmctl restart {directory}' continues it elsewhere");
-                jobs.coordinate(job, Input::End { code: 143, reason }, cx);
+                jobs.table.coordinate(job, [Input::End { code: 143, reason }], cx);
             }
             Some(DaemonToControl::Refused(Refusal { message, .. })) => {
                 tracing::warn!(%job, message, "no files of a job whose nodes end");
@@ -311,7 +311,7 @@ impl Ending {
             tracing::warn!(%job, why, "ranks are left on a node that is taken away");
             return self.end_drain(DaemonToControl::Done, jobs, cx);
         }
-        let ranks = jobs.ranks_here();
+        let ranks = jobs.table.ranks_here();
         cx.set_draining(false);
         let message = format!(
             "node {} runs {ranks} ranks; job {job} does not leave it: {why}",

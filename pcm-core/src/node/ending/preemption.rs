@@ -103,7 +103,7 @@ impl Ending {
         for job in jobs.table.led_ids() {
             // Without an heir only files go on.
             let into = cx.cluster.heirs(1).is_empty().then_some(IntoFiles::Usual);
-            jobs.on_checkpoint_request(Requester::Nobody, job, into, cx);
+            jobs.table.on_checkpoint_request(Requester::Nobody, job, into, cx);
         }
         self.leave_when_safe(jobs, cx);
     }

@@ -8,6 +8,7 @@ use crate::node::jobs::machine::Jobs;
 use crate::node::outbox::Effect;
 use crate::node::queries::Wanted;
 use crate::node::requester::Requester;
+use pcm_proto::control::DaemonToControl;
 use pcm_proto::peer::{Answer, CoordinatorToNode, DaemonToDaemon, Question};
 use pcm_proto::refusal;
 use std::time::Duration;
@@ -29,6 +30,24 @@ impl Ending {
 
     pub(in crate::node) fn quit(&mut self) {
         self.stage = Stage::Over;
+    }
+
+    /// This node is to leave the cluster, if it is empty.
+    pub(in crate::node) fn on_remove(&mut self, from: Requester, jobs: &Jobs, cx: &mut Context<'_>) {
+        let (ranks, led) = (jobs.table.ranks_here(), jobs.table.coordinators().count());
+        let own = &cx.settings.own;
+        if ranks > 0 || led > 0 {
+            let message = format!(
+                "node {own} runs {ranks} ranks and coordinates {led} jobs: wait for them to end or `pcmctl kill` them"
+            );
+            return cx.refuse(from, refusal::NODE_BUSY, message);
+        }
+        if cx.cluster.nodes().reachable().is_empty() {
+            let message = format!("node {own} is the last one: `pcmctl down` ends the cluster");
+            return cx.refuse(from, refusal::LAST_NODE, message);
+        }
+        cx.answer(from, DaemonToControl::Done);
+        self.take_leave(cx);
     }
 
     /// All jobs and daemons are to end.
@@ -56,7 +75,7 @@ impl Ending {
         cx.is_going_down = true;
         for job in jobs.table.led_ids() {
             let reason = "the cluster goes down".to_owned();
-            jobs.coordinate(job, Input::End { code: 143, reason }, cx);
+            jobs.table.coordinate(job, [Input::End { code: 143, reason }], cx);
         }
         self.on_job_ended(jobs, cx);
     }

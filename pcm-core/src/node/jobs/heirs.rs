@@ -37,6 +37,17 @@ pub(super) struct Will {
 }
 
 impl Will {
+    pub(super) fn new(from: NodeName, heirs: Vec<NodeName>, bytes: Vec<u8>, progress: Progress) -> Self {
+        Self {
+            from,
+            heirs,
+            bytes,
+            progress,
+            is_checked: false,
+            forgetful: BTreeSet::new(),
+        }
+    }
+
     /// The heirs that would open it before this node.
     pub(super) fn heirs_before<'a>(&'a self, own: &NodeName) -> impl Iterator<Item = &'a NodeName> {
         let before = self.heirs.iter().take_while(move |heir| *heir != own);
@@ -48,10 +59,6 @@ impl Will {
 #[derive(Debug, Default)]
 pub(in crate::node) struct Wills {
     pub(super) held: BTreeMap<JobId, Will>,
-    /// Whether new ones are going to be checked.
-    pub(super) is_check_due: bool,
-    /// Whether this node is going to look again whether it may open them.
-    pub(super) is_look_due: bool,
     /// The highest reigns of jobs whose coordinators' nodes were lost, by their heirs' account.
     reigns: BTreeMap<JobId, u32>,
     /// Wills that were void: whose, and how far the job was.
@@ -59,6 +66,12 @@ pub(in crate::node) struct Wills {
 }
 
 impl Wills {
+    /// The jobs of which a node left wills here.
+    pub(super) fn of(&self, node: &NodeName) -> impl Iterator<Item = JobId> {
+        let held = self.held.iter().filter(move |(_, will)| will.from == *node);
+        held.map(|(job, _)| *job)
+    }
+
     /// Whether a newer will of this coordinator came before this one, over another link, or another node has led the
     /// job since: a coordinator that was cut off does not know that.
     pub(super) fn is_outdated(&self, job: JobId, from: &NodeName, progress: Progress) -> bool {
@@ -180,14 +193,7 @@ mod tests {
 
     fn holding(stage: u8) -> Wills {
         let mut wills = Wills::default();
-        let will = Will {
-            from: node("n1"),
-            heirs: Vec::new(),
-            bytes: Vec::new(),
-            progress: progress(stage),
-            is_checked: false,
-            forgetful: BTreeSet::new(),
-        };
+        let will = Will::new(node("n1"), Vec::new(), Vec::new(), progress(stage));
         wills.held.insert(JOB, will);
         wills
     }

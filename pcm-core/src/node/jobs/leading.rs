@@ -8,7 +8,7 @@ use crate::job::recovery::Restarted;
 use crate::moment::Moment;
 use crate::node::context::Context;
 use crate::node::requester::Requester;
-use crate::node::timer::Timer;
+use crate::node::timer::{JobTimer, Timer};
 use pcm_proto::app::environment;
 use pcm_proto::checkpoint::{CheckpointMessage, IntoFiles, Restores};
 use pcm_proto::control::DaemonToControl;
@@ -286,7 +286,7 @@ impl Leading {
         if deadline != self.armed {
             self.armed = deadline;
             if let Some(deadline) = deadline {
-                cx.out.arm_at(deadline, Timer::Checkpoint(job));
+                cx.out.arm_at(deadline, Timer::Job(job, JobTimer::Checkpoint));
             }
         }
     }
@@ -325,7 +325,7 @@ impl Leading {
             say_checkpoint(cx, &node, job, CheckpointMessage::Make { into });
         }
         let within = if in_files { FILED_WITHIN } else { ASKED_WITHIN };
-        cx.arm(within, Timer::CheckpointAsked(job, number));
+        cx.arm(within, Timer::Job(job, JobTimer::CheckpointAsked(number)));
     }
 
     pub(super) fn on_asked_timer(&mut self, job: JobId, number: u64, cx: &mut Context<'_>) {

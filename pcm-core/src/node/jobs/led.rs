@@ -12,7 +12,7 @@ use crate::node::requester::{LinkId, Requester};
 use crate::node::streams::JobView;
 use crate::node::streams::job_output::JobOutput;
 use crate::node::streams::job_stdin::JobStdin;
-use crate::node::timer::Timer;
+use crate::node::timer::{JobTimer, Timer};
 use pcm_proto::control::{DaemonToControl, Stream};
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
@@ -80,6 +80,20 @@ impl Led {
             order_noted: None,
             chosen: None,
         }
+    }
+
+    /// For a job that this node takes over from another one, or from an earlier daemon; so much of its output is in
+    /// files.
+    pub(super) fn taken_over(
+        state: &Coordinator,
+        written: BTreeMap<(ProcessId, Stream), u64>,
+        cx: &mut Context<'_>,
+    ) -> Self {
+        let output = match state.spec().detached {
+            true => JobOutput::to_files(state.job(), written, cx.out),
+            false => JobOutput::to_absent_control(state.job()),
+        };
+        Self::new(state, Audience::Detached, output, cx.now())
     }
 
     /// What the streams need to know of their job.
@@ -160,20 +174,38 @@ impl Led {
         if in_order && !cx.is_in_doubt() {
             return Some(self.on_left(coordinator, cx));
         }
-        self.await_return(coordinator.job(), RETURN_WITHIN, cx);
+        self.audience = Audience::Awaited;
+        cx.arm(RETURN_WITHIN, Timer::Job(coordinator.job(), JobTimer::Unattended));
         None
     }
 
-    /// Gives a `pcmctl` time to come back before its job is ended.
-    pub(super) fn await_return(&mut self, job: JobId, within: Duration, cx: &mut Context<'_>) {
-        self.audience = Audience::Awaited;
-        cx.arm(within, Timer::Unattended(job));
+    /// Gives the `pcmctl` of a job that is not detached time to come back before the job is ended; where it may be cut
+    /// off, the job goes on alone then.
+    pub(super) fn await_reader(
+        &mut self,
+        coordinator: &Coordinator,
+        within: Duration,
+        is_cut_off: bool,
+        cx: &mut Context<'_>,
+    ) {
+        if !coordinator.spec().detached {
+            self.audience = if is_cut_off {
+                Audience::Sought
+            } else {
+                Audience::Awaited
+            };
+            cx.arm(within, Timer::Job(coordinator.job(), JobTimer::Unattended));
+        }
     }
 
-    /// The same for one that may be cut off: then its job goes on alone.
-    pub(super) fn seek(&mut self, job: JobId, within: Duration, cx: &mut Context<'_>) {
-        self.await_return(job, within, cx);
-        self.audience = Audience::Sought;
+    /// Another node leads the job from now on.
+    pub(super) fn abdicate(mut self, job: JobId, to: &NodeName, cx: &mut Context<'_>) {
+        self.output.close(cx.out);
+        self.leading.on_abdicated(job, to, cx);
+        if let Some(link) = self.link {
+            let node = to.clone();
+            cx.answer(Requester::Control(link), DaemonToControl::LedBy { node });
+        }
     }
 
     pub(super) fn on_unattended(&mut self, coordinator: &Coordinator, cx: &mut Context<'_>) -> Option<Input> {
@@ -181,7 +213,7 @@ impl Led {
         match self.audience {
             Audience::Awaited | Audience::Sought if cx.is_in_doubt() => {
                 // It may be attached to whoever leads the job by now.
-                cx.arm(RETURN_WITHIN, Timer::Unattended(job));
+                cx.arm(RETURN_WITHIN, Timer::Job(job, JobTimer::Unattended));
                 None
             }
             Audience::Awaited => Some(self.on_left(coordinator, cx)),

@@ -8,7 +8,7 @@ use crate::node::ranks::local::LocalRanks;
 use crate::node::requester::Requester;
 use crate::node::streams::part_output::PartOutput;
 use crate::node::streams::part_stdin::PartStdin;
-use crate::node::timer::Timer;
+use crate::node::timer::{JobTimer, Timer};
 use pcm_proto::control::Stream;
 use pcm_proto::ids::{JobId, NodeName, ProcessId};
 use pcm_proto::peer::{StreamToCoordinator, StreamToNode};
@@ -110,14 +110,19 @@ impl Job {
         self.output_taken()
     }
 
-    /// What was sent to the coordinator over a link that this node took for good until now may be lost: the coordinator
-    /// may have noticed the link's end earlier, and asked for all output before that.
-    pub(super) fn say_output_again(&mut self, coordinator: &NodeName, cx: &mut Context<'_>) {
+    /// A node is linked (again). What was sent to the coordinator over a link that this node took for good until now
+    /// may be lost: the coordinator may have noticed the link's end earlier, and asked for all output before that.
+    pub(super) fn on_linked(&mut self, node: &NodeName, cx: &mut Context<'_>) {
         if let (Some(part), Some(local)) = (self.machine.part(), &mut self.local)
-            && part.coordinator() == coordinator
-            && *coordinator != cx.own()
+            && part.coordinator() == node
+            && *node != cx.own()
         {
-            local.output.on_asked_from(&[], coordinator, cx.out);
+            local.output.on_asked_from(&[], node, cx.out);
+        }
+        if let (Some(coordinator), Some(led)) = (self.machine.coordinator(), &mut self.led)
+            && coordinator.has_node(node)
+        {
+            led.output(coordinator, |output, view| output.ask(Some(node), view, cx.out));
         }
     }
 
@@ -129,7 +134,7 @@ impl Job {
 
     /// No process is left; output may be.
     pub(super) fn on_emptied(&self, cx: &mut Context<'_>) -> Option<Input> {
-        cx.arm(PIPES_CLOSE_WITHIN, Timer::OutputEnd(self.id));
+        cx.arm(PIPES_CLOSE_WITHIN, Timer::Job(self.id, JobTimer::OutputEnd));
         self.output_taken()
     }
 

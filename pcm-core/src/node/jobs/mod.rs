@@ -1,18 +1,23 @@
 //! The jobs of this node: those it coordinates, and its part of each. Their machines are in [`crate::job`].
 
-pub(in crate::node) mod coordinating;
+mod changes;
+mod coordinating;
 mod data;
+mod effects;
 pub(in crate::node) mod heirs;
-mod layout_changes;
+mod inheriting;
 pub(in crate::node) mod leading;
 pub(in crate::node) mod led;
 pub(in crate::node) mod local;
 pub(in crate::node) mod machine;
-mod numbering;
-pub(in crate::node) mod parts;
+pub(in crate::node) mod numbering;
+mod parts;
+pub(in crate::node) mod past;
+mod placing;
 mod ranks;
 pub(in crate::node) mod reconfiguring;
-mod restoring;
-mod succession;
+mod requests;
+mod steps;
+pub(in crate::node) mod succession;
 pub(in crate::node) mod table;
 mod testators;

@@ -5,22 +5,19 @@ use super::local::Local;
 use super::machine::Jobs;
 use super::table::Job;
 use crate::job::at_node::{self, Beginning, JobAtNode};
-use crate::job::participant::{self, Closing, Effect, Input, Participant};
+use crate::job::participant::{self, Closing, Input, Participant};
 use crate::node::context::Context;
 use crate::node::event::{Held, KeeperFact, RankNews};
-use crate::node::outbox::Inward;
 use crate::node::ranks::effect::{RankEffect, RankFact};
-use crate::node::ranks::pages::{PageQuestion, Reader};
 use crate::node::record::Record;
 use crate::node::store::checkpoint_store::ABANDONED_AFTER;
 use crate::node::store::input::StoreInput;
-use crate::node::timer::Timer;
+use crate::node::timer::{JobTimer, Timer};
 use crate::reconfiguration::effects as reform;
 use pcm_proto::ids::{Epoch, JobId, NodeName, ProcessId};
 use pcm_proto::keeper::{DaemonToKeeper, ExitStatus, ProcessKey};
 use pcm_proto::peer::{CoordinatorToNode, JobMessage, NodeToCoordinator, StartOrder, StreamToNode, WorldMessage};
 use pcm_proto::reconfiguration::ReconfigurationMessage;
-use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -29,44 +26,6 @@ use std::time::Duration;
 const COORDINATOR_LOST_AFTER: Duration = Duration::from_secs(10);
 
 impl Jobs {
-    /// Carries out what this node's part of a job wants.
-    pub(in crate::node) fn carry_out_run(&mut self, job: JobId, effect: Effect, cx: &mut Context<'_>) {
-        match effect {
-            Effect::Send { node, message } => {
-                let has_new_count = has_new_count(&message);
-                cx.send_job(&node, job, message);
-                if has_new_count && node != cx.settings.own {
-                    cx.out.inward(Inward::SayReport { node });
-                }
-            }
-            Effect::Start { process } => self.launch(job, process, cx),
-            Effect::Signal { process, signal } => {
-                let key = ProcessKey { job, process };
-                cx.out.keeper(DaemonToKeeper::Signal { key, signal });
-            }
-            Effect::EndJob => {
-                // How far the ranks had come, for the coordinator.
-                if let Some(part) = self.table.part(job) {
-                    let node = part.coordinator().clone();
-                    let reader = Reader::Coordinator { job, node };
-                    cx.read_pages(reader, PageQuestion::Reached { job });
-                }
-                cx.out.keeper(DaemonToKeeper::EndJob { job });
-            }
-            Effect::Adopted { process } => {
-                if let Some(known) = self.table.get_mut(job) {
-                    known.read_output(process, cx);
-                }
-            }
-            Effect::Answer { process, line } => {
-                let key = ProcessKey { job, process };
-                cx.out.rank(RankEffect::AnswerPmi { key, line });
-            }
-            Effect::Emptied => self.with_job(job, |known, cx| known.on_emptied(cx), cx),
-            Effect::Over(closing) => self.on_part_over(job, closing, cx),
-        }
-    }
-
     /// The coordinator gives this node an order.
     pub(in crate::node) fn on_order(
         &mut self,
@@ -80,12 +39,12 @@ impl Jobs {
             CoordinatorToNode::Start(start) => &start.coordinator,
             _ => node,
         };
-        if !self.may_order(job, leader, cx) {
+        if !self.succession.may_order(&self.table, job, leader, cx) {
             tracing::info!(%job, %leader, "an order of a node that does not lead the job any more is ignored");
             return;
         }
         match order {
-            CoordinatorToNode::Close if !self.testators.counts(job, node) => {}
+            CoordinatorToNode::Close if !self.succession.may_end(job, node) => {}
             CoordinatorToNode::Hosts(hosts) => cx.cluster.note_hosts(hosts),
             CoordinatorToNode::Start(start) if !is_for_this_life(&start, cx) => {
                 tracing::info!(%job, %node, "an order to start was for this node before it was born again");
@@ -103,13 +62,13 @@ impl Jobs {
             order if self.table.runs(job) => self.participate_ordered(job, node, order, cx),
             CoordinatorToNode::End { .. } => {
                 // The order to start may still be on its way down the tree; it must not start anything any more.
-                self.close(job);
-                self.lost.remove(&job);
+                self.table.past.close(job);
+                self.table.past.forget_lost(job);
                 cx.send_job(node, job, NodeToCoordinator::Cleared);
             }
             CoordinatorToNode::Close | CoordinatorToNode::Release => {
-                self.close(job);
-                self.lost.remove(&job);
+                self.table.past.close(job);
+                self.table.past.forget_lost(job);
             }
             order => self.keep_early(job, node, order.into()),
         }
@@ -117,35 +76,35 @@ impl Jobs {
 
     fn participate_ordered(&mut self, job: JobId, node: &NodeName, order: CoordinatorToNode, cx: &mut Context<'_>) {
         let node = node.clone();
-        self.participate(job, Input::Ordered { node, order }, cx);
+        self.table.participate(job, Input::Ordered { node, order }, cx);
     }
 
     /// The first order of a job comes here.
     fn begin_part(&mut self, job: JobId, node: &NodeName, order: Box<StartOrder>, cx: &mut Context<'_>) {
-        self.heard_of(job, cx);
-        if self.closed.contains(&job) {
+        self.numbering.heard_of(job, cx);
+        if self.table.past.is_closed(job) {
             return cx.send_job(node, job, NodeToCoordinator::Cleared);
         }
-        self.lost.remove(&job);
+        self.table.past.forget_lost(job);
         let beginning = Beginning {
             kvs_prefix: format!("pcm-{}", cx.settings.spec.cluster_id),
-            reign: self.wills.reign(job),
+            reign: self.succession.reign(job),
         };
         let machine = JobAtNode::new(job, cx.own(), cx.settings.limits.clone());
         let now = cx.now();
         let known = self.table.insert(job, machine);
         known.local = Some(Local::new(job));
         let step = known.machine.begin(now, node, order, beginning);
-        self.finish(job, step, cx);
-        for (node, message) in self.early.take(job) {
+        self.table.finish(job, step, cx);
+        for (node, message) in self.table.early.take(job) {
             self.on_message(job, &node, message, cx);
         }
     }
 
     /// What comes before the order to start waits for it.
     fn keep_early(&mut self, job: JobId, node: &NodeName, message: JobMessage) {
-        if !self.closed.contains(&job) {
-            self.early.hold(job, node.clone(), message);
+        if !self.table.past.is_closed(job) {
+            self.table.early.hold(job, node.clone(), message);
         }
     }
 
@@ -160,10 +119,10 @@ impl Jobs {
         // Worlds are numbered through all lives of a job, so the word can only be for the life that is meant.
         let is_for_other = |part: &Participant| part.is_for_next_life(&message) || part.is_for_other_life(&message);
         if self.table.part(job).is_none_or(is_for_other) {
-            return self.early.hold(job, node.clone(), message.into());
+            return self.table.early.hold(job, node.clone(), message.into());
         }
         let node = node.clone();
-        self.participate(job, Input::World { node, message }, cx);
+        self.table.participate(job, Input::World { node, message }, cx);
     }
 
     /// Another node of the job says something about its reconfiguration.
@@ -178,7 +137,7 @@ impl Jobs {
             return self.keep_early(job, node, JobMessage::Reconfiguration(Box::new(message)));
         }
         let from = node.clone();
-        self.reform(job, reform::Input::Message { from, message }, cx);
+        self.table.reform(job, reform::Input::Message { from, message }, cx);
     }
 
     /// The reader of the job's output says something.
@@ -192,7 +151,8 @@ impl Jobs {
         if !self.table.runs(job) {
             return self.keep_early(job, node, message.into());
         }
-        self.with_job(job, |known, cx| known.on_reader_said(message, cx), cx);
+        self.table
+            .with_job(job, |known, cx| known.on_reader_said(message, cx), cx);
     }
 
     /// A job that is started again replaces what it was here before, once that has ended. Whether the order can be
@@ -202,16 +162,16 @@ impl Jobs {
         if life == Epoch(0) || known.is_some_and(|known| known >= life) {
             return true;
         }
-        self.closed.retain(|closed| *closed != job);
+        self.table.past.reopen(job);
         let Some(part) = self.table.part(job) else { return true };
         if !part.is_emptied() {
             let node = part.coordinator().clone();
             let order = CoordinatorToNode::End { grace_ms: 0 };
-            self.participate(job, Input::Ordered { node, order }, cx);
+            self.table.participate(job, Input::Ordered { node, order }, cx);
             return false;
         }
-        self.give_up_changes(job, cx);
-        self.keep_words_for_next_part(job);
+        self.table.give_up_changes(job, cx);
+        self.table.keep_words_for_next_part(job);
         if let Some(local) = self.table.stop_running(job) {
             local.ranks.forget_all(cx.out);
         }
@@ -220,20 +180,12 @@ impl Jobs {
         true
     }
 
-    /// A part that did not know that the job was started again took words about its next worlds for its own.
-    fn keep_words_for_next_part(&mut self, job: JobId) {
-        let words = self.table.part(job).map(Participant::early).unwrap_or_default();
-        for (node, message) in words {
-            self.early.hold(job, node.clone(), message.clone().into());
-        }
-    }
-
     pub(in crate::node) fn on_keeper(&mut self, fact: KeeperFact, cx: &mut Context<'_>) {
         match fact {
             KeeperFact::Started(held) => {
                 let Held { key, pid, .. } = held;
                 self.attach(held, cx);
-                self.participate(
+                self.table.participate(
                     key.job,
                     Input::Started {
                         process: key.process,
@@ -245,7 +197,8 @@ impl Jobs {
             }
             KeeperFact::StartRefused { key, code, reason } => {
                 let process = key.process;
-                self.participate(key.job, Input::Refused { process, code, reason }, cx);
+                self.table
+                    .participate(key.job, Input::Refused { process, code, reason }, cx);
             }
             KeeperFact::Exited { key, status } => self.on_exited(key, status, cx),
             KeeperFact::Parked { key, memory } => cx.store(StoreInput::Parked { key, memory }),
@@ -260,7 +213,7 @@ impl Jobs {
                 if killed + segments + left > 0 {
                     tracing::info!(%job, killed, segments, left, "what a job left was cleared");
                 }
-                self.participate(job, Input::JobCleared, cx);
+                self.table.participate(job, Input::JobCleared, cx);
             }
         }
     }
@@ -296,7 +249,8 @@ impl Jobs {
             let said = local
                 .map(|local| local.output.said_last(key.process))
                 .unwrap_or_default();
-            self.step(key.job, at_node::Input::Exited(key.process, status, said), cx);
+            self.table
+                .step(key.job, at_node::Input::Exited(key.process, status, said), cx);
             if let Some(known) = self.table.get_mut(key.job) {
                 known.forget_if_done(key.process, cx);
             }
@@ -322,19 +276,6 @@ impl Jobs {
         cx.send_job(&coordinator, key.job, NodeToCoordinator::Lost { reason });
     }
 
-    /// Does something with a job, and gives the job what follows.
-    fn with_job<I: Into<at_node::Input>>(
-        &mut self,
-        job: JobId,
-        act: impl FnOnce(&mut Job, &mut Context<'_>) -> Option<I>,
-        cx: &mut Context<'_>,
-    ) {
-        let follows = self.table.get_mut(job).and_then(|known| act(known, cx));
-        if let Some(input) = follows {
-            self.step(job, input.into(), cx);
-        }
-    }
-
     /// Serves a process that the keeper holds; one of an unknown job is ended.
     fn attach(&mut self, held: Held, cx: &mut Context<'_>) {
         let key = held.key;
@@ -342,17 +283,7 @@ impl Jobs {
             cx.out.rank(RankEffect::Forget { key });
             return cx.out.keeper(DaemonToKeeper::EndJob { job: key.job });
         }
-        self.with_job(key.job, |known, cx| known.attach(held, cx), cx);
-    }
-
-    fn give_up_changes(&mut self, job: JobId, cx: &mut Context<'_>) {
-        if let Some(known) = self.table.get_mut(job) {
-            known.give_up_changes(cx);
-        }
-    }
-
-    pub(in crate::node) fn on_output_end_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
-        self.with_job(job, Job::on_output_end_timer, cx);
+        self.table.with_job(key.job, |known, cx| known.attach(held, cx), cx);
     }
 
     /// Ends the spares of all jobs here; their coordinators have others started elsewhere.
@@ -375,25 +306,7 @@ impl Jobs {
             .as_mut()
             .is_some_and(|local| local.ranks.is_answer_recorded(process));
         let step = known.machine.on_answered(now, process, is_recorded);
-        self.finish(job, step, cx);
-    }
-
-    pub(in crate::node) fn on_part_over(&mut self, job: JobId, closing: Closing, cx: &mut Context<'_>) {
-        self.give_up_changes(job, cx);
-        if closing == Closing::JobGoesOn {
-            self.keep_words_for_next_part(job);
-        }
-        let Some(local) = self.table.stop_running(job) else {
-            return;
-        };
-        local.ranks.forget_all(cx.out);
-        cx.store(match closing {
-            Closing::JobOver => StoreInput::JobOver { job },
-            Closing::JobGoesOn => StoreInput::JobEmptied { job },
-        });
-        cx.record(Record::PartOver { job });
-        self.close(job);
-        cx.out.inward(Inward::JobEnded);
+        self.table.finish(job, step, cx);
     }
 
     pub(in crate::node) fn on_rank_news(&mut self, news: RankNews, cx: &mut Context<'_>) {
@@ -408,7 +321,7 @@ impl Jobs {
             }
             return;
         }
-        self.with_job(news.job(), |known, cx| known.on_news(news, cx), cx);
+        self.table.with_job(news.job(), |known, cx| known.on_news(news, cx), cx);
     }
 
     pub(in crate::node) fn on_rank_fact(&mut self, fact: RankFact, cx: &mut Context<'_>) {
@@ -416,22 +329,10 @@ impl Jobs {
             RankFact::PmiAnswered { key } => self.on_pmi_answered(key, cx),
             fact => {
                 if let Some(job) = fact.job() {
-                    self.with_job(job, |known, cx| known.on_fact(fact, cx), cx);
+                    self.table.with_job(job, |known, cx| known.on_fact(fact, cx), cx);
                 }
             }
         }
-    }
-
-    fn launch(&mut self, job: JobId, process: ProcessId, cx: &mut Context<'_>) {
-        let key = ProcessKey { job, process };
-        let host = cx.cluster.nodes().own().host;
-        let part = self.table.part(job);
-        if let Some(launch) = part.and_then(|part| self.launcher.launch(key, part, host)) {
-            return cx.out.rank(RankEffect::Launch(Box::new(launch)));
-        }
-        let reason = format!("process {process} of job {job} was not ordered");
-        let code = refusal::START_FAILED.to_owned();
-        self.participate(job, Input::Refused { process, code, reason }, cx);
     }
 
     // Out of reach.
@@ -440,7 +341,7 @@ impl Jobs {
         let of_node = self.table.parts().filter(|(_, part)| part.coordinator() == node);
         let after = coordinator_lost_after(cx);
         for job in of_node.map(|(job, _)| job).collect::<Vec<_>>() {
-            cx.out.arm(after, Timer::CoordinatorLost(job));
+            cx.out.arm(after, Timer::Job(job, JobTimer::CoordinatorLost));
         }
     }
 
@@ -452,12 +353,12 @@ impl Jobs {
         }
         if part.is_emptied() {
             // Nothing runs here, but an heir may need the checkpoints that are held here.
-            return cx.out.arm(ABANDONED_AFTER, Timer::Abandoned(job));
+            return cx.out.arm(ABANDONED_AFTER, Timer::Job(job, JobTimer::Abandoned));
         }
         tracing::warn!(%job, node = %coordinator, "the job's coordinator is out of reach: its ranks here are ended");
-        self.participate(job, Input::CoordinatorLost, cx);
+        self.table.participate(job, Input::CoordinatorLost, cx);
         let after = coordinator_lost_after(cx);
-        cx.arm(after, Timer::CoordinatorLost(job));
+        cx.arm(after, Timer::Job(job, JobTimer::CoordinatorLost));
     }
 
     pub(in crate::node) fn on_abandoned_timer(&mut self, job: JobId, cx: &mut Context<'_>) {
@@ -465,10 +366,10 @@ impl Jobs {
         if !part.is_emptied() || !is_away(part.coordinator(), cx) {
             return;
         }
-        if self.waits_for(job, cx) {
-            cx.arm(ABANDONED_AFTER, Timer::Abandoned(job));
+        if self.succession.waits_for(job, cx) {
+            cx.arm(ABANDONED_AFTER, Timer::Job(job, JobTimer::Abandoned));
         } else {
-            self.on_part_over(job, Closing::JobOver, cx);
+            self.table.on_part_over(job, Closing::JobOver, cx);
         }
     }
 
@@ -501,7 +402,7 @@ impl Jobs {
             let held = held.remove(&job).unwrap_or_default();
             let asking = asking.unwrap_or_default();
             let step = known.machine.on_restarted(now, &asking, &held, cx.cluster.nodes());
-            self.finish(job, step, cx);
+            self.table.finish(job, step, cx);
         }
         cx.ranks_changed();
     }
@@ -518,12 +419,6 @@ fn coordinator_lost_after(cx: &Context<'_>) -> Duration {
 /// Whether a job's coordinator is elsewhere and cannot be asked.
 fn is_away(coordinator: &NodeName, cx: &Context<'_>) -> bool {
     *coordinator != cx.settings.own && !cx.cluster.transports().is_linked(coordinator)
-}
-
-/// Whether the coordinator hears with this that the number of ranks here is another. It places the next ones.
-fn has_new_count(message: &JobMessage) -> bool {
-    use NodeToCoordinator::{Emptied, Started};
-    matches!(message, JobMessage::ToCoordinator(Started { .. } | Emptied))
 }
 
 /// Whether an order was meant for this node since its keeper runs.

@@ -2,14 +2,15 @@
 //! decides is carried out here in its order, the record first.
 
 use super::table::Job;
+use crate::job::at_node::{self, Step};
 use crate::job::coordinator::Coordinator;
 use crate::node::context::Context;
 use crate::node::methods::MethodBook;
 use crate::node::ranks::effect::RankEffect;
 use crate::node::requester::Requester;
 use crate::node::store::input::StoreInput;
-use crate::node::timer::Timer;
-use crate::reconfiguration::effects::{Effect, EndCause, Report};
+use crate::node::timer::{JobTimer, Timer};
+use crate::reconfiguration::effects::{Effect, EndCause, Input, Report};
 use pcm_proto::app::DaemonToApp;
 use pcm_proto::control::{DaemonToControl, Refusal};
 use pcm_proto::event::EventKind;
@@ -21,6 +22,32 @@ use pcm_proto::refusal;
 use pcm_proto::shortened::Shortened;
 
 impl Job {
+    /// Another layout is wanted; its requester is answered when it is there or was given up, or now.
+    pub(super) fn ask_change(&mut self, from: Requester, input: Input, cx: &mut Context<'_>) -> Step {
+        let step = self
+            .machine
+            .handle(cx.now(), at_node::Input::Change(input), cx.cluster.nodes());
+        let verdict = step.effects.iter().find_map(|effect| match effect {
+            at_node::Effect::Change(Effect::Report(Report::Accepted { attempt })) => Some(Ok(*attempt)),
+            at_node::Effect::Change(Effect::Report(Report::Refused(refused))) => {
+                Some(Err(Refusal::new(refused.code(), refused.to_string())))
+            }
+            _ => None,
+        });
+        let refusal = match verdict {
+            Some(Ok(attempt)) => {
+                if let Some(local) = &mut self.local {
+                    local.requesters.insert(attempt, from);
+                }
+                return step;
+            }
+            Some(Err(refusal)) => refusal,
+            None => self.refusal_while_ranks_end(),
+        };
+        cx.answer(from, DaemonToControl::Refused(refusal));
+        step
+    }
+
     /// Carries out what a reconfiguration wants.
     pub(super) fn carry_out_change(&mut self, effect: Effect, cx: &mut Context<'_>) {
         let job = self.id;
@@ -54,7 +81,7 @@ impl Job {
             }
             Effect::DropParked { attempt } => cx.store(StoreInput::DropParked { job, attempt }),
             Effect::EndProcess { process, cause } => log_hang(ProcessKey { job, process }, cause, cx),
-            Effect::ArmTimer { timer, after } => cx.out.arm(after, Timer::Reform(job, Box::new(timer))),
+            Effect::ArmTimer { timer, after } => cx.out.arm(after, Timer::Job(job, JobTimer::Reform(Box::new(timer)))),
             Effect::Report(report) => self.on_report(report, cx),
             // Settled within the job.
             Effect::Persist(_) | Effect::StartWorld { .. } => {}
@@ -67,7 +94,7 @@ impl Job {
             self.machine.coordinator().map(Coordinator::epoch).unwrap_or_default(),
         );
         match report {
-            // Answered by `ask_reform`.
+            // Answered by `ask_change`.
             Report::Accepted { .. } | Report::Refused(_) => {}
             Report::PhaseBegan { attempt, phase } => {
                 tracing::info!(%job, %attempt, phase = phase.as_str(), "reconfiguration");

@@ -1,13 +1,19 @@
-//! The jobs that this node leads or runs processes of. Each has one machine, and beside that machine what belongs to
-//! the leader and what belongs to the processes here.
+//! The jobs that this node leads or runs processes of, and those that are over. Each has one machine, and beside that
+//! machine what belongs to the leader and what belongs to the processes here.
 
 use super::led::Led;
 use super::local::Local;
+use super::past::PastJobs;
 use crate::job::at_node::JobAtNode;
 use crate::job::coordinator::Coordinator;
 use crate::job::participant::Participant;
 use crate::moment::Moment;
+use crate::node::queries::early_messages::EarlyMessages;
+use crate::node::ranks::launch::Launcher;
+use crate::node::record::Record;
+use crate::node::requester::LinkId;
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
+use pcm_proto::job::JobStatus;
 use pcm_proto::keeper::ProcessKey;
 use pcm_proto::link::LINKS_OF_JOB_MAX;
 use std::collections::BTreeMap;
@@ -25,15 +31,39 @@ pub(in crate::node) struct Job {
     pub(in crate::node) armed: Option<Moment>,
 }
 
+impl Job {
+    /// Everything a successor would have to know of the job.
+    fn records(&self) -> Vec<Record> {
+        let entry = Box::new(self.machine.state());
+        let mut records = vec![Record::Job { job: self.id, entry }];
+        records.extend(self.led.iter().flat_map(|led| led.output.written_records()));
+        records.extend(self.local.iter().flat_map(|local| local.output.printed_records()));
+        records
+    }
+}
+
 /// See the file head.
-#[derive(Debug, Default)]
 pub(in crate::node) struct Table {
-    jobs: BTreeMap<JobId, Job>,
+    pub(super) jobs: BTreeMap<JobId, Job>,
+    pub(in crate::node) past: PastJobs,
+    /// Words about jobs of which the first order is still on its way.
+    pub(super) early: EarlyMessages,
+    pub(super) launcher: Launcher,
     /// The job that the present event led to last: a panic is that job's.
     touched: Option<JobId>,
 }
 
 impl Table {
+    pub(in crate::node) fn new(launcher: Launcher) -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            past: PastJobs::default(),
+            early: EarlyMessages::default(),
+            launcher,
+            touched: None,
+        }
+    }
+
     pub(in crate::node) fn insert(&mut self, job: JobId, machine: JobAtNode) -> &mut Job {
         self.touched = Some(job);
         self.jobs.entry(job).or_insert(Job {
@@ -113,10 +143,6 @@ impl Table {
         self.get(job)?.led.as_ref()
     }
 
-    pub(in crate::node) fn led_mut(&mut self, job: JobId) -> Option<&mut Led> {
-        self.get_mut(job)?.led.as_mut()
-    }
-
     pub(in crate::node) fn led_with(&mut self, job: JobId) -> Option<(&Coordinator, &mut Led)> {
         let known = self.get_mut(job)?;
         Some((known.machine.coordinator()?, known.led.as_mut()?))
@@ -150,7 +176,43 @@ impl Table {
         }
     }
 
+    /// The job that a `pcmctl` is attached to.
+    pub(in crate::node) fn attached(&self, link: LinkId) -> Option<JobId> {
+        let mut led = self.led_ids().into_iter();
+        led.find(|job| self.led(*job).is_some_and(|led| led.link == Some(link)))
+    }
+
+    /// The links of all attached `pcmctl`.
+    pub(in crate::node) fn links(&self) -> Vec<LinkId> {
+        let led = self.led_ids().into_iter();
+        led.filter_map(|job| self.led(job)?.link).collect()
+    }
+
+    /// Jobs that this node leads or remembers.
+    pub(in crate::node) fn statuses(&mut self, now_us: u64) -> Vec<JobStatus> {
+        let ended = self.past.statuses(now_us);
+        let led = self.coordinators().map(|(_, coordinator)| coordinator.status());
+        led.chain(ended).collect()
+    }
+
+    /// Everything a successor would have to know of the jobs.
+    pub(super) fn records(&mut self, now_us: u64) -> Vec<Record> {
+        let ended = self.past.statuses(now_us).into_iter().map(|status| Record::Ended {
+            now_us,
+            status: Box::new(status),
+        });
+        let mut records: Vec<Record> = ended.collect();
+        records.extend(self.jobs.values().flat_map(Job::records));
+        records.extend(self.past.panic_records());
+        records
+    }
+
     // Of all jobs with processes here.
+
+    /// The ranks of all jobs; spares are none.
+    pub(in crate::node) fn ranks_here(&self) -> usize {
+        self.parts().map(|(_, part)| part.alive().count()).sum()
+    }
 
     /// The ranks of each job that is not ending.
     pub(in crate::node) fn ranks_by_job(&self) -> Vec<(JobId, BTreeMap<ProcessId, Rank>)> {

@@ -1,21 +1,19 @@
 //! Changes of a job's layout that are asked for: looks at the costs of methods, asks the job's nodes whether their
-//! ranks iterate, plans with [`crate::node::layout_request`], and hands the plan to the job's reconfigurations.
+//! ranks iterate, and plans with [`crate::node::layout_request`]. The job's reconfigurations get the plan.
 
+use super::placing::{memory_host, with_cluster};
+use super::table::Table;
 use crate::between_worlds::{self, is_shared_memory};
-use crate::job::at_node;
-use crate::job::coordinator::Coordinator;
-use crate::job::placement::{Ending, NodeView, Share};
 use crate::node::context::Context;
 use crate::node::cost_file::FileCosts;
-use crate::node::jobs::machine::Jobs;
 use crate::node::layout_request::{self, ClusterView, JobView, LayoutAsked};
+use crate::node::methods::MethodBook;
 use crate::node::queries::{ANSWER_WITHIN, Wanted};
 use crate::node::requester::Requester;
-use crate::reconfiguration::effects::{Effect, Input, Report};
-use crate::reconfiguration::refusal::Refused;
+use crate::reconfiguration::effects::Input;
 use pcm_proto::control::{DaemonToControl, LayoutChange, NodeState, Refusal};
-use pcm_proto::ids::{JobId, NodeName};
-use pcm_proto::job::{JobSpec, JobState};
+use pcm_proto::ids::NodeName;
+use pcm_proto::job::JobState;
 use pcm_proto::layout::{ModeWanted, PlanRequest, Seat};
 use pcm_proto::peer::{Question, RanksBegun};
 use pcm_proto::refusal;
@@ -23,12 +21,20 @@ use pcm_proto::refusal;
 /// A program that iterates does it so soon after the start of its job, mostly.
 const YOUNG_FOR_US: u64 = 3_000_000;
 
-impl Jobs {
+/// See the file head.
+#[derive(Debug, Default)]
+pub(in crate::node) struct Changes {
+    methods: MethodBook,
+    /// Changes that name a node of which this one, just started, may hear yet.
+    unheard_of: Vec<(Requester, LayoutAsked)>,
+}
+
+impl Changes {
     /// A layout is asked for; the answer comes when it is there or was given up.
-    pub(in crate::node) fn on_reconfigure(&mut self, from: Requester, asked: LayoutAsked, cx: &mut Context<'_>) {
+    pub(super) fn ask(&mut self, from: Requester, asked: LayoutAsked, table: &Table, cx: &mut Context<'_>) {
         let job = asked.job;
-        let Some(coordinator) = self.table.coordinator(job) else {
-            return self.refuse_unknown(from, job, cx);
+        let Some(coordinator) = table.coordinator(job) else {
+            return table.past.refuse_unknown(from, job, cx);
         };
         if !coordinator.is_running() {
             let message = format!("job {job} is starting or ending: ask again when `pcmctl jobs` shows it running");
@@ -48,62 +54,45 @@ impl Jobs {
     }
 
     /// More nodes are known, or all that there are: changes that name nodes which were not heard of are tried again.
-    pub(in crate::node) fn on_nodes_heard(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn on_nodes_heard(&mut self, table: &Table, cx: &mut Context<'_>) {
         for (from, asked) in std::mem::take(&mut self.unheard_of) {
-            self.on_reconfigure(from, asked, cx);
+            self.ask(from, asked, table, cx);
         }
     }
 
-    /// The file of costs was looked at.
-    pub(in crate::node) fn on_costs_read(&mut self, found: Option<FileCosts>, cx: &mut Context<'_>) {
+    /// The file of costs was looked at: all nodes of the jobs are asked which of their ranks iterate.
+    pub(super) fn on_costs_read(&mut self, found: Option<FileCosts>, table: &Table, cx: &mut Context<'_>) {
         for (from, asked) in self.methods.on_read(found) {
-            self.gather_begun(from, asked, cx);
+            let job = asked.job;
+            let Some(coordinator) = table.coordinator(job) else {
+                table.past.refuse_unknown(from, job, cx);
+                continue;
+            };
+            let nodes: Vec<NodeName> = coordinator.active_nodes().cloned().collect();
+            let wanted = Wanted::Begun {
+                asked: Box::new(asked),
+                begun: RanksBegun::default(),
+            };
+            let question = Question::Begun { job };
+            cx.gather(from, wanted, question, nodes, ANSWER_WITHIN);
         }
     }
 
-    /// Asks all nodes of a job which of its ranks iterate.
-    fn gather_begun(&mut self, from: Requester, asked: LayoutAsked, cx: &mut Context<'_>) {
-        let job = asked.job;
-        let Some(coordinator) = self.table.coordinator(job) else {
-            return self.refuse_unknown(from, job, cx);
-        };
-        let nodes: Vec<NodeName> = coordinator.active_nodes().cloned().collect();
-        let wanted = Wanted::Begun {
-            asked: Box::new(asked),
-            begun: RanksBegun::default(),
-        };
-        let question = Question::Begun { job };
-        cx.gather(from, wanted, question, nodes, ANSWER_WITHIN);
-    }
-
-    pub(in crate::node) fn on_begun_known(
-        &mut self,
-        from: Requester,
+    /// The input for the job's reconfigurations; `None` for a job that is not led here.
+    pub(super) fn plan(
+        &self,
         asked: &LayoutAsked,
         begun: &RanksBegun,
-        cx: &mut Context<'_>,
-    ) {
-        match self.planned(asked, begun, cx) {
-            None => self.refuse_unknown(from, asked.job, cx),
-            Some(Err(refusal)) => cx.answer(from, DaemonToControl::Refused(refusal)),
-            Some(Ok(input)) => self.ask_reform(from, asked.job, input, cx),
-        }
-    }
-
-    /// The input for the job's reconfigurations; `None` for a job that is not coordinator here.
-    fn planned(
-        &mut self,
-        asked: &LayoutAsked,
-        begun: &RanksBegun,
-        cx: &mut Context<'_>,
+        table: &mut Table,
+        cx: &Context<'_>,
     ) -> Option<Result<Input, Refusal>> {
         let job = asked.job;
-        let coordinator = self.table.coordinator(job)?;
+        let coordinator = table.coordinator(job)?;
         let ranks = coordinator.rank_rows();
         let ranks = ranks.map(|(rank, process, node, _)| (rank, process, node));
         let processes = begun.processes.iter().copied().collect();
         let nodes = coordinator.rank_nodes();
-        let layout = self.table.get(job).and_then(|known| known.machine.layout());
+        let layout = table.get(job).and_then(|known| known.machine.layout());
         let view = JobView {
             spec: coordinator.spec(),
             nodes: &nodes,
@@ -115,7 +104,7 @@ impl Jobs {
             .and_then(|()| check_hosts(&asked.change, host, cx))
             .and_then(|()| {
                 let plan = |cluster: &ClusterView<'_>| layout_request::plan(&asked.change, view, cluster);
-                self.with_cluster(host, plan, cx)
+                with_cluster(table, host, plan, cx)
             });
         let mut planned = match planned {
             Ok(planned) => planned,
@@ -129,7 +118,7 @@ impl Jobs {
             return Some(Err(refusal));
         }
         let worlds_met = if shares_memory { 0 } else { coordinator.worlds_met() };
-        let (coordinator, led) = self.table.led_with(job)?;
+        let (coordinator, led) = table.led_with(job)?;
         led.chosen = Some(chosen);
         Some(Ok(Input::Request {
             request,
@@ -138,95 +127,6 @@ impl Jobs {
             worlds_met,
         }))
     }
-
-    /// The cluster, or what of it is on one host.
-    fn with_cluster<T>(&self, host: Option<u64>, f: impl FnOnce(&ClusterView<'_>) -> T, cx: &Context<'_>) -> T {
-        let state = |node: &NodeName| cx.cluster.nodes().state(node);
-        let placed = |node: &NodeName| self.table.coordinators().map(|(_, job)| job.alive_on(node)).sum();
-        let mut nodes = cx.cluster.nodes().views(cx.now());
-        nodes.retain(|view| host.is_none_or(|host| view.host == host));
-        f(&ClusterView {
-            own: &cx.settings.own,
-            nodes,
-            state: &state,
-            placed: &placed,
-        })
-    }
-
-    /// Finds places for so many ranks on these nodes, or on all nodes when none is named; on one host, where the job
-    /// has its ranks there. These ranks have no choice but not to run: where all nodes end soon they run on those. Says
-    /// what the nodes had, too.
-    pub(super) fn place(
-        &self,
-        allowed: &[NodeName],
-        count: u32,
-        host: Option<u64>,
-        cx: &Context<'_>,
-    ) -> Result<(Vec<Share>, String), Refusal> {
-        let on_host = |node: &&NodeName| host.is_none_or(|host| cx.cluster.nodes().host(node) == host);
-        let of_host: Vec<NodeName> = allowed.iter().filter(on_host).cloned().collect();
-        if let Some(node) = allowed.first().filter(|_| of_host.is_empty()) {
-            return Err(between_worlds::other_host(node));
-        }
-        self.with_cluster(host, |cluster| cluster.place(&of_host, count, Ending::LastResort), cx)
-    }
-
-    pub(in crate::node) fn refuse_layout(&mut self, from: Requester, refused: &Refused, cx: &mut Context<'_>) {
-        let refusal = Refusal::new(refused.code(), refused.to_string());
-        cx.answer(from, DaemonToControl::Refused(refusal));
-    }
-
-    /// A requester wants another layout; this node answers when the layout is there or was given up.
-    pub(in crate::node) fn ask_reform(&mut self, from: Requester, job: JobId, input: Input, cx: &mut Context<'_>) {
-        let now = cx.now();
-        let Some(known) = self.table.get_mut(job).filter(|known| known.local.is_some()) else {
-            return self.refuse_unknown(from, job, cx);
-        };
-        let step = known
-            .machine
-            .handle(now, at_node::Input::Change(input), cx.cluster.nodes());
-        let verdict = step.effects.iter().find_map(|effect| match effect {
-            at_node::Effect::Change(Effect::Report(Report::Accepted { attempt })) => Some(Ok(*attempt)),
-            at_node::Effect::Change(Effect::Report(Report::Refused(refused))) => Some(Err(refused.clone())),
-            _ => None,
-        });
-        match verdict {
-            Some(Ok(attempt)) => {
-                if let Some(local) = &mut known.local {
-                    local.requesters.insert(attempt, from);
-                }
-            }
-            Some(Err(refused)) => self.refuse_layout(from, &refused, cx),
-            None => {
-                let refusal = known.refusal_while_ranks_end();
-                cx.answer(from, DaemonToControl::Refused(refusal));
-            }
-        }
-        self.finish(job, step, cx);
-    }
-}
-
-/// The hosts of the nodes that are up and that a job may use, one for each node.
-pub(super) fn hosts_open_to(spec: &JobSpec, cx: &Context<'_>) -> Vec<u64> {
-    let may_use = |view: &NodeView| view.is_open && (spec.nodes.is_empty() || spec.nodes.contains(&view.name));
-    let views = cx.cluster.nodes().views(cx.now()).into_iter();
-    views.filter(may_use).map(|view| view.host).collect()
-}
-
-/// The host of a job whose ranks share memory: that of its ranks, if a node that it may use is up there, else that of
-/// any such node. None for another job.
-pub(super) fn memory_host(coordinator: &Coordinator, cx: &Context<'_>) -> Option<u64> {
-    let spec = coordinator.spec();
-    if !is_shared_memory(spec) {
-        return None;
-    }
-    let of_ranks = coordinator
-        .rank_nodes()
-        .first()
-        .map(|node| cx.cluster.nodes().host(node));
-    let open = hosts_open_to(spec, cx);
-    let of_ranks_and_open = of_ranks.filter(|host| open.contains(host));
-    of_ranks_and_open.or(open.first().copied()).or(of_ranks)
 }
 
 /// The nodes that a change names for ranks to go to.

@@ -1,18 +1,12 @@
-//! The desk of a node: links of `pcmctl`, questions to nodes, questions about pages, and views of jobs that are made of
-//! the answers.
+//! Views of jobs that are made of what their nodes answer: ranks, calls, stacks, traces, and samples over time.
 
-use super::cluster::doubt::DoubtTold;
-use super::context::Context;
-use super::jobs::machine::Jobs;
-use super::outbox::Outbox;
-use super::queries::control_links::ControlLinks;
-use super::queries::given::Given;
-use super::queries::hang_watch::HangWatch;
-use super::queries::series::SeriesBook;
-use super::queries::{Queries, Wanted, rank_rows};
-use super::ranks::page_questions::PageQuestions;
-use super::requester::Requester;
+use super::machine::Desk;
 use crate::moment::Moment;
+use crate::node::context::Context;
+use crate::node::jobs::machine::Jobs;
+use crate::node::outbox::Outbox;
+use crate::node::queries::{Wanted, rank_rows};
+use crate::node::requester::Requester;
 use pcm_proto::control::DaemonToControl;
 use pcm_proto::event::EventKind;
 use pcm_proto::ids::{JobId, NodeName, ProcessId, Rank};
@@ -40,23 +34,11 @@ const TRACE_ENTRIES_MAX: u32 = 80_000;
 /// A node that answers later is not part of the sample.
 const SAMPLE_WITHIN: Duration = Duration::from_millis(800);
 
-/// See the file head.
-#[derive(Debug, Default)]
-pub(in crate::node) struct Desk {
-    pub(in crate::node) controls: ControlLinks,
-    pub(in crate::node) queries: Queries,
-    pub(in crate::node) given: Given,
-    pub(in crate::node) pages: PageQuestions,
-    pub(in crate::node) doubt: DoubtTold,
-    series: SeriesBook,
-    hangs: HangWatch,
-}
-
 impl Desk {
     /// Gathers the rows of `ps`.
-    pub(in crate::node) fn gather_ps(&self, from: Requester, job: JobId, jobs: &Jobs, cx: &mut Context<'_>) {
+    pub(super) fn gather_ps(&self, from: Requester, job: JobId, jobs: &Jobs, cx: &mut Context<'_>) {
         let (Some(status), Some(nodes)) = (job_status(jobs, job), active_nodes(jobs, job)) else {
-            return jobs.refuse_unknown(from, job, cx);
+            return jobs.table.past.refuse_unknown(from, job, cx);
         };
         let wanted = Wanted::Ranks {
             status: Box::new(status),
@@ -65,7 +47,7 @@ impl Desk {
         cx.gather(from, wanted, Question::Ranks { job }, nodes, RANKS_WITHIN);
     }
 
-    pub(in crate::node) fn answer_ps(
+    pub(super) fn answer_ps(
         &self,
         from: Requester,
         status: JobStatus,
@@ -73,16 +55,16 @@ impl Desk {
         (jobs, cx): (&Jobs, &mut Context<'_>),
     ) {
         let Some(coordinator) = jobs.table.coordinator(status.job) else {
-            return jobs.refuse_unknown(from, status.job, cx);
+            return jobs.table.past.refuse_unknown(from, status.job, cx);
         };
         let ranks = rank_rows::with_statuses(coordinator.rank_rows(), seen);
         cx.answer(from, DaemonToControl::Ps { status, ranks });
     }
 
     /// Gathers the calls and messages of a job's ranks.
-    pub(in crate::node) fn gather_looks(&self, from: Requester, job: JobId, jobs: &Jobs, cx: &mut Context<'_>) {
+    pub(super) fn gather_looks(&self, from: Requester, job: JobId, jobs: &Jobs, cx: &mut Context<'_>) {
         let (Some(coordinator), Some(status)) = (jobs.table.coordinator(job), job_status(jobs, job)) else {
-            return jobs.refuse_unknown(from, job, cx);
+            return jobs.table.past.refuse_unknown(from, job, cx);
         };
         let nodes: Vec<NodeName> = coordinator.nodes_with_output().cloned().collect();
         let wanted = Wanted::Look {
@@ -92,7 +74,7 @@ impl Desk {
         cx.gather(from, wanted, Question::Look { job }, nodes, LOOK_WITHIN);
     }
 
-    pub(in crate::node) fn answer_looks(
+    pub(super) fn answer_looks(
         &self,
         from: Requester,
         status: JobStatus,
@@ -100,14 +82,14 @@ impl Desk {
         (jobs, cx): (&Jobs, &mut Context<'_>),
     ) {
         let Some(coordinator) = jobs.table.coordinator(status.job) else {
-            return jobs.refuse_unknown(from, status.job, cx);
+            return jobs.table.past.refuse_unknown(from, status.job, cx);
         };
         let ranks = rank_rows::with_looks(coordinator.rank_rows(), seen);
         cx.answer(from, DaemonToControl::Look { status, ranks });
     }
 
     /// Gathers where a job's ranks are in their programs.
-    pub(in crate::node) fn gather_stacks(
+    pub(super) fn gather_stacks(
         &self,
         from: Requester,
         (job, rank): (JobId, Option<Rank>),
@@ -115,7 +97,7 @@ impl Desk {
         cx: &mut Context<'_>,
     ) {
         let (Some(coordinator), Some(status)) = (jobs.table.coordinator(job), job_status(jobs, job)) else {
-            return jobs.refuse_unknown(from, job, cx);
+            return jobs.table.past.refuse_unknown(from, job, cx);
         };
         let mut wanted = coordinator.rank_rows().filter(|row| Some(row.0) == rank);
         let (process, nodes) = match wanted.next() {
@@ -130,7 +112,7 @@ impl Desk {
         cx.gather(from, wanted, Question::Stacks { job, process }, nodes, STACKS_WITHIN);
     }
 
-    pub(in crate::node) fn answer_stacks(
+    pub(super) fn answer_stacks(
         &self,
         from: Requester,
         (status, rank): (JobStatus, Option<Rank>),
@@ -138,7 +120,7 @@ impl Desk {
         (jobs, cx): (&Jobs, &mut Context<'_>),
     ) {
         let Some(coordinator) = jobs.table.coordinator(status.job) else {
-            return jobs.refuse_unknown(from, status.job, cx);
+            return jobs.table.past.refuse_unknown(from, status.job, cx);
         };
         let wanted = coordinator
             .rank_rows()
@@ -148,7 +130,7 @@ impl Desk {
     }
 
     /// Gathers recorded calls of a job's ranks.
-    pub(in crate::node) fn gather_traces(
+    pub(super) fn gather_traces(
         &self,
         from: Requester,
         job: JobId,
@@ -156,7 +138,7 @@ impl Desk {
         (jobs, cx): (&Jobs, &mut Context<'_>),
     ) {
         let Some(nodes) = active_nodes(jobs, job) else {
-            return jobs.refuse_unknown(from, job, cx);
+            return jobs.table.past.refuse_unknown(from, job, cx);
         };
         let question = Question::Trace {
             job,
@@ -186,12 +168,7 @@ impl Desk {
         }
     }
 
-    pub(in crate::node) fn on_sampled(
-        &mut self,
-        job: JobId,
-        ranks: &[RankStatus],
-        (jobs, cx): (&Jobs, &mut Context<'_>),
-    ) {
+    pub(super) fn on_sampled(&mut self, job: JobId, ranks: &[RankStatus], (jobs, cx): (&Jobs, &mut Context<'_>)) {
         self.look_for_hang(job, ranks, (jobs, cx));
         let statuses = cx.cluster.nodes().statuses(cx.now()).into_iter();
         let loads = statuses.map(|node| (node.name, node.load_by_others)).collect();
@@ -247,14 +224,10 @@ impl Desk {
         self.hangs.on_stacks(now, job, stacks)
     }
 
-    pub(in crate::node) fn on_traffic(&mut self, job: JobId, ranks: &[RankLook]) {
-        self.series.set_traffic(job, ranks);
-    }
-
-    pub(in crate::node) fn answer_series(&self, from: Requester, job: JobId, jobs: &Jobs, cx: &mut Context<'_>) {
-        let status = job_status(jobs, job).or_else(|| jobs.ended(job).cloned());
+    pub(super) fn answer_series(&self, from: Requester, job: JobId, jobs: &Jobs, cx: &mut Context<'_>) {
+        let status = job_status(jobs, job).or_else(|| jobs.table.past.find(job).cloned());
         let Some(status) = status else {
-            return jobs.refuse_unknown(from, job, cx);
+            return jobs.table.past.refuse_unknown(from, job, cx);
         };
         let series = Box::new(self.series.of(job));
         cx.answer(from, DaemonToControl::Series { status, series });

@@ -1,58 +1,112 @@
-//! The jobs that an earlier daemon of this node knew.
+//! Jobs that are over here: those whose late orders must not start them again, how the last ones ended, and those that
+//! could not be read in the journal, as long as others have to hear of them.
 
-use super::led::{Audience, Led, RETURN_AFTER_RESTART_WITHIN};
-use super::local::Local;
-use super::machine::Jobs;
-use crate::job::at_node::JobAtNode;
+use crate::job::ended::Ended;
 use crate::node::context::Context;
-use crate::node::record::{LostJob, Record};
+use crate::node::record::{LostJob, Panics, Record};
+use crate::node::requester::Requester;
 use crate::node::store::input::StoreInput;
-use crate::node::streams::job_output::JobOutput;
-use pcm_proto::control::Stream;
 use pcm_proto::event::EventKind;
-use pcm_proto::ids::{JobId, NodeName, ProcessId};
+use pcm_proto::ids::{JobId, NodeName};
+use pcm_proto::job::JobStatus;
 use pcm_proto::keeper::DaemonToKeeper;
 use pcm_proto::peer::{CoordinatorToNode, NodeToCoordinator};
-use std::collections::{BTreeMap, BTreeSet};
+use pcm_proto::refusal;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How far each stream of each job had come.
-type Offsets = BTreeMap<JobId, BTreeMap<(ProcessId, Stream), u64>>;
+/// Job numbers remembered as over, so that a late order does not start them again.
+const CLOSED_MAX: usize = 4096;
 
-impl Jobs {
-    /// Takes in the jobs of the journal, with output that was passed on and output that was written to files.
-    pub(in crate::node) fn restore(
-        &mut self,
-        known: BTreeMap<JobId, JobAtNode>,
-        (mut printed, mut written): (Offsets, Offsets),
-        spans_hosts: bool,
-        cx: &mut Context<'_>,
-    ) {
-        for (job, machine) in known {
-            let is_local = machine.part().is_some();
-            let coordinator = machine.coordinator().cloned();
-            let known = self.table.insert(job, machine);
-            if is_local {
-                let mut local = Local::new(job);
-                for ((process, stream), bytes) in printed.remove(&job).unwrap_or_default() {
-                    local.output.go_on_at(process, stream, bytes);
-                }
-                known.local = Some(local);
-            }
-            let Some(coordinator) = coordinator else { continue };
-            let (is_detached, is_inherited) = (coordinator.spec().detached, coordinator.reign() > 0);
-            let output = if is_detached {
-                JobOutput::to_files(job, written.remove(&job).unwrap_or_default(), cx.out)
-            } else {
-                JobOutput::to_absent_control(job)
-            };
-            let mut led = Led::new(&coordinator, Audience::Detached, output, cx.now());
-            led.leading.take_over(job, Vec::new(), cx);
-            if is_inherited && spans_hosts && !is_detached {
-                led.seek(job, RETURN_AFTER_RESTART_WITHIN, cx);
-            } else if !is_detached {
-                led.await_return(job, RETURN_AFTER_RESTART_WITHIN, cx);
-            }
-            known.led = Some(led);
+/// See the file head.
+#[derive(Debug, Default)]
+pub(in crate::node) struct PastJobs {
+    closed: VecDeque<JobId>,
+    ended: Ended,
+    lost: BTreeMap<JobId, LostJob>,
+    panics: Panics,
+}
+
+impl PastJobs {
+    /// A job is over here.
+    pub(super) fn close(&mut self, job: JobId) {
+        self.panics.forget(job);
+        if !self.closed.contains(&job) {
+            self.closed.push_back(job);
+        }
+        if self.closed.len() > CLOSED_MAX {
+            self.closed.pop_front();
+        }
+    }
+
+    pub(super) fn is_closed(&self, job: JobId) -> bool {
+        self.closed.contains(&job)
+    }
+
+    /// A job that was over here starts again.
+    pub(super) fn reopen(&mut self, job: JobId) {
+        self.closed.retain(|closed| *closed != job);
+    }
+
+    /// Others have heard of a job that was lost here.
+    pub(super) fn forget_lost(&mut self, job: JobId) {
+        self.lost.remove(&job);
+    }
+
+    /// Takes in how a job ended before this daemon was started.
+    pub(in crate::node) fn remember(&mut self, ended_us: u64, status: JobStatus) {
+        self.close(status.job);
+        self.ended.remember(ended_us, status);
+    }
+
+    /// Takes in at which jobs earlier daemons panicked.
+    pub(in crate::node) fn remember_panics(&mut self, panics: Panics) {
+        self.panics = panics;
+    }
+
+    /// A job that was led here has ended.
+    pub(super) fn end(&mut self, status: JobStatus, cx: &mut Context<'_>) {
+        let now_us = cx.now().0;
+        cx.record(Record::Ended {
+            now_us,
+            status: Box::new(status.clone()),
+        });
+        self.ended.remember(now_us, status);
+    }
+
+    /// How a job ended, if this node led it.
+    pub(in crate::node) fn find(&self, job: JobId) -> Option<&JobStatus> {
+        self.ended.find(job)
+    }
+
+    /// How jobs ended, oldest first.
+    pub(super) fn statuses(&mut self, now_us: u64) -> Vec<JobStatus> {
+        self.ended.list(now_us).cloned().collect()
+    }
+
+    /// Those that ended under an heir, with the reign of their last coordinator.
+    pub(super) fn inherited(&self) -> Vec<(JobId, u32)> {
+        self.ended.inherited()
+    }
+
+    /// A later coordinator leads a job that ended here.
+    pub(super) fn on_led(&mut self, job: JobId, reign: u32) {
+        if self.ended.find(job).is_some_and(|status| status.reign < reign) {
+            self.ended.forget(job);
+        }
+    }
+
+    pub(in crate::node) fn refuse_unknown(&self, from: Requester, job: JobId, cx: &mut Context<'_>) {
+        match self.ended.find(job) {
+            Some(_) => cx.refuse(
+                from,
+                refusal::JOB_ENDED,
+                format!("job {job} has ended: `pcmctl jobs --all` says how"),
+            ),
+            None => cx.refuse(
+                from,
+                refusal::UNKNOWN_JOB,
+                format!("there is no job {job}: `pcmctl jobs` lists all"),
+            ),
         }
     }
 
@@ -68,12 +122,7 @@ impl Jobs {
                 continue;
             };
             cx.store(StoreInput::JobOver { job });
-            let now_us = cx.now().0;
-            cx.record(Record::Ended {
-                now_us,
-                status: Box::new(status.clone()),
-            });
-            self.ended.remember(now_us, status.clone());
+            self.end(status.clone(), cx);
             let (code, reason) = (1, reason.clone());
             cx.note(Some(job), status.epoch, EventKind::JobEnded { code, reason });
         }
@@ -99,6 +148,11 @@ impl Jobs {
                 cx.send_job(node, *job, CoordinatorToNode::Close);
             }
         }
+    }
+
+    /// What a successor has to know of the panics.
+    pub(super) fn panic_records(&self) -> impl Iterator<Item = Record> + '_ {
+        self.panics.records()
     }
 }
 
