@@ -10,6 +10,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// MPI's functions for Fortran, in MPICH and Intel MPI.
+const FORTRAN_LAYER: &str = "libmpifort.so.12";
+
 /// Completes the environment of a job whose ranks get libpcm; refuses what it cannot work with. The MPI in `PCM_MPI`
 /// is that of all ranks, whatever they were linked with.
 pub(crate) fn complete(spec: &mut JobSpec) -> Result<(), Failure> {
@@ -28,13 +31,31 @@ pub(crate) fn complete(spec: &mut JobSpec) -> Result<(), Failure> {
         )));
     }
     let abi = told.or(of_library).or(of_program).unwrap_or(Abi::Mpich);
-    if let Some(library) = of_prefix(abi).filter(|_| named.is_none()) {
+    let of_prefix = of_prefix(abi).filter(|_| named.is_none());
+    if let Some(library) = named.as_ref().or(of_prefix.as_ref()) {
+        check_fortran_layer(OsStr::from_bytes(&spec.program), library)?;
+    }
+    if let Some(library) = of_prefix {
         set(spec, MPI_LIBRARY, library.as_os_str());
     }
     if abi == Abi::Standard {
         set(spec, MPI_ABI, OsStr::new(abi.word()));
     }
     Ok(())
+}
+
+/// Each MPI's layer for Fortran calls what only that MPI has. Intel's `mpicc` links it to programs in C, too.
+fn check_fortran_layer(program: &OsStr, library: &Path) -> Result<(), Failure> {
+    let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
+    if !program::names(program, FORTRAN_LAYER) || real.with_file_name(FORTRAN_LAYER).is_file() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{} was linked with {FORTRAN_LAYER}, which {} does not have: run it on the MPI that it was compiled with \
+         (without PCM_MPI, or by --mpi-lib), or compile it with this one",
+        program.display(),
+        library.display()
+    )))
 }
 
 /// The ABI that the user names, where the program's file does not say it.

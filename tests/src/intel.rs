@@ -1,7 +1,7 @@
 //! Intel MPI, which `cargo xtask setup` installs: programs compiled with it, and what they run with. A test without it
 //! is no test: must never skip.
 
-use crate::{binaries::built, cluster::LIMIT, limited, skip::cannot_run};
+use crate::{binaries::built, cluster::LIMIT, limited, older::compiled_by, skip::cannot_run};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -28,27 +28,7 @@ pub fn prefix() -> PathBuf {
 /// # Panics
 /// When it does not compile.
 pub fn compiled(source: &str, folder: &Path) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let source = root.join(source);
-    let program = folder.join(source.file_stem().expect("a source has a name"));
-    let libpcm = built("libpcm.so");
-    let mut compile = Command::new(prefix().join("bin/mpicc"));
-    compile
-        .env("I_MPI_ROOT", prefix())
-        .arg("-O1")
-        .arg("-I")
-        .arg(root.join("pcm-lib/include"));
-    compile
-        .arg("-o")
-        .arg(&program)
-        .arg(&source)
-        .arg("-L")
-        .arg(libpcm.parent().expect("a folder"));
-    // MPI stays a library of the program even where libpcm has all that the program calls (decision 45).
-    compile.arg("-Wl,--no-as-needed");
-    let outcome = limited::run(compile.args(["-lpcm", "-lm"]), LIMIT);
-    assert!(outcome.status.success(), "{outcome:?}");
-    program
+    compiled_by(&prefix(), source, folder)
 }
 
 /// Compiles a malleable Fortran program, likewise, with Intel's module `mpi` for gfortran and its Fortran library; None

@@ -23,6 +23,7 @@ pub mod limited;
 pub mod logs;
 pub mod malleable;
 pub mod network;
+pub mod older;
 pub mod own_share;
 pub mod packages;
 pub mod parked;

@@ -18,7 +18,7 @@ use tests::{
     standard_abi::{With, compiled, compiler, library},
 };
 
-const CHANGES: u32 = 20;
+const CHANGES: u32 = 50;
 
 const HEAT: &str = "examples/heat2d/heat2d.c";
 const CONFORMANCE: &str = "tests/programs/conformance";

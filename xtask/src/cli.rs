@@ -159,6 +159,12 @@ impl Cli {
                         repository.intel_prefix().display()
                     );
                 }
+                for version in setup::older(&repository)? {
+                    println!(
+                        "MPI       MPICH {version} in {}",
+                        repository.older_prefix(version).display()
+                    );
+                }
             }
             Verb::Build => compile::release(&repository, &setup::run(&repository)?)?,
             Verb::Dist => dist::run(&repository, &setup::run(&repository)?)?,

@@ -37,4 +37,9 @@ impl Repository {
     pub(crate) fn intel_prefix(&self) -> PathBuf {
         self.root.join(".mpi-intel")
     }
+
+    /// Where setup installs an older release of MPICH, for tests.
+    pub(crate) fn older_prefix(&self, version: &str) -> PathBuf {
+        self.root.join(".mpi-older").join(version)
+    }
 }

@@ -21,6 +21,8 @@ pub(crate) const MPICH: &str = "mpich==5.0.2";
 /// The second MPI of the tests: what programs run with, and what they are compiled with. A later one needs a libfabric
 /// that PyPI has not.
 const INTEL: [&str; 2] = ["impi-rt==2021.18.0", "impi-devel==2021.18.0"];
+/// Older releases of MPICH, with which programs were compiled that run on the present one; and on which they run.
+const OLDER: [&str; 3] = ["3.4.3", "4.0.3", "4.3.2"];
 /// The oldest libclang bindgen is happy with would do; this is the newest on PyPI.
 const LIBCLANG: &str = "libclang==18.1.1";
 
@@ -57,6 +59,17 @@ pub(crate) fn intel(repository: &Repository) -> Result<Option<&'static str>, Fai
         install_once(requirement, &prefix)?;
     }
     Ok(INTEL[0].split("==").nth(1))
+}
+
+/// Older releases of MPICH, installed; their versions.
+pub(crate) fn older(repository: &Repository) -> Result<[&'static str; 3], Failure> {
+    for version in OLDER {
+        let prefix = repository.older_prefix(version);
+        fs::create_dir_all(&prefix).on("create", &prefix)?;
+        let _lock = locked(&prefix)?;
+        install_once(&format!("mpich=={version}"), &prefix)?;
+    }
+    Ok(OLDER)
 }
 
 /// Two at once wait for each other; the lock ends with the file.

@@ -56,7 +56,10 @@ const NEEDS_OTHERS: [Suite; 2] = [Suite::Rdma, Suite::Slurm];
 const SLURM_PACKAGES: &str = "slurmctld slurmd slurm-client munge slurm-wlm-basic-plugins";
 
 /// Targets with tests of Intel MPI begin so.
-const NEEDS_INTEL: &str = "system_intel";
+const NEEDS_INTEL: [&str; 2] = ["system_intel", "system_compiled_elsewhere"];
+
+/// Tests that need older releases of MPICH.
+const NEEDS_OLDER: &str = "system_compiled_elsewhere";
 
 /// Targets with tests that drive a browser begin so.
 const NEEDS_BROWSER: &str = "system_dashboard";
@@ -206,10 +209,15 @@ fn bring_programs(repository: &Repository, environment: &Environment, targets: &
     {
         println!("programs from PyPI are missing, so their tests cannot run: {failure}");
     }
-    if targets.iter().any(|name| name.starts_with(NEEDS_INTEL))
+    if targets.iter().any(|name| NEEDS_INTEL.contains(&name.as_str()))
         && let Err(failure) = setup::intel(repository)
     {
         println!("Intel MPI is missing, so its tests cannot run: {failure}");
+    }
+    if targets.iter().any(|name| name == NEEDS_OLDER)
+        && let Err(failure) = setup::older(repository)
+    {
+        println!("older releases of MPICH are missing, so their tests cannot run: {failure}");
     }
     if targets.iter().any(|name| name.starts_with(NEEDS_BROWSER))
         && let Err(failure) = browser::bring()

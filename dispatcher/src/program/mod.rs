@@ -88,6 +88,13 @@ pub(crate) fn abi(program: &OsStr) -> Result<Option<Abi>, Failure> {
     })
 }
 
+/// Whether a program names a library itself, as far as its file says.
+pub(crate) fn names(program: &OsStr, library: &str) -> bool {
+    let path = found(program, env::var_os("PATH")).map(interpreted);
+    let elf = path.and_then(|path| Elf::read(&path).ok().flatten());
+    elf.is_some_and(|elf| elf.needed.iter().any(|needed| needed == library))
+}
+
 /// An error is the predicate of a sentence. A file that cannot be read says nothing.
 fn judged(path: &Path, search: Option<OsString>) -> Result<Option<Abi>, String> {
     let Some(elf) = Elf::read(path).ok().flatten() else {
