@@ -17,6 +17,7 @@ use crate::series::Series;
 use crate::stack::RankStack;
 use crate::trace::TraceChunk;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Largest piece of standard input or output in one message.
 pub const STREAM_CHUNK_BYTES_MAX: usize = 64 * 1024;
@@ -27,6 +28,9 @@ pub const STDIN_WINDOW_BYTES: u64 = 256 * 1024;
 /// Most output of a job that may be on its way to `pcmctl`. Beyond it the daemon leaves the ranks' pipes unread, so a
 /// paused reader slows the ranks and never stalls the link itself.
 pub const OUTPUT_WINDOW_BYTES: u64 = 1024 * 1024;
+
+/// A drain without a deadline is given up after this time; each job needs a second or two.
+pub const DRAIN_WITHIN: Duration = Duration::from_secs(300);
 
 /// What `pcmctl` asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

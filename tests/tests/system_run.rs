@@ -237,6 +237,29 @@ fn a_detached_job_goes_on_and_keeps_its_output() {
 }
 
 #[test]
+fn down_names_the_jobs_that_end_with_the_cluster() {
+    for (names, told) in [
+        (vec!["long"], "pcmctl: job 1 (long) ends with the cluster\n"),
+        (vec![], ""),
+    ] {
+        let cluster = Cluster::up(2);
+        for name in &names {
+            let outcome = cluster.run(&["run", "--detach", "--name", name, "--", "sleep", "600"]);
+            assert!(outcome.status.success(), "{outcome:?}");
+        }
+        let outcome = cluster.run(&["down", "--json"]);
+        assert!(outcome.status.success(), "{outcome:?}");
+        assert_eq!(outcome.stderr, told);
+        let report: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("one document");
+        assert_eq!(report["jobs"].as_array().map(Vec::len), Some(names.len()), "{report}");
+        if cluster.dir().exists() {
+            std::fs::remove_dir_all(cluster.dir()).expect("the test's own folder");
+        }
+        cluster.assert_nothing_left();
+    }
+}
+
+#[test]
 fn ps_shows_what_a_rank_waits_for_and_kill_ends_the_job() {
     let cluster = Cluster::up(2);
     let job = cluster.trial_beside(3, &["recv", "60000"]);

@@ -6,14 +6,18 @@ use crate::link::Link;
 use crate::{engine, output};
 use pcm_proto::boot::Reach;
 use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use pcm_proto::ids::JobId;
+use pcm_proto::job::{JobState, JobStatus};
 use serde::Serialize;
+use std::fmt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::process::Command;
 
 const EXAMPLE: &str = "\
-Removes everything in the cluster's directory except the output of detached jobs, which it moves to jobs-ID.
+Ends all jobs, and names those that run. Removes everything in the cluster's directory except the output of detached
+jobs, which it moves to jobs-ID.
 
 Example:
   pcmctl down
@@ -21,6 +25,9 @@ Example:
 
 /// Time for the daemons to end all jobs and themselves: two grace times of a job and the depth of the tree.
 const LEAVE_MAX: Duration = Duration::from_secs(8);
+
+/// A cluster that does not name its jobs so soon ends without their names.
+const JOBS_MAX: Duration = Duration::from_secs(1);
 
 /// Longest time that another change of the cluster may delay this one.
 const LOCK_MAX: Duration = Duration::from_secs(5);
@@ -45,10 +52,24 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     cluster: String,
+    /// Jobs that ran until now.
+    jobs: Vec<JobId>,
     /// Processes ended without a daemon's help.
     swept: usize,
     /// Directory of the output of detached jobs.
     job_output: Option<PathBuf>,
+}
+
+/// A job as it is named to its user.
+struct Running {
+    number: JobId,
+    name: String,
+}
+
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.number, self.name)
+    }
 }
 
 pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure> {
@@ -63,6 +84,10 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     let _lock = cluster.lock_within(LOCK_MAX)?;
     // A `down` that held the lock before us may have removed everything.
     let record = cluster.expect_record()?;
+    let jobs = running(cluster).await;
+    for job in &jobs {
+        eprintln!("pcmctl: job {job} ends with the cluster");
+    }
     let asked = ask_daemons(cluster).await;
     if asked {
         cluster_sweep::wait_until_gone(&record.id, LEAVE_MAX);
@@ -88,6 +113,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
     }
     let report = Report {
         cluster: record.id,
+        jobs: jobs.iter().map(|job| job.number).collect(),
         swept,
         job_output,
     };
@@ -119,6 +145,19 @@ async fn cancel_helpers(record: &ClusterRecord) {
     if let Err(failure) = engine::run(call).await {
         eprintln!("pcmctl: helpers may still wait in the queue ({failure}); later, call '{shown}'");
     }
+}
+
+/// The jobs that are about to end, as far as the daemons say so at once.
+async fn running(cluster: &ClusterDir) -> Vec<Running> {
+    let Ok(mut link) = Link::open(cluster).await else {
+        return Vec::new();
+    };
+    let Ok(DaemonToControl::Jobs(jobs)) = link.ask(ControlToDaemon::Jobs, JOBS_MAX).await else {
+        return Vec::new();
+    };
+    let jobs = jobs.into_iter().filter(|job| job.state != JobState::Ended);
+    let named = jobs.map(|JobStatus { job: number, name, .. }| Running { number, name });
+    named.collect()
 }
 
 /// Tells the daemons to end everything; false if none accepted.

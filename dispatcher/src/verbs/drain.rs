@@ -4,16 +4,13 @@ use crate::cluster::ClusterDir;
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::output;
-use pcm_proto::control::{ControlToDaemon, DaemonToControl};
+use pcm_proto::control::{ControlToDaemon, DRAIN_WITHIN, DaemonToControl};
 use pcm_proto::ids::NodeName;
 use std::time::Duration;
 
 const EXAMPLE: &str = "\
 Example:
   pcmctl drain n2 --deadline 30";
-
-/// Without a deadline the daemon gives up after five minutes.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Added to the deadline, so that the daemon reports a missed deadline first.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -45,7 +42,7 @@ pub(crate) async fn run(args: Args, cluster: &ClusterDir) -> Result<i32, Failure
         node: node.clone(),
         deadline_ms,
     };
-    match link.ask(request, deadline.unwrap_or(PATIENCE) + MARGIN).await? {
+    match link.ask(request, deadline.unwrap_or(DRAIN_WITHIN) + MARGIN).await? {
         DaemonToControl::Done if args.json => output::print_json(&serde_json::json!({"node": node, "drained": true}))?,
         DaemonToControl::Done => output::print(&format!("node {node} is empty and takes no new ranks\n"))?,
         other => return Err(Failure::unexpected("Drain", &other)),

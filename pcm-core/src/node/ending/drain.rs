@@ -10,16 +10,13 @@ use crate::node::queries::{Asker, DrainStep};
 use crate::node::requester::Requester;
 use crate::node::timer::Timer;
 use pcm_proto::checkpoint::IntoFiles;
-use pcm_proto::control::{ControlToDaemon, DaemonToControl, LayoutChange, Refusal};
+use pcm_proto::control::{ControlToDaemon, DRAIN_WITHIN, DaemonToControl, LayoutChange, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::layout::ModeWanted;
 use pcm_proto::peer::{NodeToCoordinator, Question};
 use pcm_proto::refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// A node is empty within this time unless somebody says otherwise; each job needs a second or two.
-const DRAIN_WITHIN: Duration = Duration::from_secs(300);
 
 /// Pause before a job that is being reconfigured is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
