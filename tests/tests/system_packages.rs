@@ -345,7 +345,7 @@ fn the_package_for_debian_is_installed_verified_and_removed_again() {
     );
     assert!(field("Depends").starts_with("libc6 (>= 2.") && field("Maintainer").contains('@'));
 
-    // Its fields are held against the rules above where the program that knows all rules is missing.
+    // Its fields are held against the rules above where the program that knows all rules cannot be installed.
     if is_in_path("lintian") {
         let mut lintian = command_of("lintian", &["--fail-on", "error", "--no-cfg", "--allow-root"]);
         must(lintian.arg(&package));
