@@ -94,9 +94,8 @@ pub fn check_begun(
         return Ok(());
     };
     let message = format!(
-        "rank {rank} of job {job} on node {node} has not called pcm_iterate yet, or the call failed, as it does \
-         without pcm_start: ask again when its loop has begun; a program that never calls it cannot change, and \
-         pcm_last_error says why a call failed (see docs/guide.md)"
+        "rank {rank} of job {job} on node {node} has not called pcm_iterate yet: ask again when its loop has begun; a \
+         program that never calls it cannot change (see docs/guide.md)"
     );
     let code = if is_young {
         refusal::JOB_STARTING
