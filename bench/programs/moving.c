@@ -13,9 +13,10 @@
 
 enum { MESSAGES = 4, ROUNDS = 5, STAMPS = 4096 };
 
-static const char USAGE[] = "use: pcm-moving MIB SLEEP_US WORK SECONDS [rows|constant|tiles|sparse [plain]]\n"
-                            "  data of MIB, iterations of SLEEP_US and of WORK steps, for SECONDS;\n"
-                            "  plain: having grown, the same growth and its reverse by MPI alone\n";
+static const char USAGE[] =
+    "use: pcm-moving MIB SLEEP_US WORK SECONDS [rows|constant|tiles|sparse|lengths|records [plain]]\n"
+    "  data of MIB, iterations of SLEEP_US and of WORK steps, for SECONDS;\n"
+    "  plain: having grown, the same growth and its reverse by MPI alone\n";
 
 static int rank, size;
 /* Ranks before the last change, and whether MPI alone is to do it again. */
@@ -40,7 +41,7 @@ static void look_around(void)
 
 static unsigned long wrong_elements(void)
 {
-    unsigned long wrong = data_wrong(0), all = 0;
+    unsigned long wrong = data_wrong(0, rank, size), all = 0;
     MPI_Allreduce(&wrong, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
     return all;
 }
@@ -160,7 +161,7 @@ int main(int argc, char **argv)
     }
     look_around();
     if (!pcm_joining())
-        data_wrong(1);
+        data_wrong(1, rank, size);
     pcm_value("until", &until, sizeof until);
     size_before = size;
     pcm_value("size_before", &size_before, sizeof size_before);

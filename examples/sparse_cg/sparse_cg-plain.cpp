@@ -1,9 +1,9 @@
 // sparse_cg: how heat spreads over an unstructured mesh, by implicit steps: each solves a sparse system of equations
 // with the method of conjugate gradients.
 //
-// The matrix comes from a file in Matrix Market format. The ranks own blocks of rows; a row is stored with its columns
-// and values, filled up with zeros to the length of the longest. For products with the matrix a rank gets the elements
-// of the vector that its rows name and others own. Sums of all ranks depend on their number in the last bits: results
+// The matrix comes from a file in Matrix Market format. The ranks own blocks of rows, which are stored one after the
+// other as columns and values. For products with the matrix a rank gets the elements of the vector that its rows name
+// and others own. Sums of all ranks depend on their number in the last bits: results
 // agree to 9 digits.
 #include <algorithm>
 #include <chrono>
@@ -16,24 +16,19 @@
 #include <mpi.h>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-// An element of the matrix; columns count from 0.
-struct Entry {
-    std::int64_t column;
-    double value;
-};
-
-// What is known of the matrix before a rank has its rows.
-struct Shape {
-    long rows, width;
-};
-
-// This rank's rows, from `first` to `end`, `end` excluded: their matrix entries, temperatures and temperature sums.
+// This rank's rows, from `first` to `end`, `end` excluded. Row i of them has the entries from offsets[i] to
+// offsets[i + 1]: columns of the matrix, counted from 0, and values. Then a temperature and a sum of temperatures per row.
 struct Part {
     long first, end;
-    Entry *matrix;
-    double *heat, *sums;
+    const std::size_t *offsets;
+    std::int64_t *columns;
+    double *values, *heat, *sums;
+
+    std::size_t rows() const { return static_cast<std::size_t>(end - first); }
+    bool has(long row) const { return row >= first && row < end; }
 };
 
 // Which elements of a vector this rank gets from others and sends to others.
@@ -52,10 +47,9 @@ struct Neighbours {
 
 // ---- the file --------------------------------------------------------------------------------------------------
 
-// Calls `use(row, column, value)` for each entry of the file; returns the number of rows.
-template <typename Use> static long read_matrix(const char *path, Use use)
+// Reads the head of the file; returns the number of rows and that of entries.
+static std::pair<long, long> read_head(std::ifstream &file, const char *path)
 {
-    std::ifstream file(path);
     std::string line;
     while (std::getline(file, line) && line.rfind('%', 0) == 0)
         if (line.rfind("%%MatrixMarket", 0) == 0 && line != "%%MatrixMarket matrix coordinate real general")
@@ -63,82 +57,91 @@ template <typename Use> static long read_matrix(const char *path, Use use)
     long rows = 0, columns = 0, entries = 0;
     if (std::sscanf(line.c_str(), "%ld %ld %ld", &rows, &columns, &entries) != 3 || rows < 1 || rows != columns)
         fail("cannot read a square matrix from " + std::string(path));
+    return {rows, entries};
+}
+
+static long count_rows(const char *path)
+{
+    std::ifstream file(path);
+    return read_head(file, path).first;
+}
+
+// Calls `use(row, column, value)` for each entry of this rank's rows, which count from 0 here.
+template <typename Use> static void read_entries(const char *path, const Part &part, Use use)
+{
+    std::ifstream file(path);
+    auto [rows, entries] = read_head(file, path);
     long row = 0, column = 0;
     double value = 0;
     for (long i = 0; i < entries; i++) {
         if (!(file >> row >> column >> value) || row < 1 || row > rows || column < 1 || column > rows)
             fail("entry " + std::to_string(i + 1) + " of " + path + " is missing or wrong");
-        use(row - 1, column - 1, value);
+        if (part.has(row - 1))
+            use(static_cast<std::size_t>(row - 1 - part.first), column - 1, value);
     }
-    return rows;
 }
 
-static Shape measure(const char *path)
+static std::vector<std::size_t> measure(const char *path, const Part &part)
 {
-    std::map<long, long> lengths;
-    long rows = read_matrix(path, [&](long row, long, double) { lengths[row]++; });
-    long width = 0;
-    for (auto length : lengths)
-        width = std::max(width, length.second);
-    return {rows, width};
+    std::vector<std::size_t> lengths(part.rows());
+    read_entries(path, part, [&](std::size_t row, long, double) { lengths[row]++; });
+    return lengths;
 }
 
-static void read_rows(const char *path, const Shape &shape, const Part &part)
+static void read_rows(const char *path, const Part &part)
 {
-    std::vector<long> lengths(static_cast<std::size_t>(part.end - part.first));
-    for (long i = 0; i < (part.end - part.first) * shape.width; i++)
-        part.matrix[i] = {part.first + i / shape.width, 0.0};
-    read_matrix(path, [&](long row, long column, double value) {
-        if (row < part.first || row >= part.end)
-            return;
-        long &length = lengths[static_cast<std::size_t>(row - part.first)];
-        part.matrix[(row - part.first) * shape.width + length++] = {column, value};
+    std::vector<std::size_t> next(part.offsets, part.offsets + part.rows());
+    read_entries(path, part, [&](std::size_t row, long column, double value) {
+        std::size_t place = next[row]++;
+        part.columns[place] = column;
+        part.values[place] = value;
     });
 }
 
 // ---- who has what ----------------------------------------------------------------------------------------------
 
-static void divide(const Shape &shape, Part &part)
+static Part divide(long rows)
 {
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    long share = shape.rows / size, rest = shape.rows % size;
+    long share = rows / size, rest = rows % size;
+    Part part{};
     part.first = rank * share + std::min<long>(rank, rest);
     part.end = part.first + share + (rank < rest);
+    return part;
 }
 
-static int owner(const Shape &shape, long row)
+static int owner(long rows, long row)
 {
     int size;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    long share = shape.rows / size, rest = shape.rows % size, in_longer = rest * (share + 1);
+    long share = rows / size, rest = rows % size, in_longer = rest * (share + 1);
     return static_cast<int>(row < in_longer ? row / (share + 1) : rest + (row - in_longer) / share);
 }
 
 // Agrees with the other ranks about the elements that this rank's rows name and others own.
-static Neighbours connect(const Shape &shape, const Part &part)
+static Neighbours connect(long rows, const Part &part)
 {
     int size;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     Neighbours n;
     for (auto *numbers : {&n.get, &n.get_at, &n.send, &n.send_at})
         numbers->assign(static_cast<std::size_t>(size), 0);
-    long entries = (part.end - part.first) * shape.width;
+    std::size_t entries = part.offsets[part.rows()];
     std::map<long, long> others; // column of others to its place, in ascending order: that of their owners
-    for (long i = 0; i < entries; i++)
-        if (long column = part.matrix[i].column; column < part.first || column >= part.end)
-            others[column] = 0;
+    for (std::size_t i = 0; i < entries; i++)
+        if (!part.has(part.columns[i]))
+            others[part.columns[i]] = 0;
     std::vector<long> wanted;
     for (auto &other : others) {
         other.second = part.end - part.first + static_cast<long>(wanted.size());
         wanted.push_back(other.first);
-        n.get[static_cast<std::size_t>(owner(shape, other.first))]++;
+        n.get[static_cast<std::size_t>(owner(rows, other.first))]++;
     }
-    for (long i = 0; i < entries; i++) {
-        long column = part.matrix[i].column;
-        bool is_own = column >= part.first && column < part.end;
-        n.places.push_back(is_own ? column - part.first : others[column]);
+    for (std::size_t i = 0; i < entries; i++) {
+        long column = part.columns[i];
+        n.places.push_back(part.has(column) ? column - part.first : others[column]);
     }
     MPI_Alltoall(n.get.data(), 1, MPI_INT, n.send.data(), 1, MPI_INT, MPI_COMM_WORLD);
     for (std::size_t rank = 1; rank < static_cast<std::size_t>(size); rank++) {
@@ -167,7 +170,7 @@ static double dot(const Vector &a, const Vector &b)
 }
 
 // The product of the matrix with `v`.
-static Vector product(const Shape &shape, const Part &part, const Neighbours &n, const Vector &v)
+static Vector product(const Part &part, const Neighbours &n, const Vector &v)
 {
     Vector outgoing, near = v, result(v.size());
     for (long row : n.sent)
@@ -175,22 +178,22 @@ static Vector product(const Shape &shape, const Part &part, const Neighbours &n,
     near.resize(v.size() + static_cast<std::size_t>(n.get_at.back() + n.get.back()));
     MPI_Alltoallv(outgoing.data(), n.send.data(), n.send_at.data(), MPI_DOUBLE, near.data() + v.size(), n.get.data(),
                   n.get_at.data(), MPI_DOUBLE, MPI_COMM_WORLD);
-    auto width = static_cast<std::size_t>(shape.width);
-    for (std::size_t i = 0; i < v.size() * width; i++)
-        result[i / width] += part.matrix[i].value * near[static_cast<std::size_t>(n.places[i])];
+    for (std::size_t row = 0; row < v.size(); row++)
+        for (std::size_t i = part.offsets[row]; i < part.offsets[row + 1]; i++)
+            result[row] += part.values[i] * near[static_cast<std::size_t>(n.places[i])];
     return result;
 }
 
 // Replaces `x` by the solution of: matrix times solution equals x.
-static void solve(const Shape &shape, const Part &part, const Neighbours &n, Vector &x)
+static void solve(const Part &part, const Neighbours &n, Vector &x)
 {
-    Vector residual = x, image = product(shape, part, n, x);
+    Vector residual = x, image = product(part, n, x);
     double enough = 1e-26 * dot(x, x);
     for (std::size_t i = 0; i < x.size(); i++)
         residual[i] -= image[i];
     Vector direction = residual;
     for (double square = dot(residual, residual); square > enough;) {
-        image = product(shape, part, n, direction);
+        image = product(part, n, direction);
         double length = square / dot(direction, image);
         for (std::size_t i = 0; i < x.size(); i++) {
             x[i] += length * direction[i];
@@ -204,13 +207,13 @@ static void solve(const Shape &shape, const Part &part, const Neighbours &n, Vec
 }
 
 // One step: a row is heated, then the heat spreads.
-static void advance(const Shape &shape, const Part &part, const Neighbours &n, long step)
+static void advance(long rows, const Part &part, const Neighbours &n, long step)
 {
-    Vector heat(part.heat, part.heat + (part.end - part.first));
-    long heated = step * 7919 % shape.rows;
-    if (heated >= part.first && heated < part.end)
+    Vector heat(part.heat, part.heat + part.rows());
+    long heated = step * 7919 % rows;
+    if (part.has(heated))
         heat[static_cast<std::size_t>(heated - part.first)] += 1;
-    solve(shape, part, n, heat);
+    solve(part, n, heat);
     std::copy(heat.begin(), heat.end(), part.heat);
     for (std::size_t i = 0; i < heat.size(); i++)
         part.sums[i] += heat[i];
@@ -234,19 +237,23 @@ int main(int argc, char **argv)
     long steps = std::atol(argv[2]), step = 0;
     std::chrono::microseconds pause(std::atol(argv[3]));
 
-    Shape shape = measure(path);
-    Part part{};
-    divide(shape, part);
-    std::vector<Entry> matrix(static_cast<std::size_t>((part.end - part.first) * shape.width));
-    std::vector<double> heat(static_cast<std::size_t>(part.end - part.first)), sums(heat.size());
-    part.matrix = matrix.data();
+    long rows = count_rows(path);
+    Part part = divide(rows);
+    std::vector<std::size_t> offsets{0};
+    for (std::size_t length : measure(path, part))
+        offsets.push_back(offsets.back() + length);
+    std::vector<std::int64_t> columns(offsets.back());
+    std::vector<double> values(offsets.back()), heat(part.rows()), sums(part.rows());
+    part.offsets = offsets.data();
+    part.columns = columns.data();
+    part.values = values.data();
     part.heat = heat.data();
     part.sums = sums.data();
-    read_rows(path, shape, part);
+    read_rows(path, part);
 
-    Neighbours neighbours = connect(shape, part);
+    Neighbours neighbours = connect(rows, part);
     for (; step < steps; step++) {
-        advance(shape, part, neighbours, step);
+        advance(rows, part, neighbours, step);
         std::this_thread::sleep_for(pause);
     }
 

@@ -983,7 +983,8 @@ contains
     type(c_ptr) :: address
     nullify(offsets)
     address = c_row_offsets(in_c_text(name))
-    if (is_there(address, status)) call c_f_pointer(address, offsets, [rows + 1])
+    call tell_of(address, status)
+    if (c_associated(address)) call c_f_pointer(address, offsets, [rows + 1])
   end subroutine
 
   ! The address of the entries of a column, counted from 1; c_f_pointer makes a pointer of it.
@@ -993,7 +994,7 @@ contains
     type(c_ptr), intent(out) :: address
     integer, optional, intent(out) :: status
     address = c_row_entries(in_c_text(name), int(column - 1, c_int))
-    if (is_there(address, status)) return
+    call tell_of(address, status)
   end subroutine
 
   ! Registers records of a size in bytes, such as particles. When the number of ranks changes, each goes to the rank,
@@ -1017,7 +1018,7 @@ contains
     type(c_ptr), intent(out) :: address
     integer, optional, intent(out) :: status
     address = c_records_resize(in_c_text(name), int(count, c_size_t))
-    if (is_there(address, status)) return
+    call tell_of(address, status)
   end subroutine
 
   ! The address and the number of this rank's records; c_f_pointer makes a pointer of it.
@@ -1030,19 +1031,15 @@ contains
     found = 0
     address = c_record_data(in_c_text(name), found)
     count = int(found)
-    if (is_there(address, status)) return
+    call tell_of(address, status)
   end subroutine
 
-  logical function is_there(address, status)
+  ! Hands to the caller whether there is an address.
+  subroutine tell_of(address, status)
     type(c_ptr), intent(in) :: address
     integer, optional, intent(out) :: status
-    is_there = c_associated(address)
-    if (is_there) then
-      call tell(int(PCM_OK, c_int), status)
-    else
-      call tell(int(PCM_ERROR_ARGUMENT, c_int), status)
-    end if
-  end function
+    call tell(int(merge(PCM_OK, PCM_ERROR_ARGUMENT, c_associated(address)), c_int), status)
+  end subroutine
 
   ! Calls the hook on every rank after the ranks have changed.
   subroutine pcm_on_change(hook, status)

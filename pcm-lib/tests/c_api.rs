@@ -55,11 +55,11 @@ fn compile(arguments: &[&str], out: &Path) -> Output {
     compiler.output().expect("a C compiler")
 }
 
-#[test]
-fn a_c_program_registers_regions_and_misuse_is_a_code_and_a_text() {
+/// The program on two ranks, compiled with these arguments, too.
+fn assert_right(arguments: &[&str]) {
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("c_api");
-    let compiled = compile(&["-std=c99", "-D_GNU_SOURCE"], &program);
+    let compiled = compile(&[&["-std=c99", "-D_GNU_SOURCE"], arguments].concat(), &program);
     assert!(
         compiled.status.success(),
         "{}",
@@ -79,4 +79,22 @@ fn a_c_program_registers_regions_and_misuse_is_a_code_and_a_text() {
         run.status,
         String::from_utf8_lossy(&run.stderr)
     );
+}
+
+#[test]
+fn a_c_program_registers_regions_and_misuse_is_a_code_and_a_text() {
+    assert_right(&[]);
+}
+
+/// The checks are linked in: libpcm stays the first library.
+#[test]
+fn no_address_and_no_arithmetic_of_it_is_wrong() {
+    assert_right(&[
+        "-O1",
+        "-g",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        "-static-libasan",
+        "-static-libubsan",
+    ]);
 }

@@ -63,6 +63,16 @@ fn every_piece_is_compiled_or_literally_in_the_example_it_names() {
     assert!(from_examples >= 9, "{from_examples}");
 }
 
+/// A page that an assistant reads at once.
+#[test]
+fn the_page_for_assistants_is_short() {
+    let lines = fs::read_to_string(root().join("docs/llms.txt"))
+        .unwrap()
+        .lines()
+        .count();
+    assert!((100..=200).contains(&lines), "{lines} lines");
+}
+
 /// Lines that a malleable version has and its plain one has not.
 fn added(plain: &str, malleable: &str) -> usize {
     let output = Command::new("diff")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from ._library import ERROR_ARGUMENT, Error, State, checked, last_error, library, prepare
+from ._library import ERROR_ARGUMENT, Error, State, checked, found, library, prepare
 from ._views import StaleView, View, make, make_stale
 
 __all__ = ["Array", "Option", "StaleView", "View", "array", "swap"]
@@ -106,9 +106,7 @@ class Array:
         if self._view is None:
             extents = (ctypes.c_size_t * len(self.shape))()
             checked(library.pcm_local_extents(self._in_c, extents))
-            address = library.pcm_data(self._in_c)
-            if not address:
-                raise Error(last_error(), ERROR_ARGUMENT)
+            address = found(library.pcm_data(self._in_c))
             self._view = make(address, tuple(extents), self.dtype, self._known)
         return self._view
 
@@ -130,12 +128,12 @@ class Array:
         """The boxes of global indices that this rank owns: one or none; more only with a cyclic axis."""
         count = ctypes.c_size_t()
         checked(library.pcm_box_count(self._in_c, ctypes.byref(count)))
-        found = []
+        boxes = []
         for number in range(count.value):
             start, length = ((ctypes.c_size_t * len(self.shape))() for _ in range(2))
             checked(library.pcm_box(self._in_c, ctypes.c_size_t(number), start, length))
-            found.append(Box(tuple(start), tuple(length)))
-        return found
+            boxes.append(Box(tuple(start), tuple(length)))
+        return boxes
 
     def owner(self, *index: int) -> int:
         """The rank that owns a global index."""
@@ -177,8 +175,7 @@ def array(name: str, shape: int | Sequence[int], *options: Option, dtype: Any = 
     addresses = [ctypes.addressof(extents), *map(ctypes.addressof, options_in_c), None]
     form = (ctypes.c_void_p * len(addresses))(*addresses)
     element = _ELEMENTS.get(dtype, _BYTES + dtype.itemsize)
-    if not library.pcm_array_create(name.encode(), element, len(shape), form):
-        raise Error(last_error(), ERROR_ARGUMENT)
+    found(library.pcm_array_create(name.encode(), element, len(shape), form))
     return Array(name, shape, dtype)
 
 

@@ -70,6 +70,13 @@ def checked(result: int) -> int:
     raise Error(last_error() or f"libpcm: error {result}", result) from cause
 
 
+def found(address: int | None) -> int:
+    """The address that a function of the library returned; raises if there is none."""
+    if not address:
+        raise Error(last_error(), ERROR_ARGUMENT)
+    return address
+
+
 def guarded(failure: int, body: Callable[[], int | None]) -> int:
     """Runs the body of a hook; an exception becomes the number that C takes for a failure."""
     try:

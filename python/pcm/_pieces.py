@@ -7,7 +7,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ._arrays import Array
-from ._library import ERROR_ARGUMENT, Error, State, checked, guarded, kept, last_error, library, prepare
+from ._library import ERROR_ARGUMENT, Error, State, checked, found, guarded, kept, library, prepare
 from ._views import View, make, make_stale
 
 for _name in ("pcm_row_offsets", "pcm_row_entries", "pcm_records_resize", "pcm_record_data"):
@@ -22,7 +22,7 @@ class _Pieces:
     def __init__(self, name: str) -> None:
         self.name = name
         self._in_c = name.encode()
-        self._views: dict[Any, View] = {}
+        self._views: dict[int | str, View] = {}
         self._known: dict[int, Any] = {}
         State.to_tell.append(self._forget)
 
@@ -30,12 +30,9 @@ class _Pieces:
         self._views = {}
         make_stale(self._known)
 
-    def _view(self, key: Any, address: int | None, length: int, dtype: np.dtype) -> View:
-        if not address:
-            raise Error(last_error(), ERROR_ARGUMENT)
-        if key not in self._views:
-            self._views[key] = make(address, (length,), dtype, self._known)
-        return self._views[key]
+    def _made(self, key: int | str, address: int, length: int, dtype: np.dtype) -> View:
+        view = self._views[key] = make(address, (length,), dtype, self._known)
+        return view
 
 
 class Rows(_Pieces):
@@ -52,16 +49,20 @@ class Rows(_Pieces):
     @property
     def offsets(self) -> View:
         """Row i of this rank, counted from 0, has the entries `offsets[i]` to `offsets[i + 1]`. Only to be read."""
-        first, end = self.like.bounds(0)
-        address = library.pcm_row_offsets(self._in_c)
-        return self._view("offsets", address, end - first + 1, np.dtype(np.uintp))
+        view = self._views.get("offsets")
+        if view is None:
+            first, end = self.like.bounds(0)
+            address = found(library.pcm_row_offsets(self._in_c))
+            view = self._made("offsets", address, end - first + 1, np.dtype(np.uintp))
+        return view
 
     def entries(self, column: int = 0) -> View:
         """The entries of a column, one row after the other."""
-        address = library.pcm_row_entries(self._in_c, column)
-        if not address:
-            raise Error(last_error(), ERROR_ARGUMENT)
-        return self._view(column, address, int(self.offsets[-1]), self.dtypes[column])
+        view = self._views.get(column)
+        if view is None:
+            address = found(library.pcm_row_entries(self._in_c, column))
+            view = self._made(column, address, int(self.offsets[-1]), self.dtypes[column])
+        return view
 
     def resize(self, lengths: Sequence[int]) -> None:
         """Gives each row of this rank a length, in entries. All entries are zero then."""
@@ -92,14 +93,16 @@ class Records(_Pieces):
     @property
     def local(self) -> View:
         """The records of this rank, in the memory of the library: no copy."""
-        count = ctypes.c_size_t()
-        address = library.pcm_record_data(self._in_c, ctypes.byref(count))
-        return self._view("records", address, count.value, self.dtype)
+        view = self._views.get("records")
+        if view is None:
+            count = ctypes.c_size_t()
+            address = found(library.pcm_record_data(self._in_c, ctypes.byref(count)))
+            view = self._made("records", address, count.value, self.dtype)
+        return view
 
     def resize(self, count: int) -> None:
         """Keeps the first records; new ones are zero."""
-        if not library.pcm_records_resize(self._in_c, ctypes.c_size_t(count)):
-            raise Error(last_error(), ERROR_ARGUMENT)
+        found(library.pcm_records_resize(self._in_c, ctypes.c_size_t(count)))
         self._forget()
 
     def assign(self, records: Any) -> None:

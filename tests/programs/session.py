@@ -76,6 +76,7 @@ def check_pieces(lines, marks, iteration):
     assert list(lines.entries()) == [row + iteration for row in range(first, end) for _ in range(row % 3)]
     assert sorted(marks.local["id"]) == list(range(pcm.rank(), MARKS, pcm.size()))
     assert list(marks.local["value"]) == list(marks.local["id"] + iteration)
+    assert marks.local is marks.local and lines.offsets is lines.offsets and lines.entries() is lines.entries()
     lines.entries()[:] += 1
     marks.local["value"] += 1
 

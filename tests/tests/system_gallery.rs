@@ -1,7 +1,7 @@
 //! The programs of the gallery that no other test runs, under changes, a kill and a restart; and the page that shows
 //! what makes each program of `examples/` malleable.
 
-use std::{ffi::OsString, fs, path::Path, process::Command, time::Duration};
+use std::{collections::BTreeSet, ffi::OsString, fs, path::Path, process::Command, time::Duration};
 use tests::{
     asked,
     binaries::built,
@@ -110,17 +110,18 @@ const fn shown(plain: &'static str, malleable: &'static str, lines_max: usize) -
 }
 
 /// In the order of the page.
-const GALLERY: [Shown; 10] = [
+const GALLERY: [Shown; 11] = [
     shown("heat2d/heat2d-plain.c", "heat2d/heat2d.c", 7),
     shown("heat2d/heat2d-plain.cpp", "heat2d/heat2d.cpp", 7),
     shown("heat2d/heat2d-plain.f90", "heat2d/heat2d.f90", 10),
     shown("heat2d/heat2d_plain.py", "heat2d/heat2d.py", 6),
+    shown("heat2d/src/plain.rs", "heat2d/src/run.rs", 29),
     shown("life/life_plain.py", "life/life.py", 6),
     shown("farm/farm_plain.py", "farm/farm.py", 18),
     shown("jacobi3d/jacobi3d-plain.f90", "jacobi3d/jacobi3d.f90", 25),
     shown("particles/particles-plain.c", "particles/particles.c", 53),
     shown("python/gray_scott_plain.py", "python/gray_scott.py", 5),
-    shown("sparse_cg/sparse_cg-plain.cpp", "sparse_cg/sparse_cg.cpp", 42),
+    shown("sparse_cg/sparse_cg-plain.cpp", "sparse_cg/sparse_cg.cpp", 30),
 ];
 
 /// What `diff -U1` says of both versions, without the names of the files.
@@ -158,6 +159,44 @@ fn the_gallery_counts_the_lines_added_or_changed() {
             .find(|line| line.starts_with('|') && line.contains(&format!("/{})", program.malleable)));
         let row = row.unwrap_or_else(|| panic!("no row links to {}", program.malleable));
         assert!(row.ends_with(&format!("| {lines} |")), "{lines} lines, but: {row}");
+    }
+}
+
+/// Names of the functions that a program in Rust calls.
+fn calls(program: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(source(program)).expect("a program");
+    let before = text.match_indices('(').map(|(at, _)| &text[..at]);
+    let name = |before: &str| {
+        let other = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+        before.rsplit(other).next().unwrap_or_default().to_owned()
+    };
+    before.map(name).filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn heat2d_in_rust_becomes_malleable_with_five_calls() {
+    let plain = calls("heat2d/src/plain.rs");
+    let mut added: Vec<String> = calls("heat2d/src/run.rs").difference(&plain).cloned().collect();
+    // What describes an axis, and what handles a failure.
+    let beside = [
+        "block",
+        "whole",
+        "with_halo",
+        "default",
+        "abort",
+        "Err",
+        "unwrap_or_default",
+    ];
+    added.retain(|name| !beside.contains(&name.as_str()));
+    assert_eq!(
+        added,
+        ["array_of", "bounds", "iterate", "value_of"],
+        "and Session::start"
+    );
+    let text = fs::read_to_string(source("heat2d/src/run.rs")).expect("the program");
+    assert_eq!(text.matches("Session::start(").count(), 1);
+    for name in &added {
+        assert_eq!(text.matches(&format!(".{name}(")).count(), 1, "{name}");
     }
 }
 

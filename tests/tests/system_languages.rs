@@ -1,4 +1,4 @@
-//! heat2d in each language but C and Rust, built and run as a user does. The lines that make it malleable are counted.
+//! heat2d in each language but C, built and run as a user does. The lines that make it malleable are counted.
 
 use std::{
     ffi::OsString,
@@ -203,6 +203,15 @@ fn heat2d_in_python_survives_changes_a_kill_and_a_restart() {
 fn heat2d_in_python_becomes_malleable_in_six_lines() {
     let lines = lines_changed("heat2d_plain.py", "heat2d.py");
     assert!(lines <= 6, "{lines}");
+}
+
+#[test]
+fn heat2d_in_rust_survives_changes_a_kill_and_a_restart() {
+    let cluster = Cluster::up(NODES as u32);
+    let [plain, malleable] = ["heat2d-plain", "heat2d"].map(|name| vec![built(name).into_os_string()]);
+    let example = heat2d(plain, malleable);
+    assert_right(&example, cluster.files());
+    assert_survives(&example, cluster);
 }
 
 #[test]

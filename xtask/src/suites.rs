@@ -98,7 +98,12 @@ const NEEDS_BINDINGS: &str = "system_fortran";
 const NEEDS_PACKAGES: &str = "system_packages";
 
 /// What those tests use packages with.
-const USERS_OF_PACKAGES: [(&str, &str); 3] = [("cmake", "cmake"), ("pkg-config", "pkg-config"), ("tclsh", "tcl")];
+const USERS_OF_PACKAGES: [(&str, &str); 4] = [
+    ("cmake", "cmake"),
+    ("lintian", "lintian"),
+    ("pkg-config", "pkg-config"),
+    ("tclsh", "tcl"),
+];
 
 fn has(program: &str) -> bool {
     let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();

@@ -3,8 +3,8 @@
 use super::{
     adapt, agents,
     bench::{Bench, Context},
-    checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, overhead,
-    plain_exchange, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
+    checkpoint, checkpoint_files, dynamic, fabric, fabric_rdma, interrupted, iteration, launch, overhead, pieces,
+    plain_exchange, python, reconfigure, recovery, redistribute, spawn, table, waiting, watching,
 };
 use clap::Parser;
 use pcm_bench::{
@@ -38,6 +38,8 @@ const BENCHES: &[&[Bench]] = &[
     ],
     &[
         overhead::BENCH,
+        pieces::BENCH,
+        python::BENCH,
         reconfigure::BENCH,
         recovery::BENCH,
         redistribute::BENCH,

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// The job's name.
+/// The job's name where a bench names none.
 const JOB: &str = "moving";
 
 /// A change of a gigabyte on a loaded machine takes seconds.
@@ -28,6 +28,7 @@ const LIFE_SECONDS: &str = "600";
 pub(super) struct Watched<'a> {
     bench: &'static str,
     cluster: &'a OwnCluster<'a>,
+    name: String,
     /// Ends with the bench.
     _running: Running,
     lines: Receiver<String>,
@@ -36,6 +37,8 @@ pub(super) struct Watched<'a> {
 /// What the job is to be.
 #[derive(Default)]
 pub(super) struct Wanted<'a> {
+    /// Its name, where there are several.
+    pub(super) name: Option<&'a str>,
     pub(super) ranks: u32,
     /// Nodes it may use at first; empty for all.
     pub(super) nodes: &'a str,
@@ -71,7 +74,8 @@ impl<'a> Watched<'a> {
         program: &std::path::Path,
         wanted: &Wanted<'_>,
     ) -> Result<Self, Failure> {
-        let mut command = cluster.pcmctl(&["run", "--name", JOB, "-n", &wanted.ranks.to_string()]);
+        let name = wanted.name.unwrap_or(JOB);
+        let mut command = cluster.pcmctl(&["run", "--name", name, "-n", &wanted.ranks.to_string()]);
         if !wanted.nodes.is_empty() {
             command.args(["--nodes", wanted.nodes]);
         }
@@ -101,6 +105,7 @@ impl<'a> Watched<'a> {
         let this = Self {
             bench,
             cluster,
+            name: name.to_owned(),
             _running: running,
             lines,
         };
@@ -109,9 +114,9 @@ impl<'a> Watched<'a> {
     }
 
     fn wait_until_it_iterates(&self, ranks: u32) -> Result<(), Failure> {
-        let what = format!("an iteration of {JOB}");
+        let what = format!("an iteration of {}", self.name);
         trial::until(self.bench, &what, (LOOK_EVERY, CHANGE_MAX), || {
-            let rows = events::ranks(self.cluster, JOB);
+            let rows = events::ranks(self.cluster, &self.name);
             let running = rows.iter().filter(|row| row["iteration"].as_u64() > Some(2)).count();
             Ok((running == ranks as usize).then_some(()))
         })
@@ -123,14 +128,15 @@ impl<'a> Watched<'a> {
 
     /// Changes it by a verb of `pcmctl` and hears what the program says afterwards.
     pub(super) fn change(&self, verb: &str, arguments: &[&str]) -> Result<Change, Failure> {
-        let mut command = self.cluster.pcmctl(&[verb, JOB, "--json"]);
+        let mut command = self.cluster.pcmctl(&[verb, &self.name, "--json"]);
         command.args(arguments);
         let asked_us = now_us();
         let said = trial::run(self.bench, command, CHANGE_MAX)?;
         let done = serde_json::from_str(&said)
             .map_err(|error| Failure::answer(&format!("pcmctl {verb}"), format!("{error} in {:?}", said)))?;
         let line = self.lines.recv_timeout(CHANGE_MAX);
-        let line = line.map_err(|_| self.problem(format!("{JOB} did not go on after {verb} {arguments:?}")))?;
+        let name = &self.name;
+        let line = line.map_err(|_| self.problem(format!("{name} did not go on after {verb} {arguments:?}")))?;
         let (bytes_per_second, stamps) =
             look_at(&line).ok_or_else(|| self.problem(format!("wrong data or no sense after {verb}: {line:.200}")))?;
         Ok(Change {
@@ -145,7 +151,11 @@ impl<'a> Watched<'a> {
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        let _ = self.cluster.pcmctl(&["kill", JOB]).stdout(Stdio::null()).status();
+        let _ = self
+            .cluster
+            .pcmctl(&["kill", &self.name])
+            .stdout(Stdio::null())
+            .status();
     }
 }
 

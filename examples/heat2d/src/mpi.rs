@@ -38,6 +38,7 @@ impl World {
         size
     }
 
+    #[allow(dead_code, reason = "the plain program has nothing that fails")]
     pub(crate) fn abort(&self, code: i32) {
         // SAFETY: MPI is initialised.
         unsafe { mpi_abi::MPI_Abort(MPI_COMM_WORLD, code) };
