@@ -1,7 +1,8 @@
 //! The jobs that this node leads: accepts them, answers `pcmctl` about them, and lets go of them when they have ended.
 
+use super::attachment::Attachment;
 use super::leading::say_checkpoint;
-use super::led::{Audience, Led};
+use super::led::Led;
 use super::machine::Jobs;
 use super::numbering::Waiting;
 use super::placing::place_new;
@@ -79,13 +80,13 @@ impl Jobs {
             Requester::Control(link) => Some(link),
             _ => None,
         };
-        let (audience, output) = match link.filter(|_| !spec.detached) {
-            Some(link) => (Audience::Attached(link), JobOutput::to_control(job)),
-            None => (Audience::Detached, JobOutput::to_files(job, BTreeMap::new(), cx.out)),
+        let attachment = Attachment::new(link, spec.detached);
+        let output = match attachment.reader() {
+            Some(_) => JobOutput::to_control(job),
+            None => JobOutput::to_files(job, BTreeMap::new(), cx.out),
         };
         let (state, effects) = Coordinator::accept(job, cx.own(), spec, &placed, cx.now().0);
-        let mut led = Led::new(&state, audience, output, cx.now());
-        led.link = link;
+        let led = Led::new(&state, attachment, output, cx.now());
         let step = self.table.lead_from_now_on(job, state, led, effects, cx);
         cx.answer(from, DaemonToControl::JobAccepted { job });
         self.table.finish(job, step, cx);

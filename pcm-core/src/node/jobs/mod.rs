@@ -1,5 +1,6 @@
 //! The jobs of this node: those it coordinates, and its part of each. Their machines are in [`crate::job`].
 
+mod attachment;
 mod changes;
 mod coordinating;
 mod data;

@@ -70,7 +70,7 @@ impl Table {
             _ => None,
         };
         let end = |led: &mut Led, coordinator: &_, cx: &mut Context<'_>| {
-            let is_own = link.is_some() && led.link == link;
+            let is_own = link.is_some() && led.attachment.link() == link;
             if is_own {
                 // A requester that ends its own job does not wait for the output that it has stopped to take.
                 led.output(coordinator, |output, view| output.discard(view, cx.out));

@@ -13,7 +13,6 @@ use crate::node::context::Context;
 use crate::node::outbox::Inward;
 use crate::node::ranks::effect::RankEffect;
 use crate::node::record::Record;
-use crate::node::requester::Requester;
 use crate::node::store::input::StoreInput;
 use crate::reconfiguration::effects as change;
 use pcm_proto::control::DaemonToControl;
@@ -196,9 +195,7 @@ impl Table {
             return;
         };
         self.past.end(coordinator.status(), cx);
-        if let Some(link) = led.link {
-            cx.answer(Requester::Control(link), DaemonToControl::JobEnded(end.clone()));
-        }
+        led.attachment.say(DaemonToControl::JobEnded(end.clone()), cx);
         for node in nodes {
             cx.send_job(node, job, CoordinatorToNode::Close);
         }

@@ -179,13 +179,13 @@ impl Table {
     /// The job that a `pcmctl` is attached to.
     pub(in crate::node) fn attached(&self, link: LinkId) -> Option<JobId> {
         let mut led = self.led_ids().into_iter();
-        led.find(|job| self.led(*job).is_some_and(|led| led.link == Some(link)))
+        led.find(|job| self.led(*job).is_some_and(|led| led.attachment.link() == Some(link)))
     }
 
     /// The links of all attached `pcmctl`.
     pub(in crate::node) fn links(&self) -> Vec<LinkId> {
         let led = self.led_ids().into_iter();
-        led.filter_map(|job| self.led(job)?.link).collect()
+        led.filter_map(|job| self.led(job)?.attachment.link()).collect()
     }
 
     /// Jobs that this node leads or remembers.
