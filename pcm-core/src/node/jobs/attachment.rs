@@ -1,5 +1,5 @@
-//! The `pcmctl run` that a job is attached to: it sees the job's output, and its end is the job's end. What happens when
-//! its link breaks, and while it is away.
+//! The `pcmctl run` that a job is attached to: it sees the job's output, and its end is the job's end. What happens
+//! when its link breaks, and while it is away.
 
 use crate::node::context::Context;
 use crate::node::requester::{LinkId, Requester};
