@@ -10,7 +10,8 @@ use std::time::Duration;
 
 const EXAMPLE: &str = "\
 Example:
-  pcmctl drain n2 --deadline 30";
+  pcmctl drain n2 --deadline 30
+  pcmctl join n2                     lets it take ranks again";
 
 /// Without a deadline the daemon gives up after five minutes.
 const PATIENCE: Duration = Duration::from_secs(300);

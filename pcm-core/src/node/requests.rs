@@ -8,7 +8,8 @@ use crate::node::outbox::{Effect, LogsEffect};
 use crate::node::queries::addressee::{Addressee, addressee, coordinator_answers_within};
 use crate::node::queries::{ANSWER_WITHIN, Wanted};
 use crate::node::requester::{LinkId, Requester};
-use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf, Refusal};
+use pcm_proto::boot::NodeSpec;
+use pcm_proto::control::{ControlToDaemon, DaemonToControl, LogOf, NodeState, Refusal};
 use pcm_proto::ids::{JobId, NodeName};
 use pcm_proto::job::JobSpec;
 use pcm_proto::keeper::DaemonToKeeper;
@@ -163,6 +164,9 @@ impl Node {
             ControlToDaemon::LogLevels { of, levels, .. } => {
                 self.out.push(Effect::Logs(LogsEffect::Levels { from, of, levels }));
             }
+            ControlToDaemon::Join(spec) if spec.name == self.settings.own && self.cluster.nodes().is_draining() => {
+                self.on_undrain(from, &spec);
+            }
             ControlToDaemon::Join(spec) => {
                 let around = (&self.settings, &self.cluster);
                 self.boot.on_join(from, spec, around, &mut self.out);
@@ -191,6 +195,26 @@ impl Node {
             return self.refuse(from, refusal::BAD_SIGNAL, message);
         }
         self.with_jobs(|jobs, cx| jobs.on_signal(from, job, signal, cx));
+    }
+
+    /// The node was emptied, or is being emptied, and is wanted again.
+    fn on_undrain(&mut self, from: Requester, spec: &NodeSpec) {
+        let own = &self.settings.own;
+        if self.ending.is_taken_away() || self.ending.is_going_down() || self.cluster.is_leaving() {
+            let message = format!("node {own} is taken away: it takes no ranks any more");
+            return self.refuse(from, refusal::NODE_BUSY, message);
+        }
+        let statuses = self.cluster.statuses(self.out.now());
+        let Some(mut status) = statuses.into_iter().find(|status| status.name == *own) else {
+            return self.refuse(from, refusal::UNKNOWN_NODE, format!("node {own} does not know itself"));
+        };
+        if !spec.cpus.is_empty() && spec.cpus != status.cpus {
+            let message = format!("node {own} is drained, and has other CPUs: `pcmctl remove {own}` first");
+            return self.refuse(from, refusal::NODE_EXISTS, message);
+        }
+        status.state = NodeState::Up;
+        self.with_ending(|ending, _, cx| ending.on_undrain(cx));
+        self.out.answer(from, DaemonToControl::Joined(status));
     }
 
     fn on_remove(&mut self, from: Requester) {

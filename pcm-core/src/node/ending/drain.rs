@@ -320,10 +320,16 @@ impl Ending {
         self.end_drain(DaemonToControl::Refused(Refusal::new(code, message)), jobs, cx);
     }
 
-    /// Somebody else needs the node empty now.
-    pub(in crate::node) fn drain_cancelled(&mut self, cx: &mut Context<'_>) {
+    /// The node takes ranks again. What has left stays where it is.
+    pub(in crate::node) fn on_undrain(&mut self, cx: &mut Context<'_>) {
+        cx.set_draining(false);
+        self.drain_cancelled("takes ranks again: its drain was undone", cx);
+    }
+
+    /// The node is needed for something else now.
+    pub(in crate::node) fn drain_cancelled(&mut self, why: &str, cx: &mut Context<'_>) {
         if let Some(Draining { from, .. }) = self.drain.take() {
-            let message = format!("node {} is taken away: it ends as soon as it is empty", cx.settings.own);
+            let message = format!("node {} {why}", cx.settings.own);
             cx.answer(
                 from,
                 DaemonToControl::Refused(Refusal::new(refusal::NODE_BUSY, message)),
